@@ -164,8 +164,10 @@ static inline void offer(struct solver *s, struct chain *c, uint64_t d,
 }
 
 /* What the chain will need when it is its turn again: there are more chains
- * than streams that the machine foresees. */
-static inline void ask_ahead(const struct solver *s, const struct chain *c)
+ * than streams that the machine foresees. (Not always inline, it would be taken
+ * for a function that does nothing, and left out.) */
+static inline __attribute__((always_inline)) void
+ask_ahead(const struct solver *s, const struct chain *c)
 {
     const struct ips_joined *j = s->j;
     __builtin_prefetch(c->at + AHEAD * 8);

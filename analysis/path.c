@@ -5,12 +5,13 @@
  * chain's number below, further waiters linked by chain; so there is nothing
  * to allocate and nothing to look up when a node gets its value.
  *
- * What is bound by memory, not by arithmetic: "no value" is 0, so that
- * fresh pages need no filling (the value 0 is written otherwise while the
- * kernel runs: it stands only at the beginnings of chains, so it is soon found
- * again), the chain's next nodes are asked for ahead - chains take turns every
- * few nodes, too many for the hardware to follow -, and T and the check of
- * limits are made on the way.
+ * What takes time are branches that no processor foresees, some 20 cycles each,
+ * and misses. So a node has one branch that counts, whether what it depends on
+ * is there: a node without an arc has one from a value of 0 behind the last
+ * node, and whoever waited for a node is written to the queue in any case,
+ * whose end moves on only where somebody did. Nodes are asked for well before
+ * it is their turn - chains take turns every few nodes, too many for the
+ * hardware to follow -, and T and the check of limits are made on the way.
  */
 #include "analysis/path.h"
 
@@ -21,13 +22,14 @@
 #include "analysis/kernel.h"
 #include "common/large.h"
 
-#define UNKNOWN 0ULL            /* no value, nobody waits */
-#define ZERO IPS_TIME_LIMIT     /* the value 0, until kernel_end */
-#define WAITER_BIT (1ULL << 63) /* no value, and this chain waits */
-#define AHEAD 32u               /* nodes that are asked for ahead */
 #define NO_CHAIN UINT32_MAX
+#define UNKNOWN UINT64_MAX      /* no value, and NO_CHAIN waits */
+#define WAITER_BIT (1ULL << 63) /* no value, and this chain waits */
+#define AHEAD 64u               /* nodes are asked for so far ahead ... */
+#define PIECE 16u               /* ... so many at a time */
 #define IN_TURN 64u /* while fewer are ready, one more chain is begun */
 #define STALL_NAMED 10
+#define SELDOM(c) __builtin_expect(c, 0)
 
 struct cursor {
     uint64_t e;    /* EST of the node before `pos`, 0 at the chain's begin */
@@ -45,8 +47,12 @@ struct kernel {
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur; /* [chain_count] */
-    uint32_t *ready;    /* queue of chains, a ring; each at most once */
-    uint32_t ready_from, ready_to, ready_mask;
+    uint32_t absent;    /* bit by enum ips_xkind: no arc in this lane */
+    uint32_t odd;       /* ... or it weighs something */
+    /* Queue of chains: the first ones of lists, linked by cursor.next. A chain
+     * is in it once at most, so there is always room behind `ready_to`. */
+    uint32_t *ready; /* [2 * chain_count + 2] */
+    size_t ready_from, ready_to;
     ips_u128 passed; /* all w of the nodes that have values */
     uint64_t bits;   /* of all times met, or-ed */
 };
@@ -59,17 +65,25 @@ void ips_est_release(struct ips_est *e)
     e->end = IPS_NO_NODE;
 }
 
-int ips_est_alloc(struct ips_est *e, uint32_t nodes, struct ips_err *err)
+/* With room for one value more. */
+static int est_alloc(struct ips_est *e, uint32_t nodes,
+                     void *(*values)(size_t count, size_t size),
+                     struct ips_err *err)
 {
     memset(e, 0, sizeof(*e));
     e->end = IPS_NO_NODE;
-    e->est = ips_calloc_large((size_t)nodes + 1, sizeof(*e->est));
+    e->est = values((size_t)nodes + 1, sizeof(*e->est));
     e->crossed = ips_calloc_large((size_t)nodes + 1, 1);
     if (!e->est || !e->crossed) {
         ips_est_release(e);
         return ips_err_set(err, IPS_E_NO_MEMORY, "values of %u nodes", nodes);
     }
     return 0;
+}
+
+int ips_est_alloc(struct ips_est *e, uint32_t nodes, struct ips_err *err)
+{
+    return est_alloc(e, nodes, ips_calloc_large, err);
 }
 
 void ips_arcs_init(struct ips_arcs *a, const struct ips_lane *lane)
@@ -105,73 +119,80 @@ uint64_t ips_graph_total(const struct ips_graph *g)
     return total;
 }
 
-static void wake(struct kernel *k, uint64_t list)
-{
-    for (uint32_t c = (uint32_t)list; c != NO_CHAIN; c = k->cur[c].next)
-        k->ready[k->ready_to++ & k->ready_mask] = c;
-}
-
-/* Chain c stops at node i, to be woken when `node` has its value. */
+/* Chain c stops, to be woken when `node` has its value. */
 static void wait_on(struct kernel *k, uint32_t c, uint32_t node)
 {
-    uint64_t list = k->est[node];
-    k->cur[c].next = list == UNKNOWN ? NO_CHAIN : (uint32_t)list;
+    k->cur[c].next = (uint32_t)k->est[node];
     k->est[node] = WAITER_BIT | c;
 }
 
-/* What the chain will need when it is its turn again. */
-static inline void ask_ahead(const struct kernel *k, uint32_t i)
+/* Only a hint, so it may lie behind the end. (Not inline, it would be taken for
+ * a function that does nothing, and left out.) */
+static inline __attribute__((always_inline)) void
+ask_ahead(const struct kernel *k, size_t i)
 {
-    uint32_t at = i + AHEAD;
-    if (at >= k->g->node_count)
-        return;
-    __builtin_prefetch(k->g->w + at);
-    __builtin_prefetch(k->g->xpred + at);
-    __builtin_prefetch(k->g->xkind + at);
-    __builtin_prefetch(k->est + at, 1);
-    __builtin_prefetch(k->crossed + at, 1);
+    i += AHEAD;
+    for (size_t to = i + PIECE; i < to; i += 16) {
+        __builtin_prefetch(k->g->w + i);
+        __builtin_prefetch(k->g->w + i + 8);
+        __builtin_prefetch(k->g->xpred + i);
+        __builtin_prefetch(k->g->xkind + i);
+        __builtin_prefetch(k->est + i, 1);
+        __builtin_prefetch(k->est + i + 8, 1);
+        __builtin_prefetch(k->crossed + i, 1);
+        if (k->arcs.mode[IPS_X_DATA] == IPS_ARC_ZERO)
+            continue;
+        __builtin_prefetch(k->g->xlen + i);
+        __builtin_prefetch(k->g->xlen + i + 8);
+    }
 }
 
 /* Runs chain c, whose cursor is *cur, to its next remote in or its end; before
  * that (cur->pos < cur->stop) only where it waits. */
 static inline void run_local(struct kernel *k, uint32_t c, struct cursor *cur)
 {
-    const uint64_t *restrict w = k->g->w;
-    const uint32_t *restrict xpred = k->g->xpred;
+    const struct ips_graph *g = k->g;
+    const uint64_t *restrict w = g->w;
+    const uint32_t *restrict xpred = g->xpred;
+    const uint8_t *restrict xkind = g->xkind;
     uint64_t *est = k->est, e = cur->e, bits = 0, passed = 0;
     uint8_t *restrict crossed = k->crossed;
-    uint32_t i = cur->pos, stop = cur->stop;
+    uint32_t *restrict ready = k->ready;
+    const uint32_t none = g->node_count, absent = k->absent, odd = k->odd;
+    size_t i = cur->pos, stop = cur->stop, to = k->ready_to;
 
-    for (; i < stop; i++) {
-        uint64_t a = e + w[i];
-        uint32_t x = xpred[i];
-        if (x != IPS_NO_NODE) {
-            uint8_t mode = k->arcs.mode[k->g->xkind[i]];
-            if (mode != IPS_ARC_ABSENT) {
-                uint64_t from = est[x];
-                if (from - 1 >= IPS_TIME_LIMIT - 1) {
-                    if (from != ZERO) {
-                        wait_on(k, c, x);
-                        ask_ahead(k, i);
-                        break;
-                    }
-                    from = 0;
-                }
-                uint64_t b = from + ips_arc_ns(&k->arcs, mode, k->g->xlen, i);
-                crossed[i] = b > a; /* a tie is the chain's */
-                a = b > a ? b : a;
+    while (i < stop) {
+        size_t end = i + PIECE < stop ? i + PIECE : stop;
+        ask_ahead(k, i);
+        for (; i < end; i++) {
+            uint64_t v = w[i], a = e + v;
+            uint8_t kind = xkind[i];
+            uint32_t x = ips_min_u32(xpred[i], none);
+            if (SELDOM(odd >> kind & 1) && absent >> kind & 1)
+                x = none;
+            uint64_t b = est[x];
+            if (b & WAITER_BIT) {
+                wait_on(k, c, x);
+                goto stopped;
             }
+            if (SELDOM(odd >> kind & 1) && x != none)
+                b += ips_arc_ns(&k->arcs, k->arcs.mode[kind], g->xlen,
+                                (uint32_t)i);
+            crossed[i] = b > a; /* a tie is the chain's */
+            a = b > a ? b : a;
+            uint64_t waiters = est[i];
+            passed += v;
+            bits |= v | a;
+            est[i] = a;
+            e = a;
+            ready[to] = (uint32_t)waiters;
+            to += waiters != UNKNOWN;
         }
-        uint64_t waiters = est[i];
-        passed += w[i];
-        bits |= w[i] | a;
-        est[i] = a ? a : ZERO;
-        e = a;
-        if (waiters != UNKNOWN)
-            wake(k, waiters);
     }
+stopped:
+    k->ready_to = to;
     cur->e = e;
-    cur->pos = i;
+    cur->pos = (uint32_t)i;
     k->passed += passed; /* below 2^62, or `bits` says so */
     k->bits |= bits;
 }
@@ -189,26 +210,26 @@ static bool run_remote(struct kernel *k, struct cursor *cur)
         a = ips_min_u64(v, IPS_TIME_LIMIT);
         k->crossed[i] = 1;
     }
-    uint64_t waiters = k->est[i];
-    k->est[i] = a ? a : ZERO;
+    if (k->est[i] != UNKNOWN)
+        k->ready[k->ready_to++] = (uint32_t)k->est[i];
+    k->est[i] = a;
     cur->e = a;
     k->passed += g->w[i];
     k->bits |= g->w[i] | a;
-    if (waiters != UNKNOWN)
-        wake(k, waiters);
     cur->pos = i + 1;
     uint32_t in = cur->in < g->in_count ? g->in[cur->in].node : IPS_NO_NODE;
     cur->stop = in < cur->end ? in : cur->end;
     return true;
 }
 
-/* Values of 0 as they are read. They are never behind greater ones. */
-static void kernel_end(struct kernel *k)
+/* The chain at place `at` of the queue; what is left of its list, if anything,
+ * takes its place. */
+static inline uint32_t take(struct kernel *k, size_t at, bool *left)
 {
-    for (uint32_t c = 0; c < k->g->chain_count; c++)
-        for (uint32_t i = k->g->chains[c].first;
-             i < k->cur[c].pos && k->est[i] == ZERO; i++)
-            k->est[i] = 0;
+    uint32_t c = k->ready[at];
+    k->ready[at] = k->cur[c].next;
+    *left = k->ready[at] != NO_CHAIN;
+    return c;
 }
 
 /* The chain that runs after `cur` stopped, or NO_CHAIN. Chains take turns: when
@@ -218,18 +239,29 @@ static void kernel_end(struct kernel *k)
 static inline uint32_t next_chain(struct kernel *k, const struct cursor *cur,
                                   uint32_t *begun)
 {
-    uint32_t ready = k->ready_to - k->ready_from;
+    size_t ready = k->ready_to - k->ready_from;
+    bool left;
     if (cur && ready && cur->pos < cur->stop) {
-        uint32_t last = k->ready[(k->ready_to - 1) & k->ready_mask];
+        const struct cursor *last = &k->cur[k->ready[k->ready_to - 1]];
         uint32_t x = k->g->xpred[cur->pos];
-        if (x >= k->cur[last].pos && x < k->cur[last].end) {
-            k->ready_to--;
-            return last;
+        if (x >= last->pos && x < last->end) {
+            uint32_t c = take(k, k->ready_to - 1, &left);
+            k->ready_to -= !left;
+            return c;
         }
     }
     if (ready < IN_TURN && *begun < k->g->chain_count)
         return (*begun)++;
-    return ready ? k->ready[k->ready_from++ & k->ready_mask] : NO_CHAIN;
+    if (!ready)
+        return NO_CHAIN;
+    if (k->ready_from >= k->g->chain_count) {
+        memmove(k->ready, k->ready + k->ready_from, ready * sizeof(*k->ready));
+        k->ready_from = 0;
+        k->ready_to = ready;
+    }
+    uint32_t c = take(k, k->ready_from, &left);
+    k->ready_from += !left;
+    return c;
 }
 
 static void kernel_run(struct kernel *k)
@@ -246,7 +278,22 @@ static void kernel_run(struct kernel *k)
                run_remote(k, cur));
         before = cur;
     }
-    kernel_end(k);
+}
+
+static void arcs_init(struct kernel *k, const struct ips_lane *lane)
+{
+    ips_arcs_init(&k->arcs, lane);
+    const struct ips_mtime *m = &k->arcs.mtime;
+    /* Messages of measured times: nothing is to be computed. */
+    if (k->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME && m->base_ns == 0 &&
+        m->per_byte_q32 == 1ULL << 32 &&
+        (m->scale_den == 0 || m->scale_num == m->scale_den))
+        k->arcs.mode[IPS_X_DATA] = IPS_ARC_XLEN;
+    /* Not NONE: such a node has no cross predecessor. */
+    for (int x = IPS_X_NONE + 1; x <= IPS_X_LAST; x++) {
+        k->absent |= (uint32_t)(k->arcs.mode[x] == IPS_ARC_ABSENT) << x;
+        k->odd |= (uint32_t)(k->arcs.mode[x] != IPS_ARC_ZERO) << x;
+    }
 }
 
 static int kernel_init(struct kernel *k, const struct ips_graph *g,
@@ -254,18 +301,18 @@ static int kernel_init(struct kernel *k, const struct ips_graph *g,
                        struct ips_est *e, struct ips_err *err)
 {
     memset(k, 0, sizeof(*k));
-    int rc = ips_est_alloc(e, g->node_count, err);
+    int rc = est_alloc(e, g->node_count, ips_alloc_large, err);
     if (rc < 0)
         return rc;
+    memset(e->est, 0xff, g->node_count * sizeof(*e->est)); /* UNKNOWN */
+    e->est[g->node_count] = 0;
     k->g = g;
-    ips_arcs_init(&k->arcs, lane);
+    arcs_init(k, lane);
     k->in_value = in_value;
     k->est = e->est;
     k->crossed = e->crossed;
     k->cur = malloc(((size_t)g->chain_count + 1) * sizeof(*k->cur));
-    while (k->ready_mask < g->chain_count)
-        k->ready_mask = k->ready_mask * 2 + 1;
-    k->ready = malloc(((size_t)k->ready_mask + 1) * sizeof(*k->ready));
+    k->ready = malloc((2 * (size_t)g->chain_count + 2) * sizeof(*k->ready));
     if (!k->cur || !k->ready) {
         free(k->cur);
         free(k->ready);

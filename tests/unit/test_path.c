@@ -275,6 +275,35 @@ static void test_path__mtime(void **state)
     assert_true(ips_mtime_ns(&m, UINT64_MAX) == UINT64_MAX);
 }
 
+/* Would catch a lane whose messages weigh their bytes as they are, that has
+ * more to it and is taken for one that has not: a base, a scale, another rate.
+ */
+static void test_path__messages_as_they_are(void **state)
+{
+    (void)state;
+    static const struct {
+        struct ips_mtime m;
+        uint64_t want;
+    } lanes[] = {{{0, 1ULL << 32, 1, 1}, 10}, {{0, 1ULL << 32, 0, 0}, 10},
+                 {{7, 1ULL << 32, 1, 1}, 17}, {{0, 1ULL << 32, 1, 2}, 5},
+                 {{0, 1ULL << 33, 1, 1}, 20}, {{0, 0, 1, 1}, 0}};
+    for (size_t n = 0; n < sizeof(lanes) / sizeof(*lanes); n++) {
+        struct ips_lane lane = {.mtime = lanes[n].m};
+        struct ips_graph g;
+        struct ips_est e;
+        assert_int_equal(0, ips_graph_alloc(&g, 2, 2, NULL));
+        g.chains[0] = (struct ips_chain){.first = 0, .count = 1};
+        g.chains[1] = (struct ips_chain){.first = 1, .count = 1};
+        g.xpred[1] = 0;
+        g.xkind[1] = IPS_X_DATA;
+        g.xlen[1] = 10;
+        assert_int_equal(0, ips_longest_path(&g, &lane, NULL, &e, NULL));
+        assert_int_equal(e.est[1], lanes[n].want);
+        ips_est_release(&e);
+        ips_graph_release(&g);
+    }
+}
+
 /* Hostile or torn graphs are refused before an engine sees them. */
 static void test_path__check_refuses(void **state)
 {
@@ -389,6 +418,40 @@ static void test_path__pdm_gives_up(void **state)
     ips_graph_release(&g);
 }
 
+/* Would catch chains that are lost from a list of several that wait for the
+ * same node, or from the queue as it is moved back to its beginning: each node
+ * of the first chain has all others wait for it, and waits for one of them. */
+static void test_path__taking_turns(void **state)
+{
+    (void)state;
+    enum { CHAINS = 5, TURNS = 1000 };
+    struct ips_graph g;
+    struct ips_est e;
+    static uint64_t want[CHAINS][TURNS];
+    assert_int_equal(0, ips_graph_alloc(&g, CHAINS * TURNS, CHAINS, NULL));
+    for (uint32_t t = 0; t < TURNS; t++)
+        for (uint32_t c = 0; c < CHAINS; c++) {
+            uint32_t i = c * TURNS + t, from = 1 + t % (CHAINS - 1);
+            g.chains[c] = (struct ips_chain){.first = c * TURNS, TURNS};
+            g.kind[i] = t == 0           ? IPS_NODE_START
+                        : t == TURNS - 1 ? IPS_NODE_END
+                                         : IPS_NODE_AUX;
+            g.w[i] = c * (t % 7);
+            want[c][t] = (t ? want[c][t - 1] : 0) + g.w[i];
+            if (t == 0)
+                continue;
+            g.xkind[i] = IPS_X_SIGNAL;
+            g.xpred[i] = c ? t : from * TURNS + t - 1;
+            want[c][t] =
+                ips_max_u64(want[c][t], c ? want[0][t] : want[from][t - 1]);
+        }
+    assert_int_equal(0, ips_graph_check(&g, NULL));
+    assert_int_equal(0, ips_longest_path(&g, &plain, NULL, &e, NULL));
+    assert_memory_equal(e.est, want, sizeof(want));
+    ips_est_release(&e);
+    ips_graph_release(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,6 +466,8 @@ int main(void)
         cmocka_unit_test(test_path__check_refuses),
         cmocka_unit_test(test_path__remote_values),
         cmocka_unit_test(test_path__pdm_gives_up),
+        cmocka_unit_test(test_path__messages_as_they_are),
+        cmocka_unit_test(test_path__taking_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
