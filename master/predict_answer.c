@@ -131,15 +131,6 @@ static bool speed_not_given(const struct predict_setup *s, uint32_t m)
     return used && !s->machine[m].recorded && s->machine[m].is.speed.den == 0;
 }
 
-/* On every machine. */
-static bool all_locks(const struct query *q)
-{
-    bool all = true;
-    for (uint32_t i = 0; i < q->gather.count; i++)
-        all = all && q->gather.active[i]->sync->all_locks;
-    return all;
-}
-
 /* Who might have shared a lock: threads of a process. */
 static bool has_threads(const struct ips_graph *g)
 {
@@ -154,7 +145,7 @@ static void say_locks(const struct filling *f)
 {
     const struct predict_query *d = f->d;
     struct predict_said *said = &f->d->said;
-    bool all = all_locks(f->q);
+    bool all = d->run.all_locks;
     f->out->locks = ips_wire_text(all ? "all" : "contended");
     if (d->then.taken)
         predict_say(said,
@@ -177,7 +168,7 @@ static void say_queues(const struct filling *f)
 {
     const struct predict_query *d = f->d;
     const struct predict_answer *then = &d->then;
-    bool some = d->run.queues.queue_count != 0;
+    bool some = predict_has_queues(&d->run);
     f->out->queues = ips_wire_text(then->settled ? "settled"
                                    : some        ? "recorded"
                                                  : "none");

@@ -16,7 +16,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "analysis/replay.h"
 #include "tests/support/random_graph.h"
@@ -133,19 +132,5 @@ static int one(uint64_t seed, struct ips_err *err)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: queue_graph FIRST COUNT\n");
-        return 2;
-    }
-    uint64_t first = strtoull(argv[1], NULL, 10);
-    uint64_t count = strtoull(argv[2], NULL, 10);
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        struct ips_err err = {0};
-        if (one(seed, &err) < 0) {
-            fprintf(stderr, "queue_graph: seed %" PRIu64 ": %s\n", seed,
-                    err.msg);
-            return 1;
-        }
-    }
-    return 0;
+    return rg_main(argc, argv, "queue_graph", one);
 }

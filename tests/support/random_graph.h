@@ -67,4 +67,8 @@ int rg_contract(const struct rg *r, const struct ips_lane *lane,
                 struct rg_answer *out, struct ips_err *err) IPS_MUST_USE;
 void rg_answer_release(struct rg_answer *a);
 
+/* The main of a program that prints what seeds give: NAME FIRST COUNT. */
+int rg_main(int argc, char **argv, const char *name,
+            int (*one)(uint64_t seed, struct ips_err *err));
+
 #endif
