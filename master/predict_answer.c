@@ -186,6 +186,31 @@ static void say_queues(const struct filling *f)
                     "queue: elsewhere a quicker worker would take more)");
 }
 
+/* Who is begun, or whose end is awaited, from another machine, though it was
+ * not so when recorded. */
+static void say_lifetimes(const struct filling *f)
+{
+    const struct predict_query *d = f->d;
+    const struct ips_graph *g = &d->run.replay.g;
+    uint64_t apart = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *is = &g->chains[c];
+        for (uint32_t i = is->first; i < is->first + is->count; i++) {
+            if (g->xkind[i] != IPS_X_LIFETIME || g->xpred[i] == IPS_NO_NODE)
+                continue;
+            uint32_t from = ips_chain_of(g, g->xpred[i]);
+            apart += g->chains[from].machine == is->machine &&
+                     d->setup.map[from] != d->setup.map[c];
+        }
+    }
+    if (apart)
+        predict_say(&f->d->said,
+                    "%" PRIu64 " begins and ends (of threads, processes, "
+                    "connections) take no time from machine to machine: how "
+                    "they get there is not known",
+                    apart);
+}
+
 static void say_rest(const struct filling *f)
 {
     char names[PREDICT_NAMES_BYTES];
@@ -212,6 +237,7 @@ static void say_rest(const struct filling *f)
                     (double)d->run.off_ns / 1e6);
     say_locks(f);
     say_queues(f);
+    say_lifetimes(f);
     if (d->then.resources)
         predict_say(said,
                     "%" PRIu64 " waits for conditions, readers' locks, tokens "

@@ -192,6 +192,8 @@ REFUSED = [
     (["--machines", "one:cores=2"], "nothing is on machine one"),
     (["--machines", "one:cores=0", "--map", "*=one"], "no positive number"),
     (["--machines", "one:kores=2", "--map", "*=one"], "none of cores=N"),
+    (["--machines", "one:load=much", "--map", "*=one"],
+     "machine one: load=much: 'much' is no number"),
     (["--machines", "one:speed=0", "--map", "*=one"], "speed is above 0"),
     (["--machines", "one:load=100%", "--map", "*=one"], "leaves nothing"),
     (["--machines", "one:turn=11s", "--map", "*=one"], "at most 10 s"),
@@ -436,6 +438,9 @@ def test_threads_take_work(duo):
     assert kept["queues"] == ("recorded" if uneven else "none")
     assert settled["makespan_ns"] < kept["makespan_ns"] or not uneven
     assert bool(settled["pieces_anew"]) == uneven
+    # its begin, and its end
+    assert any(x.startswith("2 begins and ends") for x in settled["assumed"])
+    assert "begins and ends" not in " ".join(answer["assumed"])
     run = f"predict-takers-{next(numbers)}"
     duo.ipsrun([duo.build.program("locks"), "--turns", "20"], name=run,
                check=True, options=["--locks=all"])
