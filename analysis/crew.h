@@ -25,7 +25,8 @@
  *     twice or more for a piece;
  *   - a piece gives the lock back, and exchanges nothing with others but
  *     locks.
- * Of two locks that would do, the one that was taken more often.
+ * Of two locks that would do, the one that was taken more often; at most 16
+ * that look like it are tried.
  *
  * Pure. Source: DPM-14; DPM-6.
  */

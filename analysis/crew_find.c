@@ -5,7 +5,8 @@
 #include "analysis/replay.h"
 #include "common/large.h"
 
-#define TAIL 4u /* of a piece's work, at most a part so large */
+#define TRIES 16u /* locks whose pieces are looked at: each costs the nodes */
+#define TAIL 4u   /* of a piece's work, at most a part so large */
 
 struct taking {
     uint64_t when;
@@ -27,6 +28,7 @@ struct finding {
     uint32_t *number;  /* [chains] its worker */
     uint32_t *who;     /* chains that took it, by number; [who_count] */
     uint32_t who_count;
+    uint32_t tried;
     struct ips_crews *out;
 };
 
@@ -268,6 +270,7 @@ static void look_at(struct finding *f, uint32_t lock)
     uint32_t workers = workers_of(f);
     if (!workers || !put_workers(f, t, n, workers))
         return;
+    f->tried++;
     bool is = put_pieces(f, t, n);
     mark_pieces(f, piece, true);
     if (is && ends(f, piece, worker) && alone(f, piece)) {
@@ -321,7 +324,7 @@ int ips_crews_find(const struct ips_graph *g,
     int rc = alloc_all(&f, busy, err);
     if (rc == 0) {
         list_takings(&f, when);
-        for (uint32_t k = 0; k < locks->lock_count; k++)
+        for (uint32_t k = 0; k < locks->lock_count && f.tried < TRIES; k++)
             look_at(&f, f.order[k]);
     } else {
         ips_crews_release(out);
