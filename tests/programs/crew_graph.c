@@ -93,10 +93,8 @@ static int one(uint64_t seed, struct ips_err *err)
         for (uint32_t k = 0; k < found.crews.piece_count; k++)
             printf("%s[%u, %" PRIu64 "]", k ? ", " : "", r.had[k],
                    r.reach[found.crews.piece[k].first]);
-        printf("], \"ends\": [");
-        for (uint32_t c = 0; c <= p.workers; c++)
-            printf("%s%" PRIu64, c ? ", " : "", r.chain[c].end_ns);
-        printf("], \"makespan\": %" PRIu64 "}\n", r.makespan_ns);
+        printf("], ");
+        rg_print_ends(&r, p.workers + 1);
     }
     ips_replay_release(&r);
     ips_queues_release(&found);

@@ -119,10 +119,8 @@ static int one(uint64_t seed, struct ips_err *err)
             printf("%s[%u, %" PRIu64 "]", t ? ", " : "", p,
                    r.reach[q.asked[p]]);
         }
-        printf("], \"ends\": [");
-        for (uint32_t c = 0; c <= q.workers; c++)
-            printf("%s%" PRIu64, c ? ", " : "", r.chain[c].end_ns);
-        printf("], \"makespan\": %" PRIu64 "}\n", r.makespan_ns);
+        printf("], ");
+        rg_print_ends(&r, q.workers + 1);
     }
     ips_replay_release(&r);
     ips_queues_release(&found);

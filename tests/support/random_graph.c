@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/replay.h"
+
 /* A node as the simulation makes it; numbers are in order of making, so a
  * cross predecessor is always an earlier one: no cycle can come out. */
 struct node {
@@ -555,4 +557,12 @@ int rg_main(int argc, char **argv, const char *name,
         }
     }
     return 0;
+}
+
+void rg_print_ends(const struct ips_replay *r, uint32_t chains)
+{
+    printf("\"ends\": [");
+    for (uint32_t c = 0; c < chains; c++)
+        printf("%s%" PRIu64, c ? ", " : "", r->chain[c].end_ns);
+    printf("], \"makespan\": %" PRIu64 "}\n", r->makespan_ns);
 }
