@@ -35,7 +35,7 @@
 #ifndef IPS_ANALYSIS_QUEUE_H
 #define IPS_ANALYSIS_QUEUE_H
 
-#include "analysis/graph.h"
+#include "analysis/crew.h"
 
 #define IPS_QUEUE_NONE UINT32_MAX
 
@@ -70,26 +70,29 @@ struct ips_queues {
     uint32_t block_count;
     struct ips_queue_turn *turn;
     uint32_t turn_count;
+    struct ips_crews crews; /* those without a dispatcher; may be empty */
 };
 
 /* Those of a checked graph without remote references; `any`: [chain_count].
- * O(nodes). */
+ * `crews` is empty. O(nodes). */
 int ips_queues_find(const struct ips_graph *g, const bool *any,
                     struct ips_queues *out, struct ips_err *err) IPS_MUST_USE;
 void ips_queues_release(struct ips_queues *q);
 
 /* The graph in another order: `took`: [turn_count] the block whose result each
- * turn takes. The nodes are the same, each with its cross arc; those of
- * blocks and turns stand elsewhere, and the arc into the first node of one
- * weighs what followed the one that is now before it: what a thread does after
- * a piece belongs to that. */
+ * turn takes; `had`: [crews.piece_count] the worker that does each. The nodes
+ * are the same, each with its cross arc; those of blocks, turns and pieces
+ * stand elsewhere, and the arc into the first node of one weighs what followed
+ * the one that is now before it: what a thread does after a piece belongs to
+ * that. */
 struct ips_queued_graph {
     struct ips_graph g; /* owned; what a replay needs of a graph */
     uint32_t *of;       /* [node_count] node of the recorded graph */
     uint32_t *to;       /* [node_count] the other way */
 };
 int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
-                          const uint32_t *took, struct ips_queued_graph *out,
+                          const uint32_t *took, const uint32_t *had,
+                          struct ips_queued_graph *out,
                           struct ips_err *err) IPS_MUST_USE;
 void ips_queued_graph_release(struct ips_queued_graph *q);
 

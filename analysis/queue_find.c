@@ -27,6 +27,7 @@ void ips_queues_release(struct ips_queues *q)
     free(q->worker);
     free(q->block);
     free(q->turn);
+    ips_crews_release(&q->crews);
     memset(q, 0, sizeof(*q));
 }
 

@@ -10,7 +10,7 @@
 struct making {
     const struct ips_graph *g;
     const struct ips_queues *q;
-    const uint32_t *took;
+    const uint32_t *took, *had;
     struct ips_queued_graph *out;
     uint32_t next;
     uint32_t after;   /* recorded node behind the last that was put */
@@ -18,6 +18,9 @@ struct making {
     uint32_t *behind; /* [blocks] what its worker has next, or NONE */
     uint32_t *last;   /* [workers] */
     uint32_t *role;   /* [chains] 0, or 2 * queue + 1, or 2 * worker + 2 */
+    uint32_t *works;  /* [chains] 0, or 1 + worker of a crew */
+    uint32_t *piece;  /* [workers of crews] its first piece, or NONE */
+    uint32_t *then;   /* [pieces] its worker's next one, or NONE */
 };
 
 void ips_queued_graph_release(struct ips_queued_graph *q)
@@ -83,6 +86,31 @@ static void put_queue(struct making *m, const struct ips_queue *is)
     put(m, is->rest, c->first + c->count);
 }
 
+/* Which pieces the workers of crews have. */
+static void hold_pieces(struct making *m)
+{
+    const struct ips_crews *p = &m->q->crews;
+    for (uint32_t w = 0; w < p->worker_count; w++) {
+        m->works[p->worker[w].chain] = w + 1;
+        m->piece[w] = NONE;
+    }
+    for (uint32_t k = p->piece_count; k-- > 0;) {
+        m->then[k] = m->piece[m->had[k]];
+        m->piece[m->had[k]] = k;
+    }
+}
+
+static void put_crew_worker(struct making *m, uint32_t w)
+{
+    const struct ips_crews *p = &m->q->crews;
+    const struct ips_crew_worker *is = &p->worker[w];
+    const struct ips_chain *c = &m->g->chains[is->chain];
+    put(m, c->first, is->begin);
+    for (uint32_t k = m->piece[w]; k != NONE; k = m->then[k])
+        put(m, p->piece[k].first, p->piece[k].end);
+    put(m, is->tail, c->first + c->count);
+}
+
 static void put_chain(struct making *m, uint32_t c)
 {
     const struct ips_queues *q = m->q;
@@ -91,7 +119,9 @@ static void put_chain(struct making *m, uint32_t c)
     *to = *from;
     to->first = m->next;
     m->after = from->first;
-    if (m->role[c] == 0) {
+    if (m->works[c]) {
+        put_crew_worker(m, m->works[c] - 1);
+    } else if (m->role[c] == 0) {
         put(m, from->first, from->first + from->count);
     } else if (m->role[c] & 1) {
         put_queue(m, &q->queue[m->role[c] / 2]);
@@ -131,18 +161,21 @@ static int alloc_all(struct making *m, struct ips_err *err)
     m->behind = calloc((size_t)q->block_count + 1, sizeof(*m->behind));
     m->last = calloc((size_t)q->worker_count + 1, sizeof(*m->last));
     m->role = calloc((size_t)m->g->chain_count + 1, sizeof(*m->role));
+    m->works = calloc((size_t)m->g->chain_count + 1, sizeof(*m->works));
+    m->piece = calloc((size_t)q->crews.worker_count + 1, sizeof(*m->piece));
+    m->then = calloc((size_t)q->crews.piece_count + 1, sizeof(*m->then));
     if (rc == 0 && (!m->out->of || !m->out->to || !m->holder || !m->behind ||
-                    !m->last || !m->role))
+                    !m->last || !m->role || !m->works || !m->piece || !m->then))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "queues of %u nodes",
                          m->g->node_count);
     return rc;
 }
 
 int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
-                          const uint32_t *took, struct ips_queued_graph *out,
-                          struct ips_err *err)
+                          const uint32_t *took, const uint32_t *had,
+                          struct ips_queued_graph *out, struct ips_err *err)
 {
-    struct making m = {.g = g, .q = q, .took = took, .out = out};
+    struct making m = {.g = g, .q = q, .took = took, .had = had, .out = out};
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);
     int rc = alloc_all(&m, err);
@@ -152,6 +185,7 @@ int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
         for (uint32_t w = 0; w < q->worker_count; w++)
             m.role[q->worker[w].chain] = 2 * w + 2;
         hold(&m);
+        hold_pieces(&m);
         for (uint32_t c = 0; c < g->chain_count; c++)
             put_chain(&m, c);
         put_arcs(&m);
@@ -160,6 +194,9 @@ int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
     free(m.behind);
     free(m.last);
     free(m.role);
+    free(m.works);
+    free(m.piece);
+    free(m.then);
     if (rc < 0)
         ips_queued_graph_release(out);
     return rc;

@@ -58,6 +58,11 @@
  * there is no turn left or it was told to stop. What follows a piece in its
  * chain as recorded, up to the next, is done behind it wherever it goes.
  *
+ * Crews (`queues->crews`, analysis/crew.h): a worker that has its crew's lock
+ * next goes on with the next piece, in the order in which they were taken as
+ * recorded; with its own end when there is none left. Of a lock that is `kept`
+ * the pieces are, too.
+ *
  * RESOURCE arcs into other nodes stay dependencies, as recorded (or absent:
  * lane.any_off). They are counted, so that whoever tells the answer can say so.
  *
@@ -219,6 +224,7 @@ struct ips_replay {
     uint32_t *giver;
     uint32_t *took;      /* [turns], NULL without queues: the block whose result
                             each took */
+    uint32_t *had;       /* [pieces of crews], likewise: the worker of each */
     uint32_t kept_count; /* locks that kept their order */
     unsigned bits;       /* times within were whole multiples of 2^-bits ns */
     uint64_t taken;      /* units of the others */

@@ -101,6 +101,8 @@ void rp_grant(struct rp *r)
             l->first = r->chain[c].next;
             if (l->first == RP_NO_CHAIN)
                 l->last = RP_NO_CHAIN;
+            if (r->queues)
+                rp_crew_granted(r, c, r->due[d]);
             if (r->chain[c].done_t < r->now)
                 r->out->giver[r->chain[c].pos] = l->giver;
             r->had_unit[have++] = c;

@@ -37,6 +37,8 @@ struct rp_queues {
     uint32_t *holder; /* [blocks] worker */
     uint64_t *come_t; /* [blocks] its result */
     uint32_t *number; /* [blocks] of its worker's results */
+    uint32_t *piece;  /* [crews] the next one */
+    uint32_t *works;  /* [chains] 0, or 1 + worker of a crew */
 };
 
 int rp_queues_alloc(struct rp *r, struct ips_err *err)
@@ -45,6 +47,8 @@ int rp_queues_alloc(struct rp *r, struct ips_err *err)
     struct rp_queues *s = r->queues = calloc(1, sizeof(*s));
     size_t blocks = (size_t)is->block_count + 1;
     r->out->took = calloc((size_t)is->turn_count + 1, sizeof(*r->out->took));
+    r->out->had =
+        calloc((size_t)is->crews.piece_count + 1, sizeof(*r->out->had));
     if (s) {
         s->is = is;
         s->at = ips_calloc_large((size_t)r->g->node_count + 1, sizeof(*s->at));
@@ -55,9 +59,12 @@ int rp_queues_alloc(struct rp *r, struct ips_err *err)
         s->holder = calloc(blocks, sizeof(*s->holder));
         s->come_t = calloc(blocks, sizeof(*s->come_t));
         s->number = calloc(blocks, sizeof(*s->number));
+        s->piece = calloc((size_t)is->crews.crew_count + 1, sizeof(*s->piece));
+        s->works = calloc((size_t)r->chains + 1, sizeof(*s->works));
     }
-    if (!s || !r->out->took || !s->at || !s->role || !s->worker || !s->queue ||
-        !s->next || !s->holder || !s->come_t || !s->number)
+    if (!s || !r->out->took || !r->out->had || !s->at || !s->role ||
+        !s->worker || !s->queue || !s->next || !s->holder || !s->come_t ||
+        !s->number || !s->piece || !s->works)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u queues", is->queue_count);
     return 0;
 }
@@ -75,6 +82,8 @@ void rp_queues_release(struct rp *r)
     free(s->holder);
     free(s->come_t);
     free(s->number);
+    free(s->piece);
+    free(s->works);
     free(s);
     r->queues = NULL;
 }
@@ -111,9 +120,22 @@ static void set_worker(struct rp *r, uint32_t w)
     }
 }
 
+static void set_crews(struct rp *r)
+{
+    struct rp_queues *s = r->queues;
+    const struct ips_crews *is = &s->is->crews;
+    for (uint32_t k = 0; k < is->crew_count; k++)
+        s->piece[k] = is->crew[k].first_piece;
+    for (uint32_t w = 0; w < is->worker_count; w++)
+        s->works[is->worker[w].chain] = w + 1;
+    for (uint32_t p = 0; p < is->piece_count; p++)
+        r->out->had[p] = is->piece[p].worker;
+}
+
 void rp_queues_set(struct rp *r)
 {
     struct rp_queues *s = r->queues;
+    set_crews(r);
     for (uint32_t w = 0; w < s->is->worker_count; w++)
         set_worker(r, w);
     for (uint32_t k = 0; k < s->is->queue_count; k++) {
@@ -314,4 +336,24 @@ void rp_queue_take(struct rp *r)
     for (uint32_t k = 0; k < s->is->queue_count; k++)
         if (s->queue[k].waits && s->queue[k].first != NONE)
             take(r, k);
+}
+
+/* ---- without a dispatcher ------------------------------------------------ */
+
+void rp_crew_granted(struct rp *r, uint32_t c, uint32_t lock)
+{
+    struct rp_queues *s = r->queues;
+    const struct ips_crews *is = &s->is->crews;
+    if (!s->works[c])
+        return;
+    uint32_t w = s->works[c] - 1;
+    const struct ips_crew *crew = &is->crew[is->worker[w].crew];
+    uint32_t *next = &s->piece[is->worker[w].crew];
+    if (crew->lock != lock)
+        return;
+    r->chain[c].pos = is->worker[w].tail;
+    if (*next == crew->end_piece)
+        return;
+    r->out->had[*next] = w;
+    r->chain[c].pos = is->piece[(*next)++].first;
 }

@@ -228,6 +228,9 @@ void rp_queue_due(struct rp *r, uint32_t b, uint64_t t);
 void rp_queue_come(struct rp *r, uint32_t b, uint64_t now);
 /* One round: each dispatcher that may takes a result. */
 void rp_queue_take(struct rp *r);
+/* Chain c, at the next taking of `lock` in its chain or behind its piece, has
+ * it: goes on with the piece that is next, if it is of a crew of that. */
+void rp_crew_granted(struct rp *r, uint32_t c, uint32_t lock);
 static inline uint32_t rp_receiver(const struct rp *r, uint32_t i)
 {
     return r->queues ? rp_queue_receiver(r, i) : ips_chain_of(r->g, i);

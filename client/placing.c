@@ -100,15 +100,14 @@ static int take_load(Ips__PredictMachine *m, const char *value,
     uint32_t num = 0, den = 1;
     int rc = ipsq_parse_ratio(number, &num, &den, err);
     if (rc == 0 && num >= den * 100)
-        rc = ips_err_set(err, IPS_E_USAGE,
-                         "load=%.40s leaves nothing: below 100%%", value);
+        rc = ips_err_set(err, IPS_E_USAGE, "it leaves nothing: below 100%%");
     m->taken_num = num * 100 / den;
     m->taken_den = 10000;
     return rc;
 }
 
-static int take_value(Ips__PredictMachine *m, const char *word,
-                      struct ips_err *err)
+static int take_word(Ips__PredictMachine *m, const char *word,
+                     struct ips_err *err)
 {
     if (strncmp(word, "cores=", 6) == 0)
         return take_cores(m, word + 6, err);
@@ -121,9 +120,17 @@ static int take_value(Ips__PredictMachine *m, const char *word,
         return ipsq_parse_duration(word + 5, &m->turn_ns, err);
     }
     return ips_err_set(err, IPS_E_USAGE,
-                       "machine %.80s: '%.80s' is none of cores=N, speed=X, "
-                       "load=B, load=P%%, load=recorded or turn=TIME",
-                       m->name, word);
+                       "none of cores=N, speed=X, load=B, load=P%%, "
+                       "load=recorded or turn=TIME");
+}
+
+static int take_value(Ips__PredictMachine *m, const char *word,
+                      struct ips_err *err)
+{
+    int rc = take_word(m, word, err);
+    if (rc == IPS_E_USAGE)
+        return ips_err_wrap(err, "machine %.80s: %.80s", m->name, word);
+    return rc;
 }
 
 static int take_values(Ips__PredictMachine *m, const char *text, size_t len,

@@ -23,6 +23,7 @@ void predict_run_release(struct predict_run *run)
     free(run->lock_units);
     free(run->lock_event);
     free(run->slept);
+    free(run->lock_at_ns);
     ips_queues_release(&run->queues);
     memset(run, 0, sizeof(*run));
 }

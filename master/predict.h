@@ -70,6 +70,9 @@ struct predict_run {
     struct ips_replay_locks locks; /* settled anew; its arrays: */
     uint32_t *lock_units;
     struct ips_replay_lock_event *lock_event;
+    uint64_t *lock_at_ns; /* [replay.g.node_count] of those that take or give,
+                             by the machine's clock; NULL: no locks */
+    bool all_locks;       /* every taking is known (ipsrun --locks=all) */
     struct ips_queues queues; /* of replay.g */
     /* Of a run whose queues were settled: where it comes from, and the nodes of
      * its replay.g there, and of the nodes there the ones here; else NULL. */
@@ -98,8 +101,8 @@ predict_locks(const struct predict_run *run)
 struct predict_queued {
     struct predict_run run;
     bool settled; /* else all is empty, and the order stays as recorded */
-    uint64_t pieces, anew; /* given in turns; of them, those that were taken by
-                              another worker's result */
+    uint64_t pieces, anew; /* given in turns or taken under locks; of them,
+                              those that another worker does now */
     struct ips_queued_graph made;
     uint32_t *node_of, *node_to;
     uint8_t *node_made;
@@ -108,6 +111,10 @@ struct predict_queued {
 /* run->queues; `of_chain` as ips_order_dependent has it. */
 int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
                         struct ips_err *err) IPS_MUST_USE;
+static inline bool predict_has_queues(const struct predict_run *run)
+{
+    return run->queues.queue_count || run->queues.crews.crew_count;
+}
 /* With `ask` but for its order. Where the queues alone would hold up what waits
  * for something else, nothing is settled. */
 int predict_queues_settle(const struct predict_run *run,

@@ -131,15 +131,6 @@ static bool speed_not_given(const struct predict_setup *s, uint32_t m)
     return used && !s->machine[m].recorded && s->machine[m].is.speed.den == 0;
 }
 
-/* On every machine. */
-static bool all_locks(const struct query *q)
-{
-    bool all = true;
-    for (uint32_t i = 0; i < q->gather.count; i++)
-        all = all && q->gather.active[i]->sync->all_locks;
-    return all;
-}
-
 /* Who might have shared a lock: threads of a process. */
 static bool has_threads(const struct ips_graph *g)
 {
@@ -154,7 +145,7 @@ static void say_locks(const struct filling *f)
 {
     const struct predict_query *d = f->d;
     struct predict_said *said = &f->d->said;
-    bool all = all_locks(f->q);
+    bool all = d->run.all_locks;
     f->out->locks = ips_wire_text(all ? "all" : "contended");
     if (d->then.taken)
         predict_say(said,
@@ -177,7 +168,7 @@ static void say_queues(const struct filling *f)
 {
     const struct predict_query *d = f->d;
     const struct predict_answer *then = &d->then;
-    bool some = d->run.queues.queue_count != 0;
+    bool some = predict_has_queues(&d->run);
     f->out->queues = ips_wire_text(then->settled ? "settled"
                                    : some        ? "recorded"
                                                  : "none");
@@ -193,6 +184,31 @@ static void say_queues(const struct filling *f)
         predict_say(&f->d->said,
                     "pieces of work go to whom they went when recorded (a work "
                     "queue: elsewhere a quicker worker would take more)");
+}
+
+/* Who is begun, or whose end is awaited, from another machine, though it was
+ * not so when recorded. */
+static void say_lifetimes(const struct filling *f)
+{
+    const struct predict_query *d = f->d;
+    const struct ips_graph *g = &d->run.replay.g;
+    uint64_t apart = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *is = &g->chains[c];
+        for (uint32_t i = is->first; i < is->first + is->count; i++) {
+            if (g->xkind[i] != IPS_X_LIFETIME || g->xpred[i] == IPS_NO_NODE)
+                continue;
+            uint32_t from = ips_chain_of(g, g->xpred[i]);
+            apart += g->chains[from].machine == is->machine &&
+                     d->setup.map[from] != d->setup.map[c];
+        }
+    }
+    if (apart)
+        predict_say(&f->d->said,
+                    "%" PRIu64 " begins and ends (of threads, processes, "
+                    "connections) take no time from machine to machine: how "
+                    "they get there is not known",
+                    apart);
 }
 
 static void say_rest(const struct filling *f)
@@ -221,6 +237,7 @@ static void say_rest(const struct filling *f)
                     (double)d->run.off_ns / 1e6);
     say_locks(f);
     say_queues(f);
+    say_lifetimes(f);
     if (d->then.resources)
         predict_say(said,
                     "%" PRIu64 " waits for conditions, readers' locks, tokens "

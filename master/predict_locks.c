@@ -24,6 +24,7 @@ static void add_part(const struct whatif_solving *s, const struct waits_rows *r,
             continue; /* no arc leads to it */
         out->row[out->count++] =
             (struct predict_lock_row){.after = from->after,
+                                      .at_ns = from->at_ns,
                                       .node = node,
                                       .lock = first + from->lock,
                                       .at = IPS_NO_NODE,
@@ -104,7 +105,9 @@ int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
     run->lock_event = e;
     run->lock_units = rows->units;
     rows->units = NULL;
-    if (!bad || !e) {
+    run->lock_at_ns =
+        calloc((size_t)run->replay.g.node_count + 1, sizeof(*run->lock_at_ns));
+    if (!bad || !e || !run->lock_at_ns) {
         free(bad);
         return no_memory(rows->count, err);
     }
@@ -114,10 +117,14 @@ int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
             row->at = run->replay.to[row->node];
     }
     mark_bad(rows, run, bad);
-    for (size_t i = 0; i < rows->count; i++)
-        if (!bad[rows->row[i].lock])
-            e[count++] = (struct ips_replay_lock_event){
-                rows->row[i].at, rows->row[i].lock, rows->row[i].gives};
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct predict_lock_row *row = &rows->row[i];
+        if (bad[row->lock])
+            continue;
+        e[count++] =
+            (struct ips_replay_lock_event){row->at, row->lock, row->gives};
+        run->lock_at_ns[row->at] = row->at_ns;
+    }
     qsort(e, count, sizeof(*e), by_node);
     drop_twice(e, count, bad);
     for (uint32_t k = 0; k < count; k++)

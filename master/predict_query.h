@@ -58,6 +58,7 @@ int predict_held(struct query *q, const struct whatif_solving *s,
  * and fills `at`. Rows that are no good are left out. */
 struct predict_lock_row {
     uint64_t after; /* of the work of the arc + 1; 0: at `node` itself */
+    uint64_t at_ns; /* by its machine's clock */
     uint32_t node;  /* of the whole graph */
     uint32_t lock;
     uint32_t at; /* node of the replay's graph */

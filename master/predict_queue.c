@@ -9,6 +9,20 @@
 
 #define FREE_ORDER ((1u << IPS_ORDER_SOURCES) | (1u << IPS_ORDER_WRITERS))
 
+/* Where a queue has a dispatcher, its threads are of no other. */
+static int find_crews(struct predict_run *run, bool *busy, struct ips_err *err)
+{
+    const struct ips_graph *g = &run->replay.g;
+    struct ips_queues *q = &run->queues;
+    memset(busy, 0, g->chain_count * sizeof(*busy));
+    for (uint32_t k = 0; k < q->queue_count; k++)
+        busy[q->queue[k].chain] = true;
+    for (uint32_t w = 0; w < q->worker_count; w++)
+        busy[q->worker[w].chain] = true;
+    return ips_crews_find(g, predict_locks(run), run->lock_at_ns, busy,
+                          &q->crews, err);
+}
+
 int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
                         struct ips_err *err)
 {
@@ -19,6 +33,8 @@ int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
     for (uint32_t c = 0; c < g->chain_count; c++)
         any[c] = (of_chain[c] & FREE_ORDER) != 0;
     int rc = ips_queues_find(g, any, &run->queues, err);
+    if (rc == 0 && run->all_locks && predict_locks(run))
+        rc = find_crews(run, any, err);
     free(any);
     return rc;
 }
@@ -84,8 +100,11 @@ static int reorder(const struct predict_run *run, struct predict_queued *q,
 }
 
 static void count(const struct ips_queues *is, const uint32_t *took,
-                  struct predict_queued *q)
+                  const uint32_t *had, struct predict_queued *q)
 {
+    q->pieces = is->crews.piece_count;
+    for (uint32_t p = 0; p < is->crews.piece_count; p++)
+        q->anew += had[p] != is->crews.piece[p].worker;
     for (uint32_t t = 0; t < is->turn_count; t++) {
         q->pieces += is->turn[t].gives != IPS_QUEUE_NONE;
         q->anew +=
@@ -102,7 +121,7 @@ int predict_queues_settle(const struct predict_run *run,
     struct ips_replay r = {0};
     struct ips_err why = {0};
     memset(out, 0, sizeof(*out));
-    if (run->queues.queue_count == 0 || ask->move_count)
+    if (!predict_has_queues(run) || ask->move_count)
         return 0;
     order.relabel = false;
     order.queues = &run->queues;
@@ -113,9 +132,9 @@ int predict_queues_settle(const struct predict_run *run,
         *err = why;
         return rc;
     }
-    count(&run->queues, r.took, out);
-    rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.took, &out->made,
-                               err);
+    count(&run->queues, r.took, r.had, out);
+    rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.took, r.had,
+                               &out->made, err);
     if (rc == 0)
         rc = reorder(run, out, err);
     ips_replay_release(&r);

@@ -153,6 +153,7 @@ static int make_names(struct query *q, const struct whatif_solving *s,
 {
     uint32_t n = q->gather.count, own = 0, chain = 0;
     run->own_count = n;
+    run->all_locks = true;
     run->own = calloc((size_t)n + 1, sizeof(*run->own));
     run->thread = calloc((size_t)s->g->chain_count + 1, sizeof(*run->thread));
     if (!run->own || !run->thread)
@@ -160,6 +161,7 @@ static int make_names(struct query *q, const struct whatif_solving *s,
                            s->g->chain_count);
     for (uint32_t i = 0; i < n; i++) {
         const struct part *p = q->gather.active[i];
+        run->all_locks = run->all_locks && p->sync->all_locks;
         run->own[i] = (struct predict_own){
             p->machine,
             (uint32_t)ips_min_u64(p->sync->cores, IPS_REPLAY_CORES_MAX),

@@ -121,7 +121,8 @@ static int take_locks(const struct part *p, struct waits_rows *r,
                       const Ips__WaitRowsAnswer *a, struct ips_err *err)
 {
     size_t n = a->n_lock;
-    if (a->n_lock_node != n || a->n_lock_after != n || a->n_lock_does != n)
+    if (a->n_lock_node != n || a->n_lock_after != n || a->n_lock_does != n ||
+        a->n_lock_at_ns != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "locks: arrays differ in length");
     uint64_t most =
@@ -145,6 +146,7 @@ static int take_locks(const struct part *p, struct waits_rows *r,
                                "row %" PRIu64 " of a lock is out of order",
                                r->lock_count);
         *to = (struct waits_lock_row){.after = a->lock_after[i],
+                                      .at_ns = a->lock_at_ns[i],
                                       .lock = a->lock[i],
                                       .node = a->lock_node[i],
                                       .gives = (a->lock_does[i] & 1) != 0,

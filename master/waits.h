@@ -29,6 +29,7 @@
 
 struct waits_lock_row { /* struct ips_lock_row of the slave */
     uint64_t after;     /* work of the arc + 1; 0: at the node */
+    uint64_t at_ns;     /* local raw */
     uint32_t lock, node;
     uint32_t units; /* of it that are free at the begin */
     bool gives;

@@ -19,7 +19,7 @@ struct wait_rows {
     protobuf_c_boolean *of_node;
     uint64_t *ns, *end_ns;
     uint32_t *lock, *lock_node, *lock_does; /* [IPS_PIECE_ITEMS] */
-    uint64_t *lock_after;
+    uint64_t *lock_after, *lock_at_ns;
 };
 
 static void forget_texts(struct wait_rows *w)
@@ -46,6 +46,7 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     free(w->lock_node);
     free(w->lock_does);
     free(w->lock_after);
+    free(w->lock_at_ns);
     free(w);
     j->wait_rows = NULL;
 }
@@ -75,9 +76,10 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     w->lock_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_node));
     w->lock_does = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_does));
     w->lock_after = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_after));
+    w->lock_at_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_at_ns));
     bool fine = w->node && w->cause && w->place && w->of_node && w->ns &&
                 w->end_ns && w->text && w->lock && w->lock_node &&
-                w->lock_does && w->lock_after;
+                w->lock_does && w->lock_after && w->lock_at_ns;
     return fine ? 0 : no_memory(j);
 }
 
@@ -182,12 +184,15 @@ static void locks_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         p->lock[n] = r->lock;
         p->lock_node[n] = r->node;
         p->lock_after[n] = r->w + 1; /* IPS_LOCK_AT_NODE: 0 */
+        p->lock_at_ns[n] = r->t;
         p->lock_does[n] = (r->gives ? 1u : 0u) + r->units * 2u;
     }
-    a->n_lock = a->n_lock_node = a->n_lock_after = a->n_lock_does = n;
+    a->n_lock = a->n_lock_node = a->n_lock_after = n;
+    a->n_lock_does = a->n_lock_at_ns = n;
     a->lock = p->lock;
     a->lock_node = p->lock_node;
     a->lock_after = p->lock_after;
+    a->lock_at_ns = p->lock_at_ns;
     a->lock_does = p->lock_does;
 }
 

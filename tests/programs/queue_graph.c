@@ -16,7 +16,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "analysis/replay.h"
 #include "tests/support/random_graph.h"
@@ -120,10 +119,8 @@ static int one(uint64_t seed, struct ips_err *err)
             printf("%s[%u, %" PRIu64 "]", t ? ", " : "", p,
                    r.reach[q.asked[p]]);
         }
-        printf("], \"ends\": [");
-        for (uint32_t c = 0; c <= q.workers; c++)
-            printf("%s%" PRIu64, c ? ", " : "", r.chain[c].end_ns);
-        printf("], \"makespan\": %" PRIu64 "}\n", r.makespan_ns);
+        printf("], ");
+        rg_print_ends(&r, q.workers + 1);
     }
     ips_replay_release(&r);
     ips_queues_release(&found);
@@ -133,19 +130,5 @@ static int one(uint64_t seed, struct ips_err *err)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: queue_graph FIRST COUNT\n");
-        return 2;
-    }
-    uint64_t first = strtoull(argv[1], NULL, 10);
-    uint64_t count = strtoull(argv[2], NULL, 10);
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        struct ips_err err = {0};
-        if (one(seed, &err) < 0) {
-            fprintf(stderr, "queue_graph: seed %" PRIu64 ": %s\n", seed,
-                    err.msg);
-            return 1;
-        }
-    }
-    return 0;
+    return rg_main(argc, argv, "queue_graph", one);
 }

@@ -222,19 +222,5 @@ static int print_graph(uint64_t seed, struct ips_err *err)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: random_graph FIRST COUNT\n");
-        return 2;
-    }
-    uint64_t first = strtoull(argv[1], NULL, 10);
-    uint64_t count = strtoull(argv[2], NULL, 10);
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        struct ips_err err;
-        if (print_graph(seed, &err) < 0) {
-            fprintf(stderr, "random_graph: seed %" PRIu64 ": %s\n", seed,
-                    err.msg);
-            return 1;
-        }
-    }
-    return 0;
+    return rg_main(argc, argv, "random_graph", print_graph);
 }

@@ -1,7 +1,11 @@
 #include "tests/support/random_graph.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "analysis/replay.h"
 
 /* A node as the simulation makes it; numbers are in order of making, so a
  * cross predecessor is always an earlier one: no cycle can come out. */
@@ -534,4 +538,31 @@ struct rg_options rg_options_of(uint64_t seed)
         .external = rg_below(&s, 2),
         .unmatched = rg_below(&s, 3) == 0,
     };
+}
+
+int rg_main(int argc, char **argv, const char *name,
+            int (*one)(uint64_t seed, struct ips_err *err))
+{
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s FIRST COUNT\n", name);
+        return 2;
+    }
+    uint64_t first = strtoull(argv[1], NULL, 10);
+    uint64_t count = strtoull(argv[2], NULL, 10);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct ips_err err = {0};
+        if (one(seed, &err) < 0) {
+            fprintf(stderr, "%s: seed %" PRIu64 ": %s\n", name, seed, err.msg);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void rg_print_ends(const struct ips_replay *r, uint32_t chains)
+{
+    printf("\"ends\": [");
+    for (uint32_t c = 0; c < chains; c++)
+        printf("%s%" PRIu64, c ? ", " : "", r->chain[c].end_ns);
+    printf("], \"makespan\": %" PRIu64 "}\n", r->makespan_ns);
 }

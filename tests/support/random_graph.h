@@ -67,4 +67,11 @@ int rg_contract(const struct rg *r, const struct ips_lane *lane,
                 struct rg_answer *out, struct ips_err *err) IPS_MUST_USE;
 void rg_answer_release(struct rg_answer *a);
 
+/* The main of a program that prints what seeds give: NAME FIRST COUNT. */
+int rg_main(int argc, char **argv, const char *name,
+            int (*one)(uint64_t seed, struct ips_err *err));
+/* The end of an object: "ends": when each chain ends, and "makespan". */
+struct ips_replay;
+void rg_print_ends(const struct ips_replay *r, uint32_t chains);
+
 #endif

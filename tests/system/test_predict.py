@@ -192,6 +192,8 @@ REFUSED = [
     (["--machines", "one:cores=2"], "nothing is on machine one"),
     (["--machines", "one:cores=0", "--map", "*=one"], "no positive number"),
     (["--machines", "one:kores=2", "--map", "*=one"], "none of cores=N"),
+    (["--machines", "one:load=much", "--map", "*=one"],
+     "machine one: load=much: 'much' is no number"),
     (["--machines", "one:speed=0", "--map", "*=one"], "speed is above 0"),
     (["--machines", "one:load=100%", "--map", "*=one"], "leaves nothing"),
     (["--machines", "one:turn=11s", "--map", "*=one"], "at most 10 s"),
@@ -401,6 +403,49 @@ def test_work_queue(duo):
     answer = duo.json("predict", run, *off, "--move", "*@1ms=other",
                       "--machines", "other:cores=1")
     assert answer["queues"] == ("recorded" if any_order else "none")
+
+
+@pytest.mark.quick
+def test_threads_take_work(duo):
+    """tests/programs/takers.c: three threads take 41 pieces under a mutex. With
+    --locks=all the run shows that they do; without, or where each has pieces of
+    his own (tests/programs/stages/locks.c), nothing is settled. On one core it is
+    all CPU time, whoever takes what; where one thread's core has a quarter of
+    the speed, the others take more of its pieces, and it ends sooner than with
+    the pieces it had (--search keeps them). Would catch takings that reach the
+    replay without their times, and an order that the path or the accounts do
+    not have."""
+    run = f"predict-takers-{next(numbers)}"
+    done = duo.ipsrun([duo.build.program("takers")], name=run, check=True,
+                      options=["--locks=all"])
+    duo.wait_closed(run)
+    off = ["--external", "off", "--mtime", "0"]
+    uneven = max(map(int, done.stdout.split())) - \
+        min(map(int, done.stdout.split())) >= 2
+    total = duo.json("path", run)["total_cpu_ns"]
+    answer = duo.json("predict", run, *off, "--map", "*=one", "--machines",
+                      "one:cores=1")
+    assert answer["queues"] == ("settled" if uneven else "none")
+    assert answer["pieces"] == (41 if uneven else 0)
+    assert answer["makespan_ns"] == answer["total_cpu_ns"] == total
+    of_path = [r["ns"] for r in answer["path"] if r["kind"] == "machine"]
+    assert sum(of_path) == total
+    thread = duo.json("ls", run)["threads"][-1]["object"]
+    slow = [*off, "--map", f"*=quick,{thread}=slow", "--machines",
+            "quick:cores=3;slow:cores=1,speed=0.25"]
+    settled = duo.json("predict", run, *slow)
+    kept = duo.json("predict", run, *slow, "--move", f"{thread}@0s=slow")
+    assert kept["queues"] == ("recorded" if uneven else "none")
+    assert settled["makespan_ns"] < kept["makespan_ns"] or not uneven
+    assert bool(settled["pieces_anew"]) == uneven
+    # its begin, and its end
+    assert any(x.startswith("2 begins and ends") for x in settled["assumed"])
+    assert "begins and ends" not in " ".join(answer["assumed"])
+    run = f"predict-takers-{next(numbers)}"
+    duo.ipsrun([duo.build.program("locks"), "--turns", "20"], name=run,
+               check=True, options=["--locks=all"])
+    duo.wait_closed(run)
+    assert duo.json("predict", run, *off)["queues"] == "none"
 
 
 @pytest.mark.quick

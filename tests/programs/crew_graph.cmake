@@ -1,0 +1,1 @@
+target_link_libraries(crew_graph PRIVATE ips_sanitize ips_test_support)

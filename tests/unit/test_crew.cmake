@@ -1,0 +1,1 @@
+target_link_libraries(test_crew PRIVATE ips_test_support)
