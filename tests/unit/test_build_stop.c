@@ -165,7 +165,10 @@ static void test_build_stop__job_control(void **state)
     put_block(sh, IPS_OP_SIGWAIT, 3060010, 3080000, 80, 90, 20);
     put(sh, IPS_REC_SIGNAL, IPS_SIGNAL_WAIT, SIGCHLD, 3080000, 90, 20,
         CLD_CONTINUED);
-    rec_end(sh, IPS_END_EXIT, 4000000, 100, 0);
+    put_block(sh, IPS_OP_SIGWAIT, 5000000, 5020000, 91, 92, 20);
+    put(sh, IPS_REC_SIGNAL, IPS_SIGNAL_WAIT, SIGCHLD, 5020000, 92, 20,
+        CLD_STOPPED); /* Ctrl-Z again */
+    rec_end(sh, IPS_END_EXIT, 6000000, 100, 0);
     put_block(p, IPS_OP_OTHER, 1000, 1000, 0, 0, 1);
     put_block(p, IPS_OP_OTHER, 70000, 70000, 9000, 9000, 1);
     put_block(p, IPS_OP_OTHER, 3070000, 3070000, 20000, 20000, 1);
