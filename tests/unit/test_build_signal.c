@@ -2,6 +2,16 @@
  * signal ended. Each case says what it would catch. */
 #include "rec_signal.h"
 
+/* 10 works 100 and kills 20, whose handler has it at 25 of CPU: 20. */
+static rs handles(struct recorder *r)
+{
+    rs a = process(r, 10), p = process(r, 20);
+    put_kill(a, SIGUSR1, 9000, 100, 20);
+    rec_end(a, IPS_END_EXIT, 20000, 110, 0);
+    put_taken(p, SIGUSR1, 9050, 25, 10);
+    return p;
+}
+
 /* Would catch: no arc; the CPU of the interrupted call put before the signal;
  * the wait counted as idle or not at all. 10 works 100 and kills; 20 has
  * worked 20, sleeps, and works 40 more after the signal. */
@@ -9,10 +19,7 @@ static void test_build_signal__handler(void **state)
 {
     (void)state;
     struct recorder *r = rec_new();
-    rs a = process(r, 10), p = process(r, 20);
-    put_kill(a, SIGUSR1, 9000, 100, 20);
-    rec_end(a, IPS_END_EXIT, 20000, 110, 0);
-    put_taken(p, SIGUSR1, 9050, 25, 10);
+    rs p = handles(r);
     put_block(p, IPS_OP_SIGWAIT, 1000, 9100, 20, 30, -1);
     rec_end(p, IPS_END_EXIT, 20000, 60, 0);
     struct ips_built *b = rec_alone(r);
@@ -33,10 +40,7 @@ static void test_build_signal__calls_in_the_handler(void **state)
 {
     (void)state;
     struct recorder *r = rec_new();
-    rs a = process(r, 10), p = process(r, 20);
-    put_kill(a, SIGUSR1, 9000, 100, 20);
-    rec_end(a, IPS_END_EXIT, 20000, 110, 0);
-    put_taken(p, SIGUSR1, 9050, 25, 10);
+    rs p = handles(r);
     put_block(p, IPS_OP_DISK, 9060, 9070, 26, 27, 1);
     put_block(p, IPS_OP_SELECT, 1000, 9100, 20, 30, -1);
     rec_end(p, IPS_END_EXIT, 20000, 60, 0);
