@@ -567,7 +567,9 @@ enum ips_signal_how {
     IPS_KILL_QUEUE = 2,   /* sigqueue */
     IPS_KILL_THREAD = 3,  /* pthread_kill, tgkill, pthread_sigqueue */
     IPS_SIGNAL_HANDLER = 16,
-    IPS_SIGNAL_WAIT = 17, /* sigwait, sigwaitinfo, sigtimedwait */
+    IPS_SIGNAL_WAIT = 17, /* sigwait, sigwaitinfo, sigtimedwait; a wait that was
+                             told of child `pid`: SIGCHLD, CLD_STOPPED or
+                             CLD_CONTINUED */
     IPS_SIGNAL_FD = 18,   /* read from a signalfd */
     /* a poll's first ready descriptor is a pidfd: process `pid` ended (SIGCHLD,
      * CLD_EXITED); follows its BLOCK, with the stamp of its return */

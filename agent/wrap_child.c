@@ -1,7 +1,8 @@
 /*
  * The wait family. Every wait is made so that the kernel also gives the
- * child's CPU (rusage). A result that is no end (stopped, continued, nothing
- * yet) and an error leave no record.
+ * child's CPU (rusage). That a child was stopped, or went on, is told as a
+ * SIGCHLD that was waited for: BLOCK and SIGNAL. Nothing yet and an error leave
+ * no record.
  */
 #include "agent/wrap_at.h"
 
@@ -36,6 +37,25 @@ uint64_t ips_reap_end(struct ips_reap since)
     return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
 }
 
+static void changed(pid_t child, int code, struct ips_moment call,
+                    uint64_t site)
+{
+    int saved = errno;
+    struct ips_moment ret =
+        ips_record_wait(IPS_OP_SIGWAIT, call, child, 0, site, 0);
+    ips_record_taken(IPS_SIGNAL_WAIT, SIGCHLD, code, child, 0, ret);
+    errno = saved;
+}
+
+/* Not a stop that only a debugger is told of. */
+static bool is_stop(int status, int options)
+{
+    int sig = WSTOPSIG(status);
+    return options & WUNTRACED && WIFSTOPPED(status) &&
+           (sig == SIGSTOP || sig == SIGTSTP || sig == SIGTTIN ||
+            sig == SIGTTOU);
+}
+
 static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
                       uint64_t site)
 {
@@ -55,6 +75,9 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
         ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call, ips_rusage_cpu(ru),
                         (uint32_t)*status, site);
         errno = saved;
+    } else if (r > 0 && (is_stop(*status, options) || WIFCONTINUED(*status))) {
+        changed(r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED, call,
+                site);
     }
     return r;
 }
@@ -102,8 +125,7 @@ static uint32_t wait_status(const siginfo_t *info)
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site)
 {
-    if (!ips_wrap_on() || ips_sys_quiet || options & WNOWAIT ||
-        !(options & WEXITED))
+    if (!ips_wrap_on() || ips_sys_quiet || options & WNOWAIT)
         return REAL(waitid)(type, id, out, options);
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
@@ -125,6 +147,9 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
             atomic_fetch_add(&reaped, 1);
             ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
                             ips_rusage_cpu(&ru), wait_status(info), site);
+        } else if (info->si_code == CLD_STOPPED ||
+                   info->si_code == CLD_CONTINUED) {
+            changed(info->si_pid, info->si_code, call, site);
         }
         errno = saved;
         return 0;

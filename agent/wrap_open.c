@@ -124,3 +124,27 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
     return f;
 }
 FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
+
+/* Writes out what the stream has, and puts another descriptor in the place of
+ * its own, which nobody sees go: so both are done here before. */
+IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
+                         FILE *restrict f)
+{
+    if (!ips_wrap_on())
+        return REAL(freopen)(path, mode, f);
+    int saved = errno;
+    if (f->_fileno >= 0) {
+        if (f->_IO_write_ptr > f->_IO_write_base)
+            fflush(f);
+        ips_chan_drop(f->_fileno, IPS_SITE);
+    }
+    errno = saved;
+    IPS_WAIT_MARK;
+    struct ips_moment call = ips_at_call();
+    FILE *r = REAL(freopen)(path, mode, f);
+    if (r)
+        opened(r->_fileno, call, IPS_SITE);
+    return r;
+}
+FILE *freopen64(const char *restrict, const char *restrict, FILE *restrict)
+    IPS_ALIAS(freopen);

@@ -61,6 +61,7 @@ int b_run_passes(struct build *b)
     b_events(b);
     b_lifetimes(b);
     b_signal_arcs(b);
+    b_stop_arcs(b);
     b_sync_arcs(b);
     if (b->grow)
         b_grow_arcs(b, true);
@@ -96,6 +97,8 @@ void b_release(struct build *b)
     ips_free_large(b->chans.v);
     ips_free_large(b->kills.v);
     ips_free_large(b->takings.v);
+    ips_free_large(b->stops.v);
+    ips_free_large(b->stopped.v);
     ips_free_large(b->ends);
     ips_free_large(b->plain);
     for (uint32_t i = 0; i < b->slabs.n; i++)

@@ -6,7 +6,8 @@
  * The passes, in order (build.c):
  *   scan     reads every record once: streams, and the rare records apart
  *   process  images -> processes, threads -> chains, forks and joins linked
- *   signal   which KILL or child's end a SIGNAL hangs on
+ *   signal   which KILL or child's end a SIGNAL hangs on; when processes were
+ *            stopped (build_stop.c)
  *   untraced what was seen to begin and never spoke
  *   channel  CHAN records -> ends, peers by name
  *   sync     which release let whom go, of locks and their like
@@ -163,6 +164,8 @@ struct build {
     B_ARRAY(struct b_chan) chans;
     B_ARRAY(struct b_kill) kills;
     B_ARRAY(struct b_taking) takings;
+    B_ARRAY(struct b_stop) stops;
+    B_ARRAY(struct b_stopped) stopped;
     struct b_end *ends;
     uint32_t end_room;
     B_ARRAY(struct b_block) blocks;
@@ -295,16 +298,23 @@ bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
 /* Those of final nodes. */
 const struct ips_spun *b_grow_spun(const struct build *b, uint32_t *count);
 
-int b_scan(struct build *b) IPS_MUST_USE;       /* build_scan.c */
-int b_processes(struct build *b) IPS_MUST_USE;  /* build_process.c */
-int b_links(struct build *b) IPS_MUST_USE;      /* build_link.c */
-int b_signals(struct build *b) IPS_MUST_USE;    /* build_signal.c */
-void b_signal_arcs(struct build *b);            /* build_signal.c */
-int b_untraced(struct build *b) IPS_MUST_USE;   /* build_untraced.c */
-int b_ends(struct build *b) IPS_MUST_USE;       /* build_channel.c */
-int b_peers(struct build *b) IPS_MUST_USE;      /* build_peer.c */
-int b_sync_match(struct build *b) IPS_MUST_USE; /* build_sync.c */
-int b_nodes(struct build *b) IPS_MUST_USE;      /* build_node.c */
+int b_scan(struct build *b) IPS_MUST_USE;      /* build_scan.c */
+int b_processes(struct build *b) IPS_MUST_USE; /* build_process.c */
+int b_links(struct build *b) IPS_MUST_USE;     /* build_link.c */
+int b_signals(struct build *b) IPS_MUST_USE;   /* build_signal.c */
+void b_signal_arcs(struct build *b);           /* build_signal.c */
+/* The process of that pid at a time, or IPS_NONE; `by_pid`: by (pid namespace,
+ * pid, start). build_signal.c */
+uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
+                      uint64_t pidns, uint32_t pid, uint64_t t);
+int b_find_stops(struct build *b,
+                 const uint32_t *by_pid) IPS_MUST_USE; /* build_stop.c */
+void b_stop_arcs(struct build *b);                     /* build_stop.c */
+int b_untraced(struct build *b) IPS_MUST_USE;          /* build_untraced.c */
+int b_ends(struct build *b) IPS_MUST_USE;              /* build_channel.c */
+int b_peers(struct build *b) IPS_MUST_USE;             /* build_peer.c */
+int b_sync_match(struct build *b) IPS_MUST_USE;        /* build_sync.c */
+int b_nodes(struct build *b) IPS_MUST_USE;             /* build_node.c */
 /* The same object, and class? As of qsort. */
 int b_sync_object(const struct b_sync *x, const struct b_sync *y);
 bool b_sync_got(const struct b_sync *s);

@@ -387,36 +387,41 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
 /* ---- waits without bytes ---- */
 
 /* sleep() returns what is left, the others fail: a signal ended it. */
-static void external_wait(struct maker *m, const struct interval *v)
+static int external_wait(struct maker *m, const struct interval *v,
+                         enum ips_wait_cause cause)
 {
     uint32_t a = b_node_at_call(m->b, IPS_NODE_AUX, v->cpu, v->t, v->blocked_ns,
                                 IPS_NONE);
+    uint64_t asleep = b_stop_asleep(m, v);
+    int rc = b_stop_within(m);
+    if (rc < 0)
+        return rc;
     uint32_t z =
         b_node(m->b, IPS_NODE_AUX, v->cpu_ret, v->t_ret, v->cpu_ret, IPS_NONE);
     m->b->out->g.wait[z] = v->blocked_ns;
-    b_cross(m->b, z, a, IPS_X_EXTERNAL, v->blocked_ns);
+    b_cross(m->b, z, a, IPS_X_EXTERNAL, asleep);
     m->b->out->counts.external++;
+    b_count_wait(m, cause, v->blocked_ns);
+    return 0;
 }
 
-static void on_sleep(struct maker *m, const struct ips_rec_io *r,
-                     const struct interval *v)
+static int on_sleep(struct maker *m, const struct ips_rec_io *r,
+                    const struct interval *v)
 {
     if (!v->blocked)
-        return;
+        return 0;
     if (v->by_signal && (r->err == EINTR || r->result > 0)) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
-        return;
+        return 0;
     }
-    b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
-    external_wait(m, v);
+    return external_wait(m, v, IPS_WAIT_TIMER);
 }
 
-static void on_disk(struct maker *m, const struct interval *v)
+static int on_disk(struct maker *m, const struct interval *v)
 {
     if (!v->blocked)
-        return;
-    b_count_wait(m, IPS_WAIT_DISK, v->blocked_ns);
-    external_wait(m, v);
+        return 0;
+    return external_wait(m, v, IPS_WAIT_DISK);
 }
 
 /* Did this poll end by another channel than the last one of its place? */
@@ -508,7 +513,7 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
     m->sigwait_slept = slept;
 }
 
-void b_on_block(struct maker *m, const uint8_t *p)
+int b_on_block(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
@@ -517,25 +522,23 @@ void b_on_block(struct maker *m, const uint8_t *p)
     enum ips_wait_cause cause = wait_cause(r.op);
     switch (r.op) {
     case IPS_OP_SLEEP:
-        on_sleep(m, &r, &v);
-        return;
+        return on_sleep(m, &r, &v);
     case IPS_OP_POLL:
     case IPS_OP_SELECT:
     case IPS_OP_EPOLL:
         on_poll(m, &r, &v);
-        return;
+        return 0;
     case IPS_OP_DISK:
-        on_disk(m, &v);
-        return;
+        return on_disk(m, &v);
     case IPS_OP_SPIN:
         b_on_spin(m, &v);
-        return;
+        return 0;
     case IPS_OP_EVENTFD:
     case IPS_OP_TIMERFD:
     case IPS_OP_SIGNALFD:
     case IPS_OP_TERMINAL:
         on_other_read(m, &r, &v, cause);
-        return;
+        return 0;
     case IPS_OP_SIGWAIT:
         m->sigwait_ret = v.t_ret;
         m->sigwait_cpu = v.cpu;
@@ -546,4 +549,5 @@ void b_on_block(struct maker *m, const uint8_t *p)
     }
     if (v.blocked)
         b_count_wait(m, cause, v.blocked_ns);
+    return 0;
 }

@@ -172,7 +172,7 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
         rc = b_on_recvcall(m, p);
         break;
     case IPS_REC_BLOCK:
-        b_on_block(m, p);
+        rc = b_on_block(m, p);
         break;
     case IPS_REC_CLOSE:
         rc = on_close(m, p);
@@ -237,7 +237,8 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
     struct build *b = m->b;
     uint32_t type, len;
     const uint8_t *p;
-    bool plain = b->plain;
+    bool stops = m->stop.next < m->stop.end;
+    bool plain = b->plain && !stops;
     for (;;) {
         int plainly = plain ? b_plain_nodes(m, walk) : 0;
         if (plainly < 0)
@@ -245,8 +246,12 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
         p = b_next(walk, &type, &len);
         if (!p)
             break;
+        int rc = stops ? b_stop_before(m, type, p) : 0;
         uint32_t before = b->nodes;
-        int rc = make_node(m, type, p);
+        if (rc == 0)
+            rc = make_node(m, type, p);
+        if (rc == 0 && stops)
+            rc = b_stop_after(m, type, p);
         if (!b->tables)
             b_cost(b, m->chain, m->s, type, p);
         if (rc == 0 && b->notes)
@@ -268,6 +273,7 @@ static int begin_stream(struct maker *m, uint32_t stream, struct b_walk *walk)
     m->next_kill = s->first_kill;
     m->next_taking = s->first_taking;
     m->next_sync = s->first_sync;
+    m->stop.t = 0;
     m->have_dgram = false;
     if (m->b->notes)
         b_waits_stream(m);
@@ -328,6 +334,8 @@ void b_chain_maker(struct build *b, uint32_t c, struct maker *m)
                         .row = &b->out->threads[c],
                         .chain = c,
                         .proc = b->out->g.chains[c].process};
+    m->stop.next = b->procs[m->proc].first_stop;
+    m->stop.end = m->stop.next + b->procs[m->proc].stop_count;
     m->row->process = m->proc;
     m->row->tid = b->out->g.chains[c].tid;
     m->row->chain = c;

@@ -39,6 +39,16 @@ struct chosen {
     uint32_t ready;
 };
 
+/* Where its process was stopped (build_stop.c). */
+struct maker_stop {
+    uint32_t next, end; /* of stops[] */
+    uint64_t t, cpu;    /* of its last record, at its return */
+    const struct b_stop
+        *in;             /* that the call at hand slept through, no node yet */
+    uint64_t slept;      /* the node's wait: from the call until it went on */
+    uint64_t stopped_ns; /* ... of it stopped, for b_interval */
+};
+
 /* What the thread moved through one end in one direction, one operation after
  * the other: added to the tables when it turns to another end. */
 struct tally {
@@ -57,6 +67,7 @@ struct maker {
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
     struct taken taken[TAKEN_KEPT];
     uint32_t taken_count;
+    struct maker_stop stop;
     struct chosen chosen[CHOSEN_KEPT];
     uint32_t chosen_next;
     uint32_t signal_node; /* of the signal that ended the call at hand */
@@ -110,6 +121,17 @@ int b_chain_end(struct maker *m) IPS_MUST_USE;
 /* A signal that came while the call slept ended that sleep. */
 void b_take_signal(struct maker *m, struct interval *v);
 
+/* build_stop.c: around each record of a process that was stopped; between the
+ * nodes of a sleep; the stop is taken out of the call's wait. */
+int b_stop_before(struct maker *m, uint32_t type,
+                  const uint8_t *p) IPS_MUST_USE;
+int b_stop_after(struct maker *m, uint32_t type, const uint8_t *p) IPS_MUST_USE;
+int b_stop_within(struct maker *m) IPS_MUST_USE;
+void b_stop_out_of(struct maker *m, struct interval *v);
+/* How long a sleep was: what it slept while its process was stopped is part of
+ * it where it went on sleeping afterwards. Before b_stop_within(). */
+uint64_t b_stop_asleep(const struct maker *m, const struct interval *v);
+
 /* By pointer and in line: it is done for nearly every record, and a struct that
  * is returned is copied, which stalls on stores not yet done. */
 static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
@@ -128,6 +150,8 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
     m->last_ret = v->t_ret;
     if (v->blocked)
         m->b->off_ns = ips_add_sat(m->b->off_ns, v->blocked_ns);
+    if (m->stop.stopped_ns)
+        b_stop_out_of(m, v);
     if (m->taken_count)
         b_take_signal(m, v);
 }
@@ -149,7 +173,7 @@ int b_add_ext(struct maker *m, const struct interval *v, uint32_t node,
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
-void b_on_block(struct maker *m, const uint8_t *p);
+int b_on_block(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 /* The pending wait, if there is one, was for nothing we saw. */
 void b_wait_idle(struct maker *m);
 

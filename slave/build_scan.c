@@ -196,6 +196,7 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
                             .pid = r.pid > 0 ? (uint32_t)r.pid : 0,
                             .tid = r.tid > 0 ? (uint32_t)r.tid : 0,
                             .sig = r.h.a,
+                            .group = r.pid < -1 ? 0u - (uint32_t)r.pid : 0,
                             .to_group = r.pid <= 0};
     else
         c->b->takings.v[c->b->takings.n++] =

@@ -96,19 +96,17 @@ static uint32_t find_kill(const struct index *x, const struct b_taking *y)
     return IPS_NONE;
 }
 
-/* The process of that pid whose end a SIGCHLD tells of. */
-static uint32_t find_child(const struct index *x, const struct b_taking *y)
+uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
+                      uint64_t pidns, uint32_t pid, uint64_t t)
 {
-    const struct build *b = x->b;
     const struct ips_proc *procs = b->out->procs;
-    uint64_t pidns = head_of(b, y->stream)->pidns;
     uint32_t low = 0, high = b->out->proc_count;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        const struct ips_proc *p = &procs[x->procs[mid]];
-        bool before = p->pidns != pidns   ? p->pidns < pidns
-                      : p->pid != y->from ? p->pid < y->from
-                                          : p->start_ns <= y->t;
+        const struct ips_proc *p = &procs[by_pid[mid]];
+        bool before = p->pidns != pidns ? p->pidns < pidns
+                      : p->pid != pid   ? p->pid < pid
+                                        : p->start_ns <= t;
         if (before)
             low = mid + 1;
         else
@@ -116,11 +114,17 @@ static uint32_t find_child(const struct index *x, const struct b_taking *y)
     }
     if (low == 0)
         return IPS_NONE;
-    uint32_t p = x->procs[low - 1];
-    return procs[p].pid == y->from && procs[p].pidns == pidns &&
-                   b->procs[p].end_chain != IPS_NONE
-               ? p
-               : IPS_NONE;
+    uint32_t p = by_pid[low - 1];
+    return procs[p].pid == pid && procs[p].pidns == pidns ? p : IPS_NONE;
+}
+
+/* The process whose end a SIGCHLD tells of. */
+static uint32_t find_child(const struct index *x, const struct b_taking *y)
+{
+    const struct build *b = x->b;
+    uint32_t p =
+        b_pid_search(b, x->procs, head_of(b, y->stream)->pidns, y->from, y->t);
+    return p != IPS_NONE && b->procs[p].end_chain != IPS_NONE ? p : IPS_NONE;
 }
 
 static bool tells_an_end(const struct b_taking *y)
@@ -139,7 +143,7 @@ int b_signals(struct build *b)
 {
     struct index x = {.b = b};
     int rc = IPS_E_NO_MEMORY;
-    if (b->takings.n == 0)
+    if (b->takings.n == 0 && b->kills.n == 0)
         return 0;
     x.kills = b_calloc(b->kills.n, sizeof(*x.kills), b->err);
     x.procs = b_calloc(b->out->proc_count, sizeof(*x.procs), b->err);
@@ -163,7 +167,7 @@ int b_signals(struct build *b)
         if (y->kill != IPS_NONE)
             b->kills.v[y->kill].taken = true;
     }
-    rc = 0;
+    rc = b_find_stops(b, x.procs);
 out:
     ips_free_large(x.kills);
     ips_free_large(x.procs);

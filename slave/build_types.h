@@ -68,6 +68,7 @@ struct b_proc { /* beside struct ips_proc of the same index */
     uint64_t last_ns;    /* its last record */
     uint32_t order_next; /* links: its next fork that may be a popen's */
     bool spawned;        /* began with IMAGE: vfork, spawn, popen, system */
+    uint32_t first_stop, stop_count; /* of stops[] */
 };
 
 struct b_chain { /* beside g.chains */
@@ -176,6 +177,7 @@ struct b_kill { /* KILL */
     uint64_t t, cpu, value;
     uint32_t stream, node;
     uint32_t pid, tid, sig; /* whom; tid 0 = any thread */
+    uint32_t group;         /* ... all of this one; 0 unknown, or nobody's */
     bool to_group, taken;
 };
 struct b_taking { /* SIGNAL */
@@ -184,6 +186,15 @@ struct b_taking { /* SIGNAL */
     uint32_t from, sig; /* sender's pid, 0 none */
     int32_t code;
     uint32_t kill, child; /* kills[], process; or IPS_NONE */
+};
+/* A process was stopped (SIGSTOP, or somebody saw it so) until a KILL of
+ * SIGCONT let it go on: build_stop.c. By (proc, until). */
+struct b_stop {
+    uint64_t from, until;
+    uint32_t proc, kill;
+};
+struct b_stopped { /* the node of one of its threads */
+    uint32_t node, kill;
 };
 struct b_unseen { /* UNSEEN */
     uint64_t t;

@@ -53,6 +53,7 @@ class Process:
     def __init__(self, number, parent):
         self.number, self.parent = number, parent
         self.threads, self.uses, self.sigchld = [], set(), False
+        self.may_exec, self.execs = True, False
         self.children = []
 
     @property
@@ -80,6 +81,7 @@ class Plan:
         self.seed, self.random = seed, random.Random(seed)
         self.threads, self.processes, self.channels = [], [], []
         self.wait, self.objects, self.signal = [], 0, FIRST_SIGNAL
+        self.fifos = 0
         self.shared = False  # memory that processes share
         self.handed_on = False  # a mutex: who unlocked last is a guess
         self.locks = {}  # pair of threads -> mutexes only they use
@@ -173,12 +175,15 @@ class Plan:
             new.born = (by.number, self._op(by, how, new.number))
             self._op(new, "TRIM", 0, 0)  # _finish says what to keep
             if how == "FORK" and self._coin(0.3):
+                new.process.execs = True
                 self._op(new, "EXEC")
 
     def _do_exec(self):
-        found = [p for p in self.processes if len(self._alive(p)) == 1]
+        found = [p for p in self.processes if len(self._alive(p)) == 1 and
+                 p.may_exec]
         if found and self._coin(0.5):
             process = self.random.choice(found)
+            process.execs = True
             self._op(process.main, "EXEC")
             self.locks = {pair: o for pair, o in self.locks.items()
                           if process.main not in pair}
@@ -215,6 +220,8 @@ class Plan:
             process.parent.sigchld = True
             self._op(by, "SIGWAIT", 17)
         main = process.main
+        if self._coin(0.4):
+            self._op(by, "PIDFD_POLL", main.number, self.random.randrange(3))
         main.ended_by = (by.number, self._op(by, "WAIT", main.number))
 
     # --- events: channels ------------------------------------------------
@@ -450,6 +457,35 @@ class Plan:
             self._expect((to, op), (by, kill), "signal")
             self.signal += 1
 
+    def _do_stop(self):
+        """A process of one thread stops itself. Its parent's SIGCHLD is not of
+        that, unless it forgets so in an exec."""
+        found = [p for p in self.processes if p.parent and p.alive and
+                 len(self._alive(p)) == 1 and not p.parent.execs]
+        if not found:
+            return
+        process = self.random.choice(found)
+        others = [t for t in self._alive() if t.process is not process]
+        process.parent.may_exec = False
+        by, to = self.random.choice(others), self._alive(process)[0]
+        stop = self._op(to, "STOP")
+        self._op(by, "AFTER", to.number, stop - 1)
+        cont = self._op(by, "GO_ON", process.main.number)
+        self._expect((to, stop), (by, cont), "signal")
+
+    def _do_fifo(self):
+        """Both ends are opened, either first."""
+        pair = self._pick(2)
+        if not pair:
+            return
+        waiter, opener = pair
+        side, self.fifos = self.random.randrange(2), self.fifos + 1
+        waited = self._op(waiter, "FIFO_OPEN", self.fifos, side)
+        self._op(opener, "AWAIT", waiter.number, waited)
+        opened = self._op(opener, "FIFO_OPEN", self.fifos, 1 - side)
+        self._expect((waiter, waited), (opener, opened), "resource")
+        self._expect((opener, opened), (waiter, waited), "resource", False)
+
     # --- events: locks ---------------------------------------------------
 
     def _hold(self, holder, waiter, take, wait, give, give_back, *args):
@@ -611,6 +647,6 @@ EVENTS = {  # what a plan is made of, and how often
     "end": 4, "send": 14, "receive": 6, "both": 6, "bulk": 2, "datagram": 6,
     "close": 3, "broken": 2, "death": 2, "eventfd": 3, "signal": 5,
     "mutex": 5, "rwlock": 3, "semaphore": 4, "condition": 4, "barrier": 3,
-    "filelock": 3,
+    "filelock": 3, "fifo": 3, "stop": 2,
 }
 RARE = {"shared": 4}  # plans with these are told that memory is shared

@@ -277,8 +277,12 @@ class Judge:
                                   Place(t, e.op)))
         if not any(p.thread in [t.number for t in owner.threads]
                    for _, over, p in found if over):
-            main = self.logs[owner.main.number].entries[-1].after
-            found.append((main, main, Place(owner.main.number, "end")))
+            main, waited = owner.main, NEVER
+            if main.ended_by:
+                waited = self.logs[main.ended_by[0]].of(main.ended_by[1])[-1] \
+                    .after
+            found.append((self.logs[main.number].entries[-1].after, waited,
+                          Place(main.number, "end")))
         begun = max((over, began) for began, over, _ in found)[1]
         return [p for began, over, p in found
                 if max(began, over) >= begun]
@@ -358,14 +362,15 @@ class Judge:
                                 w.xkind, self.plan.say(*cause)), w.must)
 
     def _sigchld(self):
-        """The log has the child's number."""
+        """The log has the child's number; of a pidfd the plan."""
         main = {self.logs[p.main.number].pid: p.main.number
                 for p in self.plan.processes}
         for t in self.plan.threads:
             for op, o in enumerate(t.ops):
-                if o[:2] == ["SIGWAIT", 17]:
+                if o[:2] == ["SIGWAIT", 17] or o[0] == "PIDFD_POLL":
                     place = Place(t.number, op)
-                    child = main[self.logs[t.number].of(op)[0].extra]
+                    child = o[1] if o[0] == "PIDFD_POLL" else \
+                        main[self.logs[t.number].of(op)[0].extra]
                     self._check(place, self._only(place, "AUX"), "signal",
                                 self._last_end(child, True),
                                 "signal from END of T%d" % child)

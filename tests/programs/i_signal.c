@@ -5,6 +5,7 @@
 #pragma GCC diagnostic ignored "-Wrestrict"
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -366,7 +367,7 @@ static void kills(void)
     }
 }
 
-static long sleeps; /* thread id */
+static _Atomic long sleeps; /* thread id */
 static void *sleeper(void *arg)
 {
     (void)arg;
@@ -394,6 +395,81 @@ static void threads(void)
     }
     raise(SIGUSR1);
     printf("%d handled\n", (int)count);
+}
+
+/* Computes, waits for a byte, or stops itself; a thread beside sleeps. */
+static void *sleeps_on(void *arg)
+{
+    char c;
+    sleeps = syscall(SYS_gettid);
+    return read(*(int *)arg, &c, 1) < 0 ? arg : NULL;
+}
+static void stopped(int how, int from, const int aside[2])
+{
+    char c = 0;
+    pthread_t t;
+    int fd = aside[0];
+    setpgid(0, 0);
+    sleeps = 0;
+    pthread_create(&t, NULL, sleeps_on, &fd);
+    while (!sleeps)
+        sched_yield();
+    until_asleep(sleeps);
+    started();
+    if (how == 0) {
+        struct timespec begin, now;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+        do
+            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        while ((now.tv_sec - begin.tv_sec) * 1000000000L +
+                   (now.tv_nsec - begin.tv_nsec) <
+               20000000);
+    } else if (how == 1) {
+        if (read(from, &c, 1) != 1)
+            exit(1);
+    } else {
+        raise(SIGSTOP);
+    }
+    if (write(aside[1], "x", 1) != 1)
+        exit(1);
+    pthread_join(t, NULL);
+    _exit(5);
+}
+static void stops(void)
+{
+    int to[2], aside[2], status;
+    siginfo_t si;
+    if (pipe(go) || pipe(to) || pipe(aside))
+        exit(1);
+    for (int how = 0; how < 3; how++) {
+        fflush(NULL);
+        pid_t pid = fork();
+        if (pid == 0)
+            stopped(how, to[0], aside);
+        await();
+        if (how == 1)
+            until_asleep(pid);
+        usleep(2000);
+        if (how != 2)
+            kill(pid, SIGSTOP);
+        if (how == 1) {
+            memset(&si, 0, sizeof(si));
+            int r = waitid(P_PID, (id_t)pid, &si, WSTOPPED);
+            printf("waitid %d: %d %d\n", r, si.si_code == CLD_STOPPED,
+                   si.si_status);
+            if (write(to[1], "x", 1) != 1)
+                exit(1);
+        } else {
+            pid_t r = waitpid(pid, &status, WUNTRACED);
+            printf("stopped %d by %d\n", r == pid, WSTOPSIG(status));
+        }
+        usleep(50000);
+        kill(how == 2 ? -pid : pid, SIGCONT);
+        pid_t r = waitpid(pid, &status, WCONTINUED);
+        if (r == pid && !WIFEXITED(status))
+            r = waitpid(pid, &status, 0);
+        printf("ended %d with %d\n", r == pid, WEXITSTATUS(status));
+    }
 }
 
 static void on_child(int sig)
@@ -439,6 +515,8 @@ int main(int argc, char **argv)
         threads();
     else if (!strcmp(what, "children"))
         children();
+    else if (!strcmp(what, "stops"))
+        stops();
     else
         return 2;
     return 0;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -62,6 +64,33 @@ int main(int argc, char **argv)
         ssize_t n = read(fds[1], back, sizeof(back) - 1);
         ssize_t end = read(fds[1], back + n, 1);
         printf("%zd %s %zd\n", n, back, end);
+        return 0;
+    }
+    if (!strcmp(what, "freopen") && argc > 2) { /* one end of a FIFO in the
+                                                  place of a pipe's */
+        int fds[2];
+        char back[100] = "";
+        if (pipe(fds) || mkfifo(argv[2], 0600))
+            return 1;
+        FILE *f = fdopen(fds[1], "w");
+        fprintf(f, "%s", "before");
+        if (fork() == 0) {
+            close(fds[0]);
+            f = freopen(argv[2], "r", f);
+            _exit(f && fgets(back, sizeof(back), f) ? 0 : 1);
+        }
+        usleep(20000);
+        FILE *same = freopen(argv[2], "w", f);
+        ssize_t n = 0, r;
+        while ((r = read(fds[0], back + n, sizeof(back) - 1 - (size_t)n)) > 0)
+            n += r;
+        fputs("after it\n", f);
+        fclose(f);
+        int status = -1;
+        wait(&status);
+        printf("%zd %s %d\n", n, back, same == f ? status : -1);
+        f = freopen("/no/such/file", "r", stdin);
+        printf("%d %s\n", !f, strerror(errno));
         return 0;
     }
     if (!strcmp(what, "error")) { /* a full write that fails */

@@ -154,6 +154,26 @@ def test_stdio_stream_over_a_socket(build, trace):
     assert close["t"] < end["t_ret"]
 
 
+def test_stdio_reopened(build, trace, tmp_path):
+    """freopen writes out what the stream had and takes a FIFO's end in its
+    place. Would catch: the pipe's end not closed, or before what was written;
+    the FIFO taken for the pipe; its opens unseen."""
+    path = tmp_path / "fifo"
+    r = trace(["/bin/sh", "-c", 'rm -f "$1"; exec "$0" freopen "$1"',
+               program(build, "i_stdio"), path], status=0)
+    first, = {r.channel(s)["ino"] for s in r.of("SEND", result=6)}
+    closes = [c for c in r.of("CLOSE") if r.channel(c)["ino"] == first and
+              r.channel(c)["side"] == 2]
+    assert len(closes) == 2 and len({c["pid"] for c in closes}) == 2
+    for close in closes:
+        sent, = r.of("SEND", pid=close["pid"], a=close["a"], result=6)
+        assert sent["t_ret"] <= close["t"]
+    opens = r.of("RELEASE", a=13)
+    assert sorted(o["object"] for o in opens) == [1, 2]
+    after, = r.of("RECV", op="STDIO", result=9)
+    assert r.channel(after)["ino"] != first
+
+
 def test_stdio_failed_write(build, trace):
     """A full flush to nobody is one failed send."""
     r = trace([program(build, "i_stdio"), "error"])

@@ -56,5 +56,6 @@ def test_plans_have_everything():
     assert {"EXEC", "SPAWN", "FORK", "CREATE", "ACCEPT", "SEND_DATAGRAM",
             "SEND_BROKEN", "RECEIVE_BOTH", "SHUTDOWN", "EVENTFD_READ",
             "SIGWAIT", "SIGSUSPEND", "COND_WAIT", "BARRIER_WAIT", "SEM_WAIT",
-            "READ_LOCK", "FILE_LOCK", "SHARED_WAIT"} <= made
+            "READ_LOCK", "FILE_LOCK", "SHARED_WAIT", "PIDFD_POLL", "FIFO_OPEN",
+            "STOP"} <= made
     assert len(EVENTS) > 20

@@ -109,6 +109,34 @@ def test_child_to_handler(build, trace):
         assert chain[-1]["kind"] == "END" and k in chain[-2:]
 
 
+def test_stopped_processes(build, trace):
+    """A process that is stopped while it computes, while it reads, and by
+    itself: each of its threads goes on by the arc from who sent SIGCONT, to the
+    process or its group; its parent is told of the stop by who sent that.
+
+    Would catch: a stop that is nobody's doing, is CPU time or a wait for the
+    byte that lay there; a wait with WUNTRACED unseen; a thread left out."""
+    r = trace([program(build, "i_signal"), "stops"], status=0)
+    kills = r.of("KILL", a=int(signal.SIGSTOP))
+    conts = r.of("KILL", a=int(signal.SIGCONT))
+    children = [j["a"] for j in r.of("JOIN") if j["a"]]
+    assert [abs(k["to"]) for k in conts] == children and len(children) == 3
+    graph = Graph(build, r)
+    arcs = graph.arcs("signal")
+    for child, cont in zip(children, conts):
+        let_go = [n["tid"] for k, n in arcs
+                  if k["t_ns"] == cont["t"] and n["pid"] == child]
+        assert len(set(let_go)) == len(let_go) == 2
+        cpu = sum(n["arc_cpu_ns"] or 0 for n in graph.nodes
+                  if n["tid"] == child)
+        assert cpu < 50000000  # so long was it stopped
+    parent = conts[0]["pid"]
+    assert [k["t_ns"] for k, n in arcs if n["pid"] == parent and
+            k["t_ns"] in [s["t"] for s in kills]] == [s["t"] for s in kills]
+    told = [s["to"] for s in r.of("SIGNAL", how=WAIT, a=CHLD)]
+    assert set(told) == set(children)
+
+
 PIDFDS = """
 import os, select
 def wait(how, fd):

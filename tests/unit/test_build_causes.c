@@ -174,6 +174,43 @@ static void test_build_causes__file_lock(void **state)
     rec_free(r);
 }
 
+static void put_fifo(rs s, enum ips_rec_type type, enum ips_chan_side side,
+                     uint64_t t, uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
+{
+    struct ips_rec_sync *r =
+        rec_sync(s, type, IPS_SYNC_FIFO, t, t_ret, cpu, cpu_ret, side);
+    r->ino = 5;
+    r->value = type == IPS_REC_RELEASE ? -1 : 0;
+}
+
+/* Would catch: an open of a FIFO that hangs on another open of its own end, or
+ * on none; the two that met waiting for each other in a circle; only one of two
+ * readers let go by a writer; such a wait counted as a lock's. */
+static void test_build_causes__fifo(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20), q = process(r, 30);
+    /* Both readers asked first; the writer was preempted in its open. */
+    put_fifo(p, IPS_REC_RELEASE, IPS_SIDE_WRITE, 1000, 9000, 20, 25);
+    put_fifo(p, IPS_REC_ACQUIRE, IPS_SIDE_READ, 1000, 9000, 20, 25);
+    put_fifo(q, IPS_REC_RELEASE, IPS_SIDE_WRITE, 2000, 9100, 30, 35);
+    put_fifo(q, IPS_REC_ACQUIRE, IPS_SIDE_READ, 2000, 9100, 30, 35);
+    put_fifo(w, IPS_REC_RELEASE, IPS_SIDE_READ, 5000, 9200, 400, 410);
+    put_fifo(w, IPS_REC_ACQUIRE, IPS_SIDE_WRITE, 5000, 9200, 400, 410);
+    struct ips_built *b = rec_alone(r);
+    uint32_t opened = AUX(10, 0);
+    assert_int_equal(b->g.xkind[AUX(10, 1)], IPS_X_RESOURCE);
+    assert_arc(b, AUX(20, b->g.xpred[AUX(10, 1)] == AUX(20, 0)), opened,
+               IPS_X_RESOURCE);
+    assert_arc(b, AUX(30, b->g.xpred[AUX(10, 1)] == AUX(30, 0)), opened,
+               IPS_X_RESOURCE);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_PEER), 7995);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_LOCK), 0);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_REPLY).t_max, 415);
+    rec_free(r);
+}
+
 static void both_ends(rs s, uint64_t t)
 {
     rec_pipe(s, 1, t, IPS_SIDE_READ, 5);
@@ -239,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_build_causes__disk_and_terminal),
         cmocka_unit_test(test_build_causes__eventfd),
         cmocka_unit_test(test_build_causes__file_lock),
+        cmocka_unit_test(test_build_causes__fifo),
         cmocka_unit_test(test_build_causes__tokens),
         cmocka_unit_test(test_build_causes__no_tokens),
     };

@@ -1,50 +1,16 @@
 /* Signals: arcs from kill or child's end to the taking, coordinates of what a
  * signal ended. Each case says what it would catch. */
-#include <errno.h>
-#include <signal.h>
+#include "rec_signal.h"
 
-#include "recorder.h"
-
-static struct ips_rec_signal *put(rs s, enum ips_rec_type type,
-                                  enum ips_signal_how how, int sig, uint64_t t,
-                                  uint64_t cpu, int32_t pid, int32_t code)
+/* 10 works 100 and kills 20, whose handler has it at 25 of CPU: 20. */
+static rs handles(struct recorder *r)
 {
-    struct ips_rec_signal *r = rec_put(s, type, sizeof(*r), (uint32_t)sig, t);
-    r->cpu = cpu;
-    r->pid = pid;
-    r->code = code;
-    r->how = how;
-    r->t_ret = t;
-    return r;
+    rs a = process(r, 10), p = process(r, 20);
+    put_kill(a, SIGUSR1, 9000, 100, 20);
+    rec_end(a, IPS_END_EXIT, 20000, 110, 0);
+    put_taken(p, SIGUSR1, 9050, 25, 10);
+    return p;
 }
-static struct ips_rec_signal *put_kill(rs s, int sig, uint64_t t, uint64_t cpu,
-                                       int32_t target)
-{
-    return put(s, IPS_REC_KILL, IPS_KILL_PROCESS, sig, t, cpu, target, 0);
-}
-static struct ips_rec_signal *put_taken(rs s, int sig, uint64_t t, uint64_t cpu,
-                                        int32_t from)
-{
-    return put(s, IPS_REC_SIGNAL, IPS_SIGNAL_HANDLER, sig, t, cpu, from,
-               SI_USER);
-}
-static struct ips_rec_io *put_block(rs s, enum ips_op op, uint64_t t,
-                                    uint64_t t_ret, uint64_t cpu,
-                                    uint64_t cpu_ret, int64_t result)
-{
-    struct ips_rec_io *r =
-        rec_io(s, IPS_REC_BLOCK, 0, t, t_ret, cpu, cpu_ret, result);
-    r->op = (uint16_t)op;
-    r->err = result < 0 ? EINTR : 0;
-    return r;
-}
-static rs process(struct recorder *r, uint32_t pid)
-{
-    rs s = rec_stream(r, pid, pid, pid);
-    rec_start(s, IPS_START_IMAGE, pid, 0);
-    return s;
-}
-#define AUX(b, tid, n) rec_kind(b, tid, IPS_NODE_AUX, n)
 
 /* Would catch: no arc; the CPU of the interrupted call put before the signal;
  * the wait counted as idle or not at all. 10 works 100 and kills; 20 has
@@ -53,10 +19,7 @@ static void test_build_signal__handler(void **state)
 {
     (void)state;
     struct recorder *r = rec_new();
-    rs a = process(r, 10), p = process(r, 20);
-    put_kill(a, SIGUSR1, 9000, 100, 20);
-    rec_end(a, IPS_END_EXIT, 20000, 110, 0);
-    put_taken(p, SIGUSR1, 9050, 25, 10);
+    rs p = handles(r);
     put_block(p, IPS_OP_SIGWAIT, 1000, 9100, 20, 30, -1);
     rec_end(p, IPS_END_EXIT, 20000, 60, 0);
     struct ips_built *b = rec_alone(r);
@@ -77,10 +40,7 @@ static void test_build_signal__calls_in_the_handler(void **state)
 {
     (void)state;
     struct recorder *r = rec_new();
-    rs a = process(r, 10), p = process(r, 20);
-    put_kill(a, SIGUSR1, 9000, 100, 20);
-    rec_end(a, IPS_END_EXIT, 20000, 110, 0);
-    put_taken(p, SIGUSR1, 9050, 25, 10);
+    rs p = handles(r);
     put_block(p, IPS_OP_DISK, 9060, 9070, 26, 27, 1);
     put_block(p, IPS_OP_SELECT, 1000, 9100, 20, 30, -1);
     rec_end(p, IPS_END_EXIT, 20000, 60, 0);

@@ -111,7 +111,7 @@ void do_accept(long c)
     place(fd, c, 0); /* the listening socket goes with it */
 }
 
-static void look(int fd, long how)
+void look(int fd, long how)
 {
     struct entry *e;
     long r = 1;

@@ -148,7 +148,7 @@ struct log hidden_header(int thread)
     }
 }
 
-static int is_asleep(const struct log *of)
+static int is_in_state(const struct log *of, char state)
 {
     char path[100], text[400] = "";
     snprintf(path, sizeof(path), "/proc/%ld/task/%ld/stat", (long)of->pid,
@@ -156,7 +156,15 @@ static int is_asleep(const struct log *of)
     if (hidden_read(path, text, sizeof(text) - 1) <= 0)
         return 0;
     const char *end = strrchr(text, ')');
-    return end && end[2] == 'S';
+    return end && end[2] == state;
+}
+
+void await_stopped(const struct log *of)
+{
+    for (int i = 0; !is_in_state(of, 'T'); i++, hidden_sleep(200))
+        if (i > 100000)
+            die("was never stopped", (long)of->pid);
+    hidden_sleep(1000);
 }
 
 /* Until `thread` sleeps in its operation `op`; or, over: until that has ended.
@@ -178,7 +186,7 @@ void await(int thread, long op, int over)
                 return;
             die("was not waited for", thread);
         }
-        if (!over && is_asleep(of)) {
+        if (!over && is_in_state(of, 'S')) {
             hidden_sleep(1000);
             return;
         }

@@ -69,9 +69,13 @@ struct log hidden_header(int thread);
 /* Until `thread` sleeps in its operation `op`; or, over: until that has ended.
  */
 void await(int thread, long op, int over);
+/* Until the process is stopped. */
+void await_stopped(const struct log *of);
 
 /* --- channels.c: a channel's number first --- */
 
+/* 0-3: nothing, poll, epoll, select until it is readable; no channel's. */
+void look(int fd, long how);
 int fd_of(long channel, long side);
 void make_channel(long c);
 void do_connect(long c);

@@ -168,6 +168,38 @@ static void do_kill(long t, long sig, long how)
                "sigqueue");
 }
 
+static void do_pidfd_poll(long t, long how)
+{
+    int fd = (int)syscall(SYS_pidfd_open, hidden_header((int)t).pid, 0);
+    if (fd < 0)
+        die("pidfd_open", errno);
+    look(fd, 1 + how);
+    close(fd);
+}
+
+static void do_stop(void)
+{
+    struct entry *e = begin(CALL_OP);
+    finish(e, raise(SIGSTOP), "raise");
+}
+
+static void do_go_on(long t)
+{
+    struct log to = hidden_header((int)t);
+    await_stopped(&to);
+    struct entry *e = begin(CALL_OP);
+    finish(e, kill((pid_t)to.pid, SIGCONT), "kill");
+}
+
+static void do_fifo_open(long number, long side)
+{
+    char path[400];
+    snprintf(path, sizeof(path), "%s/fifo%ld", log_path, number);
+    raw(SYS_mknodat, AT_FDCWD, (long)path, S_IFIFO | 0600, 0, 0, 0);
+    struct entry *e = begin(CALL_OP);
+    finish(e, open(path, (side ? O_WRONLY : O_RDONLY) | O_CLOEXEC), "open");
+}
+
 static void do_sigwait(long sig)
 {
     sigset_t set;
@@ -204,6 +236,8 @@ static void block_signals(void)
     for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
         sigaddset(&set, sig);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
+    struct sigaction ends = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
+    sigaction(SIGCHLD, &ends, NULL); /* of no child that is stopped */
 }
 
 /* --- operations ---------------------------------------------------------- */
@@ -317,18 +351,24 @@ static void do_op(const struct op *o)
         for (long c = 0; c < channel_count; c++)
             make_channel(c);
         break;
-    case COMPUTE:
+    case COMPUTE: { /* its end may be the last that is known of a process */
+        struct entry *e = begin(CALL_OP);
         spin((uint64_t)o->a * 1000);
+        finish(e, 0, NULL);
         break;
+    }
     case SLEEP: {
         struct timespec t = {0, o->a * 1000};
         struct entry *e = begin(CALL_OP);
         finish(e, nanosleep(&t, NULL), "nanosleep");
         break;
     }
-    case HIDE:
+    case HIDE: {
+        struct entry *e = begin(CALL_OP);
         hidden_sleep(o->a);
+        finish(e, 0, NULL);
         break;
+    }
     case AWAIT:
         await((int)o->a, o->b, 0);
         break;
@@ -399,6 +439,18 @@ static void do_op(const struct op *o)
         break;
     case SIGSUSPEND:
         do_sigsuspend(o->a);
+        break;
+    case PIDFD_POLL:
+        do_pidfd_poll(o->a, o->b);
+        break;
+    case FIFO_OPEN:
+        do_fifo_open(o->a, o->b);
+        break;
+    case STOP:
+        do_stop();
+        break;
+    case GO_ON:
+        do_go_on(o->a);
         break;
     case EVENTFD_WRITE:
         do_eventfd(o->a, 1);

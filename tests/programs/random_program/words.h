@@ -63,6 +63,10 @@ enum operation {
     SHARED_UNLOCK,
     FILE_LOCK, /* object, 0-1: flock, fcntl */
     FILE_UNLOCK,
+    PIDFD_POLL,   /* thread: main one of a child; 0-2: poll, epoll, select */
+    FIFO_OPEN,    /* number of a FIFO, side; it is not closed */
+    STOP,         /* this process stops itself */
+    GO_ON,        /* thread: main one of a process, once that is stopped */
     BARRIER_INIT, /* object, threads */
     BARRIER_WAIT
 };

@@ -1,0 +1,430 @@
+/* Stopped processes: what let each of their threads go on.
+ *
+ * A process that SIGSTOP stopped goes on when somebody sends it SIGCONT; all of
+ * its threads wait for that, in whatever they do, and the kernel tells none of
+ * them. So it is told by the KILLs: a process is stopped from a SIGSTOP, or
+ * from when somebody was seen to be told so (CLD_STOPPED: a terminal's Ctrl-Z,
+ * too), until the next SIGCONT for it. Each thread that was off the core then,
+ * has behind it a node with a SIGNAL arc from that KILL: its sleep up to there
+ * was for it, no CPU is. What a call waits for may come later still: its own
+ * node comes behind this one. A parent that is told of either (wait with
+ * WUNTRACED or WCONTINUED, SIGCHLD) hangs on the KILL that did it.
+ *
+ * Of a group that is stopped only its leader is known to be in it; one that
+ * goes on is taken for that of all that are stopped. */
+#include <signal.h>
+
+#include "slave/build_node.h"
+
+/* What happens so soon behind a SIGCONT may be due to it. */
+#define WOKEN_NS 1000000u
+
+/* ---- when processes were stopped ---- */
+
+enum change_kind { ASKED, STOPPED, GOES_ON, SEEN };
+struct change {
+    uint64_t t;
+    uint32_t proc;  /* or IPS_NONE: all that are stopped */
+    uint32_t which; /* of kills[]; SEEN: of takings[] */
+    uint8_t kind;
+};
+struct sweep {
+    struct build *b;
+    const uint32_t *by_pid;
+    B_ARRAY(struct change) changes;
+    struct state {           /* of a process */
+        uint64_t since;      /* UINT64_MAX: it runs */
+        uint32_t stop, cont; /* the last KILL */
+    } * state;
+    uint32_t *stopped; /* processes that are */
+    uint32_t stopped_count;
+};
+
+static int cmp_change(const void *va, const void *vb)
+{
+    const struct change *x = va, *y = vb;
+    CMP3(x->t, y->t);
+    CMP3(x->kind, y->kind);
+    CMP3(x->which, y->which);
+    return 0;
+}
+
+static int cmp_stop(const void *va, const void *vb)
+{
+    const struct b_stop *x = va, *y = vb;
+    CMP3(x->proc, y->proc);
+    CMP3(x->until, y->until);
+    return 0;
+}
+
+static int add_change(struct sweep *s, const struct change *c)
+{
+    int rc = B_MORE(s->changes, s->b->err);
+    if (rc == 0)
+        s->changes.v[s->changes.n++] = *c;
+    return rc;
+}
+
+static int add_kill(struct sweep *s, uint32_t i)
+{
+    const struct b_kill *k = &s->b->kills.v[i];
+    bool cont = k->sig == SIGCONT, stop = k->sig == SIGSTOP;
+    if (!cont && !stop && k->sig != SIGTSTP && k->sig != SIGTTIN &&
+        k->sig != SIGTTOU)
+        return 0;
+    uint64_t pidns = s->b->streams[k->stream].in->head.pidns;
+    struct change c = {.t = k->t,
+                       .proc = b_pid_search(s->b, s->by_pid, pidns,
+                                            k->pid ? k->pid : k->group, k->t),
+                       .which = i,
+                       .kind = cont   ? GOES_ON
+                               : stop ? STOPPED
+                                      : ASKED};
+    bool all = cont && k->to_group;
+    if (all)
+        c.proc = IPS_NONE;
+    return all || c.proc != IPS_NONE ? add_change(s, &c) : 0;
+}
+
+static int add_taking(struct sweep *s, uint32_t i)
+{
+    const struct b_taking *y = &s->b->takings.v[i];
+    if (y->sig != SIGCHLD ||
+        (y->code != CLD_STOPPED && y->code != CLD_CONTINUED))
+        return 0;
+    struct change c = {.t = y->t,
+                       .proc =
+                           b_pid_search(s->b, s->by_pid,
+                                        s->b->streams[y->stream].in->head.pidns,
+                                        y->from, y->t),
+                       .which = i,
+                       .kind = SEEN};
+    return c.proc != IPS_NONE ? add_change(s, &c) : 0;
+}
+
+static void stops(struct sweep *s, uint32_t proc, uint64_t t)
+{
+    if (s->state[proc].since != UINT64_MAX)
+        return;
+    s->state[proc].since = t;
+    s->stopped[s->stopped_count++] = proc;
+}
+
+/* The k-th of those that are stopped. */
+static int goes_on(struct sweep *s, uint32_t k, const struct change *c)
+{
+    struct build *b = s->b;
+    uint32_t proc = s->stopped[k];
+    struct state *st = &s->state[proc];
+    int rc = B_MORE(b->stops, b->err);
+    if (rc < 0)
+        return rc;
+    b->stops.v[b->stops.n++] = (struct b_stop){
+        .from = st->since, .until = c->t, .proc = proc, .kill = c->which};
+    st->since = UINT64_MAX;
+    s->stopped[k] = s->stopped[--s->stopped_count];
+    return 0;
+}
+
+static int on_cont(struct sweep *s, const struct change *c)
+{
+    int rc = 0;
+    for (uint32_t k = s->stopped_count; k-- > 0 && rc == 0;) {
+        uint32_t proc = s->stopped[k];
+        if (c->proc != IPS_NONE && c->proc != proc)
+            continue;
+        s->state[proc].cont = c->which;
+        s->state[proc].stop = IPS_NONE;
+        rc = goes_on(s, k, c);
+    }
+    return rc;
+}
+
+static void on_seen(struct sweep *s, const struct change *c)
+{
+    struct b_taking *y = &s->b->takings.v[c->which];
+    struct state *st = &s->state[c->proc];
+    bool stop = y->code == CLD_STOPPED;
+    /* A handler may be told late, of a stop that is over. */
+    if (stop &&
+        (st->cont == IPS_NONE || c->t > s->b->kills.v[st->cont].t + WOKEN_NS))
+        stops(s, c->proc, c->t);
+    y->kill = stop ? st->stop : st->cont;
+    if (y->kill != IPS_NONE)
+        s->b->kills.v[y->kill].taken = true;
+}
+
+static int sweep(struct sweep *s)
+{
+    int rc = 0;
+    qsort(s->changes.v, s->changes.n, sizeof(*s->changes.v), cmp_change);
+    for (uint32_t i = 0; i < s->changes.n && rc == 0; i++) {
+        const struct change *c = &s->changes.v[i];
+        switch ((enum change_kind)c->kind) {
+        case STOPPED:
+            stops(s, c->proc, c->t);
+            s->state[c->proc].stop = c->which;
+            break;
+        case ASKED:
+            s->state[c->proc].stop = c->which;
+            break;
+        case GOES_ON:
+            rc = on_cont(s, c);
+            break;
+        case SEEN:
+            on_seen(s, c);
+            break;
+        }
+    }
+    return rc;
+}
+
+/* Rows by process; which KILLs have a node; room for threads' nodes. */
+static void assign(struct build *b)
+{
+    struct b_stop *v = b->stops.v;
+    qsort(v, b->stops.n, sizeof(*v), cmp_stop);
+    for (uint32_t i = 0; i < b->stops.n; i++) {
+        struct b_proc *p = &b->procs[v[i].proc];
+        if (p->stop_count++ == 0)
+            p->first_stop = i;
+    }
+    for (uint32_t i = 0; i < b->in->stream_count; i++) {
+        struct b_stream *s = &b->streams[i];
+        const struct b_proc *p = &b->procs[b->images[s->image].proc];
+        for (uint32_t k = 0; k < p->stop_count; k++) {
+            const struct b_stop *stop = &v[p->first_stop + k];
+            if (stop->until <= s->first_ns || stop->until > s->last_ns)
+                continue;
+            b->kills.v[stop->kill].taken = true;
+            s->node_room++;
+            b->node_room++;
+        }
+    }
+}
+
+int b_find_stops(struct build *b, const uint32_t *by_pid)
+{
+    struct sweep s = {.b = b, .by_pid = by_pid};
+    int rc = 0;
+    for (uint32_t i = 0; i < b->kills.n && rc == 0; i++)
+        rc = add_kill(&s, i);
+    for (uint32_t i = 0; i < b->takings.n && rc == 0; i++)
+        rc = add_taking(&s, i);
+    if (rc < 0 || s.changes.n == 0)
+        goto out;
+    uint32_t n = b->out->proc_count;
+    s.state = b_calloc(n, sizeof(*s.state), b->err);
+    s.stopped = b_calloc(n, sizeof(*s.stopped), b->err);
+    if (!s.state || !s.stopped) {
+        rc = IPS_E_NO_MEMORY;
+        goto out;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        s.state[i] = (struct state){UINT64_MAX, IPS_NONE, IPS_NONE};
+    rc = sweep(&s);
+    if (rc == 0)
+        assign(b);
+out:
+    ips_free_large(s.changes.v);
+    ips_free_large(s.state);
+    ips_free_large(s.stopped);
+    return rc;
+}
+
+/* ---- nodes ---- */
+
+/* What a record says of its thread's clocks; false: nothing. */
+static bool clocks(const struct maker *m, uint32_t type, const uint8_t *p,
+                   struct interval *v)
+{
+    struct ips_rec_head h;
+    uint64_t t_ret;
+    memcpy(&h, p, sizeof(h));
+    v->t = v->t_ret = b_time(&m->s->clock, h.word, h.t);
+    switch (type) {
+    case IPS_REC_SEND:
+    case IPS_REC_RECV:
+    case IPS_REC_RECVCALL:
+    case IPS_REC_BLOCK:
+    case IPS_REC_ACQUIRE:
+    case IPS_REC_RELEASE:
+    case IPS_REC_FORK:
+    case IPS_REC_JOIN:
+        memcpy(&t_ret, p + 16, 8);
+        memcpy(&v->cpu, p + 24, 8);
+        memcpy(&v->cpu_ret, p + 32, 8);
+        v->t_ret = ips_max_u64(v->t, b_time(&m->s->clock, h.word, t_ret));
+        v->cpu_ret = ips_max_u64(v->cpu, v->cpu_ret);
+        return true;
+    case IPS_REC_START:
+    case IPS_REC_END:
+    case IPS_REC_KILL:
+    case IPS_REC_CLOSE:
+    case IPS_REC_EXEC:
+    case IPS_REC_MARK:
+    case IPS_REC_NAME:
+        memcpy(&v->cpu, p + 16, 8);
+        v->cpu_ret = v->cpu;
+        return true;
+    default: /* a handler's signal, a sample: they came in what follows */
+        return false;
+    }
+}
+
+/* Where the stop's node is among those of a call that slept through it. */
+enum where { BEFORE, WITHIN, BEHIND };
+static enum where place(uint32_t type, const uint8_t *p)
+{
+    struct ips_rec_io io;
+    struct ips_rec_head h;
+    switch (type) {
+    case IPS_REC_SEND: /* what was moved, was moved before it */
+    case IPS_REC_FORK:
+        return BEHIND;
+    case IPS_REC_BLOCK:
+        memcpy(&io, p, sizeof(io));
+        return io.op == IPS_OP_SLEEP || io.op == IPS_OP_DISK ? WITHIN : BEFORE;
+    case IPS_REC_ACQUIRE:
+        memcpy(&h, p, sizeof(h));
+        return h.a == IPS_SYNC_BARRIER ? BEHIND : BEFORE;
+    default:
+        return BEFORE;
+    }
+}
+
+/* Off the core for `slept`, for `ns` of it stopped, until `stop` let it go. */
+static int add_node(struct maker *m, const struct b_stop *stop, uint64_t t,
+                    uint64_t cpu, uint64_t slept, uint64_t ns)
+{
+    struct build *b = m->b;
+    /* Such arcs are made once, in a whole build. */
+    b->broken |= b->from != NULL;
+    int rc = B_MORE(b->stopped, b->err);
+    if (rc < 0)
+        return rc;
+    uint64_t others = b->off_ns;
+    b->off_ns = slept;
+    uint32_t node = b_node(b, IPS_NODE_AUX, cpu, t, cpu, IPS_NONE);
+    b->off_ns = others;
+    b->out->g.wait[node] = slept;
+    b->stopped.v[b->stopped.n++] = (struct b_stopped){node, stop->kill};
+    if (ns == 0)
+        return 0;
+    b_add_wait(m, IPS_WAIT_SIGNAL, ns);
+    if (!b->notes)
+        return 0;
+    uint32_t signal_node = m->signal_node; /* the call's */
+    m->signal_node = IPS_NO_NODE;
+    b_waits_count(m, IPS_WAIT_SIGNAL, ns, stop->until);
+    rc = b_waits_record(m, 0, NULL, 0, node);
+    m->signal_node = signal_node;
+    return rc;
+}
+
+/* Between two records, until `v`. */
+static int between(struct maker *m, const struct b_stop *stop,
+                   const struct interval *v)
+{
+    struct maker_stop *s = &m->stop;
+    uint64_t from = ips_max_u64(stop->from, s->t);
+    uint64_t off = b_blocked_ns(s->t, v->t, s->cpu, v->cpu);
+    uint64_t slept = ips_min_u64(off, ips_sub_sat(stop->until, from));
+    if (slept < B_BLOCKED_NS)
+        return 0;
+    s->cpu = ips_max_u64(s->cpu,
+                         ips_min_u64(v->cpu, ips_add_sat(s->cpu, from - s->t)));
+    s->t = stop->until;
+    m->last_ret = ips_max_u64(m->last_ret, stop->until);
+    return add_node(m, stop, stop->until + 1, s->cpu, slept, slept);
+}
+
+/* In the call `v`. */
+static void inside(struct maker *m, const struct b_stop *stop,
+                   const struct interval *v)
+{
+    struct maker_stop *s = &m->stop;
+    uint64_t blocked = b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret);
+    uint64_t from = ips_max_u64(stop->from, v->t);
+    if (blocked < B_BLOCKED_NS || stop->until < from + B_BLOCKED_NS)
+        return;
+    s->in = stop;
+    s->slept = ips_min_u64(blocked, stop->until - v->t);
+    s->stopped_ns = ips_min_u64(s->slept, s->stopped_ns + (stop->until - from));
+}
+
+int b_stop_within(struct maker *m)
+{
+    struct maker_stop *s = &m->stop;
+    const struct b_stop *in = s->in;
+    if (!in)
+        return 0;
+    s->in = NULL;
+    return add_node(m, in, in->until + 1, s->cpu, s->slept, s->stopped_ns);
+}
+
+uint64_t b_stop_asleep(const struct maker *m, const struct interval *v)
+{
+    const struct b_stop *in = m->stop.in;
+    bool longer = in && v->t_ret - in->until > WOKEN_NS;
+    return longer ? b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret)
+                  : v->blocked_ns;
+}
+
+int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
+{
+    struct maker_stop *s = &m->stop;
+    struct interval v;
+    int rc = 0;
+    if (!clocks(m, type, p, &v))
+        return 0;
+    for (; s->next < s->end && rc == 0; s->next++) {
+        const struct b_stop *stop = &m->b->stops.v[s->next];
+        if (stop->until >= v.t_ret)
+            break;
+        if (s->t == 0 || stop->until <= s->t) /* before its first record */
+            continue;
+        if (stop->until >= v.t)
+            inside(m, stop, &v);
+        else
+            rc = between(m, stop, &v);
+    }
+    if (rc < 0 || !s->in)
+        return rc;
+    s->cpu = v.cpu;
+    enum where where = place(type, p);
+    if (where == BEHIND)
+        s->stopped_ns = 0; /* the call's own */
+    return where == BEFORE ? b_stop_within(m) : 0;
+}
+
+int b_stop_after(struct maker *m, uint32_t type, const uint8_t *p)
+{
+    struct maker_stop *s = &m->stop;
+    struct interval v;
+    int rc = 0;
+    if (!clocks(m, type, p, &v))
+        return 0;
+    if (s->in)
+        rc = add_node(m, s->in, v.t_ret, v.cpu_ret, 0, s->stopped_ns);
+    s->in = NULL;
+    s->stopped_ns = 0;
+    s->t = v.t_ret;
+    s->cpu = v.cpu_ret;
+    return rc;
+}
+
+void b_stop_out_of(struct maker *m, struct interval *v)
+{
+    uint64_t stopped = ips_min_u64(m->stop.stopped_ns, v->blocked_ns);
+    v->blocked_ns -= stopped;
+    v->blocked = v->blocked_ns >= B_BLOCKED_NS;
+    m->b->off_ns = ips_sub_sat(m->b->off_ns, m->stop.slept);
+}
+
+void b_stop_arcs(struct build *b)
+{
+    for (uint32_t i = 0; i < b->stopped.n; i++)
+        b_cross(b, b->stopped.v[i].node, b->kills.v[b->stopped.v[i].kill].node,
+                IPS_X_SIGNAL, 0);
+}
