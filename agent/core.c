@@ -461,7 +461,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.generation++;
     ips_threads_forget();
     ips_cpu_forget();
-    ips_me.file_calls = 0;
+    ips_me.file_calls = ips_me.beyond_ns = 0;
     struct ips_stream *s = &ips_me.stream;
     ips_ring_forget(s);
     ips_segment_forget_kept(s);

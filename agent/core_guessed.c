@@ -1,11 +1,15 @@
 /*
  * GUESSED: how much of the thread's CPU time was guessed, and how well. Written
  * where the clock was just read, so that the records of a run that goes on say
- * it, too; once more before END. And CALLS: calls on files that left no record.
+ * it, too; once more before END. And CALLS: calls on files that left no record,
+ * and what stacks took beyond their prices.
  */
 #include "agent/cpu.h"
 #include "agent/fast.h"
 #include "agent/sys.h"
+
+/* Whatever took longer was interrupted. */
+#define TAKEN_NS_MAX 500000u
 
 static bool wanted(void)
 {
@@ -42,15 +46,23 @@ void ips_guessed_end(void)
 /* One for the thread that calls: what others have counted, they say. */
 __attribute__((cold)) void ips_calls_due(uint32_t least)
 {
-    uint32_t calls = ips_me.file_calls;
-    if (calls < least || !wanted())
+    uint32_t calls = ips_me.file_calls, beyond_ns = ips_me.beyond_ns;
+    if ((calls < least && beyond_ns < IPS_BEYOND_LEAST_NS) || !wanted())
         return;
     /* A handler that counts in between is not heard. */
-    ips_me.file_calls = 0;
+    ips_me.file_calls = ips_me.beyond_ns = 0;
     struct ips_rec_calls *rec =
         ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_now());
     if (!rec)
         return;
+    rec->h.a = beyond_ns;
     rec->calls = calls;
     ips_rec_publish(rec);
+}
+
+void ips_beyond(uint64_t since, uint64_t priced_ps)
+{
+    uint64_t took =
+        ips_min_u64(ips_cpu_ns(ips_core_now() - since), TAKEN_NS_MAX);
+    ips_me.beyond_ns += (uint32_t)ips_sub_sat(took, priced_ps / 1000);
 }

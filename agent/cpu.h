@@ -168,6 +168,10 @@ void ips_guessed_end(void);
 /* CALLS, if there were any worth it. */
 void ips_calls_due(uint32_t least);
 
+/* Something of ours that began at stamp `since` ends; what it took beyond
+ * `priced_ps` is said with the calls (struct ips_rec_calls). */
+void ips_beyond(uint64_t since, uint64_t priced_ps);
+
 /* Once the run is attached: can marks be used here? */
 void ips_cpu_init(void);
 /* In a fork child: its CPU time starts anew. */

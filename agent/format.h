@@ -444,14 +444,19 @@ struct ips_rec_guessed { /* a = readings of the clock that settled guesses */
 #define IPS_GUESSED_EVERY_NS 10000000u
 
 /* Calls on files that left no record, since the CALLS before in this stream:
- * what they cost belongs to the dilation. Every IPS_CALLS_EVERY of them, and
- * before END and EXEC where there were IPS_CALLS_LEAST. */
-struct ips_rec_calls {
+ * what they cost belongs to the dilation, as does what reading stacks took
+ * beyond the prices of the records that it is for: the first of an image reads
+ * tables that nothing has touched. Every IPS_CALLS_EVERY calls, at a sample
+ * where stacks took IPS_BEYOND_DUE_NS, and before END and EXEC where there were
+ * IPS_CALLS_LEAST or IPS_BEYOND_LEAST_NS. */
+struct ips_rec_calls { /* a = ns of stacks, 0 in records of earlier versions */
     struct ips_rec_head h;
     uint64_t calls;
 };
 #define IPS_CALLS_EVERY 4096u
 #define IPS_CALLS_LEAST 64u
+#define IPS_BEYOND_DUE_NS 1000000u
+#define IPS_BEYOND_LEAST_NS 2000u
 
 /* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
  * stream, which stands in the same segment, has the rest: `a` is the lower half

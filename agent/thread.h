@@ -153,6 +153,7 @@ struct ips_thread {
     /* Calls that are never restarted: agent/wrap_sample.h. */
     uint64_t sample_eintr;
     uint32_t file_calls;   /* that left no record: core_guessed.c */
+    uint32_t beyond_ns;    /* that stacks took beyond their prices: there */
     uint32_t handlers_run; /* of the program's: whoever calls them counts */
     struct ips_open inner[IPS_OPEN_MAX - 1]; /* calls within the outermost */
 };

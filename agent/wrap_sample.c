@@ -158,6 +158,11 @@ static void set_bounds(struct ips_unwind *u, const stack_t *alternate)
     }
 }
 
+static uint64_t price(enum ips_probe probe)
+{
+    return ips_probe_ps(ips_core_control(), probe);
+}
+
 static void write_sample(const ucontext_t *uc)
 {
     uint64_t frames[IPS_FRAMES_MAX];
@@ -169,6 +174,7 @@ static void write_sample(const ucontext_t *uc)
     ips_procs_sampled(t);
     for (uint32_t i = 0; i < n; i++)
         ips_module_note(frames[i]);
+    ips_beyond(t, price(IPS_PROBE_SAMPLE));
     struct ips_rec_sample *rec = (struct ips_rec_sample *)ips_rec_begin_at(
         IPS_REC_SAMPLE, sizeof(*rec) + n * sizeof(frames[0]), t);
     if (!rec)
@@ -178,6 +184,8 @@ static void write_sample(const ucontext_t *uc)
     rec->period_ns = ips_core_control()->sample_us * (uint64_t)1000;
     memcpy(rec->frames, frames, n * sizeof(frames[0]));
     ips_rec_publish(rec);
+    if (ips_me.beyond_ns >= IPS_BEYOND_DUE_NS)
+        ips_calls_due(0);
 }
 
 /* What is not ours is the C library's. Without a handler of its own (no thread
@@ -334,6 +342,7 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     if (ips_me.in_vfork ||
         (sampling.recent[slot].site == site && sampling.recent[slot].sp == sp))
         return;
+    uint64_t start = ips_core_now();
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX + 8), first = 0;
     while (first < n && (site ? frames[first] != site : here(frames[first])))
@@ -354,6 +363,7 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     sampling.recent[slot].sp = sp;
     for (uint32_t i = 0; i < n; i++)
         ips_module_note(frames[first + i]);
+    ips_beyond(start, price(IPS_PROBE_STACK));
 }
 
 /* --- places behind the C library -------------------------------------------
@@ -389,8 +399,10 @@ uint64_t ips_site_behind_libc(void)
     if (!on || ips_me.in_vfork)
         return 0;
     IPS_UNWIND_HERE(&u);
+    uint64_t start = ips_core_now();
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
+    ips_beyond(start, 0);
     for (uint32_t i = 1; i < n; i++)
         if (!here(frames[i]) && !in_libc(frames[i]))
             return frames[i];

@@ -58,8 +58,10 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
     case IPS_REC_CALLS: {
         struct ips_rec_calls r;
         memcpy(&r, p, sizeof(r));
-        return ips_min_u64(r.calls, UINT32_MAX) *
-               ips_min_u64(ips_probe_ps(c, IPS_PROBE_FILE), UINT32_MAX);
+        return ips_add_sat(
+            (uint64_t)r.h.a * 1000,
+            ips_min_u64(r.calls, UINT32_MAX) *
+                ips_min_u64(ips_probe_ps(c, IPS_PROBE_FILE), UINT32_MAX));
     }
     case IPS_REC_COUNT: {
         struct ips_rec_count r;

@@ -5,8 +5,9 @@
  * quickest tenth of the children took at most, which is little disturbed by
  * what else runs.
  * BENCH_PRELOAD is what the children get as LD_PRELOAD (this program itself
- * does without).
+ * does without); BENCH_CORE the core that it and they are kept on.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -40,6 +41,7 @@ int main(int argc, char **argv)
     int count = argc > 2 ? atoi(argv[1]) : 0, status;
     double *child = calloc(count > 0 ? (size_t)count : 1, sizeof(*child));
     const char *preload = getenv("BENCH_PRELOAD");
+    const char *core = getenv("BENCH_CORE");
     if (count <= 0 || !child) {
         fputs("usage: bench_start COUNT PROGRAM [ARG...]\n", stderr);
         return 2;
@@ -47,6 +49,12 @@ int main(int argc, char **argv)
     close_range(3, ~0u, 0); /* nothing to inherit but 0, 1 and 2 */
     if (preload)
         setenv("LD_PRELOAD", preload, 1);
+    if (core) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET((unsigned)atoi(core), &set);
+        (void)sched_setaffinity(0, sizeof(set), &set);
+    }
     double begin = now_ns();
     double cpu = cpu_ns(RUSAGE_SELF) + cpu_ns(RUSAGE_CHILDREN);
     for (int i = 0; i < count; i++) {

@@ -1,11 +1,13 @@
 """`tests/bench/run dilation`: does the certificate's dilation say what recording costs?
 
-Whole programs, bare and recorded by turns, a pair a round in random order. CPU is
-that of the program and all that it waited for, by wait4 (tests/bench/bench_start.c
-runs it, so ipsrun's own work before the program is in neither). What is compared is
-the median over the pairs of recorded / bare - 1, with its 95% interval, and the
-median of the dilations that the certificates of the same runs state. The lower
-quartiles of both sides, compared, are less disturbed by what else runs. The prices
+Whole programs, short ones, in rounds: bare, recorded and bare again, in random
+order, all of a program's processes on one core and the daemons on the others, so
+that where processes are put decides nothing. CPU is that of the program and all
+that it waited for, by wait4 (tests/bench/bench_start.c runs it, so ipsrun's own
+work before the program is in neither). What others do on the machine only ever adds:
+compared are the means of each side's quicker halves, with 95% intervals of rounds
+drawn again. Bare against bare, which is 0, is the resolution: half the width of its
+interval. Beside it what the certificates of the same runs state. The prices
 are measured by ipsrun on programs of its own (agent/ipsrun_calls.c), and nothing in
 them comes from the programs here.
 """
@@ -13,8 +15,9 @@ import json
 import os
 import random
 import shutil
+import statistics
 
-from measure import Place, show
+from measure import Place, daemons_of_ours
 
 PYTHON_POOL = """
 from multiprocessing import Pool
@@ -75,26 +78,61 @@ PROGRAMS = {
 }
 
 
+WAYS = ("bare", "again", "recorded")
+
+
 def cpu_ms(place, script, options):
     """CPU of the script and all it waited for."""
     command = [os.path.join(place.tests, "bench_start"), "1", "/bin/sh", "-c",
                script]
     if options is not None:
         command = place.ipsrun(*command, options=options)
-    return float(place.run(command).split()[-1]) / 1e6
+    core = max(os.sched_getaffinity(0))
+    return float(place.run(command, {"BENCH_CORE": str(core)}).split()[-1]) / 1e6
 
 
-def one_pair(place, script, number):
-    """CPU bare and recorded, and the dilation that is stated."""
+def one_round(place, script, name):
+    """CPU of every way, and the dilation that is stated."""
     found = {}
-    name = f"d{number}"
-    for way in random.sample(("bare", "recorded"), 2):
-        found[way] = cpu_ms(place, script, None if way == "bare" else
-                            ("--name", name))
-    place.settle()
-    said = json.loads(place.ipsq_any("metrics", name, "--format", "json"))
-    return (found["bare"], found["recorded"],
-            said["certificate"]["dilation"] or 0)
+    for way in random.sample(WAYS, len(WAYS)):
+        recorded = way == "recorded"
+        found[way] = cpu_ms(place, script,
+                            ("--name", name) if recorded else None)
+        if recorded:
+            place.settle()  # the slave works in no other's time
+            said = json.loads(place.ipsq_any("metrics", name, "--format",
+                                             "json"))
+            found["stated"] = said["certificate"]["dilation"] or 0
+    return found
+
+
+def quick(values):
+    half = sorted(values)[:(len(values) + 1) // 2]
+    return statistics.fmean(half)
+
+
+def figures(rounds):
+    """%: bare against bare, recorded against both, stated, stated less taken."""
+    bare, again, recorded = ([r[way] for r in rounds] for way in WAYS)
+    taken = 100 * (quick(recorded) / quick(bare + again) - 1)
+    stated = 100 * statistics.median(r["stated"] for r in rounds)
+    return (100 * (quick(again) / quick(bare) - 1), taken, stated,
+            stated - taken)
+
+
+def report(name, rounds, draws=1000):
+    drawn = [sorted(column) for column in zip(*(
+        figures(random.choices(rounds, k=len(rounds)))
+        for _ in range(draws)))]
+    low, high = ([c[int(q * draws)] for c in drawn] for q in (0.025, 0.974))
+    said = figures(rounds)
+    ms = quick([r["bare"] for r in rounds])
+    cells = [f"{value:6.2f} [{low[i]:6.2f},{high[i]:6.2f}]" for i, value
+             in enumerate(said)]
+    verdict = ("0 is in it" if low[3] <= 0 <= high[3] else
+               "within 1" if low[3] >= -1 and high[3] <= 1 else "differs")
+    print(f"{name:<23} {ms:7.2f} {cells[0]}  {cells[1]} {said[2]:6.2f}  "
+          f"{cells[3]}  {(high[0] - low[0]) / 2:5.2f}  {verdict}", flush=True)
 
 
 def bench(build, runs, only=None):
@@ -103,24 +141,16 @@ def bench(build, runs, only=None):
             with open(os.path.join(place.state, file), "w") as out:
                 out.write(text)
         place.run(place.ipsrun("true"))
-        number = 0
-        for name, (needs, script) in PROGRAMS.items():
+        cores = os.sched_getaffinity(0)
+        for pid in daemons_of_ours():
+            for task in os.listdir(f"/proc/{pid}/task"):
+                os.sched_setaffinity(int(task), cores - {max(cores)} or cores)
+        print(f"{'program':<23} bare ms {'bare/bare, %':<23}  "
+              f"{'CPU more, %':<23} stated  {'stated - CPU, points':<23}"
+              f"  resolution")
+        for which, (name, (needs, script)) in enumerate(PROGRAMS.items()):
             if not shutil.which(needs) or (only and only not in name):
                 continue
             script = script.replace("%(dir)s", place.state)
-            more, stated, bare, taken = [], [], [], []
-            for _ in range(runs):
-                number += 1
-                without, recorded, dilation = one_pair(place, script, number)
-                bare.append(without)
-                taken.append(recorded)
-                more.append(100 * (recorded / without - 1))
-                stated.append(100 * dilation)
-            show(f"{name}, bare, CPU", bare, "ms")
-            show(f"{name}, recorded, CPU, more", more, "%")
-            show(f"{name}, certificate's dilation", stated, "%")
-            show(f"{name}, dilation - CPU",
-                 [d - m for d, m in zip(stated, more)], "points")
-            quick = [sorted(x)[len(x) // 4] for x in (bare, taken)]
-            print(f"{name + ', quickest quarter, more':<44} "
-                  f"{100 * (quick[1] / quick[0] - 1):>12.2f} %")
+            report(name, [one_round(place, script, f"d{which}.{number}")
+                          for number in range(runs)])

@@ -226,6 +226,7 @@ static void put_fields(const void *rec, size_t len)
         put_u("off_max", r->off_max_ns);
     } else if (type == IPS_REC_CALLS) {
         put_u("calls", ((const struct ips_rec_calls *)rec)->calls);
+        put_u("beyond", ((const struct ips_rec_calls *)rec)->h.a);
     }
 }
 

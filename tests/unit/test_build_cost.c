@@ -49,7 +49,8 @@ static void test_build_cost__each_record_has_its_price(void **state)
 }
 
 /* Would catch: an image that begins in a spare segment and is priced as one
- * that makes its own, and calls on files that are not priced, or as one event.
+ * that makes its own, and calls on files that are not priced, or as one event;
+ * what stacks took beyond their prices left out.
  */
 static void test_build_cost__spares_and_files(void **state)
 {
@@ -60,9 +61,10 @@ static void test_build_cost__spares_and_files(void **state)
     struct ips_rec_calls *calls =
         rec_put(s, IPS_REC_CALLS, sizeof(*calls), 0, 20);
     calls->calls = 100;
+    calls->h.a = 700;
     rs child = rec_stream(r, 11, 11, 2);
     rec_start(child, IPS_START_FORK, 50, 0)->h.word |= IPS_REC_F_SPARE << 16;
-    assert_cost(r, 50000 + 900000 + 100 * 3000);
+    assert_cost(r, 50000 + 900000 + 100 * 3000 + 700 * 1000);
 }
 
 static struct ips_rec_io *wait_of(rs s, uint64_t t, uint64_t lasted,
