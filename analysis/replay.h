@@ -19,9 +19,9 @@
  * neither chain nor load, else to the first such core; else to the one with the
  * least chains and load: of equals the one it had, or with the least chains, or
  * the first. All that happens at a moment comes first; then chains get cores,
- * by number. A core without load takes, when it has had no chain for turn_ns,
- * the first chain of the core with most chains and load (of equals the first)
- * that has a chain and more than one of both, if there is one. A turn of loads
+ * by number. A core takes, when it has had no chain for turn_ns, the first
+ * chain of the core with most chains and load (of equals the first) that has a
+ * chain, if that has more of both than its own load and one. A turn of loads
  * that has begun ends as it would have, whatever the load becomes. The turn of
  * chains is a whole number of ns of work, floor(turn_ns * sigma), and at least
  * one; that of loads floor(turn_ns * the core's load) ns. Machines that never

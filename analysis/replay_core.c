@@ -211,6 +211,14 @@ static int compare_crowd(const struct rp_machine *a, const struct rp_machine *b)
     return (x > y) - (x < y);
 }
 
+/* By more than one thread or load. */
+static bool more_by_one(const struct rp_machine *a, const struct rp_machine *b)
+{
+    ips_u128 x = (ips_u128)a->count * a->is.load.den + a->is.load.num;
+    ips_u128 y = (ips_u128)(b->count + 1) * b->is.load.den + b->is.load.num;
+    return x * b->is.load.den > y * a->is.load.den;
+}
+
 static uint32_t core_for(const struct rp *r, const struct rp_chain *cur)
 {
     uint32_t first = r->core_of[cur->machine], best = first;
@@ -263,7 +271,7 @@ void rp_cores_changed(struct rp *r, uint32_t i)
         core->num = (uint64_t)core->count * core->is.speed.den;
         rp_time_of(core, v - core->v0, &core->next_t0, &core->next_rem);
         t = core->next_t0 + (core->next_rem != 0);
-    } else if (core->is.load.num == 0 && core->empty_since != RP_NEVER &&
+    } else if (core->empty_since != RP_NEVER &&
                r->machine[core->of].is.cores > 1) {
         t = core->empty_since + (core->is.turn_ns << r->bits);
     }
@@ -316,11 +324,10 @@ static void pull(struct rp *r, uint32_t i, uint64_t now)
     to->empty_since = RP_NEVER;
     for (uint32_t k = first; k < first + r->machine[to->of].is.cores; k++) {
         struct rp_machine *core = &r->machine[k];
-        bool more = core->count > 1 || (core->count && core->is.load.num);
-        if (more && (!from || compare_crowd(core, from) > 0))
+        if (core->count && (!from || compare_crowd(core, from) > 0))
             from = core;
     }
-    if (!from) {
+    if (!from || !more_by_one(from, to)) {
         rp_cores_changed(r, i);
         return;
     }

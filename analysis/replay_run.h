@@ -53,7 +53,7 @@ struct rp_machine {
      * load; else turn_v is RP_NEVER. */
     uint64_t turn_v;      /* where the chains' turn ends; RP_NEVER: never */
     uint64_t resume_t;    /* stopped: when the loads' turn ends */
-    uint64_t empty_since; /* without load and chain; RP_NEVER: has looked */
+    uint64_t empty_since; /* without chain; RP_NEVER: has looked */
     uint32_t of;          /* its machine */
     bool stopped;
 };

@@ -157,7 +157,8 @@ static void on_seen(struct sweep *s, const struct change *c)
 static int sweep(struct sweep *s)
 {
     int rc = 0;
-    qsort(s->changes.v, s->changes.n, sizeof(*s->changes.v), cmp_change);
+    if (s->changes.n)
+        qsort(s->changes.v, s->changes.n, sizeof(*s->changes.v), cmp_change);
     for (uint32_t i = 0; i < s->changes.n && rc == 0; i++) {
         const struct change *c = &s->changes.v[i];
         switch ((enum change_kind)c->kind) {
@@ -183,7 +184,8 @@ static int sweep(struct sweep *s)
 static void assign(struct build *b)
 {
     struct b_stop *v = b->stops.v;
-    qsort(v, b->stops.n, sizeof(*v), cmp_stop);
+    if (b->stops.n)
+        qsort(v, b->stops.n, sizeof(*v), cmp_stop);
     for (uint32_t i = 0; i < b->stops.n; i++) {
         struct b_proc *p = &b->procs[v[i].proc];
         if (p->stop_count++ == 0)

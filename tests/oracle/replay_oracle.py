@@ -84,8 +84,7 @@ class Core:
             return self.back
         if self.here:
             return None if not self.load else self.left / self.rate()
-        return self.since + self.turn \
-            if self.looks and not self.load and cores > 1 else None
+        return self.since + self.turn if self.looks and cores > 1 else None
 
     def come(self, thread, now):
         if not self.here and self.back is None and 0 < self.load <= 1:
@@ -376,7 +375,8 @@ class Replay:
                         core.back = self.now + takes if takes else None
                 elif when == self.now:
                     core.looks = False
-                    crowded = [c for c in cores if c.here and c.crowd() > 1]
+                    crowded = [c for c in cores
+                               if c.here and c.crowd() > core.crowd() + 1]
                     if crowded:
                         busiest = max(crowded, key=lambda c: (
                             c.crowd(), -c.index))

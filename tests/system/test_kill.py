@@ -5,6 +5,7 @@ a run: what was published before is there after, once.
 believed."""
 import collections
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -143,6 +144,10 @@ def test_everything_killed_in_turn(cluster):
     once more after it ended: same answers, and the same again."""
     c = cluster(["m1", "m2", "m3"])
     controller, servers = tsp.start(c, "tsp", cities=14, low=7)
+    # ipsrun would start a slave of its own where it finds none
+    wait_until("ipsrun has become the programs", lambda: all(
+        pathlib.Path(f"/proc/{p.pid}/comm").read_text().startswith("tsp-")
+        for p in (controller, *servers)))
     for machine in c.machines:
         machine.stop_slave(signal.SIGKILL)
         machine.start_slave()

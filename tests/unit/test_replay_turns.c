@@ -131,6 +131,36 @@ static void test_replay_turns__two_cores(void **state)
         check(&all[k]);
 }
 
+/* A load on each of two cores. The first and the third chain share a core
+ * until, at 6, the other has been without a chain for a turn: it takes the
+ * first, has 3 of its turn left (2 and a fourth of 4), stands from 9 to 13, and
+ * it ends at
+ * 17. The third has had 3 then and 1 more until 7, stands, 4 from 11, stands,
+ * and ends at 21. Would catch chains that stay together beside a load while
+ * another core has nothing but its own load. */
+static void test_replay_turns__two_loads_and_three_chains(void **state)
+{
+    static const uint64_t w[] = {10, 2, 10}, ends[] = {17, 2, 21};
+    const uint32_t map[3] = {0};
+    struct ips_replay_machine machine = {2, {1, 1}, {2, 1}, TURN};
+    struct ips_replay_ask ask = {
+        .machine_count = 1, .machine = &machine, .map = map};
+    struct ips_graph g;
+    struct ips_replay r;
+    (void)state;
+    assert_int_equal(0, ips_graph_alloc(&g, 6, 3, NULL));
+    for (uint32_t c = 0; c < 3; c++) {
+        g.chains[c] = (struct ips_chain){.first = 2 * c, .count = 2};
+        g.w[2 * c + 1] = w[c];
+        g.kind[2 * c + 1] = IPS_NODE_END;
+    }
+    assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
+    for (uint32_t c = 0; c < 3; c++)
+        assert_true(r.chain[c].end_ns == ends[c]);
+    ips_replay_release(&r);
+    ips_graph_release(&g);
+}
+
 /* From 5 on there is a load, whose first turn comes when the chain has had one
  * of its own: it runs until 9, stands until 13, has one more to do. From 11 on
  * there is none: the turn that has begun ends as it would have. Would catch a
@@ -160,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replay_turns__one_core),
         cmocka_unit_test(test_replay_turns__two_cores),
+        cmocka_unit_test(test_replay_turns__two_loads_and_three_chains),
         cmocka_unit_test(test_replay_turns__load_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
