@@ -318,16 +318,18 @@ def idle_share(seconds=2):
     return (idle() - before) / ticks / os.cpu_count()
 
 
-def wait_idle(seconds=240):
-    """Until nine tenths of the processors' time are idle."""
-    until = time.monotonic() + seconds
-    while (share := idle_share()) < 0.9:
-        if time.monotonic() > until:
+def wait_idle(seconds=240, look=2):
+    """Until nine tenths of the processors' time are idle, for `look` seconds."""
+    begun = told = time.monotonic()
+    while (share := idle_share(look)) < 0.9:
+        if time.monotonic() > begun + seconds:
             raise SystemExit(f"the machine is not idle ({share:.0%} of its time), and "
-                             "message times are measured on an idle one: wait until "
+                             "what comes now is measured on an idle one: wait until "
                              "nothing else runs here, or use --force")
-        print(f"waiting until the machine is idle: {share:.0%}", file=sys.stderr,
-              flush=True)
+        if time.monotonic() > told + 2:
+            told = time.monotonic()
+            print(f"waiting until the machine is idle: {share:.0%}",
+                  file=sys.stderr, flush=True)
 
 
 def machines(specs):
