@@ -178,6 +178,20 @@ class Lab:
 
     # --- programs --------------------------------------------------------
 
+    def rest(self, seconds=10):
+        """Until our daemons have done with the run before, or for so long: slaves make
+        its graph ahead, on the processors that the next run is measured on."""
+        if not self.cluster:
+            return
+        daemons = [d for d in (self.cluster.master, *(
+            m.slave for m in self.cluster.machines)) if d]
+        until, used = time.monotonic() + seconds, None
+        while time.monotonic() < until:
+            before, used = used, sum(cpu_of(d.pid) for d in daemons)
+            if before is not None and used - before < 0.02:
+                return
+            time.sleep(0.1)
+
     def run(self, program, place, ipsrun, checked=True):
         """Starts all processes by ipsrun(label, first) + argv; (elapsed, pids,
         outputs). `last_cpu` is then what each has used since it was executed, in
@@ -227,6 +241,7 @@ class Lab:
                 {label: proc.pid for label, proc in started.items()}, outputs)
 
     def plain(self, program, place, checked=False):
+        self.rest()
         return self.run(program, place, lambda label: [], checked)[0]
 
     def measure(self, program, place, options=("--procedures=off",),
@@ -243,6 +258,7 @@ class Lab:
                     "--quiet", "--name" if label == first else "--join", name,
                     *options, "--"]
 
+        self.rest()
         elapsed, pid, outputs = self.run(program, place, ipsrun)
         run = Run(name, program, elapsed, pid, dict(place), outputs)
         if wait:
@@ -300,6 +316,16 @@ def reap(proc):
     return usage.ru_utime + usage.ru_stime
 
 
+def cpu_of(pid):
+    """Seconds of CPU time that a process has had; 0 of one that is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            words = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def cpu_before(file):
     """Seconds, as bash's `times` wrote them: its own user and system time."""
     parts = [word.rstrip("s").split("m")
@@ -318,18 +344,16 @@ def idle_share(seconds=2):
     return (idle() - before) / ticks / os.cpu_count()
 
 
-def wait_idle(seconds=240, look=2):
-    """Until nine tenths of the processors' time are idle, for `look` seconds."""
-    begun = told = time.monotonic()
-    while (share := idle_share(look)) < 0.9:
-        if time.monotonic() > begun + seconds:
+def wait_idle(seconds=240):
+    """Until nine tenths of the processors' time are idle."""
+    until = time.monotonic() + seconds
+    while (share := idle_share()) < 0.9:
+        if time.monotonic() > until:
             raise SystemExit(f"the machine is not idle ({share:.0%} of its time), and "
-                             "what comes now is measured on an idle one: wait until "
+                             "message times are measured on an idle one: wait until "
                              "nothing else runs here, or use --force")
-        if time.monotonic() > told + 2:
-            told = time.monotonic()
-            print(f"waiting until the machine is idle: {share:.0%}",
-                  file=sys.stderr, flush=True)
+        print(f"waiting until the machine is idle: {share:.0%}", file=sys.stderr,
+              flush=True)
 
 
 def machines(specs):
