@@ -22,8 +22,8 @@ static void take_certificate(struct measures *m, const Ips__Certificate *c)
         m->lost += c->lost[i]->count;
 }
 
-static int ask_metrics(struct ipsq_session *s, const char *run,
-                       struct measures *m, struct ips_err *err)
+static int ask_metrics(struct ipsq_session *s, const struct ipsq_options *o,
+                       const char *run, struct measures *m, struct ips_err *err)
 {
     static char everything[] = "/", level[] = "run";
     Ips__Request rq = IPS__REQUEST__INIT;
@@ -34,6 +34,9 @@ static int ask_metrics(struct ipsq_session *s, const char *run,
     rq.run = ips_wire_text(run);
     ask.object = everything;
     ask.level = level;
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_METRICS, err);
@@ -46,8 +49,8 @@ static int ask_metrics(struct ipsq_session *s, const char *run,
     return 0;
 }
 
-static int ask_path(struct ipsq_session *s, const char *run, struct measures *m,
-                    struct ips_err *err)
+static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
+                    const char *run, struct measures *m, struct ips_err *err)
 {
     static char engine[] = "auto", weighting[] = "cpu";
     Ips__Request rq = IPS__REQUEST__INIT;
@@ -60,13 +63,17 @@ static int ask_path(struct ipsq_session *s, const char *run, struct measures *m,
     ask.engine = engine;
     ask.weighting = weighting;
     ask.lane = &lane;
+    ask.from_ns = o->from_ns;
+    ask.to_ns = o->to_ns;
+    ask.phase = o->phase;
     lane.scale_num = lane.scale_den = 1;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
     if (rc < 0)
         return rc;
-    m->path_ns = last->path->t_max_ns;
+    /* What is not there is within no limit. */
+    m->path_ns = last->path->window_ns ? last->path->window_ns : IPS_UNMEASURED;
     take_certificate(m, last->path->certificate);
     return 0;
 }
@@ -107,6 +114,7 @@ static int print(const struct ipsq_options *o, const char *run,
         *all &= add_row(&t, "lost", m->lost, o->max_lost, false);
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run));
+    ipsq_put_asked_window(&out, o);
     ipsq_out_value(&out, IPSQ_BOOL, "within", "within limits", ipsq_bool(*all));
     ipsq_out_value(&out, IPSQ_BOOL, "complete", "complete",
                    ipsq_bool(m->complete));
@@ -121,14 +129,14 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     struct measures m = {.complete = true, .path_ns = IPS_UNMEASURED};
     Ips__Request rq = IPS__REQUEST__INIT;
     bool all = false;
-    if (!(o->given & self->options))
+    if (!(o->given & self->options & ~IPSQ_WINDOW))
         return ips_err_set(err, IPS_E_USAGE,
                            "check what? Name a limit: --max-wall 10s");
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
-        rc = ask_metrics(s, rq.run, &m, err);
+        rc = ask_metrics(s, o, rq.run, &m, err);
     if (rc == 0 && (o->given & IPSQ_HAS(MAX_PATH)))
-        rc = ask_path(s, rq.run, &m, err);
+        rc = ask_path(s, o, rq.run, &m, err);
     if (rc == 0)
         rc = print(o, rq.run, &m, &all, err);
     if (rc < 0)
@@ -140,13 +148,17 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_check = {
     .name = "check",
-    .usage = "[RUN] [--max-wall T] [--max-cpu T] [--max-path T] [--max-lost N]",
+    .usage =
+        "[RUN] [--max-wall T] [--max-cpu T] [--max-path T] [--max-lost N]\n"
+        "             [--from TIME] [--to TIME] [--phase N]",
     .summary = "whether a run kept within limits, for scripts",
     .help = "Elapsed time, CPU time, the longest path (cpu) and lost events. "
             "Exit status 4\nwhere a limit was passed; 0 all hold; 3 they hold "
-            "for what is known, but the\nanswer is incomplete.\n",
+            "for what is known, but the\nanswer is incomplete. In a window "
+            "(--from, --to, --phase) times are of "
+            "what lies in\nit, lost events of the run.\n",
     .options = IPSQ_HAS(MAX_WALL) | IPSQ_HAS(MAX_CPU) | IPSQ_HAS(MAX_PATH) |
-               IPSQ_HAS(MAX_LOST),
+               IPSQ_HAS(MAX_LOST) | IPSQ_WINDOW,
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
     .run = run,

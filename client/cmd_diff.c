@@ -1,4 +1,3 @@
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +5,7 @@
 
 #include "client/command.h"
 #include "client/diff.h"
+#include "client/select.h"
 #include "client/units.h"
 #include "common/types.h"
 
@@ -93,7 +93,7 @@ static void put_figure(struct whole *w, const char *name, enum ipsq_kind kind,
     f->v[run] = (double)value;
 }
 
-static void figures_of_run(struct whole *w, unsigned run,
+static void figures_of_run(struct whole *w, unsigned run, bool windowed,
                            const Ips__MetricsAnswer *a)
 {
     for (size_t i = 0; i < a->n_rows; i++) {
@@ -101,6 +101,10 @@ static void figures_of_run(struct whole *w, unsigned run,
         char name[80];
         if (strcmp(r->level, "run") != 0)
             continue;
+        if (windowed) {
+            w->run[run].elapsed_ns = r->elapsed_ns;
+            put_figure(w, "elapsed", IPSQ_NS, run, r->elapsed_ns);
+        }
         put_figure(w, "CPU time", IPSQ_NS, run, r->cpu_ns);
         put_figure(w, "processes", IPSQ_COUNT, run, r->processes_started);
         put_figure(w, "messages", IPSQ_COUNT, run, r->messages_out);
@@ -195,7 +199,7 @@ static int add_between(struct diff *d, const Ips__PathAnswer *a, unsigned run,
 static int add_path(struct whole *w, const Ips__PathAnswer *a, unsigned run,
                     struct ips_err *err)
 {
-    uint64_t left = a->t_max_ns, sum = 0;
+    uint64_t left = a->window_ns, sum = 0;
     uint64_t unsampled =
         a->procedure_totals ? a->procedure_totals->unsampled_ns : 0;
     int rc = add_between(&w->what, a, run, &left, err);
@@ -211,7 +215,7 @@ static int add_path(struct whole *w, const Ips__PathAnswer *a, unsigned run,
     if (rc == 0)
         rc = diff_add(&w->what, "wait", "[waiting, cause not traced]", run,
                       off - queue, err);
-    left = a->t_max_ns;
+    left = a->window_ns;
     if (rc == 0)
         rc = add_between(&w->whose, a, run, &left, err);
     if (rc == 0)
@@ -221,8 +225,8 @@ static int add_path(struct whole *w, const Ips__PathAnswer *a, unsigned run,
                   : diff_add(&w->whose, "process", "[others]", run, left, err);
 }
 
-static int ask_path(struct whole *w, struct ipsq_session *s, unsigned run,
-                    struct ips_err *err)
+static int ask_path(struct whole *w, const struct ipsq_options *o,
+                    struct ipsq_session *s, unsigned run, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PathAsk ask_path = IPS__PATH_ASK__INIT;
@@ -234,6 +238,9 @@ static int ask_path(struct whole *w, struct ipsq_session *s, unsigned run,
     ask_path.lane = &lane;
     ask_path.by = by;
     ask_path.n_by = 1;
+    ask_path.from_ns = o->from_ns;
+    ask_path.to_ns = o->to_ns;
+    ask_path.phase = o->phase;
     rq.run = ips_wire_text(w->run[run].run);
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask_path;
@@ -241,19 +248,25 @@ static int ask_path(struct whole *w, struct ipsq_session *s, unsigned run,
     if (rc < 0)
         return rc;
     const Ips__PathAnswer *a = last->path;
-    w->run[run].path_ns = a->t_max_ns;
+    if (a->t_max_ns && !a->window_ns)
+        return ips_err_set(err, IPS_E_NOT_FOUND,
+                           "nothing of run %.120s's path lies in that window: "
+                           "`ipsq phases` tells when it did what",
+                           w->run[run].run);
+    w->run[run].path_ns = a->window_ns; /* without a window all of it */
     w->run[run].elapsed_ns = a->elapsed_ns;
     w->run[run].complete = a->certificate && a->certificate->complete;
-    put_figure(w, "elapsed", IPSQ_NS, run, a->elapsed_ns);
-    put_figure(w, "critical path", IPSQ_NS, run, a->t_max_ns);
+    if (!ipsq_windowed(o)) /* else the metrics tell it */
+        put_figure(w, "elapsed", IPSQ_NS, run, a->elapsed_ns);
+    put_figure(w, "critical path", IPSQ_NS, run, a->window_ns);
     put_figure(w, "of it on a CPU", IPSQ_NS, run, a->on_cpu_ns);
     put_figure(w, "of it in run queues", IPSQ_NS, run, a->run_delay_ns);
     put_figure(w, "messages on it", IPSQ_COUNT, run, a->messages);
     return add_path(w, a, run, err);
 }
 
-static int ask_rest(struct whole *w, struct ipsq_session *s, unsigned run,
-                    struct ips_err *err)
+static int ask_rest(struct whole *w, const struct ipsq_options *o,
+                    struct ipsq_session *s, unsigned run, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__MetricsAsk metrics = IPS__METRICS_ASK__INIT;
@@ -263,10 +276,13 @@ static int ask_rest(struct whole *w, struct ipsq_session *s, unsigned run,
     rq.run = ips_wire_text(w->run[run].run);
     rq.ask_case = IPS__REQUEST__ASK_METRICS;
     rq.metrics = &metrics;
+    metrics.from_ns = procedures.from_ns = o->from_ns;
+    metrics.to_ns = procedures.to_ns = o->to_ns;
+    metrics.phase = procedures.phase = o->phase;
     int rc = ask(w, s, &rq, IPS__REPLY__ANSWER_METRICS, &last, err);
     if (rc < 0)
         return rc;
-    figures_of_run(w, run, last->metrics);
+    figures_of_run(w, run, ipsq_windowed(o), last->metrics);
     procedures.by = ips_wire_text("procedure");
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &procedures;
@@ -397,9 +413,9 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
         format_change(IPSQ_NS, (double)x->change, text);
         *cell++ = keep(texts, text);
     }
+    size_t shown = t.row_count;
     ipsq_out_table(out, &t, heading);
-    if (top && top < d->count)
-        ipsq_out_line(out, "%" PRIu64 " of %zu", top, d->count);
+    ipsq_left_out(out, name, d->count - shown);
     ipsq_table_release(&t);
 }
 
@@ -442,6 +458,7 @@ static int print(const struct ipsq_options *o, struct whole *w,
     ipsq_out_value(&out, IPSQ_COUNT, "first_runs", NULL, ipsq_count(w->first));
     ipsq_out_value(&out, IPSQ_COUNT, "second_runs", NULL,
                    ipsq_count(w->runs - w->first));
+    ipsq_put_asked_window(&out, o);
     ipsq_out_value(&out, IPSQ_NS, "longer_ns", NULL,
                    ipsq_count(sum->change > 0 ? (uint64_t)sum->change : 0));
     ipsq_out_value(&out, IPSQ_NS, "shorter_ns", NULL,
@@ -532,9 +549,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     int rc = begin(w, o, s, err);
     for (unsigned i = 0; rc == 0 && i < w->runs; i++) {
-        rc = ask_path(w, s, i, err);
+        rc = ask_path(w, o, s, i, err);
         if (rc == 0)
-            rc = ask_rest(w, s, i, err);
+            rc = ask_rest(w, o, s, i, err);
         complete = complete && w->run[i].complete;
     }
     if (rc == 0)
@@ -555,7 +572,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_diff = {
     .name = "diff",
-    .usage = "RUN[,RUN...] RUN[,RUN...] [--top N]",
+    .usage = "RUN[,RUN...] RUN[,RUN...] [--from TIME] [--to TIME] [--phase N]\n"
+             "            [--top N]",
     .summary = "what changed between runs, and what made the difference",
     .help =
         "The critical path of the second side less that of the first, in "
@@ -565,8 +583,9 @@ const struct ipsq_command ipsq_cmd_diff = {
         "if runs were dealt to the sides at random; what has P of at most\n"
         "0.05 and a twentieth of the difference is a cause, if the sides "
         "themselves differ\nso. With fewer, no cause is named. Numbers of "
-        "processes are left out of names.\n",
-    .options = IPSQ_HAS(TOP),
+        "processes are left out of names.\nIn a window (--from, --to, --phase: "
+        "each run's own phase N) what lies in it is compared.\n",
+    .options = IPSQ_HAS(TOP) | IPSQ_WINDOW,
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 2,
     .run = run,

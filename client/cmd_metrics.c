@@ -221,11 +221,6 @@ static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
     ipsq_table_release(&t);
 }
 
-static bool windowed(const struct ipsq_options *o)
-{
-    return o->from_ns || o->to_ns || o->phase;
-}
-
 static int print(const struct ipsq_options *o, const char *run_name,
                  const Ips__MetricsAnswer *a, uint64_t ideal_ns,
                  struct ips_err *err)
@@ -237,7 +232,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     const Ips__LeftOut *left = a->left_out ? a->left_out : &none;
     ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < a->n_rows; i++)
-        add_row(&t, a->rows[i], windowed(o));
+        add_row(&t, a->rows[i], ipsq_windowed(o));
     int rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
     if (rc < 0) {
         ipsq_table_release(&t);
@@ -340,7 +335,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     (void)self;
     if (o->level && strcmp(o->level, "procedure") == 0)
         return ipsq_metrics_procedures(o, s, err);
-    if (o->pop && windowed(o))
+    if (o->pop && ipsq_windowed(o))
         return ips_err_set(err, IPS_E_USAGE,
                            "--pop is of the whole run: not of a window");
     if (o->pop && (o->level ? strcmp(o->level, "run") != 0

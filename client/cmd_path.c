@@ -45,8 +45,8 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
 {
     bool known = a->run_delay_ns != IPS_UNMEASURED;
-    double share = known && a->t_max_ns
-                       ? (double)a->run_delay_ns / (double)a->t_max_ns
+    double share = known && a->window_ns /* without a window t_max */
+                       ? (double)a->run_delay_ns / (double)a->window_ns
                        : IPS_UNMEASURED_REAL;
     ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", known ? "  on the CPU" : NULL,
                    ipsq_count(a->on_cpu_ns));
@@ -124,7 +124,7 @@ static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
                       const Ips__PathAnswer *a)
 {
     const Ips__Certificate *c = a->certificate;
-    if ((o->from_ns || o->to_ns || o->phase) && a->t_max_ns)
+    if (ipsq_windowed(o) && a->t_max_ns)
         ipsq_out_line(out, "\nNO PATH in this window: it counts from each "
                            "machine's first event.");
     else if (a->t_max_ns == 0 && c && c->events == 0)

@@ -387,7 +387,7 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
                            const struct ipsq_path_rows *rows, uint64_t top)
 {
     unsigned by = mask_of(o);
-    if (o->from_ns || o->to_ns || o->phase)
+    if (ipsq_windowed(o))
         ipsq_out_value(out, IPSQ_NS, "window_ns", "in the window",
                        ipsq_count(a->window_ns));
     ipsq_out_group(out, "shares");

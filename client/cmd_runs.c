@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "client/command.h"
+#include "client/select.h"
 
 static const struct ipsq_column columns[] = {
     {"run", "RUN", IPSQ_TEXT},
@@ -68,6 +69,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
     ipsq_out_table(&out, &t, NULL);
+    ipsq_left_out(&out, "runs", count - t.row_count);
     if (count == 0)
         ipsq_out_line(&out,
                       "no run is known: measure one with ipsrun -- COMMAND");

@@ -94,7 +94,7 @@ static int print(const struct ipsq_options *o, const char *run_name, bool rank,
     char by[IPSQ_UNIT_BYTES], heading[160];
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    put_values(&out, run_name, o->from_ns || o->to_ns || o->phase, a);
+    put_values(&out, run_name, ipsq_windowed(o), a);
     if (rank) {
         ipsq_out_value(&out, IPSQ_COUNT, "candidates", NULL,
                        ipsq_count(a->candidates));

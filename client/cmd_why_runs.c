@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/cmd_why.h"
+#include "client/select.h"
 #include "client/units.h"
 
 #define TABLE_TOP 10u
@@ -138,7 +139,9 @@ static void put_findings(struct ipsq_out *out, const struct why_set *w,
         *cell++ = ipsq_real(greatest);
         *cell++ = ipsq_text(x->says);
     }
+    size_t shown = t.row_count;
     ipsq_out_table(out, &t, NULL);
+    ipsq_left_out(out, "findings", w->count - shown);
     ipsq_table_release(&t);
 }
 

@@ -96,6 +96,16 @@ void ipsq_fill_lane(const struct ipsq_options *o, Ips__Lane *lane)
     lane->external = o->external;
 }
 
+void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o)
+{
+    ipsq_out_value(out, IPSQ_COUNT, "phase", o->phase ? "phase" : NULL,
+                   ipsq_count(o->phase ? o->phase : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "from_ns", o->from_ns ? "window from" : NULL,
+                   ipsq_count(o->from_ns ? o->from_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "to_ns", o->to_ns ? "window to" : NULL,
+                   ipsq_count(o->to_ns ? o->to_ns : IPS_UNMEASURED));
+}
+
 int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
                 struct ips_err *err)
 {

@@ -26,11 +26,10 @@ static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
 #undef X
     };
     static const char *const formats[] = {"table", "tsv", "json", "jsonl"};
-    const uint64_t window = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE);
     uint64_t known = c->options | IPSQ_HAS(MASTER) | IPSQ_HAS(TLS) |
                      IPSQ_HAS(STATE) | IPSQ_HAS(FORMAT);
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
-        if (o->given & ~known & window & UINT64_C(1) << i)
+        if (o->given & ~known & IPSQ_WINDOW & UINT64_C(1) << i)
             return ips_err_set(err, IPS_E_USAGE,
                                "%s has no use for --%s: what it answers is not "
                                "of a window or a phase",

@@ -167,7 +167,7 @@ static void add_options(const struct ipsq_focus *f,
     bool timed = *f->from || *f->to || *f->phase;
     uint64_t takes = *f->phase ? IPSQ_HAS(PHASE) : IPSQ_HAS(FROM);
     if (timed && (c->options & takes)) {
-        if (o->given & (IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE)))
+        if (o->given & IPSQ_WINDOW)
             return;
         if (*f->phase) {
             add(argv, argc, "--phase");

@@ -147,6 +147,8 @@ enum ipsq_by {
 
 #define IPSQ_HAS(option) (UINT64_C(1) << IPSQ_OPT_##option)
 
+#define IPSQ_WINDOW (IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE))
+
 _Static_assert(IPSQ_OPT_COUNT <= 64, "a bit for each");
 
 #define IPSQ_EDITS_MAX 64
@@ -200,6 +202,12 @@ struct ipsq_options {
  * IPS_E_REFUSED for what IPS will know but does not yet. */
 int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
                        struct ips_err *err) IPS_MUST_USE;
+
+/* Was a piece of the run's time asked about? */
+static inline bool ipsq_windowed(const struct ipsq_options *o)
+{
+    return o->from_ns || o->to_ns || o->phase;
+}
 
 /* The options of `mask` as --help lists them. */
 void ipsq_options_print(FILE *f, uint64_t mask);

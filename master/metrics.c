@@ -217,7 +217,8 @@ static uint64_t run_delay(const struct sums *s)
 }
 
 /* What the threads' lives consist of. */
-static void fill_parts(Ips__MetricsRow *row, const struct sums *s)
+static void fill_parts(Ips__MetricsRow *row, const struct sums *s,
+                       enum level level)
 {
     row->wait_cpu_ns = run_delay(s);
     row->wait_cpu_unknown_ns = s->unknown_ns;
@@ -227,7 +228,8 @@ static void fill_parts(Ips__MetricsRow *row, const struct sums *s)
     bool measured = s->rusage_processes > 0;
     row->rusage_cpu_ns = measured ? s->rusage_ns : IPS_UNMEASURED;
     row->rusage_own_cpu_ns = measured ? s->rusage_own_ns : IPS_UNMEASURED;
-    row->rusage_processes = s->rusage_processes;
+    row->rusage_processes =
+        level == LEVEL_THREAD ? IPS_UNMEASURED : s->rusage_processes;
 }
 
 static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
@@ -284,7 +286,7 @@ static void add_row(struct metrics_maker *k, const char *object,
     row->messages_in = s->messages_in;
     row->bytes_in = s->bytes_in;
     fill_waits(k, row, s);
-    fill_parts(row, s);
+    fill_parts(row, s, level);
     row->pop_parallel = row->pop_load_balance = IPS_UNMEASURED_REAL;
     row->pop_communication = IPS_UNMEASURED_REAL;
     row->pop_cpu_max_ns = IPS_UNMEASURED;

@@ -165,9 +165,7 @@ static void fill_sums(const struct query *q, const struct path_data *d,
     uint64_t least = free_lane->wanted ? free_lane->t_max : main->t_max;
     out->weighting = ips_wire_text(weighting_name(main->lane.weighting));
     out->goal = ips_wire_text(d->goal_text);
-    out->on_cpu_ns = d->on_cpu_ns;
-    out->run_delay_ns = d->run_delay_ns;
-    out->other_ns = d->other_ns;
+    path_profile_split(q, out);
     out->engine = ips_wire_text(d->engine);
     out->t_max_ns = main->t_max;
     out->total_cpu_ns = d->total_cpu_ns;

@@ -50,6 +50,7 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
         const struct profile_face *f = &pp->face[PROFILE_PATH][i];
         for (uint32_t k = 0; rc == 0 && k < f->count; k++)
             rc = cut_piece(q, i, k, &cut[f->piece[k]], &running, err);
+        pp->delay_ns = ips_add_sat(pp->delay_ns, f->delay_ns);
     }
     for (uint64_t i = 0; i < d->piece_count; i++) {
         if (cut[i].kind == IPS_SEG_COMPUTE)
@@ -57,6 +58,8 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
         pp->window_ns = ips_add_sat(pp->window_ns, cut[i].ns);
     }
     pp->off_cpu_ns = pp->cpu ? 0 : ips_sub_sat(computing, running);
+    pp->on_cpu_ns = computing - pp->off_cpu_ns;
+    pp->delay_ns = ips_min_u64(pp->delay_ns, pp->off_cpu_ns);
     return rc;
 }
 

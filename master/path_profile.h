@@ -30,7 +30,7 @@ struct profile_face {
     Ips__Code **codes; /* borrowed from kept messages */
     uint32_t code_count;
     Ips__ProcedureTotals totals[PROFILE_LISTS];
-    uint64_t alike_ns;
+    uint64_t alike_ns, delay_ns;
 };
 struct profile_rows {
     Ips__ProcedureRow **rows; /* borrowed from kept messages */
@@ -61,7 +61,8 @@ struct path_profile { /* path_data.profile */
     struct profile_sequences sequences[PROFILE_SIDES];
     bool windowed, no_whole_steps;
     bool cpu; /* the weighting: a piece is CPU time and nothing else */
-    uint64_t window_ns, off_cpu_ns;
+    uint64_t window_ns, on_cpu_ns, off_cpu_ns;
+    uint64_t delay_ns;    /* of off_cpu_ns, in a window */
     struct shares shares; /* windowed, like the pieces */
     struct path_piece *pieces;
     uint64_t piece_count;

@@ -28,6 +28,16 @@ const struct path_piece *path_profile_pieces(const struct query *q,
     return windowed ? pp->pieces : d->pieces;
 }
 
+void path_profile_split(const struct query *q, Ips__PathAnswer *out)
+{
+    const struct path_data *d = q->data;
+    const struct path_profile *pp = profile_of(q);
+    bool windowed = pp && pp->windowed && !pp->cpu;
+    out->on_cpu_ns = windowed ? pp->on_cpu_ns : d->on_cpu_ns;
+    out->run_delay_ns = windowed ? pp->delay_ns : d->run_delay_ns;
+    out->other_ns = windowed ? pp->off_cpu_ns - pp->delay_ns : d->other_ns;
+}
+
 /* ---- rows, in pieces ---- */
 
 static void send_rows(struct query *q, enum profile_side side,

@@ -160,6 +160,7 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
     if (reply->last) {
         f->totals[r.list] = *a->totals;
         f->alike_ns = a->alike_ns;
+        f->delay_ns = a->delay_ns;
         if (r.first && f->got != f->count)
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "its profile is of %u pieces of %u", f->got,

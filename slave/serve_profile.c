@@ -32,7 +32,7 @@ struct profile {
     uint32_t *step_columns; /* [2 * IPS_PIECE_ITEMS] */
     uint64_t *step_ns;
     Ips__ProcedureTotals totals;
-    uint64_t alike_ns;
+    uint64_t alike_ns, delay_ns;
 };
 
 void slave_profile_release(struct slave_graph_ask *j)
@@ -107,8 +107,12 @@ static uint64_t weigh_piece(struct slave_graph_ask *j, uint32_t piece,
     uint64_t ns = 0;
     if (!ask->lane)
         return piece < ask->n_most ? ask->most[piece] : UINT64_MAX;
-    for (uint32_t node = from + 1; node <= to; node++)
-        ns = ips_add_sat(ns, slave_cut_arc(&j->profile->cut, chain, node));
+    for (uint32_t node = from + 1; node <= to; node++) {
+        const struct slave_cut *cut = &j->profile->cut;
+        ns = ips_add_sat(ns, slave_cut_arc(cut, chain, node));
+        j->profile->delay_ns =
+            ips_add_sat(j->profile->delay_ns, slave_cut_delay(cut, node));
+    }
     if (piece < ask->n_most)
         ns = ips_min_u64(ns, ask->most[piece]);
     j->profile->piece_weight_ns[piece] = ns;
@@ -369,6 +373,7 @@ static int page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
     } else {
         a->totals = &p->totals;
         a->alike_ns = p->alike_ns;
+        a->delay_ns = p->delay_ns;
     }
     return 0;
 }

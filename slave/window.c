@@ -61,19 +61,26 @@ static uint64_t spread(uint64_t ns, uint64_t begin, uint64_t end, uint64_t t)
     return (uint64_t)((ips_u128)ns * (t - begin) / (end - begin));
 }
 
+uint64_t slave_cut_delay(const struct slave_cut *c, uint32_t node)
+{
+    const struct ips_graph *g = c->g;
+    if (!g->delay)
+        return 0;
+    uint64_t begin = g->at[node - 1];
+    uint64_t end = ips_max_u64(begin, ips_sub_sat(g->at[node], g->wait[node]));
+    return ips_sub_sat(spread(g->delay[node], begin, end, c->local.to_ns),
+                       spread(g->delay[node], begin, end, c->local.from_ns));
+}
+
 uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain, uint32_t node)
 {
     const struct ips_graph *g = c->g;
     if (c->lane.weighting == IPS_WEIGH_WALL)
         return overlap(c->view.own_at[node - 1], c->view.own_w[node], c->axis);
     uint64_t ns = slave_arc_within(c->arcs, g, chain, node, c->local);
-    if (c->lane.weighting == IPS_WEIGH_CPU || !g->delay)
-        return ns;
-    uint64_t begin = g->at[node - 1];
-    uint64_t end = ips_max_u64(begin, ips_sub_sat(g->at[node], g->wait[node]));
-    return ips_add_sat(
-        ns, ips_sub_sat(spread(g->delay[node], begin, end, c->local.to_ns),
-                        spread(g->delay[node], begin, end, c->local.from_ns)));
+    return c->lane.weighting == IPS_WEIGH_CPU
+               ? ns
+               : ips_add_sat(ns, slave_cut_delay(c, node));
 }
 
 void slave_cut_stands(const struct slave_cut *c, uint32_t node, uint64_t *past,

@@ -43,6 +43,8 @@ void slave_cut_release(struct slave_cut *c);
 /* ns of the chain arc into `node`, not the chain's first. */
 uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain,
                        uint32_t node);
+/* The run delay of it; 0 where it is not known. */
+uint64_t slave_cut_delay(const struct slave_cut *c, uint32_t node);
 /* Of the `ns` that end where `node` is: a cross arc, or in `wall` what came
  * before a chain that nobody began. */
 uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node,

@@ -54,6 +54,8 @@ def test_known_times_on_golden_graphs(pair, tmp_path):
         34, f"{said} (inside m1, m1 -> m2, m2 -> m1); "
             "assumed: inside m2 as inside m1")
     assert t_max(c, whole) == (38, f"{said} (inside m1)")
+    for run, want in ((split, 34), (whole, 38)):
+        assert t_max(c, run, "--weighting", "sched")[0] == want
     assert t_max(c, whole, "--mtime", "none")[0] == 30
     assert t_max(c, whole, "--mtime", "0,1000000000")[0] == 34
     # By hand, with the master stopped.

@@ -81,6 +81,40 @@ def test_sets_of_runs(runs):
     assert "/m1/talker" in text and "+20.0" in text or "+19." in text
 
 
+@pytest.mark.quick
+def test_windows(runs):
+    """The second side computes longer in its first phase, and nowhere else. Would
+    catch a difference of the whole runs, or a cause, in a window that has none of
+    it; a phase that is not each run's own; parts that are not of the window."""
+    first, second = (",".join(f"{side}{n}" for n in range(1, 6)) for side in "ab")
+    length = {run: [p["length_ns"] for p in runs.json("phases", run)["phases"]]
+              for run in (*first.split(","), *second.split(","))}
+    for phase in range(1, 5):
+        a = runs.json("diff", "a1", "b1", "--phase", phase)
+        # In `wall` a window has as much of the path as it is long.
+        want = length["b1"][phase - 1] - length["a1"][phase - 1]
+        assert a["phase"] == phase and abs(change(a) - want) < 20_000, phase
+        for parts in "path", "processes":
+            assert sum(change(row) for row in a[parts]) == change(a)
+        for run in a["runs"]:
+            assert abs(run["path_ns"] - length[run["run"]][phase - 1]) < 20_000
+    a = runs.json("diff", first, second, "--phase", 1)
+    assert [r["name"] for r in a["processes"] if r["cause"]] == ["/m1/talker"]
+    # Of the first 100 ms all have as much, and of the same.
+    a = runs.json("diff", first, second, "--to", "100ms", "--top", 1)
+    assert change(a) == 0 and not a["differ"]
+    assert (a["phase"], a["from_ns"], a["to_ns"]) == (None, None, 100 * MS)
+    assert not any(r["cause"] for r in a["path"] + a["processes"] + a["cpu"])
+    whole = runs.json("diff", first, second, "--to", "100ms")
+    for parts in "path", "processes", "cpu":
+        assert len(a[parts]) == min(1, len(whole[parts]))
+        assert a[f"{parts}_left_out"] == max(0, len(whole[parts]) - 1)
+    for words, said in ((("--phase", 9), "no phase 9"),
+                        (("--from", "9s"), "nothing of run a1's path")):
+        done = runs.ipsq("diff", "a1", "b1", *words)
+        assert done.returncode == 1 and said in done.stderr, done.stderr
+
+
 def test_why_of_several_runs(runs):
     """Would catch findings of one run told as all runs', processes of other runs
     told as others, a frequency that is not that of the answers one by one."""

@@ -109,6 +109,54 @@ def test_phase_as_window(cluster):
 
 
 @pytest.mark.quick
+def test_check_of_a_window(cluster):
+    """Would catch limits that are held against the whole run's times, and what is
+    not in a window at all taken for within limits."""
+    there = cluster(("m1", "m2"))
+    write_run(there, "run")
+    limits = ("--max-wall", "10s", "--max-cpu", "10s", "--max-path", "10s")
+    for n in range(1, 5):
+        a = there.json("check", "run", "--phase", n, *limits, "--max-lost", 0)
+        assert a["within"] and a["complete"] and a["phase"] == n
+        told = {r["what"]: r["measured_ns"] for r in a["limits"]}
+        row, = there.json("metrics", "run", "--level", "run", "--phase",
+                          n)["metrics"]
+        assert (told["wall"], told["cpu"]) == (row["elapsed_ns"], row["cpu_ns"])
+        assert told["path"] == there.json("path", "run", "--phase", n, status=(
+            0, 3))["window_ns"]
+    # The second phase computes less than 120 ms; all of them, 400.
+    few = ("--max-cpu", "121ms")
+    assert there.json("check", "run", *few, "--phase", 2)["within"]
+    assert not there.json("check", "run", *few, status=(4,))["within"]
+    assert not there.json("check", "run", "--from", "9s", *limits,
+                          status=(4,))["within"]
+    assert there.ipsq("check", "run", "--phase", 2).returncode == 2
+
+
+@pytest.mark.quick
+def test_strip(cluster):
+    """The strip in the terminal, of the phases that are known: a column is 8 ms here.
+    Would catch a strip of another series, or one that is cut elsewhere than the
+    phases."""
+    there = cluster(("m1", "m2"))
+    write_run(there, "run")
+    a = there.json("phases", "run")
+    text = there.ipsq("phases", "run").stdout
+    lines = {line.split()[0]: line[10:74] for line in text.splitlines()
+             if line.split()[:1] in (["phase"], ["CPU"], ["messages"])}
+    at = [i for i, c in enumerate(lines["phase"]) if c == "|"]
+    length = a["to_ns"] - a["from_ns"]
+    assert len(at) == 4
+    for column, begin in zip(at, BEGINS):
+        assert abs(column - 64 * begin / length) <= 1, (at, text)
+    for name, full in (("CPU", (0, 1, 3)), ("messages", (1,))):
+        for n, (begin, end) in enumerate(zip(at, [*at[1:], 64])):
+            inner = lines[name][begin + 1:end - 1]
+            low = {*inner} & {*" ▁."}  # nothing, or the least there is
+            assert low == (set() if n in full else {*inner}), (name, n, text)
+
+
+@pytest.mark.quick
 def test_a_program_that_runs(cluster):
     """Would catch records that a series leaves out, counts twice or puts
     outside of all bins, and samples that are in no phase or in two."""
@@ -191,8 +239,7 @@ def test_whatif_of_a_window(cluster):
     done = there.ipsq("whatif", "run", "--phase", 5)
     assert done.returncode == 1
     assert "there is no phase 5: it has 4" in done.stderr
-    for words in (("predict", "run"), ("estimate", "run"), ("diff", "run", "run"),
-                  ("check", "run"), ("sql", "run")):
+    for words in (("predict", "run"), ("estimate", "run"), ("sql", "run")):
         done = there.ipsq(*words, "--phase", 1)
         assert done.returncode == 2, words
         assert "not of a window or a phase" in done.stderr

@@ -184,6 +184,34 @@ def test_percentage(duo, graphs):
     assert one["cpu_ns"] == 18 * UNIT and one["taken"] == 0.5
 
 
+@pytest.mark.quick
+def test_map_of_a_file(duo, graphs, tmp_path):
+    """The lines of a file are the map that they are in one word, remarks and several
+    a line with them. Would catch a file of which lines are lost, or taken in
+    another order: the last that fits decides."""
+    file = tmp_path / "map"
+    file.write_text("# all out of the way\n*=spare\n\n"
+                    "/*/golden.*/A=two,/*/golden.*/B=one\n/*/golden.*/A=one\n")
+    machines = "spare:cores=64;one:cores=1;two:cores=1"
+    for more, makespan in (([], 19), (["--map", "/*/golden.*/B=two"], 17)):
+        answer = duo.json("predict", graphs["G5"], "--mtime", PER_BYTE,
+                          "--machines", machines, "--map", file, *more)
+        assert answer["makespan_ns"] == makespan * UNIT
+
+
+@pytest.mark.quick
+def test_the_same_twice(duo, graphs):
+    """Would catch a replay that depends on anything but the question."""
+    words = place_all(graphs, "G6", "one:cores=1,load=0.7;two:cores=2,speed=1.3",
+                      {"A": "one", "B": "two", "C": "two"}, "--network",
+                      "one<>two=1us+1s@bus")
+    first, again = (duo.json("predict", *words) for _ in range(2))
+    for answer in (first, again):
+        for key in ("took_ns", "certificate"):
+            answer.pop(key)
+    assert first == again
+
+
 REFUSED = [
     (["--map", "*=nowhere"], "no such machine; there are m1"),
     (["--map", "nobody=m1"], "no such process"),
@@ -344,6 +372,16 @@ def test_measured_times(duo, graphs, tmp_path):
             assert "calibrate" in answer["certificate"]["message_times"]
             assert says is None or any(
                 says in t and "one>two" in t for t in answer["assumed"])
+        # Of no pair like it: said, and no time.
+        table.write_text("ips-message-times 1\npair m1 m1 unix "
+                         f"2026-11-22T07:00:00Z test\npoint 1 {UNIT}\n")
+        assert duo.ipsq("calibrate", "--import", table,
+                        "--replace").returncode == 0
+        answer = duo.json("predict", both, *placed(
+            "one:cores=9;two:cores=9", {"A": "one", "B": "two"}))
+        assert answer["makespan_ns"] == 12 * UNIT
+        assert any("nothing like them was measured" in t and "one>two" in t
+                   for t in answer["assumed"])
     finally:
         assert duo.ipsq("calibrate", "--forget").returncode == 0
 

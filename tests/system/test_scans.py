@@ -96,6 +96,23 @@ def test_memory_does_not_grow_with_the_answer(scans):
         assert rows_of(c, "large") >= LARGE * ROWS
 
 
+@pytest.mark.parametrize("words", [
+    ["path", "large", "--fresh"], ["waits", "large", "--fresh"],
+    ["metrics", "large", "--to", "10s"], ["graph", "large", "--format", "tsv"]])
+def test_memory_of_graphs(scans, words):
+    """Questions that need the long run's graph, which has 60 MB of columns: what
+    --memory does not allow is in files. Would catch a graph, or what is computed of
+    it, that is held in memory of the slave's own."""
+    c = scans
+    slave = c.machines[0].slave
+    with no_more_than(slave, c.own[slave] + LIMIT + MARGIN):
+        client = ask(c, *words)
+        while client.stdout.read(1 << 20):
+            pass
+        client.stdout.close()
+        assert client.wait() == 0
+
+
 def read_until(tty, what):
     seen = b""
     while what not in seen:

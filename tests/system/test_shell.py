@@ -141,6 +141,31 @@ def test_completion(two_runs):
     assert t.end("\x04") == 0
 
 
+def test_pager(two_runs, tmp_path):
+    """Would catch an answer that goes past the user's pager, a pager where none is
+    wanted or nobody is at the terminal, and a shell that is left with the pager."""
+    paged = tmp_path / "paged"
+    t = Terminal(two_runs, PAGER=f"tee {paged} | sed 's/^/> /'")
+    t.until("ipsq> ")
+    t.ask("run first", "ipsq first> ")
+    assert re.search(r"(?m)^> .*/m1/cat\.\d+", t.ask("ls", "ipsq first> "))
+    assert "/m1/cat." in paged.read_text()
+    assert "no such command" in t.ask("nosuch", "ipsq first> ")
+    assert t.end("quit\n") == 2
+    paged.unlink()
+    for env in ({"PAGER": ""}, {"PAGER": "cat"}):
+        t = Terminal(two_runs, **env)
+        t.until("ipsq> ")
+        assert "second" in t.ask("runs", "ipsq> ")
+        assert t.end("\x04") == 0
+    # Who leaves the pager at the first line has seen enough.
+    t = Terminal(two_runs, PAGER="head -1")
+    t.until("ipsq> ")
+    assert t.ask("runs", "ipsq> ").count("m1") <= 1
+    assert "usage" in t.ask("help ls", "ipsq> ").lower()
+    assert t.end("\x04") == 0
+
+
 def test_history_is_kept(two_runs):
     """Would catch: lines of one session not there in the next."""
     t = Terminal(two_runs)

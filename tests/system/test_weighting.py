@@ -29,9 +29,17 @@ PROGRAMS = {
 def check_sums(answer):
     """What the path is made of is all of it."""
     assert sum(s["ns"] for s in answer["segments"]) == answer["t_max_ns"]
+    check_split(answer)
+
+
+SPLIT = ("on_cpu_ns", "run_delay_ns", "other_ns")
+
+
+def check_split(answer):
+    """What was computed (in the window) is on a CPU, in a queue or neither."""
     compute = sum(s["ns"] for s in answer["segments"]
                   if s["kind"] == "compute")
-    parts = [answer[k] for k in ("on_cpu_ns", "run_delay_ns", "other_ns")]
+    parts = [answer[k] for k in SPLIT]
     assert sum(parts) == compute, (parts, compute)
 
 
@@ -61,6 +69,26 @@ def test_wall_is_the_elapsed_time(cluster, program):
                 assert answer["t_max_ns"] <= 1.05 * answer["elapsed_ns"]
 
 
+def no_longer(c, run, elapsed_ns):
+    """Property 9 of the algorithms, of a run with exact CPU times. (Two clocks: what
+    counts CPU time is adjusted by up to 500 in a million.)"""
+    for engine in ENGINES:
+        off = c.json("path", run, "--mtime", "0", "--external", "off",
+                     "--engine", engine)
+        assert 0 < off["t_max_ns"] <= 1.001 * elapsed_ns, (run, engine)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_path_is_no_longer_than_the_run(cluster, program):
+    """EVIDENCE-OF: ALGORITHMS-7.9. Would catch work that overlaps a wait, CPU time
+    that two arcs have, and a path that goes past its run."""
+    c = cluster(["m1"])
+    c.ipsrun(PROGRAMS[program], name="w", check=True, options=["--cpu=exact"])
+    c.wait_closed("w")
+    (run,) = c.json("metrics", "w", "--level", "machine")["metrics"]
+    no_longer(c, "w", run["elapsed_ns"])
+
+
 def windows(c, run, weighting, cuts, *words):
     """The path in windows side by side."""
     found = []
@@ -70,6 +98,8 @@ def windows(c, run, weighting, cuts, *words):
         assert sum(s["ns"] for s in a["segments"]) == a["window_ns"]
         between = sum(r["ns"] for r in a["shares"]["messages"] +
                       a["shares"]["externals"])
+        if weighting != "cpu":
+            check_split(a)
         for name in ("machines", "processes", "procedures"):
             assert sum(r["ns"] for r in a["shares"][name]) + between == \
                 a["window_ns"], (weighting, name)
@@ -79,7 +109,7 @@ def windows(c, run, weighting, cuts, *words):
 
 def test_windows_in_every_weighting(cluster):
     """Would catch: a window that has time of another one, or that no window
-    has; in `wall` a window with more or less of the path than it is long; a
+    has; run delay or CPU time that is the whole path's; in `wall` a window with more or less of the path than it is long; a
     message that two windows count; engines that cut differently."""
     c = cluster(["m1"])
     c.ipsrun(PROGRAMS["pipeline"], name="w", check=True)
@@ -92,6 +122,11 @@ def test_windows_in_every_weighting(cluster):
         parts = windows(c, "w", weighting, cuts)
         assert sum(a["window_ns"] for a in parts) == whole["t_max_ns"]
         assert sum(a["messages"] for a in parts) == whole["messages"]
+        for key in SPLIT if weighting != "cpu" else ():
+            # In `wall` a piece has no more CPU than clock time, each by itself.
+            room = whole["t_max_ns"] // 20 if weighting == "wall" else 0
+            assert abs(sum(a[key] for a in parts) - whole[key]) <= room, \
+                (weighting, key)
         assert all(a["t_max_ns"] == whole["t_max_ns"] for a in parts)
         again = windows(c, "w", weighting, cuts[1:3], "--engine", "contract")
         assert again[0]["segments"] == parts[1]["segments"]

@@ -245,6 +245,21 @@ def test_each_alone_and_none(cluster):
         assert says(answer, problems), (problems, answer)
 
 
+def test_nothing_is_said_in_words(cluster):
+    """Would catch a healthy program of which nothing is printed, or something else
+    than that, and how sure it is; and one of several runs."""
+    there = cluster()
+    for run in "ab":
+        Program(healthy).write(there, run)
+    text = there.ipsq("why", "a").stdout
+    assert "Nothing stands out." in text
+    assert "sure" in text and " 1. " not in text
+    text = there.ipsq("why", "a,b").stdout
+    assert "Nothing stands out in any of them." in text
+    both = there.json("why", "a,b", "--top", 1, status=(0, 3))
+    assert both["findings"] == [] and both["findings_left_out"] == 0
+
+
 SERVE, SCAN, LEAF = CODE, CODE + 0x100, CODE + 0x200
 
 

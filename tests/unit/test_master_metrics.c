@@ -369,7 +369,9 @@ static void test_master_metrics__lives_add_up(void **state)
                                                   (uint64_t)r->other_ns);
             cpu[l] += r->cpu_ns;
             wait_cpu[l] += queued;
-            if (r->rusage_processes)
+            bool thread = l == 3; /* the kernel tells of processes alone */
+            assert_true((r->rusage_processes == IPS_UNMEASURED) == thread);
+            if (!thread && r->rusage_processes)
                 rusage[l] += r->rusage_cpu_ns;
         }
         arena_release(&w.a);

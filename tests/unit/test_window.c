@@ -138,6 +138,24 @@ static void test_window__run_delay_lies_in_its_arc(void **state)
     assert_int_equal(within(&sched, b, 0, woke), within(&cpu, b, 0, woke));
     assert_int_equal(within(&sched, b, woke, US(60)),
                      within(&cpu, b, woke, US(60)) + US(2));
+    /* What of it is told apart, in `wall` too. */
+    for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_LAST; w++) {
+        const struct slave_arcs none = {0};
+        const uint64_t cuts[] = {0, woke + US(1), US(60)};
+        struct ips_lane lane = sched.lane;
+        uint64_t sum = 0;
+        lane.weighting = (enum ips_weighting)w;
+        for (int k = 0; k < 2; k++) {
+            struct slave_cut cut;
+            assert_int_equal(0, slave_cut_init(&cut, &none, b, &lane, cuts[k],
+                                               cuts[k + 1], NULL));
+            for (uint32_t n = 1; n < b->g.node_count; n++)
+                if (b->g.kind[n] != IPS_NODE_START)
+                    sum += slave_cut_delay(&cut, n);
+            slave_cut_release(&cut);
+        }
+        assert_int_equal(sum, US(2));
+    }
     drop(&cpu);
     drop(&sched);
     rec_free(r);
