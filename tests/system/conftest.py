@@ -303,8 +303,20 @@ class Cluster:
         """The answer of `ipsq WORDS --format json`."""
         done = self.ipsq(*words, "--format", "json")
         assert done.returncode in status, \
-            f"ipsq {words}: {done.returncode}: {done.stderr}"
+            f"ipsq {words}: {done.returncode}: {done.stderr}{self.daemons()}"
         return json.loads(done.stdout)
+
+    def daemons(self):
+        """How the daemons are and what they said last, for who reports that one
+        went away."""
+        time.sleep(0.5)  # a status may be due
+        of = [("master", self.master, self.log)]
+        of += [(m.name, m.slave, m.log) for m in self.machines]
+        return "".join(
+            f"{name}: {'runs' if d.poll() is None else f'ended {d.returncode}'}\n"
+            + "".join(f"  {line}\n" for line in log.read_text(
+                errors="replace").splitlines()[-10:])
+            for name, d, log in of if d)
 
     def graph(self, run):
         """The nodes of the run's whole activity graph, as dicts."""
