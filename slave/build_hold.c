@@ -10,7 +10,8 @@
 #include "slave/build_internal.h"
 
 #define INHERIT_MAX                                                            \
-    (4u << 20) /* holdings copied by forks: a bound, not a rule */
+    (4u << 20)         /* holdings copied by forks: a bound, not a rule */
+#define OWN_CLOSES 64u /* passed over for one end-of-file, likewise */
 
 struct holding { /* of one process on one end */
     uint64_t last_op;
@@ -356,7 +357,7 @@ int b_holders(struct build *b)
 }
 
 uint32_t b_release_before(const struct build *b, uint32_t end, uint64_t t_ns,
-                          bool eof)
+                          uint32_t sleeper, bool eof)
 {
     const struct b_end *e = &b->ends[end];
     const struct b_release *v = b->releases.v + e->first_release;
@@ -370,5 +371,12 @@ uint32_t b_release_before(const struct build *b, uint32_t end, uint64_t t_ns,
         else
             high = mid;
     }
+    /* Stamps lie before what they are of: an exec closes, and a process ends,
+     * later than its record says. So a thread's own close may have the later
+     * stamp, but it was over before the thread went to sleep. */
+    for (uint32_t i = low, n = 0; i > 0 && n < OWN_CLOSES; i--, n++)
+        if (sleeper == IPS_NONE ||
+            ips_chain_of(&b->out->g, v[i - 1].node) != sleeper)
+            return v[i - 1].node;
     return low ? v[low - 1].node : IPS_NO_NODE;
 }

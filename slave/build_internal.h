@@ -502,8 +502,9 @@ static inline uint32_t b_end_node(const struct build *b, uint32_t chain)
     return c->first + c->count - 1;
 }
 /* The release of `end` that an end-of-file seen at t_ns waited for, or
- * IPS_NO_NODE. */
+ * IPS_NO_NODE. `sleeper`: the chain that slept for it, IPS_NONE where it was
+ * there. */
 uint32_t b_release_before(const struct build *b, uint32_t end, uint64_t t_ns,
-                          bool eof);
+                          uint32_t sleeper, bool eof);
 
 #endif

@@ -127,14 +127,17 @@ static void one_byte_user(const struct build *b, struct users *u,
 
 #define USERS_MAX 64u
 
+/* Who made the pipe may put all its tokens there at once (cargo does). */
 static uint32_t token_givers(const struct build *b, uint32_t from,
                              uint32_t *procs)
 {
     const struct b_end *e = &b->ends[from];
     struct users u = {.procs = procs, .max = USERS_MAX};
     struct b_sending s = b_first_send(b, e);
-    for (; s.op && !u.not_one; b_next_send(b, &s))
-        one_byte_user(b, &u, s.op->chain, s.op->len);
+    for (bool first = true; s.op && !u.not_one; first = false) {
+        one_byte_user(b, &u, s.op->chain, first ? 1 : s.op->len);
+        b_next_send(b, &s);
+    }
     return u.not_one ? 0 : u.n;
 }
 
@@ -550,6 +553,13 @@ int b_match(struct build *b)
 
 /* ---- receives of no bytes ---- */
 
+/* The chain of a node that its thread slept for, or IPS_NONE. */
+static uint32_t sleeper_of(const struct build *b, uint32_t node)
+{
+    const struct ips_graph *g = &b->out->g;
+    return g->wait[node] ? ips_chain_of(g, node) : IPS_NONE;
+}
+
 static void match_event(struct build *b, const struct b_event *e)
 {
     uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
@@ -562,7 +572,8 @@ static void match_event(struct build *b, const struct b_event *e)
         break;
     case B_EOF:
     case B_BROKEN:
-        node = b_release_before(b, from, e->t_ret, e->kind == B_EOF);
+        node = b_release_before(b, from, e->t_ret, sleeper_of(b, e->node),
+                                e->kind == B_EOF);
         if (node == IPS_NO_NODE && b->ends[from].release_count) {
             /* By the clock nobody had closed yet: it stepped. */
             node = b->releases.v[b->ends[from].first_release].node;

@@ -91,6 +91,7 @@ enum slave_unseen_kind {
     SLAVE_UNSEEN_URING = 1,
     SLAVE_UNSEEN_AIO = 2,
     SLAVE_UNSEEN_SHARED = 3, /* memory: dev, ino, path; writes */
+    SLAVE_UNSEEN_OWN = 4,    /* system calls of its own; path: whose */
 };
 struct slave_unseen_row { /* unseen.h */
     uint8_t kind;         /* enum slave_unseen_kind */

@@ -2,6 +2,7 @@
 #include "slave/unseen.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,27 @@ static void look_at_descriptors(struct looked *l)
         closedir(dir);
 }
 
+/* OpenMP of GCC waits for futexes by instructions of its own; of LLVM and Intel
+ * by looking at memory, most of the time. Makes the row of its library's code
+ * one of that. */
+static bool own_runtime(struct slave_unseen_row *row)
+{
+    static const char *const names[] = {"libgomp", "libomp", "libiomp5"};
+    char file[64];
+    const char *name = strrchr(row->path, '/');
+    for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++) {
+        size_t n = strlen(names[i]);
+        if (strncmp(name + 1, names[i], n) != 0 ||
+            (name[1 + n] != '.' && name[1 + n] != '-'))
+            continue;
+        snprintf(file, sizeof(file), "%s", name + 1);
+        snprintf(row->path, sizeof(row->path), "OpenMP (%s)", file);
+        row->kind = SLAVE_UNSEEN_OWN;
+        return true;
+    }
+    return false;
+}
+
 bool slave_unseen_map(const char *line, const char *pool,
                       struct slave_unseen_row *row)
 {
@@ -81,12 +103,27 @@ bool slave_unseen_map(const char *line, const char *pool,
         row->dev = row->ino = 0;
         return true;
     }
+    if (perms[2] == 'x' && own_runtime(row))
+        return true;
     if (perms[3] != 's' || ino == 0 || strncmp(path, "anon_inode:", 11) == 0 ||
         (strncmp(path, pool, p) == 0 && path[p] == '/'))
         return false;
     /* Caches of the C library and the like are mapped by all, to read. */
     return row->writes || strncmp(path, "/dev/shm/", 9) == 0 ||
            strncmp(path, "/memfd:", 7) == 0 || strncmp(path, "/SYSV", 5) == 0;
+}
+
+static bool has_threads(uint32_t pid)
+{
+    char path[64];
+    unsigned count = 0;
+    snprintf(path, sizeof(path), "/proc/%u/task", pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && count < 2 && (e = readdir(dir));)
+        count += e->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    return count == 2;
 }
 
 static void look_at_maps(struct looked *l)
@@ -96,13 +133,65 @@ static void look_at_maps(struct looked *l)
     snprintf(path, sizeof(path), "/proc/%u/maps", l->image->pid);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof(line), f)) {
-        if (slave_unseen_map(line, l->d->pool, &row))
+        if (slave_unseen_map(line, l->d->pool, &row) &&
+            (row.kind != SLAVE_UNSEEN_OWN || has_threads(l->image->pid)))
             found(l, &row);
         while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
             ; /* the rest of a long path */
     }
     if (f)
         fclose(f);
+}
+
+/* Notes are small: what is not in the first bytes of one is not looked for. */
+static bool go_note(int fd, const Elf64_Phdr *h)
+{
+    char buf[512];
+    ssize_t n = pread(fd, buf, ips_min_u64(h->p_filesz, sizeof(buf)),
+                      (off_t)h->p_offset);
+    Elf64_Nhdr note;
+    for (size_t at = 0; n > 0 && at + sizeof(note) + 4 <= (size_t)n;) {
+        memcpy(&note, buf + at, sizeof(note));
+        at += sizeof(note);
+        if (note.n_namesz == 4 && memcmp(buf + at, "Go\0", 4) == 0)
+            return true;
+        if (note.n_namesz > sizeof(buf) || note.n_descsz > sizeof(buf))
+            return false;
+        at += ((note.n_namesz + 3) & ~3u) + ((note.n_descsz + 3) & ~3u);
+    }
+    return false;
+}
+
+bool slave_unseen_go(int fd)
+{
+    Elf64_Ehdr e;
+    Elf64_Phdr h;
+    if (pread(fd, &e, sizeof(e), 0) != sizeof(e) ||
+        memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 ||
+        e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_phentsize != sizeof(h))
+        return false;
+    for (unsigned i = 0; i < e.e_phnum && i < 64; i++) {
+        off_t at = (off_t)(e.e_phoff + i * sizeof(h));
+        if (pread(fd, &h, sizeof(h), at) != sizeof(h))
+            return false;
+        if (h.p_type == PT_NOTE && go_note(fd, &h))
+            return true;
+    }
+    return false;
+}
+
+/* What runs is a regular file: reading it waits for no one. */
+static void look_at_program(struct looked *l)
+{
+    struct slave_unseen_row row = {.kind = SLAVE_UNSEEN_OWN,
+                                   .path = "Go's runtime"};
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%u/exe", l->image->pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && slave_unseen_go(fd))
+        found(l, &row);
+    if (fd >= 0)
+        close(fd);
 }
 
 void slave_unseen_look(struct slave_drain *d, uint64_t now_ns)
@@ -128,6 +217,7 @@ void slave_unseen_look(struct slave_drain *d, uint64_t now_ns)
             struct looked l = {d, i, 0};
             look_at_descriptors(&l);
             look_at_maps(&l);
+            look_at_program(&l);
             budget--;
         }
     }
@@ -228,9 +318,11 @@ static void say_rows(struct words *w, const struct slave_unseen_row *rows,
             continue;
         }
         name_of(w, rows[i].pid, name, sizeof(name));
-        say_process(
-            w, rows[i].kind == SLAVE_UNSEEN_URING ? "io_uring" : "kernel AIO",
-            name);
+        say_process(w,
+                    rows[i].kind == SLAVE_UNSEEN_URING ? "io_uring"
+                    : rows[i].kind == SLAVE_UNSEEN_AIO ? "kernel AIO"
+                                                       : rows[i].path,
+                    name);
     }
 }
 

@@ -1,10 +1,12 @@
 /*
  * Dependencies that leave no record: I/O by io_uring and by kernel AIO, which
- * the program asks of the kernel past every wrapper, and memory that processes
- * share. They are looked for in /proc of the living processes of a run: a
- * process is looked at 0.1 s after it was first seen, then after 0.4, 1.6 ...
- * and every 60 s. What lived shorter, or held it only in between, is missed;
- * the certificate says so. The agent adds what comes by syscall().
+ * the program asks of the kernel past every wrapper, memory that processes
+ * share, and runtimes that make system calls by instructions of their own: the
+ * threads of OpenMP wait for each other so, and a program of Go does all. They
+ * are looked for in /proc of the living processes of a run: a process is looked
+ * at 0.1 s after it was first seen, then after 0.4, 1.6 ... and every 60 s.
+ * What lived shorter, or held it only in between, is missed; the certificate
+ * says so. The agent adds what comes by syscall().
  *
  * Found rows are kept in the database (table unseen), so an answer has them
  * after a restart, too.
@@ -21,17 +23,23 @@ struct slave_drain;
 void slave_unseen_look(struct slave_drain *d, uint64_t now_ns);
 
 /* Rows, and what the build found, in words for the certificate: one line for
- * each process with io_uring or AIO and for each shared object with several
- * processes one of which may write; at most SLAVE_UNSEEN_LINES. malloc'd, and
- * every line. Returns their number; 0 also where memory is short. */
+ * each process with io_uring, AIO or calls of its own and for each shared
+ * object with several processes one of which may write; at most
+ * SLAVE_UNSEEN_LINES. malloc'd, and every line. Returns their number; 0 also
+ * where memory is short. */
 #define SLAVE_UNSEEN_LINES 32u
 uint32_t slave_unseen_text(const struct ips_built *b, const char *machine,
                            const struct slave_unseen_row *rows, uint32_t count,
                            char ***out);
 
 /* One line of /proc/PID/maps -> a row's dev, ino, path, kind; false: none of
- * ours. `pool`: mappings of files below it are the agent's. */
+ * ours. `pool`: mappings of files below it are the agent's. A library whose
+ * threads hand each other work past us is one of ours where the process has
+ * several: that is for the caller to see. */
 bool slave_unseen_map(const char *line, const char *pool,
                       struct slave_unseen_row *row);
+
+/* Was the program file `fd` made by Go's linker? By its notes. */
+bool slave_unseen_go(int fd);
 
 #endif

@@ -32,7 +32,7 @@ OPS = _words("operation")
 STREAMS = ("PIPE", "UNIX_PAIR", "UNIX_STREAM", "TCP")
 DATAGRAMS = ("UDP", "UNIX_DGRAM")
 BY_NAME = ("UNIX_STREAM", "TCP")
-MAX_THREADS, MAX_CHANNELS = 24, 40
+MAX_THREADS, MAX_CHANNELS, MAX_QUEUES = 24, 40, 16
 IN_FLIGHT = 16384  # bytes that any stream holds without its reader
 FIRST_SIGNAL, LAST_SIGNAL = 36, 62  # none of the C library's, none twice
 
@@ -81,7 +81,7 @@ class Plan:
         self.seed, self.random = seed, random.Random(seed)
         self.threads, self.processes, self.channels = [], [], []
         self.wait, self.objects, self.signal = [], 0, FIRST_SIGNAL
-        self.fifos = 0
+        self.fifos = self.queues = 0
         self.shared = False  # memory that processes share
         self.handed_on = False  # a mutex: who unlocked last is a guess
         self.locks = {}  # pair of threads -> mutexes only they use
@@ -534,9 +534,9 @@ class Plan:
             self._hold(*pair, "FILE_LOCK", "FILE_LOCK", "FILE_UNLOCK",
                        "FILE_UNLOCK", self._object(), how)
 
-    def _post(self, pair, wait, post):
+    def _post(self, pair, wait, post, o):
         waiter, poster = pair
-        o, must = self._object(), self._coin(0.7)
+        must = self._coin(0.7)
         waited = self._op(waiter, wait, o)
         if must:
             self._op(poster, "AWAIT", waiter.number, waited)
@@ -546,7 +546,7 @@ class Plan:
     def _do_semaphore(self):
         pair = self._siblings(2)
         if pair:
-            self._post(pair, "SEM_WAIT", "SEM_POST")
+            self._post(pair, "SEM_WAIT", "SEM_POST", self._object())
 
     def _do_shared(self):
         """Between processes, in memory that they share."""
@@ -555,10 +555,27 @@ class Plan:
             return
         self.shared = True
         if self._coin():
-            self._post(pair, "SHARED_WAIT", "SHARED_POST")
+            self._post(pair, "SHARED_WAIT", "SHARED_POST", self._object())
         else:
             self._hold(*pair, "SHARED_LOCK", "SHARED_LOCK", "SHARED_UNLOCK",
                        "SHARED_UNLOCK", self._object())
+
+    def _do_message(self):
+        """A message is waited for, or room for one."""
+        pair = self._pick(2)
+        if not pair or self.queues >= MAX_QUEUES:
+            return
+        (waiter, other), q = pair, self.queues
+        self.queues += 1
+        if self._coin():
+            self._post(pair, "MESSAGE_TAKE", "MESSAGE_PUT", q)
+            return
+        full = self._op(other, "MESSAGE_PUT", q)
+        self._op(waiter, "AFTER", other.number, full)
+        waited = self._op(waiter, "MESSAGE_PUT", q)
+        self._op(other, "AWAIT", waiter.number, waited)
+        took = self._op(other, "MESSAGE_TAKE", q)
+        self._expect((waiter, waited), (other, took), "resource")
 
     def _do_condition(self):
         count = self.random.choice([1, 1, 2, 3])
@@ -624,8 +641,8 @@ class Plan:
             process.main.ops[0][1:] = bits
 
     def text(self):
-        lines = ["%d %d %d" % (len(self.threads), len(self.channels),
-                               self.shared),
+        lines = ["%d %d %d %d" % (len(self.threads), len(self.channels),
+                                  self.shared, self.queues),
                  " ".join(str(KINDS.index(c.kind)) for c in self.channels)]
         for thread in self.threads:
             lines.append(str(len(thread.ops)))
@@ -647,6 +664,6 @@ EVENTS = {  # what a plan is made of, and how often
     "end": 4, "send": 14, "receive": 6, "both": 6, "bulk": 2, "datagram": 6,
     "close": 3, "broken": 2, "death": 2, "eventfd": 3, "signal": 5,
     "mutex": 5, "rwlock": 3, "semaphore": 4, "condition": 4, "barrier": 3,
-    "filelock": 3, "fifo": 3, "stop": 2,
+    "filelock": 3, "fifo": 3, "stop": 2, "message": 4,
 }
 RARE = {"shared": 4}  # plans with these are told that memory is shared

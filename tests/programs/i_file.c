@@ -268,14 +268,27 @@ static void spin(void)
 /* --- tokens of a jobserver
  * ----------------------------------------------------- */
 
-static void tokens(void)
+/* A FIFO is opened both ways by some, twice by others (make itself). */
+static void open_fifo(const char *fifo, int once, int t[2])
+{
+    t[0] = open(fifo, once ? O_RDWR : O_RDONLY);
+    t[1] = once ? t[0] : open(fifo, O_WRONLY);
+    if (t[0] < 0 || t[1] < 0)
+        _exit(1);
+}
+
+static void pass_tokens(const char *fifo)
 {
     int t[2];
-    if (pipe(t) || write(t[1], "+", 1) != 1)
+    if (fifo)
+        open_fifo(fifo, 1, t);
+    if ((!fifo && pipe(t)) || write(t[1], "+", 1) != 1)
         exit(1);
     for (int i = 0; i < 3; i++)
         if (child() == 0) {
             char c;
+            if (fifo)
+                open_fifo(fifo, i == 0, t);
             for (int k = 0; k < 5; k++) {
                 if (read(t[0], &c, 1) != 1)
                     _exit(1);
@@ -291,14 +304,29 @@ static void tokens(void)
     printf("bad %d\n", bad);
 }
 
+static void tokens(void)
+{
+    pass_tokens(NULL);
+}
+
+static void tokens_fifo(void)
+{
+    const char *fifo = "i_file.fifo";
+    if (mkfifo(fifo, 0600))
+        exit(1);
+    pass_tokens(fifo);
+    unlink(fifo);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"locks", locks},       {"events", events}, {"disk", disk},
-                 {"terminal", terminal}, {"copies", copies}, {"spin", spin},
-                 {"tokens", tokens}};
+    } cases[] = {{"locks", locks},   {"events", events},
+                 {"disk", disk},     {"terminal", terminal},
+                 {"copies", copies}, {"spin", spin},
+                 {"tokens", tokens}, {"tokens-fifo", tokens_fifo}};
     setvbuf(stdout, NULL, _IOFBF, 65536);
     close(mkstemp(name));
     if (pipe(go))

@@ -7,9 +7,13 @@
  *   shared      anonymous memory shared with a child
  *   file        a file mapped shared, to write, by this process alone
  *   task        a task in our memory that has none of its own for a thread
+ *   openmp      a second thread that waits in OpenMP's library
+ *   idle-openmp that library, without a thread
  */
+#include <dlfcn.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +76,27 @@ static long run_task(void)
     return pid < 0 || waitpid(pid, NULL, 0) != pid ? -1 : 0;
 }
 
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+typedef void parallel(void (*part)(void *), void *arg, unsigned threads,
+                      unsigned flags);
+
+static long openmp(bool threads)
+{
+    void *library = dlopen("libgomp.so.1", RTLD_NOW);
+    void *at = library ? dlsym(library, "GOMP_parallel") : NULL;
+    parallel *run;
+    if (!at)
+        return -1;
+    memcpy(&run, &at, sizeof(run));
+    if (threads)
+        run(nothing, NULL, 2, 0);
+    return 0;
+}
+
 static long set_up(const char *kind)
 {
     if (!strcmp(kind, "uring"))
@@ -82,6 +107,8 @@ static long set_up(const char *kind)
         return own_call(SYS_io_setup, 4, (long)&context);
     if (!strcmp(kind, "task"))
         return run_task();
+    if (!strcmp(kind, "openmp") || !strcmp(kind, "idle-openmp"))
+        return openmp(kind[0] == 'o');
     if (!strcmp(kind, "shared"))
         share();
     else if (!strcmp(kind, "file"))

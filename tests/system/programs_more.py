@@ -195,13 +195,13 @@ def node_cluster(directory, requests):
                    "node cluster.js; echo status $?\n")
 
 
-def mpi(directory, steps):
+def mpi(directory, steps, ways="tcp,self", then=""):
     """The ranks speak TCP, as they would between machines; what they say
-    through shared memory cannot be seen."""
+    through shared memory ("vader,self") cannot be seen. `then`: "hold"."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                           "..", "programs", "mpi", "stencil.c")
     chosen = {
-        "btl": "tcp,self", "pml": "ob1", "btl_tcp_if_include": "lo",
+        "btl": ways, "pml": "ob1", "btl_tcp_if_include": "lo",
         "oob_tcp_if_include": "lo", "plm": "isolated",
         "mpi_yield_when_idle": "1", "rmaps_base_oversubscribe": "1",
         "hwloc_base_binding_policy": "none",
@@ -213,8 +213,8 @@ def mpi(directory, steps):
                     os.path.join(str(directory), "stencil"), source],
                    check=True)
     return Program(directory, "mpi", settings + """
-mpirun -np 3 ./stencil 1200 %d; echo "exit $?"
-""" % steps)
+mpirun -np 3 ./stencil 1200 %d %s; echo "exit $?"
+""" % (steps, then))
 
 
 ALL = {

@@ -57,5 +57,5 @@ def test_plans_have_everything():
             "SEND_BROKEN", "RECEIVE_BOTH", "SHUTDOWN", "EVENTFD_READ",
             "SIGWAIT", "SIGSUSPEND", "COND_WAIT", "BARRIER_WAIT", "SEM_WAIT",
             "READ_LOCK", "FILE_LOCK", "SHARED_WAIT", "PIDFD_POLL", "FIFO_OPEN",
-            "STOP"} <= made
+            "STOP", "MESSAGE_TAKE"} <= made
     assert len(EVENTS) > 20

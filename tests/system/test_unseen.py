@@ -1,13 +1,16 @@
 """What leaves no record is named in the certificate: io_uring, kernel AIO,
-memory that processes share.
+memory that processes share, runtimes with system calls of their own.
 
 Would catch: a ring or shared memory that nobody mentions; a file that one
 process maps for itself called shared.
 """
+import shutil
 import subprocess
 
 import pytest
 
+import programs
+import programs_more
 from conftest import wait_until
 
 
@@ -17,10 +20,10 @@ def named(c, run):
             "/m1/" in line] if cert else []
 
 
-def hold(c, build, run, *kinds):
+def hold(c, build, run, *kinds, program="i_unseen"):
     """A process that holds them until its input is closed. The child that
     "shared" makes has what was set up before."""
-    proc = c.popen([build.program("i_unseen"), *kinds], name=run,
+    proc = c.popen([build.program(program), *kinds], name=run,
                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert proc.stdout.readline() == "ready\n"
     return proc
@@ -67,6 +70,45 @@ def test_a_task_in_our_memory(cluster, build):
     (line,) = named(c, "task")
     assert line.startswith("all since a task was cloned into the same memory "
                            "in /m1/i_unseen."), line
+
+
+def test_runtimes_with_calls_of_their_own(cluster, build):
+    """OpenMP's threads wait for each other past the C library, and a program of
+    Go makes all its calls so: would catch a path through either that nobody
+    warns of, and a warning where OpenMP is linked but not used."""
+    c = cluster()
+    idle = hold(c, build, "idle", "idle-openmp", "uring-libc")
+    proc = hold(c, build, "openmp", "openmp")
+    wait_until("OpenMP is named", lambda: named(c, "openmp"))
+    release(c, proc, "openmp")
+    (line,) = named(c, "openmp")
+    assert line.startswith("OpenMP (libgomp.so.1") and \
+        ") in /m1/i_unseen." in line, line
+    proc = hold(c, build, "go", program="i_go")
+    wait_until("Go is named", lambda: named(c, "go"))
+    release(c, proc, "go")
+    (line,) = named(c, "go")
+    assert line.startswith("Go's runtime in /m1/i_go."), line
+    release(c, idle, "idle")
+    assert len(named(c, "idle")) == 1
+
+
+@pytest.mark.skipif(not shutil.which("mpicc") or not shutil.which("mpirun"),
+                    reason="not here: mpicc, mpirun")
+def test_ranks_that_share_memory(cluster):
+    """Ranks of one machine speak through shared memory unless they are told not
+    to. Would catch an MPI program whose messages all went past us, and a
+    certificate that does not say so."""
+    c = cluster()
+    prog = programs_more.mpi(programs.new_directory(), 8, "vader,self", "hold")
+    proc = c.popen(prog.argv, name="ranks", stdin=subprocess.PIPE,
+                   stdout=subprocess.PIPE, text=True)
+    wait_until("their memory is named", lambda: [
+        line for line in named(c, "ranks")
+        if line.startswith("memory shared by ") and "stencil" in line])
+    out, _ = proc.communicate(timeout=120)
+    prog.clean()
+    assert proc.returncode == 0 and "exit 0" in out
 
 
 def test_nothing_of_the_kind(cluster):

@@ -243,6 +243,30 @@ static void test_build_causes__tokens(void **state)
     rec_free(r);
 }
 
+/* Would catch: the tokens of a jobserver whose maker put several there at once
+ * taken for data. */
+static void test_build_causes__tokens_put_there_at_once(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs a = process(r, 10), p = process(r, 20);
+    both_ends(a, 30);
+    both_ends(p, 30);
+    rec_send(a, 2, 100, 10, 2);
+    rec_recv(a, 1, 200, 200, 20, 1);
+    rec_recv(p, 1, 250, 250, 20, 1);
+    rec_recv(p, 1, 300, 5000, 30, 1); /* waits for what 10 gives back */
+    rec_send(a, 2, 4900, 100, 1);
+    rec_send(p, 2, 6000, 200, 1);
+    struct ips_built *b = rec_alone(r);
+    assert_no_arc(b, rec_kind(b, 10, IPS_NODE_RECV, 0));
+    assert_no_arc(b, rec_kind(b, 20, IPS_NODE_RECV, 0));
+    assert_arc(b, rec_kind(b, 20, IPS_NODE_RECV, 1),
+               rec_kind(b, 10, IPS_NODE_SEND, 1), IPS_X_RESOURCE);
+    assert_int_equal(b->counts.any, 1);
+    rec_free(r);
+}
+
 /* Would catch: a pipe of single bytes between two processes, or one that one
  * process alone writes, taken for a jobserver. */
 static void test_build_causes__no_tokens(void **state)
@@ -278,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_build_causes__file_lock),
         cmocka_unit_test(test_build_causes__fifo),
         cmocka_unit_test(test_build_causes__tokens),
+        cmocka_unit_test(test_build_causes__tokens_put_there_at_once),
         cmocka_unit_test(test_build_causes__no_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

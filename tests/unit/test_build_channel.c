@@ -289,6 +289,33 @@ static void test_build_channel__eof_by_close_on_exec(void **state)
     rec_free(r);
 }
 
+/* Would catch: a thread that slept until its child's end or exec had closed the
+ * last descriptor, hung on its own close: that was over before it slept, but
+ * has the later stamp where the child's record came some us before the close.
+ */
+static void test_build_channel__eof_by_no_close_of_ones_own(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs p = process(r, 10);
+    rec_pipe(p, 1, 2, IPS_SIDE_READ, 5);
+    rec_chan(p, 2, 3, IPS_CHAN_PIPE, IPS_SIDE_WRITE, 5)->flags =
+        IPS_CHAN_CLOEXEC;
+    rs c = child(r, p, 30, 10);
+    rec_end(c, IPS_END_EXIT, 40, 20, 0);
+    rec_close(p, 2, 45, 5, IPS_CLOSE_FD);
+    rec_recv(p, 1, 50, 9000, 6, 0);
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 10, 0), rec_last(b, 30), IPS_X_LIFETIME);
+    /* It was there: nothing says that the close was not the last. */
+    struct ips_rec_io *io =
+        (struct ips_rec_io *)(void *)(p->data + p->len - sizeof(*io));
+    io->t_ret = 60;
+    b = rec_build(r);
+    assert_arc(b, RECV(b, 10, 0), AUX(b, 10, 0), IPS_X_LIFETIME);
+    rec_free(r);
+}
+
 /* Would catch: shutdown not being an end-of-file though the socket stays open;
  * EPIPE and ECONNRESET without the close they come from. */
 static void test_build_channel__shutdown_and_broken_pipe(void **state)
@@ -387,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_build_channel__two_descriptors_of_one_end),
         cmocka_unit_test(test_build_channel__eof_over_exec),
         cmocka_unit_test(test_build_channel__eof_by_close_on_exec),
+        cmocka_unit_test(test_build_channel__eof_by_no_close_of_ones_own),
         cmocka_unit_test(test_build_channel__shutdown_and_broken_pipe),
         cmocka_unit_test(test_build_channel__held_while_a_descriptor_is_open),
         cmocka_unit_test(test_build_channel__order_of_one_thread),

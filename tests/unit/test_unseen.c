@@ -1,7 +1,10 @@
-/* Lines of /proc/PID/maps. */
+/* Lines of /proc/PID/maps; program files. */
+#include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -39,12 +42,78 @@ static void test_unseen__maps(void **state)
     assert_true(map("7f12-7f13 rw-s 00000000 00:19 9 /dev/shm/pool2/x\n", &r));
     assert_false(
         map("7f12-7f13 rw-s 00000000 00:0f 9 anon_inode:[io_uring]\n", &r));
+    assert_true(map("7f12-7f13 r-xp 00005000 fe:01 77 "
+                    "/usr/lib/x86_64-linux-gnu/libgomp.so.1.0.0\n",
+                    &r));
+    assert_int_equal(r.kind, SLAVE_UNSEEN_OWN);
+    assert_string_equal(r.path, "OpenMP (libgomp.so.1.0.0)");
+    assert_true(map("7f12-7f13 r-xp 0 fe:01 7 /x/libgomp-a34b.so.1\n", &r));
+    assert_false(map("7f12-7f13 r--p 0 fe:01 7 /x/libgomp.so.1\n", &r));
+    assert_false(map("7f12-7f13 r-xp 0 fe:01 7 /libgomp.so.1/libc.so\n", &r));
+    assert_false(map("7f12-7f13 r-xp 0 fe:01 7 /x/libompression.so\n", &r));
     assert_false(map("nonsense\n", &r));
     assert_false(map("", &r));
 }
 
+/* A program file of one note, whose owner has `bytes` of name. */
+struct program {
+    Elf64_Ehdr e;
+    Elf64_Phdr h[2];
+    Elf64_Nhdr before;
+    char gnu[4], text[8];
+    Elf64_Nhdr note;
+    char name[4];
+};
+
+static bool go(const struct program *p, size_t bytes)
+{
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    assert_int_equal(fwrite(p, 1, bytes, f), bytes);
+    assert_int_equal(fflush(f), 0);
+    bool made = slave_unseen_go(fileno(f));
+    fclose(f);
+    return made;
+}
+
+/* Would catch: a program of Go, which records nothing, not named; another one
+ * named so; a file that is cut off or that lies, read beyond its end. */
+static void test_unseen__programs_of_go(void **state)
+{
+    (void)state;
+    struct program p = {
+        .e = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64},
+              .e_phoff = offsetof(struct program, h),
+              .e_phentsize = sizeof(Elf64_Phdr),
+              .e_phnum = 2},
+        .h = {{.p_type = PT_LOAD},
+              {.p_type = PT_NOTE,
+               .p_offset = offsetof(struct program, before),
+               .p_filesz = sizeof(p) - offsetof(struct program, before)}},
+        .before = {.n_namesz = 4, .n_descsz = 7, .n_type = 1},
+        .gnu = "GNU",
+        .note = {.n_namesz = 4, .n_descsz = 0, .n_type = 4},
+        .name = "Go"};
+    assert_true(go(&p, sizeof(p)));
+    for (size_t cut = 0; cut < sizeof(p); cut++)
+        assert_false(go(&p, cut));
+    memcpy(p.name, "GNU", 4);
+    assert_false(go(&p, sizeof(p)));
+    memcpy(p.name, "Go", 3);
+    p.before.n_descsz = UINT32_MAX - 2;
+    assert_false(go(&p, sizeof(p)));
+    p.before.n_descsz = 7;
+    p.e.e_phoff = UINT64_MAX - 40;
+    assert_false(go(&p, sizeof(p)));
+    p.e.e_phoff = offsetof(struct program, h);
+    p.e.e_ident[EI_CLASS] = ELFCLASS32;
+    assert_false(go(&p, sizeof(p)));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_unseen__maps)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unseen__maps),
+        cmocka_unit_test(test_unseen__programs_of_go)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

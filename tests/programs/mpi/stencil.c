@@ -3,12 +3,14 @@
  * pieces' edges with both neighbours, every fourth sums the residual over all.
  * Rank 0 prints the sums, which depend on the number of cells alone. Compiled
  * by the tests with the MPI there is; IPS knows nothing of MPI.
- * usage: stencil CELLS STEPS
+ * usage: stencil CELLS STEPS [hold]
+ * hold: rank 0 waits at the end until its standard input ends, all for it.
  */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Whole numbers, so that the sums do not depend on how they were cut. */
 static void step(const int64_t *from, int64_t *to, int n)
@@ -59,6 +61,11 @@ int main(int argc, char **argv)
         if (rank == 0)
             printf("step %d: %lld\n", s + 1, (long long)all);
     }
+    fflush(stdout);
+    while (argc > 3 && !strcmp(argv[3], "hold") && rank == 0 &&
+           getchar() != EOF)
+        ;
+    MPI_Barrier(MPI_COMM_WORLD);
     free(u[0]);
     free(u[1]);
     MPI_Finalize();

@@ -12,7 +12,9 @@ enum {
     MAX_OPS = 4096,
     MAX_CHANNELS = 48,
     MAX_OBJECTS = 128,
-    FIRST_FD = 200, /* of the channels; nothing else is up here */
+    MAX_QUEUES = 16,
+    FIRST_FD = 200,    /* of the channels; nothing else is up here */
+    FIRST_QUEUE = 300, /* but descriptors of message queues */
     LOG_BYTES = 1 << 18
 };
 

@@ -4,9 +4,9 @@
  *
  *   random_program PLAN LOGS THREAD OP
  *
- * PLAN is text: "threads channels shared", a kind for each channel, then one
- * line "thread code a b c d" an operation, in each thread's order. THREAD is
- * the one that this image's main thread is, OP where it goes on. LOGS is a
+ * PLAN is text: "threads channels shared queues", a kind for each channel, then
+ * one line "thread code a b c d" an operation, in each thread's order. THREAD
+ * is the one that this image's main thread is, OP where it goes on. LOGS is a
  * directory: T<thread> is that thread's log, a header and entries (below),
  * mapped shared.
  *
@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <mqueue.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -40,7 +41,7 @@
 
 static const char *plan_path;
 static char *self_path;
-static int thread_count;
+static int thread_count, queue_count;
 static struct op *ops[MAX_THREADS];
 static int op_count[MAX_THREADS];
 static struct op all_ops[MAX_OPS];
@@ -268,6 +269,32 @@ static void do_file_lock(long object, long how, int lock)
            "file lock");
 }
 
+/* Nameless as soon as they are made; children inherit them. */
+static void make_queues(void)
+{
+    struct mq_attr one = {.mq_maxmsg = 1, .mq_msgsize = 8};
+    char name[64];
+    for (int q = 0; q < queue_count; q++) {
+        snprintf(name, sizeof(name), "/ips-random-%d-%d", (int)getpid(), q);
+        mqd_t queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, &one);
+        mq_unlink(name);
+        if (queue < 0 || dup2(queue, FIRST_QUEUE + q) < 0)
+            die("mq_open", errno);
+        mq_close(queue);
+    }
+}
+
+static void do_message(long q, int put)
+{
+    mqd_t queue = (mqd_t)(FIRST_QUEUE + q);
+    char text[8] = "m";
+    struct entry *e = begin(CALL_OP);
+    finish(e,
+           put ? mq_send(queue, text, 1, 0)
+               : mq_receive(queue, text, sizeof(text), NULL),
+           "message");
+}
+
 static void map_shared(int first)
 {
     char path[400];
@@ -350,6 +377,7 @@ static void do_op(const struct op *o)
     case SETUP:
         for (long c = 0; c < channel_count; c++)
             make_channel(c);
+        make_queues();
         break;
     case COMPUTE: { /* its end may be the last that is known of a process */
         struct entry *e = begin(CALL_OP);
@@ -458,6 +486,12 @@ static void do_op(const struct op *o)
     case EVENTFD_READ:
         do_eventfd(o->a, 0);
         break;
+    case MESSAGE_PUT:
+        do_message(o->a, 1);
+        break;
+    case MESSAGE_TAKE:
+        do_message(o->a, 0);
+        break;
     case BARRIER_INIT:
         pthread_barrier_init(&barrier[o->a], NULL, (unsigned)o->b);
         break;
@@ -499,7 +533,9 @@ static void read_plan(void)
     thread_count = (int)number(&at);
     channel_count = (int)number(&at);
     wants_shared = (int)number(&at);
-    if (thread_count > MAX_THREADS || channel_count > MAX_CHANNELS)
+    queue_count = (int)number(&at);
+    if (thread_count > MAX_THREADS || channel_count > MAX_CHANNELS ||
+        queue_count > MAX_QUEUES)
         die("plan is too large", 0);
     for (int c = 0; c < channel_count; c++)
         channel_kind[c] = (int)number(&at);

@@ -63,10 +63,12 @@ enum operation {
     SHARED_UNLOCK,
     FILE_LOCK, /* object, 0-1: flock, fcntl */
     FILE_UNLOCK,
-    PIDFD_POLL,   /* thread: main one of a child; 0-2: poll, epoll, select */
-    FIFO_OPEN,    /* number of a FIFO, side; it is not closed */
-    STOP,         /* this process stops itself */
-    GO_ON,        /* thread: main one of a process, once that is stopped */
+    PIDFD_POLL,  /* thread: main one of a child; 0-2: poll, epoll, select */
+    FIFO_OPEN,   /* number of a FIFO, side; it is not closed */
+    STOP,        /* this process stops itself */
+    GO_ON,       /* thread: main one of a process, once that is stopped */
+    MESSAGE_PUT, /* queue, which holds one message, here and below */
+    MESSAGE_TAKE,
     BARRIER_INIT, /* object, threads */
     BARRIER_WAIT
 };
