@@ -54,6 +54,7 @@ static uint64_t stamps(uint64_t ns)
 
 static __attribute__((noinline)) void set_anchor(void)
 {
+    IPS_APART;
     anchor = (struct anchor){ips_core_now(), ips_core_cpu(), own_switches()};
 }
 
@@ -71,6 +72,7 @@ static __attribute__((noinline)) void was_slow(const struct ips_moment *call,
                                                uint64_t t_ret, int64_t result,
                                                int err, uint64_t site)
 {
+    IPS_APART;
     struct ips_moment ret = {.t = t_ret, .cpu = ips_core_cpu()};
     long switches = own_switches();
     bool gave_up = switches != anchor.switches;
