@@ -445,7 +445,7 @@ void ips_chan_drop(int fd, uint64_t site)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return;
-    uint64_t word = ips_chan_of(fd);
+    uint64_t word = ips_chan_if_any(fd);
     if (ips_fd_chan(word))
         ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
     if (word & IPS_FD_LOCKED)

@@ -285,7 +285,7 @@ static void lock_held(enum ips_sync kind, int fd, bool held)
         kind == IPS_SYNC_FLOCK ? IPS_FD_FLOCKED : IPS_FD_RECORD_LOCKED;
     uint64_t word = ips_chan_of(fd);
     uint64_t flags = word & IPS_FD_FLAGS & ~bit;
-    if (ips_fd_class(word) == IPS_FD_UNKNOWN || !(word & bit) == !held)
+    if (ips_fd_unseen(word) || !(word & bit) == !held)
         return;
     ips_fd_set(fd, word, ips_fd_class(word), (uint32_t)word,
                held ? flags | bit : flags);
