@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "agent/core.h"
+#include "agent/cpu.h"
 #include "agent/modules.h"
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
@@ -388,6 +389,7 @@ static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
 uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint)
 {
     struct stat st;
+    IPS_APART;
     if ((unsigned)fd >= IPS_FD_MAX) {
         if (fd >= 0)
             ips_core_lost(IPS_LOST_NO_CHANNEL, 1);
@@ -443,7 +445,7 @@ void ips_chan_drop(int fd, uint64_t site)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return;
-    uint64_t word = ips_chan_of(fd);
+    uint64_t word = ips_chan_if_any(fd);
     if (ips_fd_chan(word))
         ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
     if (word & IPS_FD_LOCKED)

@@ -92,6 +92,7 @@ static void say_lost(struct ips_stream *s, uint64_t stamp)
  * a negative -1 - cause. */
 static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
 {
+    IPS_APART;
     if (*at >= s->lo && s->lo && *at + bytes <= s->seg.end) {
         int rc = ips_segment_grow(s, *at + bytes);
         if (rc < 0 && s->cur == *at + bytes)
@@ -123,6 +124,7 @@ static __attribute__((noinline, cold)) void burn(void)
     uint64_t from = ips_core_now();
     while (ips_cpu_ns(ips_core_now() - from) < ips_core.control->probe_extra_ns)
         continue;
+    ips_me.said_ns += ips_core.control->probe_extra_ns;
 }
 
 static __attribute__((noinline, cold)) void *
@@ -399,6 +401,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     ips_start_defaults(s, s->stamp);
     if (ips_segment_next(s) == 0)
         ips_start_write(s);
+    ips_beyond_forget(); /* it has a price */
     ips_sys_restore_signals(signals);
     return true;
 }
@@ -461,7 +464,7 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     ips_core.generation++;
     ips_threads_forget();
     ips_cpu_forget();
-    ips_me.file_calls = ips_me.beyond_ns = 0;
+    ips_beyond_forget();
     struct ips_stream *s = &ips_me.stream;
     ips_ring_forget(s);
     ips_segment_forget_kept(s);

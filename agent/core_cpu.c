@@ -185,20 +185,16 @@ static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
                   ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 
-__attribute__((cold)) struct ips_moment ips_moment_slow(void)
+static struct ips_moment moment_by_clock(void)
 {
-    if (__builtin_expect(ips_sys_quiet, 0))
-        return quiet_moment(ips_core_now());
-    if (ips_not_ours()) {
-        uint64_t t = ips_core_now();
-        return (struct ips_moment){t, clock_ns(), t | IPS_MARK_NOT, 0};
-    }
-    if (!ips_core.cpu_marks) {
-        uint64_t t = ips_core_now();
-        uint64_t cpu = ips_max_u64(clock_ns(), ips_me.cpu_last);
-        clock_was_read(t, cpu);
-        return moment(t, cpu, ips_core_now(), 0);
-    }
+    uint64_t t = ips_core_now();
+    uint64_t cpu = ips_max_u64(clock_ns(), ips_me.cpu_last);
+    clock_was_read(t, cpu);
+    return moment(t, cpu, ips_core_now(), 0);
+}
+
+static struct ips_moment moment_by_mark(void)
+{
     uint32_t taken = ips_me.cpu_next;
     struct ips_cpu_slot *s = ips_cpu_slot(*ips_cpu_mark());
     if (s) {
@@ -227,6 +223,25 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     uint64_t cpu = ips_max_u64(true_cpu(r.slot, t), r.slot->cpu0);
     uint64_t held = t < r.slot->t0 ? IPS_MARK_NOT : 0;
     return moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held, r.taken);
+}
+
+/* No record tells of the reading but where so much CPU went by since the last
+ * (slave/build_cost.c): after a switch between two calls, most often. */
+__attribute__((cold)) struct ips_moment ips_moment_slow(void)
+{
+    if (__builtin_expect(ips_sys_quiet, 0))
+        return quiet_moment(ips_core_now());
+    if (ips_not_ours()) {
+        uint64_t t = ips_core_now();
+        return (struct ips_moment){t, clock_ns(), t | IPS_MARK_NOT, 0};
+    }
+    const struct ips_apart apart = ips_apart_begin();
+    uint64_t before = ips_me.cpu.read_cpu;
+    struct ips_moment m =
+        ips_core.cpu_marks ? moment_by_mark() : moment_by_clock();
+    if (ips_sub_sat(m.cpu, before) < IPS_GUESS_NS)
+        ips_apart_end(&apart, 0);
+    return m;
 }
 
 /* Before the first reading, and by the clock alone: a call shorter than what

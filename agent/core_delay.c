@@ -110,6 +110,7 @@ static void record(uint64_t t, uint64_t cpu)
         if (rec) {
             rec->h.a =
                 (uint32_t)ips_min_u64(ips_cpu_ns(now - begun), UINT32_MAX);
+            ips_me.said_ns += rec->h.a;
             rec->delay_ns = delay;
             ips_rec_publish(rec);
         }

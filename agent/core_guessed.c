@@ -2,14 +2,16 @@
  * GUESSED: how much of the thread's CPU time was guessed, and how well. Written
  * where the clock was just read, so that the records of a run that goes on say
  * it, too; once more before END. And CALLS: calls on files that left no record,
- * and what stacks took beyond their prices.
+ * and what was done that has no price.
  */
 #include "agent/cpu.h"
 #include "agent/fast.h"
 #include "agent/sys.h"
 
-/* Whatever took longer was interrupted. */
+/* Whatever took longer was interrupted; where it may have been, so much is ours
+ * at most. */
 #define TAKEN_NS_MAX 500000u
+#define SWITCHED_NS_MAX 20000u
 
 static bool wanted(void)
 {
@@ -43,26 +45,50 @@ void ips_guessed_end(void)
         ips_guessed_due(ips_core_now());
 }
 
+uint64_t ips_beyond_due(void)
+{
+    const struct ips_control *c = ips_core.control;
+    uint64_t ps = ips_me.opens * ips_probe_ps(c, IPS_PROBE_OPEN) +
+                  ips_me.passes * ips_probe_ps(c, IPS_PROBE_PASS);
+    return ips_me.beyond_ns + ps / 1000;
+}
+
+void ips_beyond_forget(void)
+{
+    ips_me.file_calls = ips_me.beyond_ns = 0;
+    ips_me.opens = ips_me.passes = 0;
+}
+
 /* One for the thread that calls: what others have counted, they say. */
 __attribute__((cold)) void ips_calls_due(uint32_t least)
 {
-    uint32_t calls = ips_me.file_calls, beyond_ns = ips_me.beyond_ns;
-    if ((calls < least && beyond_ns < IPS_BEYOND_LEAST_NS) || !wanted())
+    if (!wanted())
+        return;
+    uint32_t calls = ips_me.file_calls;
+    uint64_t beyond_ns = ips_beyond_due();
+    if (calls < least && beyond_ns < IPS_BEYOND_LEAST_NS)
         return;
     /* A handler that counts in between is not heard. */
-    ips_me.file_calls = ips_me.beyond_ns = 0;
+    ips_beyond_forget();
     struct ips_rec_calls *rec =
         ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_now());
     if (!rec)
         return;
-    rec->h.a = beyond_ns;
+    rec->h.a = (uint32_t)ips_min_u64(beyond_ns, UINT32_MAX);
     rec->calls = calls;
     ips_rec_publish(rec);
 }
 
-void ips_beyond(uint64_t since, uint64_t priced_ps)
+void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps)
 {
-    uint64_t took =
-        ips_min_u64(ips_cpu_ns(ips_core_now() - since), TAKEN_NS_MAX);
+    /* The mark that stands still is that of then: it was on its core. */
+    bool stayed = !ips_core.cpu_marks ||
+                  (apart->mark == *ips_cpu_mark() && ips_cpu_slot(apart->mark));
+    uint64_t took = ips_min_u64(ips_cpu_ns(ips_core_now() - apart->t),
+                                stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);
+    took = ips_sub_sat(took, ips_me.said_ns - apart->said_ns);
+    /* Less, and it was said meanwhile. */
+    if (ips_me.beyond_ns >= apart->beyond_ns)
+        ips_me.beyond_ns = apart->beyond_ns;
     ips_me.beyond_ns += (uint32_t)ips_sub_sat(took, priced_ps / 1000);
 }

@@ -167,10 +167,32 @@ void ips_guessed_due(uint64_t t);
 void ips_guessed_end(void);
 /* CALLS, if there were any worth it. */
 void ips_calls_due(uint32_t least);
+/* ... with what would be said beyond the calls, ns. */
+uint64_t ips_beyond_due(void);
 
-/* Something of ours that began at stamp `since` ends; what it took beyond
- * `priced_ps` is said with the calls (struct ips_rec_calls). */
-void ips_beyond(uint64_t since, uint64_t priced_ps);
+/* What the agent does that has no price of its own is measured where it
+ * happens: what it took beyond `priced_ps` is said with the calls (struct
+ * ips_rec_calls). One within another counts once. */
+struct ips_apart {
+    uint64_t t, mark;
+    uint32_t beyond_ns, said_ns; /* before */
+};
+static inline struct ips_apart ips_apart_begin(void)
+{
+    return (struct ips_apart){ips_core_now(), *ips_cpu_mark(), ips_me.beyond_ns,
+                              ips_me.said_ns};
+}
+void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps);
+/* Until the scope ends. */
+static inline void ips_apart_free(const struct ips_apart *apart)
+{
+    ips_apart_end(apart, 0);
+}
+#define IPS_APART                                                              \
+    const struct ips_apart apart_ __attribute__((cleanup(ips_apart_free))) =   \
+        ips_apart_begin()
+/* In a fork child: nothing yet. Its beginning has a price. */
+void ips_beyond_forget(void);
 
 /* Once the run is attached: can marks be used here? */
 void ips_cpu_init(void);

@@ -34,6 +34,7 @@ enum ips_fd_class {
     IPS_FD_TERMINAL,
     IPS_FD_WATCH, /* inotify and its like: a read waits, nobody is named */
     IPS_FD_PIDFD,
+    IPS_FD_OPENED, /* by path, and no pipe: looked at when it is used */
 };
 
 /* word: channel id (32) | class (8) | flags (4) | generation (20)
@@ -91,6 +92,13 @@ static inline uint64_t ips_fd_get(int fd)
     if (__builtin_expect(!chunk, 0))
         return 0;
     return atomic_load_explicit(&chunk[at], memory_order_acquire);
+}
+
+/* Is it still to be looked at? */
+static inline bool ips_fd_unseen(uint64_t word)
+{
+    return ips_fd_class(word) == IPS_FD_UNKNOWN ||
+           ips_fd_class(word) == IPS_FD_OPENED;
 }
 
 /* Has the table room for it already? */

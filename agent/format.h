@@ -1,5 +1,5 @@
 /*
- * The data pool's format, version 2: what the writer inside the measured
+ * The data pool's format, version 3: what the writer inside the measured
  * program stores and the slave reads. docs/pool-format.md is the same text
  * byte by byte; test_format holds the two together with static asserts.
  *
@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define IPS_POOL_VERSION 2
+#define IPS_POOL_VERSION 3
 #define IPS_CONTROL_MAGIC 0x314c525443535049ULL /* "IPSCTRL1" */
 #define IPS_SEGMENT_MAGIC 0x3147455353504900ULL /* "\0IPSSEG1" */
 #define IPS_SEGMENT_SUFFIX ".seg"
@@ -86,8 +86,19 @@ enum ips_probe {
     /* The same that begin in a spare segment. */
     IPS_PROBE_SPARE_IMAGE = 13,
     IPS_PROBE_SPARE_FORK = 14,
-    IPS_PROBE_COSTS = 15
+    IPS_PROBE_POLL = 15, /* a poll that found something at once */
+    IPS_PROBE_THREAD =
+        16,              /* a thread, from its making to its end, both sides */
+    IPS_PROBE_COLD = 17, /* what a call costs beyond CALL that comes
+                            IPS_COLD_NS or more after the last */
+    /* The two that the agent itself counts with beyond_ns of CALLS. */
+    IPS_PROBE_OPEN = 18, /* a file opened and closed */
+    IPS_PROBE_PASS = 19, /* a read or write of what is nothing to record */
+    IPS_PROBE_COSTS = 20
 };
+/* Who has done something else for so long finds none of us in the first caches.
+ */
+#define IPS_COLD_NS 1000u
 /* Which takings of locks leave a record; --locks. */
 enum ips_locks { IPS_LOCKS_CONTENDED = 0, IPS_LOCKS_ALL = 1 };
 
@@ -444,12 +455,15 @@ struct ips_rec_guessed { /* a = readings of the clock that settled guesses */
 #define IPS_GUESSED_EVERY_NS 10000000u
 
 /* Calls on files that left no record, since the CALLS before in this stream:
- * what they cost belongs to the dilation, as does what reading stacks took
- * beyond the prices of the records that it is for: the first of an image reads
- * tables that nothing has touched. Every IPS_CALLS_EVERY calls, at a sample
- * where stacks took IPS_BEYOND_DUE_NS, and before END and EXEC where there were
- * IPS_CALLS_LEAST or IPS_BEYOND_LEAST_NS. */
-struct ips_rec_calls { /* a = ns of stacks, 0 in records of earlier versions */
+ * what they cost belongs to the dilation, as does what the agent did that has
+ * no price, or took longer than that, as it measured it itself (IPS_APART):
+ * stacks, of which the first of an image reads tables that nothing has touched,
+ * more of the pool, names of channels, the CPU clock read where no record tells
+ * of it; and at their prices opens, and calls that passed through. Every
+ * IPS_CALLS_EVERY calls, at a sample where `a` is IPS_BEYOND_DUE_NS, and before
+ * END and EXEC where there were IPS_CALLS_LEAST or IPS_BEYOND_LEAST_NS. */
+struct ips_rec_calls { /* a = ns beyond prices, 0 in those of earlier versions
+                        */
     struct ips_rec_head h;
     uint64_t calls;
 };

@@ -267,50 +267,28 @@ static uint64_t cost_ps(void (*one)(void))
     return took[BATCHES / 4] * 1000 / BATCH;
 }
 
-/* Making the pool's pages, for a byte; a segment that is used again has them
- * already. */
-static uint64_t page_cost_ps(void)
-{
-    enum { BYTES = 256 << 10 };
-    uint64_t best = UINT64_MAX;
-    for (int i = 0; i < 5; i++) {
-        uint64_t start = ips_core_now();
-        char *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-        uint64_t took = ips_cpu_ns(ips_core_now() - start);
-        if (p == MAP_FAILED)
-            return 0;
-        munmap(p, BYTES);
-        best = ips_min_u64(best, took);
-    }
-    return best * 1000 / BYTES;
-}
-
 static void measure_costs(struct ips_measured *m)
 {
-    uint64_t loop = cost_ps(nothing), page = page_cost_ps();
+    uint64_t loop = cost_ps(nothing);
     signal(SIGURG, on_sample);
-    m->byte_ps = page;
     const struct {
         enum ips_probe probe;
         void (*one)(void);
-        size_t bytes;
     } kinds[] = {
-        {IPS_PROBE_EVENT, one_event, 32},
-        {IPS_PROBE_CALL, one_call, sizeof(struct ips_rec_io_short)},
-        {IPS_PROBE_SAMPLE, one_sample, 64},
-        {IPS_PROBE_PROC, one_procedure, 2 * sizeof(struct ips_rec_head)},
-        {IPS_PROBE_SYNC, one_sync, sizeof(struct ips_rec_sync)},
+        {IPS_PROBE_EVENT, one_event},   {IPS_PROBE_CALL, one_call},
+        {IPS_PROBE_SAMPLE, one_sample}, {IPS_PROBE_PROC, one_procedure},
+        {IPS_PROBE_SYNC, one_sync},
     };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        m->cost_ps[kinds[i].probe] =
-            ips_sub_sat(cost_ps(kinds[i].one), loop) + kinds[i].bytes * page;
+        m->cost_ps[kinds[i].probe] = ips_sub_sat(cost_ps(kinds[i].one), loop);
     m->cost_ps[IPS_PROBE_READ] =
         ips_sub_sat(cost_ps(one_read), cost_ps(one_unread));
     m->cost_ps[IPS_PROBE_STACK] = 2 * m->cost_ps[IPS_PROBE_EVENT];
     m->cost_ps[IPS_PROBE_IMAGE] = m->cost_ps[IPS_PROBE_FORK] =
         m->cost_ps[IPS_PROBE_EXEC] = m->cost_ps[IPS_PROBE_SPARE_IMAGE] =
             m->cost_ps[IPS_PROBE_SPARE_FORK] = m->cost_ps[IPS_PROBE_EVENT];
+    m->cost_ps[IPS_PROBE_THREAD] = m->cost_ps[IPS_PROBE_EVENT];
+    m->cost_ps[IPS_PROBE_POLL] = m->cost_ps[IPS_PROBE_CALL];
     m->cost_ps[IPS_PROBE_FILE] = 2 * m->cost_ps[IPS_PROBE_EVENT];
     m->cost_ps[IPS_PROBE_COUNT] = 1000;
 }

@@ -25,7 +25,6 @@ enum ips_marks { /* do marks tell of every switch here? agent/cpu.h */
 struct ips_measured {
     enum ips_marks marks;
     uint64_t cost_ps[IPS_PROBE_COSTS]; /* enum ips_probe */
-    uint64_t byte_ps;                  /* making a byte of the pool; not kept */
 };
 
 struct ips_run_options {

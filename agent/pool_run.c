@@ -124,7 +124,8 @@ static void probes_fill(const struct ips_run_options *opt,
         [IPS_PROBE_SYNC] = 1,       [IPS_PROBE_STACK] = 1,
         [IPS_PROBE_IMAGE] = 2,      [IPS_PROBE_FORK] = 2,
         [IPS_PROBE_EXEC] = 1,       [IPS_PROBE_SPARE_IMAGE] = 2,
-        [IPS_PROBE_SPARE_FORK] = 2,
+        [IPS_PROBE_SPARE_FORK] = 2, [IPS_PROBE_POLL] = 1,
+        [IPS_PROBE_THREAD] = 2,
     };
     for (int i = 0; i < IPS_PROBE_COSTS; i++) {
         uint64_t ps = m->cost_ps[i] + records[i] * 1000u * c->probe_extra_ns;

@@ -153,7 +153,10 @@ struct ips_thread {
     /* Calls that are never restarted: agent/wrap_sample.h. */
     uint64_t sample_eintr;
     uint32_t file_calls;   /* that left no record: core_guessed.c */
-    uint32_t beyond_ns;    /* that stacks took beyond their prices: there */
+    uint32_t beyond_ns;    /* that things took beyond their prices: there */
+    uint32_t said_ns;      /* ever, by records that say what they took */
+    uint32_t opens;        /* of files; both are priced there */
+    uint32_t passes;       /* reads and writes of what is nothing to record */
     uint32_t handlers_run; /* of the program's: whoever calls them counts */
     struct ips_open inner[IPS_OPEN_MAX - 1]; /* calls within the outermost */
 };

@@ -205,8 +205,10 @@ static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
     if (!ips_wrap_on())
         return false;
     uint64_t word = ips_fd_get(fd);
-    if (ips_fd_class(word) == IPS_FD_NONE && (unsigned)fd < IPS_FD_MAX)
+    if (ips_fd_class(word) == IPS_FD_NONE && (unsigned)fd < IPS_FD_MAX) {
+        ips_me.passes++;
         return false;
+    }
     if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
         return ips_io_begin_slow(io, fd, word, site);
     io->klass = IPS_FD_STREAM;

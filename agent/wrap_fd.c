@@ -104,8 +104,8 @@ IPS_EXPORT int fstat(int fd, struct stat *st)
         return REAL(fstat)(fd, st);
     uint64_t word = ips_fd_get(fd); /* before the look: see ips_fd_set */
     int r = REAL(fstat)(fd, st);
-    if (r == 0 && S_ISREG(st->st_mode) &&
-        ips_fd_class(word) == IPS_FD_UNKNOWN && ips_fd_near(fd)) {
+    if (r == 0 && S_ISREG(st->st_mode) && ips_fd_unseen(word) &&
+        ips_fd_near(fd)) {
         int saved = errno;
         ips_fd_set(fd, word, IPS_FD_FILE, 0, 0);
         errno = saved;
@@ -126,7 +126,7 @@ static int copied(int fd, int made)
     if (made < 0 || made == fd || !ips_wrap_on())
         return made;
     int saved = errno;
-    uint64_t word = ips_chan_of(fd);
+    uint64_t word = ips_chan_if_any(fd);
     if (ips_fd_chan(word))
         name_new(made, NULL);
     else

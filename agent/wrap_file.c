@@ -54,6 +54,7 @@ static uint64_t stamps(uint64_t ns)
 
 static __attribute__((noinline)) void set_anchor(void)
 {
+    IPS_APART;
     anchor = (struct anchor){ips_core_now(), ips_core_cpu(), own_switches()};
 }
 
@@ -71,6 +72,7 @@ static __attribute__((noinline)) void was_slow(const struct ips_moment *call,
                                                uint64_t t_ret, int64_t result,
                                                int err, uint64_t site)
 {
+    IPS_APART;
     struct ips_moment ret = {.t = t_ret, .cpu = ips_core_cpu()};
     long switches = own_switches();
     bool gave_up = switches != anchor.switches;
@@ -283,7 +285,7 @@ static void lock_held(enum ips_sync kind, int fd, bool held)
         kind == IPS_SYNC_FLOCK ? IPS_FD_FLOCKED : IPS_FD_RECORD_LOCKED;
     uint64_t word = ips_chan_of(fd);
     uint64_t flags = word & IPS_FD_FLAGS & ~bit;
-    if (ips_fd_class(word) == IPS_FD_UNKNOWN || !(word & bit) == !held)
+    if (ips_fd_unseen(word) || !(word & bit) == !held)
         return;
     ips_fd_set(fd, word, ips_fd_class(word), (uint32_t)word,
                held ? flags | bit : flags);

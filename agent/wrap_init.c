@@ -156,6 +156,7 @@ void ips_wrap_init(void)
     ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
     name_inherited();
+    ips_beyond_forget(); /* an image's beginning has a price */
     errno = saved;
 }
 

@@ -5,8 +5,9 @@
  * Each open of a FIFO is a RELEASE of who waits in the open of the other end
  * (`object` is that end's enum ips_chan_side), and an ACQUIRE of its own where
  * it waited: RELEASE first, so that two that met hang on each other's calls and
- * never in a circle. What was opened is looked at once, here, and not when it
- * is used first.
+ * never in a circle. Whether it is one, the size of its pipe tells, which
+ * nothing else has: half of what a look at the file takes, which has time until
+ * the program uses it, and is the program's own mostly (fstat).
  */
 #include "agent/wrap.h"
 
@@ -36,14 +37,18 @@ static void fifo_opened(int fd, struct ips_moment call, uint64_t site)
     }
 }
 
-static int opened(int fd, struct ips_moment call, uint64_t site)
+/* `stream`: the C library's, which uses it at once, by calls of its own. */
+static int opened(int fd, bool stream, struct ips_moment call, uint64_t site)
 {
     if (fd < 0 || (unsigned)fd >= IPS_FD_MAX)
         return fd;
     int saved = errno;
+    ips_me.opens++;
     ips_fd_forget(fd);
-    uint64_t word = ips_chan_of(fd);
-    if (unlikely(ips_fd_class(word) == IPS_FD_STREAM))
+    uint64_t word = ips_fd_get(fd);
+    if (!stream && ips_sys3(SYS_fcntl, fd, F_GETPIPE_SZ, 0) == -EBADF)
+        ips_fd_set(fd, word, IPS_FD_OPENED, 0, 0);
+    else if (ips_fd_class(ips_chan_name(fd, word, NULL)) == IPS_FD_STREAM)
         fifo_opened(fd, call, site);
     errno = saved;
     return fd;
@@ -56,7 +61,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
         return REAL(openat)(at, path, flags, mode);
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
-    return opened(REAL(openat)(at, path, flags, mode), call, site);
+    return opened(REAL(openat)(at, path, flags, mode), false, call, site);
 }
 
 /* `real_call` opens a descriptor. */
@@ -66,7 +71,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
-        return opened(real_call, call, IPS_SITE);                              \
+        return opened(real_call, false, call, IPS_SITE);                       \
     } while (0)
 
 static mode_t mode_in(va_list ap, int flags)
@@ -120,7 +125,7 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
     struct ips_moment call = ips_at_call();
     FILE *f = REAL(fopen)(path, mode);
     if (f)
-        opened(f->_fileno, call, IPS_SITE);
+        opened(f->_fileno, true, call, IPS_SITE);
     return f;
 }
 FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
@@ -143,7 +148,7 @@ IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
     struct ips_moment call = ips_at_call();
     FILE *r = REAL(freopen)(path, mode, f);
     if (r)
-        opened(r->_fileno, call, IPS_SITE);
+        opened(r->_fileno, true, call, IPS_SITE);
     return r;
 }
 FILE *freopen64(const char *restrict, const char *restrict, FILE *restrict)

@@ -65,7 +65,7 @@ bool ips_did_not_wait(int fd, const struct ips_moment *call,
 
 bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
 {
-    if (ips_fd_class(word) == IPS_FD_UNKNOWN || (unsigned)fd >= IPS_FD_MAX)
+    if (ips_fd_unseen(word) || (unsigned)fd >= IPS_FD_MAX)
         word = ips_chan_name(fd, word, NULL);
     io->klass = ips_fd_class(word);
     if (io->klass == IPS_FD_NONE || io->klass == IPS_FD_LISTEN)

@@ -168,13 +168,14 @@ static void write_sample(const ucontext_t *uc)
     uint64_t frames[IPS_FRAMES_MAX];
     struct ips_unwind u;
     uint64_t t = ips_core_now(), cpu = ips_core_cpu();
+    const struct ips_apart apart = ips_apart_begin();
     ips_unwind_context(&u, uc);
     set_bounds(&u, &uc->uc_stack);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX);
     ips_procs_sampled(t);
     for (uint32_t i = 0; i < n; i++)
         ips_module_note(frames[i]);
-    ips_beyond(t, price(IPS_PROBE_SAMPLE));
+    ips_apart_end(&apart, price(IPS_PROBE_SAMPLE));
     struct ips_rec_sample *rec = (struct ips_rec_sample *)ips_rec_begin_at(
         IPS_REC_SAMPLE, sizeof(*rec) + n * sizeof(frames[0]), t);
     if (!rec)
@@ -184,7 +185,7 @@ static void write_sample(const ucontext_t *uc)
     rec->period_ns = ips_core_control()->sample_us * (uint64_t)1000;
     memcpy(rec->frames, frames, n * sizeof(frames[0]));
     ips_rec_publish(rec);
-    if (ips_me.beyond_ns >= IPS_BEYOND_DUE_NS)
+    if (ips_beyond_due() >= IPS_BEYOND_DUE_NS)
         ips_calls_due(0);
 }
 
@@ -342,7 +343,7 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     if (ips_me.in_vfork ||
         (sampling.recent[slot].site == site && sampling.recent[slot].sp == sp))
         return;
-    uint64_t start = ips_core_now();
+    const struct ips_apart apart = ips_apart_begin();
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX + 8), first = 0;
     while (first < n && (site ? frames[first] != site : here(frames[first])))
@@ -363,7 +364,7 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     sampling.recent[slot].sp = sp;
     for (uint32_t i = 0; i < n; i++)
         ips_module_note(frames[first + i]);
-    ips_beyond(start, price(IPS_PROBE_STACK));
+    ips_apart_end(&apart, price(IPS_PROBE_STACK));
 }
 
 /* --- places behind the C library -------------------------------------------
@@ -399,10 +400,9 @@ uint64_t ips_site_behind_libc(void)
     if (!on || ips_me.in_vfork)
         return 0;
     IPS_UNWIND_HERE(&u);
-    uint64_t start = ips_core_now();
+    IPS_APART;
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
-    ips_beyond(start, 0);
     for (uint32_t i = 1; i < n; i++)
         if (!here(frames[i]) && !in_libc(frames[i]))
             return frames[i];

@@ -89,6 +89,7 @@ static struct start start_begin(void *p)
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
     ips_thread_here();
+    ips_beyond_forget(); /* a thread has a price */
     return copy;
 }
 

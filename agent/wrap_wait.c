@@ -22,8 +22,7 @@ static __attribute__((noinline, cold)) uint32_t channel_named(int fd)
 static inline uint32_t channel(int fd)
 {
     uint64_t word = ips_fd_get(fd);
-    if (unlikely(ips_fd_class(word) == IPS_FD_UNKNOWN ||
-                 ips_fd_class(word) == IPS_FD_PIDFD))
+    if (unlikely(ips_fd_unseen(word) || ips_fd_class(word) == IPS_FD_PIDFD))
         return channel_named(fd);
     return ips_fd_chan(word);
 }

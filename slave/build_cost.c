@@ -43,7 +43,7 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
         if (h.a == IPS_START_IMAGE)
             return ips_probe_ps(c, spare ? IPS_PROBE_SPARE_IMAGE
                                          : IPS_PROBE_IMAGE);
-        return ips_probe_ps(c, h.a != IPS_START_FORK ? IPS_PROBE_EVENT
+        return ips_probe_ps(c, h.a != IPS_START_FORK ? IPS_PROBE_THREAD
                                : spare               ? IPS_PROBE_SPARE_FORK
                                                      : IPS_PROBE_FORK);
     }
@@ -77,7 +77,8 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
 /* Of a record that has call and return. */
 struct span {
     bool is, blocked, waits;
-    uint64_t cpu, cost, elapsed_ns;
+    uint64_t cpu, cost, t, t_ret;
+    uint64_t tries; /* of a spin: that got nothing, and left no record */
 };
 
 static struct span span_of(const struct b_stream *s, uint32_t type,
@@ -98,7 +99,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
     struct span v = {.is = true,
                      .cpu = r.cpu,
                      .cost = ips_sub_sat(r.cpu_ret, r.cpu),
-                     .elapsed_ns = ips_sub_sat(t_ret, t),
+                     .t = t,
+                     .t_ret = t_ret,
                      .blocked =
                          b_blocked_ns(t, t_ret, r.cpu, r.cpu_ret) >= 2000};
     if (type == IPS_REC_BLOCK) {
@@ -106,6 +108,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
         v.waits = io.op == IPS_OP_POLL || io.op == IPS_OP_SELECT ||
                   io.op == IPS_OP_EPOLL || io.op == IPS_OP_SLEEP ||
                   io.op == IPS_OP_SIGWAIT;
+        if (io.op == IPS_OP_SPIN && io.result > 0)
+            v.tries = ips_min_u64((uint64_t)io.result, UINT32_MAX);
     }
     return v;
 }
@@ -123,7 +127,8 @@ static bool reads(const struct build *b, struct b_stream *s,
     if (v->blocked)
         s->blocks_unread_ns = ips_add_sat(s->blocks_unread_ns, v->cost);
     bool is = ips_sub_sat(v->cpu, s->read_cpu_ns) >= B_READ_NS || due ||
-              (v->blocked && !v->waits && v->elapsed_ns >= READ_LONG_NS);
+              (v->blocked && !v->waits &&
+               ips_sub_sat(v->t_ret, v->t) >= READ_LONG_NS);
     if (is) {
         s->read_cpu_ns = v->cpu;
         s->blocks_unread = 0;
@@ -138,6 +143,8 @@ static uint64_t span_ps(const struct build *b, struct b_stream *s,
     const struct ips_control *c = b->in->control;
     if (v->blocked)
         ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_BLOCK));
+    if (v->is && b_cost_cold(s, v->t, v->t_ret))
+        ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_COLD));
     if (v->is && reads(b, s, v))
         ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_READ));
     return ps;
@@ -148,6 +155,9 @@ static uint64_t record_ps(const struct build *b, struct b_stream *s,
 {
     struct span v = span_of(s, type, p);
     uint64_t ps = kind_ps(b->in->control, type, p);
+    if (type == IPS_REC_BLOCK && !v.blocked)
+        ps = ips_probe_ps(b->in->control, IPS_PROBE_POLL);
+    ps = ips_add_sat(ps, v.tries * ips_min_u64(ps, UINT32_MAX));
     /* Who made a process remembers what it executes. */
     if (type == IPS_REC_EXEC && s->start_kind == IPS_START_FORK)
         ps = ips_probe_ps(b->in->control, IPS_PROBE_EXEC);
@@ -160,7 +170,8 @@ uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
     struct span v = {.is = true,
                      .cpu = cpu,
                      .cost = ips_sub_sat(cpu_ret, cpu),
-                     .elapsed_ns = ips_sub_sat(t_ret, t),
+                     .t = t,
+                     .t_ret = t_ret,
                      .blocked = b_blocked_ns(t, t_ret, cpu, cpu_ret) >= 2000};
     return span_ps(b, s, &v, ips_probe_ps(b->in->control, IPS_PROBE_CALL));
 }

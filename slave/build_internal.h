@@ -331,6 +331,14 @@ void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
 /* The same of a plain send or receive: ps. */
 uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
                    uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret);
+/* Does a call come so long after the last that nothing of the agent is in the
+ * first caches? To be asked of each once, in order. */
+static inline bool b_cost_cold(struct b_stream *s, uint64_t t, uint64_t t_ret)
+{
+    bool cold = ips_sub_sat(t, s->cost_ret_ns) >= IPS_COLD_NS;
+    s->cost_ret_ns = t_ret;
+    return cold;
+}
 void b_cost_limit(struct build *b);            /* build_cost.c */
 void b_events(struct build *b);                /* build_match.c */
 int b_datagrams(struct build *b) IPS_MUST_USE; /* build_dgram.c */

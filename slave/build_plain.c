@@ -170,7 +170,7 @@ struct run {
     uint8_t *kind, *xkind;
     uint32_t node, chain;
     uint64_t last_ret, settled; /* behind it no signal taken ends a call */
-    uint64_t off_ns, probe_ps, cost_ps, call_ps;
+    uint64_t off_ns, probe_ps, cost_ps, call_ps, cold_ps;
     uint64_t wait_ns, waits; /* for peers */
     struct b_gaps gaps;
     bool costs, goes_on;
@@ -208,8 +208,10 @@ run_begin(struct maker *m)
                     .cost_ps = b->cost_ps,
                     .costs = with_costs(m),
                     .goes_on = b->from != NULL};
-    if (k.costs)
+    if (k.costs) {
         k.call_ps = ips_probe_ps(b->in->control, IPS_PROBE_CALL);
+        k.cold_ps = ips_probe_ps(b->in->control, IPS_PROBE_COLD);
+    }
     for (uint32_t i = 0; i < m->taken_count; i++)
         k.settled = ips_max_u64(k.settled, ips_add_sat(m->taken[i].t, 1));
     return k;
@@ -353,6 +355,8 @@ plain_cost(struct run *k, const struct b_plain *r, bool blocked)
     if (blocked || ips_sub_sat(r->cpu, s->read_cpu_ns) >= B_READ_NS ||
         s->blocks_unread >= B_READ_BLOCKS_MIN)
         ps = b_cost_io(k->m->b, s, r->t, r->t_ret, r->cpu, r->cpu_ret);
+    else if (b_cost_cold(s, r->t, r->t_ret))
+        ps = ips_add_sat(ps, k->cold_ps);
     k->cost_ps = ips_add_sat(k->cost_ps, ps);
     k->probe_ps = ips_add_sat(k->probe_ps, ps);
 }

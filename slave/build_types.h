@@ -28,6 +28,7 @@ struct b_stream {
     uint64_t first_cpu, last_cpu;
     uint64_t events, node_room;
     uint64_t one_node;    /* sends that have one, where nothing came before */
+    uint64_t cost_ret_ns; /* b_cost: return of its last call */
     uint64_t read_cpu_ns; /* b_cost: the agent read the CPU clock last */
     uint64_t blocks_unread_ns; /* what they cost */
     uint32_t blocks_unread;

@@ -47,7 +47,7 @@ class Segment:
         (magic, self.version, self.header, self.size, self.seq, self.pid,
          self.tid, self.pidns, self.image, self.stream, self.uid, self.flags,
          comm) = struct.unpack_from("<QIIIIIIQQQII16s", self.data, 0)
-        if magic != MAGIC or self.version != 2 or self.header != 256:
+        if magic != MAGIC or self.version != 3 or self.header != 256:
             raise Bad("%s: magic %x version %d header %d"
                       % (path, magic, self.version, self.header))
         self.comm = comm.split(b"\0")[0].decode(errors="replace")

@@ -253,6 +253,35 @@ def test_what_fstat_found(build, trace):
     assert both == [[30, 30], [170, 170]]
 
 
+OPENED = """
+import os, tempfile
+file = os.open("/proc/self/exe", os.O_RDONLY)
+os.close(file)
+ends = os.pipe() # one of them has the file's number now
+assert file in ends
+print(os.write(ends[1], b"x" * 40), len(os.read(ends[0], 40)))
+file = os.open("/proc/self/exe", os.O_RDONLY)
+copy = os.dup(file)
+os.dup2(ends[1], file)
+print(os.write(file, b"y" * 50), len(os.read(ends[0], 50)))
+print(len(os.read(copy, 60)), len(os.read(os.open("/dev/zero", os.O_RDONLY), 9)))
+os.dup2(ends[1], copy)
+with tempfile.TemporaryDirectory() as top:
+    os.mkfifo(top + "/fifo")
+    fifo = os.open(top + "/fifo", os.O_RDWR)
+    print(os.write(fifo, b"z" * 30), len(os.read(fifo, 30)))
+"""
+
+
+def test_what_was_opened(build, trace):
+    """Of what is opened only whether it is a pipe is asked; the rest when it is
+    used. Would catch a number that is taken for the file when it is a pipe by
+    then, made or copied over it, and a FIFO taken for a file."""
+    r = trace([sys.executable, "-c", OPENED], status=0)
+    both = sorted(v for v in r.moved(PIPE).values() if v[1])
+    assert both == [[30, 30], [90, 90]]
+
+
 def test_ends_of_streams(build, trace):
     """End-of-file after close and shutdown, EPIPE after both."""
     r = trace([program(build, "i_stream"), "ends"])

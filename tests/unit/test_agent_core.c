@@ -529,6 +529,38 @@ static void test_agent_core__first_event_costs_a_page(void **state)
     }
 }
 
+static void grows(void *arg)
+{
+    (void)arg;
+    for (uint64_t i = 0; i < CORE_EACH; i++)
+        write_one(0, i);
+    ips_core_process_end(IPS_END_EXIT, 0);
+    _exit(0);
+}
+
+static void sum_beyond(const struct pool_segment *seg, const void *rec,
+                       size_t len, void *arg)
+{
+    const struct ips_rec_head *h = rec;
+    uint64_t *sum = arg;
+    (void)seg, (void)len;
+    *sum += ips_rec_type(rec) == IPS_REC_CALLS ? h->a : 0;
+}
+
+/* Would catch: a dilation without what it takes to make the pool's pages, which
+ * is in no record's price. */
+static void test_agent_core__says_what_the_pool_took(void **state)
+{
+    (void)state;
+    struct pool_dir p;
+    uint64_t ns = 0;
+    pool_help_make(&p, NULL);
+    assert_int_equal(in_child(&p, grows, NULL), 0);
+    pool_help_read(&p, sum_beyond, no_end, &ns);
+    assert_true(ns > 0);
+    pool_help_remove(&p);
+}
+
 static void errno_kept(void *arg)
 {
     (void)arg;
@@ -623,6 +655,7 @@ int main(void)
         cmocka_unit_test(test_agent_core__follows_a_change_of_user),
         cmocka_unit_test(test_agent_core__drained_segments_are_used_again),
         cmocka_unit_test(test_agent_core__first_event_costs_a_page),
+        cmocka_unit_test(test_agent_core__says_what_the_pool_took),
         cmocka_unit_test(test_agent_core__errno_is_kept),
         cmocka_unit_test(test_agent_core__stamps_convert_to_the_raw_clock),
     };

@@ -16,6 +16,8 @@ static struct recorder *priced(void)
     r->control.probe_late_ps[IPS_PROBE_FILE - IPS_PROBE_LATE] = 3000;
     r->control.probe_late_ps[IPS_PROBE_SPARE_IMAGE - IPS_PROBE_LATE] = 50000;
     r->control.probe_late_ps[IPS_PROBE_SPARE_FORK - IPS_PROBE_LATE] = 900000;
+    r->control.probe_late_ps[IPS_PROBE_POLL - IPS_PROBE_LATE] = 11000;
+    r->control.probe_late_ps[IPS_PROBE_THREAD - IPS_PROBE_LATE] = 70000;
     return r;
 }
 
@@ -67,6 +69,20 @@ static void test_build_cost__spares_and_files(void **state)
     assert_cost(r, 50000 + 900000 + 100 * 3000 + 700 * 1000);
 }
 
+/* Would catch: a thread that is priced as an event, a poll that found something
+ * at once as a call, or as one that was switched out, and the attempts of a
+ * spin left out, which have no records. */
+static void test_build_cost__threads_and_polls(void **state)
+{
+    (void)state;
+    struct recorder *r = priced();
+    rs s = rec_stream(r, 10, 10, 1);
+    rec_start(s, IPS_START_THREAD, 1, 0);
+    rec_io(s, IPS_REC_BLOCK, 0, 100, 200, 100, 200, 1)->op = IPS_OP_EPOLL;
+    rec_io(s, IPS_REC_BLOCK, 0, 300, 400, 300, 400, 9)->op = IPS_OP_SPIN;
+    assert_cost(r, 70000 + 11000 + 10 * 11000);
+}
+
 static struct ips_rec_io *wait_of(rs s, uint64_t t, uint64_t lasted,
                                   uint64_t cpu, uint64_t cost, enum ips_op op)
 {
@@ -74,6 +90,26 @@ static struct ips_rec_io *wait_of(rs s, uint64_t t, uint64_t lasted,
         rec_io(s, IPS_REC_BLOCK, 0, t, t + lasted, cpu, cpu + cost, 1);
     p->op = (uint16_t)op;
     return p;
+}
+
+/* Would catch: a call that comes long after the last priced as one that comes
+ * at once, and one that blocked for long counted as done something else. */
+static void test_build_cost__after_something_else(void **state)
+{
+    (void)state;
+    struct recorder *r = priced();
+    const uint64_t cold = 900000000, call = PRICE(IPS_PROBE_CALL);
+    r->control.probe_late_ps[IPS_PROBE_COLD - IPS_PROBE_LATE] = cold;
+    rs s = rec_stream(r, 10, 10, 1);
+    rec_start(s, IPS_START_IMAGE, 1, 0);
+    rec_pipe(s, 1, 2, IPS_SIDE_WRITE, 5);
+    rec_io(s, IPS_REC_SEND, 1, 5000, 5100, 5000, 5100, 8); /* the first */
+    rec_io(s, IPS_REC_SEND, 1, 6099, 7000, 6099, 7000, 8);
+    rec_io(s, IPS_REC_SEND, 1, 8000, 8100, 8000, 8100, 8);
+    wait_of(s, 8200, 90000, 8200, 100, IPS_OP_EPOLL);
+    rec_io(s, IPS_REC_SEND, 1, 98300, 98400, 8400, 8500, 8);
+    assert_cost(r, PRICE(IPS_PROBE_IMAGE) + PRICE(IPS_PROBE_EVENT) + 5 * call +
+                       2 * cold + PRICE(IPS_PROBE_BLOCK));
 }
 
 /* WAITS waits, each so long, each `cpu_ns` after the last and of a `cost` in
@@ -189,6 +225,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_cost__each_record_has_its_price),
         cmocka_unit_test(test_build_cost__spares_and_files),
+        cmocka_unit_test(test_build_cost__threads_and_polls),
+        cmocka_unit_test(test_build_cost__after_something_else),
         cmocka_unit_test(test_build_cost__readings_by_the_agents_rule),
         cmocka_unit_test(test_build_cost__lies_behind_its_record),
         cmocka_unit_test(test_build_cost__guesses_of_all_threads),

@@ -267,6 +267,8 @@ static void make_program(struct program *p, uint64_t seed, uint32_t steps)
     p->r->control.cpu_mode = IPS_CPU_FAST;
     for (uint32_t i = 0; i < IPS_PROBE_COUNT && pick(p, 3); i++)
         p->r->control.probe_cost_ps[i] = pick(p, 300000);
+    p->r->control.probe_late_ps[IPS_PROBE_COLD - IPS_PROBE_LATE] =
+        pick(p, 90000);
     for (uint32_t i = 0; i < p->threads; i++)
         begin_thread(p, i, NULL);
     for (uint32_t c = 0; c < p->channels; c++) {

@@ -246,6 +246,8 @@ static void make_program(struct program *p, uint64_t seed)
     p->r->control.cpu_mode = pick(p, 3) ? IPS_CPU_FAST : IPS_CPU_EXACT;
     for (uint32_t i = 0; i < IPS_PROBE_FIRST && seed % 3; i++)
         p->r->control.probe_cost_ps[i] = pick(p, 300000);
+    p->r->control.probe_late_ps[IPS_PROBE_COLD - IPS_PROBE_LATE] =
+        pick(p, 90000);
     uint64_t mult = pick(p, 2) ? 3ULL << 31 : 0xb5a3c917;
     for (uint32_t i = 0; i < threads; i++) {
         uint32_t pid = i % 2 ? 100 : 200;

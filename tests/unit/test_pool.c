@@ -221,7 +221,7 @@ static void test_pool__bad_headers_are_refused_by_cause(void **state)
     segment_init(&s);
     header(&s)->version = 9;
     assert_int_equal(ips_cursor_init(&c, s.bytes, BYTES, &err), IPS_E_VERSION);
-    assert_non_null(strstr(err.msg, "version 9, expected 2"));
+    assert_non_null(strstr(err.msg, "version 9, expected 3"));
     segment_init(&s);
     header(&s)->segment_bytes = BYTES + 8;
     assert_int_equal(ips_cursor_init(&c, s.bytes, BYTES, &err), IPS_E_CORRUPT);

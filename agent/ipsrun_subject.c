@@ -1,0 +1,439 @@
+/*
+ * The *subject* of ipsrun_calls.c: ipsrun itself, under the agent, which makes
+ * the same calls through the interposer and past it, by turns, on the thread's
+ * CPU clock: also forks, forks that become an image that only begins and ends,
+ * threads. What it says of calls are means of the middle half of the
+ * differences of neighbouring batches, so that what others do on the machine
+ * falls on both alike; of starts, which are long and few, the difference of the
+ * quicker halves.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/ipsrun_subject.h"
+#include "agent/pool.h"
+#include "agent/sys.h"
+#include "common/types.h"
+
+#define EMPTY "ipsrun: an image and its end"
+/* Of one subject: there are some. */
+#define BATCHES 21
+#define STARTS 4
+#define WAITS 5
+
+static int channel[2], pair[2], full[2], epoll_fd, full_epoll, file, null;
+static char bytes[64], used[64 << 10];
+
+/* A jump in each line of 64 bytes to the next, and a return; NULL: not to be
+ * had. So much code is all that the first cache holds. */
+#define CODE_BYTES (32u << 10)
+static void (*code)(void);
+
+static void code_make(void)
+{
+#if defined(__x86_64__)
+    static const unsigned char jump[] = {0xe9, 64 - 5, 0, 0, 0}, ret[] = {0xc3};
+#else
+    static const unsigned char jump[] = {16, 0, 0, 0x14},
+                               ret[] = {0xc0, 0x03, 0x5f, 0xd6};
+#endif
+    char *at = mmap(NULL, CODE_BYTES, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return;
+    for (size_t i = 0; i < CODE_BYTES - 64; i += 64)
+        memcpy(at + i, jump, sizeof(jump));
+    memcpy(at + CODE_BYTES - 64, ret, sizeof(ret));
+    __builtin___clear_cache(at, at + CODE_BYTES);
+    if (mprotect(at, CODE_BYTES, PROT_READ | PROT_EXEC) == 0)
+        memcpy(&code, &at, sizeof(code));
+}
+
+/* What a program does between its calls, for the caches. */
+static void work(void)
+{
+    for (size_t i = 0; i < sizeof(used); i += 64)
+        used[i]++;
+    __asm__ volatile("" ::: "memory");
+}
+
+static bool write_one(bool wrapped)
+{
+    const long n = sizeof(bytes);
+    return (wrapped ? write(channel[1], bytes, sizeof(bytes))
+                    : ips_sys3(SYS_write, channel[1], (long)bytes, n)) == n;
+}
+
+static bool read_one(bool wrapped)
+{
+    const long n = sizeof(bytes);
+    return (wrapped ? read(channel[0], bytes, sizeof(bytes))
+                    : ips_sys3(SYS_read, channel[0], (long)bytes, n)) == n;
+}
+
+static bool two_calls(bool wrapped)
+{
+    work();
+    return write_one(wrapped) && read_one(wrapped);
+}
+
+static bool two_cold_calls(bool wrapped)
+{
+    bool good = true;
+    for (int i = 0; i < 2; i++) {
+        work();
+        if (code)
+            code();
+        good = good && (i ? read_one(wrapped) : write_one(wrapped));
+    }
+    return good;
+}
+
+/* It leaves no record: files alone are looked at for how long they take. */
+static bool file_call(bool wrapped)
+{
+    work();
+    if (wrapped)
+        return pread(file, bytes, sizeof(bytes), 0) == sizeof(bytes);
+    return ips_sys6(SYS_pread64, file, (long)bytes, sizeof(bytes), 0, 0, 0) ==
+           sizeof(bytes);
+}
+
+static bool open_and_close(bool wrapped)
+{
+    work();
+    if (wrapped) {
+        int fd = open("/", O_RDONLY | O_CLOEXEC);
+        return fd >= 0 && close(fd) == 0;
+    }
+    int fd = ips_sys_open("/", O_RDONLY | O_CLOEXEC, 0);
+    return fd >= 0 && ips_sys_close(fd) == 0;
+}
+
+/* So little that it has to be seen apart from what the caches do. */
+static bool passed(bool wrapped)
+{
+    return (wrapped ? write(null, bytes, 1)
+                    : ips_sys3(SYS_write, null, (long)bytes, 1)) == 1;
+}
+
+static bool poll_ready(bool wrapped)
+{
+    struct epoll_event e;
+    work();
+    return (wrapped ? epoll_wait(full_epoll, &e, 1, 0)
+                    : ips_sys6(SYS_epoll_pwait, full_epoll, (long)&e, 1, 0, 0,
+                               8)) == 1;
+}
+
+/* A question to the other process on this core; its answer is waited for. */
+static bool question(bool wrapped)
+{
+    struct epoll_event e;
+    work();
+    if (wrapped)
+        return write(pair[0], bytes, sizeof(bytes)) > 0 &&
+               epoll_wait(epoll_fd, &e, 1, -1) == 1 &&
+               read(pair[0], bytes, sizeof(bytes)) > 0;
+    return ips_sys3(SYS_write, pair[0], (long)bytes, sizeof(bytes)) > 0 &&
+           ips_sys6(SYS_epoll_pwait, epoll_fd, (long)&e, 1, -1, 0, 8) == 1 &&
+           ips_sys3(SYS_read, pair[0], (long)bytes, sizeof(bytes)) > 0;
+}
+
+static __attribute__((noinline)) bool deeper(bool wrapped, int depth)
+{
+    struct timespec ts = {0, 60000};
+    if (depth > 0) {
+        bool good = deeper(wrapped, depth - 1);
+        __asm__ volatile("" ::: "memory"); /* no tail call */
+        return good;
+    }
+    work();
+    if (wrapped)
+        return nanosleep(&ts, NULL) == 0;
+    return ips_sys6(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&ts, 0, 0,
+                    0) == 0;
+}
+
+/* Each has another stack than the one before at its site, so it is written. */
+static bool long_wait(bool wrapped)
+{
+    static int depth;
+    depth = (depth + 1) % 8;
+    return deeper(wrapped, 2 + depth);
+}
+
+static uint64_t own_cpu(void)
+{
+    return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* What lies far off was disturbed; the mean of what does not says more than one
+ * of them. */
+static int64_t middle(int64_t *values, int count)
+{
+    int64_t sum = 0;
+    int cut = count / 4;
+    qsort(values, (size_t)count, sizeof(*values), by_value);
+    for (int i = cut; i < count - cut; i++)
+        sum += values[i];
+    return sum / (count - 2 * cut);
+}
+
+/* ps that the interposer adds to `one`, of short batches, as the machine
+ * changes from one moment to the next; *good is cleared where it failed. */
+static int64_t added(bool (*one)(bool), int batches, int times, bool *good)
+{
+    int64_t more[BATCHES];
+    for (int b = 0; b < batches && *good; b++) {
+        uint64_t took[2];
+        for (int k = 0; k < 2; k++) {
+            bool wrapped = (b ^ k) & 1;
+            *good = one(wrapped) && *good;
+            uint64_t start = own_cpu();
+            for (int i = 0; i < times; i++)
+                *good = one(wrapped) && *good;
+            took[wrapped] = own_cpu() - start;
+        }
+        more[b] = ((int64_t)took[1] - (int64_t)took[0]) * 1000 / times;
+    }
+    if (!*good)
+        return 0;
+    return middle(more, batches);
+}
+
+enum child { FORK, VFORK_IMAGE, FORK_IMAGE };
+
+/* In a child: another image, or none. */
+static __attribute__((noreturn)) void leave(bool wrapped, enum child child)
+{
+    const bool image = child != FORK;
+    char *argv[] = {(char *)(uintptr_t)EMPTY, NULL}, *none[] = {NULL};
+    if (image && wrapped)
+        execve("/proc/self/exe", argv, environ);
+    else if (image)
+        ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)none);
+    if (wrapped)
+        _exit(image);
+    ips_sys3(SYS_exit_group, image, 0, 0);
+    __builtin_unreachable();
+}
+
+/* CPU of a fork, both sides of it. A vfork goes through the interposer always:
+ * that is a call more, no more. */
+static uint64_t forked_cpu(bool wrapped, enum child child, bool *good)
+{
+    int status = -1;
+    struct rusage before, after;
+    uint64_t start = own_cpu();
+    getrusage(RUSAGE_CHILDREN, &before);
+    long pid = child == VFORK_IMAGE ? vfork()
+               : wrapped            ? fork()
+                         : ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+    if (pid == 0)
+        leave(wrapped, child);
+    long reaped = wrapped ? waitpid((pid_t)pid, &status, 0)
+                          : ips_sys6(SYS_wait4, pid, (long)&status, 0, 0, 0, 0);
+    uint64_t took = own_cpu() - start;
+    getrusage(RUSAGE_CHILDREN, &after);
+    *good = *good && pid > 0 && reaped == pid && status == 0;
+    const struct timeval *a[] = {&after.ru_utime, &after.ru_stime},
+                         *b[] = {&before.ru_utime, &before.ru_stime};
+    for (int i = 0; i < 2; i++)
+        took += (uint64_t)((a[i]->tv_sec - b[i]->tv_sec) * 1000000 +
+                           a[i]->tv_usec - b[i]->tv_usec) *
+                1000;
+    return took;
+}
+
+/* Of the quicker half. */
+static int64_t quick(int64_t *ns)
+{
+    int64_t sum = 0;
+    qsort(ns, STARTS, sizeof(ns[0]), by_value);
+    for (int i = 0; i < STARTS / 2; i++)
+        sum += ns[i];
+    return sum * 1000 / (STARTS / 2);
+}
+
+static int64_t fork_added(enum child child, bool *good)
+{
+    int64_t took[2][STARTS];
+    for (int i = 0; i < STARTS && *good; i++)
+        for (int k = 0; k < 2; k++) {
+            bool wrapped = (i ^ k) & 1;
+            took[wrapped][i] = (int64_t)forked_cpu(wrapped, child, good);
+        }
+    return *good ? quick(took[1]) - quick(took[0]) : 0;
+}
+
+static void *thread(void *unused)
+{
+    return unused;
+}
+
+/* A thread that only begins and ends, both sides of it. Past the
+ * interposer is the C library's own function. */
+static int64_t thread_added(bool *good)
+{
+    typedef int (*maker)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+                         void *);
+    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    maker past = NULL;
+    void *found = libc ? dlsym(libc, "pthread_create") : NULL;
+    memcpy(&past, &found, sizeof(past));
+    int64_t took[2][STARTS];
+    *good = *good && past;
+    for (int i = 0; i < STARTS && *good; i++)
+        for (int k = 0; k < 2; k++) {
+            bool wrapped = (i ^ k) & 1;
+            pthread_t id;
+            uint64_t start = ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID);
+            *good = (wrapped ? pthread_create(&id, NULL, thread, NULL)
+                             : past(&id, NULL, thread, NULL)) == 0 &&
+                    pthread_join(id, NULL) == 0 && *good;
+            took[wrapped][i] =
+                (int64_t)(ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID) - start);
+        }
+    return *good ? quick(took[1]) - quick(took[0]) : 0;
+}
+
+/* As a slave makes them for processes that come and go. */
+static bool spares_make(void)
+{
+    const struct ips_control *c = NULL;
+    const char *pool = getenv("IPS_POOL"), *run = getenv("IPS_RUN");
+    char dir[IPS_PATH_BYTES];
+    if (!pool || !run)
+        return false;
+    snprintf(dir, sizeof(dir), "%s/%s", pool, run);
+    int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool good = at >= 0 && ips_control_map(dir, &c, NULL) == 0;
+    for (unsigned n = 0; good && n < IPS_SPARES; n++) {
+        uint64_t taken;
+        int fd = ips_spare_make(at, n, c, &taken);
+        good = fd >= 0;
+        if (good)
+            close(fd);
+    }
+    if (c)
+        ips_control_unmap(c);
+    if (at >= 0)
+        close(at);
+    return good;
+}
+
+/* The other process: past the interposer. */
+static void answer(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ips_sys3(SYS_close, pair[0], 0, 0);
+    while (ips_sys3(SYS_read, pair[1], (long)bytes, sizeof(bytes)) > 0 &&
+           ips_sys3(SYS_write, pair[1], (long)bytes, sizeof(bytes)) > 0)
+        continue;
+    ips_sys3(SYS_exit_group, 0, 0, 0);
+}
+
+static int64_t step_ps(enum ipsrun_step step, bool *good)
+{
+    switch (step) {
+    case IPSRUN_CALL:
+        return added(two_calls, BATCHES, 20, good) / 2;
+    case IPSRUN_COLD:
+        return added(two_cold_calls, BATCHES, 20, good) / 2;
+    case IPSRUN_FILE:
+        return added(file_call, BATCHES, 20, good);
+    case IPSRUN_OPEN:
+        return added(open_and_close, BATCHES, 10, good);
+    case IPSRUN_PASS:
+        return added(passed, BATCHES, 100, good);
+    case IPSRUN_POLL:
+        return added(poll_ready, BATCHES, 20, good);
+    case IPSRUN_FORK:
+        return fork_added(FORK, good);
+    case IPSRUN_IMAGE:
+        return fork_added(VFORK_IMAGE, good);
+    case IPSRUN_FORKED_IMAGE:
+        return fork_added(FORK_IMAGE, good);
+    case IPSRUN_SPARE_FORK:
+        *good = spares_make() && *good;
+        return fork_added(FORK, good);
+    case IPSRUN_SPARE_IMAGE:
+        return fork_added(VFORK_IMAGE, good);
+    case IPSRUN_STACK:
+        return added(long_wait, WAITS, 4, good);
+    case IPSRUN_THREE_BLOCKED:
+        return added(question, BATCHES, 10, good);
+    case IPSRUN_THREAD:
+        return thread_added(good);
+    case IPSRUN_STEPS:
+        break;
+    }
+    return 0;
+}
+
+static bool begin(void)
+{
+    struct epoll_event e = {.events = EPOLLIN};
+    cpu_set_t set;
+    code_make();
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)sched_getcpu(), &set);
+    (void)sched_setaffinity(0, sizeof(set), &set);
+    return pipe(channel) == 0 && pipe(full) == 0 &&
+           socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 &&
+           (epoll_fd = epoll_create1(0)) >= 0 &&
+           (full_epoll = epoll_create1(0)) >= 0 &&
+           (null = open("/dev/null", O_WRONLY | O_CLOEXEC)) >= 0 &&
+           (file = memfd_create("probe", MFD_CLOEXEC)) >= 0 &&
+           ftruncate(file, sizeof(bytes)) == 0 && write(full[1], "", 1) == 1 &&
+           epoll_ctl(epoll_fd, EPOLL_CTL_ADD, pair[0], &e) == 0 &&
+           epoll_ctl(full_epoll, EPOLL_CTL_ADD, full[0], &e) == 0;
+}
+
+static int subject(void)
+{
+    struct ipsrun_said said = {0};
+    if (!begin())
+        return 1;
+    long peer = ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+    if (peer == 0)
+        answer();
+    bool good = peer > 0;
+    for (int i = 0; i < IPSRUN_STEPS && good; i++) {
+        said.ps[i] = step_ps((enum ipsrun_step)i, &good);
+        said.steps++;
+        good = good && write(1, &said, sizeof(said)) == sizeof(said);
+    }
+    if (peer > 0)
+        kill((pid_t)peer, SIGKILL);
+    return good ? 0 : 1;
+}
+
+int ipsrun_subject(const char *called)
+{
+    if (strcmp(called, EMPTY) == 0)
+        return 0;
+    return strcmp(called, IPSRUN_SUBJECT) == 0 ? subject() : -1;
+}
