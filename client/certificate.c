@@ -280,7 +280,7 @@ static void say_delays(FILE *f, const Ips__Certificate *c)
     ipsq_format_ns(c->run_delay_unknown_ns, unknown);
     fprintf(f,
             "  threads were off the CPU for %s between waits, and it is not "
-            "known\n  whether they queued\n",
+            "known whether they queued\n",
             unknown);
 }
 
@@ -350,7 +350,7 @@ static void say_guesses(FILE *f, const Ips__Certificate *c)
     ipsq_format_ns(c->guess_off_max_ns, most);
     fprintf(f,
             "  %.2f%% of the CPU time was guessed, after short waits; %" PRIu64
-            " readings of the clock\n  found it off by %s in the mean, %s at "
+            " readings of the clock found it off by %s in the mean, %s at "
             "most, and settled that\n",
             100.0 * (double)c->guessed_cpu_ns / (double)c->cpu_ns,
             c->guesses_settled, mean, most);

@@ -275,20 +275,19 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_calibrate = {
     .name = "calibrate",
-    .usage = "[MACHINE...] [--lengths LIST] [--rounds N] [--force] | --show "
-             "|\n            --export FILE | --import FILE [--replace] | "
-             "--forget [MACHINE...]",
+    .usage = "[MACHINE...] [--lengths LIST] [--rounds N] [--force] |\n"
+             "                      --show | --export FILE | --import FILE "
+             "[--replace] |\n"
+             "                      --forget [MACHINE...]",
     .summary = "measure how long messages take between the machines",
     .help =
         "Every slave exchanges messages with every other and inside its "
-        "machine, one pair at a\ntime: do it while nothing else runs. A time "
-        "is half a round trip less the CPU of both\nends, which the graph has "
+        "machine, one pair at a time: do it while nothing else runs. A time is "
+        "half a round trip less the CPU of both ends, which the graph has "
         "already; the median of the rounds. Of a machine that is not idle, and "
-        "where times vary\nwidely or differ by direction, nothing is kept; "
-        "with "
-        "--force it is, and marked. From then\non answers use the table, "
-        "unless "
-        "--mtime says otherwise, and their certificates say so. It\nis a text "
+        "where times vary widely or differ by direction, nothing is kept; with "
+        "--force it is, and marked. From then on answers use the table, unless "
+        "--mtime says otherwise, and their certificates say so. It is a text "
         "file that can be edited (docs/calibrate.md).\n",
     .options = IPSQ_HAS(SHOW) | IPSQ_HAS(EXPORT) | IPSQ_HAS(IMPORT) |
                IPSQ_HAS(REPLACE) | IPSQ_HAS(FORGET) | IPSQ_HAS(LENGTHS) |

@@ -149,14 +149,15 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_check = {
     .name = "check",
     .usage =
-        "[RUN] [--max-wall T] [--max-cpu T] [--max-path T] [--max-lost N]\n"
-        "             [--from TIME] [--to TIME] [--phase N]",
+        "[RUN] [--max-wall T] [--max-cpu T] [--max-path T]\n"
+        "                  [--max-lost N] [--from TIME] [--to TIME] [--phase "
+        "N]",
     .summary = "whether a run kept within limits, for scripts",
-    .help = "Elapsed time, CPU time, the longest path (cpu) and lost events. "
-            "Exit status 4\nwhere a limit was passed; 0 all hold; 3 they hold "
-            "for what is known, but the\nanswer is incomplete. In a window "
-            "(--from, --to, --phase) times are of "
-            "what lies in\nit, lost events of the run.\n",
+    .help =
+        "Elapsed time, CPU time, the longest path (cpu) and lost events. Exit "
+        "status 4 where a limit was passed; 0 all hold; 3 they hold for what "
+        "is known, but the answer is incomplete. In a window (--from, --to, "
+        "--phase) times are of what lies in it, lost events of the run.\n",
     .options = IPSQ_HAS(MAX_WALL) | IPSQ_HAS(MAX_CPU) | IPSQ_HAS(MAX_PATH) |
                IPSQ_HAS(MAX_LOST) | IPSQ_WINDOW,
     .formats = IPSQ_FORMATS_USUAL,

@@ -573,18 +573,19 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_diff = {
     .name = "diff",
     .usage = "RUN[,RUN...] RUN[,RUN...] [--from TIME] [--to TIME] [--phase N]\n"
-             "            [--top N]",
+             "                 [--top N]",
     .summary = "what changed between runs, and what made the difference",
     .help =
         "The critical path of the second side less that of the first, in "
-        "elapsed time (wall),\nand what the difference is made of: the parts "
-        "add up to it. Of several runs a side\nthe means are compared. With 5 "
-        "and more runs a side, P is how often anything would\nbe so far apart "
-        "if runs were dealt to the sides at random; what has P of at most\n"
-        "0.05 and a twentieth of the difference is a cause, if the sides "
-        "themselves differ\nso. With fewer, no cause is named. Numbers of "
-        "processes are left out of names.\nIn a window (--from, --to, --phase: "
-        "each run's own phase N) what lies in it is compared.\n",
+        "elapsed time (wall), and what the difference is made of: the parts "
+        "add up to it. Of several runs a side the means are compared. With 5 "
+        "and more runs a side, P is how often anything would be so far apart "
+        "if runs were dealt to the sides at random; what has P of at most 0.05 "
+        "and a twentieth of the difference is a cause, if the sides themselves "
+        "differ so. With fewer, no cause is named. Numbers of processes are "
+        "left out of names.\n"
+        "In a window (--from, --to, --phase: each run's own phase N) what lies "
+        "in it is compared.\n",
     .options = IPSQ_HAS(TOP) | IPSQ_WINDOW,
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 2,

@@ -82,17 +82,16 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_estimate = {
     .name = "estimate",
-    .usage = "[RUN] [--system-share S] [--shared-medium] [--mtime SPEC]\n      "
-             "      "
-             "[--external WHICH] [--goal OBJECT]",
+    .usage = "[RUN] [--system-share S] [--shared-medium] [--mtime SPEC]\n"
+             "                     [--external WHICH] [--goal OBJECT]",
     .summary = "how long a run would take on machines of its own",
     .help =
         "The longest path of CPU time and message times, beside the elapsed "
-        "time of the run's\ncommand: what others on the machines cost is the "
-        "difference. It does not change with\ntheir load. Message times are "
-        "those of `ipsq calibrate`; a core for each thread is\nsupposed. "
-        "With --shared-medium messages between machines that are under way "
-        "together divide\nits bandwidth.\n",
+        "time of the run's command: what others on the machines cost is the "
+        "difference. It does not change with their load. Message times are "
+        "those of `ipsq calibrate`; a core for each thread is supposed. With "
+        "--shared-medium messages between machines that are under way together "
+        "divide its bandwidth.\n",
     .options = IPSQ_HAS(SYSTEM_SHARE) | IPSQ_HAS(SHARED_MEDIUM) |
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(GOAL),
     .formats = IPSQ_FORMATS_USUAL,

@@ -124,11 +124,11 @@ const struct ipsq_command ipsq_cmd_events = {
     .summary = "the raw events, machine by machine",
     .help =
         "TIME NS is the machine's own monotonic clock: times of different "
-        "machines do not\ncompare. --from and --to count from the "
-        "machine's first event of the run.\n--top takes the first N. --sites "
-        "names the place that called (procedure, file:line or\nmodule), "
-        "--stacks in addition all callers of what blocked, innermost "
-        "first.\n",
+        "machines do not compare. --from and --to count from the machine's "
+        "first event of the run.\n"
+        "--top takes the first N. --sites names the place that called "
+        "(procedure, file:line or module), --stacks in addition all callers of "
+        "what blocked, innermost first.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
                IPSQ_HAS(PHASE) | IPSQ_HAS(TOP) | IPSQ_HAS(SITES) |
                IPSQ_HAS(STACKS),

@@ -140,12 +140,12 @@ const struct ipsq_command ipsq_cmd_graph = {
     .summary = "the whole activity graph, one node a line",
     .help =
         "For those who want to compute an answer themselves. PRED is the "
-        "thread's node\nbefore, XPRED the node of another thread (or the "
-        "cause of an outside wait) that\nthis one depends on; the arcs "
-        "weigh CPU time, XARC what a message or wait\ncosts, with message "
-        "times 0. Of a window: the nodes that stand in it and those one of "
-        "whose arcs meets it,\nwith what of each arc lies outside (arc_cut, "
-        "xarc_cut: none, begin, end, both, all).\n",
+        "thread's node before, XPRED the node of another thread (or the cause "
+        "of an outside wait) that this one depends on; the arcs weigh CPU "
+        "time, XARC what a message or wait costs, with message times 0. Of a "
+        "window: the nodes that stand in it and those one of whose arcs meets "
+        "it, with what of each arc lies outside (arc_cut, xarc_cut: none, "
+        "begin, end, both, all).\n",
     .options = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_ALL,
     .max_args = 1,

@@ -139,11 +139,12 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_ls = {
     .name = "ls",
-    .usage = "[RUN] [--object OBJECT] [--sort COLUMN] [--per machine]\n"
-             "              [--top N] [--phase N | --from TIME --to TIME]",
+    .usage =
+        "[RUN] [--object OBJECT] [--sort COLUMN] [--per machine] [--top N]\n"
+        "               [--phase N | --from TIME --to TIME]",
     .summary = "the machines, processes and threads of a run",
     .help = "START is since the run's first event on that machine. --top takes "
-            "those that\nused most CPU (in JSON, of each level).\n",
+            "those that used most CPU (in JSON, of each level).\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(SORT) | IPSQ_HAS(PER) |
                IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,

@@ -368,15 +368,13 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_metrics = {
     .name = "metrics",
-    .usage =
-        "[RUN] [--object OBJECT] [--level LEVEL] [--sort COLUMN] [--top N] "
-        "[--pop]\n               [--per machine] [--phase N | --from TIME --to "
-        "TIME]",
+    .usage = "[RUN] [--object OBJECT] [--level LEVEL] [--sort COLUMN]\n"
+             "                    [--top N] [--pop] [--per machine]\n"
+             "                    [--phase N | --from TIME --to TIME]",
     .summary = "how busy everything was, and who talked to whom",
     .help = "P is CPU time by elapsed time. JSON and TSV have all the metrics, "
-            "the table the\nmore common ones; docs/metrics.md defines them. "
-            "--top takes those with the most "
-            "CPU, waits and bytes.\n",
+            "the table the more common ones; docs/metrics.md defines them. "
+            "--top takes those with the most CPU, waits and bytes.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(SORT) |
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),

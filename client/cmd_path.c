@@ -53,7 +53,7 @@ static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
     ipsq_out_value(out, IPSQ_NS, "run_delay_ns",
                    known ? "  in run queues" : NULL,
                    ipsq_count(a->run_delay_ns));
-    ipsq_out_value(out, IPSQ_REAL, "run_delay_share",
+    ipsq_out_value(out, IPSQ_SHARE, "run_delay_share",
                    known ? "  share of that" : NULL, ipsq_real(share));
     ipsq_out_value(out, IPSQ_NS, "other_ns", known ? "  untraced waits" : NULL,
                    ipsq_count(a->other_ns));
@@ -218,24 +218,24 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_path = {
     .name = "path",
-    .usage = "[RUN] [--weighting W] [--goal OBJECT] [--by WHAT,...] "
-             "[--sequences]\n"
-             "            [--whole] [--slack] [--next K] [--from TIME] [--to "
-             "TIME] [--phase N]\n"
-             "            [--engine E] [--mtime SPEC] [--external WHICH] "
-             "[--fresh] [--top N]",
+    .usage =
+        "[RUN] [--weighting W] [--goal OBJECT] [--by WHAT,...]\n"
+        "                 [--sequences] [--whole] [--slack] [--next K] [--from "
+        "TIME]\n"
+        "                 [--to TIME] [--phase N] [--engine E] [--mtime SPEC]\n"
+        "                 [--external WHICH] [--fresh] [--top N]",
     .summary = "the critical path: what set the length of a run",
     .help =
         "The longest path through the program's activities: computing, and the "
-        "messages\nand waits that tie processes together. What is not on it "
-        "can be made faster\nwithout any effect. STABLE says whether a share "
-        "keeps its rank when message\ntimes are halved and doubled and outside "
-        "waits left out; FROM and TO are its\nrange then. The parallelism "
-        "factor is total CPU by the path; the second figure\nwhat it would be "
-        "if messages cost nothing.\n"
+        "messages and waits that tie processes together. What is not on it can "
+        "be made faster without any effect. STABLE says whether a share keeps "
+        "its rank when message times are halved and doubled and outside waits "
+        "left out; FROM and TO are its range then. The parallelism factor is "
+        "total CPU by the path; the second figure what it would be if messages "
+        "cost nothing.\n"
         "Of procedures LOW and HIGH are the 95% interval by the samples that "
-        "SELF rests\non. --whole puts beside it what of all work is on the "
-        "path. In a window (--from,\n--to) shares are of the part of the path "
+        "SELF rests on. --whole puts beside it what of all work is on the "
+        "path. In a window (--from, --to) shares are of the part of the path "
         "that lies in it.\n"
         "The table shows the 10 greatest of each list, --top N so "
         "many.\n" IPSQ_PATH_MORE_HELP,

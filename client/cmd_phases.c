@@ -195,10 +195,10 @@ const struct ipsq_command ipsq_cmd_phases = {
     .summary = "where a run's CPU use and messages change for good",
     .help =
         "The run is cut where CPU use, message frequency or both change. CORES "
-        "is CPU time\nand WAITING blocked threads, on average; MOST CPU is the "
-        "process that used most of\nit, IN the procedure. A phase is the "
-        "window of other commands by --phase N, and\nhere it shows the phases "
-        "within that one. Times are since the run's first event.\n",
+        "is CPU time and WAITING blocked threads, on average; MOST CPU is the "
+        "process that used most of it, IN the procedure. A phase is the window "
+        "of other commands by --phase N, and here it shows the phases within "
+        "that one. Times are since the run's first event.\n",
     .options = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,

@@ -322,7 +322,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     put_order(&out, a);
     ipsq_out_line(&out, "\nassumed");
     for (size_t i = 0; i < a->n_assumed; i++)
-        ipsq_out_line(&out, "  %s", a->assumed[i]);
+        ipsq_out_prose(&out, "  ", a->assumed[i], 4);
     ipsq_out_certificate(&out, a->certificate);
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
@@ -388,35 +388,34 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_predict = {
     .name = "predict",
-    .usage = "[RUN] [--map MAP]... [--machines SPEC]... [--mtime SPEC] "
-             "[--external WHICH]\n"
-             "               [--network SPEC]... [--move MOVES]... [--goal "
-             "OBJECT] [--top N] [--search [--tries N] "
-             "[--seed N]]",
+    .usage = "[RUN] [--map MAP]... [--machines SPEC]... [--mtime SPEC]\n"
+             "                    [--external WHICH] [--network SPEC]... "
+             "[--move MOVES]...\n"
+             "                    [--goal OBJECT] [--top N] [--search [--tries "
+             "N] [--seed N]]",
     .summary = "what a run would do on other machines, or placed otherwise",
     .help =
         "Replays the run's CPU times, messages and waits on machines whose "
-        "cores its threads\nshare. SPEC is 'NAME:cores=N,speed=X,load=B;...': "
-        "speed in cores of the measured\nmachines, load other threads that "
-        "want a core, with % what others take of the\ncycles, or `recorded`: "
-        "what the run's own machine had of others; turn=TIME, how\n"
-        "long threads and load have a core in turn. A machine of the run may "
-        "be named to\nchange it. MAP is 'WHAT=MACHINE,...' or a "
-        "file of such lines; WHAT is a process\n(a.3, a, a pid, /m1/a.3, or "
-        "a thread as /m1/a.3/TID), and may have * ?; the last that\nfits "
-        "decides, and what none fits stays where it was.\n"
+        "cores its threads share. SPEC is 'NAME:cores=N,speed=X,load=B;...': "
+        "speed in cores of the measured machines, load other threads that want "
+        "a core, with % what others take of the cycles, or `recorded`: what "
+        "the run's own machine had of others; turn=TIME, how long threads and "
+        "load have a core in turn. A machine of the run may be named to change "
+        "it. MAP is 'WHAT=MACHINE,...' or a file of such lines; WHAT is a "
+        "process (a.3, a, a pid, /m1/a.3, or a thread as /m1/a.3/TID), and may "
+        "have * ?; the last that fits decides, and what none fits stays where "
+        "it was.\n"
         "--network says what messages take between machines (patterns), once "
-        "or times as\nlong; pairs with the same @NAME divide that medium's "
-        "bandwidth among their\ntransfers. --move takes threads elsewhere at a "
-        "time since their machine's first\nevent.\n"
+        "or times as long; pairs with the same @NAME divide that medium's "
+        "bandwidth among their transfers. --move takes threads elsewhere at a "
+        "time since their machine's first event.\n"
         "With --search the places of the processes that --map does not name "
-        "are "
-        "looked for, on\nthe machines that --machines names (none: the run's "
-        "own); the bound is what no map of\nthem can pass. `valid: marked` "
-        "says that what the program did depended on order.\n"
-        "MAKESPAN is when the last thread ends; QUEUED is time without a "
-        "core. `the model` is\nthe same replay on the run's own machines "
-        "beside what was measured.\n",
+        "are looked for, on the machines that --machines names (none: the "
+        "run's own); the bound is what no map of them can pass. `valid: "
+        "marked` says that what the program did depended on order.\n"
+        "MAKESPAN is when the last thread ends; QUEUED is time without a core. "
+        "`the model` is the same replay on the run's own machines beside what "
+        "was measured.\n",
     .options = IPSQ_HAS(MACHINES) | IPSQ_HAS(MAP) | IPSQ_HAS(NETWORK) |
                IPSQ_HAS(MOVE) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
                IPSQ_HAS(GOAL) | IPSQ_HAS(TOP) | IPSQ_HAS(SEARCH) |

@@ -229,16 +229,15 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_procedures = {
     .name = "procedures",
-    .usage =
-        "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N]\n"
-        "                       [--per machine] [--phase N | --from TIME --to "
-        "TIME]",
+    .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN]\n"
+             "                       [--top N] [--per machine]\n"
+             "                       [--phase N | --from TIME --to TIME]",
     .summary = "which procedures the CPU time was spent in",
     .help =
         "SELF is CPU time in the procedure itself, TOTAL with what it called. "
-        "Of sampled\nprocedures LOW and HIGH are the 95% interval of SELF, and "
-        "SAMPLES what it rests on;\nPLACE is where the procedure is declared "
-        "(--by line: the line that ran), as far as\ndebug information tells. "
+        "Of sampled procedures LOW and HIGH are the 95% interval of SELF, and "
+        "SAMPLES what it rests on; PLACE is where the procedure is declared "
+        "(--by line: the line that ran), as far as debug information tells. "
         "[unsampled] is CPU time that no sample stands for.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) | IPSQ_HAS(SORT) |
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |

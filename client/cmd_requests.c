@@ -314,17 +314,18 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_requests = {
     .name = "requests",
-    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]\n"
-             "                [--from TIME] [--to TIME] [--phase N]",
+    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC]\n"
+             "                     [--external WHICH] [--from TIME] [--to "
+             "TIME] [--phase N]",
     .summary = "the requests a run's services had: rate, times, the slowest",
     .help =
         "A request is a turn of a connection that a traced process accepted: "
-        "received, then\nanswered. Its time is QUEUED behind others of the "
-        "service, NOT TAKEN though the thread\nwas at none, SERVED by its "
-        "threads, ELSEWHERE in threads that they waited for,\nMESSAGES under "
-        "way, or OUTSIDE in waits for what is not traced. Connections with\n"
+        "received, then answered. Its time is QUEUED behind others of the "
+        "service, NOT TAKEN though the thread was at none, SERVED by its "
+        "threads, ELSEWHERE in threads that they waited for, MESSAGES under "
+        "way, or OUTSIDE in waits for what is not traced. Connections with "
         "requests before the last answer are LEFT OUT. Where nobody accepted "
-        "one, and with --by mark:\nwhat a thread did from ips_mark(\"begin "
+        "one, and with --by mark: what a thread did from ips_mark(\"begin "
         "NAME\") to \"end NAME\". --top: of the slowest (10).\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(FROM) |
@@ -336,18 +337,18 @@ const struct ipsq_command ipsq_cmd_requests = {
 
 const struct ipsq_command ipsq_cmd_bottleneck = {
     .name = "bottleneck",
-    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC] [--external WHICH]\n"
-             "                  [--from TIME] [--to TIME] [--phase N]",
-    .summary = "what bounds the rate of requests: threads, cores, locks, links",
+    .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC]\n"
+             "                       [--external WHICH] [--from TIME] [--to "
+             "TIME] [--phase N]",
+    .summary = "what bounds requests' rate: threads, cores, locks, links",
     .help =
         "Of the service that had most requests. A station's demand is how long "
-        "a request keeps\nit busy, from the first request to the last: CPU "
-        "time, and of a "
-        "thread waits for disk; of a lock how\nlong it was held while others "
-        "stood in line; of a link its bytes, by --mtime or as calibrate\n"
-        "measured it. No more than one by the demand can be served in its "
-        "time. "
-        "Threads of clients\nare shown but are no bound of the service.\n",
+        "a request keeps it busy, from the first request to the last: CPU "
+        "time, and of a thread waits for disk; of a lock how long it was held "
+        "while others stood in line; of a link its bytes, by --mtime or as "
+        "calibrate measured it. No more than one by the demand can be served "
+        "in its time. Threads of clients are shown but are no bound of the "
+        "service.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),

@@ -72,7 +72,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_left_out(&out, "runs", count - t.row_count);
     if (count == 0)
         ipsq_out_line(&out,
-                      "no run is known: measure one with ipsrun -- COMMAND");
+                      "no run is known to the master at %s: measure one with "
+                      "ipsrun -- COMMAND",
+                      s->address);
     ipsq_table_release(&t);
     free(created);
     free(rows);
@@ -83,8 +85,8 @@ const struct ipsq_command ipsq_cmd_runs = {
     .name = "runs",
     .usage = "[--top N]",
     .summary = "the runs that were measured, newest first",
-    .help = "A run is open while one of its processes lives or its data is "
-            "not all taken in.\n",
+    .help = "A run is open while one of its processes lives or its data is not "
+            "all taken in.\n",
     .options = IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .run = run,

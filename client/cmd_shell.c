@@ -15,14 +15,12 @@ const struct ipsq_command ipsq_cmd_shell = {
     .summary = "reads commands from standard input, about what 'zoom' chose",
     .help =
         "What ipsq does on a terminal when no command is named. Each line is a "
-        "command as\nhere, without 'ipsq'; the run, the object and the time of "
-        "the focus are added where\nthe command takes them and the line has "
-        "none. Also: zoom OBJECT, zoom FROM..TO,\nzoom phase N, up, run RUN, "
-        "focus, format "
-        "F, "
-        "history, quit. Where standard input is no terminal\nthere is no "
-        "prompt "
-        "and no pager; the exit status is the last command's.\n",
+        "command as here, without 'ipsq'; the run, the object and the time of "
+        "the focus are added where the command takes them and the line has "
+        "none. Also: zoom OBJECT, zoom FROM..TO, zoom phase N, up, run RUN, "
+        "focus, format F, history, quit. Where standard input is no terminal "
+        "there is no prompt and no pager; the exit status is the last "
+        "command's.\n",
     .formats = IPSQ_FORMATS_USUAL,
     .local = true,
     .run = run,

@@ -150,9 +150,9 @@ const struct ipsq_command ipsq_cmd_sql = {
     .summary = "a question in SQL about a run's tables",
     .help =
         "Each machine answers from its tables of the run; the rows follow each "
-        "other by\nmachine. A question of nothing ('') lists the views and "
-        "their columns\n(docs/metrics.md). Only SELECT is allowed; a machine "
-        "gives 100000 rows and takes\n10 seconds at most.\n",
+        "other by machine. A question of nothing ('') lists the views and "
+        "their columns (docs/metrics.md). Only SELECT is allowed; a machine "
+        "gives 100000 rows and takes 10 seconds at most.\n",
     .options = IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(PER),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 2,

@@ -68,9 +68,9 @@ const struct ipsq_command ipsq_cmd_status = {
     .usage = "",
     .summary = "the master, and the machines whose slaves it knows",
     .help =
-        "LAST SEEN is how long ago the slave was last heard of. COMPUTING "
-        "and ASKED: paths that\nit computes with others, and answers that it "
-        "has in hand.\n",
+        "LAST SEEN is how long ago the slave was last heard of. COMPUTING and "
+        "ASKED: paths that it computes with others, and answers that it has in "
+        "hand.\n",
     .formats = IPSQ_FORMATS_USUAL,
     .run = run,
 };

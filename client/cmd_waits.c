@@ -384,18 +384,18 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_waits = {
     .name = "waits",
-    .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N] "
-             "[--stacks]\n             [--phase N | --from TIME --to TIME]",
+    .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N]\n"
+             "                  [--stacks] [--phase N | --from TIME --to TIME]",
     .summary = "where threads waited, for what, and whose doing it was",
     .help =
-        "One row for each place, cause and process that ended the waits "
-        "(--by: cause, peer,\nprocess or thread instead). MEANWHILE says whose "
-        "doing it was: what the thread that\nended a wait did until then, and "
-        "where that one waited too, what the next one did;\nits parts add up "
-        "to the waits. LATE: the sender, where a receive waited; the "
-        "receiver,\nwhere a send waited for room.\n"
+        "One row for each place, cause and process that ended the waits (--by: "
+        "cause, peer, process or thread instead). MEANWHILE says whose doing "
+        "it was: what the thread that ended a wait did until then, and where "
+        "that one waited too, what the next one did; its parts add up to the "
+        "waits. LATE: the sender, where a receive waited; the receiver, where "
+        "a send waited for room.\n"
         "Below: what threads waited for by cause, and what each machine's "
-        "cores did all the\ntime. OBJECT is /machine/process/thread/procedure, "
+        "cores did all the time. OBJECT is /machine/process/thread/procedure, "
         "each a pattern (* ? []).\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) |
                IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(STACKS) |

@@ -172,26 +172,27 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_whatif = {
     .name = "whatif",
     .usage =
-        "[RUN] [WHAT... [--faster BY | --gone]]... [--rank] [--weighting W]\n"
-        "              [--goal OBJECT] [--mtime SPEC] [--external WHICH] "
-        "[--top N]\n"
-        "              [--from TIME] [--to TIME] [--phase N]",
+        "[RUN] [WHAT... [--faster BY | --gone]]... [--rank]\n"
+        "                   [--weighting W] [--goal OBJECT] [--mtime SPEC]\n"
+        "                   [--external WHICH] [--top N] [--from TIME] [--to "
+        "TIME]\n"
+        "                   [--phase N]",
     .summary = "what a run would gain if something in it were faster",
     .help =
         "WHAT is --procedure, --process, --message or --object; those named "
-        "together narrow\neach other, the same one again begins another edit, "
-        "and a speed is for all that was\nnamed since the last one (none: "
+        "together narrow each other, the same one again begins another edit, "
+        "and a speed is for all that was named since the last one (none: "
         "--gone). All edits are made at once, and each alone.\n"
         "GAIN is what the critical path loses; AT MOST is the speed times what "
-        "it has of the\npath: another path takes over where GAIN is less. "
-        "Without WHAT, or with --rank: what\nwould help most, by machine, "
-        "process, procedure and messages, each faster by 50% or\nas --faster "
+        "it has of the path: another path takes over where GAIN is less. "
+        "Without WHAT, or with --rank: what would help most, by machine, "
+        "process, procedure and messages, each faster by 50% or as --faster "
         "says.\n"
         "With --from, --to or --phase only what lies in that window is faster: "
-        "ON PATH, TOTAL\nand AT MOST are of the window, GAIN is what the whole "
+        "ON PATH, TOTAL and AT MOST are of the window, GAIN is what the whole "
         "run would gain.\n"
         "Gains suppose a core for each thread, and that locks are taken in the "
-        "order that was\nseen; the certificate says where that is not so.\n",
+        "order that was seen; the certificate says where that is not so.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(PROCEDURE) | IPSQ_HAS(PROCESS) |
                IPSQ_HAS(MESSAGE) | IPSQ_HAS(OBJECT) | IPSQ_HAS(FASTER) |
                IPSQ_HAS(GONE) | IPSQ_HAS(RANK) | IPSQ_HAS(MTIME) |

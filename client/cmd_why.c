@@ -72,12 +72,12 @@ static void put_table(struct ipsq_out *out, const char *name,
 
 /* ---- for people ---------------------------------------------------------- */
 
-static void line(struct ipsq_out *out, const char *before, const char *text,
-                 const char *after)
+/* On one line, to be copied. */
+static void put_command(struct ipsq_out *out, const char *command)
 {
-    const struct ipsq_cell cell = ipsq_text(text);
+    const struct ipsq_cell cell = ipsq_text(command);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
-    ipsq_out_line(out, "%s%s%s", before, clean, after);
+    ipsq_out_line(out, "    more:  %s", clean);
     free(clean);
 }
 
@@ -86,21 +86,21 @@ static void put_finding(struct ipsq_out *out, size_t number,
 {
     char head[160], gain[IPSQ_UNIT_BYTES], share[IPSQ_UNIT_BYTES];
     snprintf(head, sizeof(head), "\n%2zu. ", number);
-    line(out, head, r->says, "");
-    line(out, "    seen:  ", r->evidence, "");
+    ipsq_out_prose(out, head, r->says, 4);
+    ipsq_out_prose(out, "    seen:  ", r->evidence, 11);
     if (r->gain_ns) {
         ipsq_format_ns(r->gain_ns, gain);
         ipsq_format_share((double)r->gain_ppm / 1e6, share);
         snprintf(head, sizeof(head), "    gain:  %s (%s), if ", gain, share);
-        line(out, head, r->supposes, "");
+        ipsq_out_prose(out, head, r->supposes, 11);
     }
     snprintf(head, sizeof(head), "    sure:  %.20s%s", r->sure,
              *r->sure_why ? ": " : "");
     if (*r->sure_why)
-        line(out, head, r->sure_why, "");
+        ipsq_out_prose(out, head, r->sure_why, 11);
     else
         ipsq_out_line(out, "%s", head);
-    line(out, "    more:  ", r->command, "");
+    put_command(out, r->command);
 }
 
 static void put_nothing(struct ipsq_out *out, const Ips__WhyAnswer *a)
@@ -112,7 +112,7 @@ static void put_nothing(struct ipsq_out *out, const Ips__WhyAnswer *a)
     ipsq_format_ns(a->nearest->gain_ns, gain);
     ipsq_format_share((double)a->nearest->gain_ppm / 1e6, share);
     snprintf(head, sizeof(head), "Nearest to it (%s, %s): ", gain, share);
-    line(out, head, a->nearest->says, "");
+    ipsq_out_prose(out, head, a->nearest->says, 4);
 }
 
 static void put_people(struct ipsq_out *out, const Ips__WhyAnswer *a)
@@ -205,8 +205,8 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     put_common(out, a->common);
     put_ns(out, "run_delay_ns", "path in run queue", a->run_delay_ns);
     put_ns(out, "outside_ns", "path waits outside", a->outside_ns);
-    put_ns(out, "crossing_ns", "path crosses", a->crossing_ns);
-    put_ns(out, "other_ns", "path other", a->other_ns);
+    put_ns(out, "crossing_ns", "path between threads", a->crossing_ns);
+    put_ns(out, "other_ns", "path unexplained", a->other_ns);
     ipsq_out_value(out, IPSQ_TEXT, "sure", "sure", ipsq_text(a->sure));
     ipsq_out_value(out, IPSQ_TEXT, "sure_why", *a->sure_why ? "because" : NULL,
                    ipsq_text(a->sure_why));
@@ -290,24 +290,23 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 
 const struct ipsq_command ipsq_cmd_why = {
     .name = "why",
-    .usage =
-        "[RUN[,RUN...]] [--for WHAT] [--goal OBJECT] [--mtime none] [--top N]\n"
-        "           [--from TIME] [--to TIME] [--phase N]",
+    .usage = "[RUN[,RUN...]] [--for WHAT] [--goal OBJECT] [--mtime none]\n"
+             "                [--top N] [--from TIME] [--to TIME] [--phase N]",
     .summary = "what a run's time goes to, and what would help",
     .help =
         "A short list, what would gain most first: a procedure, a serial "
-        "section, a phase that\ndominates, a late sender, uneven work, too "
-        "many small messages, locks, too few cores,\nwaiting for the outside, "
-        "slow messages, cost that is spread; each with what was seen,\nwhat "
-        "would be gained and what that supposes, how sure it is, and the "
-        "command that\nshows more. Nothing below 5% of the elapsed time is "
-        "said. A service, whose clients are\nnot traced, is asked what its "
-        "requests wait for and what bounds their rate (--for latency,\n--for "
-        "throughput), all else for its elapsed time (--for turnaround). Of "
-        "several runs: in how\nmany of them each was found, with its median "
-        "gain and the least and greatest. In a window (--from, --to, --phase): "
-        "what that part\nitself would take, as if all else of the run took no "
-        "time; shares are of it.\n",
+        "section, a phase that dominates, a late sender, uneven work, too many "
+        "small messages, locks, too few cores, waiting for the outside, slow "
+        "messages, cost that is spread; each with what was seen, what would be "
+        "gained and what that supposes, how sure it is, and the command that "
+        "shows more. Nothing below 5% of the elapsed time is said. A service, "
+        "whose clients are not traced, is asked what its requests wait for and "
+        "what bounds their rate (--for latency, --for throughput), all else "
+        "for its elapsed time (--for turnaround). Of several runs: in how many "
+        "of them each was found, with its median gain and the least and "
+        "greatest. In a window (--from, --to, --phase): what that part itself "
+        "would take, as if all else of the run took no time; shares are of "
+        "it.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) |
                IPSQ_HAS(GOAL) | IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
                IPSQ_HAS(PHASE),

@@ -145,14 +145,6 @@ static void put_findings(struct ipsq_out *out, const struct why_set *w,
     ipsq_table_release(&t);
 }
 
-static void line(struct ipsq_out *out, const char *before, const char *text)
-{
-    const struct ipsq_cell cell = ipsq_text(text);
-    char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
-    ipsq_out_line(out, "%s%s", before, clean);
-    free(clean);
-}
-
 static void put_people(struct ipsq_out *out, const struct why_set *w,
                        uint64_t top)
 {
@@ -163,7 +155,7 @@ static void put_people(struct ipsq_out *out, const struct why_set *w,
         why_seen_gain(x, &median, &least, &greatest);
         why_wilson(x->runs, w->runs, &low, &high);
         snprintf(head, sizeof(head), "\n%2zu. ", i + 1);
-        line(out, head, x->says);
+        ipsq_out_prose(out, head, x->says, 4);
         ipsq_out_line(out, "    gain:  %.0f%%, from %.0f%% to %.0f%%",
                       100 * median, 100 * least, 100 * greatest);
         ipsq_out_line(out,

@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#include "client/fold.h"
+
+#define HELP_COLUMNS 80
+
 const struct ipsq_command *const ipsq_commands[] = {
     // clang-format off
     &ipsq_cmd_status,
@@ -67,8 +71,9 @@ void ipsq_usage(FILE *f)
 
 void ipsq_command_usage(FILE *f, const struct ipsq_command *c)
 {
-    fprintf(f, "usage: ipsq %s%s%s\n%s\n\n%s", c->name, *c->usage ? " " : "",
-            c->usage, c->summary, c->help);
+    fprintf(f, "usage: ipsq %s%s%s\n%s\n\n", c->name, *c->usage ? " " : "",
+            c->usage, c->summary);
+    ipsq_fold(f, c->help, HELP_COLUMNS, 0);
     if (c->local)
         return;
     fputs("\noptions:\n", f);

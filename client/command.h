@@ -22,9 +22,10 @@ struct ipsq_command {
     const char *name;
     const char *usage;   /* words after the name */
     const char *summary; /* one line */
-    const char *help;    /* more, for `ipsq help NAME`; ends with \n */
-    uint64_t options;    /* IPSQ_HAS bits, beyond master, state and format */
-    unsigned formats;    /* bits 1 << enum ipsq_format */
+    const char *help; /* more, for `ipsq help NAME`: paragraphs, each ended by
+                         \n, broken where they are printed */
+    uint64_t options; /* IPSQ_HAS bits, beyond master, state and format */
+    unsigned formats; /* bits 1 << enum ipsq_format */
     int max_args;
     bool local; /* needs no master */
     int (*run)(const struct ipsq_command *self, const struct ipsq_options *o,

@@ -63,8 +63,12 @@ static int run_command(const struct ipsq_command *c,
     if (rc == 0)
         rc = c->run(c, o, &s, &err);
     ipsq_progress_end();
+    if (rc < 0)
+        rc = complain(&err, c->name);
+    if (rc == IPSQ_FAILED)
+        ipsq_session_hint(&s, stderr);
     ipsq_session_close(&s);
-    return rc < 0 ? complain(&err, c->name) : rc;
+    return rc;
 }
 
 int ipsq_command_line(int argc, char **argv)

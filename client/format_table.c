@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/fold.h"
 #include "client/out.h"
 #include "client/units.h"
 
@@ -95,13 +96,9 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell)
     return copy(unit);
 }
 
-/* Columns that `text` takes on a terminal: characters, of whatever width. */
 static unsigned width_of(const char *text)
 {
-    unsigned n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
+    return ipsq_width(text, strlen(text));
 }
 
 static bool to_the_left(enum ipsq_kind kind)

@@ -162,6 +162,13 @@ static int take_lengths(struct ipsq_options *o, const char *text,
     }
 }
 
+/* A number that may be 0. */
+static int take_whole(uint64_t *n, const char *text, struct ips_err *err)
+{
+    *n = 0;
+    return strcmp(text, "0") == 0 ? 0 : ipsq_parse_count(text, n, err);
+}
+
 static int take(struct ipsq_options *o, enum ipsq_option option,
                 const char *text, struct ips_err *err)
 {
@@ -195,13 +202,17 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         o->goal = text;
         if (*text != '/')
             rc = ips_err_set(err, IPS_E_USAGE,
-                             "goal '%.80s' does not begin with /", text);
+                             "'%.80s' is no /machine/process and no "
+                             "/machine/process/thread (`ipsq ls` lists them)",
+                             text);
         return rc;
     case IPSQ_OPT_OBJECT:
         o->object = text;
         if (*text != '/')
             return ips_err_set(err, IPS_E_USAGE,
-                               "object '%.80s' does not begin with /", text);
+                               "'%.80s' is no /machine, /machine/process or "
+                               "/machine/process/thread (`ipsq ls` lists them)",
+                               text);
         return name_edit(o, option, text, err);
     case IPSQ_OPT_LEVEL:
         o->level = text;
@@ -278,10 +289,7 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_MAX_PATH:
         return ipsq_parse_duration(text, &o->max_path_ns, err);
     case IPSQ_OPT_MAX_LOST:
-        o->max_lost = 0;
-        return strcmp(text, "0") == 0
-                   ? 0
-                   : ipsq_parse_count(text, &o->max_lost, err);
+        return take_whole(&o->max_lost, text, err);
     case IPSQ_OPT_POP:
         o->pop = true;
         return 0;
@@ -295,7 +303,7 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_TRIES:
         return ipsq_parse_count(text, &o->tries, err);
     case IPSQ_OPT_SEED:
-        return ipsq_parse_count(text, &o->seed, err);
+        return take_whole(&o->seed, text, err);
     case IPSQ_OPT_SHOW:
         o->show = true;
         return 0;
@@ -331,6 +339,16 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         break;
     }
     return ips_err_set(err, IPS_E_USAGE, "unknown option");
+}
+
+/* What is wrong with a value says of which option it is. */
+static int take_named(struct ipsq_options *o, enum ipsq_option option,
+                      const char *text, struct ips_err *err)
+{
+    int rc = take(o, option, text, err);
+    return rc < 0 && err && strncmp(err->msg, "--", 2) != 0
+               ? ips_err_wrap(err, "--%s", longs[option].name)
+               : rc;
 }
 
 static int take_word(struct ipsq_options *o, const char *word,
@@ -375,7 +393,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
             rc = ips_err_set(err, IPS_E_USAGE, "no such option: '%.80s'",
                              argv[word]);
         else
-            rc = take(o, (enum ipsq_option)(c - LONG_BASE), optarg, err);
+            rc = take_named(o, (enum ipsq_option)(c - LONG_BASE), optarg, err);
         if (rc < 0)
             return rc;
     }

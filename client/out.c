@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/fold.h"
+
 void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
                     bool several)
 {
@@ -12,9 +14,24 @@ void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
     o->file = file;
     o->format = format;
     o->several = several;
+    o->columns = format == IPSQ_TABLE ? ipsq_columns(file) : 0;
     ipsq_json_init(&o->json, file, format == IPSQ_JSON);
     if (format == IPSQ_JSON)
         ipsq_json_open(&o->json, '{');
+}
+
+/* `before` and `text` on one line, or folded. */
+static void fold(struct ipsq_out *o, const char *before, const char *text,
+                 unsigned indent)
+{
+    size_t size = strlen(before) + strlen(text) + 1;
+    char *line = malloc(size);
+    if (!line)
+        return;
+    snprintf(line, size, "%s%s", before, text);
+    ipsq_fold(o->file, line, o->columns, indent);
+    fputc('\n', o->file);
+    free(line);
 }
 
 void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
@@ -23,8 +40,9 @@ void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
     switch (o->format) {
     case IPSQ_TABLE:
         if (title) {
-            char *text = ipsq_cell_text(kind, &value);
-            fprintf(o->file, "%-15s %s\n", title, text);
+            char *text = ipsq_cell_text(kind, &value), head[80];
+            snprintf(head, sizeof(head), "%-15s ", title);
+            fold(o, head, text, 16);
             free(text);
         }
         return;
@@ -117,12 +135,26 @@ void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
     ipsq_out_table_end(o, t);
 }
 
+/* Its lines, each folded below itself. */
+static void put_certificate(struct ipsq_out *o, const Ips__Certificate *c)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *lines = open_memstream(&text, &size);
+    fputc('\n', o->file);
+    if (!lines)
+        return;
+    ipsq_certificate_text(lines, c);
+    if (fclose(lines) == 0)
+        ipsq_fold(o->file, text, o->columns, 4);
+    free(text);
+}
+
 void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c)
 {
     switch (o->format) {
     case IPSQ_TABLE:
-        fputc('\n', o->file);
-        ipsq_certificate_text(o->file, c);
+        put_certificate(o, c);
         return;
     case IPSQ_TSV:
         ipsq_certificate_tsv(o->file, c);
@@ -134,6 +166,17 @@ void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c)
     case IPSQ_JSONL:
         return;
     }
+}
+
+void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
+                    unsigned indent)
+{
+    const struct ipsq_cell cell = ipsq_text(text);
+    if (o->format != IPSQ_TABLE)
+        return;
+    char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
+    fold(o, before, clean, indent);
+    free(clean);
 }
 
 void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)

@@ -21,8 +21,9 @@ enum ipsq_format { IPSQ_TABLE, IPSQ_TSV, IPSQ_JSON, IPSQ_JSONL };
 struct ipsq_out {
     FILE *file;
     enum ipsq_format format;
-    bool several;   /* TSV: the answer has more than one part */
-    unsigned parts; /* written so far */
+    bool several;     /* TSV: the answer has more than one part */
+    unsigned parts;   /* written so far */
+    unsigned columns; /* of the terminal, for prose; 0: none */
     struct ipsq_json json;
 };
 
@@ -45,7 +46,11 @@ void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t);
 void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
 /* NULL (an answer that came without one) is written as incomplete. */
 void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c);
-/* A line of prose, in the table format alone. */
+/* Prose, in the table format alone: `before` as it is, then `text` with control
+ * characters replaced, folded on a terminal, `indent` columns to the right. */
+void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
+                    unsigned indent);
+/* A line, in the table format alone. */
 void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* 0, or a negative code where the stream could not be written. */

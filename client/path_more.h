@@ -9,12 +9,10 @@
 
 #define IPSQ_PATH_MORE_HELP                                                    \
     "--slack: SLACK is by how much one piece of an object may grow before "    \
-    "the "                                                                     \
-    "path\ngrows; 0 is on a longest path. NEAR is its time in pieces with a "  \
-    "slack of at most\na hundredth of the path: what comes next when the "     \
-    "path "                                                                    \
-    "is made shorter. --next K:\nthe K longest paths, one for each set of "    \
-    "processes (--by procedure: of procedures)\nthat they go through.\n"
+    "the path grows; 0 is on a longest path. NEAR is its time in pieces with " \
+    "a slack of at most a hundredth of the path: what comes next when the "    \
+    "path is made shorter. --next K: the K longest paths, one for each set "   \
+    "of processes (--by procedure: of procedures) that they go through.\n"
 
 /* Asks for slacks and next paths as `o` says. *answer is kept by the session.
  */

@@ -49,6 +49,7 @@ static int fetch_slave(struct ipsq_session *s, struct ips_err *err)
     if (rc < 0 || yes)
         return rc;
     struct ips_err why;
+    s->slaveless = true;
     if (ipsq_start_slave(s->state, &why) < 0)
         return 0;
     for (uint64_t end = now_ms() + SLAVE_WAIT_MS; now_ms() < end && !yes;) {
@@ -57,6 +58,7 @@ static int fetch_slave(struct ipsq_session *s, struct ips_err *err)
         if (rc < 0)
             return rc;
     }
+    s->slaveless = !yes;
     return 0;
 }
 
@@ -297,10 +299,22 @@ int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
     if (word && is_known(s, word, run))
         return 0;
     int rc = list_runs(s, true, &rows, &count, err);
-    if (rc == 0)
-        rc = ipsq_pick_run(rows, count, word, run, err);
+    if (rc == 0 && ipsq_pick_run(rows, count, word, run, err) < 0)
+        rc = ips_err_wrap(err, "the master at %s", s->address);
     free(rows);
     return rc;
+}
+
+void ipsq_session_hint(const struct ipsq_session *s, FILE *f)
+{
+    char pool[IPS_PATH_BYTES];
+    struct ips_err ignored;
+    if (s->slaveless && ips_path_pool_root(pool, &ignored) == 0)
+        fprintf(f,
+                "ipsq: the slave of this machine did not come: the pool %s may "
+                "be drained\ninto another state directory, or is not usable; "
+                "%s/slave.log says more\n",
+                pool, s->state);
 }
 
 int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,

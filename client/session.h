@@ -7,6 +7,8 @@
 #ifndef IPS_CLIENT_SESSION_H
 #define IPS_CLIENT_SESSION_H
 
+#include <stdio.h>
+
 #include "client/options.h"
 #include "proto/message.h"
 
@@ -17,6 +19,8 @@ struct ipsq_session {
     char state[IPS_PATH_BYTES];
     Ips__Envelope **kept; /* replies of finished questions, until close */
     size_t kept_count, kept_room;
+    bool slaveless; /* the master has no slave, and the one started did not come
+                     */
 };
 
 /* Connects to --master, else to the default master, starting what is missing.
@@ -24,6 +28,8 @@ struct ipsq_session {
 int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
                       struct ips_err *err) IPS_MUST_USE;
 void ipsq_session_close(struct ipsq_session *s);
+/* Says, where a question failed, that there is no slave. */
+void ipsq_session_hint(const struct ipsq_session *s, FILE *f);
 
 /* Sends `rq` (its id is set here) and takes replies until the last. Each goes
  * to `on_piece` where that is not NULL, and is kept until the session closes,

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/fold.h"
+
 #define HISTORY_LINES 1000
 
 const char *const ipsq_shell_words[] = {"zoom",   "up",      "run",  "focus",
@@ -78,6 +80,8 @@ static int run_words(const struct ipsq_shell *s, int argc, char **argv)
     pid_t child = fork();
     if (child == 0) {
         signal(SIGINT, SIG_DFL);
+        if (page)
+            ipsq_columns_are(ipsq_columns(stdout));
         if (page && dup2(pipes[1], STDOUT_FILENO) < 0)
             _exit(IPSQ_FAILED);
         if (page) {

@@ -217,8 +217,8 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
                 : 0;
     if ((!percent && !times) || n == 0 || n > IPSQ_GONE)
         return ips_err_set(err, IPS_E_USAGE,
-                           "faster by '%.80s': a part of its time up to 100%% "
-                           "(30%%), or how many times as fast (2x); gone "
+                           "'%.80s' is no part of its time up to 100%% "
+                           "(30%%), nor how many times as fast (2x); gone "
                            "altogether is --gone",
                            text);
     *ppm = (uint32_t)n;

@@ -77,8 +77,14 @@ int ips_path_make(const char *dir, unsigned mode, struct ips_err *err)
             return ips_err_errno(err, "mkdir %s", path);
         *p = kept;
         if (!kept)
-            return 0;
+            break;
     }
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return ips_err_errno(err, "%s", path);
+    return S_ISDIR(st.st_mode)
+               ? 0
+               : ips_err_set(err, IPS_E_IO, "%s is not a directory", path);
 }
 
 void ips_path_machine(char *out, unsigned long len)

@@ -27,6 +27,16 @@ void gather_missing_text(const struct query *q, char *out, size_t cap)
     }
 }
 
+void gather_no_object(const struct query *q, const char *object,
+                      struct ips_err *err)
+{
+    char missing[800];
+    gather_missing_text(q, missing, sizeof(missing));
+    ips_err_set(err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
+                "no object %s in run %s%s%s", object, q->run,
+                *missing ? "; not asked: " : "", missing);
+}
+
 void gather_release(struct query *q)
 {
     free(q->gather.active);

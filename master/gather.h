@@ -28,5 +28,8 @@ void gather_release(struct query *q);
 
 /* "m1 (not connected), m2 (why)" of what is missing; "" where nothing is. */
 void gather_missing_text(const struct query *q, char *out, size_t cap);
+/* Sets that no machine that was asked has the object, and who was not asked. */
+void gather_no_object(const struct query *q, const char *object,
+                      struct ips_err *err);
 
 #endif

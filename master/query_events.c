@@ -95,9 +95,7 @@ static void events_over(struct query *q)
     const char *object = q->request->events->object;
     gather_missing_text(q, missing, sizeof(missing));
     if (!r->any) {
-        ips_err_set(&err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
-                    "no object %s in run %s%s%s", object, q->run,
-                    *missing ? "; not asked: " : "", missing);
+        gather_no_object(q, object, &err);
         query_fail(q, &err);
     } else if (*missing && part_concerned("", object)) {
         ips_err_set(&err, IPS_E_INCOMPLETE,

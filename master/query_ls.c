@@ -83,8 +83,7 @@ static void ls_ready(struct query *q)
     if (rc < 0 && !err.code)
         ips_err_set(&err, rc, "no memory");
     else if (rc == 0 && answer.n_rows == 0)
-        ips_err_set(&err, IPS_E_NOT_FOUND, "no object %s in run %s",
-                    ask->object, q->run);
+        gather_no_object(q, ask->object, &err);
     if (err.code)
         query_fail(q, &err);
     else

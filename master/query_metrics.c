@@ -102,6 +102,8 @@ static void answer_rows(struct query *q, struct tables *t)
     Ips__LeftOut left;
     Ips__MetricsAnswer answer = IPS__METRICS_ANSWER__INIT;
     int rc = make_answer(q, t, &a, &answer, &left, &cut, &err);
+    if (rc == IPS_E_NOT_FOUND)
+        gather_no_object(q, q->request->metrics->object, &err);
     if (rc < 0) {
         query_fail(q, &err);
         arena_release(&a);

@@ -141,9 +141,7 @@ static bool refuse(struct query *q)
     struct ips_err err = {0};
     gather_missing_text(q, missing, sizeof(missing));
     if (a->totals.threads == 0)
-        ips_err_set(&err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
-                    "no object %s in run %s%s%s", object, q->run,
-                    *missing ? "; not asked: " : "", missing);
+        gather_no_object(q, object, &err);
     else if (a->count == 0)
         ips_err_set(&err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
                     "nothing is known of procedures in run %s%s%s%s: no thread "

@@ -196,7 +196,7 @@ static void fill_sums(struct filling *x)
     a->total_cpu_ns = f->total_cpu_ns;
     a->on_cpu_ns = f->path_cpu_ns;
     a->run_delay_ns = f->path_delay_ns;
-    a->outside_ns = f->path_outside_ns;
+    a->outside_ns = f->path_outside_ns + f->path_before_ns;
     a->crossing_ns = f->path_message_ns;
     a->other_ns = f->path_other_ns;
     a->open = f->open;

@@ -34,6 +34,7 @@ struct request_service {
     const char *name; /* of its end, in kept messages */
     size_t name_len;
     uint32_t process; /* one of those that serve, of the part */
+    uint32_t family;  /* the process of its name that it comes from */
     uint32_t processes, connections;
     uint32_t first, count; /* of `by_service` */
 };

@@ -31,7 +31,7 @@ static char *service_name(const struct filling *f, uint32_t s)
         return arena_printf(f->a, "/%s %.*s", p->machine, (int)v->name_len,
                             v->name);
     return arena_printf(f->a, "/%s unix of %s", p->machine,
-                        part_process_name(p, v->process));
+                        part_process_name(p, v->family));
 }
 
 static char *process_object(const struct filling *f, uint32_t part,

@@ -19,29 +19,57 @@ static size_t local_len(const char *name)
     return dash ? (size_t)(dash - name) : strlen(name);
 }
 
+/* "cc" of "cc.812". */
+static size_t base_len(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? (size_t)(dot - name) : strlen(name);
+}
+
+/* The first of its name that it descends from, itself if it is none's: a server
+ * that forks for each connection (PostgreSQL) is one. */
+static uint32_t family_of(const struct part_tables *t, uint32_t process)
+{
+    const char *name = t->procs[process]->name;
+    size_t len = base_len(name);
+    for (uint32_t left = t->proc_count; left > 0; left--) {
+        int64_t up = t->procs[process]->parent;
+        if (up < 0 || up >= t->proc_count ||
+            base_len(t->procs[up]->name) != len ||
+            strncmp(t->procs[up]->name, name, len) != 0)
+            break;
+        process = (uint32_t)up;
+    }
+    return process;
+}
+
 /* Unix connections are named each by its own: those of one program are one
  * service. */
 static bool same_service(const struct part *p, const struct request_service *s,
-                         const char *name, size_t len, uint32_t process)
+                         const char *name, size_t len, uint32_t family)
 {
     bool tcp = strncmp(name, "tcp ", 4) == 0;
     if (s->part != p->number || tcp != (strncmp(s->name, "tcp ", 4) == 0))
         return false;
     if (tcp)
         return s->name_len == len && strncmp(s->name, name, len) == 0;
-    return s->process == process;
+    return s->family == family;
 }
 
 static uint32_t service_of(struct requests_data *d, const struct part *p,
                            const char *name, uint32_t process)
 {
     size_t len = local_len(name);
+    uint32_t family = family_of(&p->t, process);
     for (uint32_t i = d->service_count; i > 0; i--) {
-        if (same_service(p, &d->service[i - 1], name, len, process))
+        if (same_service(p, &d->service[i - 1], name, len, family))
             return i - 1;
     }
-    d->service[d->service_count] = (struct request_service){
-        .part = p->number, .name = name, .name_len = len, .process = process};
+    d->service[d->service_count] = (struct request_service){.part = p->number,
+                                                            .name = name,
+                                                            .name_len = len,
+                                                            .process = process,
+                                                            .family = family};
     return d->service_count++;
 }
 

@@ -73,6 +73,7 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_SURE_SAMPLES 30u
 #define WHY_SURE_NS 100000000u /* elapsed */
 #define WHY_DILATION_PPM 100000u
+#define WHY_UNEXPLAINED_PPM 250000u /* of the path */
 #define WHY_SERVICE_IDLE_PPM 250000u
 #define WHY_SERVICE_ASKED 100u        /* by who is not traced, and */
 #define WHY_SERVICE_ASKED_PPM 500000u /* so much of what it was asked */
@@ -136,8 +137,10 @@ struct why_facts {
     uint64_t crowd_ns;      /* and what its own threads then crowd the cores */
     uint64_t t_max_sched_ns, t_max_cpu_ns; /* UINT64_MAX: not computed */
     uint64_t total_cpu_ns;
+    /* They add up to t_max_wall_ns; `before`: until a command that was joined
+     * to the run began, which the path begins with. */
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
-        path_other_ns;                        /* add up to t_max_wall_ns */
+        path_other_ns, path_before_ns;
     struct why_amount amount[WHY_KIND_COUNT]; /* PROCEDURE: below */
     struct why_amount one_by_one; /* SERIAL, too: one child after another */
     const struct why_amount *procedure; /* [procedures] by gain if halved */

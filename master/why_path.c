@@ -107,13 +107,16 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
         slept = ips_min_u64(slept, left - delay);
         if (!idle)
             y->outside[i] = slept;
+        uint64_t untraced = idle ? 0 : why_slept_untraced(y, i);
+        untraced = ips_min_u64(untraced, left - delay - slept);
         f->path_cpu_ns += all - left;
         f->path_delay_ns += delay;
-        f->path_outside_ns += slept;
-        f->path_other_ns += left - delay - slept;
+        f->path_outside_ns += slept + untraced;
+        f->path_other_ns += left - delay - slept - untraced;
         delayed[y->process_of[c]] += delay;
         i--;
     }
+    f->path_before_ns = why_within(y, e->est[i], g->w[i]);
 }
 
 /* A message from another machine weighs up to the receive's return: what the

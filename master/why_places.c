@@ -51,18 +51,16 @@ static bool find(const struct waits_rows *r, uint32_t node, uint64_t *at)
     return true;
 }
 
-/* Of what the thread slept on its own account: nobody can end it sooner. */
-static bool ends_alone(const char *cause)
+static bool is_one_of(const char *const *causes, const char *cause)
 {
-    static const char *const causes[] = {"timer", "resolve", "terminal"};
-    for (size_t i = 0; i < sizeof(causes) / sizeof(*causes); i++) {
-        if (strcmp(cause, causes[i]) == 0)
-            return true;
-    }
-    return false;
+    while (*causes && strcmp(*causes, cause) != 0)
+        causes++;
+    return *causes != NULL;
 }
 
-uint64_t why_slept_alone(const struct why_solving *y, uint32_t node)
+/* What the arc to `node` has of sleeps for these causes that no node ended. */
+static uint64_t slept_for(const struct why_solving *y, uint32_t node,
+                          const char *const *causes)
 {
     uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
     const struct waits_rows *r = &y->d->waits.part[part];
@@ -75,12 +73,24 @@ uint64_t why_slept_alone(const struct why_solving *y, uint32_t node)
     while (at > 0 && r->node[at - 1] == own)
         at--;
     for (; at < r->count && r->node[at] == own; at++) {
-        if (!r->of_node[at] && ends_alone(y->d->waits.cause[r->why[at]]))
+        if (!r->of_node[at] && is_one_of(causes, y->d->waits.cause[r->why[at]]))
             ns = ips_add_sat(
                 ns, why_within(y, ips_clock_map_ns(clock, r->end_ns[at]),
                                r->ns[at]));
     }
     return ns;
+}
+
+uint64_t why_slept_alone(const struct why_solving *y, uint32_t node)
+{
+    static const char *const causes[] = {"timer", "resolve", "terminal", NULL};
+    return slept_for(y, node, causes);
+}
+
+uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node)
+{
+    static const char *const causes[] = {"signal", "child", NULL};
+    return slept_for(y, node, causes);
 }
 
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,

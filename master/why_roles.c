@@ -17,6 +17,7 @@ static int no_memory(struct why_solving *y)
 
 #define ROLE_BYTES 256
 #define ROLE_DEPTH 6
+#define ROLE_STAGES 100u
 /* Of all CPU: a role that has less is no worker. */
 #define WORKER_PPM 20000u
 /* ... and one with so many times less than the most of its role is none either:
@@ -44,16 +45,56 @@ static void put_base(char *out, size_t room, const char *name, bool cut)
              (int)(dot ? dot - name : (long)strlen(name)), name);
 }
 
+static bool same_base(const char *a, const char *b)
+{
+    char x[ROLE_BYTES] = "", y[ROLE_BYTES] = "";
+    put_base(x, sizeof(x), a, true);
+    put_base(y, sizeof(y), b, true);
+    return strcmp(x, y) == 0;
+}
+
+/* Of each process the one of its name that alone wrote what it reads from a
+ * pipe, else -1: the next stage of a pipeline, that has other work than the one
+ * before (`gzip -9 | gzip -d`). NULL: no memory. */
+static int64_t *stages_before(const struct part *p)
+{
+    int64_t *before = calloc((size_t)p->t.proc_count + 1, sizeof(*before));
+    for (uint32_t i = 0; before && i < p->t.proc_count; i++)
+        before[i] = -1;
+    for (uint32_t i = 0; before && i < p->t.channel_count; i++) {
+        const Ips__ChannelRow *c = p->t.channels[i];
+        int64_t from = c->peer_process;
+        if (strncmp(c->name, "pipe ", 5) == 0 && c->recv_messages &&
+            c->process < p->t.proc_count && from >= 0 &&
+            from < p->t.proc_count && from != c->process &&
+            same_base(p->t.procs[from]->name, p->t.procs[c->process]->name))
+            before[c->process] = from;
+    }
+    return before;
+}
+
+/* How many stages come before; those that answer each other are none. */
+static unsigned stage_of(const int64_t *before, int64_t process)
+{
+    unsigned n = 0;
+    while (before[process] >= 0 && before[before[process]] != process &&
+           n < ROLE_STAGES) {
+        process = before[process];
+        n++;
+    }
+    return n;
+}
+
 /* Equal names of it and of those it descends from, of the first one the whole
  * command, and equal threads: the main one is itself, others go by their name.
  */
 static void role_text(const struct part *p, const Ips__ThreadRow *t, bool main,
-                      char out[ROLE_BYTES])
+                      unsigned stage, char out[ROLE_BYTES])
 {
     int64_t k = t->process;
     /* First: the rest may be longer than there is room. */
-    snprintf(out, ROLE_BYTES, "%s%.30s/", main ? "" : "thread ",
-             main ? "" : t->name);
+    snprintf(out, ROLE_BYTES, "%s%.30s/%u/", main ? "" : "thread ",
+             main ? "" : t->name, stage);
     for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
         const Ips__ProcessRow *row = p->t.procs[k];
         bool first = row->parent < 0 && *row->command;
@@ -91,6 +132,35 @@ static int who_serves(struct why_solving *y)
     return rc;
 }
 
+static int role_texts(struct why_solving *y, struct role *role)
+{
+    const struct ips_graph *g = y->s.g;
+    int64_t *before = NULL;
+    uint32_t in_part = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        const struct ips_chain *chain = &g->chains[c];
+        const struct part *p = y->s.q->gather.active[chain->machine];
+        if (!before || g->chains[c - 1].machine != chain->machine) {
+            in_part = 0;
+            free(before);
+            before = stages_before(p);
+            if (!before)
+                return no_memory(y);
+        }
+        role[c].chain = c;
+        if (in_part < p->t.thread_count) {
+            const Ips__ThreadRow *t = p->t.threads[in_part];
+            role_text(
+                p, t, chain->thread == 0,
+                t->process < p->t.proc_count ? stage_of(before, t->process) : 0,
+                role[c].text);
+        }
+        in_part++;
+    }
+    free(before);
+    return 0;
+}
+
 int why_roles(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
@@ -101,18 +171,8 @@ int why_roles(struct why_solving *y)
     y->role = calloc(chains, sizeof(*y->role));
     y->worker = calloc(chains, sizeof(*y->worker));
     int rc = role && cpu && most && y->role && y->worker ? 0 : no_memory(y);
-    uint32_t in_part = 0;
-    for (uint32_t c = 0; rc == 0 && c < g->chain_count; c++) {
-        const struct ips_chain *chain = &g->chains[c];
-        const struct part *p = y->s.q->gather.active[chain->machine];
-        if (c && g->chains[c - 1].machine != chain->machine)
-            in_part = 0;
-        role[c].chain = c;
-        if (in_part < p->t.thread_count)
-            role_text(p, p->t.threads[in_part], chain->thread == 0,
-                      role[c].text);
-        in_part++;
-    }
+    if (rc == 0)
+        rc = role_texts(y, role);
     if (rc == 0)
         qsort(role, g->chain_count, sizeof(*role), by_text);
     for (uint32_t i = 0; rc == 0 && i < g->chain_count; i++) {

@@ -437,7 +437,10 @@ static void of_run(const struct why_facts *f, struct doubt *d)
         doubt(d, WHY_FAIR, "the run still goes on");
     if (f->lost)
         doubt(d, f->lost > f->events / 100 ? WHY_LOW : WHY_FAIR,
-              arena_printf(d->a, "%" PRIu64 " events were lost", f->lost));
+              arena_printf(d->a,
+                           "%" PRIu64 " events were lost (ipsrun "
+                           "--on-full=block loses none)",
+                           f->lost));
     if (f->t_max_wall_ns < WHY_SURE_NS)
         doubt(d, WHY_LOW,
               f->windowed ? "the window is shorter than 100 ms"
@@ -464,6 +467,13 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
 {
     struct doubt d = {a, WHY_HIGH, ""};
     of_run(f, &d);
+    if (!x &&
+        why_ppm(f->path_other_ns, f->t_max_wall_ns) >= WHY_UNEXPLAINED_PPM)
+        doubt(&d, WHY_FAIR,
+              arena_printf(a,
+                           "%s of the path are unexplained: waits that nobody "
+                           "was seen to end",
+                           why_ns(a, f->path_other_ns)));
     if (!x && !f->sampled)
         doubt(&d, WHY_FAIR,
               "nothing is known of procedures (ipsrun --procedures=sample)");

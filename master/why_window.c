@@ -131,7 +131,8 @@ int why_window_sums(struct why_solving *y)
     struct why_facts *f = &y->d->facts;
     f->windowed = true;
     f->t_max_wall_ns = f->path_cpu_ns + f->path_delay_ns + f->path_outside_ns +
-                       f->path_message_ns + f->path_other_ns;
+                       f->path_message_ns + f->path_other_ns +
+                       f->path_before_ns;
     f->total_cpu_ns = 0;
     for (uint32_t i = 0; i < g->node_count; i++)
         f->total_cpu_ns = ips_add_sat(f->total_cpu_ns, y->cpu[i]);

@@ -31,54 +31,62 @@ static const struct record {
     int code;
 } records[] = {
     {"pool", "DIR",
-     "pool to drain (default $IPS_POOL_ROOT, else "
-     "/dev/shm/ips-UID)",
+     "pool to drain\n(default $IPS_POOL_ROOT, else /dev/shm/ips-UID)",
      OPT_POOL},
     {"state", "DIR",
-     "where results are kept (default $IPS_STATE, else "
-     "$XDG_STATE_HOME/ips)",
+     "where results are kept\n(default $IPS_STATE, else $XDG_STATE_HOME/ips)",
      OPT_STATE},
     {"machine", "NAME",
-     "name of this machine (default $IPS_MACHINE, else the "
-     "host name)",
+     "name of this machine\n(default $IPS_MACHINE, else the host name)",
      OPT_MACHINE},
     {"master", "ADDR",
-     "master's address, unix:PATH, tcp:HOST:PORT or tls:HOST:PORT (default "
-     "unix:STATE/master.sock)",
+     "master's address, unix:PATH, tcp:HOST:PORT or\n"
+     "tls:HOST:PORT (default unix:STATE/master.sock)",
      OPT_MASTER},
     {"tls", "DIR",
-     "keys for tls: addresses, as deploy/keys makes them (default $IPS_TLS)",
+     "keys for tls: addresses, as deploy/keys makes\n"
+     "them (default $IPS_TLS)",
      OPT_TLS},
     {"listen", "ADDR",
-     "where other slaves reach this one, unix:PATH, tcp:HOST:PORT, "
-     "tls:HOST:PORT or \"none\" (default unix:STATE/slave-MACHINE/peers.sock; "
-     "with --private "
-     "none)",
+     "where other slaves reach this one, unix:PATH,\n"
+     "tcp:HOST:PORT, tls:HOST:PORT or \"none\" (default\n"
+     "unix:STATE/slave-MACHINE/peers.sock; with\n--private none)",
      OPT_LISTEN},
     {"private", NULL, "end when every run is archived and nobody asks",
      OPT_PRIVATE},
     {"idle", "SECONDS",
-     "with --private: how long to wait for questions "
+     "with --private: how long to wait for questions\n"
      "(default 10; 2 after a run)",
      OPT_IDLE},
     {"archive-max", "BYTES",
-     "remove the oldest closed runs above this size "
+     "remove the oldest closed runs above this size\n"
      "(default 4G; K, M, G, T; 0 no limit)",
      OPT_ARCHIVE_MAX},
     {"archive-age", "DAYS",
-     "remove closed runs older than this (default 30; "
-     "0 no limit)",
+     "remove closed runs older than this\n(default 30; 0 no limit)",
      OPT_ARCHIVE_AGE},
     {"memory", "BYTES",
-     "what graphs may take; what is more is worked on in files (default a "
-     "quarter of the machine's; K, M, G, T; 0 no limit)",
+     "what graphs may take; what is more is worked on\n"
+     "in files (default a quarter of the machine's;\n"
+     "K, M, G, T; 0 no limit)",
      OPT_MEMORY},
     {"foreground", NULL,
-     "accepted for clarity: it never goes into the background", 'f'},
+     "accepted for clarity: it never goes into the\nbackground", 'f'},
     {"help", NULL, "print this and exit", 'h'},
     {"version", NULL, "print the version and exit", OPT_VERSION},
 };
 #define RECORDS (sizeof(records) / sizeof(*records))
+
+/* The lines of `text`, each below the first. */
+static void below(const char *text)
+{
+    for (; *text; text++)
+        if (*text == '\n')
+            printf("\n%29s", "");
+        else
+            putchar(*text);
+    putchar('\n');
+}
 
 static void help(void)
 {
@@ -93,7 +101,8 @@ static void help(void)
                                           : "    ",
                  records[i].name, records[i].arg ? " " : "",
                  records[i].arg ? records[i].arg : "");
-        printf("  %-26s %s\n", left, records[i].help);
+        printf("  %-26s ", left);
+        below(records[i].help);
     }
 }
 

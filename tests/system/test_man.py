@@ -89,3 +89,19 @@ def test_who_takes_an_option(build):
              for option, named in told.items()
              if option not in common and named and named != takes[option]}
     assert wrong == {}
+
+
+@pytest.mark.quick
+def test_help_fits_a_terminal(build):
+    """No line of any --help is wider than 80 columns. Would catch: a usage or a
+    summary that is."""
+    asked = [[p] for p in PROGRAMS] + [["ipsq", c] for c in commands_of(build)]
+    assert len(asked) > 20
+    wide = []
+    for words in asked:
+        done = subprocess.run([build.bin(words[0]), *words[1:], "--help"],
+                              capture_output=True, text=True, env=clean_env(),
+                              check=True)
+        wide += [(words, line) for line in done.stdout.splitlines()
+                 if len(line) > 80]
+    assert wide == []

@@ -2,6 +2,7 @@
 counts, sums and CPU time that the programs took on purpose, whatever else ran.
 
 EVIDENCE-OF: IPS-13."""
+import os
 import shlex
 import subprocess
 import sys
@@ -267,3 +268,50 @@ def test_none(cluster):
         assert answer["findings"] == [] and answer["shape"] == "batch"
     assert c.ipsq("requests", "nosuch").returncode == 1
     assert c.ipsq("requests", "r", "--top", "1000000").returncode == 2
+
+
+FORKING = """
+import os, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+for i in range(2):
+    s = listener.accept()[0]
+    if os.fork() == 0:
+        while data := s.recv(100):
+            s.send(data)
+        os._exit(0)
+    s.close()
+for i in range(2):
+    os.wait()
+"""
+UNIX_CLIENT = """
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+for i in range(int(sys.argv[2])):
+    s.send(b"x" * 10)
+    s.recv(100)
+"""
+
+
+def test_who_forks_for_each_connection_is_one_service(cluster, tmp_path):
+    """Of a server on a Unix socket that forks for each connection, as PostgreSQL
+    does. Would catch: a service for each of its children."""
+    c = cluster(["m1"])
+    path = str(tmp_path / "s")
+    server = c.popen([sys.executable, "-c", FORKING, path], name="r")
+    wait_until("the server listens", lambda: os.path.exists(path))
+    for count in (30, 50):
+        c.ipsrun([sys.executable, "-c", UNIX_CLIENT, path, count], join="r",
+                 check=True)
+    assert server.wait() == 0
+    c.wait_closed("r")
+    a = c.json("requests", "r", status=(0, 3))
+    assert len(a["services"]) == 1, a["services"]
+    service = a["services"][0]
+    assert service["requests"] == 80 and service["connections"] == 2, service
+    assert service["processes"] == 2, service
+    first = [p["object"] for p in c.json("ls", "r")["processes"]
+             if FORKING.split()[0] in p["command"] or path in p["command"]][0]
+    assert service["service"] == f"/m1 unix of {first.split('/')[2]}", service

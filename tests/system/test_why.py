@@ -8,6 +8,8 @@ EVIDENCE-OF: IPS-17."""
 import os
 import re
 import shlex
+import subprocess
+import time
 
 import pytest
 
@@ -115,3 +117,60 @@ def test_commands_that_show_more(cluster, build):
     assert found[0]["says"] in text.stdout
     refused = c.ipsq("why", "r", "--for", "beauty")
     assert refused.returncode == 2 and "turnaround" in refused.stderr
+
+
+def test_until_a_joined_command_began(cluster, tmp_path):
+    """What passed until a command was joined that the path begins with is in the
+    sums, as outside. Would catch: sums that lack it, and so do not add up."""
+    c = cluster()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = c.popen(["cat", fifo], name="r")
+    time.sleep(0.4)
+    c.ipsrun(["sh", "-c", f"echo x > {fifo}"], join="r", check=True)
+    assert reader.wait() == 0
+    c.wait_closed("r")
+    a = c.json("why", "r", status=(0, 3))
+    parts = [a[k] for k in ("on_cpu_ns", "run_delay_ns", "outside_ns",
+                            "crossing_ns", "other_ns")]
+    assert sum(parts) == a["wall_ns"], a
+    assert a["outside_ns"] > 0.3e9, a
+
+
+def test_told_to_end_by_nobody_traced(cluster):
+    """A daemon sleeps until a signal that nobody traced sends: in the sums that
+    is outside, as a sleep is. Would catch: the whole run called unexplained."""
+    c = cluster()
+    daemon = c.popen(
+        ["/usr/bin/python3", "-c",
+         "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); "
+         "print('up', flush=True); signal.sigwait([15])"],
+        name="r", stdout=subprocess.PIPE)
+    daemon.stdout.readline()
+    time.sleep(0.5)
+    daemon.terminate()
+    assert daemon.wait() == 0
+    c.wait_closed("r")
+    a = c.json("why", "r", status=(0, 3))
+    assert a["outside_ns"] > 0.4e9 > a["other_ns"], a
+    assert all(f["kind"] != "outside" for f in a["findings"]), a
+
+
+def test_stages_of_a_pipeline_are_not_alike(cluster, tmp_path):
+    """Two programs of one name, the second reads what the first writes. Would
+    catch: work of the first called uneven, as if the second could do it."""
+    (tmp_path / "stage.py").write_text(
+        "import sys, time\n"
+        "busy = float(sys.argv[1])\n"
+        "for line in sys.stdin if busy < 0.05 else ['x'] * 10:\n"
+        "    end = time.thread_time() + busy\n"
+        "    while time.thread_time() < end:\n"
+        "        pass\n"
+        "    print(line, flush=True)\n")
+    c = cluster()
+    c.ipsrun(["sh", "-c", "python3 %s/stage.py 0.06 | python3 %s/stage.py 0.01"
+              % (tmp_path, tmp_path)], name="r", check=True)
+    c.wait_closed("r")
+    a = c.json("why", "r", status=(0, 3))
+    assert "load-imbalance" not in [f["kind"] for f in a["findings"]], a
+    assert "late-sender" in [f["kind"] for f in a["findings"]], a

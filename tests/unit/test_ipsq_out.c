@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "client/fold.h"
 #include "client/out.h"
 
 static const struct ipsq_column columns[] = {
@@ -212,6 +213,43 @@ static void test_out__certificate(void **state)
     free(text);
 }
 
+static char *folded(const char *text, unsigned width, unsigned indent)
+{
+    char *buffer;
+    size_t length;
+    FILE *f = open_memstream(&buffer, &length);
+    ipsq_fold(f, text, width, indent);
+    fclose(f);
+    return buffer;
+}
+
+/* Would catch: a line that passes the edge or ends early, words that are cut,
+ * bytes counted for characters, a beginning that loses its blanks, folding
+ * where there is no terminal. */
+static void test_out__folded(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned columns, indent;
+        const char *result;
+    } cases[] = {
+        {"one two three", 0, 2, "one two three"},
+        {"one two three", 13, 2, "one two three"},
+        {"one two three", 12, 2, "one two\n  three"},
+        {"  a:  one two three\nb\n", 11, 6,
+         "  a:  one\n      two\n      three\nb\n"},
+        {"\u00e4\u00e4 \u00e4\u00e4 x", 5, 0, "\u00e4\u00e4 \u00e4\u00e4\nx"},
+        {"longer-than-all of it", 6, 1, "longer-than-all\n of it"},
+        {"\nx  ", 3, 0, "\nx  "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char *text = folded(cases[i].text, cases[i].columns, cases[i].indent);
+        assert_string_equal(text, cases[i].result);
+        free(text);
+    }
+}
+
 /* A full disk must not pass for an answer. */
 static void test_out__write_error(void **state)
 {
@@ -234,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_out__json),
         cmocka_unit_test(test_out__top),
         cmocka_unit_test(test_out__certificate),
+        cmocka_unit_test(test_out__folded),
         cmocka_unit_test(test_out__write_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -458,6 +458,13 @@ static void test_why__doubts_are_said(void **state)
     f.t_max_wall_ns = 99 * MS;
     assert_int_equal(find(&f).sure, WHY_LOW);
     f = healthy();
+    f.path_other_ns = f.t_max_wall_ns / 4;
+    x = find(&f);
+    assert_int_equal(x.sure, WHY_FAIR);
+    assert_non_null(strstr(x.sure_why, "are unexplained"));
+    f.path_other_ns -= 10;
+    assert_int_equal(find(&f).sure, WHY_HIGH);
+    f = healthy();
     f.open = true;
     f.missing_machines = true;
     SAME(find(&f).sure_why, "machines are missing; the run still goes on");

@@ -1,0 +1,56 @@
+#include "client/fold.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static unsigned of_all;
+
+unsigned ipsq_width(const char *text, size_t bytes)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < bytes; i++)
+        n += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+unsigned ipsq_columns(FILE *file)
+{
+    struct winsize size = {0};
+    if (of_all)
+        return of_all;
+    return ioctl(fileno(file), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+void ipsq_columns_are(unsigned columns)
+{
+    of_all = columns;
+}
+
+void ipsq_fold(FILE *file, const char *text, unsigned columns, unsigned indent)
+{
+    unsigned at = 0;
+    bool begun = false; /* a word stands on this line */
+    while (*text) {
+        unsigned blanks = (unsigned)strspn(text, " ");
+        const char *word = text + blanks;
+        size_t bytes = strcspn(word, " \n");
+        unsigned width = ipsq_width(word, bytes);
+        if (begun && bytes && columns && at + blanks + width > columns) {
+            fprintf(file, "\n%*s", (int)indent, "");
+            at = indent + width;
+        } else {
+            fprintf(file, "%*s", (int)blanks, "");
+            at += blanks + width;
+        }
+        fwrite(word, 1, bytes, file);
+        begun = begun || bytes;
+        text = word + bytes;
+        if (*text == '\n') {
+            fputc(*text++, file);
+            begun = false;
+            at = 0;
+        }
+    }
+}
