@@ -52,22 +52,30 @@ static inline volatile uint64_t *ips_cpu_mark(void)
     return (volatile uint64_t *)(void *)(tp + ips_core.mark_offset);
 }
 
-/* Does a mark point at a slot of this thread? */
-static inline bool ips_cpu_is_slot(const struct ips_thread *me, uint64_t mark)
+/* Does a mark point at one of a thread's slots? These are passed on, and not
+ * the thread: where a sanitizer looks whether &ips_me is NULL, the linker makes
+ * the addition that it looks at one that sets no flags. */
+static inline bool ips_cpu_is_slot(const struct ips_cpu_slot *slots,
+                                   uint64_t mark)
 {
-    uint64_t base = (uint64_t)(uintptr_t)me->cpu.slot;
-    return __builtin_expect(mark - base < sizeof(me->cpu.slot), 1);
+    uint64_t base = (uint64_t)(uintptr_t)slots;
+    return __builtin_expect(mark - base < IPS_CPU_SLOTS * sizeof(*slots), 1);
+}
+static inline struct ips_cpu_slot *
+ips_cpu_slot_among(const struct ips_cpu_slot *slots, uint64_t mark)
+{
+    return ips_cpu_is_slot(slots, mark) ? (struct ips_cpu_slot *)(uintptr_t)mark
+                                        : NULL;
 }
 /* That slot, or NULL. */
 static inline struct ips_cpu_slot *ips_cpu_slot_of(const struct ips_thread *me,
                                                    uint64_t mark)
 {
-    return ips_cpu_is_slot(me, mark) ? (struct ips_cpu_slot *)(uintptr_t)mark
-                                     : NULL;
+    return ips_cpu_slot_among(me->cpu.slot, mark);
 }
 static inline struct ips_cpu_slot *ips_cpu_slot(uint64_t mark)
 {
-    return ips_cpu_slot_of(&ips_me, mark);
+    return ips_cpu_slot_among(ips_me.cpu.slot, mark);
 }
 
 static inline uint64_t ips_cpu_ns(uint64_t stamps)
@@ -95,7 +103,7 @@ ips_moment_take(struct ips_thread *me, struct ips_moment *out)
     volatile uint64_t *at = ips_cpu_mark();
     uint32_t taken = me->cpu_next;
     uint64_t mark = *at;
-    if (__builtin_expect(ips_cpu_is_slot(me, mark), 1)) {
+    if (__builtin_expect(ips_cpu_is_slot(me->cpu.slot, mark), 1)) {
         const struct ips_cpu_slot *s =
             (const struct ips_cpu_slot *)(uintptr_t)mark;
         uint64_t t0 = s->t0, cpu0 = s->cpu0;

@@ -148,6 +148,7 @@ class Descriptors:
         obj.refs -= 1
         if release is None:
             return
+        obj.closers.add(release.pid)
         if obj.refs == 0:
             self.end_sending(obj, release)
             obj.gone = release
@@ -169,6 +170,7 @@ class Descriptors:
         if before is not None and before.last > release.first:
             release.pids |= before.pids  # which of two was last?
         obj.released = release
+        release.before = set(obj.closers)
         for op in obj.eofs:
             op.src = release
         obj.eofs = []

@@ -10,7 +10,7 @@ class Object:
     """
     __slots__ = ("kind", "side", "key", "peer", "refs", "released", "gone",
                  "eofs", "broken",
-                 "connect", "last_release")
+                 "connect", "last_release", "closers")
 
     def __init__(self, kind, side=None, key=None):
         self.kind, self.side, self.key = kind, side, key
@@ -22,16 +22,18 @@ class Object:
         self.eofs = []        # end-of-file receives that await `released`
         self.connect = None   # Op of the connect
         self.last_release = None
+        self.closers = set()  # pids that closed one of the descriptors
 
 
 class Release:
     """Something that closed: line interval, process, how."""
-    __slots__ = ("tid", "pid", "first", "last", "how", "pids")
+    __slots__ = ("tid", "pid", "first", "last", "how", "pids", "before")
 
     def __init__(self, tid, pid, first, last, how):
         self.tid, self.pid, self.first, self.last = tid, pid, first, last
         self.how = how
         self.pids = {pid}  # more where strace cannot tell which was last
+        self.before = set()  # that closed the same before
 
 
 class Op:

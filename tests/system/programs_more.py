@@ -87,6 +87,7 @@ for i in $(seq %(n)d); do
     mosquitto_pub -p %(p)d -q 1 -r -t t/$i -m "message $i"
 done
 mosquitto_sub -p %(p)d -q 1 -C %(n)d -v -t 't/#' | sort | cksum
+>live
 mosquitto_sub -p %(p)d -C 30 -t live >live & sub=$!
 until grep -q 30 live; do # not before it has subscribed
     seq 30 | mosquitto_pub -p %(p)d -l -t live
