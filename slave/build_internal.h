@@ -345,7 +345,7 @@ int b_datagrams(struct build *b) IPS_MUST_USE; /* build_dgram.c */
 void b_lifetimes(struct build *b);             /* build_match.c */
 void b_settle(struct build *b);                /* build_settle.c */
 void b_causal(struct build *b);                /* build_causal.c */
-int b_weights(struct build *b) IPS_MUST_USE;   /* build_settle.c */
+int b_weights(struct build *b) IPS_MUST_USE;   /* build_weights.c */
 /* ... when all chains have theirs: no sum too large, rows of processes. */
 void b_sum_up(struct build *b, ips_u128 sum);
 int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build_sync_node.c */

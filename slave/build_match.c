@@ -23,6 +23,8 @@ void b_next_block(const struct build *b, struct b_sending *s)
     s->op = b_op_at(b, k->at);
     s->end = s->op + k->n;
     s->block = k->next;
+    if (k->next != IPS_NONE)
+        __builtin_prefetch(b_op_at(b, b->blocks.v[k->next].at), 1);
 }
 
 static int new_slab(struct build *b)
@@ -428,6 +430,20 @@ static int match_nodes(struct build *b, struct inflow *flows)
     return rc;
 }
 
+/* Room for all receives that slept, at once: an array of 16 bytes each that
+ * grows would be copied to fresh pages time and again. */
+static int slept_room(struct build *b)
+{
+    uint64_t n = 1;
+    for (uint32_t c = 0; c < b->out->g.chain_count; c++)
+        n += b->out->threads[c].wait_count[IPS_WAIT_PEER];
+    b->slept.room = (uint32_t)ips_min_u64(n, b->nodes);
+    b->slept.v = ips_alloc_large(b->slept.room, sizeof(*b->slept.v));
+    return b->slept.v ? 0
+                      : ips_err_set(b->err, IPS_E_NO_MEMORY,
+                                    "%u receives that slept", b->slept.room);
+}
+
 static int match_data(struct build *b)
 {
     struct inflow *flows = b_calloc(b->out->end_count, sizeof(*flows), b->err);
@@ -445,6 +461,8 @@ static int match_data(struct build *b)
         any |= flows[to].open;
     }
     if (any)
+        rc = slept_room(b);
+    if (any && rc == 0)
         rc = match_nodes(b, flows);
     ips_free_large(flows);
     return rc;

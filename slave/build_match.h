@@ -27,7 +27,7 @@ static inline struct b_op *sender_of(struct build *b, struct inflow *f,
     }
     struct b_op *op = f->send.op;
     if (op && b_pos(f->read) > ips_sub_sat(b_pos(f->sent), op->len)) {
-        __builtin_prefetch(op + 2, 1);
+        __builtin_prefetch(op + 4, 1);
         return op;
     }
     if (f->whole)

@@ -307,7 +307,7 @@ plain_send(struct run *k, const struct b_plain *r)
                         .past = r->cpu_ret - r->cpu,
                         .node = k->node,
                         .chain = k->chain & INT32_MAX};
-    __builtin_prefetch(op + 2, 1);
+    __builtin_prefetch(op + 4, 1);
     count(x, r);
     if (!x->local) {
         struct b_end *e = &k->m->b->ends[x->end];

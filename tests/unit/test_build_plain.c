@@ -22,6 +22,7 @@ struct program {
     bool delays, damaged;
     bool twice;       /* each end goes by two channels */
     bool clean;       /* no arc against the clock */
+    bool calm;        /* one machine, long stretches of nothing to decide */
     bool on[THREADS]; /* on its core since its last long record */
     /* Of what even and odd threads sent to an end: messages, the last one's
      * return. Who receives, if nothing is damaged, does it later. */
@@ -42,7 +43,7 @@ static void name_end(struct program *p, uint32_t thread, uint32_t id)
 {
     uint32_t e = (id - 1) % p->ends, side = thread % 2;
     uint64_t t = p->t[thread];
-    switch (e % 16) {
+    switch (p->calm && e % 16 == 0 ? 3 : e % 16) {
     case 0:
         rec_inet(p->s[thread], id, t, IPS_CHAN_TCP, 9 + 2 * e + side,
                  0x0a000001, (uint16_t)(2000 + e), 0x0a000002,
@@ -83,12 +84,16 @@ static void short_one(struct program *p, uint32_t i, bool send, uint32_t id)
 static void long_one(struct program *p, uint32_t i, bool send, uint32_t id,
                      uint64_t ready)
 {
-    uint64_t asleep = pick(p, 4) ? 0 : pick(p, send ? 6000 : 60000);
+    bool awake = p->calm ? pick(p, 200) : pick(p, 4);
+    uint64_t asleep = awake ? 0 : pick(p, send ? 6000 : 60000);
     if (ready > p->t[i])
         asleep = ips_max_u64(asleep, ready - p->t[i]);
     uint64_t ran = 50 + pick(p, 900);
+    /* Begun before the one before has returned. */
+    uint64_t early = p->calm && !p->clean && pick(p, 40) == 0 ? 2000 : 0;
+    early = ips_min_u64(early, p->t[i]);
     struct ips_rec_io *r =
-        rec_io(p->s[i], send ? IPS_REC_SEND : IPS_REC_RECV, id, p->t[i],
+        rec_io(p->s[i], send ? IPS_REC_SEND : IPS_REC_RECV, id, p->t[i] - early,
                p->t[i] + ran + asleep, p->cpu[i], p->cpu[i] + ran,
                send         ? 20
                : p->damaged ? 10 + pick(p, 20)
@@ -179,6 +184,8 @@ static void odd_one(struct program *p, uint32_t i, uint32_t id)
         r = rec_io(p->s[i], IPS_REC_BLOCK, id, t, t + 300 + pick(p, 9000), cpu,
                    cpu + 300, (int64_t)pick(p, 3));
         r->op = ops[pick(p, 6)];
+        if (p->calm && r->op == IPS_OP_SPIN)
+            r->op = IPS_OP_SLEEP;
         r->ready = pick(p, 2) ? id : 0;
         p->t[i] = r->t_ret;
         p->cpu[i] += 300;
@@ -190,7 +197,7 @@ static void one_step(struct program *p, uint32_t i)
 {
     uint32_t k = pick(p, p->ends), id = k + 1;
     bool send = pick(p, 2);
-    if (k % 16 == 1)
+    if (k % 16 == 1 || p->calm)
         send = i % 2 == 0;
     uint64_t work = pick(p, 2000), ready = 0;
     if (pick(p, p->odd) == 0) {
@@ -208,7 +215,9 @@ static void one_step(struct program *p, uint32_t i)
         --*sent;
         ready = p->sent_t[!(i % 2)][k];
     }
-    uint64_t off = pick(p, 9) ? 0 : 3000;
+    uint64_t off = pick(p, p->calm ? 300 : 9) ? 0 : 3000;
+    if (p->calm && !p->clean && pick(p, 200) == 0 && p->t[i] > 9000)
+        p->t[i] -= pick(p, 9000); /* the clock steps back */
     p->t[i] += work + off;
     p->cpu[i] += work;
     p->on[i] &= !off || p->damaged;
@@ -239,10 +248,11 @@ static void make_program(struct program *p, uint64_t seed)
     bool counter = pick(p, 3) == 0, shared = pick(p, 3) == 0;
     p->ends = 1 + pick(p, pick(p, 3) ? 20 : ENDS);
     p->odd = 2 + pick(p, pick(p, 3) ? 60 : 3000);
-    p->delays = pick(p, 3) == 0;
     p->damaged = pick(p, 3) == 0;
     p->twice = pick(p, 3) == 0;
     p->clean = !p->damaged && pick(p, 3);
+    p->calm = pick(p, 3) == 0;
+    p->delays = !p->calm && pick(p, 3) == 0;
     p->r->control.cpu_mode = pick(p, 3) ? IPS_CPU_FAST : IPS_CPU_EXACT;
     for (uint32_t i = 0; i < IPS_PROBE_FIRST && seed % 3; i++)
         p->r->control.probe_cost_ps[i] = pick(p, 300000);
