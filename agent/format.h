@@ -98,7 +98,7 @@ enum ips_probe {
 };
 /* Who has done something else for so long finds none of us in the first caches.
  */
-#define IPS_COLD_NS 1000u
+#define IPS_COLD_NS 2000u
 /* Which takings of locks leave a record; --locks. */
 enum ips_locks { IPS_LOCKS_CONTENDED = 0, IPS_LOCKS_ALL = 1 };
 

@@ -66,11 +66,10 @@ QUICK = PROGRAM.replace("range(8000)", "range(200)")
 
 def test_probe_cost_subtracted(cluster):
     """Every record 100 us dearer, in a program whose path is half of records: in
-    the certificate's lane without what recording cost the path is again about as
-    long as that of the plain run (it is many times that with it), by every
-    engine alike and as the oracle has it of the graph. Would catch a lane that
-    takes nothing off, or the cost of other threads; and one of `wall`, where it
-    has no meaning."""
+    the certificate's lane without what recording cost the path is less than half
+    as long (with it, many times the plain run's), by every engine alike and as
+    the oracle has it of the graph. Would catch a lane that takes nothing off, or
+    the cost of other threads; and one of `wall`, where it has no meaning."""
     c = cluster()
     extra_ns, calls = 100000, 4 * ROUNDS
     answers = {}
@@ -92,7 +91,8 @@ def test_probe_cost_subtracted(cluster):
     heavy = answers["heavy"]
     assert heavy["certificate"]["probe_arc_ns"] >= 0.7 * calls * extra_ns
     assert heavy["t_max_ns"] - lanes["heavy"] >= 0.3 * calls * extra_ns
-    assert lanes["heavy"] < 3 * lanes["bare"]
+    # Nearly all of it: what is left has the waking up that comes with it, too.
+    assert lanes["heavy"] < heavy["t_max_ns"] / 2
     for engine in ("contract", "central", "cm-async", "cm-sync"):
         other = c.json("path", "heavy", "--engine", engine)
         assert oracle.without_recording(other) == lanes["heavy"], engine

@@ -104,10 +104,12 @@ static void test_build_cost__after_something_else(void **state)
     rec_start(s, IPS_START_IMAGE, 1, 0);
     rec_pipe(s, 1, 2, IPS_SIDE_WRITE, 5);
     rec_io(s, IPS_REC_SEND, 1, 5000, 5100, 5000, 5100, 8); /* the first */
-    rec_io(s, IPS_REC_SEND, 1, 6099, 7000, 6099, 7000, 8);
-    rec_io(s, IPS_REC_SEND, 1, 8000, 8100, 8000, 8100, 8);
-    wait_of(s, 8200, 90000, 8200, 100, IPS_OP_EPOLL);
-    rec_io(s, IPS_REC_SEND, 1, 98300, 98400, 8400, 8500, 8);
+    uint64_t t = 5100 + IPS_COLD_NS - 1;                   /* just not */
+    rec_io(s, IPS_REC_SEND, 1, t, t + 900, t, t + 900, 8);
+    t += 900 + IPS_COLD_NS;
+    rec_io(s, IPS_REC_SEND, 1, t, t + 100, t, t + 100, 8);
+    wait_of(s, t + 200, 90000, t + 200, 100, IPS_OP_EPOLL);
+    rec_io(s, IPS_REC_SEND, 1, t + 90300, t + 90400, t + 400, t + 500, 8);
     assert_cost(r, PRICE(IPS_PROBE_IMAGE) + PRICE(IPS_PROBE_EVENT) + 5 * call +
                        2 * cold + PRICE(IPS_PROBE_BLOCK));
 }
