@@ -200,12 +200,19 @@ def _address(data, at):
     return "[%s]:%d" % (socket.inet_ntop(socket.AF_INET6, raw), port)
 
 
+def made(path):
+    with open(path, "rb") as f:
+        return any(f.read(8))
+
+
 def streams(directory):
-    """[(segments of one stream in order)], by start of the stream."""
+    """[(segments of one stream in order)], by start of the stream. Without those
+    whose process ended while they were made: their magic is stored last."""
     found = {}
     for name in os.listdir(directory):
-        if name.endswith(".seg"):
-            seg = Segment(os.path.join(directory, name))
+        path = os.path.join(directory, name)
+        if name.endswith(".seg") and made(path):
+            seg = Segment(path)
             found.setdefault((seg.stream, seg.pid, seg.tid, seg.image),
                              []).append(seg)
     return [sorted(found[key], key=lambda s: s.seq) for key in sorted(found)]
