@@ -8,9 +8,13 @@ that is not larger says nothing. Starts and ends are not in it, and
 what is compared lies a second apart, so that a machine with other work on it
 tells more than by `run programs`. CPU is that of all the server's processes,
 those that came and went included.
+
+How often the client went to sleep is beside it: a server wakes it then, on another
+processor, which may take more than the whole request, and no recording is that.
 """
 import os
 import random
+import resource
 import statistics
 import subprocess
 import time
@@ -18,6 +22,7 @@ import time
 import overhead
 from measure import Place, show
 
+SLEEPS = "a 1000"  # requests
 LOADS = ("Redis, 50 clients", "Redis, 1 client", "nginx", "PostgreSQL, select")
 
 
@@ -46,6 +51,11 @@ def cpu_s(pid):
     return total + (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
+def sleeps():
+    """Of our children that have ended: the clients."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
+
+
 def start(case, place):
     argv = ["taskset", "-c", "0", *case.program.argv]
     env = None
@@ -68,9 +78,10 @@ def one_load(name, places, runs):
             row = {}
             try:
                 for way in random.sample(list(cases), len(cases)):
-                    before = cpu_s(procs[way].pid)
+                    before, awake = cpu_s(procs[way].pid), sleeps()
                     units, _ = cases[way].program.load()
-                    row[way] = (cpu_s(procs[way].pid) - before) / units
+                    row[way] = ((cpu_s(procs[way].pid) - before) / units,
+                                1000 * (sleeps() - awake) / units)
             except ZeroDivisionError:  # wrk got no answer in its time
                 continue
             for way, value in row.items():
@@ -81,12 +92,17 @@ def one_load(name, places, runs):
             proc.wait()
         for case in cases.values():
             case.close()
+    slept = {way: [s for _, s in rows] for way, rows in found.items()}
+    found = {way: [cpu for cpu, _ in rows] for way, rows in found.items()}
     show(f"{name}, bare, CPU", [1e6 * v for v in found["bare"]], "us")
+    show(f"{name}, bare, sleeps of the client", slept["bare"], SLEEPS)
     for way, place in places.items():
         if way == "bare":
             continue
         more = [100 * (a / b - 1) for a, b in zip(found[way], found["bare"])]
         show(f"{name}, {way}, CPU, more", more, "%")
+        show(f"{name}, {way}, sleeps of the client, more",
+             [a - b for a, b in zip(slept[way], slept["bare"])], SLEEPS)
         quick = [statistics.quantiles(found[w], n=4)[0] for w in (way, "bare")]
         print(f"    of the lower quartiles {100 * (quick[0] / quick[1] - 1):.1f}%")
         if not place:
