@@ -66,10 +66,11 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_table_init(&t, "runs", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < count && (!o->top || i < o->top); i++)
         add_row(&t, rows[i], created[i]);
+    uint64_t left_out = count - t.row_count;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
     ipsq_out_table(&out, &t, NULL);
-    ipsq_left_out(&out, "runs", count - t.row_count);
+    ipsq_left_out(&out, "runs", left_out);
     if (count == 0)
         ipsq_out_line(&out,
                       "no run is known to the master at %s: measure one with "

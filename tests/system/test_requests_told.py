@@ -83,6 +83,21 @@ def test_marks_of_a_batch(cluster):
     assert first["kind"] == "service-time", first
 
 
+def test_quantiles(cluster):
+    """Two hundred orders, of 1 to 200 ms in another order: by nearest rank. Would catch
+    a quantile that is the next rank's. (98 for 99 went unseen until there was this.)"""
+    there = cluster()
+    told = Told()
+    main = told.root("shop")
+    for i in range(200):
+        order(main, (i * 77 % 200 + 1) * MS)
+    main.end()
+    told.write(there, "r")
+    (s,) = ask(there)["services"]
+    assert [s[f"{q}_ns"] // MS for q in ("p50", "p90", "p99", "max")] == \
+        [100, 180, 198, 200]
+
+
 def test_who_a_request_waits_for(cluster):
     """Would catch the time in which another request has the lock counted as its
     own, and a part that another thread did for it not told from its own."""

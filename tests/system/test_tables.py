@@ -130,6 +130,7 @@ def test_sql(run):
     EVIDENCE-OF: IPS-8, IPS-9"""
     run.ipsrun(["true"], name="other", check=True)
     run.wait_closed("other")
+    assert run.json("ls", "other")["processes"]  # its tables are made
     answer = run.json("sql", "one", "SELECT process, cpu_ns, rusage_cpu_ns, "
                       "1.5 AS x FROM processes ORDER BY process")
     listed = {(p["object"].split("/")[1], p["name"]): p["cpu_ns"]
@@ -203,6 +204,9 @@ def test_selection(run):
                 if r["object"].startswith(f"/{machine}/")] == best[:2]
     shown = run.ipsq("ls", "one", "--top", "2").stdout
     assert "more left out" in shown
+    every, newest = run.json("runs"), run.json("runs", "--top", "1")
+    assert len(newest["runs"]) == 1 and every["runs_left_out"] == 0
+    assert newest["runs_left_out"] == len(every["runs"]) - 1
     wrong = run.ipsq("ls", "one", "--sort", "nothing")
     assert wrong.returncode == 2 and "the columns are object" in wrong.stderr
     machines = run.json("procedures", "one", "--by", "machine")["procedures"]

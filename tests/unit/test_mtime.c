@@ -364,6 +364,17 @@ static void test_mtime__choosing(void **state)
                      mtimes_find(&t, "a", "a", MTIME_UNIX));
     assert_null(mtimes_choose(&t, "b", "b", MTIME_TCP));
     mtimes_release(&t);
+    /* Where both ways are there each has its own. */
+    assert_int_equal(mtimes_parse(&t, "x",
+                                  HEAD "pair a b tcp d\npoint 1 1\n"
+                                       "pair b a tcp d\npoint 1 2\n",
+                                  NULL),
+                     0);
+    assert_ptr_equal(mtimes_choose(&t, "a", "b", MTIME_TCP),
+                     mtimes_find(&t, "a", "b", MTIME_TCP));
+    assert_ptr_equal(mtimes_choose(&t, "b", "a", MTIME_TCP),
+                     mtimes_find(&t, "b", "a", MTIME_TCP));
+    mtimes_release(&t);
 }
 
 /* ---- the exchange -------------------------------------------------------- */
