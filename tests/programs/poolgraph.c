@@ -80,6 +80,13 @@ static void read_segment(int dir, const char *file)
         fprintf(stderr, "poolgraph: %s: %s\n", file, err.msg);
         exit(1);
     }
+    uint64_t magic;
+    memcpy(&magic, buf, sizeof(magic));
+    if (magic == 0) { /* its process ended while it was made: no records */
+        free(buf);
+        close(fd);
+        return;
+    }
     segments = need(realloc(segments, (segment_count + 1) * sizeof(*segments)));
     struct segment *s = &segments[segment_count++];
     memset(s, 0, sizeof(*s));
