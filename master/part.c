@@ -209,6 +209,18 @@ bool query_incomplete(const struct query *q)
 
 /* ---- objects ---------------------------------------------------------- */
 
+size_t part_program_len(const char *process)
+{
+    const char *dot = strrchr(process, '.');
+    return dot ? (size_t)(dot - process) : strlen(process);
+}
+
+bool part_same_program(const char *process, const char *other)
+{
+    size_t len = part_program_len(process);
+    return part_program_len(other) == len && strncmp(process, other, len) == 0;
+}
+
 const char *part_process_name(const struct part *p, uint32_t process)
 {
     if (process < p->t.proc_count && p->t.procs[process])

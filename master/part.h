@@ -30,6 +30,9 @@ uint32_t *part_threads_by_process(const struct part *p);
 void part_process_object(const struct part *p, uint32_t process,
                          char out[OBJECT_BYTES]);
 const char *part_process_name(const struct part *p, uint32_t process);
+/* Bytes of a process's name before its pid: "cc" of "cc.812". */
+size_t part_program_len(const char *process);
+bool part_same_program(const char *process, const char *other);
 
 /* How many threads of the run ran or wanted a core on this machine, on average
  * from its first event to its last, in thousandths. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/types.h"
+#include "master/part.h"
 #include "master/predict.h"
 
 #define NAME_BYTES 1024
@@ -283,10 +284,8 @@ bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
         return t->pid == strtoul(pattern, NULL, 10);
     if (fits(pattern, t->process))
         return true;
-    const char *dot = strrchr(t->process, '.'); /* before the pid */
-    if (!dot)
-        return false;
-    snprintf(base, sizeof(base), "%.*s", (int)(dot - t->process), t->process);
+    snprintf(base, sizeof(base), "%.*s", (int)part_program_len(t->process),
+             t->process);
     return fits(pattern, base);
 }
 

@@ -94,10 +94,8 @@ static bool fits(const char *pattern, const char *text)
 static bool process_fits(const char *pattern, const char *name)
 {
     char program[128];
-    snprintf(program, sizeof(program), "%s", name);
-    char *dot = strrchr(program, '.');
-    if (dot)
-        *dot = '\0';
+    snprintf(program, sizeof(program), "%.*s", (int)part_program_len(name),
+             name);
     return fits(pattern, name) || fits(pattern, program);
 }
 

@@ -19,24 +19,14 @@ static size_t local_len(const char *name)
     return dash ? (size_t)(dash - name) : strlen(name);
 }
 
-/* "cc" of "cc.812". */
-static size_t base_len(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? (size_t)(dot - name) : strlen(name);
-}
-
 /* The first of its name that it descends from, itself if it is none's: a server
  * that forks for each connection (PostgreSQL) is one. */
 static uint32_t family_of(const struct part_tables *t, uint32_t process)
 {
-    const char *name = t->procs[process]->name;
-    size_t len = base_len(name);
     for (uint32_t left = t->proc_count; left > 0; left--) {
         int64_t up = t->procs[process]->parent;
         if (up < 0 || up >= t->proc_count ||
-            base_len(t->procs[up]->name) != len ||
-            strncmp(t->procs[up]->name, name, len) != 0)
+            !part_same_program(t->procs[up]->name, t->procs[process]->name))
             break;
         process = (uint32_t)up;
     }

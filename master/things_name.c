@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "master/part.h"
 #include "master/things.h"
 
 #define NAME_BYTES 512
@@ -96,10 +97,8 @@ static bool process_fits(const struct things *t, const char *pattern,
     }
     if (fits(pattern, process))
         return true;
-    const char *dot = strrchr(process, '.'); /* before the pid */
-    if (!dot)
-        return false;
-    snprintf(name, sizeof(name), "%.*s", (int)(dot - process), process);
+    snprintf(name, sizeof(name), "%.*s", (int)part_program_len(process),
+             process);
     return fits(pattern, name);
 }
 

@@ -39,18 +39,9 @@ static int by_text(const void *a, const void *b)
 /* "cc.812" is cc. */
 static void put_base(char *out, size_t room, const char *name, bool cut)
 {
-    const char *dot = cut ? strrchr(name, '.') : NULL;
     size_t at = strlen(out);
     snprintf(out + at, room - at, "%.*s/",
-             (int)(dot ? dot - name : (long)strlen(name)), name);
-}
-
-static bool same_base(const char *a, const char *b)
-{
-    char x[ROLE_BYTES] = "", y[ROLE_BYTES] = "";
-    put_base(x, sizeof(x), a, true);
-    put_base(y, sizeof(y), b, true);
-    return strcmp(x, y) == 0;
+             (int)(cut ? part_program_len(name) : strlen(name)), name);
 }
 
 /* Of each process the one of its name that alone wrote what it reads from a
@@ -67,7 +58,8 @@ static int64_t *stages_before(const struct part *p)
         if (strncmp(c->name, "pipe ", 5) == 0 && c->recv_messages &&
             c->process < p->t.proc_count && from >= 0 &&
             from < p->t.proc_count && from != c->process &&
-            same_base(p->t.procs[from]->name, p->t.procs[c->process]->name))
+            part_same_program(p->t.procs[from]->name,
+                              p->t.procs[c->process]->name))
             before[c->process] = from;
     }
     return before;

@@ -342,6 +342,16 @@ static void test_mtime__text_that_is_wrong(void **state)
     }
 }
 
+/* For messages from one to the other those of `like` are taken. */
+static void assert_chosen(const struct mtimes *t, const char *from,
+                          const char *to, enum mtime_over kind,
+                          const char *like_from, const char *like_to,
+                          enum mtime_over like_kind)
+{
+    assert_ptr_equal(mtimes_choose(t, from, to, kind),
+                     mtimes_find(t, like_from, like_to, like_kind));
+}
+
 /* A pair that is not there: the other way, the other kind, another machine. */
 static void test_mtime__choosing(void **state)
 {
@@ -352,16 +362,11 @@ static void test_mtime__choosing(void **state)
                                        "pair a a unix d\npoint 1 2\n",
                                   NULL),
                      0);
-    assert_ptr_equal(mtimes_choose(&t, "a", "b", MTIME_TCP),
-                     mtimes_find(&t, "a", "b", MTIME_TCP));
-    assert_ptr_equal(mtimes_choose(&t, "b", "a", MTIME_TCP),
-                     mtimes_find(&t, "a", "b", MTIME_TCP));
-    assert_ptr_equal(mtimes_choose(&t, "c", "d", MTIME_TCP),
-                     mtimes_find(&t, "a", "b", MTIME_TCP));
-    assert_ptr_equal(mtimes_choose(&t, "a", "a", MTIME_TCP),
-                     mtimes_find(&t, "a", "a", MTIME_UNIX));
-    assert_ptr_equal(mtimes_choose(&t, "b", "b", MTIME_UNIX),
-                     mtimes_find(&t, "a", "a", MTIME_UNIX));
+    assert_chosen(&t, "a", "b", MTIME_TCP, "a", "b", MTIME_TCP);
+    assert_chosen(&t, "b", "a", MTIME_TCP, "a", "b", MTIME_TCP);
+    assert_chosen(&t, "c", "d", MTIME_TCP, "a", "b", MTIME_TCP);
+    assert_chosen(&t, "a", "a", MTIME_TCP, "a", "a", MTIME_UNIX);
+    assert_chosen(&t, "b", "b", MTIME_UNIX, "a", "a", MTIME_UNIX);
     assert_null(mtimes_choose(&t, "b", "b", MTIME_TCP));
     mtimes_release(&t);
     /* Where both ways are there each has its own. */
@@ -370,10 +375,8 @@ static void test_mtime__choosing(void **state)
                                        "pair b a tcp d\npoint 1 2\n",
                                   NULL),
                      0);
-    assert_ptr_equal(mtimes_choose(&t, "a", "b", MTIME_TCP),
-                     mtimes_find(&t, "a", "b", MTIME_TCP));
-    assert_ptr_equal(mtimes_choose(&t, "b", "a", MTIME_TCP),
-                     mtimes_find(&t, "b", "a", MTIME_TCP));
+    assert_chosen(&t, "a", "b", MTIME_TCP, "a", "b", MTIME_TCP);
+    assert_chosen(&t, "b", "a", MTIME_TCP, "b", "a", MTIME_TCP);
     mtimes_release(&t);
 }
 
