@@ -9,9 +9,10 @@
  *        bench_count cold ROUNDS    ns that a send and a receive take beside
  * what is behind the agent, where that leaves nothing in the first-level
  *        caches; then where the receive blocks, too
- *        bench_count hot ROUNDS     ns of the thread's CPU time that a send, a
- *        receive, a mark and a stamp take in loops of 1000; the calls do
- * nothing Exit status: 0, 1 where something is missing, 2 wrong usage.
+ *        bench_count hot ROUNDS CALLS PAUSE   ns of the thread's CPU time that
+ *        a send, a receive, a mark and a stamp take in loops of so many calls,
+ *        with pauses of so many us between loops; the calls do nothing
+ * Exit status: 0, 1 where something is missing, 2 wrong usage.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -170,7 +171,6 @@ static int cold(uint64_t rounds)
 
 /* --- in a loop ----------------------------------------------------------- */
 
-#define BATCH 1000
 enum { SEND, RECEIVE, MARK, STAMP, KINDS };
 
 static uint64_t thread_ns(void)
@@ -180,11 +180,12 @@ static uint64_t thread_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t batch(int kind, const int fd[2], void (*mark)(const char *))
+static uint64_t batch(int kind, uint64_t n, const int fd[2],
+                      void (*mark)(const char *))
 {
     char bytes[64] = "the same sixty-four bytes every time";
     uint64_t from = thread_ns();
-    for (int i = 0; i < BATCH; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         if (kind == SEND)
             send(fd[0], bytes, sizeof(bytes), 0);
         else if (kind == RECEIVE)
@@ -198,23 +199,31 @@ static uint64_t batch(int kind, const int fd[2], void (*mark)(const char *))
     return thread_ns() - from;
 }
 
-static int hot(uint64_t rounds)
+/* The first half of the rounds is for segments to come back in. */
+static int hot(uint64_t rounds, uint64_t n, uint64_t pause_us)
 {
+    const struct timespec pause = {(time_t)(pause_us / 1000000),
+                                   (long)(pause_us % 1000000) * 1000};
     uint64_t *took[KINDS];
     int fd[2];
     void (*mark)(const char *) = NULL;
     void *found = find("ips_mark");
     memcpy(&mark, &found, sizeof(mark));
-    if (!rounds || socketpair(AF_UNIX, SOCK_STREAM, 0, fd) < 0)
+    if (!rounds || !n || socketpair(AF_UNIX, SOCK_STREAM, 0, fd) < 0)
         return 1;
     for (int kind = 0; kind < KINDS; kind++)
         if (!(took[kind] = calloc(rounds, sizeof(uint64_t))))
             return 1;
     for (uint64_t i = 0; i < rounds; i++)
-        for (int kind = 0; kind < KINDS; kind++)
-            took[kind][i] = batch(kind, fd, mark);
+        for (int kind = 0; kind < KINDS; kind++) {
+            took[kind][i] = batch(kind, n, fd, mark);
+            if (pause_us)
+                nanosleep(&pause, NULL);
+        }
     for (int kind = 0; kind < KINDS; kind++) {
-        printf("%.2f ", (double)quarter(took[kind], rounds) / BATCH);
+        const uint64_t half = rounds / 2;
+        printf("%.2f ",
+               (double)quarter(took[kind] + half, rounds - half) / (double)n);
         free(took[kind]);
     }
     putchar('\n');
@@ -229,10 +238,11 @@ int main(int argc, char **argv)
         return calls(strtoull(argv[2], NULL, 10));
     if (argc == 3 && strcmp(argv[1], "cold") == 0)
         return cold(strtoull(argv[2], NULL, 10));
-    if (argc == 3 && strcmp(argv[1], "hot") == 0)
-        return hot(strtoull(argv[2], NULL, 10));
+    if (argc == 5 && strcmp(argv[1], "hot") == 0)
+        return hot(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
+                   strtoull(argv[4], NULL, 10));
     fprintf(stderr,
             "usage: bench_count make POOL RUN SLOWER | calls ROUNDS | cold "
-            "ROUNDS | hot ROUNDS\n");
+            "ROUNDS | hot ROUNDS CALLS PAUSE\n");
     return 2;
 }

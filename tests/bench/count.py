@@ -4,9 +4,12 @@ so it says the same on a loaded machine. tests/bench/run cold: the ns that this
 takes where a call leaves nothing in the first-level caches; run hot: in a loop.
 Both beside a floor: bench_floor.c, two stamps and a store of 48 bytes."""
 import collections
+import contextlib
 import os
 import random
+import shutil
 import subprocess
+import time
 
 from measure import Place, show
 
@@ -151,13 +154,24 @@ def bench_cold(build, runs, against=None):
 
 
 STAMPS = {"send": 2, "receive": 2, "ips_mark": 1}
+# Loops so short that most have no step of the pool's growth in them, and so long
+# that each has several.
+SHORT, LONG = ("hot", "400", "1000", "0"), ("hot", "24", "32768", "0")
+# A record's memory comes back: a segment at most between two pauses.
+PACED = ("hot", "60", "16384", "20000")
 
 
 def bench_hot(build, runs, against=None):
-    """Each run says the lower quartile of 200 loops of 1000 calls. Beyond: less
+    """Each run says lower quartiles of the second half of its loops. Beyond: less
     the stamps, as that same process took them; this machine changes between two
     speeds."""
-    added(build, runs, against, ("hot", "200"), (*STAMPS, STAMP))
+    kinds = (*STAMPS, STAMP)
+    print("the pool's pages there already (loops of 1000 calls)")
+    added(build, runs, against, SHORT, kinds)
+    print("with the pool's growth (loops of 32768 calls, no slave)")
+    added(build, runs, against, LONG, kinds)
+    print("with a slave that keeps up, so segments come back")
+    added(build, runs, against, PACED, kinds, slave=True)
 
 
 def floor(build):
@@ -168,23 +182,41 @@ def floor(build):
                                  "BENCH_FLOOR_FRESH": "1"}}
 
 
-def added(build, runs, against, words, kinds):
+def said(place, words, more, slave):
+    """The numbers that bench_count prints in a run of its own. The slave begins
+    after it: it would close a run without processes."""
+    program, env = made(place, 1)
+    with contextlib.ExitStack() as stack:
+        proc = stack.enter_context(subprocess.Popen(
+            [program, *words], text=True, env=dict(env, **more),
+            stdout=subprocess.PIPE))
+        if slave:
+            time.sleep(0.02)
+            drains = subprocess.Popen(
+                [os.path.join(place.bin, "ips-slave"), "--pool", place.pool,
+                 "--machine", "m", "--listen", "none"], env=place.env)
+            stack.callback(drains.wait)
+            stack.callback(drains.terminate)
+        out = proc.communicate()[0]
+        if proc.returncode:
+            raise RuntimeError(f"bench_count {words}: {proc.returncode}")
+    shutil.rmtree(os.path.join(place.pool, "count"), ignore_errors=True)
+    return [float(word) for word in out.split()]
+
+
+def added(build, runs, against, words, kinds, slave=False):
     ways = {"bare": {"LD_PRELOAD": preload(build, None)}, **floor(build),
             "recorded": {"LD_PRELOAD": preload(build, build)}}
     if against:
         ways["against"] = {"LD_PRELOAD": preload(build, against)}
     found = collections.defaultdict(list)
     with Place(build) as place:
-        program, env = made(place, 1)
         for _ in range(runs):
             for way in random.sample(list(ways), len(ways)):
-                said = subprocess.run(
-                    [program, *words], check=True, text=True,
-                    env=dict(env, **ways[way]),
-                    stdout=subprocess.PIPE).stdout.split()
-                for kind, word in zip(kinds, said):
-                    found[kind, way].append(float(word))
-                place.forget()
+                drained = slave and way in ("recorded", "against")
+                for kind, ns in zip(kinds, said(place, words, ways[way],
+                                                drained)):
+                    found[kind, way].append(ns)
     for kind in kinds:
         if kind == STAMP:
             show(kind, sum((found[kind, way] for way in ways), []), "ns")
