@@ -28,10 +28,18 @@ struct place {
 };
 _Static_assert(sizeof(struct place) == 64, "a shift finds a place");
 
-static __thread struct {
+static __thread struct marks {
     struct ips_line line;
     struct place place[IPS_MARK_PLACES];
 } marks __attribute__((tls_model("initial-exec")));
+
+/* As ips_here. */
+static inline struct marks *marks_here(void)
+{
+    struct marks *m = &marks;
+    __asm__("" : "+r"(m));
+    return m;
+}
 
 /* Any two addresses that differ may share one; what counts is that texts side
  * by side do not. */
@@ -59,16 +67,11 @@ same_text(const char *text, const struct place *p)
 }
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "see `mask`");
 
-static inline bool may_be(const struct place *p, const char *text, uint32_t era)
+static inline bool may_be(const struct ips_thread *me, const struct place *p,
+                          const char *text, uint32_t era)
 {
-    return p->text == text && p->era == era && era && !ips_me.in_vfork &&
-           !ips_me.recs_open;
-}
-
-static inline uint64_t mark_short(uint32_t n, uint32_t era)
-{
-    return ips_event_short(ips_here(), &marks.line, era, IPS_REC_MARK_SHORT, 0,
-                           n + 1);
+    return p->text == text && p->era == era && era && !me->in_vfork &&
+           !me->recs_open;
 }
 
 static __attribute__((noinline)) void mark_long(const char *text)
@@ -106,15 +109,18 @@ static __attribute__((noinline)) void mark_long(const char *text)
 }
 
 /* The second of its places, a text at the end of a page, or in full. */
-static __attribute__((noinline)) void mark_other(const char *text, uint32_t n,
-                                                 uint32_t era, uint64_t left)
+static __attribute__((noinline)) void mark_other(const char *text)
 {
-    ips_short_undo(left, sizeof(struct ips_rec_head));
+    struct ips_thread *me = ips_here();
+    uint32_t n = first_place(text), era = *(volatile uint32_t *)&marks.line.era;
+    uint64_t left = 0;
     for (uint32_t i = 0; text && left == 0 && i < 2; i++) {
         const struct place *p = &marks.place[n ^ i];
-        if (!may_be(p, text, era) || strcmp(text, (const char *)p->copy) != 0)
+        if (!may_be(me, p, text, era) ||
+            strcmp(text, (const char *)p->copy) != 0)
             continue;
-        left = mark_short(n ^ i, era);
+        left = ips_event_short(me, &marks.line, era, IPS_REC_MARK_SHORT, 0,
+                               (n ^ i) + 1);
         if (!left)
             return;
         ips_short_undo(left, sizeof(struct ips_rec_head));
@@ -123,17 +129,27 @@ static __attribute__((noinline)) void mark_other(const char *text, uint32_t n,
         mark_long(text);
 }
 
+/* What the short one did not come to. */
+static __attribute__((noinline)) void mark_left(const char *text, uint64_t left)
+{
+    ips_short_undo(left, sizeof(struct ips_rec_head));
+    mark_long(text);
+}
+
 void ips_mark_record(const char *text)
 {
+    struct marks *m = marks_here();
+    struct ips_thread *me = ips_here();
     uint32_t n = first_place(text);
-    uint32_t era = *(volatile uint32_t *)&marks.line.era;
-    const struct place *p = &marks.place[n];
-    uint64_t left = 0;
+    uint32_t era = *(volatile uint32_t *)&m->line.era;
+    const struct place *p = &m->place[n];
     /* There is no place for NULL: it has no era. */
-    if (likely(may_be(p, text, era) && same_text(text, p))) {
-        left = mark_short(n, era);
-        if (likely(!left))
-            return;
+    if (unlikely(!may_be(me, p, text, era) || !same_text(text, p))) {
+        mark_other(text);
+        return;
     }
-    mark_other(text, n, era, left);
+    uint64_t left =
+        ips_event_short(me, &m->line, era, IPS_REC_MARK_SHORT, 0, n + 1);
+    if (unlikely(left))
+        mark_left(text, left);
 }
