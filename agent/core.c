@@ -20,7 +20,7 @@
 
 static const uint64_t not_alive;
 
-struct ips_core ips_core = {.alive = &not_alive, .stack_min = ~(uint64_t)0};
+struct ips_core ips_core = {.alive = &not_alive, .long_call = ~(uint64_t)0};
 __thread struct ips_thread ips_me IPS_IE;
 
 /* --- stamps -------------------------------------------------------- */

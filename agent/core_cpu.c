@@ -24,6 +24,7 @@ void ips_cpu_init(void)
     ips_core.here_offset = (int32_t)((char *)&ips_me - tp);
     ips_core.mark_offset = no_mark;
     ips_core.cpu_limit = ((uint64_t)LINE_NS << 32) / ips_core.mult;
+    ips_core.long_call = ips_core.cpu_limit;
     ips_core.cpu_marks = c->cpu_mode != IPS_CPU_CLOCK && !ips_core.test_clock &&
                          ips_core.clock_kind == IPS_CLOCK_TSC &&
                          ips_rseq_there();

@@ -95,24 +95,20 @@ struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
  * nothing but wait. */
 struct ips_moment ips_return_gone(const struct ips_moment *call, bool waits);
 
-/* Now, into `out`: field by field, since a struct that goes through the stack
- * as a whole is loaded again before its parts have arrived there. */
+/* The moment of the stamp `t`, into `out`: field by field, since a struct that
+ * goes through the stack as a whole is loaded again before its parts have
+ * arrived there. `taken`: cpu_next before it; `mark` stood after it. */
 static inline __attribute__((always_inline)) void
-ips_moment_take(struct ips_thread *me, struct ips_moment *out)
+ips_moment_of(struct ips_thread *me, uint64_t mark, uint32_t taken, uint64_t t,
+              struct ips_moment *out)
 {
-    volatile uint64_t *at = ips_cpu_mark();
-    uint32_t taken = me->cpu_next;
-    uint64_t mark = *at;
     if (__builtin_expect(ips_cpu_is_slot(me->cpu.slot, mark), 1)) {
-        const struct ips_cpu_slot *s =
-            (const struct ips_cpu_slot *)(uintptr_t)mark;
-        uint64_t t0 = s->t0, cpu0 = s->cpu0;
-        __asm__ volatile("" ::: "memory");
-        uint64_t t = IPS_STAMP(), since = t - t0;
+        const volatile struct ips_cpu_slot *s =
+            (const volatile struct ips_cpu_slot *)(uintptr_t)mark;
+        uint64_t since = t - s->t0, cpu0 = s->cpu0;
         /* Below cpu_limit, so the product has 64 bits. */
-        if (__builtin_expect(since < ips_core.cpu_limit && *at == mark &&
-                                 me->cpu_next == taken,
-                             1)) {
+        if (__builtin_expect(
+                since < ips_core.cpu_limit && me->cpu_next == taken, 1)) {
             uint64_t cpu = cpu0 + (since * ips_core.mult >> 32);
             me->cpu_last = cpu;
             out->t = t;
@@ -123,6 +119,15 @@ ips_moment_take(struct ips_thread *me, struct ips_moment *out)
         }
     }
     *out = ips_moment_slow();
+}
+/* Now. No slot was taken from before the stamp to after the mark was looked at,
+ * so it stood all the time. */
+static inline __attribute__((always_inline)) void
+ips_moment_take(struct ips_thread *me, struct ips_moment *out)
+{
+    uint32_t taken = me->cpu_next;
+    uint64_t t = IPS_STAMP();
+    ips_moment_of(me, *ips_cpu_mark(), taken, t, out);
 }
 static inline struct ips_moment ips_moment_now(void)
 {

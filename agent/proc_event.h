@@ -61,6 +61,15 @@ static inline void ips_short_undo(uint64_t left, uint64_t bytes)
         ips_line_give_back(left & ~(uint64_t)7, bytes);
 }
 
+/* Is there a place for a record at `at`, of this image? */
+static inline bool ips_short_fits(const struct ips_thread *me, uint64_t at,
+                                  uint64_t bytes)
+{
+    const struct ips_stream *s = &me->stream;
+    return at == s->tail && at + bytes <= s->limit &&
+           *ips_core.alive == IPS_ALIVE;
+}
+
 /* Is the place `at` of a short record good, on the line `of`, whose era and t
  * were `era` and `from`? What the caller found out in that era holds. */
 static inline bool ips_short_good(struct ips_thread *me, struct ips_line *of,
@@ -68,9 +77,7 @@ static inline bool ips_short_good(struct ips_thread *me, struct ips_line *of,
                                   uint64_t bytes)
 {
     const volatile struct ips_line *line = of;
-    const struct ips_stream *s = &me->stream;
-    return at == s->tail && at + bytes <= s->limit &&
-           *ips_core.alive == IPS_ALIVE && line->t == from && era == me->era;
+    return ips_short_fits(me, at, bytes) && line->t == from && era == me->era;
 }
 
 /* It is filled: its head and `a`, whole at once. */

@@ -38,7 +38,9 @@ struct ips_core {
     uint64_t mult;              /* stamps to ns, Q32 */
     uint64_t cpu_limit;         /* stamps */
     _Atomic(ips_fd_word *) fds; /* of the first descriptors, or NULL */
-    uint64_t stack_min; /* stamps: a wait of more has its stack written */
+    /* Stamps: a call of more is looked at once more, for its stack and for what
+     * of it was CPU time. At most cpu_limit. */
+    uint64_t long_call;
     /* Another after modules went: agent/modules.h. */
     _Atomic uint64_t modules_era;
     uint32_t wrap_state; /* enum ips_wrap_state */

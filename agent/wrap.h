@@ -180,6 +180,9 @@ void ips_calls_end(void);
 struct ips_io {
     uint32_t mark; /* see ips_open */
     struct ips_moment call;
+    /* Of wrap_stream.h alone: the line that `call` is on is of this stamp; 0:
+     * it is on none. */
+    uint64_t line_t;
     uint64_t site;
     int fd;
     uint32_t chan;

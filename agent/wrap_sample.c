@@ -16,6 +16,7 @@
 #include "agent/sys.h"
 #include "agent/unwind.h"
 #include "agent/wrap.h"
+#include "common/types.h"
 
 #define SMALL_STACK (64u << 10)
 /* The kernel keeps more free than this below the main thread's stack. */
@@ -268,10 +269,11 @@ static void on_begin(enum ips_start_kind kind)
         return;
     if (kind == IPS_START_IMAGE) {
         const struct ips_clock *clock = &ips_core_control()->clock;
-        ips_core.stack_min =
+        uint64_t least =
             clock->kind == IPS_CLOCK_TSC && clock->mult_q32
                 ? ((uint64_t)STACK_BLOCK_NS << 32) / clock->mult_q32
                 : STACK_BLOCK_NS;
+        ips_core.long_call = ips_min_u64(least, ips_core.cpu_limit);
         on = true;
         sampling.end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
         sampling.low = sampling.end > MAIN_STACK ? sampling.end - MAIN_STACK
@@ -340,7 +342,7 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     IPS_UNWIND_HERE(&u);
     uint64_t sp = u.reg[IPS_REG_SP];
     unsigned slot = (unsigned)(site ^ site >> 7) % RECENT;
-    if (ips_me.in_vfork ||
+    if (!on || ips_me.in_vfork ||
         (sampling.recent[slot].site == site && sampling.recent[slot].sp == sp))
         return;
     const struct ips_apart apart = ips_apart_begin();

@@ -145,7 +145,7 @@ static inline uint64_t ips_site_now(uint64_t site)
  * of another depth: a loop of waits costs a comparison. */
 static inline void ips_stack_note(uint64_t t, uint64_t t_ret, uint64_t site)
 {
-    if (__builtin_expect(t_ret - t > ips_core.stack_min && t_ret > t, 0))
+    if (__builtin_expect(t_ret - t > ips_core.long_call && t_ret > t, 0))
         ips_stack_write(t, site);
 }
 

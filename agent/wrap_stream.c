@@ -16,8 +16,11 @@ whole(struct ips_thread *me, const struct ips_io *io, enum ips_rec_type type,
         me->spin_count = 0;
     }
     if (likely(ips_io_event_long(me, type, io->chan, IPS_OP_DATA, &io->call,
-                                 ret, result, 0, io->site, 0)))
-        return ips_stream_closed(me, io, ret->t, result);
+                                 ret, result, 0, io->site, 0))) {
+        ips_stream_closed(me, io, result);
+        ips_stack_note(io->call.t, ret->t, io->site);
+        return result;
+    }
     me->open_depth = io->mark;
     return result;
 }
@@ -34,20 +37,21 @@ IPS_HOT ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
     return whole(me, io, type, result, &ret);
 }
 
-ssize_t ips_stream_late(const struct ips_io *io, enum ips_rec_type type,
-                        ssize_t result, uint64_t t)
-{
-    struct ips_moment ret = ips_return_slow(&io->call, t);
-    return whole(ips_here_on(), io, type, result, &ret);
-}
-
 IPS_HOT ssize_t ips_stream_in_full(const struct ips_io *io,
                                    enum ips_rec_type type, ssize_t result,
                                    uint64_t t)
 {
-    const struct ips_moment ret = {t, io->call.cpu + ips_cpu_ns(t - io->call.t),
-                                   io->call.mark, io->call.taken};
-    return whole(ips_here_on(), io, type, result, &ret);
+    struct ips_thread *me = ips_here_on();
+    uint64_t took = t - io->call.t;
+    if (likely(*ips_cpu_mark() == io->call.mark &&
+               me->cpu_next == io->call.taken && took < ips_core.cpu_limit)) {
+        const struct ips_moment ret = {t, io->call.cpu + ips_cpu_ns(took),
+                                       io->call.mark, io->call.taken};
+        me->cpu_last = ret.cpu;
+        return whole(me, io, type, result, &ret);
+    }
+    const struct ips_moment ret = ips_return_slow(&io->call, t);
+    return whole(me, io, type, result, &ret);
 }
 
 ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,

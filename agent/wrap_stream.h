@@ -18,6 +18,22 @@
 
 #define IPS_INLINE static inline __attribute__((always_inline))
 
+/* Is the mark that stood after the stamp `t` the one of `line`? Then its CPU
+ * time goes from there. Read in this order: a handler that has drawn another
+ * one since leaves it after `t`. */
+IPS_INLINE bool ips_stream_on_line(struct ips_thread *me,
+                                   const volatile struct ips_line *line,
+                                   uint64_t mark, uint64_t t, struct ips_io *io)
+{
+    uint64_t cpu = line->cpu, from = line->t, since = t - from;
+    if (unlikely(since >= line->span || mark != line->mark ||
+                 line->era != me->era))
+        return false;
+    io->line_t = from;
+    io->call.cpu = cpu + (since * ips_core.mult >> 32);
+    return true;
+}
+
 /* false: it is no such stream, and nothing has been done. */
 IPS_INLINE bool ips_stream_call(struct ips_io *io, int fd, uint64_t site,
                                 const char *frame)
@@ -36,30 +52,35 @@ IPS_INLINE bool ips_stream_call(struct ips_io *io, int fd, uint64_t site,
     io->chan = (uint32_t)word;
     io->site = site;
     ips_call_open(me, frame, 0);
-    ips_moment_take(me, &io->call);
+    uint32_t taken = me->cpu_next;
+    uint64_t t = IPS_STAMP(), mark = *ips_cpu_mark();
+    if (likely(ips_stream_on_line(me, &me->io_line, mark, t, io))) {
+        me->cpu_last = io->call.cpu;
+        io->call.t = t;
+        io->call.mark = mark;
+        io->call.taken = taken;
+    } else {
+        io->line_t = 0;
+        ips_moment_of(me, mark, taken, t, &io->call);
+    }
     return true;
 }
 
 /* After a record: `io` is closed. */
 IPS_INLINE ssize_t ips_stream_closed(struct ips_thread *me,
-                                     const struct ips_io *io, uint64_t t_ret,
-                                     ssize_t result)
+                                     const struct ips_io *io, ssize_t result)
 {
     me->open_depth = io->mark;
     if (unlikely(me->site_page != ips_module_page(io->site)))
         ips_module_note_slow(io->site);
-    ips_stack_note(io->call.t, t_ret, io->site);
     return result;
 }
 
 /* What is seldom. All of them record, close and return `result`. The mark is
- * gone, most often in a call that blocked; the mark that stands at `t` is
- * another one, or it was a long call; it did not block, and has no line for a
- * short record; the same where one has a place already. */
+ * gone, most often in a call that blocked; it has no line for a short record,
+ * or the call was long; the same where one has a place already. */
 ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
                         ssize_t result);
-ssize_t ips_stream_late(const struct ips_io *io, enum ips_rec_type type,
-                        ssize_t result, uint64_t t) __attribute__((cold));
 ssize_t ips_stream_in_full(const struct ips_io *io, enum ips_rec_type type,
                            ssize_t result, uint64_t t);
 ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,
@@ -90,28 +111,25 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
         return ips_stream_gone(seldom_, type, result);
     }
     uint64_t t = IPS_STAMP(), took = t - call->t;
-    if (unlikely(*ips_cpu_mark() != call->mark || me->cpu_next != call->taken ||
-                 took >= ips_core.cpu_limit)) {
-        IPS_SELDOM(io, type);
-        return ips_stream_late(seldom_, type, result, t);
-    }
-    me->cpu_last = call->cpu + (took * ips_core.mult >> 32);
-    uint32_t era = line->era;
-    uint64_t from = line->t, mark = line->mark;
-    if (unlikely(call->t - from >= line->span || call->mark != mark ||
-                 (took | (uint64_t)result) >> 32 || me->spin_count)) {
+    /* One that was long may have been no CPU time: a hypervisor's pause is no
+     * switch. */
+    if (unlikely(*ips_cpu_mark() != call->mark || took >= ips_core.long_call ||
+                 !io->line_t || (uint64_t)result >> 32 || me->spin_count)) {
         IPS_SELDOM(io, type);
         return ips_stream_in_full(seldom_, type, result, t);
     }
     me->recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = ips_take(&me->stream.cur, bytes);
-    if (unlikely(!ips_short_good(me, &me->io_line, era, from, at, bytes))) {
+    /* No mark was left since, and no line drawn. */
+    if (unlikely(!ips_short_fits(me, at, bytes) || line->t != io->line_t ||
+                 line->era != me->era)) {
         IPS_SELDOM(io, type);
         return ips_stream_taken_back(seldom_, type, result, t, at);
     }
+    me->cpu_last = call->cpu + (took * ips_core.mult >> 32);
     ips_io_short_fill(me, at, type, io->chan, IPS_OP_DATA, call->t, took,
                       result, io->site);
-    return ips_stream_closed(me, io, t, result);
+    return ips_stream_closed(me, io, result);
 }
 IPS_INLINE ssize_t ips_stream_sent(const struct ips_io *io, ssize_t result)
 {
