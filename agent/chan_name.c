@@ -337,7 +337,7 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
 static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
 {
     static const struct {
-        const char *text;
+        char text[28]; /* no pointer: nothing to relocate */
         enum ips_fd_class klass;
     } kinds[] = {{"anon_inode:[eventfd]", IPS_FD_EVENTFD},
                  {"anon_inode:[timerfd]", IPS_FD_TIMERFD},

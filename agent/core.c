@@ -258,7 +258,7 @@ static const char *environment(const char *name)
 {
     size_t len = strlen(name);
     for (char **e = environ; e && *e; e++)
-        if (strncmp(*e, name, len) == 0 && (*e)[len] == '=')
+        if (**e == *name && strncmp(*e, name, len) == 0 && (*e)[len] == '=')
             return *e + len + 1;
     return NULL;
 }

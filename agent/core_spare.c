@@ -7,11 +7,16 @@
  * A spare is trusted as far as the files we make ourselves: it has to be of our
  * own user, for nobody else to write, and have one name. In a run of root's
  * anybody may put files beside ours. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "agent/stream.h"
 #include "agent/sys.h"
+
+static_assert(sizeof(struct ips_segment_header) + sizeof(struct ips_control) <=
+                  IPS_SPARE_FIRST_BYTES,
+              "the copy lies in the first page");
 
 static void spare_path(char *out, uint32_t id)
 {
@@ -22,23 +27,28 @@ static void spare_path(char *out, uint32_t id)
     *ips_put_number(out + n + sizeof(name) - 1, id % IPS_SPARES, 10) = '\0';
 }
 
-/* Its segment_bytes; 0: not ours to take. */
-static uint64_t spare_bytes(int fd, struct ips_control *copy)
+/* Its bytes; 0: not ours to take. */
+static uint64_t spare_bytes(int fd)
 {
     struct stat st;
-    if (ips_sys_fstat(fd, &st) < 0 || st.st_mode != (S_IFREG | 0600) ||
-        st.st_uid != ips_sys_geteuid() || st.st_nlink != 1 ||
-        st.st_size < (off_t)(IPS_SPARE_FIRST_BYTES + sizeof(*copy)))
-        return 0;
-    uint64_t bytes = (uint64_t)st.st_size - sizeof(*copy);
-    if (!copy)
-        return bytes == ips_core.control->segment_bytes ? bytes : 0;
-    long n =
-        ips_sys6(SYS_pread64, fd, (long)copy, sizeof(*copy), (long)bytes, 0, 0);
-    return n == (long)sizeof(*copy) && ips_control_good(copy) &&
-                   copy->segment_bytes == bytes
-               ? bytes
+    return ips_sys_fstat(fd, &st) == 0 && st.st_mode == (S_IFREG | 0600) &&
+                   st.st_uid == ips_sys_geteuid() && st.st_nlink == 1 &&
+                   st.st_size >= (off_t)IPS_SPARE_FIRST_BYTES &&
+                   st.st_size <= (off_t)IPS_SEGMENT_MAX_BYTES
+               ? (uint64_t)st.st_size
                : 0;
+}
+
+/* Where records will be: the page is met here for the first time, and by
+ * reading, so that the kernel maps what else of the file is there. */
+static bool spare_good(const struct ips_control *there, uint64_t bytes,
+                       struct ips_control *copy)
+{
+    if (!copy)
+        return bytes == ips_core.control->segment_bytes &&
+               ips_control_good(there);
+    memcpy(copy, there, sizeof(*copy));
+    return ips_control_good(copy) && copy->segment_bytes == bytes;
 }
 
 bool ips_spare_take(uint32_t id, struct ips_control *copy,
@@ -50,7 +60,7 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
         ips_sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0)
         return false;
-    uint64_t bytes = spare_bytes(fd, copy);
+    uint64_t bytes = spare_bytes(fd);
     uint64_t base = bytes ? ips_sys_mmap(0, bytes + IPS_GAP_BYTES,
                                          PROT_READ | PROT_WRITE, MAP_SHARED, fd)
                           : (uint64_t)-1;
@@ -58,14 +68,18 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
     if (ips_sys_bad(base))
         return false;
     struct ips_segment_header *h = (struct ips_segment_header *)base;
+    struct ips_control *there = (struct ips_control *)(h + 1);
     uint32_t none = 0;
     /* Partner: withdraw() in slave/spares.c stores and looks the other way
      * round, so one of the two sees the other. */
-    if (!atomic_compare_exchange_strong(&h->taken, &none, 1) ||
+    if (!spare_good(there, bytes, copy) ||
+        !atomic_compare_exchange_strong(&h->taken, &none, 1) ||
         atomic_load(&h->withdrawn)) {
         ips_sys_munmap(base, bytes + IPS_GAP_BYTES);
         return false;
     }
+    /* Read by nobody before the header has its magic. */
+    memset(there, 0, sizeof(*there));
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
     *out = (struct ips_segment_map){base, base + IPS_SPARE_FIRST_BYTES,
                                     base + bytes, 0};

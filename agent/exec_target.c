@@ -21,7 +21,7 @@
 #define CAPABILITIES "security.capability"
 
 static const struct {
-    const char *word;
+    char word[24]; /* no pointer: nothing to relocate */
     bool stays;
 } kinds[] = {
 #define X(name, text, keep) {text, keep},

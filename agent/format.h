@@ -230,10 +230,11 @@ struct ips_segment_header { /* 256 bytes */
 };
 
 /* Spare segments: POOL/RUN/spare.N, made ahead by the slave, for a process to
- * take instead of making a file. Sized, its first page made and zero, and
- * behind its segment_bytes a copy of `control`. Who changes `taken` from 0 has
- * it, unless `withdrawn` is set then; the slave sets that before it looks
- * whether it is taken. One that is taken is renamed to a segment's name. */
+ * take instead of making a file. Sized, its first page made and zero but for a
+ * copy of `control` behind the header, which its writer reads and clears. Who
+ * changes `taken` from 0 has it, unless `withdrawn` is set then; the slave sets
+ * that before it looks whether it is taken. One that is taken is renamed to a
+ * segment's name. */
 #define IPS_SPARE_PREFIX "spare."
 #define IPS_SPARES 128u
 #if defined(__x86_64__)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,13 +18,12 @@ void ips_spare_name(char out[32], unsigned n)
 /* Fills a fresh file. Its bytes, 0: no room. */
 static uint64_t fill(int fd, const struct ips_control *c)
 {
-    static const unsigned char zeros[IPS_SPARE_FIRST_BYTES];
+    static unsigned char first[IPS_SPARE_FIRST_BYTES];
     struct stat st;
-    const off_t end = (off_t)c->segment_bytes;
+    memcpy(first + sizeof(struct ips_segment_header), c, sizeof(*c));
     if (fchmod(fd, 0600) < 0 || /* whatever the umask is */
-        ftruncate(fd, end + (off_t)sizeof(*c)) < 0 ||
-        pwrite(fd, zeros, sizeof(zeros), 0) != (ssize_t)sizeof(zeros) ||
-        pwrite(fd, c, sizeof(*c), end) != (ssize_t)sizeof(*c) ||
+        ftruncate(fd, (off_t)c->segment_bytes) < 0 ||
+        pwrite(fd, first, sizeof(first), 0) != (ssize_t)sizeof(first) ||
         fstat(fd, &st) < 0)
         return 0;
     return (uint64_t)st.st_blocks * 512;

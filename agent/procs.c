@@ -235,6 +235,8 @@ static void flush(struct table *t)
 
 void ips_procs_flush_all(void)
 {
+    if (!atomic_load(&tables))
+        return; /* most programs have no instrumented procedures */
     uint64_t signals = ips_sys_block_signals();
     for (struct table *t = atomic_load(&tables); t; t = t->next)
         if (atomic_load(&t->taken))

@@ -12,7 +12,7 @@
 #include "agent/sys.h"
 
 enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
-static const char *const var_names[VARS] = {
+static const char var_names[VARS][13] = {
     "IPS_RUN=", "IPS_POOL=", "IPS_PRELOAD="};
 static char *var_texts[VARS]; /* "NAME=value" there, NULL not known */
 /* copies: programs write over their own */
@@ -26,7 +26,7 @@ static const char *environ_find(char *const *envp, const char *name)
 {
     size_t n = strlen(name);
     for (char *const *e = envp; e && *e; e++)
-        if (!strncmp(*e, name, n))
+        if (**e == *name && !strncmp(*e, name, n))
             return *e;
     return NULL;
 }

@@ -42,6 +42,9 @@ static inline const struct link_map **library_at(unsigned i)
 {
     return i < FEW ? &few_libraries[i] : &libraries[i - FEW];
 }
+/* What is known of the very first: the C library is one of them, mostly. */
+#define KNOWN 3u
+static struct module known_modules[KNOWN];
 static unsigned library_count;
 static bool all_known; /* that is all of them, and all have the table */
 
@@ -96,6 +99,15 @@ static const Elf64_Sym *find_in(const struct module *m, const char *name,
     return NULL;
 }
 
+/* Number `i` of those that were noted. */
+static bool module_at(unsigned i, struct module *m)
+{
+    if (i >= KNOWN)
+        return module_of(*library_at(i), m);
+    *m = known_modules[i];
+    return true;
+}
+
 static void note_libraries(void)
 {
     struct module m;
@@ -106,8 +118,11 @@ static void note_libraries(void)
     bool good = l != NULL;
     for (l = l ? l->l_next : NULL; l && good; l = l->l_next) {
         good = n < LIBRARIES && module_of(l, &m);
-        if (good)
-            *library_at(n++) = l;
+        if (!good)
+            break;
+        if (n < KNOWN)
+            known_modules[n] = m;
+        *library_at(n++) = l;
     }
     library_count = n;
     all_known = good;
@@ -123,7 +138,7 @@ static void *search(const char *name, bool *unsure)
         hash = hash * 33 + (unsigned char)*c;
     for (unsigned i = 0; i < library_count && all_known; i++) {
         const struct link_map *l = *library_at(i);
-        if (!module_of(l, &m))
+        if (!module_at(i, &m))
             continue;
         const Elf64_Sym *s = find_in(&m, name, hash);
         if (!s)
@@ -148,26 +163,27 @@ void *ips_find(const char *name)
  * section, and a library's first pages are its headers and hash tables. What
  * looks otherwise is not read. */
 #define NEAR 65536u
-static uint64_t protected_end(const struct link_map *l, uint64_t at)
+static uint64_t protected_end(unsigned number, uint64_t at)
 {
+    const struct link_map *l = *library_at(number);
     struct module m;
-    ElfW(Ehdr) elf;
     if (at + NEAR - (uint64_t)(uintptr_t)l->l_ld >= 2 * NEAR || !l->l_addr ||
-        !module_of(l, &m) || (uint64_t)(uintptr_t)m.hash - l->l_addr >= NEAR)
+        !module_at(number, &m) ||
+        (uint64_t)(uintptr_t)m.hash - l->l_addr >= NEAR)
         return 0;
-    const char *first = (const char *)(uintptr_t)l->l_addr;
-    memcpy(&elf, first, sizeof(elf));
-    if (memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
-        elf.e_phentsize != sizeof(ElfW(Phdr)) || elf.e_phoff > 4096 ||
-        elf.e_phnum * sizeof(ElfW(Phdr)) > 4096 - elf.e_phoff)
+    const ElfW(Ehdr) *elf = (const ElfW(Ehdr) *)(uintptr_t)l->l_addr;
+    if (memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
+        elf->e_phentsize != sizeof(ElfW(Phdr)) || elf->e_phoff > 4096 ||
+        elf->e_phoff % _Alignof(ElfW(Phdr)) != 0 ||
+        elf->e_phnum * sizeof(ElfW(Phdr)) > 4096 - elf->e_phoff)
         return 0;
-    for (uint32_t i = 0; i < elf.e_phnum; i++) {
-        ElfW(Phdr) part;
-        memcpy(&part, first + elf.e_phoff + i * sizeof(part), sizeof(part));
-        uint64_t from = l->l_addr + part.p_vaddr;
-        if (part.p_type == PT_GNU_RELRO && at >= from &&
-            at - from < part.p_memsz)
-            return from + part.p_memsz;
+    const ElfW(Phdr) *part =
+        (const ElfW(Phdr) *)(uintptr_t)(l->l_addr + elf->e_phoff);
+    for (uint32_t i = 0; i < elf->e_phnum; i++, part++) {
+        uint64_t from = l->l_addr + part->p_vaddr;
+        if (part->p_type == PT_GNU_RELRO && at >= from &&
+            at - from < part->p_memsz)
+            return from + part->p_memsz;
     }
     return 0;
 }
@@ -176,7 +192,7 @@ uint64_t ips_find_protected_end(const void *at)
 {
     uint64_t end = 0;
     for (unsigned i = 0; i < library_count && all_known && !end; i++)
-        end = protected_end(*library_at(i), (uint64_t)(uintptr_t)at);
+        end = protected_end(i, (uint64_t)(uintptr_t)at);
     return end;
 }
 

@@ -63,7 +63,8 @@ static __attribute__((noinline)) void stub(int sig, siginfo_t *info,
 }
 
 #define S1(a, b)                                                               \
-    static void stub_##a##b(int sig, siginfo_t *info, void *context)           \
+    static __attribute__((used)) void stub_##a##b(int sig, siginfo_t *info,    \
+                                                  void *context)               \
     {                                                                          \
         stub(sig, info, context, 0x##a##b);                                    \
     }
@@ -95,14 +96,39 @@ S16(7)
 #undef S16
 #undef S1
 
-#define N1(hi)                                                                 \
-    stub_##hi##0, stub_##hi##1, stub_##hi##2, stub_##hi##3, stub_##hi##4,      \
-        stub_##hi##5, stub_##hi##6, stub_##hi##7, stub_##hi##8, stub_##hi##9,  \
-        stub_##hi##a, stub_##hi##b, stub_##hi##c, stub_##hi##d, stub_##hi##e,  \
-        stub_##hi##f
-static handler_fn *const stubs[STUBS] = {N1(0), N1(1), N1(2), N1(3),
-                                         N1(4), N1(5), N1(6), N1(7)};
+/* Where they are, each from its own place: the loader has nothing to relocate
+ * in a table that hardly any start reads. */
+#define N1(s) "    .long stub_" s " - .\n"
+#define N16(hi)                                                                \
+    N1(hi "0")                                                                 \
+    N1(hi "1")                                                                 \
+    N1(hi "2")                                                                 \
+    N1(hi "3")                                                                 \
+    N1(hi "4")                                                                 \
+    N1(hi "5")                                                                 \
+    N1(hi "6")                                                                 \
+    N1(hi "7")                                                                 \
+    N1(hi "8")                                                                 \
+    N1(hi "9")                                                                 \
+    N1(hi "a")                                                                 \
+    N1(hi "b")                                                                 \
+    N1(hi "c")                                                                 \
+    N1(hi "d")                                                                 \
+    N1(hi "e")                                                                 \
+    N1(hi "f")
+__asm__(".pushsection .rodata.stub_places, \"a\"\n"
+        ".p2align 2\n"
+        "stub_places:\n" N16("0") N16("1") N16("2") N16("3") N16("4") N16("5")
+            N16("6") N16("7") ".popsection\n");
+#undef N16
 #undef N1
+extern const int32_t stub_places[STUBS] IPS_HIDDEN;
+
+static handler_fn *stub_at(unsigned i)
+{
+    intptr_t at = (intptr_t)&stub_places[i] + stub_places[i];
+    return (handler_fn *)(uintptr_t)at;
+}
 
 /* The stub for `handler`, made if there is room; else `handler`. */
 static handler_fn *stub_for(handler_fn *handler, bool plain)
@@ -111,9 +137,9 @@ static handler_fn *stub_for(handler_fn *handler, bool plain)
     for (unsigned i = 0; i < STUBS; i++) {
         uint64_t has = atomic_load(&stub_of[i]);
         if (has == 0 && atomic_compare_exchange_strong(&stub_of[i], &has, key))
-            return stubs[i];
+            return stub_at(i);
         if (has == key)
-            return stubs[i];
+            return stub_at(i);
     }
     return handler;
 }
@@ -125,7 +151,7 @@ static uint64_t behind(handler_fn *handler)
         uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
         if (key == 0)
             return 0;
-        if (stubs[i] == handler)
+        if (stub_at(i) == handler)
             return key;
     }
     return 0;

@@ -98,7 +98,7 @@ static void refill(struct slave_drain *d, struct slave_run *run)
     if (run->spares->count == IPS_SPARES || !wanted(d, run, &c))
         return;
     /* A sixteenth of the quota at most. */
-    uint64_t most = c.quota_bytes / 16 / (2 * IPS_SPARE_FIRST_BYTES);
+    uint64_t most = c.quota_bytes / 16 / IPS_SPARE_FIRST_BYTES;
     for (uint32_t n = 0; n < IPS_SPARES && n < most; n++) {
         if (run->spares->fd[n] >= 0)
             continue;
@@ -247,9 +247,7 @@ void slave_spares_found(struct slave_drain *d, struct slave_run *run,
         return;
     /* What somebody else has put there no process takes either. */
     if (fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
-        st.st_size <
-            (off_t)(IPS_SPARE_FIRST_BYTES + sizeof(struct ips_control)) ||
-        !spares_of(run)) {
+        st.st_size < (off_t)IPS_SPARE_FIRST_BYTES || !spares_of(run)) {
         close(fd);
         return;
     }

@@ -3,7 +3,7 @@
  * after the other, and prints the mean ns from vfork to the end of the wait,
  * and of CPU time that the kernel charged parent and children; and what the
  * quickest tenth of the children took at most, which is little disturbed by
- * what else runs.
+ * what else runs, and the median of them.
  * BENCH_PRELOAD is what the children get as LD_PRELOAD (this program itself
  * does without); BENCH_CORE the core that it and they are kept on.
  */
@@ -74,8 +74,8 @@ int main(int argc, char **argv)
     begin = now_ns() - begin;
     cpu = cpu_ns(RUSAGE_SELF) + cpu_ns(RUSAGE_CHILDREN) - cpu;
     qsort(child, (size_t)count, sizeof(*child), by_value);
-    printf("start %.1f cpu %.1f tenth %.1f\n", begin / count, cpu / count,
-           child[count / 10]);
+    printf("start %.1f cpu %.1f median %.1f tenth %.1f\n", begin / count,
+           cpu / count, child[count / 2], child[count / 10]);
     free(child);
     return 0;
 }
