@@ -205,10 +205,7 @@ struct build {
     bool bends;
     B_ARRAY(uint32_t) arcs;
     B_ARRAY(struct b_fitted) fitted;
-    /* Of those whose arcs are B_X_FOUND, in order; how many b_weights passed.
-     */
-    B_ARRAY(struct b_slept) slept;
-    uint32_t slept_done;
+    struct b_sending *asked; /* [end_count] b_weights: of arcs B_X_FOUND */
     B_ARRAY(struct b_delay) delays;
     struct b_plain_slots *plain; /* build_plain.h; NULL: not for this build */
     struct b_wait_notes *notes;  /* build_waits.c; NULL: not wanted */

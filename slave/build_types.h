@@ -135,11 +135,6 @@ struct b_fitted { /* g.wait of a node, before it was put right */
     uint64_t wait;
 };
 
-struct b_slept { /* a receive that slept: when what it got was sent */
-    uint64_t sent;
-    uint32_t node;
-};
-
 struct b_delay { /* RUNDELAY */
     uint64_t t, ns;
 };
