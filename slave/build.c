@@ -121,6 +121,9 @@ void b_release(struct build *b)
     ips_free_large(b->arcs.v);
     ips_free_large(b->fitted.v);
     ips_free_large(b->asked);
+    ips_free_large(b->used);
+    ips_free_large(b->uses.v);
+    ips_free_large(b->early);
     ips_free_large(b->delays.v);
     ips_free_large(b->notes);
     ips_free_large(b->from);

@@ -298,15 +298,11 @@ static int position_exts(struct build *b)
 
 static struct inflow inflow_of(const struct build *b, uint32_t to)
 {
-    const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
-    struct inflow f = {.send = b_first_send(b, e),
-                       .read = b->ends[to].recv_before,
-                       .sent = e->sent_before,
-                       .whole = b->out->ends[b->out->ends[to].peer_end].closed,
-                       .open = !b->ends[to].listed,
-                       .memory = b_by_memory(b, to)};
-    if (f.send.op)
-        f.sent = ips_add_sat(f.sent, f.send.op->len);
+    struct inflow f = b_inflow(b, to);
+    if (to < b->early_count && b->early[to].early)
+        f = b->early[to];
+    f.whole = b->out->ends[b->out->ends[to].peer_end].closed;
+    f.open = !b->ends[to].listed;
     return f;
 }
 
@@ -343,93 +339,47 @@ static void match_listed(struct build *b, uint32_t to)
     }
 }
 
-/* sent_by() of a build that does not go on. Where no other receive is of that
- * send, nothing of it moves any more: the receive gives way at once, and
- * b_weights need not look at the send, whose line is at hand here.
- *
- * What b_gives_way() says of both follows from one difference here, as the send
- * has given way: the receive moves where its CPU after the arc does not fit in
- * the time at all. */
-static void sent_alone_by(struct build *b, const struct inflow *f,
-                          struct b_op *send, uint32_t v, uint64_t len)
-{
-    struct ips_graph *g = &b->out->g;
-    uint64_t t_ns = g->t_ns[v], cpu_at = b->cpu_at[v];
-    uint64_t after = ips_sub_sat(cpu_at, g->w[v]);
-    uint64_t time = ips_sub_sat(t_ns, send->t), room = ips_sub_sat(time, after);
-    if (room < send->past) {
-        send->past = room;
-        g->w[send->node] = b->cpu_at[send->node] + room;
-    }
-    if (f->read != f->sent || len < send->len || f->read != b_pos(f->read)) {
-        g->xkind[v] = B_X_SENT;
-        g->xpred[v] = f->send.place;
-        return;
-    }
-    if (after > time) {
-        g->w[v] = cpu_at - time;
-        after = time;
-    }
-    if (time == 0)
-        b->backwards = true;
-    uint64_t wait = g->wait[v], sent = ips_add_sat(send->t, send->past);
-    uint64_t latest = ips_sub_sat(ips_sub_sat(t_ns, after), wait);
-    uint32_t there =
-        f->memory & (wait > 0) & ((sent <= latest) | (g->w[v] > cpu_at));
-    g->xpred[v] = send->node;
-    g->xkind[v] = (uint8_t)(B_X_FOUND + there * B_X_THERE);
-}
-
-/* What has bits above this is negative, or damaged. */
-#define SMALL_BITS 60
-
-/* The same of most receives, at once: all bytes before were of whole messages,
- * and this is the next one; there is time for the CPU of both sides, and more.
- * False: it is not so, and nothing was done. Nobody can tell which receives
- * slept, so that is done without a branch. */
+/* b_whole() of the next message, at once. False: it is not so, and nothing was
+ * done. */
 static inline bool sent_whole(struct build *b, struct inflow *f, uint32_t v,
                               uint64_t len)
 {
     const struct ips_graph *g = &b->out->g;
     const struct b_op *send = f->send.op;
-    uint64_t read = f->read;
-    if (read != f->sent || !send || ++send == f->send.end || send->len != len)
+    if (f->read != f->sent || !send || ++send == f->send.end ||
+        send->len != len)
         return false;
-    uint64_t t_ns = g->t_ns[v], wait = g->wait[v], sent = send->t + send->past;
-    uint64_t after = b->cpu_at[v] - g->w[v];
-    uint64_t latest = t_ns - after, spare = latest - sent;
-    read += len;
-    if ((t_ns | wait | send->t | send->past | after | latest | spare | read) >>
-            SMALL_BITS ||
-        !(spare | after | send->past))
+    uint64_t read = f->read + len;
+    uint8_t xkind = b_whole(send, g->t_ns[v], b->cpu_at[v] - g->w[v],
+                            g->wait[v], read, f->memory);
+    if (!xkind)
         return false;
     __builtin_prefetch(send + 4, 1);
-    /* slept, and yet what it got was there when it began to wait */
-    uint32_t there =
-        f->memory & (wait > 0) & (sent <= ips_sub_sat(latest, wait));
     g->xpred[v] = send->node;
-    g->xkind[v] = (uint8_t)(B_X_FOUND + there * B_X_THERE);
+    g->xkind[v] = xkind;
     f->send.op++;
     f->send.place++;
     f->read = f->sent = read;
     return true;
 }
 
-/* Bit k: node k of 64 or fewer is a receive. */
-static uint64_t receives_of(const uint8_t *kind, uint32_t n)
+/* Bit k: node k of 64 or fewer is a receive that knows no send. */
+static uint64_t receives_of(const uint8_t *kind, const uint8_t *xkind,
+                            uint32_t n)
 {
     const uint64_t each = 0x0101010101010101ULL;
     uint64_t bits = 0;
     uint32_t k = 0;
     for (; k + 8 <= n; k += 8) {
-        uint64_t eight;
+        uint64_t eight, known;
         memcpy(&eight, kind + k, 8);
-        eight ^= each * IPS_NODE_RECV; /* what became 0 */
-        eight = ~(eight + each * 0x7f) >> 7 & each;
+        memcpy(&known, xkind + k, 8);
+        eight = (eight ^ each * IPS_NODE_RECV) | known; /* what became 0 */
+        eight = ~(((eight & each * 0x7f) + each * 0x7f) | eight) >> 7 & each;
         bits |= (eight * 0x0102040810204080ULL >> 56) << k;
     }
     for (; k < n; k++)
-        bits |= (uint64_t)(kind[k] == IPS_NODE_RECV) << k;
+        bits |= (uint64_t)(kind[k] == IPS_NODE_RECV && !xkind[k]) << k;
     return bits;
 }
 
@@ -439,8 +389,8 @@ static void match_nodes(struct build *b, struct inflow *flows)
     const struct ips_graph *g = &b->out->g;
     const bool general = b->in->general;
     for (uint32_t from = 0; from < g->node_count; from += 64) {
-        uint64_t left =
-            receives_of(g->kind + from, ips_min_u32(g->node_count - from, 64));
+        uint64_t left = receives_of(g->kind + from, g->xkind + from,
+                                    ips_min_u32(g->node_count - from, 64));
         for (; left; left &= left - 1) {
             uint32_t i = from + (uint32_t)__builtin_ctzll(left);
             uint64_t len = g->xlen[i];
@@ -450,10 +400,15 @@ static void match_nodes(struct build *b, struct inflow *flows)
             if (!general && sent_whole(b, f, i, len))
                 continue;
             struct b_op *send = sender_of(b, f, len);
-            if (send)
-                sent_alone_by(b, f, send, i, len);
-            else
+            if (!send) {
                 not_sent(b, i);
+                continue;
+            }
+            struct b_matched x = b_sent_alone_by(
+                b, f, send, g->t_ns[i], b->cpu_at[i], g->w[i], g->wait[i], len);
+            g->w[i] = x.coord;
+            g->xpred[i] = x.xpred;
+            g->xkind[i] = x.xkind;
         }
     }
 }

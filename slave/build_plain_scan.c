@@ -6,6 +6,8 @@ struct seen {
     uint64_t first_ns, last_ns, first_cpu, last_cpu;
     uint64_t before; /* latest return */
     uint64_t n, sends, one_node;
+    uint8_t *used;
+    uint32_t used_top;
 };
 
 /* Short records from `p` on, all on the line of `r`: what is kept of them are
@@ -19,6 +21,8 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
 {
     const size_t bytes = sizeof(struct ips_rec_io_short);
     uint64_t first = UINT64_MAX, last = 0, sends = 0, one_node = 0;
+    uint8_t *used = s->used;
+    uint32_t used_top = s->used_top;
     const uint8_t *from = p;
     for (; (size_t)(end - p) >= bytes; p += bytes) {
         uint32_t word = b_load32(p),
@@ -36,9 +40,12 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
         sends += 1 - what;
         one_node += (1 - what) & (t_ret >= last);
         last = ips_max_u64(last, t_ret);
+        b_plain_used(used, &used_top,
+                     b_load32(p + offsetof(struct ips_rec_head, a)), what);
     }
     if (p == from)
         return p;
+    s->used_top = used_top;
     uint64_t begin = b_clock_ns(clock, first);
     uint64_t cpu = slave_line_cpu(clock, r->line_t, r->line_cpu, last);
     s->first_ns = ips_min_u64(s->first_ns, begin);
@@ -65,6 +72,7 @@ scan_one(const struct b_plain *r, struct seen *s)
         r->send & (r->t_ret >= s->before) & (b_plain_slept(r) < B_BLOCKED_NS);
     s->before = ips_max_u64(s->before, r->t_ret);
     s->n++;
+    b_plain_used(s->used, &s->used_top, r->id, !r->send);
 }
 
 bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
@@ -80,7 +88,9 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
                         .line_cpu = walk->line.io_cpu};
     struct seen k = {.first_ns = UINT64_MAX,
                      .first_cpu = s->first_cpu,
-                     .before = s->empty ? 0 : s->last_ns};
+                     .before = s->empty ? 0 : s->last_ns,
+                     .used = b->used,
+                     .used_top = b->used_top};
     while (b_plain_read(&r, p, (size_t)(end - p), &clock)) {
         __builtin_prefetch(p + B_PLAIN_AHEAD);
         scan_one(&r, &k);
@@ -106,6 +116,7 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
     s->node_room += k.n + k.sends - k.one_node;
     s->one_node += k.one_node;
     b->send_room += k.sends;
+    b->used_top = k.used_top;
     *received = k.n > k.sends;
     walk->line.io_known = r.line_known;
     walk->line.io_t = r.line_t;

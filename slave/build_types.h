@@ -82,6 +82,7 @@ struct b_chain { /* beside g.chains */
     int64_t end_shift;   /* of END: its coordinate less cpu_at */
     uint64_t unknown_ns; /* off the core outside of calls, all of it */
     bool read_delays;    /* somebody read its run delay: `off` is in use */
+    bool late;           /* build_early.c: some of its receives are */
 };
 
 struct b_fork {
@@ -199,6 +200,11 @@ struct b_unseen { /* UNSEEN */
     uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
 };
 
+struct b_use { /* a stream has SENDs, or RECVs, of that channel */
+    uint32_t stream, id;
+    bool receives;
+};
+
 struct b_chan {
     uint64_t t;
     const uint8_t *rec;
@@ -275,6 +281,9 @@ struct b_end {
     struct b_sends sends; /* from pass `match` on in order of return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
+    /* build_early.c: the only chain that sends, and receives here, + 1; 0:
+     * none, B_USERS: several, or not known */
+    uint32_t writer, reader;
     /* pass `match`: its receives are in reads[], in order of return */
     bool listed;
     uint32_t first_read;
