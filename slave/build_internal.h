@@ -13,7 +13,8 @@
  *   sync     which release let whom go, of locks and their like
  *   node     reads every record again, chain by chain: nodes and operations
  *            (build_node.c, build_io.c, build_sync_node.c; plain sends and
- *            receives: build_plain.c, in the scan build_plain_scan.c)
+ *            receives: build_plain.c, in the scan build_plain_scan.c; those
+ *            whose sends are made already are matched: build_early.c)
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    sends and receives of two ends -> cross arcs
  *   settle   END coordinates
