@@ -166,10 +166,9 @@ struct build {
     /* Pass `scan`, [2 * B_USED_IDS]: of the stream at hand, by channel and
      * direction; and the greatest of them. Then of all streams. */
     uint8_t *used;
-    uint32_t used_top;
     B_ARRAY(struct b_use) uses;
     struct inflow *early; /* [early_count], by end, while nodes are made */
-    uint32_t early_count;
+    uint32_t used_top, early_count;
     B_ARRAY(struct b_kill) kills;
     B_ARRAY(struct b_taking) takings;
     B_ARRAY(struct b_stop) stops;
