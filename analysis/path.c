@@ -32,12 +32,13 @@
 #define SELDOM(c) __builtin_expect(c, 0)
 
 struct cursor {
-    uint64_t e;    /* EST of the node before `pos`, 0 at the chain's begin */
-    uint32_t pos;  /* next node to compute */
-    uint32_t stop; /* the next node with a remote in, or `end` */
-    uint32_t end;  /* one past the chain's last node */
-    uint32_t in;   /* index of the chain's next remote in */
-    uint32_t next; /* next chain waiting on the same node */
+    uint64_t e;     /* EST of the node before `pos`, 0 at the chain's begin */
+    uint32_t pos;   /* next node to compute */
+    uint32_t stop;  /* the next node with a remote in, or `end` */
+    uint32_t end;   /* one past the chain's last node */
+    uint32_t in;    /* index of the chain's next remote in */
+    uint32_t next;  /* next chain waiting on the same node */
+    uint32_t asked; /* what lies AHEAD of nodes before this is asked for */
 };
 
 struct kernel {
@@ -52,9 +53,26 @@ struct kernel {
     /* Queue of chains: the first ones of lists, linked by cursor.next. A chain
      * is in it once at most, so there is always room behind `ready_to`. */
     uint32_t *ready; /* [2 * chain_count + 2] */
-    size_t ready_from, ready_to;
     ips_u128 passed; /* all w of the nodes that have values */
     uint64_t bits;   /* of all times met, or-ed */
+};
+
+/* What the loops have at hand, in registers and on the stack: nothing else
+ * knows its address. */
+struct run {
+    const struct kernel *k;
+    const uint64_t *w;
+    const uint32_t *xpred;
+    const uint8_t *xkind;
+    uint64_t *est;
+    uint8_t *crossed;
+    struct cursor *cur;
+    uint32_t *ready;
+    size_t from, to; /* of what is ready */
+    ips_u128 passed;
+    uint64_t bits;
+    uint32_t none, absent, odd;
+    uint32_t begun; /* chains that have run */
 };
 
 void ips_est_release(struct ips_est *e)
@@ -119,103 +137,93 @@ uint64_t ips_graph_total(const struct ips_graph *g)
     return total;
 }
 
-/* Chain c stops, to be woken when `node` has its value. */
-static void wait_on(struct kernel *k, uint32_t c, uint32_t node)
-{
-    k->cur[c].next = (uint32_t)k->est[node];
-    k->est[node] = WAITER_BIT | c;
-}
-
 /* Only a hint, so it may lie behind the end. (Not inline, it would be taken for
  * a function that does nothing, and left out.) */
-static inline __attribute__((always_inline)) void
-ask_ahead(const struct kernel *k, size_t i)
+static inline __attribute__((always_inline)) void ask_ahead(const struct run *r,
+                                                            size_t i)
 {
     i += AHEAD;
-    for (size_t to = i + PIECE; i < to; i += 16) {
-        __builtin_prefetch(k->g->w + i);
-        __builtin_prefetch(k->g->w + i + 8);
-        __builtin_prefetch(k->g->xpred + i);
-        __builtin_prefetch(k->g->xkind + i);
-        __builtin_prefetch(k->est + i, 1);
-        __builtin_prefetch(k->est + i + 8, 1);
-        __builtin_prefetch(k->crossed + i, 1);
-        if (k->arcs.mode[IPS_X_DATA] == IPS_ARC_ZERO)
-            continue;
-        __builtin_prefetch(k->g->xlen + i);
-        __builtin_prefetch(k->g->xlen + i + 8);
-    }
+    __builtin_prefetch(r->w + i);
+    __builtin_prefetch(r->w + i + 8);
+    __builtin_prefetch(r->xpred + i);
+    __builtin_prefetch(r->xkind + i);
+    __builtin_prefetch(r->est + i, 1);
+    __builtin_prefetch(r->est + i + 8, 1);
+    __builtin_prefetch(r->crossed + i, 1);
+    if (r->k->arcs.mode[IPS_X_DATA] == IPS_ARC_ZERO)
+        return;
+    __builtin_prefetch(r->k->g->xlen + i);
+    __builtin_prefetch(r->k->g->xlen + i + 8);
 }
 
 /* Runs chain c, whose cursor is *cur, to its next remote in or its end; before
  * that (cur->pos < cur->stop) only where it waits. */
-static inline void run_local(struct kernel *k, uint32_t c, struct cursor *cur)
+static inline __attribute__((always_inline)) void
+run_local(struct run *r, uint32_t c, struct cursor *cur)
 {
-    const struct ips_graph *g = k->g;
-    const uint64_t *restrict w = g->w;
-    const uint32_t *restrict xpred = g->xpred;
-    const uint8_t *restrict xkind = g->xkind;
-    uint64_t *est = k->est, e = cur->e, bits = 0, passed = 0;
-    uint8_t *restrict crossed = k->crossed;
-    uint32_t *restrict ready = k->ready;
-    const uint32_t none = g->node_count, absent = k->absent, odd = k->odd;
-    size_t i = cur->pos, stop = cur->stop, to = k->ready_to;
-
+    uint64_t e = cur->e, bits = 0, passed = 0;
+    const uint32_t none = r->none, absent = r->absent, odd = r->odd;
+    size_t i = cur->pos, stop = cur->stop, to = r->to;
     while (i < stop) {
-        size_t end = i + PIECE < stop ? i + PIECE : stop;
-        ask_ahead(k, i);
+        if (i >= cur->asked) {
+            ask_ahead(r, i);
+            cur->asked = (uint32_t)i + PIECE;
+        }
+        size_t end = cur->asked < stop ? cur->asked : stop;
         for (; i < end; i++) {
-            uint64_t v = w[i], a = e + v;
-            uint8_t kind = xkind[i];
-            uint32_t x = ips_min_u32(xpred[i], none);
+            uint64_t v = r->w[i], a = e + v;
+            uint8_t kind = r->xkind[i];
+            uint32_t x = ips_min_u32(r->xpred[i], none);
             if (SELDOM(odd >> kind & 1) && absent >> kind & 1)
                 x = none;
-            uint64_t b = est[x];
-            if (b & WAITER_BIT) {
-                wait_on(k, c, x);
+            uint64_t b = r->est[x];
+            if (b & WAITER_BIT) { /* c stops, to be woken when x has one */
+                cur->next = (uint32_t)b;
+                r->est[x] = WAITER_BIT | c;
                 goto stopped;
             }
             if (SELDOM(odd >> kind & 1) && x != none)
-                b += ips_arc_ns(&k->arcs, k->arcs.mode[kind], g->xlen,
-                                (uint32_t)i);
-            crossed[i] = b > a; /* a tie is the chain's */
+                b += ips_arc_ns(&r->k->arcs, r->k->arcs.mode[kind],
+                                r->k->g->xlen, (uint32_t)i);
+            uint64_t waiters = r->est[i];
+            r->crossed[i] = b > a; /* a tie is the chain's */
             a = b > a ? b : a;
-            uint64_t waiters = est[i];
             passed += v;
             bits |= v | a;
-            est[i] = a;
+            r->est[i] = a;
             e = a;
-            ready[to] = (uint32_t)waiters;
+            r->ready[to] = (uint32_t)waiters;
             to += waiters != UNKNOWN;
         }
     }
 stopped:
-    k->ready_to = to;
+    r->to = to;
     cur->e = e;
     cur->pos = (uint32_t)i;
-    k->passed += passed; /* below 2^62, or `bits` says so */
-    k->bits |= bits;
+    r->passed += passed; /* below 2^62, or `bits` says so */
+    r->bits |= bits;
 }
 
 /* The node at hand has a remote in. False: its value is not there. */
-static bool run_remote(struct kernel *k, struct cursor *cur)
+static inline __attribute__((always_inline)) bool run_remote(struct run *r,
+                                                             struct cursor *cur)
 {
-    const struct ips_graph *g = k->g;
+    const struct ips_graph *g = r->k->g;
     uint32_t i = cur->pos;
     uint64_t a = cur->e + g->w[i];
-    if (!k->in_value)
+    if (!r->k->in_value)
         return false;
-    uint64_t v = k->in_value[cur->in++];
+    uint64_t v = r->k->in_value[cur->in++];
     if (v != IPS_IN_ABSENT && v > a) {
         a = ips_min_u64(v, IPS_TIME_LIMIT);
-        k->crossed[i] = 1;
+        r->crossed[i] = 1;
     }
-    if (k->est[i] != UNKNOWN)
-        k->ready[k->ready_to++] = (uint32_t)k->est[i];
-    k->est[i] = a;
+    if (r->est[i] != UNKNOWN)
+        r->ready[r->to++] = (uint32_t)r->est[i];
+    r->est[i] = a;
     cur->e = a;
-    k->passed += g->w[i];
-    k->bits |= g->w[i] | a;
+    r->passed += g->w[i];
+    r->bits |= g->w[i] | a;
     cur->pos = i + 1;
     uint32_t in = cur->in < g->in_count ? g->in[cur->in].node : IPS_NO_NODE;
     cur->stop = in < cur->end ? in : cur->end;
@@ -224,60 +232,75 @@ static bool run_remote(struct kernel *k, struct cursor *cur)
 
 /* The chain at place `at` of the queue; what is left of its list, if anything,
  * takes its place. */
-static inline uint32_t take(struct kernel *k, size_t at, bool *left)
+static inline __attribute__((always_inline)) uint32_t
+take(const struct run *r, size_t at, bool *left)
 {
-    uint32_t c = k->ready[at];
-    k->ready[at] = k->cur[c].next;
-    *left = k->ready[at] != NO_CHAIN;
+    uint32_t c = r->ready[at];
+    r->ready[at] = r->cur[c].next;
+    *left = r->ready[at] != NO_CHAIN;
     return c;
 }
 
 /* The chain that runs after `cur` stopped, or NO_CHAIN. Chains take turns: when
  * it is its turn again a chain finds much of what it needs, and runs far. But
  * two that answer each other go on with each other: the one that `cur` woke
- * last runs next where `cur` waits for it. `*begun`: chains that have run. */
-static inline uint32_t next_chain(struct kernel *k, const struct cursor *cur,
-                                  uint32_t *begun)
+ * last runs next where `cur` waits for it. */
+static inline __attribute__((always_inline)) uint32_t
+next_chain(struct run *r, const struct cursor *cur)
 {
-    size_t ready = k->ready_to - k->ready_from;
+    size_t ready = r->to - r->from;
     bool left;
-    if (cur && ready && cur->pos < cur->stop) {
-        const struct cursor *last = &k->cur[k->ready[k->ready_to - 1]];
-        uint32_t x = k->g->xpred[cur->pos];
+    if (ready && cur->pos < cur->stop) {
+        const struct cursor *last = &r->cur[r->ready[r->to - 1]];
+        uint32_t x = r->xpred[cur->pos];
         if (x >= last->pos && x < last->end) {
-            uint32_t c = take(k, k->ready_to - 1, &left);
-            k->ready_to -= !left;
+            uint32_t c = take(r, r->to - 1, &left);
+            r->to -= !left;
             return c;
         }
     }
-    if (ready < IN_TURN && *begun < k->g->chain_count)
-        return (*begun)++;
+    uint32_t chains = r->k->g->chain_count;
+    if (ready < IN_TURN && r->begun < chains)
+        return r->begun++;
     if (!ready)
         return NO_CHAIN;
-    if (k->ready_from >= k->g->chain_count) {
-        memmove(k->ready, k->ready + k->ready_from, ready * sizeof(*k->ready));
-        k->ready_from = 0;
-        k->ready_to = ready;
+    if (r->from >= chains) {
+        memmove(r->ready, r->ready + r->from, ready * sizeof(*r->ready));
+        r->from = 0;
+        r->to = ready;
     }
-    uint32_t c = take(k, k->ready_from, &left);
-    k->ready_from += !left;
+    uint32_t c = take(r, r->from, &left);
+    r->from += !left;
     return c;
 }
 
 static void kernel_run(struct kernel *k)
 {
-    uint32_t begun = 0, c;
-    const struct cursor *before = NULL;
+    const struct ips_graph *g = k->g;
+    struct run r = {.k = k,
+                    .w = g->w,
+                    .xpred = g->xpred,
+                    .xkind = g->xkind,
+                    .est = k->est,
+                    .crossed = k->crossed,
+                    .cur = k->cur,
+                    .ready = k->ready,
+                    .none = g->node_count,
+                    .absent = k->absent,
+                    .odd = k->odd,
+                    .begun = 1};
     /* Beyond the limit sums may have wrapped: of no use. */
-    while (k->bits < IPS_TIME_LIMIT &&
-           (c = next_chain(k, before, &begun)) != NO_CHAIN) {
+    for (uint32_t c = g->chain_count ? 0 : NO_CHAIN;
+         c != NO_CHAIN && r.bits < IPS_TIME_LIMIT;) {
         struct cursor *cur = &k->cur[c];
         do
-            run_local(k, c, cur);
+            run_local(&r, c, cur);
         while (cur->pos == cur->stop && cur->pos < cur->end &&
-               run_remote(k, cur));
-        before = cur;
+               run_remote(&r, cur));
+        c = next_chain(&r, cur);
     }
+    k->passed = r.passed;
+    k->bits = r.bits;
 }
 
 static void arcs_init(struct kernel *k, const struct ips_lane *lane)

@@ -120,7 +120,10 @@ void b_release(struct build *b)
     ips_free_large(b->far);
     ips_free_large(b->arcs.v);
     ips_free_large(b->fitted.v);
-    ips_free_large(b->slept.v);
+    ips_free_large(b->asked);
+    ips_free_large(b->used);
+    ips_free_large(b->uses.v);
+    ips_free_large(b->early);
     ips_free_large(b->delays.v);
     ips_free_large(b->notes);
     ips_free_large(b->from);

@@ -13,7 +13,8 @@
  *   sync     which release let whom go, of locks and their like
  *   node     reads every record again, chain by chain: nodes and operations
  *            (build_node.c, build_io.c, build_sync_node.c; plain sends and
- *            receives: build_plain.c, in the scan build_plain_scan.c)
+ *            receives: build_plain.c, in the scan build_plain_scan.c; those
+ *            whose sends are made already are matched: build_early.c)
  *   hold     who held which end when: the closes that end-of-file waits for
  *   match    sends and receives of two ends -> cross arcs
  *   settle   END coordinates
@@ -162,6 +163,12 @@ struct build {
     B_ARRAY(struct b_cpu) cpus;
     B_ARRAY(struct b_unseen) unseens;
     B_ARRAY(struct b_chan) chans;
+    /* Pass `scan`, [2 * B_USED_IDS]: of the stream at hand, by channel and
+     * direction; and the greatest of them. Then of all streams. */
+    uint8_t *used;
+    B_ARRAY(struct b_use) uses;
+    struct inflow *early; /* [early_count], by end, while nodes are made */
+    uint32_t used_top, early_count;
     B_ARRAY(struct b_kill) kills;
     B_ARRAY(struct b_taking) takings;
     B_ARRAY(struct b_stop) stops;
@@ -205,10 +212,7 @@ struct build {
     bool bends;
     B_ARRAY(uint32_t) arcs;
     B_ARRAY(struct b_fitted) fitted;
-    /* Of those whose arcs are B_X_FOUND, in order; how many b_weights passed.
-     */
-    B_ARRAY(struct b_slept) slept;
-    uint32_t slept_done;
+    struct b_sending *asked; /* [end_count] b_weights: of arcs B_X_FOUND */
     B_ARRAY(struct b_delay) delays;
     struct b_plain_slots *plain; /* build_plain.h; NULL: not for this build */
     struct b_wait_notes *notes;  /* build_waits.c; NULL: not wanted */
@@ -297,6 +301,17 @@ bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
                     uint32_t *row);
 /* Those of final nodes. */
 const struct ips_spun *b_grow_spun(const struct build *b, uint32_t *count);
+
+/* build_early.c: receives whose sends are all there when they are made. */
+#define B_USED_IDS 65536u
+#define B_USERS UINT32_MAX
+int b_early_scanned(struct build *b, uint32_t stream) IPS_MUST_USE;
+int b_early_begin(struct build *b) IPS_MUST_USE; /* before pass `node` */
+/* The receives of chain `c` from end `to` are matched as they are made: from
+ * this; NULL: they are not. */
+struct inflow *b_early(struct build *b, uint32_t to, uint32_t c);
+/* No others of `to` will be. */
+void b_early_no_more(struct build *b, uint32_t to);
 
 int b_scan(struct build *b) IPS_MUST_USE;      /* build_scan.c */
 int b_processes(struct build *b) IPS_MUST_USE; /* build_process.c */

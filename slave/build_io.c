@@ -146,6 +146,7 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
     e->read_many |= e->read_chain != m->chain;
     if (!e->local)
         return 0;
+    b_plain_late(m, v->end);
     g->xlen[node] = (uint64_t)r->result;
     if (b->from) {
         struct b_read *read = b_grow_read(b, v->end);

@@ -298,15 +298,11 @@ static int position_exts(struct build *b)
 
 static struct inflow inflow_of(const struct build *b, uint32_t to)
 {
-    const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
-    struct inflow f = {.send = b_first_send(b, e),
-                       .read = b->ends[to].recv_before,
-                       .sent = e->sent_before,
-                       .whole = b->out->ends[b->out->ends[to].peer_end].closed,
-                       .open = !b->ends[to].listed,
-                       .memory = b_by_memory(b, to)};
-    if (f.send.op)
-        f.sent = ips_add_sat(f.sent, f.send.op->len);
+    struct inflow f = b_inflow(b, to);
+    if (to < b->early_count && b->early[to].early)
+        f = b->early[to];
+    f.whole = b->out->ends[b->out->ends[to].peer_end].closed;
+    f.open = !b->ends[to].listed;
     return f;
 }
 
@@ -343,112 +339,84 @@ static void match_listed(struct build *b, uint32_t to)
     }
 }
 
-/* sent_by() of a build that does not go on. Where no other receive is of that
- * send, nothing of it moves any more: the receive gives way at once, and
- * b_weights need not look at the send, whose line is at hand here. When it was
- * sent is kept for those that slept (fit_wait()): nobody can tell which did, so
- * that is done without a branch.
- *
- * What b_gives_way() says of both follows from one difference here, as the send
- * has given way: the receive moves where its CPU after the arc does not fit in
- * the time at all. */
-static inline int sent_alone_by(struct build *b, const struct inflow *f,
-                                struct b_op *send, uint32_t v, uint64_t len)
+/* b_whole() of the next message, at once. False: it is not so, and nothing was
+ * done. */
+static inline bool sent_whole(struct build *b, struct inflow *f, uint32_t v,
+                              uint64_t len)
 {
-    struct ips_graph *g = &b->out->g;
-    uint64_t t_ns = g->t_ns[v], cpu_at = b->cpu_at[v];
-    uint64_t after = ips_sub_sat(cpu_at, g->w[v]);
-    uint64_t time = ips_sub_sat(t_ns, send->t), room = ips_sub_sat(time, after);
-    int rc = B_MORE(b->slept, b->err);
-    if (rc < 0)
-        return rc;
-    if (room < send->past) {
-        send->past = room;
-        g->w[send->node] = b->cpu_at[send->node] + room;
-    }
-    if (f->read != f->sent || len < send->len || f->read != b_pos(f->read)) {
-        g->xkind[v] = B_X_SENT;
-        g->xpred[v] = f->send.place;
-        return 0;
-    }
-    if (after > time) {
-        g->w[v] = cpu_at - time;
-        after = time;
-    }
-    if (time == 0)
-        b->backwards = true;
-    uint64_t wait = g->wait[v], sent = ips_add_sat(send->t, send->past);
-    uint32_t slept = f->memory & (wait > 0);
-    uint64_t latest = ips_sub_sat(ips_sub_sat(t_ns, after), wait);
-    uint32_t there = slept & ((sent <= latest) | (g->w[v] > cpu_at));
+    const struct ips_graph *g = &b->out->g;
+    const struct b_op *send = f->send.op;
+    if (f->read != f->sent || !send || ++send == f->send.end ||
+        send->len != len)
+        return false;
+    uint64_t read = f->read + len;
+    uint8_t xkind = b_whole(send, g->t_ns[v], b->cpu_at[v] - g->w[v],
+                            g->wait[v], read, f->memory);
+    if (!xkind)
+        return false;
+    __builtin_prefetch(send + 4, 1);
     g->xpred[v] = send->node;
-    g->xkind[v] = (uint8_t)(B_X_FOUND + there * B_X_THERE);
-    b->slept.v[b->slept.n] = (struct b_slept){sent, v};
-    b->slept.n += slept;
-    return 0;
+    g->xkind[v] = xkind;
+    f->send.op++;
+    f->send.place++;
+    f->read = f->sent = read;
+    return true;
 }
 
-/* Bit k: node k of 64 or fewer is a receive. */
-static uint64_t receives_of(const uint8_t *kind, uint32_t n)
+/* Bit k: node k of 64 or fewer is a receive that knows no send. */
+static uint64_t receives_of(const uint8_t *kind, const uint8_t *xkind,
+                            uint32_t n)
 {
     const uint64_t each = 0x0101010101010101ULL;
     uint64_t bits = 0;
     uint32_t k = 0;
     for (; k + 8 <= n; k += 8) {
-        uint64_t eight;
+        uint64_t eight, known;
         memcpy(&eight, kind + k, 8);
-        eight ^= each * IPS_NODE_RECV; /* what became 0 */
-        eight = ~(eight + each * 0x7f) >> 7 & each;
+        memcpy(&known, xkind + k, 8);
+        eight = (eight ^ each * IPS_NODE_RECV) | known; /* what became 0 */
+        eight = ~(((eight & each * 0x7f) + each * 0x7f) | eight) >> 7 & each;
         bits |= (eight * 0x0102040810204080ULL >> 56) << k;
     }
     for (; k < n; k++)
-        bits |= (uint64_t)(kind[k] == IPS_NODE_RECV) << k;
+        bits |= (uint64_t)(kind[k] == IPS_NODE_RECV && !xkind[k]) << k;
     return bits;
 }
 
 /* All others, in the order of their nodes. */
-static int match_nodes(struct build *b, struct inflow *flows)
+static void match_nodes(struct build *b, struct inflow *flows)
 {
     const struct ips_graph *g = &b->out->g;
-    int rc = 0;
-    for (uint32_t from = 0; from < g->node_count && rc == 0; from += 64) {
-        uint64_t left =
-            receives_of(g->kind + from, ips_min_u32(g->node_count - from, 64));
-        for (; left && rc == 0; left &= left - 1) {
+    const bool general = b->in->general;
+    for (uint32_t from = 0; from < g->node_count; from += 64) {
+        uint64_t left = receives_of(g->kind + from, g->xkind + from,
+                                    ips_min_u32(g->node_count - from, 64));
+        for (; left; left &= left - 1) {
             uint32_t i = from + (uint32_t)__builtin_ctzll(left);
-            if (!g->xlen[i] || g->site[i] == IPS_NONE ||
-                !flows[g->site[i]].open)
+            uint64_t len = g->xlen[i];
+            if (!len || g->site[i] == IPS_NONE || !flows[g->site[i]].open)
                 continue;
             struct inflow *f = &flows[g->site[i]];
-            struct b_op *send = sender_of(b, f, g->xlen[i]);
-            if (send)
-                rc = sent_alone_by(b, f, send, i, g->xlen[i]);
-            else
+            if (!general && sent_whole(b, f, i, len))
+                continue;
+            struct b_op *send = sender_of(b, f, len);
+            if (!send) {
                 not_sent(b, i);
+                continue;
+            }
+            struct b_matched x = b_sent_alone_by(
+                b, f, send, g->t_ns[i], b->cpu_at[i], g->w[i], g->wait[i], len);
+            g->w[i] = x.coord;
+            g->xpred[i] = x.xpred;
+            g->xkind[i] = x.xkind;
         }
     }
-    return rc;
-}
-
-/* Room for all receives that slept, at once: an array of 16 bytes each that
- * grows would be copied to fresh pages time and again. */
-static int slept_room(struct build *b)
-{
-    uint64_t n = 1;
-    for (uint32_t c = 0; c < b->out->g.chain_count; c++)
-        n += b->out->threads[c].wait_count[IPS_WAIT_PEER];
-    b->slept.room = (uint32_t)ips_min_u64(n, b->nodes);
-    b->slept.v = ips_alloc_large(b->slept.room, sizeof(*b->slept.v));
-    return b->slept.v ? 0
-                      : ips_err_set(b->err, IPS_E_NO_MEMORY,
-                                    "%u receives that slept", b->slept.room);
 }
 
 static int match_data(struct build *b)
 {
     struct inflow *flows = b_calloc(b->out->end_count, sizeof(*flows), b->err);
     bool any = false;
-    int rc = 0;
     if (!flows)
         return IPS_E_NO_MEMORY;
     for (uint32_t to = 0; to < b->out->end_count; to++) {
@@ -461,11 +429,9 @@ static int match_data(struct build *b)
         any |= flows[to].open;
     }
     if (any)
-        rc = slept_room(b);
-    if (any && rc == 0)
-        rc = match_nodes(b, flows);
+        match_nodes(b, flows);
     ips_free_large(flows);
-    return rc;
+    return 0;
 }
 
 /* What a pipe holds at the least. A send that leaves no more than this unread

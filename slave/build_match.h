@@ -12,12 +12,26 @@ struct inflow {
     bool whole;  /* the peer is closed: what is missing was never recorded */
     bool open;   /* its receives come in the order of nodes */
     bool memory; /* b_by_memory() */
+    bool early;  /* some were matched when they were made (build_early.c) ... */
+    bool late;   /* ... and no others will be */
 };
 
-/* The send that wrote the last of the next `len` bytes read; NULL: not here,
- * and counted. */
-static inline struct b_op *sender_of(struct build *b, struct inflow *f,
-                                     uint64_t len)
+/* Before the first receive, of what is known while nodes are made. */
+static inline struct inflow b_inflow(const struct build *b, uint32_t to)
+{
+    const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
+    struct inflow f = {.send = b_first_send(b, e),
+                       .read = b->ends[to].recv_before,
+                       .sent = e->sent_before,
+                       .memory = b_by_memory(b, to)};
+    if (f.send.op)
+        f.sent = ips_add_sat(f.sent, f.send.op->len);
+    return f;
+}
+
+/* The send that wrote the last of the next `len` bytes read; NULL: not here. */
+static inline struct b_op *b_find_sender(const struct build *b,
+                                         struct inflow *f, uint64_t len)
 {
     f->read = ips_add_sat(f->read, len);
     while (f->send.op && b_pos(f->sent) < b_pos(f->read)) {
@@ -30,6 +44,16 @@ static inline struct b_op *sender_of(struct build *b, struct inflow *f,
         __builtin_prefetch(op + 4, 1);
         return op;
     }
+    return NULL;
+}
+
+/* The same; what is not here is counted. */
+static inline struct b_op *sender_of(struct build *b, struct inflow *f,
+                                     uint64_t len)
+{
+    struct b_op *op = b_find_sender(b, f, len);
+    if (op)
+        return op;
     if (f->whole)
         b->out->counts.unmatched++;
     else
@@ -61,6 +85,70 @@ static inline void sent_by(struct build *b, const struct inflow *f,
     }
     send->past = room;
     g->w[send->node] = b->cpu_at[send->node] + room;
+}
+
+/* A receive that knows its send: what its columns say then. */
+struct b_matched {
+    uint64_t coord;
+    uint32_t xpred;
+    uint8_t xkind;
+};
+
+/* sent_by() of a build that does not go on, of a receive of `len` bytes at
+ * `coord` that slept for `wait`. Where no other receive is of that send,
+ * nothing of it moves any more: the receive gives way at once, and b_weights
+ * need not look at the send, whose line is at hand here.
+ *
+ * What b_gives_way() says of both follows from one difference here, as the send
+ * has given way: the receive moves where its CPU after the arc does not fit in
+ * the time at all. */
+static inline struct b_matched b_sent_alone_by(struct build *b,
+                                               const struct inflow *f,
+                                               struct b_op *send, uint64_t t_ns,
+                                               uint64_t cpu_at, uint64_t coord,
+                                               uint64_t wait, uint64_t len)
+{
+    uint64_t after = ips_sub_sat(cpu_at, coord);
+    uint64_t time = ips_sub_sat(t_ns, send->t), room = ips_sub_sat(time, after);
+    if (room < send->past) {
+        send->past = room;
+        b->out->g.w[send->node] = b->cpu_at[send->node] + room;
+    }
+    if (f->read != f->sent || len < send->len || f->read != b_pos(f->read))
+        return (struct b_matched){coord, f->send.place, B_X_SENT};
+    if (after > time) {
+        coord = cpu_at - time;
+        after = time;
+    }
+    if (time == 0)
+        b->backwards = true;
+    uint64_t sent = ips_add_sat(send->t, send->past);
+    uint64_t latest = ips_sub_sat(ips_sub_sat(t_ns, after), wait);
+    uint32_t there =
+        f->memory & (wait > 0) & ((sent <= latest) | (coord > cpu_at));
+    return (struct b_matched){coord, send->node,
+                              (uint8_t)(B_X_FOUND + there * B_X_THERE)};
+}
+
+/* What has bits above this is negative, or damaged. */
+#define B_WHOLE_BITS 60
+
+/* The same of most receives: all bytes before, up to `read` with it, were of
+ * whole messages, and this is one; there is time for the CPU of both sides -
+ * `after` the arc the receiver's - and more. Its kind of arc; 0: it is not so.
+ * Nobody can tell which receives slept, so that is done without a branch. */
+static inline __attribute__((always_inline)) uint8_t
+b_whole(const struct b_op *send, uint64_t t_ns, uint64_t after, uint64_t wait,
+        uint64_t read, bool memory)
+{
+    uint64_t sent = send->t + send->past, latest = t_ns - after;
+    uint64_t spare = latest - sent;
+    if ((t_ns | wait | send->t | send->past | after | latest | spare | read) >>
+            B_WHOLE_BITS ||
+        !(spare | after | send->past))
+        return 0;
+    uint32_t there = memory & (wait > 0) & (sent <= ips_sub_sat(latest, wait));
+    return (uint8_t)(B_X_FOUND + there * B_X_THERE);
 }
 
 /* The coordinate of a receive at t_ns that knows its send, which has given way:

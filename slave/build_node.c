@@ -354,6 +354,7 @@ int b_nodes(struct build *b)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
                            (unsigned long long)b->node_room);
     int rc = b_plain_begin(b);
+    rc = rc < 0 ? rc : b_early_begin(b);
     if (rc < 0)
         return rc;
     if (b->grow)

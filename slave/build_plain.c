@@ -1,6 +1,7 @@
 /* Plain records -> nodes (build_plain.h). */
 #include "slave/build_plain.h"
 
+#include "slave/build_match.h"
 #include "slave/build_node.h"
 
 #define NODES_AHEAD 64u
@@ -24,6 +25,18 @@ static void put_sends(struct maker *m, struct b_plain_slot *x)
     x->put = x->messages;
 }
 
+/* The flow is where the slot's receives are. */
+static void put_flow(struct b_plain_slot *x)
+{
+    struct inflow *f = x->flow;
+    if (!x->op)
+        return;
+    f->send.place += (uint32_t)(x->op - 1 - f->send.op);
+    f->send.op = x->op - 1;
+    f->read = f->sent = x->read + x->bytes;
+    x->op = x->last = NULL;
+}
+
 /* What is kept there is in the tables: the slot is free. */
 static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
 {
@@ -34,6 +47,8 @@ static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
     bool send = dir == B_SEND;
     if (send)
         put_sends(m, x);
+    if (!send)
+        put_flow(x);
     if (!send && x->messages) {
         if (e->read_count == 0)
             e->read_chain = m->chain;
@@ -79,6 +94,8 @@ take_slot(struct maker *m, enum b_dir dir, uint32_t id, struct b_plain_slot *x)
                                .noted = true,
                                .t = UINT64_MAX,
                                .local = b->ends[end].local};
+    if (dir == B_RECV)
+        x->flow = b_early(b, end, m->chain);
     *of_end = x;
     return b_traffic_row(m, end, &x->row);
 }
@@ -106,6 +123,17 @@ void b_plain_put(struct maker *m, uint32_t end)
         put_sends(m, x);
         x->op = x->last = NULL;
     }
+}
+
+void b_plain_late(struct maker *m, uint32_t end)
+{
+    struct b_plain_slots *s = m->b->plain;
+    struct b_plain_slot *x = s ? s->of_end[B_RECV][end % B_PLAIN_SLOTS] : NULL;
+    if (x && x->end == end) {
+        put_flow(x);
+        x->flow = NULL;
+    }
+    b_early_no_more(m->b, end);
 }
 
 void b_plain_put_all(struct maker *m)
@@ -255,7 +283,7 @@ static inline __attribute__((always_inline)) void ask_ahead(const struct run *k,
 static inline __attribute__((always_inline)) void
 plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
            uint64_t t_ns, uint64_t cpu_at, uint32_t end, uint64_t slept,
-           uint64_t len, uint32_t took)
+           uint64_t len, uint32_t xpred, uint8_t xkind)
 {
     uint32_t i = k->node++, probe = 0;
     ask_ahead(k, i);
@@ -275,9 +303,9 @@ plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
     k->xlen[i] = len;
     k->probe[i] = probe;
     k->site[i] = end;
-    k->xpred[i] = took;
+    k->xpred[i] = xpred;
     k->kind[i] = (uint8_t)kind;
-    k->xkind[i] = IPS_X_NONE;
+    k->xkind[i] = xkind;
     k->off_ns = 0;
 }
 
@@ -316,8 +344,49 @@ plain_send(struct run *k, const struct b_plain *r)
         e->send_t = r->t;
     }
     plain_node(k, IPS_NODE_SEND, r->cpu_ret, r->t, r->cpu, x->end, 0, 0,
-               IPS_NO_NODE);
+               IPS_NO_NODE, IPS_X_NONE);
     return 0;
+}
+
+/* The send of a receive, where all of its channel are there (build_early.c);
+ * where this one is not pass `match` goes on from here. */
+static struct b_matched __attribute__((noinline))
+match_early(struct build *b, struct b_plain_slot *x, const struct b_plain r,
+            uint64_t slept, struct b_matched to)
+{
+    struct inflow *f = x->flow;
+    put_flow(x);
+    uint64_t read = f->read;
+    struct b_op *send = b_find_sender(b, f, r.len);
+    if (!send) {
+        f->read = read;
+        f->late = true;
+        x->flow = NULL;
+        return to;
+    }
+    to = b_sent_alone_by(b, f, send, r.t_ret, r.cpu_ret, r.cpu, slept, r.len);
+    if (f->read == f->sent && send + 1 != f->send.end) {
+        x->op = send + 1;
+        x->last = f->send.end;
+        x->read = f->read - x->bytes - r.len;
+    }
+    return to;
+}
+
+static inline __attribute__((always_inline)) struct b_matched
+plain_match(const struct run *k, struct b_plain_slot *x,
+            const struct b_plain *r, uint64_t slept, struct b_matched to)
+{
+    const struct b_op *send = x->op;
+    uint8_t xkind = 0;
+    if (send != x->last && send->len == r->len)
+        xkind = b_whole(send, r->t_ret, r->cpu_ret - r->cpu, slept,
+                        x->read + x->bytes + r->len, x->flow->memory);
+    if (!xkind)
+        return match_early(k->m->b, x, *r, slept, to);
+    __builtin_prefetch(send + 4, 1);
+    x->op++;
+    return (struct b_matched){r->cpu, send->node, xkind};
 }
 
 static inline __attribute__((always_inline)) int
@@ -338,9 +407,12 @@ plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
         return rc;
     k->wait_ns += slept;
     k->waits += slept > 0;
+    struct b_matched to = {r->cpu, (uint32_t)took, IPS_X_NONE};
+    if (x->flow)
+        to = plain_match(k, x, r, slept, to);
     count(x, r);
-    plain_node(k, IPS_NODE_RECV, r->cpu, r->t_ret, r->cpu_ret, x->end, slept,
-               len, (uint32_t)took);
+    plain_node(k, IPS_NODE_RECV, to.coord, r->t_ret, r->cpu_ret, x->end, slept,
+               len, to.xpred, to.xkind);
     return x->local ? 0
                     : far_receive(k->m, r->t, r->t_ret, x->end, k->node - 1,
                                   r->len, slept);

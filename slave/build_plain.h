@@ -98,6 +98,15 @@ static inline uint64_t b_plain_slept(const struct b_plain *r)
     return ips_sub_sat(r->t_ret - r->t, r->cpu_ret - r->cpu);
 }
 
+/* A send or receive of channel `id` (build_early.c). */
+static inline __attribute__((always_inline)) void
+b_plain_used(uint8_t *used, uint32_t *top, uint32_t id, bool receive)
+{
+    id = ips_min_u32(id, B_USED_IDS - 1);
+    used[2 * id + receive] = 1;
+    *top = *top < id ? id : *top;
+}
+
 /* The plain records at `walk` and behind, of its chunk. `received`: there was a
  * receive among them. False: there were none. */
 bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
@@ -113,7 +122,12 @@ struct b_plain_slot {
     uint32_t messages, put; /* of them the sends that are in its blocks */
     bool local, noted;      /* in `used` */
     uint64_t bytes, t, t_ret;
-    struct b_op *op, *last; /* next send's place, behind the last one */
+    /* Next send's place, behind the last one. Of receives that are matched as
+     * they are made (`flow`): the next send, whose bytes begin where those of
+     * the receives before end, and behind the last one of its block. */
+    struct b_op *op, *last;
+    struct inflow *flow; /* as it is at `op`, but for its receives */
+    uint64_t read;       /* before the slot's receives */
 };
 #define B_PLAIN_SLOTS 128u
 struct b_plain_slots {
@@ -130,6 +144,8 @@ int b_plain_begin(struct build *b) IPS_MUST_USE;
 int b_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
 /* The sends of `end` are in its blocks: the general way may add one. */
 void b_plain_put(struct maker *m, uint32_t end);
+/* A receive of `end` goes the general way: no other is matched early. */
+void b_plain_late(struct maker *m, uint32_t end);
 /* What is kept of all ends is in the tables. */
 void b_plain_put_all(struct maker *m);
 

@@ -6,19 +6,29 @@ struct seen {
     uint64_t first_ns, last_ns, first_cpu, last_cpu;
     uint64_t before; /* latest return */
     uint64_t n, sends, one_node;
+    uint8_t *used;
+    uint32_t used_top;
 };
 
-/* Short records from `p` on, all on the line of `r`: what is kept of them are
- * the least and the greatest of stamps, and these keep their order when they
- * become ns. One is no longer than its CPU, so its sends are of one node. Where
- * stamps are not as a writer's are, sends have the room of two. Returns behind
- * the last. */
+/* What is kept of records whose stamps are of the stream's clock: these keep
+ * their order when they become ns, which so is done once. */
+struct stamped {
+    uint64_t first, last; /* the earliest call, the latest return */
+    uint64_t last_cpu, n, sends, one_node;
+    uint32_t used_top;
+};
+
+/* Short records from `p` on, all on the line of `r`; none is longer than its
+ * CPU, so its sends are of one node. Returns behind the last. */
 static inline __attribute__((always_inline)) const uint8_t *
 scan_short(const struct b_plain *r, const struct ips_clock *clock,
-           const uint8_t *p, const uint8_t *end, struct seen *s)
+           const uint8_t *p, const uint8_t *end, uint8_t *used,
+           struct stamped *to)
 {
     const size_t bytes = sizeof(struct ips_rec_io_short);
-    uint64_t first = UINT64_MAX, last = 0, sends = 0, one_node = 0;
+    uint64_t first = to->first, last = to->last, sends = 0, one_node = 0;
+    uint64_t here = 0; /* the latest return of these */
+    uint32_t used_top = to->used_top;
     const uint8_t *from = p;
     for (; (size_t)(end - p) >= bytes; p += bytes) {
         uint32_t word = b_load32(p),
@@ -36,18 +46,89 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
         sends += 1 - what;
         one_node += (1 - what) & (t_ret >= last);
         last = ips_max_u64(last, t_ret);
+        here = ips_max_u64(here, t_ret);
+        b_plain_used(used, &used_top,
+                     b_load32(p + offsetof(struct ips_rec_head, a)), what);
     }
     if (p == from)
         return p;
-    uint64_t begin = b_clock_ns(clock, first);
-    uint64_t cpu = slave_line_cpu(clock, r->line_t, r->line_cpu, last);
+    to->first = first;
+    to->last = last;
+    to->last_cpu = ips_max_u64(
+        to->last_cpu, slave_line_cpu(clock, r->line_t, r->line_cpu, here));
+    to->n += (uint64_t)(p - from) / bytes;
+    to->sends += sends;
+    to->one_node += one_node;
+    to->used_top = used_top;
+    return p;
+}
+
+/* Long records from `p` on; `r` has the line of the last one then. How long a
+ * send slept is known up to a ns: where it may be too long it has the room of
+ * two. */
+static inline __attribute__((always_inline)) const uint8_t *
+scan_long(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
+          const uint8_t *end, uint8_t *used, struct stamped *to)
+{
+    const size_t bytes = sizeof(struct ips_rec_io);
+    const uint64_t mult =
+        clock->kind == IPS_CLOCK_RAW ? 1ULL << 32 : clock->mult_q32;
+    for (; (size_t)(end - p) >= bytes; p += bytes) {
+        uint32_t word = b_load32(p);
+        uint32_t what = (word & 0xffffu) - B_IO_WORD(SEND, ips_rec_io);
+        uint32_t op_err = b_load32(p + offsetof(struct ips_rec_io, op));
+        uint64_t len = b_load64(p + offsetof(struct ips_rec_io, result));
+        uint64_t t = b_load64(p + offsetof(struct ips_rec_head, t));
+        uint64_t t_ret = b_load64(p + offsetof(struct ips_rec_io, t_ret));
+        uint64_t cpu = b_load64(p + offsetof(struct ips_rec_io, cpu));
+        uint64_t cpu_ret = b_load64(p + offsetof(struct ips_rec_io, cpu_ret));
+        if (what > 1 || word >> 16 & IPS_REC_F_NS || op_err > UINT16_MAX ||
+            op_err == IPS_OP_CONNECT || op_err == IPS_OP_ACCEPT ||
+            len - 1 >= INT64_MAX || cpu > cpu_ret || t > t_ret)
+            break;
+        __builtin_prefetch(p + B_PLAIN_AHEAD);
+        uint64_t most = ips_add_sat(ips_mul_q32(t_ret - t, mult), 1);
+        bool slept = ips_sub_sat(most, cpu_ret - cpu) >= B_BLOCKED_NS;
+        to->first = ips_min_u64(to->first, t);
+        to->sends += 1 - what;
+        to->one_node += (1 - what) & (t_ret >= to->last) & !slept;
+        to->last = ips_max_u64(to->last, t_ret);
+        to->last_cpu = ips_max_u64(to->last_cpu, cpu_ret);
+        to->n++;
+        b_plain_used(used, &to->used_top,
+                     b_load32(p + offsetof(struct ips_rec_head, a)), what);
+        r->line_t = t_ret;
+        r->line_cpu = cpu_ret;
+        r->line_known = true;
+    }
+    return p;
+}
+
+/* Records from `p` on, long or short, as far as they have stamps; on the line
+ * of `r`, which is known. Where stamps are not as a writer's are, sends have
+ * the room of two. Returns behind the last. */
+static inline __attribute__((always_inline)) const uint8_t *
+scan_stamped(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
+             const uint8_t *end, struct seen *s)
+{
+    struct stamped k = {.first = UINT64_MAX, .used_top = s->used_top};
+    const uint8_t *from;
+    do {
+        from = p;
+        p = scan_short(r, clock, p, end, s->used, &k);
+        p = scan_long(r, clock, p, end, s->used, &k);
+    } while (p != from);
+    if (!k.n)
+        return p;
+    uint64_t begin = b_clock_ns(clock, k.first);
+    s->used_top = k.used_top;
     s->first_ns = ips_min_u64(s->first_ns, begin);
-    s->last_ns = ips_max_u64(s->last_ns, b_clock_ns(clock, last));
-    s->last_cpu = ips_max_u64(s->last_cpu, cpu);
-    s->n += (uint64_t)(p - from) / bytes;
-    s->sends += sends;
-    if (begin >= s->before && cpu < UINT64_MAX)
-        s->one_node += one_node;
+    s->last_ns = ips_max_u64(s->last_ns, b_clock_ns(clock, k.last));
+    s->last_cpu = ips_max_u64(s->last_cpu, k.last_cpu);
+    s->n += k.n;
+    s->sends += k.sends;
+    if (begin >= s->before && k.last_cpu < UINT64_MAX)
+        s->one_node += k.one_node;
     s->before = ips_max_u64(s->before, s->last_ns);
     return p;
 }
@@ -65,6 +146,7 @@ scan_one(const struct b_plain *r, struct seen *s)
         r->send & (r->t_ret >= s->before) & (b_plain_slept(r) < B_BLOCKED_NS);
     s->before = ips_max_u64(s->before, r->t_ret);
     s->n++;
+    b_plain_used(s->used, &s->used_top, r->id, !r->send);
 }
 
 bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
@@ -80,14 +162,15 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
                         .line_cpu = walk->line.io_cpu};
     struct seen k = {.first_ns = UINT64_MAX,
                      .first_cpu = s->first_cpu,
-                     .before = s->empty ? 0 : s->last_ns};
+                     .before = s->empty ? 0 : s->last_ns,
+                     .used = b->used,
+                     .used_top = b->used_top};
     while (b_plain_read(&r, p, (size_t)(end - p), &clock)) {
         __builtin_prefetch(p + B_PLAIN_AHEAD);
         scan_one(&r, &k);
         p += r.bytes;
-        if (r.line_known && (size_t)(end - p) >= 2 &&
-            (p[0] & ~1u) == IPS_REC_SEND_SHORT)
-            p = scan_short(&r, &clock, p, end, &k);
+        if (r.line_known)
+            p = scan_stamped(&r, &clock, p, end, &k);
     }
     if (!k.n)
         return false;
@@ -106,6 +189,7 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
     s->node_room += k.n + k.sends - k.one_node;
     s->one_node += k.one_node;
     b->send_room += k.sends;
+    b->used_top = k.used_top;
     *received = k.n > k.sends;
     walk->line.io_known = r.line_known;
     walk->line.io_t = r.line_t;

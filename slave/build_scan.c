@@ -69,6 +69,8 @@ static void scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     scan_pending(c, type, &r, t_ret);
     c->s->node_room += type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
     c->b->send_room += type == IPS_REC_SEND;
+    if (type == IPS_REC_SEND || type == IPS_REC_RECV)
+        b_plain_used(c->b->used, &c->b->used_top, r.h.a, type == IPS_REC_RECV);
 }
 
 static void scan_start(struct scan *c, const uint8_t *p)
@@ -503,7 +505,7 @@ static int scan_stream(struct build *b, uint32_t index)
         s->first_cpu = 0;
     b->node_room += s->node_room;
     b->out->counts.events += s->events;
-    return 0;
+    return b_early_scanned(b, index);
 }
 
 /* May it come behind what is built already? Nothing that names, begins or ends
@@ -592,7 +594,8 @@ int b_scan(struct build *b)
 {
     uint32_t n = b->in->stream_count;
     b->streams = b_calloc(n, sizeof(*b->streams), b->err);
-    if (!b->streams)
+    b->used = b_calloc(B_USED_IDS, 2, b->err);
+    if (!b->streams || !b->used)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++) {
         struct b_stream *s = &b->streams[i];

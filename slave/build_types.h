@@ -82,6 +82,7 @@ struct b_chain { /* beside g.chains */
     int64_t end_shift;   /* of END: its coordinate less cpu_at */
     uint64_t unknown_ns; /* off the core outside of calls, all of it */
     bool read_delays;    /* somebody read its run delay: `off` is in use */
+    bool late;           /* build_early.c: some of its receives are */
 };
 
 struct b_fork {
@@ -133,11 +134,6 @@ struct b_spin { /* CPU burnt between a node and the next of its chain */
 struct b_fitted { /* g.wait of a node, before it was put right */
     uint32_t node;
     uint64_t wait;
-};
-
-struct b_slept { /* a receive that slept: when what it got was sent */
-    uint64_t sent;
-    uint32_t node;
 };
 
 struct b_delay { /* RUNDELAY */
@@ -202,6 +198,11 @@ struct b_unseen { /* UNSEEN */
     const uint8_t *text;
     uint32_t len, stream;
     uint32_t fork; /* the FORK before it in the stream, or IPS_NONE */
+};
+
+struct b_use { /* a stream has SENDs, or RECVs, of that channel */
+    uint32_t stream, id;
+    bool receives;
 };
 
 struct b_chan {
@@ -280,6 +281,9 @@ struct b_end {
     struct b_sends sends; /* from pass `match` on in order of return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
+    /* build_early.c: the only chain that sends, and receives here, + 1; 0:
+     * none, B_USERS: several, or not known */
+    uint32_t writer, reader;
     /* pass `match`: its receives are in reads[], in order of return */
     bool listed;
     uint32_t first_read;

@@ -36,25 +36,41 @@ struct weighed {
     bool forwards, bends;
 };
 
+/* When the send of a receive was made that pass `match` found: the sends of a
+ * channel are walked along with its receives, whose order is theirs. Few ask.
+ */
+static int found_sent(struct build *b, uint32_t i, uint64_t *sent)
+{
+    const struct ips_graph *g = &b->out->g;
+    uint32_t from = b->out->ends[g->site[i]].peer_end;
+    if (!b->asked)
+        b->asked = b_calloc(b->out->end_count, sizeof(*b->asked), b->err);
+    if (!b->asked)
+        return IPS_E_NO_MEMORY;
+    struct b_sending *s = &b->asked[from];
+    if (!s->op)
+        *s = b_first_send(b, &b->ends[from]);
+    while (s->op && s->op->node != g->xpred[i])
+        b_next_send(b, s);
+    if (s->op)
+        *sent = ips_min_u64(ips_add_sat(s->op->t, s->op->past), B_LATEST);
+    return 0;
+}
+
 /* Node i slept so long, was passed then, and what it waited for, where that is
  * known (else UINT64_MAX), when that was sent: build_wall.c. */
 static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
-                    uint64_t passed, uint64_t sent)
+                    uint64_t passed, uint64_t sent, bool found)
 {
     struct ips_graph *g = &b->out->g;
     uint64_t wait = ips_min_u64(g->wait[i], apart);
-    const struct b_slept *s = b->slept.v;
-    uint32_t n = b->slept.n, k = b->slept_done;
-    while (k < n && s[k].node < i)
-        k++;
-    if (k < n && s[k].node == i)
-        sent = ips_min_u64(s[k].sent, B_LATEST);
-    b->slept_done = k;
-    if (sent <= passed - wait && b_by_memory(b, g->site[i]))
+    bool memory = b_by_memory(b, g->site[i]);
+    int rc = found && memory ? found_sent(b, i, &sent) : 0;
+    if (sent <= passed - wait && memory)
         wait = 0;
-    if (wait == g->wait[i])
-        return 0;
-    int rc = B_MORE(b->fitted, b->err);
+    if (wait == g->wait[i] || rc < 0)
+        return rc;
+    rc = B_MORE(b->fitted, b->err);
     if (rc < 0)
         return rc;
     b->fitted.v[b->fitted.n++] = (struct b_fitted){i, g->wait[i]};
@@ -123,7 +139,8 @@ weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
         uint64_t wait = k.g.wait[i];
         bool look = match | (coord != own) | (xkind & B_X_THERE);
         if (k.fits && (wait > apart || (look && wait)))
-            rc = fit_wait(k.b, i, apart, passed, match ? sent : UINT64_MAX);
+            rc = fit_wait(k.b, i, apart, passed, match ? sent : UINT64_MAX,
+                          xkind & B_X_FOUND);
         if (rc < 0)
             break;
     }

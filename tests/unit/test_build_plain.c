@@ -23,6 +23,9 @@ struct program {
     bool twice;       /* each end goes by two channels */
     bool clean;       /* no arc against the clock */
     bool calm;        /* one machine, long stretches of nothing to decide */
+    bool near;        /* all ends are sockets whose other one is here, so a
+                         receive may be matched when it is made */
+    bool back;        /* calm: odd threads send, whose nodes are made first */
     bool on[THREADS]; /* on its core since its last long record */
     /* Of what even and odd threads sent to an end: messages, the last one's
      * return. Who receives, if nothing is damaged, does it later. */
@@ -43,7 +46,7 @@ static void name_end(struct program *p, uint32_t thread, uint32_t id)
 {
     uint32_t e = (id - 1) % p->ends, side = thread % 2;
     uint64_t t = p->t[thread];
-    switch (p->calm && e % 16 == 0 ? 3 : e % 16) {
+    switch ((p->calm && e % 16 == 0) || p->near ? 3 : e % 16) {
     case 0:
         rec_inet(p->s[thread], id, t, IPS_CHAN_TCP, 9 + 2 * e + side,
                  0x0a000001, (uint16_t)(2000 + e), 0x0a000002,
@@ -197,7 +200,9 @@ static void one_step(struct program *p, uint32_t i)
 {
     uint32_t k = pick(p, p->ends), id = k + 1;
     bool send = pick(p, 2);
-    if (k % 16 == 1 || p->calm)
+    if (p->calm && p->back)
+        send = i % 2 == 1;
+    else if (k % 16 == 1 || p->calm)
         send = i % 2 == 0;
     uint64_t work = pick(p, 2000), ready = 0;
     if (pick(p, p->odd) == 0) {
@@ -209,7 +214,8 @@ static void one_step(struct program *p, uint32_t i)
     if (p->damaged && pick(p, 100) == 0)
         id = pick(p, 2) ? 0 : UINT32_MAX - pick(p, 300);
     uint32_t *sent = &p->sent[send ? i % 2 : !(i % 2)][k];
-    if (!p->damaged && !send && k % 16 != 0 && (p->clean || k % 16 != 2)) {
+    if (!p->damaged && !send &&
+        (p->near || (k % 16 != 0 && (p->clean || k % 16 != 2)))) {
         if (!*sent)
             return;
         --*sent;
@@ -253,6 +259,8 @@ static void make_program(struct program *p, uint64_t seed)
     p->clean = !p->damaged && pick(p, 3);
     p->calm = pick(p, 3) == 0;
     p->delays = !p->calm && pick(p, 3) == 0;
+    p->near = pick(p, 2);
+    p->back = p->near && pick(p, 2);
     p->r->control.cpu_mode = pick(p, 3) ? IPS_CPU_FAST : IPS_CPU_EXACT;
     for (uint32_t i = 0; i < IPS_PROBE_FIRST && seed % 3; i++)
         p->r->control.probe_cost_ps[i] = pick(p, 300000);

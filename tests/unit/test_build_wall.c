@@ -173,6 +173,39 @@ static void test_build_wall__absurd_sums(void **state)
     rec_free(r);
 }
 
+/* What the second of two reads slept, that was asked for 2 us before the first
+ * one returned (its record says so), of a message that was sent then. */
+static uint64_t slept_since_the_last(uint64_t sent)
+{
+    struct recorder *r = rec_new();
+    rs a = rec_stream(r, 10, 10, 1), z = rec_stream(r, 20, 20, 1);
+    rec_start(a, IPS_START_IMAGE, US(1), 0);
+    rec_pipe(a, 1, US(1), IPS_SIDE_WRITE, 5);
+    rec_send(a, 1, US(3), US(2), 8);
+    rec_send(a, 1, sent, sent - US(1), 8);
+    rec_end(a, IPS_END_EXIT, US(20), US(19), 0);
+    rec_start(z, IPS_START_IMAGE, US(2), 0);
+    rec_pipe(z, 1, US(2), IPS_SIDE_READ, 5);
+    rec_recv(z, 1, US(2), US(10), US(1), 8);
+    rec_recv(z, 1, US(8), US(14), US(1), 8);
+    rec_end(z, IPS_END_EXIT, US(20), US(2), 0);
+    struct ips_built *b = rec_build(r);
+    uint32_t recv = rec_kind(b, 20, IPS_NODE_RECV, 1);
+    assert_arc(b, recv, rec_kind(b, 10, IPS_NODE_SEND, 1), IPS_X_DATA);
+    uint64_t wait = b->g.wait[recv];
+    rec_free(r);
+    return wait;
+}
+
+/* Would catch: a sleep that is cut to the time there was for it, and then
+ * compared with the moment of another message than its own, or with none. */
+static void test_build_wall__cut_and_there(void **state)
+{
+    (void)state;
+    assert_int_equal(slept_since_the_last(US(9)), 0);
+    assert_int_equal(slept_since_the_last(US(11)), US(4));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_build_wall__half_of_it_was_there),
         cmocka_unit_test(test_build_wall__no_arc_against_the_clock),
         cmocka_unit_test(test_build_wall__a_hog),
+        cmocka_unit_test(test_build_wall__cut_and_there),
         cmocka_unit_test(test_build_wall__absurd_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

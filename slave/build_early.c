@@ -1,0 +1,107 @@
+/*
+ * Receives that find their sends while nodes are made, chain by chain: where
+ * bytes come from a chain that has all its nodes, and nobody else sends on that
+ * channel or reads from it, nothing is needed of what pass `match` knows
+ * besides, and the receive's columns are at hand. Pass `match` has what is
+ * left: of chains that have both kinds all, as no branch foretells which is
+ * next.
+ *
+ * Who uses which channel the scan tells: of each stream, the channels of its
+ * sends and of its receives.
+ */
+#include "slave/build_match.h"
+
+#define AT_ONCE 8u
+
+int b_early_scanned(struct build *b, uint32_t stream)
+{
+    for (uint32_t at = 0; at < 2 * b->used_top + 2; at += AT_ONCE) {
+        uint64_t some;
+        memcpy(&some, b->used + at, AT_ONCE);
+        if (!some)
+            continue;
+        for (uint32_t k = at; k < at + AT_ONCE; k++) {
+            int rc = b->used[k] ? B_MORE(b->uses, b->err) : 0;
+            if (rc < 0)
+                return rc;
+            if (b->used[k])
+                b->uses.v[b->uses.n++] = (struct b_use){stream, k / 2, k % 2};
+        }
+        memset(b->used + at, 0, AT_ONCE);
+    }
+    b->used_top = 0;
+    return 0;
+}
+
+static void used_by(uint32_t *is, uint32_t user)
+{
+    *is = *is == 0 || *is == user ? user : B_USERS;
+}
+
+/* Channels whose number is too great are nobody's alone. */
+static void count_users(struct build *b)
+{
+    for (uint32_t i = 0; i < b->uses.n; i++) {
+        const struct b_use *u = &b->uses.v[i];
+        const struct b_stream *s = &b->streams[u->stream];
+        const struct b_chan *c = b_chan_find(b, s->image, u->id);
+        uint32_t user = s->chain == IPS_NONE ? B_USERS : s->chain + 1;
+        if (c && u->receives && c->end_recv != IPS_NONE)
+            used_by(&b->ends[c->end_recv].reader, user);
+        if (c && !u->receives && c->end_send != IPS_NONE)
+            used_by(&b->ends[c->end_send].writer, user);
+    }
+    for (uint32_t i = 0; i < b->chans.n; i++) {
+        const struct b_chan *c = &b->chans.v[i];
+        if (c->id >= B_USED_IDS - 1 && c->end_recv != IPS_NONE)
+            b->ends[c->end_recv].reader = B_USERS;
+        if (c->id >= B_USED_IDS - 1 && c->end_send != IPS_NONE)
+            b->ends[c->end_send].writer = B_USERS;
+    }
+}
+
+/* Are all sends to `to` there when chain `c` is made, its only reader? */
+static bool may_be_early(const struct build *b, uint32_t to, uint32_t c)
+{
+    const struct b_end *e = &b->ends[to];
+    uint32_t from = b->out->ends[to].peer_end;
+    return e->local && !e->datagram && e->reader == c + 1 &&
+           !b->ends[from].datagram && b->ends[from].writer <= c;
+}
+
+int b_early_begin(struct build *b)
+{
+    if (b->grow || !b->plain)
+        return 0;
+    count_users(b);
+    for (uint32_t i = 0; i < b->uses.n; i++) {
+        const struct b_use *u = &b->uses.v[i];
+        const struct b_stream *s = &b->streams[u->stream];
+        const struct b_chan *c = b_chan_find(b, s->image, u->id);
+        if (u->receives && s->chain != IPS_NONE)
+            b->chains[s->chain].late |= !c || c->end_recv == IPS_NONE ||
+                                        !may_be_early(b, c->end_recv, s->chain);
+    }
+    b->early = b_calloc(b->out->end_count, sizeof(*b->early), b->err);
+    b->early_count = b->out->end_count;
+    return b->early ? 0 : IPS_E_NO_MEMORY;
+}
+
+struct inflow *b_early(struct build *b, uint32_t to, uint32_t c)
+{
+    if (to >= b->early_count || b->chains[c].late || !may_be_early(b, to, c))
+        return NULL;
+    struct inflow *f = &b->early[to];
+    if (f->late || b->ends[b->out->ends[to].peer_end].send_blocked)
+        return NULL;
+    if (!f->early)
+        *f = b_inflow(b, to);
+    f->early = true;
+    return f;
+}
+
+void b_early_no_more(struct build *b, uint32_t to)
+{
+    if (to < b->early_count)
+        b->early[to].late = true;
+}
