@@ -225,15 +225,25 @@ static int64_t added(bool (*one)(bool), int batches, int times, bool *good)
 
 enum child { FORK, VFORK_IMAGE, FORK_IMAGE };
 
+/* The environment without what preloads us. */
+static char *bare[1024];
+static void bare_make(void)
+{
+    size_t n = 0;
+    for (char **e = environ; *e && n < sizeof(bare) / sizeof(bare[0]) - 1; e++)
+        if (strncmp(*e, "LD_PRELOAD=", strlen("LD_PRELOAD=")) != 0)
+            bare[n++] = *e;
+}
+
 /* In a child: another image, or none. */
 static __attribute__((noreturn)) void leave(bool wrapped, enum child child)
 {
     const bool image = child != FORK;
-    char *argv[] = {(char *)(uintptr_t)EMPTY, NULL}, *none[] = {NULL};
+    char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
     if (image && wrapped)
         execve("/proc/self/exe", argv, environ);
     else if (image)
-        ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)none);
+        ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)bare);
     if (wrapped)
         _exit(image);
     ips_sys3(SYS_exit_group, image, 0, 0);
@@ -398,6 +408,7 @@ static bool begin(void)
     struct epoll_event e = {.events = EPOLLIN};
     cpu_set_t set;
     code_make();
+    bare_make();
     CPU_ZERO(&set);
     CPU_SET((unsigned)sched_getcpu(), &set);
     (void)sched_setaffinity(0, sizeof(set), &set);

@@ -158,7 +158,7 @@ STAMPS = {"send": 2, "receive": 2, "ips_mark": 1}
 # that each has several.
 SHORT, LONG = ("hot", "400", "1000", "0"), ("hot", "24", "32768", "0")
 # A record's memory comes back: a segment at most between two pauses.
-PACED = ("hot", "60", "16384", "20000")
+PACED = ("hot", "24", "16384", "20000")
 
 
 def bench_hot(build, runs, against=None):
