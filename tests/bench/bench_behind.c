@@ -34,8 +34,8 @@ EXPORT extern volatile uint32_t bench_behind_mark[4];
 volatile uint32_t bench_behind_mark[4] __attribute__((aligned(64)));
 EXPORT extern int bench_behind_blocks; /* the next receive or wait does */
 int bench_behind_blocks;
-/* Not 0: each call takes the first-level caches away, as a system call does,
- * and leaves the counter of when it began and ended. */
+/* Not 0: each call leaves the counter of when it began and ended; 1: and takes
+ * the first-level caches away, as a system call does. */
 EXPORT extern int bench_behind_cold;
 int bench_behind_cold;
 EXPORT extern uint64_t bench_behind_at[2];
@@ -54,12 +54,25 @@ static void other_code(void)
 #endif
 }
 
-static void go_cold(void)
+#define LINES_MOST 131072 /* 8 MiB */
+static void touch(int lines)
 {
-    static volatile char data[64 * LINES];
-    for (int i = 0; i < LINES; i++)
+    static volatile char data[64 * LINES_MOST];
+    for (int i = 0; i < lines; i++)
         data[64 * i]++;
     other_code();
+}
+
+static void go_cold(void)
+{
+    touch(LINES);
+}
+
+/* What a program does between two calls that works on as many lines. */
+EXPORT void bench_behind_work(int lines);
+void bench_behind_work(int lines)
+{
+    touch(lines < LINES_MOST ? lines : LINES_MOST);
 }
 
 static void may_block(void)
@@ -84,7 +97,7 @@ static void begins(void)
 
 static void ends(void)
 {
-    if (bench_behind_cold)
+    if (bench_behind_cold == 1)
         go_cold();
     bench_behind_mark[2]++;
     if (bench_behind_cold)

@@ -6,9 +6,10 @@
  *        bench_count calls ROUNDS   sends and receives, bench_behind.so behind
  *        the agent: ROUNDS that do not block, ROUNDS whose receive does, as
  * many of epoll_wait, and ROUNDS marks. Prints where bench_behind_mark is.
- *        bench_count cold ROUNDS    ns that a send and a receive take beside
- * what is behind the agent, where that leaves nothing in the first-level
- *        caches; then where the receive blocks, too
+ *        bench_count cold ROUNDS [LINES]   ns that a send and a receive take
+ *        beside what is behind the agent, where that leaves nothing in the
+ *        first-level caches, or after work on so many lines of memory; then
+ *        where the receive blocks, too
  *        bench_count hot ROUNDS CALLS PAUSE   ns of the thread's CPU time that
  *        a send, a receive, a mark and a stamp take in loops of so many calls,
  *        with pauses of so many us between loops; the calls do nothing
@@ -134,8 +135,11 @@ static double ns_per_step(void)
            (double)steps;
 }
 
-static int cold(uint64_t rounds)
+static int cold(uint64_t rounds, int lines)
 {
+    void (*work)(int) = NULL;
+    void *found = find("bench_behind_work");
+    memcpy(&work, &found, sizeof(work));
     char bytes[64] = "the same sixty-four bytes every time";
     int *blocks = find("bench_behind_blocks"),
         *cold = find("bench_behind_cold");
@@ -143,19 +147,23 @@ static int cold(uint64_t rounds)
     uint64_t *sent = calloc(rounds, sizeof(*sent));
     uint64_t *received = calloc(rounds, sizeof(*received));
     int fd[2];
-    if (!at || !blocks || !cold || !sent || !received || !rounds ||
+    if (!at || !blocks || !cold || !work || !sent || !received || !rounds ||
         socketpair(AF_UNIX, SOCK_STREAM, 0, fd) < 0) {
         fprintf(stderr, "bench_count: bench_behind.so is not preloaded\n");
         return 1;
     }
-    *cold = 1;
+    *cold = lines ? 2 : 1;
     const double per_step = ns_per_step();
     for (*blocks = 0; *blocks < 2; ++*blocks) {
         for (uint64_t i = 0; i < rounds; i++) {
+            if (lines)
+                work(lines);
             uint64_t from = ips_counter();
             send(fd[0], bytes, sizeof(bytes), 0);
             uint64_t to = ips_counter();
             sent[i] = at[0] - from + (to - at[1]);
+            if (lines)
+                work(lines);
             from = ips_counter();
             recv(fd[1], bytes, sizeof(bytes), 0);
             to = ips_counter();
@@ -237,12 +245,14 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "calls") == 0)
         return calls(strtoull(argv[2], NULL, 10));
     if (argc == 3 && strcmp(argv[1], "cold") == 0)
-        return cold(strtoull(argv[2], NULL, 10));
+        return cold(strtoull(argv[2], NULL, 10), 0);
+    if (argc == 4 && strcmp(argv[1], "cold") == 0)
+        return cold(strtoull(argv[2], NULL, 10), atoi(argv[3]));
     if (argc == 5 && strcmp(argv[1], "hot") == 0)
         return hot(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
                    strtoull(argv[4], NULL, 10));
     fprintf(stderr,
             "usage: bench_count make POOL RUN SLOWER | calls ROUNDS | cold "
-            "ROUNDS | hot ROUNDS CALLS PAUSE\n");
+            "ROUNDS [LINES] | hot ROUNDS CALLS PAUSE\n");
     return 2;
 }

@@ -80,8 +80,10 @@ def in_hand(c):
 def no_more_than(proc, limit):
     old = resource.prlimit(proc.pid, resource.RLIMIT_DATA)
     resource.prlimit(proc.pid, resource.RLIMIT_DATA, (limit, old[1]))
-    yield
-    resource.prlimit(proc.pid, resource.RLIMIT_DATA, old)
+    try:
+        yield
+    finally:
+        resource.prlimit(proc.pid, resource.RLIMIT_DATA, old)
 
 
 def test_memory_does_not_grow_with_the_answer(scans):
