@@ -74,6 +74,10 @@ static void read_segment(int dir, const char *file)
         exit(1);
     }
     size_t size = (size_t)st.st_size;
+    if (size == 0) { /* its process ended before it gave it a size */
+        close(fd);
+        return;
+    }
     void *buf = need(malloc(size));
     if (ips_segment_read(fd, buf, size, sizeof(struct ips_segment_header),
                          &err) < 0) {
