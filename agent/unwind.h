@@ -79,6 +79,18 @@ void ips_unwind_context(struct ips_unwind *u, const ucontext_t *uc);
     } while (0)
 #endif
 
+/* The stack pointer in the function that this is inlined into. */
+static inline __attribute__((always_inline)) uint64_t ips_sp(void)
+{
+    uint64_t sp;
+#if defined(__x86_64__)
+    __asm__ volatile("movq %%rsp, %0" : "=r"(sp));
+#elif defined(__aarch64__)
+    __asm__ volatile("mov %0, sp" : "=r"(sp));
+#endif
+    return sp;
+}
+
 /* Fills frames: the program counter first, then return addresses, outwards.
  * Returns how many, at most `max`; at least 1 where max > 0. `u` is used up. */
 uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max);

@@ -366,12 +366,33 @@ bool ips_spin_failed(const struct ips_moment *call,
                      const struct ips_moment *ret, uint32_t chan,
                      uint64_t site);
 void ips_spin_recorded(void);
-/* The attempt of `call` got something: to be called before its record. */
-void ips_spin_ended_slow(const struct ips_moment *call);
-static inline void ips_spin_ended(const struct ips_moment *call)
+struct ips_spin {
+    uint64_t t, cpu;   /* of the first attempt's call */
+    uint64_t last_cpu; /* at the last one's return */
+    int64_t saved;     /* CPU that gaps may take beyond what one may */
+    uint64_t site;
+    uint32_t chan;
+};
+extern __thread struct ips_spin ips_spin IPS_IE;
+/* ips_spin_failed where it is known to be the first; recorded next. */
+static inline void ips_spin_first(struct ips_thread *me,
+                                  const struct ips_moment *call,
+                                  const struct ips_moment *ret, uint32_t chan,
+                                  uint64_t site)
 {
-    if (unlikely(ips_me.spin_count))
+    ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, 0, site, chan};
+    me->spin_count = 1;
+}
+/* The attempt of `call` got something: to be called before its record. Fewer
+ * than these before it are no run. */
+#define IPS_SPIN_LEAST 3u
+void ips_spin_ended_slow(const struct ips_moment *call);
+static inline void ips_spin_ended(struct ips_thread *me,
+                                  const struct ips_moment *call)
+{
+    if (unlikely(me->spin_count >= IPS_SPIN_LEAST))
         ips_spin_ended_slow(call);
+    me->spin_count = 0;
 }
 /* Something else was recorded. */
 static inline void ips_spin_over(void)

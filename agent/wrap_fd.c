@@ -377,7 +377,7 @@ static void accepted(int fd, int r, int err, struct ips_moment call,
     }
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_ACCEPTED};
     ips_fd_forget(r);
-    ips_spin_ended(&call);
+    ips_spin_ended(&ips_me, &call);
     word = ips_chan_name(r, ips_fd_get(r), &hint);
     if (ips_fd_chan(word))
         ips_record_io(IPS_REC_RECV, ips_fd_chan(word), IPS_OP_ACCEPT, call, ret,

@@ -45,7 +45,7 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint32_t ready, bool no_wait)
 {
     if (result > 0)
-        ips_spin_ended(&call);
+        ips_spin_ended(&ips_me, &call);
     if (result == 0 && no_wait) {
         struct ips_moment ret = ips_at_return(&call);
         ips_spin_failed(&call, &ret, 0, site);
@@ -171,7 +171,7 @@ static ssize_t received_other(const struct ips_io *io, ssize_t result,
     struct ips_moment ret = ips_at_return(&io->call);
     bool eventfd = io->klass == IPS_FD_EVENTFD && result > 0;
     if (result > 0)
-        ips_spin_ended(&io->call);
+        ips_spin_ended(&ips_me, &io->call);
     else if (result < 0 && err == EAGAIN &&
              ips_did_not_wait(io->fd, &io->call, &ret))
         ips_spin_failed(&io->call, &ret, 0, io->site);
@@ -199,7 +199,7 @@ received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
     if (result == 0 && asked_for_nothing(iov, iovcnt))
         return result;
     if (result >= 0)
-        ips_spin_ended(&io->call); /* before QUEUE and DGRAM */
+        ips_spin_ended(&ips_me, &io->call); /* before QUEUE and DGRAM */
     if (io->klass == IPS_FD_DGRAM && result >= 0 && !io->not_last &&
         unlikely(ips_core_control()->arrivals) && !ips_sys_quiet &&
         !ips_was_blocked(&io->call, &ret))
@@ -225,7 +225,7 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
     if (unlikely(io->klass != IPS_FD_STREAM || result <= 0))
         return received_apart(io, op, result, iov, iovcnt, name, name_len);
     struct ips_moment ret = ips_at_return(&io->call);
-    ips_spin_ended(&io->call);
+    ips_spin_ended(&ips_me, &io->call);
     put_io(IPS_REC_RECV, io->chan, op, &io->call, &ret, result, 0, io->site, 0);
     return result;
 }

@@ -25,14 +25,11 @@
 
 extern void *__libc_stack_end __attribute__((weak));
 
-#define RECENT 16u
+__thread struct ips_stack_recent ips_stacks[IPS_STACKS_RECENT];
 static IPS_TLS struct {
     uint64_t low, end; /* of the thread's stack; 0 unknown */
     bool armed;
     int timer;
-    struct {
-        uint64_t site, sp;
-    } recent[RECENT]; /* stacks written last */
 } sampling;
 
 /* The C library's handler, once known. */
@@ -282,7 +279,7 @@ static void on_begin(enum ips_start_kind kind)
         ips_modules_begin();
     }
     ips_procs_begin(kind);
-    memset(sampling.recent, 0, sizeof(sampling.recent));
+    memset(ips_stacks, 0, sizeof(ips_stacks));
     if (sampling.end)
         arm();
 }
@@ -335,15 +332,12 @@ static bool here(uint64_t pc)
 /* --- stacks of waits ---------------------------------------------------------
  */
 
-__attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
+void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
 {
     uint64_t frames[IPS_FRAMES_MAX + 8];
     struct ips_unwind u;
     IPS_UNWIND_HERE(&u);
-    uint64_t sp = u.reg[IPS_REG_SP];
-    unsigned slot = (unsigned)(site ^ site >> 7) % RECENT;
-    if (!on || ips_me.in_vfork ||
-        (sampling.recent[slot].site == site && sampling.recent[slot].sp == sp))
+    if (!on || ips_me.in_vfork)
         return;
     const struct ips_apart apart = ips_apart_begin();
     set_bounds(&u, NULL);
@@ -362,8 +356,7 @@ __attribute__((noinline)) void ips_stack_write(uint64_t t, uint64_t site)
     rec->h.a = n;
     memcpy(rec->frames, frames + first, n * sizeof(frames[0]));
     ips_rec_publish(rec);
-    sampling.recent[slot].site = site;
-    sampling.recent[slot].sp = sp;
+    *ips_stack_recent(site) = (struct ips_stack_recent){site, sp};
     for (uint32_t i = 0; i < n; i++)
         ips_module_note(frames[first + i]);
     ips_apart_end(&apart, price(IPS_PROBE_STACK));

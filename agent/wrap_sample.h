@@ -69,6 +69,7 @@
 #include <string.h>
 
 #include "agent/stream.h"
+#include "agent/unwind.h"
 
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
@@ -125,7 +126,18 @@ void ips_sample_stop(void);
 /* --- stacks of waits -------------------------------------------------------
  */
 
-void ips_stack_write(uint64_t t, uint64_t site);
+/* Stacks written last: where the calls were, and how deep. */
+#define IPS_STACKS_RECENT 16u
+struct ips_stack_recent {
+    uint64_t site, sp;
+};
+extern __thread struct ips_stack_recent ips_stacks[IPS_STACKS_RECENT] IPS_IE;
+static inline struct ips_stack_recent *ips_stack_recent(uint64_t site)
+{
+    return &ips_stacks[(site ^ site >> 7) % IPS_STACKS_RECENT];
+}
+void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
+    __attribute__((cold));
 
 /* The place outside of this library and the C library that what runs now was
  * called from, 0 unknown: of calls that the C library makes for the program
@@ -145,8 +157,12 @@ static inline uint64_t ips_site_now(uint64_t site)
  * of another depth: a loop of waits costs a comparison. */
 static inline void ips_stack_note(uint64_t t, uint64_t t_ret, uint64_t site)
 {
-    if (__builtin_expect(t_ret - t > ips_core.long_call && t_ret > t, 0))
-        ips_stack_write(t, site);
+    if (__builtin_expect(t_ret - t > ips_core.long_call && t_ret > t, 0)) {
+        const struct ips_stack_recent *last = ips_stack_recent(site);
+        uint64_t sp = ips_sp();
+        if (last->site != site || last->sp != sp)
+            ips_stack_write(t, site, sp);
+    }
 }
 
 #endif

@@ -13,30 +13,25 @@
  * of that: from the first attempt's call to the successful one's, `result`
  * attempts. A run that ends otherwise leaves nothing: it was no wait.
  *
- * State: of the thread. A signal handler's own attempts may end a run early.
+ * State: of the thread (ips_spin). A signal handler's own attempts may end a
+ * run early.
  */
 #include "agent/wrap.h"
 
 #define GAP_NS 10000
 #define SAVED_NS 200000
-#define LEAST 3u
 
-static IPS_TLS struct {
-    uint64_t t, cpu;   /* of the first attempt's call */
-    uint64_t last_cpu; /* at the last one's return */
-    int64_t saved;     /* CPU that gaps may take beyond GAP_NS */
-    uint64_t site;
-    uint32_t chan;
-} spin;
+__thread struct ips_spin ips_spin;
 
 static bool goes_on(const struct ips_moment *call)
 {
+    struct ips_spin *spin = &ips_spin;
     if (!ips_me.spin_count)
         return false;
-    spin.saved += GAP_NS - (int64_t)ips_sub_sat(call->cpu, spin.last_cpu);
-    if (spin.saved > SAVED_NS)
-        spin.saved = SAVED_NS;
-    return spin.saved >= 0;
+    spin->saved += GAP_NS - (int64_t)ips_sub_sat(call->cpu, spin->last_cpu);
+    if (spin->saved > SAVED_NS)
+        spin->saved = SAVED_NS;
+    return spin->saved >= 0;
 }
 
 /* The first attempt's own record ends what was before, not itself. */
@@ -50,16 +45,12 @@ bool ips_spin_failed(const struct ips_moment *call,
 {
     bool more = goes_on(call);
     if (!more) {
-        spin.t = call->t;
-        spin.cpu = call->cpu;
-        spin.chan = chan;
-        spin.site = site;
-        ips_me.spin_count = 0;
-        spin.saved = 0;
+        ips_spin_first(&ips_me, call, ret, chan, site);
+        return false;
     }
     ips_me.spin_count++;
-    spin.last_cpu = ret->cpu;
-    return more;
+    ips_spin.last_cpu = ret->cpu;
+    return true;
 }
 
 void ips_spin_ended_slow(const struct ips_moment *call)
@@ -67,9 +58,9 @@ void ips_spin_ended_slow(const struct ips_moment *call)
     uint32_t count = ips_me.spin_count;
     bool in_a_row = goes_on(call);
     ips_me.spin_count = 0;
-    if (!in_a_row || count < LEAST)
+    if (!in_a_row || count < IPS_SPIN_LEAST)
         return;
-    const struct ips_moment first = {.t = spin.t, .cpu = spin.cpu};
-    ips_record_io(IPS_REC_BLOCK, spin.chan, IPS_OP_SPIN, first, *call, count, 0,
-                  spin.site, 0);
+    const struct ips_moment first = {.t = ips_spin.t, .cpu = ips_spin.cpu};
+    ips_record_io(IPS_REC_BLOCK, ips_spin.chan, IPS_OP_SPIN, first, *call,
+                  count, 0, ips_spin.site, 0);
 }

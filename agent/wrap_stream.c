@@ -10,11 +10,10 @@ whole(struct ips_thread *me, const struct ips_io *io, enum ips_rec_type type,
 {
     if (type != IPS_REC_SEND && type != IPS_REC_RECV)
         __builtin_unreachable();
-    if (unlikely(me->spin_count)) {
-        if (type == IPS_REC_RECV)
-            ips_spin_ended_slow(&io->call);
+    if (type == IPS_REC_RECV)
+        ips_spin_ended(me, &io->call);
+    else
         me->spin_count = 0;
-    }
     if (likely(ips_io_event_long(me, type, io->chan, IPS_OP_DATA, &io->call,
                                  ret, result, 0, io->site, 0))) {
         ips_stream_closed(me, io, result);
@@ -71,10 +70,7 @@ IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
         ips_return_gone_to(me, call, true, &ret);
     else
         ret = ips_at_wakeup(call);
-    if (unlikely(me->spin_count)) {
-        ips_spin_ended_slow(call);
-        me->spin_count = 0;
-    }
+    ips_spin_ended(me, call);
     bool good = ips_io_event_long(me, IPS_REC_BLOCK, 0, op, call, &ret, result,
                                   0, site, ready);
     me->open_depth = mark;
@@ -96,9 +92,38 @@ ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
     return result;
 }
 
-ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
-                                 const struct iovec *iov, size_t iovcnt)
+/* The first attempt in a row that got nothing, of a loop that goes to wait
+ * then: the last call of each of its turns. As received_apart has it. */
+static inline __attribute__((always_inline)) bool
+found_nothing(struct ips_thread *me, const struct ips_io *io)
 {
+    const struct ips_moment *call = &io->call;
+    if (unlikely(*ips_cpu_mark() != call->mark || me->spin_count ||
+                 errno != EAGAIN))
+        return false;
+    uint64_t t = IPS_STAMP(), took = t - call->t;
+    if (unlikely(*ips_cpu_mark() != call->mark || me->cpu_next != call->taken ||
+                 took >= ips_core.long_call || !ips_core.cpu_marks))
+        return false;
+    const struct ips_moment ret = {t, call->cpu + ips_cpu_ns(took), call->mark,
+                                   call->taken};
+    me->cpu_last = ret.cpu;
+    ips_spin_first(me, call, &ret, io->chan, io->site);
+    if (likely(ips_io_event_long(me, IPS_REC_RECVCALL, io->chan, IPS_OP_DATA,
+                                 call, &ret, -1, EAGAIN, io->site, 0)))
+        ips_module_note(io->site);
+    return true;
+}
+
+IPS_HOT ssize_t ips_stream_received_none(const struct ips_io *io,
+                                         ssize_t result,
+                                         const struct iovec *iov, size_t iovcnt)
+{
+    struct ips_thread *me = ips_here_on();
+    if (likely(result < 0 && found_nothing(me, io))) {
+        me->open_depth = io->mark;
+        return result;
+    }
     ips_io_received(io, IPS_OP_DATA, result, iov, iovcnt, NULL, 0);
     ips_io_close(io);
     return result;

@@ -90,8 +90,7 @@ ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,
 ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
     __attribute__((cold));
 ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
-                                 const struct iovec *iov, size_t iovcnt)
-    __attribute__((cold));
+                                 const struct iovec *iov, size_t iovcnt);
 
 #define IPS_SELDOM(io, type)                                                   \
     const struct ips_io copy_ = *(io);                                         \

@@ -68,7 +68,8 @@ static struct epoll_slot *epoll_slot(int epfd, uint64_t data, uint64_t *key)
     return &epoll_slots[*key >> 52];
 }
 
-static uint32_t epoll_ready(int epfd, const struct epoll_event *events, int r)
+static IPS_HOT uint32_t epoll_ready(int epfd, const struct epoll_event *events,
+                                    int r)
 {
     uint64_t key;
     if (r <= 0)

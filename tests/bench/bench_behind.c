@@ -7,6 +7,7 @@
  * `bench_behind_mark` say in a trace where a call begins, is in the C library,
  * and ends.
  */
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -34,6 +35,8 @@ EXPORT extern volatile uint32_t bench_behind_mark[4];
 volatile uint32_t bench_behind_mark[4] __attribute__((aligned(64)));
 EXPORT extern int bench_behind_blocks; /* the next receive or wait does */
 int bench_behind_blocks;
+EXPORT extern int bench_behind_empty; /* a receive finds nothing */
+int bench_behind_empty;
 /* Not 0: each call leaves the counter of when it began and ended; 1: and takes
  * the first-level caches away, as a system call does. */
 EXPORT extern int bench_behind_cold;
@@ -72,7 +75,8 @@ static void go_cold(void)
 EXPORT void bench_behind_work(int lines);
 void bench_behind_work(int lines)
 {
-    touch(lines < LINES_MOST ? lines : LINES_MOST);
+    if (lines)
+        touch(lines < LINES_MOST ? lines : LINES_MOST);
 }
 
 static void may_block(void)
@@ -124,6 +128,10 @@ ssize_t recv(int fd, void *bytes, size_t n, int flags)
     (void)flags;
     may_block();
     ends();
+    if (bench_behind_empty) {
+        errno = EAGAIN;
+        return -1;
+    }
     return (ssize_t)n;
 }
 

@@ -5,11 +5,13 @@
  *        times slower than the counter: an emulator does not seem to take time
  *        bench_count calls ROUNDS   sends and receives, bench_behind.so behind
  *        the agent: ROUNDS that do not block, ROUNDS whose receive does, as
- * many of epoll_wait, and ROUNDS marks. Prints where bench_behind_mark is.
+ *        many of epoll_wait, what an event loop does for ROUNDS requests, and
+ *        ROUNDS marks. Prints where bench_behind_mark is.
  *        bench_count cold ROUNDS [LINES]   ns that a send and a receive take
  *        beside what is behind the agent, where that leaves nothing in the
  *        first-level caches, or after work on so many lines of memory; then
- *        where the receive blocks, too
+ *        where the receive blocks, too, and what an event loop does for a
+ *        request
  *        bench_count hot ROUNDS CALLS PAUSE   ns of the thread's CPU time that
  *        a send, a receive, a mark and a stamp take in loops of so many calls,
  *        with pauses of so many us between loops; the calls do nothing
@@ -69,47 +71,116 @@ static void *find(const char *name)
     return dlsym(RTLD_DEFAULT, name);
 }
 
+/* The library behind the agent, and what the calls are made on. */
+struct behind {
+    volatile uint32_t *mark;
+    int *blocks, *empty, *cold;
+    const volatile uint64_t *at;
+    void (*work)(int);
+    int fd[2], epoll;
+};
+
+static int find_behind(struct behind *b)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    void *found = find("bench_behind_work");
+    memcpy(&b->work, &found, sizeof(b->work));
+    b->mark = find("bench_behind_mark");
+    b->blocks = find("bench_behind_blocks");
+    b->empty = find("bench_behind_empty");
+    b->cold = find("bench_behind_cold");
+    b->at = find("bench_behind_at");
+    if (!b->at || !b->blocks || !b->empty || !b->cold || !b->mark || !found) {
+        fprintf(stderr, "bench_count: bench_behind.so is not preloaded\n");
+        return -1;
+    }
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, b->fd) < 0 ||
+        (b->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0 ||
+        epoll_ctl(b->epoll, EPOLL_CTL_ADD, b->fd[1], &event) < 0) {
+        perror("bench_count");
+        return -1;
+    }
+    return 0;
+}
+
+/* What a call takes beside what is behind the agent: counts from before it to
+ * its start there, and from its end there to after it. */
+static uint64_t beside(const struct behind *b, uint64_t from)
+{
+    uint64_t to = ips_counter();
+    return b->at[0] - from + (to - b->at[1]);
+}
+
+static uint64_t one_send(const struct behind *b)
+{
+    static const char bytes[64] = "the same sixty-four bytes every time";
+    uint64_t from = ips_counter();
+    send(b->fd[0], bytes, sizeof(bytes), 0);
+    return beside(b, from);
+}
+
+static uint64_t one_receive(const struct behind *b)
+{
+    char bytes[64];
+    uint64_t from = ips_counter();
+    recv(b->fd[1], bytes, sizeof(bytes), 0);
+    return beside(b, from);
+}
+
+static uint64_t one_wait(const struct behind *b)
+{
+    struct epoll_event got[1];
+    uint64_t from = ips_counter();
+    epoll_wait(b->epoll, got, 1, -1);
+    return beside(b, from);
+}
+
+/* What an event loop does for a request: a receive that finds nothing, a wait
+ * that blocks, a receive, a send. */
+static uint64_t one_request(const struct behind *b)
+{
+    *b->empty = 1;
+    uint64_t took = one_receive(b);
+    *b->empty = 0;
+    *b->blocks = 1;
+    took += one_wait(b);
+    *b->blocks = 0;
+    return took + one_receive(b) + one_send(b);
+}
+
+/* Between two stores that a trace is cut at. */
+static void marked(struct behind *b, uint64_t (*call)(const struct behind *))
+{
+    b->mark[0] = 1;
+    call(b);
+    b->mark[3]++;
+}
+
 static int calls(uint64_t rounds)
 {
-    char bytes[64] = "the same sixty-four bytes every time";
-    volatile uint32_t *at = find("bench_behind_mark");
-    int *blocks = find("bench_behind_blocks");
+    struct behind b;
     void (*mark)(const char *) = NULL;
     void *found = find("ips_mark");
-    int fd[2];
     memcpy(&mark, &found, sizeof(mark));
-    if (!at || !blocks || socketpair(AF_UNIX, SOCK_STREAM, 0, fd) < 0) {
-        fprintf(stderr, "bench_count: bench_behind.so is not preloaded\n");
+    if (find_behind(&b) < 0)
         return 1;
-    }
-    printf("%p\n", (void *)(uintptr_t)at);
+    printf("%p\n", (void *)(uintptr_t)b.mark);
     fflush(stdout);
-    for (int blocking = 0; blocking < 2; blocking++) {
-        *blocks = blocking;
+    for (*b.blocks = 0; *b.blocks < 2; ++*b.blocks)
         for (uint64_t i = 0; i < rounds; i++) {
-            at[0] = 1;
-            send(fd[0], bytes, sizeof(bytes), 0);
-            at[3]++;
-            at[0] = 1;
-            recv(fd[1], bytes, sizeof(bytes), 0);
-            at[3]++;
+            marked(&b, one_send);
+            marked(&b, one_receive);
         }
-    }
-    struct epoll_event event = {.events = EPOLLIN}, got[1];
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd[1], &event) < 0)
-        return 1;
-    for (*blocks = 0; *blocks < 2; ++*blocks)
-        for (uint64_t i = 0; i < rounds; i++) {
-            at[0] = 1;
-            epoll_wait(epoll, got, 1, -1);
-            at[3]++;
-        }
+    for (*b.blocks = 0; *b.blocks < 2; ++*b.blocks)
+        for (uint64_t i = 0; i < rounds; i++)
+            marked(&b, one_wait);
+    for (uint64_t i = 0; i < rounds; i++)
+        marked(&b, one_request);
     for (uint64_t i = 0; i < rounds; i++) {
-        at[0] = 1;
+        b.mark[0] = 1;
         if (mark)
             mark("a mark");
-        at[3]++;
+        b.mark[3]++;
     }
     return 0;
 }
@@ -137,41 +208,28 @@ static double ns_per_step(void)
 
 static int cold(uint64_t rounds, int lines)
 {
-    void (*work)(int) = NULL;
-    void *found = find("bench_behind_work");
-    memcpy(&work, &found, sizeof(work));
-    char bytes[64] = "the same sixty-four bytes every time";
-    int *blocks = find("bench_behind_blocks"),
-        *cold = find("bench_behind_cold");
-    const volatile uint64_t *at = find("bench_behind_at");
     uint64_t *sent = calloc(rounds, sizeof(*sent));
     uint64_t *received = calloc(rounds, sizeof(*received));
-    int fd[2];
-    if (!at || !blocks || !cold || !work || !sent || !received || !rounds ||
-        socketpair(AF_UNIX, SOCK_STREAM, 0, fd) < 0) {
-        fprintf(stderr, "bench_count: bench_behind.so is not preloaded\n");
+    struct behind b;
+    if (find_behind(&b) < 0 || !sent || !received || !rounds)
         return 1;
-    }
-    *cold = lines ? 2 : 1;
+    *b.cold = lines ? 2 : 1;
     const double per_step = ns_per_step();
-    for (*blocks = 0; *blocks < 2; ++*blocks) {
+    for (*b.blocks = 0; *b.blocks < 2; ++*b.blocks) {
         for (uint64_t i = 0; i < rounds; i++) {
-            if (lines)
-                work(lines);
-            uint64_t from = ips_counter();
-            send(fd[0], bytes, sizeof(bytes), 0);
-            uint64_t to = ips_counter();
-            sent[i] = at[0] - from + (to - at[1]);
-            if (lines)
-                work(lines);
-            from = ips_counter();
-            recv(fd[1], bytes, sizeof(bytes), 0);
-            to = ips_counter();
-            received[i] = at[0] - from + (to - at[1]);
+            b.work(lines);
+            sent[i] = one_send(&b);
+            b.work(lines);
+            received[i] = one_receive(&b);
         }
         printf("%.1f %.1f\n", per_step * (double)quarter(sent, rounds),
                per_step * (double)quarter(received, rounds));
     }
+    for (uint64_t i = 0; i < rounds; i++) {
+        b.work(lines);
+        sent[i] = one_request(&b);
+    }
+    printf("%.1f\n", per_step * (double)quarter(sent, rounds));
     free(sent);
     free(received);
     return 0;
