@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <string.h>
 
+#include "agent/cpu.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
 
@@ -329,27 +330,24 @@ static void finish(struct ips_target *t, const char *path, const char *library,
     }
 }
 
-/* false: there is no such program. */
-static bool look_path(struct ips_target *t, int dir, const char *path,
-                      const char *library)
+/* The program file at `path`, of which `st` tells. false: it cannot be looked
+ * at. */
+static bool look_at(struct ips_target *t, int dir, const char *path,
+                    struct stat *st, const char *library)
 {
-    struct stat st;
-    if (!is_program(dir, path, &st))
-        return false;
-    struct seen is = seen_of(&st);
-    bool before = seen_traced(&is);
-    if (!before) {
-        int fd = open_program(dir, path);
-        if (fd < 0)
-            return false;
-        bool program = look_deep(t, fd, &st, AT_FDCWD, path);
-        finish(t, path, library, false);
-        if (program && t->kind == IPS_TARGET_TRACED &&
-            !(st.st_mode & (S_ISUID | S_ISGID)))
-            keep_traced(&is);
+    struct seen is = seen_of(st);
+    if (seen_traced(&is)) {
+        finish(t, path, library, true);
         return true;
     }
-    finish(t, path, library, true);
+    int fd = open_program(dir, path);
+    if (fd < 0)
+        return false;
+    bool program = look_deep(t, fd, st, AT_FDCWD, path);
+    finish(t, path, library, false);
+    if (program && t->kind == IPS_TARGET_TRACED &&
+        !(st->st_mode & (S_ISUID | S_ISGID)))
+        keep_traced(&is);
     return true;
 }
 
@@ -360,13 +358,37 @@ void ips_target_look(struct ips_target *t, int dir, const char *path,
     t->kind = IPS_TARGET_TRACED;
     t->path[0] = '\0';
     if (path && *path) {
-        if (!look_path(t, dir, path, library))
+        if (!is_program(dir, path, &st) || !look_at(t, dir, path, &st, library))
             finish(t, path, library, false);
         return;
     }
     if (ips_sys_fstat(dir, &st) == 0)
         look_deep(t, dir, &st, dir, "(descriptor)");
     finish(t, "(descriptor)", library, false);
+}
+
+#define FOUND_BYTES 512u
+/* The next program of that name in the directories of `*search`, which goes on
+ * behind it (NULL: at its end). There may be many before it: no price of an
+ * exec has that. */
+static bool find_next(const char **search, const char *file,
+                      char path[FOUND_BYTES], struct stat *st)
+{
+    IPS_APART;
+    size_t len = strlen(file);
+    while (*search) {
+        size_t n = strcspn(*search, ":"), head = n + (n > 0);
+        bool fits = head + len + 1 <= FOUND_BYTES;
+        if (fits) {
+            memcpy(path, *search, n);
+            path[n] = '/'; /* none where it is the current directory */
+            memcpy(path + head, file, len + 1);
+        }
+        *search = (*search)[n] ? *search + n + 1 : NULL;
+        if (fits && is_program(AT_FDCWD, path, st))
+            return true;
+    }
+    return false;
 }
 
 void ips_target_find(struct ips_target *t, const char *file, const char *search,
@@ -378,24 +400,11 @@ void ips_target_find(struct ips_target *t, const char *file, const char *search,
     }
     t->kind = IPS_TARGET_TRACED;
     t->path[0] = '\0';
-    char path[512];
-    size_t len = strlen(file);
+    char path[FOUND_BYTES];
+    struct stat st;
     if (!search)
         search = "/bin:/usr/bin";
-    for (;;) {
-        size_t n = strcspn(search, ":");
-        if (n + len + 2 <= sizeof(path)) {
-            memcpy(path, search, n);
-            if (n)
-                path[n++] = '/';
-            memcpy(path + n, file, len + 1);
-            if (look_path(t, AT_FDCWD, path, library))
-                return;
-            n -= n > 0;
-        }
-        search += n;
-        if (!*search)
-            return;
-        search++;
-    }
+    while (find_next(&search, file, path, &st) &&
+           !look_at(t, AT_FDCWD, path, &st, library))
+        continue;
 }

@@ -18,7 +18,7 @@ enum ipsrun_step {
     IPSRUN_PASS,
     IPSRUN_POLL,
     IPSRUN_FORK,
-    IPSRUN_IMAGE,        /* with its vfork */
+    IPSRUN_IMAGE,        /* with its spawn */
     IPSRUN_FORKED_IMAGE, /* with its fork */
     IPSRUN_SPARE_FORK,
     IPSRUN_SPARE_IMAGE,
