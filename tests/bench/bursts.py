@@ -1,8 +1,10 @@
 """`tests/bench/run bursts`: what recording costs servers that run already.
 
 Two bare servers and a recorded one (and, with --against, one recorded by another
-build) are started once, all on core 0, their client is on core 1. Then each gets
-the same short load by turns, in random order. What the second bare one takes more
+build) are started, all on core 0, their client is on core 1. Then each gets
+the same short load by turns, in random order; after LOADS_EACH of them all are
+started anew, as one start of a server may take a tenth more than the next, by where
+its pages happen to lie. What the second bare one takes more
 than the first is what the machine makes of nothing: a difference of a recorded one
 that is not larger says nothing. Starts and ends are not in it, and
 what is compared lies a second apart, so that a machine with other work on it
@@ -23,6 +25,7 @@ import overhead
 from measure import Place, show
 
 SLEEPS = "a 1000"  # requests
+LOADS_EACH = 3
 LOADS = ("Redis, 50 clients", "Redis, 1 client", "nginx", "PostgreSQL, select")
 
 
@@ -56,25 +59,27 @@ def sleeps():
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
 
 
-def start(case, place):
+def start(case, place, name):
     argv = ["taskset", "-c", "0", *case.program.argv]
     env = None
     if place:
-        argv, env = place.ipsrun(*argv, options=("--name", "x")), place.env
+        argv, env = place.ipsrun(*argv, options=("--name", name)), place.env
     proc = subprocess.Popen(argv, env=env, **overhead.QUIET)
     overhead.await_ready(case.program, proc)
     return proc
 
 
-def one_load(name, places, runs):
-    cases = {way: overhead.Case(name, overhead.PROGRAMS[name], None)
+def loads(program, places, size, run, count, found):
+    """Some loads of servers that are started for them; how large one is."""
+    cases = {way: overhead.Case(program, overhead.PROGRAMS[program], None)
              for way in places}
-    procs, found = {}, {way: [] for way in places}
+    procs = {}
     try:
         for way, case in cases.items():
-            case.program.size = cases["bare"].program.size
-            procs[way] = start(case, places[way])
-        while len(found["bare"]) < runs:
+            case.program.size = size or case.program.size
+            size = case.program.size
+            procs[way] = start(case, places[way], run)
+        while count > 0:
             row = {}
             try:
                 for way in random.sample(list(cases), len(cases)):
@@ -86,12 +91,22 @@ def one_load(name, places, runs):
                 continue
             for way, value in row.items():
                 found[way].append(value)
+            count -= 1
     finally:
         for way, proc in procs.items():
             proc.send_signal(cases[way].program.stop)
             proc.wait()
         for case in cases.values():
             case.close()
+    return size
+
+
+def one_load(name, places, runs):
+    found, size, names = {way: [] for way in places}, None, []
+    while len(found["bare"]) < runs:
+        names.append(f"x{len(names)}")
+        size = loads(name, places, size, names[-1],
+                     min(LOADS_EACH, runs - len(found["bare"])), found)
     slept = {way: [s for _, s in rows] for way, rows in found.items()}
     found = {way: [cpu for cpu, _ in rows] for way, rows in found.items()}
     show(f"{name}, bare, CPU", [1e6 * v for v in found["bare"]], "us")
@@ -108,11 +123,13 @@ def one_load(name, places, runs):
         if not place:
             continue
         place.settle()
-        dilation = overhead.json.loads(place.ipsq_any(
-            "metrics", "x", "--format", "json"))["certificate"]["dilation"]
+        dilation = statistics.median(
+            overhead.json.loads(place.ipsq_any(
+                "metrics", run, "--format", "json"))["certificate"]["dilation"]
+            or 0 for run in names)
         means = statistics.mean(found[way]) / statistics.mean(found["bare"])
         print(f"    of the means {100 * (means - 1):.1f}%, certificate's "
-              f"dilation {100 * (dilation or 0):.2f}%", flush=True)
+              f"dilation {100 * dilation:.2f}%", flush=True)
 
 
 def bench(build, runs, against=None):
