@@ -1,8 +1,9 @@
 /*
  * What tests/bench/run count traces.
  *
- * Usage: bench_count make POOL RUN SLOWER   makes a run whose clock is so many
- *        times slower than the counter: an emulator does not seem to take time
+ * Usage: bench_count make POOL RUN SLOWER EXACT   makes a run whose clock is so
+ *        many times slower than the counter: an emulator does not seem to take
+ *        time; EXACT 1: procedures are recorded, 0: they are not
  *        bench_count calls ROUNDS   sends and receives, bench_behind.so behind
  *        the agent: ROUNDS that do not block, ROUNDS whose receive does, as
  *        many of epoll_wait, what an event loop does for ROUNDS requests, and
@@ -13,12 +14,15 @@
  *        where the receive blocks, too, and what an event loop does for a
  *        request
  *        bench_count hot ROUNDS CALLS PAUSE   ns of the thread's CPU time that
- *        a send, a receive, a mark and a stamp take in loops of so many calls,
- *        with pauses of so many us between loops; the calls do nothing
+ *        a send, a receive, a mark, the hooks of a procedure and a stamp take
+ *        in loops of so many calls, with pauses of so many us between loops;
+ *        the calls do nothing
+ *
  * Exit status: 0, 1 where something is missing, 2 wrong usage.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +36,7 @@
 #include "agent/counter.h"
 #include "agent/pool.h"
 
-static int make(const char *root, const char *run, unsigned slower)
+static int make(const char *root, const char *run, unsigned slower, bool exact)
 {
     struct ips_err err = {0};
     char dir[600], path[620];
@@ -54,7 +58,8 @@ static int make(const char *root, const char *run, unsigned slower)
     }
     c->clock.mult_q32 /= slower;
     c->cpu_mode = IPS_CPU_FAST;
-    c->procedures = IPS_PROCEDURES_OFF;
+    c->procedures = exact ? IPS_PROCEDURES_EXACT : IPS_PROCEDURES_OFF;
+    c->budget_ppm = 1000 * 1000000u; /* never counters */
     munmap(c, sizeof(*c));
     close(fd);
     return 0;
@@ -237,7 +242,11 @@ static int cold(uint64_t rounds, int lines)
 
 /* --- in a loop ----------------------------------------------------------- */
 
-enum { SEND, RECEIVE, MARK, STAMP, KINDS };
+enum { SEND, RECEIVE, MARK, PAIR, STAMP, KINDS };
+
+/* The C library has hooks that do nothing, and so does who is not recorded. */
+void __cyg_profile_func_enter(void *procedure, void *site);
+void __cyg_profile_func_exit(void *procedure, void *site);
 
 static uint64_t thread_ns(void)
 {
@@ -250,6 +259,7 @@ static uint64_t batch(int kind, uint64_t n, const int fd[2],
                       void (*mark)(const char *))
 {
     char bytes[64] = "the same sixty-four bytes every time";
+    void *procedure = (void *)(uintptr_t)thread_ns; /* any */
     uint64_t from = thread_ns();
     for (uint64_t i = 0; i < n; i++) {
         if (kind == SEND)
@@ -258,7 +268,10 @@ static uint64_t batch(int kind, uint64_t n, const int fd[2],
             recv(fd[1], bytes, sizeof(bytes), 0);
         else if (kind == MARK && mark)
             mark("a mark");
-        else if (kind == STAMP)
+        else if (kind == PAIR) {
+            __cyg_profile_func_enter(procedure, NULL);
+            __cyg_profile_func_exit(procedure, NULL);
+        } else if (kind == STAMP)
             __asm__ volatile("" : : "r"(ips_counter()) : "memory");
         __asm__ volatile("" ::: "memory");
     }
@@ -298,8 +311,9 @@ static int hot(uint64_t rounds, uint64_t n, uint64_t pause_us)
 
 int main(int argc, char **argv)
 {
-    if (argc == 5 && strcmp(argv[1], "make") == 0 && atoi(argv[4]) > 0)
-        return make(argv[2], argv[3], (unsigned)atoi(argv[4]));
+    if (argc == 6 && strcmp(argv[1], "make") == 0 && atoi(argv[4]) > 0)
+        return make(argv[2], argv[3], (unsigned)atoi(argv[4]),
+                    atoi(argv[5]) != 0);
     if (argc == 3 && strcmp(argv[1], "calls") == 0)
         return calls(strtoull(argv[2], NULL, 10));
     if (argc == 3 && strcmp(argv[1], "cold") == 0)
@@ -309,8 +323,9 @@ int main(int argc, char **argv)
     if (argc == 5 && strcmp(argv[1], "hot") == 0)
         return hot(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10),
                    strtoull(argv[4], NULL, 10));
-    fprintf(stderr,
-            "usage: bench_count make POOL RUN SLOWER | calls ROUNDS | cold "
-            "ROUNDS [LINES] | hot ROUNDS CALLS PAUSE\n");
+    fprintf(
+        stderr,
+        "usage: bench_count make POOL RUN SLOWER EXACT | calls ROUNDS | cold "
+        "ROUNDS [LINES] | hot ROUNDS CALLS PAUSE\n");
     return 2;
 }

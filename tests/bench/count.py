@@ -98,9 +98,10 @@ def traced(program, env, scratch):
     return {kind: counter.most_common(1)[0] for kind, counter in rows.items()}
 
 
-def made(place, slower):
+def made(place, slower, exact=False):
     program = os.path.join(place.tests, "bench_count")
-    subprocess.run([program, "make", place.pool, "count", str(slower)],
+    subprocess.run([program, "make", place.pool, "count", str(slower),
+                    str(int(exact))],
                    check=True)
     # Nothing else in it: where the stack begins depends on its length.
     return program, {"PATH": "/usr/bin:/bin", "IPS_POOL": place.pool,
@@ -160,7 +161,7 @@ def bench_cold(build, runs, against=None):
     added(build, runs, against, ("cold", "2000", "98304"), COLD)
 
 
-STAMPS = {"send": 2, "receive": 2, "ips_mark": 1}
+STAMPS = {"send": 2, "receive": 2, "ips_mark": 1, "entry and exit": 2}
 # Loops so short that most have no step of the pool's growth in them, and so long
 # that each has several.
 SHORT, LONG = ("hot", "400", "1000", "0"), ("hot", "24", "32768", "0")
@@ -192,7 +193,7 @@ def floor(build):
 def said(place, words, more, slave):
     """The numbers that bench_count prints in a run of its own. The slave begins
     after it: it would close a run without processes."""
-    program, env = made(place, 1)
+    program, env = made(place, 1, exact=words[0] == "hot")
     with contextlib.ExitStack() as stack:
         proc = stack.enter_context(subprocess.Popen(
             [program, *words], text=True, env=dict(env, **more),
@@ -229,7 +230,7 @@ def added(build, runs, against, words, kinds, slave=False):
             show(kind, sum((found[kind, way] for way in ways), []), "ns")
             continue
         for way in list(ways)[1:]:
-            if kind == "ips_mark" and "floor" in way:
+            if kind in ("ips_mark", "entry and exit") and "floor" in way:
                 continue
             more = [a - b for a, b in
                     zip(found[kind, way], found[kind, "bare"])]

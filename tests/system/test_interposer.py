@@ -405,6 +405,17 @@ def test_stacks_say_what_they_took(trace):
     assert r.beyond_ns > 0
 
 
+def test_searches_say_what_they_took(trace):
+    """A program looked for in a thousand directories: CALLS before the EXEC
+    says what the interposer's own search took, which no price of an exec has.
+    It cannot take less than 15 us, nor be said to where it was disturbed. Would
+    catch a search that is in no dilation."""
+    missing = ":".join(f"/nowhere/{n}" for n in range(1000))
+    r = trace(["env", f"PATH={missing}:{os.environ['PATH']}", "true"])
+    assert r.count("EXEC") >= 1
+    assert r.beyond_ns >= 15000
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="chroot and setuid need root")
 def test_chroot_and_setuid_are_survived(build, trace):
     """What the child does there may be lost; the program is not disturbed."""
