@@ -370,7 +370,9 @@ static void let_futex(void)
             NULL, 0);
 }
 
-enum { SLEEPS, SPINS, ONCE };
+/* HOLDER: who holds it looks whether the waiter sleeps, and lets it go: another
+ * who looked could come when it has ended. */
+enum { SLEEPS, SPINS, HOLDER, ONCE };
 static const struct one {
     const char *name;
     void (*begin)(void), (*hold)(void), (*wait)(void), (*let)(void);
@@ -381,7 +383,7 @@ static const struct one {
     {"mutex-errorcheck", errorcheck, hold_mutex, wait_mutex, let_mutex, SLEEPS},
     {"mutex-adaptive", adaptive, hold_mutex, wait_mutex, let_mutex, SLEEPS},
     {"mutex-robust", robust, hold_mutex, wait_mutex, let_mutex, SLEEPS},
-    {"mutex-dead", robust, hold_and_die, wait_dead, let_die, SLEEPS},
+    {"mutex-dead", robust, hold_and_die, wait_dead, let_die, HOLDER},
     {"mutex-inherit", inherit, hold_mutex, wait_mutex, let_mutex, SLEEPS},
     {"mutex-timed", normal, hold_mutex, wait_timed, let_mutex, SLEEPS},
     {"mutex-clock", normal, hold_mutex, wait_clock, let_mutex, SLEEPS},
@@ -452,7 +454,7 @@ static int run_case(const char *name)
     }
     if (!shared)
         DO(pthread_create(&t, NULL, waiter, NULL));
-    if (now->how != ONCE)
+    if (now->how == SLEEPS || now->how == SPINS)
         let_it_wait(now->how == SLEEPS);
     now->let();
     if (shared)
