@@ -77,12 +77,13 @@ enum ips_probe {
     IPS_PROBE_READ = 7,  /* a reading of the thread's CPU clock */
     IPS_PROBE_FIRST = 8, /* from here on in probe_more_ps */
     IPS_PROBE_STACK = 8, /* the stack of a wait */
-    IPS_PROBE_IMAGE = 9, /* a new image, from its loading to its end */
-    IPS_PROBE_FORK = 10, /* a fork child, from fork to its end */
-    IPS_PROBE_LAST = 11, /* and in probe_exec_ps */
-    IPS_PROBE_EXEC = 11, /* a fork child looks at what it executes */
-    IPS_PROBE_LATE = 12, /* from here on in probe_late_ps */
-    IPS_PROBE_FILE = 12, /* a call on a file, that leaves no record */
+    /* Both without what the beginning says of itself (CALLS). */
+    IPS_PROBE_IMAGE = 9,  /* a new image, from its exec to its end */
+    IPS_PROBE_FORK = 10,  /* a fork child, from fork to its end */
+    IPS_PROBE_LAST = 11,  /* and in probe_spawn_ps */
+    IPS_PROBE_SPAWN = 11, /* a spawn, vfork, popen or system beyond CALL */
+    IPS_PROBE_LATE = 12,  /* from here on in probe_late_ps */
+    IPS_PROBE_FILE = 12,  /* a call on a file, that leaves no record */
     /* The same that begin in a spare segment. */
     IPS_PROBE_SPARE_IMAGE = 13,
     IPS_PROBE_SPARE_FORK = 14,
@@ -153,7 +154,7 @@ struct ips_control {
      * other process has at that address. pid 0: not known. */
     uint32_t slave_pid;
     uint64_t slave_list;
-    uint64_t probe_exec_ps; /* of probe_cost_ps, the last */
+    uint64_t probe_spawn_ps; /* of probe_cost_ps, the last */
     /* In spare segments when they were made, ever; stored by the slave alone.
      * In use = used_bytes + spare_bytes - released_bytes. */
     _Atomic uint64_t spare_bytes;
@@ -176,7 +177,7 @@ static inline uint64_t ips_probe_ps(const struct ips_control *c,
 {
     return probe < IPS_PROBE_FIRST  ? c->probe_cost_ps[probe]
            : probe < IPS_PROBE_LAST ? c->probe_more_ps[probe - IPS_PROBE_FIRST]
-           : probe < IPS_PROBE_LATE ? c->probe_exec_ps
+           : probe < IPS_PROBE_LATE ? c->probe_spawn_ps
                                     : c->probe_late_ps[probe - IPS_PROBE_LATE];
 }
 enum ips_procedures {

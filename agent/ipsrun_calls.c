@@ -179,18 +179,17 @@ static void prices(const struct ipsrun_said *all, uint64_t *ps)
     price(all, IPSRUN_OPEN, 0, 0, &ps[IPS_PROBE_OPEN]);
     price(all, IPSRUN_PASS, 0, 0, &ps[IPS_PROBE_PASS]);
     price(all, IPSRUN_FORK, 0, event, &ps[IPS_PROBE_FORK]);
-    price(all, IPSRUN_IMAGE, 0, event, &ps[IPS_PROBE_IMAGE]);
-    price(all, IPSRUN_FORKED_IMAGE, ps[IPS_PROBE_FORK] + ps[IPS_PROBE_IMAGE],
-          event, &ps[IPS_PROBE_EXEC]);
-    /* Never dearer than without. */
-    ps[IPS_PROBE_SPARE_FORK] = ps[IPS_PROBE_FORK];
+    price(all, IPSRUN_FORKED_IMAGE, ps[IPS_PROBE_FORK], event,
+          &ps[IPS_PROBE_IMAGE]);
+    price(all, IPSRUN_SPAWNED_IMAGE, call + ps[IPS_PROBE_IMAGE], event,
+          &ps[IPS_PROBE_SPAWN]);
+    /* An image says itself what a segment of its own takes. */
     ps[IPS_PROBE_SPARE_IMAGE] = ps[IPS_PROBE_IMAGE];
-    price(all, IPSRUN_SPARE_FORK, 0, 0, &ps[IPS_PROBE_SPARE_FORK]);
-    price(all, IPSRUN_SPARE_IMAGE, 0, 0, &ps[IPS_PROBE_SPARE_IMAGE]);
+    ps[IPS_PROBE_SPARE_FORK] = ps[IPS_PROBE_FORK];
+    price(all, IPSRUN_SPARE_FORK, 0, event, &ps[IPS_PROBE_SPARE_FORK]);
+    /* Never dearer than without. */
     ps[IPS_PROBE_SPARE_FORK] =
         ips_min_u64(ps[IPS_PROBE_SPARE_FORK], ps[IPS_PROBE_FORK]);
-    ps[IPS_PROBE_SPARE_IMAGE] =
-        ips_min_u64(ps[IPS_PROBE_SPARE_IMAGE], ps[IPS_PROBE_IMAGE]);
     price(all, IPSRUN_THREE_BLOCKED, 3 * call + read, 0, &ps[IPS_PROBE_BLOCK]);
     price(all, IPSRUN_STACK, call + ps[IPS_PROBE_BLOCK] + read, 2 * event,
           &ps[IPS_PROBE_STACK]);

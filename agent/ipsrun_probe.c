@@ -285,7 +285,7 @@ static void measure_costs(struct ips_measured *m)
         ips_sub_sat(cost_ps(one_read), cost_ps(one_unread));
     m->cost_ps[IPS_PROBE_STACK] = 2 * m->cost_ps[IPS_PROBE_EVENT];
     m->cost_ps[IPS_PROBE_IMAGE] = m->cost_ps[IPS_PROBE_FORK] =
-        m->cost_ps[IPS_PROBE_EXEC] = m->cost_ps[IPS_PROBE_SPARE_IMAGE] =
+        m->cost_ps[IPS_PROBE_SPAWN] = m->cost_ps[IPS_PROBE_SPARE_IMAGE] =
             m->cost_ps[IPS_PROBE_SPARE_FORK] = m->cost_ps[IPS_PROBE_EVENT];
     m->cost_ps[IPS_PROBE_THREAD] = m->cost_ps[IPS_PROBE_EVENT];
     m->cost_ps[IPS_PROBE_POLL] = m->cost_ps[IPS_PROBE_CALL];

@@ -32,6 +32,9 @@
 #include "common/types.h"
 
 #define EMPTY "ipsrun: an image and its end"
+/* Of what could not be executed. An image says with its own how many us its
+ * beginning took. */
+#define NO_IMAGE 255
 /* Of one subject: there are some. */
 #define BATCHES 21
 #define STARTS 12
@@ -236,18 +239,30 @@ static void bare_make(void)
             bare[n++] = *e;
 }
 
+/* The interposer's. */
+extern uint32_t ips_preload_begun_ns(void) __attribute__((weak));
+static int begun_us(void)
+{
+    uint32_t ns = ips_preload_begun_ns ? ips_preload_begun_ns() : 0;
+    return (int)ips_min_u64((ns + 500) / 1000, NO_IMAGE - 1);
+}
+/* ns that the beginning of a fork child took, for its parent. */
+static volatile uint32_t *begun_ns;
+
 /* In a child: another image, or none. */
 static __attribute__((noreturn)) void leave(bool wrapped, enum child child)
 {
     const bool image = child != FORK;
     char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
+    if (wrapped && ips_preload_begun_ns)
+        *begun_ns = ips_preload_begun_ns();
     if (image && wrapped)
         execve("/proc/self/exe", argv, environ);
     else if (image)
         ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)bare);
     if (wrapped)
-        _exit(image);
-    ips_sys3(SYS_exit_group, image, 0, 0);
+        _exit(image ? NO_IMAGE : 0);
+    ips_sys3(SYS_exit_group, image ? NO_IMAGE : 0, 0, 0);
     __builtin_unreachable();
 }
 
@@ -276,11 +291,13 @@ static long spawned(bool wrapped)
     return err ? -1 : pid;
 }
 
-/* CPU of a fork or a spawned image, both sides of it. */
-static uint64_t forked_cpu(bool wrapped, enum child child, bool *good)
+/* CPU of a fork or a spawned image, both sides of it, without what the
+ * beginning says of itself. */
+static int64_t forked_cpu(bool wrapped, enum child child, bool *good)
 {
     int status = -1;
     struct rusage before, after;
+    *begun_ns = 0;
     uint64_t start = own_cpu();
     getrusage(RUSAGE_CHILDREN, &before);
     long pid = child == SPAWNED ? spawned(wrapped)
@@ -292,14 +309,15 @@ static uint64_t forked_cpu(bool wrapped, enum child child, bool *good)
                           : ips_sys6(SYS_wait4, pid, (long)&status, 0, 0, 0, 0);
     uint64_t took = own_cpu() - start;
     getrusage(RUSAGE_CHILDREN, &after);
-    *good = *good && pid > 0 && reaped == pid && status == 0;
+    *good = *good && pid > 0 && reaped == pid && WIFEXITED(status) &&
+            WEXITSTATUS(status) < NO_IMAGE;
     const struct timeval *a[] = {&after.ru_utime, &after.ru_stime},
                          *b[] = {&before.ru_utime, &before.ru_stime};
     for (int i = 0; i < 2; i++)
         took += (uint64_t)((a[i]->tv_sec - b[i]->tv_sec) * 1000000 +
                            a[i]->tv_usec - b[i]->tv_usec) *
                 1000;
-    return took;
+    return (int64_t)took - *begun_ns - (int64_t)WEXITSTATUS(status) * 1000;
 }
 
 static int64_t mean(const int64_t *ns, int count)
@@ -329,6 +347,11 @@ static int64_t start_added(int64_t took[2][STARTS])
 static volatile char *lines;
 static bool lines_make(void)
 {
+    void *shared = mmap(NULL, sizeof(*begun_ns), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return false;
+    begun_ns = shared;
     void *map = mmap(NULL, WORK_BYTES, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
@@ -349,7 +372,7 @@ static int64_t fork_added(enum child child, bool *good)
         for (int k = 0; k < 2; k++) {
             bool wrapped = (i ^ k) & 1;
             work_between();
-            took[wrapped][i] = (int64_t)forked_cpu(wrapped, child, good);
+            took[wrapped][i] = forked_cpu(wrapped, child, good);
         }
     return *good ? start_added(took) : 0;
 }
@@ -437,15 +460,13 @@ static int64_t step_ps(enum ipsrun_step step, bool *good)
         return added(poll_ready, BATCHES, 20, good);
     case IPSRUN_FORK:
         return fork_added(FORK, good);
-    case IPSRUN_IMAGE:
-        return fork_added(SPAWNED, good);
     case IPSRUN_FORKED_IMAGE:
         return fork_added(FORK_IMAGE, good);
+    case IPSRUN_SPAWNED_IMAGE:
+        return fork_added(SPAWNED, good);
     case IPSRUN_SPARE_FORK:
         *good = spares_make() && *good;
         return fork_added(FORK, good);
-    case IPSRUN_SPARE_IMAGE:
-        return fork_added(SPAWNED, good);
     case IPSRUN_STACK:
         return added(long_wait, WAITS, 4, good);
     case IPSRUN_THREE_BLOCKED:
@@ -504,6 +525,6 @@ static int subject(void)
 int ipsrun_subject(const char *called)
 {
     if (strcmp(called, EMPTY) == 0)
-        return 0;
+        return begun_us();
     return strcmp(called, IPSRUN_SUBJECT) == 0 ? subject() : -1;
 }

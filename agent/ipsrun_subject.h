@@ -18,10 +18,9 @@ enum ipsrun_step {
     IPSRUN_PASS,
     IPSRUN_POLL,
     IPSRUN_FORK,
-    IPSRUN_IMAGE,        /* with its spawn */
-    IPSRUN_FORKED_IMAGE, /* with its fork */
+    IPSRUN_FORKED_IMAGE,  /* with its fork */
+    IPSRUN_SPAWNED_IMAGE, /* with its spawn */
     IPSRUN_SPARE_FORK,
-    IPSRUN_SPARE_IMAGE,
     IPSRUN_STACK,
     IPSRUN_THREE_BLOCKED, /* a write, a wait that blocks, a read */
     IPSRUN_THREAD,

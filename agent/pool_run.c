@@ -117,15 +117,15 @@ static void probes_fill(const struct ips_run_options *opt,
     unsigned long extra = text ? strtoul(text, NULL, 10) : 0;
     c->probe_extra_ns = extra < 1000000 ? (uint32_t)extra : 1000000;
     c->cpu_mode = m->marks == IPS_MARKS_FAIL ? IPS_CPU_CLOCK : opt->cpu_mode;
-    /* Records that each kind writes; an image: START and END. */
+    /* Records that each kind writes; an image: CALLS and END, as it says itself
+     * what it took up to there. */
     static const uint64_t records[IPS_PROBE_COSTS] = {
-        [IPS_PROBE_EVENT] = 1,      [IPS_PROBE_CALL] = 1,
-        [IPS_PROBE_SAMPLE] = 1,     [IPS_PROBE_PROC] = 2,
-        [IPS_PROBE_SYNC] = 1,       [IPS_PROBE_STACK] = 1,
-        [IPS_PROBE_IMAGE] = 2,      [IPS_PROBE_FORK] = 2,
-        [IPS_PROBE_EXEC] = 1,       [IPS_PROBE_SPARE_IMAGE] = 2,
-        [IPS_PROBE_SPARE_FORK] = 2, [IPS_PROBE_POLL] = 1,
-        [IPS_PROBE_THREAD] = 2,
+        [IPS_PROBE_EVENT] = 1,       [IPS_PROBE_CALL] = 1,
+        [IPS_PROBE_SAMPLE] = 1,      [IPS_PROBE_PROC] = 2,
+        [IPS_PROBE_SYNC] = 1,        [IPS_PROBE_STACK] = 1,
+        [IPS_PROBE_IMAGE] = 2,       [IPS_PROBE_FORK] = 2,
+        [IPS_PROBE_SPARE_IMAGE] = 2, [IPS_PROBE_SPARE_FORK] = 2,
+        [IPS_PROBE_POLL] = 1,        [IPS_PROBE_THREAD] = 2,
     };
     for (int i = 0; i < IPS_PROBE_COSTS; i++) {
         uint64_t ps = m->cost_ps[i] + records[i] * 1000u * c->probe_extra_ns;
@@ -134,7 +134,7 @@ static void probes_fill(const struct ips_run_options *opt,
         else if (i < IPS_PROBE_LAST)
             c->probe_more_ps[i - IPS_PROBE_FIRST] = ps;
         else if (i < IPS_PROBE_LATE)
-            c->probe_exec_ps = ps;
+            c->probe_spawn_ps = ps;
         else
             c->probe_late_ps[i - IPS_PROBE_LATE] = ps;
     }

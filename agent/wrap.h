@@ -87,6 +87,13 @@ enum ips_wrap_state {                   /* ips_core.wrap_state */
                       IPS_WRAP_ON,
 };
 void ips_wrap_init(void);
+/* What the beginning of an image or a fork child took, since the thread's CPU
+ * clock was `from`: it differs by more than what it is called for (a cold
+ * library, a segment of its own), so it has no price, and is said at once
+ * (CALLS). */
+void ips_wrap_begun(uint64_t from);
+/* ns of that; exported, for who measures prices (ipsrun_subject.c). */
+uint32_t ips_preload_begun_ns(void);
 /* The process ends: its locks, and its records. */
 void ips_wrap_ends(enum ips_end_kind kind, int status);
 

@@ -22,12 +22,13 @@ static struct origin origin(void)
 static void child_begins(const struct origin *from)
 {
     int saved = errno;
+    uint64_t cpu = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
     ips_me.open_depth =
         0; /* a handler's: its calls under way are the parent's */
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
     ips_wrap_name_standard();
     ips_thread_here();
-    ips_beyond_forget(); /* a child's beginning has a price */
+    ips_wrap_begun(cpu);
     errno = saved;
 }
 

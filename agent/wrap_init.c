@@ -127,12 +127,28 @@ IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
     return REAL(__cxa_at_quick_exit)(function, library);
 }
 
+static uint32_t begun_ns;
+
+void ips_wrap_begun(uint64_t from)
+{
+    uint64_t took = from ? ips_sub_sat(ips_core_cpu(), from) : 0;
+    ips_beyond_forget(); /* is in it */
+    begun_ns = ips_me.beyond_ns = (uint32_t)ips_min_u64(took, UINT32_MAX / 2);
+    ips_calls_due(IPS_CALLS_LEAST);
+}
+
+IPS_EXPORT uint32_t ips_preload_begun_ns(void)
+{
+    return begun_ns;
+}
+
 /* Several threads may come at once only where a constructor of another library
  * made threads before ours ran; what they do twice is harmless, and ON is
  * stored last. */
 void ips_wrap_init(void)
 {
     int saved = errno;
+    uint64_t from = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
     ips_find_begin();
     /* A call before the C library was initialized (.preinit_array, where the
      * sanitizers begin) has no environment yet: the constructor comes later. */
@@ -156,7 +172,7 @@ void ips_wrap_init(void)
     ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
     name_inherited();
-    ips_beyond_forget(); /* an image's beginning has a price */
+    ips_wrap_begun(from);
     errno = saved;
 }
 

@@ -26,9 +26,16 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
     case IPS_REC_RECV:
     case IPS_REC_RECVCALL:
     case IPS_REC_BLOCK:
-    case IPS_REC_FORK:
     case IPS_REC_JOIN:
         return ips_probe_ps(c, IPS_PROBE_CALL);
+    case IPS_REC_FORK: {
+        struct ips_rec_fork r;
+        memcpy(&r, p, sizeof(r));
+        bool spawns = r.kind == IPS_FORK_VFORK || r.kind == IPS_FORK_SPAWN ||
+                      r.kind == IPS_FORK_POPEN || r.kind == IPS_FORK_SYSTEM;
+        return ips_add_sat(ips_probe_ps(c, IPS_PROBE_CALL),
+                           spawns ? ips_probe_ps(c, IPS_PROBE_SPAWN) : 0);
+    }
     case IPS_REC_ACQUIRE:
     case IPS_REC_RELEASE:
         return ips_probe_ps(c, IPS_PROBE_SYNC);
@@ -158,9 +165,6 @@ static uint64_t record_ps(const struct build *b, struct b_stream *s,
     if (type == IPS_REC_BLOCK && !v.blocked)
         ps = ips_probe_ps(b->in->control, IPS_PROBE_POLL);
     ps = ips_add_sat(ps, v.tries * ips_min_u64(ps, UINT32_MAX));
-    /* Who made a process remembers what it executes. */
-    if (type == IPS_REC_EXEC && s->start_kind == IPS_START_FORK)
-        ps = ips_probe_ps(b->in->control, IPS_PROBE_EXEC);
     return span_ps(b, s, &v, ps);
 }
 

@@ -12,7 +12,7 @@ static struct recorder *priced(void)
             r->control.probe_cost_ps[i] = PRICE(i);
         else
             r->control.probe_more_ps[i - IPS_PROBE_FIRST] = PRICE(i);
-    r->control.probe_exec_ps = 7000;
+    r->control.probe_spawn_ps = 7000;
     r->control.probe_late_ps[IPS_PROBE_FILE - IPS_PROBE_LATE] = 3000;
     r->control.probe_late_ps[IPS_PROBE_SPARE_IMAGE - IPS_PROBE_LATE] = 50000;
     r->control.probe_late_ps[IPS_PROBE_SPARE_FORK - IPS_PROBE_LATE] = 900000;
@@ -29,7 +29,7 @@ static void assert_cost(struct recorder *r, uint64_t ps)
 }
 
 /* Would catch: a start, a fork child or a stack that is priced as a plain
- * event, and a record that is not priced at all. */
+ * event, a spawn priced as any call, and a record that is not priced at all. */
 static void test_build_cost__each_record_has_its_price(void **state)
 {
     (void)state;
@@ -41,13 +41,14 @@ static void test_build_cost__each_record_has_its_price(void **state)
     rec_put(s, IPS_REC_STACK, sizeof(struct ips_rec_stack) + 8, 1, 100);
     rs child = rec_stream(r, 11, 11, 2);
     rec_start(child, IPS_START_FORK, 50, 0);
-    rec_exec(child, 60, 10, false); /* it looks what that is */
+    rec_exec(child, 60, 10, false);
     rs spawner = rec_stream(r, 12, 12, 3);
     rec_start(spawner, IPS_START_IMAGE, 70, 0);
-    rec_exec(spawner, 80, 10, false);
+    rec_fork(spawner, IPS_FORK_SPAWN, 80, 90, 10, 10, 13, 1);
+    rec_exec(spawner, 85, 10, false);
     assert_cost(r, 7000 + 2 * PRICE(IPS_PROBE_IMAGE) + PRICE(IPS_PROBE_FORK) +
-                       PRICE(IPS_PROBE_CALL) + PRICE(IPS_PROBE_STACK) +
-                       2 * PRICE(IPS_PROBE_EVENT)); /* the CHAN, an EXEC */
+                       2 * PRICE(IPS_PROBE_CALL) + PRICE(IPS_PROBE_STACK) +
+                       3 * PRICE(IPS_PROBE_EVENT)); /* the CHAN, two EXECs */
 }
 
 /* Would catch: an image that begins in a spare segment and is priced as one

@@ -60,7 +60,7 @@ AT(ips_control, probe_more_ps, 1240);
 AT(ips_control, locks, 1264);
 AT(ips_control, slave_pid, 1268);
 AT(ips_control, slave_list, 1272);
-AT(ips_control, probe_exec_ps, 1280);
+AT(ips_control, probe_spawn_ps, 1280);
 AT(ips_control, spare_bytes, 1288);
 AT(ips_control, probe_late_ps, 1296);
 SIZE(ips_control, 1360);
