@@ -49,7 +49,8 @@ uint64_t ips_beyond_due(void)
 {
     const struct ips_control *c = ips_core.control;
     uint64_t ps = ips_me.opens * ips_probe_ps(c, IPS_PROBE_OPEN) +
-                  ips_me.passes * ips_probe_ps(c, IPS_PROBE_PASS);
+                  ips_me.passes * ips_probe_ps(c, IPS_PROBE_PASS) +
+                  ips_me.locks * ips_probe_ps(c, IPS_PROBE_LOCK);
     return ips_me.beyond_ns + ps / 1000;
 }
 
@@ -57,6 +58,7 @@ void ips_beyond_forget(void)
 {
     ips_me.file_calls = ips_me.beyond_ns = 0;
     ips_me.opens = ips_me.passes = 0;
+    ips_me.locks = 0;
 }
 
 /* One for the thread that calls: what others have counted, they say. */

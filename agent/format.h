@@ -95,7 +95,8 @@ enum ips_probe {
     /* The two that the agent itself counts with beyond_ns of CALLS. */
     IPS_PROBE_OPEN = 18, /* a file opened and closed */
     IPS_PROBE_PASS = 19, /* a read or write of what is nothing to record */
-    IPS_PROBE_COSTS = 20
+    IPS_PROBE_LOCK = 20, /* a free lock taken and given back; as these two */
+    IPS_PROBE_COSTS = 21
 };
 /* Who has done something else for so long finds none of us in the first caches.
  */

@@ -407,6 +407,24 @@ static int64_t thread_added(bool *good)
     return *good ? start_added(took) : 0;
 }
 
+/* Past the interposer are the C library's own functions. */
+static bool lock_and_unlock(bool wrapped)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static int (*past_lock)(pthread_mutex_t *),
+        (*past_unlock)(pthread_mutex_t *);
+    if (!past_unlock) {
+        void *lock = past_us("pthread_mutex_lock"),
+             *unlock = past_us("pthread_mutex_unlock");
+        memcpy(&past_lock, &lock, sizeof(lock));
+        memcpy(&past_unlock, &unlock, sizeof(unlock));
+    }
+    if (wrapped)
+        return pthread_mutex_lock(&mutex) == 0 &&
+               pthread_mutex_unlock(&mutex) == 0;
+    return past_unlock && past_lock(&mutex) == 0 && past_unlock(&mutex) == 0;
+}
+
 /* As a slave makes them for processes that come and go. */
 static bool spares_make(void)
 {
@@ -473,6 +491,8 @@ static int64_t step_ps(enum ipsrun_step step, bool *good)
         return added(question, BATCHES, 10, good);
     case IPSRUN_THREAD:
         return thread_added(good);
+    case IPSRUN_LOCK:
+        return added(lock_and_unlock, BATCHES, 200, good);
     case IPSRUN_STEPS:
         break;
     }

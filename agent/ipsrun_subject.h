@@ -24,6 +24,7 @@ enum ipsrun_step {
     IPSRUN_STACK,
     IPSRUN_THREE_BLOCKED, /* a write, a wait that blocks, a read */
     IPSRUN_THREAD,
+    IPSRUN_LOCK, /* once there was a thread */
     IPSRUN_STEPS
 };
 

@@ -157,6 +157,7 @@ struct ips_thread {
     uint32_t said_ns;      /* ever, by records that say what they took */
     uint32_t opens;        /* of files; both are priced there */
     uint32_t passes;       /* reads and writes of what is nothing to record */
+    uint64_t locks;        /* free locks taken, priced there, too */
     uint32_t handlers_run; /* of the program's: whoever calls them counts */
     struct ips_open inner[IPS_OPEN_MAX - 1]; /* calls within the outermost */
 };

@@ -28,7 +28,7 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
 
 /* A lock that was not free: `real_call` waits, or says why it does not. `error`
  * is what its result r stands for; a robust mutex's `holder` is its thread. */
-#define WAIT(at, shared, holder, error, real_call)                             \
+#define WAIT(at, shared, holder, error, site, real_call)                       \
     do {                                                                       \
         bool in_shared = shared;                                               \
         int held_by = holder;                                                  \
@@ -40,7 +40,7 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
             int err = error;                                                   \
             ips_sync_acquired(IPS_SYNC_MUTEX, &thing, call, ret,               \
                               err == EOWNERDEAD ? held_by : IPS_GOT_SLEPT,     \
-                              err, IPS_SITE);                                  \
+                              err, site);                                      \
         } else if (unlikely(ips_sync_all) && !(error)) {                       \
             ips_sync_took(IPS_SYNC_MUTEX, at, in_shared, ret);                 \
         }                                                                      \
@@ -85,14 +85,33 @@ static inline int took(const pthread_mutex_t *m, int r)
         } else if (likely(SREAL(pthread_mutex_trylock)(m) == 0)) {             \
             return took(m, 0);                                                 \
         }                                                                      \
-        WAIT(m, ips_mutex_shared(m), holder(m), r, real_call);                 \
+        WAIT(m, ips_mutex_shared(m), holder(m), r, IPS_SITE, real_call);       \
     } while (0)
 
+static __attribute__((noinline)) int took_free(const pthread_mutex_t *m)
+{
+    return took(m, 0);
+}
+
+/* One of those that are not free, or robust. */
+static __attribute__((noinline)) int lock_other(pthread_mutex_t *m,
+                                                uint64_t site)
+{
+    if (robust(m) && holder(m) == 0)
+        return took(m, SREAL(pthread_mutex_lock)(m));
+    WAIT(m, ips_mutex_shared(m), holder(m), r, site,
+         SREAL(pthread_mutex_lock)(m));
+}
+
+/* Nearly all are free, in millions: what those need, and no more. */
 IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_on()) || alone(m))
         return SREAL(pthread_mutex_lock)(m);
-    LOCK(SREAL(pthread_mutex_lock)(m));
+    if (unlikely(robust(m)) || unlikely(SREAL(pthread_mutex_trylock)(m) != 0))
+        return lock_other(m, IPS_SITE);
+    ips_me.locks++;
+    return unlikely(ips_sync_all) ? took_free(m) : 0;
 }
 
 IPS_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m,
@@ -130,7 +149,7 @@ static inline bool gives_free(const pthread_mutex_t *m)
     return unlikely(ips_sync_all) && !alone(m) && !ips_mutex_nested(m);
 }
 
-#define UNLOCK(mutex, good, real_call)                                         \
+#define UNLOCK(mutex, good, site, real_call)                                   \
     do {                                                                       \
         if (likely(!ips_mutex_waited(mutex))) {                                \
             if (likely(!gives_free(mutex)))                                    \
@@ -146,15 +165,30 @@ static inline bool gives_free(const pthread_mutex_t *m)
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
         if (r == (good))                                                       \
-            ips_sync_released(IPS_SYNC_MUTEX, &thing, call, 1, IPS_SITE);      \
+            ips_sync_released(IPS_SYNC_MUTEX, &thing, call, 1, site);          \
         return r;                                                              \
     } while (0)
 
+static __attribute__((noinline)) int unlock_other(pthread_mutex_t *m,
+                                                  uint64_t site)
+{
+    UNLOCK(m, 0, site, SREAL(pthread_mutex_unlock)(m));
+}
+
+/* What ips_mutex_waited says of most; and nobody wants to know more. */
+static inline bool plainly_unwaited(const pthread_mutex_t *m)
+{
+    return !(__atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) &
+             (KIND_ROBUST | KIND_INHERIT | KIND_PROTECT)) &&
+           __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) != 2 &&
+           !ips_tried_for(m) && likely(ips_sync_known.mutex && !ips_sync_all);
+}
+
 IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 {
-    if (unlikely(!ips_sync_on()))
+    if (unlikely(!ips_sync_on()) || likely(plainly_unwaited(m)))
         return SREAL(pthread_mutex_unlock)(m);
-    UNLOCK(m, 0, SREAL(pthread_mutex_unlock)(m));
+    return unlock_other(m, IPS_SITE);
 }
 
 /* --- C11: the same object
@@ -175,7 +209,7 @@ static pthread_mutex_t *posix(mtx_t *m)
              r == thrd_success    ? 0                                          \
              : r == thrd_timedout ? ETIMEDOUT                                  \
                                   : EINVAL,                                    \
-             real_call);                                                       \
+             IPS_SITE, real_call);                                             \
     } while (0)
 
 IPS_EXPORT int mtx_lock(mtx_t *m)
@@ -207,7 +241,7 @@ IPS_EXPORT int mtx_unlock(mtx_t *m)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(mtx_unlock)(m);
-    UNLOCK(posix(m), thrd_success, SREAL(mtx_unlock)(m));
+    UNLOCK(posix(m), thrd_success, IPS_SITE, SREAL(mtx_unlock)(m));
 }
 
 /* --- spin locks

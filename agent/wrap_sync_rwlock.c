@@ -38,6 +38,7 @@ static bool lock_waited(const pthread_rwlock_t *l)
 #define LOCK(kind, try_call, real_call)                                        \
     do {                                                                       \
         if (likely(try_call == 0)) {                                           \
+            ips_me.locks++;                                                    \
             if (unlikely(ips_sync_all))                                        \
                 ips_sync_took_now(kind, l, lock_shared(l));                    \
             return 0;                                                          \

@@ -466,6 +466,11 @@ static int run_case(const char *name)
 
 /* --- nobody waits --- */
 
+static void *second(void *unused)
+{
+    return unused;
+}
+
 static int uncontended(void)
 {
     struct timespec t = later(CLOCK_REALTIME);
@@ -494,6 +499,15 @@ static int uncontended(void)
         pthread_once(&once, nothing);
     }
     return 0;
+}
+
+/* There was a second thread: the C library spares no atomic operations. */
+static int not_alone(void)
+{
+    pthread_t t;
+    DO(pthread_create(&t, NULL, second, NULL));
+    DO(pthread_join(t, NULL));
+    return uncontended();
 }
 
 /* One thread that nobody waits for, and that is not the only one. */
@@ -600,6 +614,7 @@ int main(int argc, char **argv)
         return 2;
     const char *name = argv[1];
     return strcmp(name, "uncontended") == 0 ? uncontended()
+           : strcmp(name, "second") == 0    ? not_alone()
            : strcmp(name, "free") == 0      ? free_ones()
            : strcmp(name, "many") == 0      ? many()
            : strcmp(name, "turns") == 0     ? turns()

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import pytest
 pytestmark = pytest.mark.quick
 
 UNKNOWN = 2**64 - 1
+LOCK_PRICE_AT = 1360  # in control: docs/pool-format.md
 PIPE, UNIX, UNIX_DGRAM, TCP, UDP = 1, 2, 3, 4, 5
 WAIT, THREAD, SYSTEM = 1, 2, 3
 FORK, VFORK, SPAWN, POPEN, SYSTEM_FORK, THREAD_FORK = 1, 2, 3, 4, 5, 6
@@ -32,8 +34,15 @@ class Records:
         self.rows = [r for r in rows
                      if r["type"] not in ("RUNDELAY", "GUESSED", "CALLS")]
         calls = [r for r in rows if r["type"] == "CALLS"]
+        # The first of an image or fork child says what its beginning took.
+        first = {}
+        for r in calls:
+            if r["tid"] == r["pid"]:
+                first.setdefault((r["pid"], r["image"]), r)
+        self.begun_ns = {key: r["beyond"] for key, r in first.items()}
         self.calls = sum(r["calls"] for r in calls)
-        self.beyond_ns = sum(r["beyond"] for r in calls)
+        self.beyond_ns = (sum(r["beyond"] for r in calls) -
+                          sum(self.begun_ns.values()))
         self.chans = {self.key(r): r for r in self.of("CHAN")}
 
     @staticmethod
@@ -410,10 +419,32 @@ def test_searches_say_what_they_took(trace):
     says what the interposer's own search took, which no price of an exec has.
     It cannot take less than 120 us; where it was disturbed, 20 are said, so once
     in five times must do. Would catch a search that is in no dilation: all
-    else that is said here is 40 to 75 us."""
+    else that is said here is some 10 us."""
     missing = ":".join(f"/nowhere/{n}" for n in range(1000))
     argv = ["env", f"PATH={missing}:{os.environ['PATH']}", "true"]
     assert any(trace(argv).beyond_ns >= 120000 for _ in range(5))
+
+
+def test_beginnings_say_what_they_took(trace):
+    """An image and a fork child each make a segment of their own, and neither
+    can do that in 4 us; sh forks for the parentheses. Would catch a beginning
+    that is in no dilation: its price leaves out what it says itself."""
+    r = trace(["sh", "-c", "(cd /); /bin/true; /bin/true"])
+    starts = {(s["pid"], s["image"]) for s in r.of("START") if s["a"] != 1}
+    assert len(starts) >= 4
+    assert {key for key, ns in r.begun_ns.items() if ns >= 4000} == starts
+
+
+def test_free_locks_are_counted(build, trace):
+    """A hundred thousand mutexes and twice as many readers' and writers' locks,
+    all free: CALLS says what these took by the price of one. Would catch locks
+    that nobody waited for left out of the dilation."""
+    r = trace([program(build, "i_sync"), "second"])
+    with open(os.path.join(r.directory, "control"), "rb") as f:
+        control = f.read()
+    price_ps, = struct.unpack_from("<Q", control, LOCK_PRICE_AT)
+    assert price_ps > 0
+    assert r.beyond_ns >= 3 * 100000 * price_ps // 1000
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="chroot and setuid need root")
