@@ -462,9 +462,11 @@ struct ips_rec_guessed { /* a = readings of the clock that settled guesses */
  * no price, or took longer than that, as it measured it itself (IPS_APART):
  * stacks, of which the first of an image reads tables that nothing has touched,
  * more of the pool, names of channels, the CPU clock read where no record tells
- * of it; and at their prices opens, and calls that passed through. Every
- * IPS_CALLS_EVERY calls, at a sample where `a` is IPS_BEYOND_DUE_NS, and before
- * END and EXEC where there were IPS_CALLS_LEAST or IPS_BEYOND_LEAST_NS. */
+ * of it; and at their prices opens, calls that passed through, and free locks.
+ * The first of an image and of a fork child says what its beginning took. Then
+ * every IPS_CALLS_EVERY calls, at a sample where `a` is IPS_BEYOND_DUE_NS, and
+ * before END and EXEC where there were IPS_CALLS_LEAST or IPS_BEYOND_LEAST_NS.
+ */
 struct ips_rec_calls { /* a = ns beyond prices, 0 in those of earlier versions
                         */
     struct ips_rec_head h;
