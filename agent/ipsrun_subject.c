@@ -531,9 +531,10 @@ static int subject(void)
     long peer = ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
     if (peer == 0)
         answer();
-    bool good = peer > 0;
+    bool good = peer > 0, recorded = ips_preload_begun_ns;
     for (int i = 0; i < IPSRUN_STEPS && good; i++) {
-        said.ps[i] = step_ps((enum ipsrun_step)i, &good);
+        if (recorded || i == IPSRUN_FORK)
+            said.ps[i] = step_ps((enum ipsrun_step)i, &good);
         said.steps++;
         good = good && write(1, &said, sizeof(said)) == sizeof(said);
     }
