@@ -378,12 +378,41 @@ static bool step_over_signal(struct ips_unwind *u)
 
 /* --- rules that are kept ------------------------------------------------- */
 
-static struct ips_kept kept[IPS_KEPT] IPS_TABLE;
+/* In `few`, or where its place there is another's, in `many`. */
+static struct ips_kept few[1 << IPS_KEPT_FEW];
+static struct ips_kept many[1 << IPS_KEPT_MANY] IPS_TABLE;
+static _Atomic bool many_used;
+
+static void forget(struct ips_kept *table, unsigned bits)
+{
+    for (unsigned i = 0; i < 1u << bits; i++)
+        atomic_store_explicit(&table[i].rule, 0, memory_order_relaxed);
+}
 
 void ips_unwind_forget(void)
 {
-    for (unsigned i = 0; i < IPS_KEPT; i++)
-        atomic_store_explicit(&kept[i].rule, 0, memory_order_relaxed);
+    forget(few, IPS_KEPT_FEW);
+    if (atomic_load_explicit(&many_used, memory_order_relaxed))
+        forget(many, IPS_KEPT_MANY);
+}
+
+static uint64_t kept_find(uint64_t pc)
+{
+    uint64_t rule = ips_kept_find(few, IPS_KEPT_FEW, pc);
+    if (!rule && atomic_load_explicit(&many_used, memory_order_relaxed))
+        rule = ips_kept_find(many, IPS_KEPT_MANY, pc);
+    return rule;
+}
+
+static void kept_add(uint64_t pc, uint64_t rule)
+{
+    struct ips_kept *k = ips_kept_place(few, IPS_KEPT_FEW, pc);
+    if (atomic_load_explicit(&k->rule, memory_order_relaxed) == 0) {
+        ips_kept_add(few, IPS_KEPT_FEW, pc, rule);
+        return;
+    }
+    atomic_store_explicit(&many_used, true, memory_order_relaxed);
+    ips_kept_add(many, IPS_KEPT_MANY, pc, rule);
 }
 
 /* The row as one word; 0 where it does not fit one. */
@@ -463,7 +492,7 @@ static __attribute__((noinline)) int read_table(struct ips_unwind *u,
         return -1;
     rule = rule_of(&m.row);
     if (rule) {
-        ips_kept_add(kept, pc, rule);
+        kept_add(pc, rule);
         return step_by_rule(u, rule);
     }
     if (m.row.cfa_kind == RULE_XIS) {
@@ -489,7 +518,7 @@ static __attribute__((noinline)) int read_table(struct ips_unwind *u,
 static int step_by_table(struct ips_unwind *u, bool *called)
 {
     uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0);
-    uint64_t rule = ips_kept_find(kept, pc);
+    uint64_t rule = kept_find(pc);
     if (!rule)
         return read_table(u, called);
     *called = true;

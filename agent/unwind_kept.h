@@ -8,7 +8,7 @@
  * callee saves each is as it was or lies within 120 bytes below the CFA. All
  * else is read anew each time. That is 41 bits, so a rule is one word.
  *
- * Invariants: one table of the process, lock-free, async-signal-safe. A place
+ * Invariants: two tables of the process, lock-free, async-signal-safe. A place
  * holds (rule, pc ^ rule): what two threads wrote at once, or a reader saw half
  * of, is not the rule of any pc but by a chance of one in 2^64. What is kept is
  * true while its module is mapped: modules.c calls ips_unwind_forget when one
@@ -25,7 +25,10 @@
 
 #include "agent/unwind.h"
 
-#define IPS_KEPT 1024u
+/* Places, as a power of two. A short process needs a few rules: its own table
+ * is 1 KB beside what else it touches, not five pages to be made. */
+#define IPS_KEPT_FEW 6u
+#define IPS_KEPT_MANY 10u
 #define IPS_KEPT_REGS 6u
 #define IPS_KEPT_REACH 15 /* words below the CFA */
 
@@ -44,26 +47,27 @@ struct ips_kept {
     _Atomic uint64_t rule, check;
 };
 
+/* `bits`: the table has 1 << bits places. */
 static inline struct ips_kept *ips_kept_place(struct ips_kept *table,
-                                              uint64_t pc)
+                                              unsigned bits, uint64_t pc)
 {
-    return &table[(pc * 0x9e3779b97f4a7c15ull) >> 54];
+    return &table[(pc * 0x9e3779b97f4a7c15ull) >> (64 - bits)];
 }
-_Static_assert(IPS_KEPT == 1u << (64 - 54), "the shift of ips_kept_place");
 
 /* 0: not kept. */
-static inline uint64_t ips_kept_find(struct ips_kept *table, uint64_t pc)
+static inline uint64_t ips_kept_find(struct ips_kept *table, unsigned bits,
+                                     uint64_t pc)
 {
-    struct ips_kept *k = ips_kept_place(table, pc);
+    struct ips_kept *k = ips_kept_place(table, bits, pc);
     uint64_t rule = atomic_load_explicit(&k->rule, memory_order_relaxed);
     uint64_t check = atomic_load_explicit(&k->check, memory_order_relaxed);
     return (check ^ rule) == pc ? rule : 0;
 }
 
-static inline void ips_kept_add(struct ips_kept *table, uint64_t pc,
-                                uint64_t rule)
+static inline void ips_kept_add(struct ips_kept *table, unsigned bits,
+                                uint64_t pc, uint64_t rule)
 {
-    struct ips_kept *k = ips_kept_place(table, pc);
+    struct ips_kept *k = ips_kept_place(table, bits, pc);
     atomic_store_explicit(&k->rule, rule, memory_order_relaxed);
     atomic_store_explicit(&k->check, pc ^ rule, memory_order_relaxed);
 }

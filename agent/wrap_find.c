@@ -242,11 +242,20 @@ static void **place(uint32_t index)
     return (void **)(void *)at;
 }
 
+/* The symbol tables are cold then, and an image's first calls are many. */
+static void *find_apart(const char *name)
+{
+    IPS_APART;
+    return ips_find(name);
+}
+
 /* Called by stub number `index`; two threads at once store the same. */
 void *ips_find_place(uint32_t index)
 {
     int saved = errno;
-    void *found = ips_find((const char *)&names + name_at[index]);
+    const char *name = (const char *)&names + name_at[index];
+    bool on = ips_core.wrap_state == IPS_WRAP_ON;
+    void *found = on ? find_apart(name) : ips_find(name);
     if (!found)
         found = index < REALS ? (void *)(uintptr_t)missing
                               : (void *)(uintptr_t)missing_sync;

@@ -156,19 +156,19 @@ static void test_unwind__again_as_the_first_time(void **state)
  * and what was half written is none. */
 static void test_unwind__a_kept_rule_is_of_one_pc(void **state)
 {
-    static struct ips_kept table[IPS_KEPT];
+    static struct ips_kept table[1 << IPS_KEPT_FEW];
     const uint64_t pc = 0x401234, rule = IPS_KEPT_RULE | 64;
     (void)state;
-    assert_int_equal(ips_kept_find(table, pc), 0);
-    ips_kept_add(table, pc, rule);
-    assert_int_equal(ips_kept_find(table, pc), rule);
+    assert_int_equal(ips_kept_find(table, IPS_KEPT_FEW, pc), 0);
+    ips_kept_add(table, IPS_KEPT_FEW, pc, rule);
+    assert_int_equal(ips_kept_find(table, IPS_KEPT_FEW, pc), rule);
     for (uint64_t other = pc + 1; other < pc + 5000; other++)
-        assert_int_equal(ips_kept_find(table, other), 0);
+        assert_int_equal(ips_kept_find(table, IPS_KEPT_FEW, other), 0);
     /* another thread wrote its rule between our two loads */
-    atomic_store(&ips_kept_place(table, pc)->rule, rule + 8);
-    assert_int_equal(ips_kept_find(table, pc), 0);
-    atomic_store(&ips_kept_place(table, pc)->rule, 0);
-    assert_int_equal(ips_kept_find(table, pc), 0);
+    atomic_store(&ips_kept_place(table, IPS_KEPT_FEW, pc)->rule, rule + 8);
+    assert_int_equal(ips_kept_find(table, IPS_KEPT_FEW, pc), 0);
+    atomic_store(&ips_kept_place(table, IPS_KEPT_FEW, pc)->rule, 0);
+    assert_int_equal(ips_kept_find(table, IPS_KEPT_FEW, pc), 0);
 }
 #endif
 
