@@ -156,7 +156,7 @@ static bool may_carry_tokens(const struct build *b, uint32_t from, uint32_t to)
 static bool carries_tokens(const struct build *b, uint32_t from, uint32_t to)
 {
     const struct b_end *e = &b->ends[to];
-    uint32_t give[USERS_MAX], take[USERS_MAX], both = 0;
+    uint32_t give[USERS_MAX], take[USERS_MAX] = {0}, both = 0;
     struct users u = {.procs = take, .max = USERS_MAX};
     if (b->out->ends[to].kind != IPS_CHAN_PIPE)
         return false;

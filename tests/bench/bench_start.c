@@ -5,9 +5,11 @@
  * quickest tenth of the children took at most, which is little disturbed by
  * what else runs, and the median of them.
  * BENCH_PRELOAD is what the children get as LD_PRELOAD (this program itself
- * does without); BENCH_CORE the core that it and they are kept on.
+ * does without); BENCH_CORE the core that it and they are kept on; with
+ * BENCH_FORK each is a fork child before.
  */
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -42,6 +44,7 @@ int main(int argc, char **argv)
     double *child = calloc(count > 0 ? (size_t)count : 1, sizeof(*child));
     const char *preload = getenv("BENCH_PRELOAD");
     const char *core = getenv("BENCH_CORE");
+    const bool forks = getenv("BENCH_FORK");
     if (count <= 0 || !child) {
         fputs("usage: bench_start COUNT PROGRAM [ARG...]\n", stderr);
         return 2;
@@ -58,7 +61,7 @@ int main(int argc, char **argv)
     double begin = now_ns();
     double cpu = cpu_ns(RUSAGE_SELF) + cpu_ns(RUSAGE_CHILDREN);
     for (int i = 0; i < count; i++) {
-        pid_t pid = vfork();
+        pid_t pid = forks ? fork() : vfork();
         if (pid == 0) {
             execv(argv[2], argv + 2);
             _exit(127);
