@@ -545,7 +545,11 @@ static int subject(void)
 
 int ipsrun_subject(const char *called)
 {
-    if (strcmp(called, EMPTY) == 0)
+    if (strcmp(called, EMPTY) == 0) {
+        /* As the small tools end, to see whether all was written. */
+        (void)fclose(stdout);
+        (void)fclose(stderr);
         return begun_us();
+    }
     return strcmp(called, IPSRUN_SUBJECT) == 0 ? subject() : -1;
 }
