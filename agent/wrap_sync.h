@@ -128,7 +128,13 @@ static inline uint32_t ips_tried_slot(const volatile void *at)
     return (uint32_t)((uint64_t)(uintptr_t)at * 0x9e3779b97f4a7c15ull >> 55);
 }
 bool ips_tried_slow(uint32_t slot);
-/* Did somebody try for it just now? */
+/* Did somebody try for it just now? Asked once of each unlock: the answer is
+ * taken away. ips_maybe_tried_for leaves it there. */
+static inline bool ips_maybe_tried_for(const volatile void *at)
+{
+    return atomic_load_explicit(&ips_tried[ips_tried_slot(at)],
+                                memory_order_relaxed) != 0;
+}
 static inline bool ips_tried_for(const volatile void *at)
 {
     uint32_t slot = ips_tried_slot(at);

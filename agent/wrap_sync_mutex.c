@@ -181,7 +181,8 @@ static inline bool plainly_unwaited(const pthread_mutex_t *m)
     return !(__atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) &
              (KIND_ROBUST | KIND_INHERIT | KIND_PROTECT)) &&
            __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) != 2 &&
-           !ips_tried_for(m) && likely(ips_sync_known.mutex && !ips_sync_all);
+           !ips_maybe_tried_for(m) &&
+           likely(ips_sync_known.mutex && !ips_sync_all);
 }
 
 IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)

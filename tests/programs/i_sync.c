@@ -71,6 +71,12 @@ static void try_mutex(void)
         ;
     DO(pthread_mutex_unlock(&o->mutex));
 }
+static void try_slowly(void)
+{
+    while (pthread_mutex_trylock(&o->mutex) == EBUSY)
+        usleep(3000);
+    DO(pthread_mutex_unlock(&o->mutex));
+}
 static void let_mutex(void)
 {
     DO(pthread_mutex_unlock(&o->mutex));
@@ -388,6 +394,7 @@ static const struct one {
     {"mutex-timed", normal, hold_mutex, wait_timed, let_mutex, SLEEPS},
     {"mutex-clock", normal, hold_mutex, wait_clock, let_mutex, SLEEPS},
     {"mutex-try", normal, hold_mutex, try_mutex, let_mutex, SPINS},
+    {"mutex-try-slowly", normal, hold_mutex, try_slowly, let_mutex, SLEEPS},
     {"mtx", mtx_begin, hold_mtx, wait_mtx, let_mtx, SLEEPS},
     {"mtx-recursive", mtx_begin_recursive, hold_mtx, wait_mtx, let_mtx, SLEEPS},
     {"mtx-timed", mtx_begin, hold_mtx, wait_mtx_timed, let_mtx, SLEEPS},

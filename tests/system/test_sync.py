@@ -13,7 +13,8 @@ from conftest import Cluster, clean_env
 
 THREADS = """
     mutex mutex-recursive mutex-errorcheck mutex-adaptive mutex-robust
-    mutex-inherit mutex-timed mutex-clock mutex-try mtx mtx-recursive mtx-timed
+    mutex-inherit mutex-timed mutex-clock mutex-try mutex-try-slowly
+    mtx mtx-recursive mtx-timed
     cond cond-timed cond-clock cond-broadcast cnd cnd-timed cnd-broadcast
     read read-timed read-clock write write-write write-timed write-clock
     sem sem-timed sem-clock sem-handler sem-named sem-try spin once once11
