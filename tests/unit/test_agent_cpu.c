@@ -521,8 +521,13 @@ static void test_agent_cpu__exact_reads_after_each_block(void **state)
 static void test_agent_cpu__by_the_clock(void **state)
 {
     (void)state;
-    assert_false(run(blocking, IPS_CPU_CLOCK));
-    assert_int_equal(found->unseen_blocks, 0);
+    /* One in a thousand may be back before 2 us are over, not each time. */
+    uint64_t unseen = 1;
+    for (int i = 0; i < 3 && unseen; i++) {
+        assert_false(run(blocking, IPS_CPU_CLOCK));
+        unseen = found->unseen_blocks;
+    }
+    assert_int_equal(unseen, 0);
     /* The clock itself: between its two answers. */
     run_batches(spinning, IPS_CPU_CLOCK, p99);
     assert_false(found->marks);
