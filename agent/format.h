@@ -92,10 +92,10 @@ enum ips_probe {
         16,              /* a thread, from its making to its end, both sides */
     IPS_PROBE_COLD = 17, /* what a call costs beyond CALL that comes
                             IPS_COLD_NS or more after the last */
-    /* The two that the agent itself counts with beyond_ns of CALLS. */
+    /* The three that the agent itself counts with beyond_ns of CALLS. */
     IPS_PROBE_OPEN = 18, /* a file opened and closed */
     IPS_PROBE_PASS = 19, /* a read or write of what is nothing to record */
-    IPS_PROBE_LOCK = 20, /* a free lock taken and given back; as these two */
+    IPS_PROBE_LOCK = 20, /* a free lock taken and given back */
     IPS_PROBE_COSTS = 21
 };
 /* Who has done something else for so long finds none of us in the first caches.

@@ -209,7 +209,7 @@ static void prices(const struct ipsrun_said *all, uint64_t *ps)
     price(all, IPSRUN_THREE_BLOCKED, 3 * call + read, 0, &ps[IPS_PROBE_BLOCK]);
     price(all, IPSRUN_STACK, call + ps[IPS_PROBE_BLOCK] + read, 2 * event,
           &ps[IPS_PROBE_STACK]);
-    price(all, IPSRUN_LOCK, 0, 0, &ps[IPS_PROBE_LOCK]);
+    price(all, IPSRUN_LOCK, 0, ps[IPS_PROBE_LOCK], &ps[IPS_PROBE_LOCK]);
     /* FORK and JOIN are calls. */
     price(all, IPSRUN_THREAD, 2 * call, event, &ps[IPS_PROBE_THREAD]);
 }

@@ -290,7 +290,7 @@ static void measure_costs(struct ips_measured *m)
     m->cost_ps[IPS_PROBE_THREAD] = m->cost_ps[IPS_PROBE_EVENT];
     m->cost_ps[IPS_PROBE_POLL] = m->cost_ps[IPS_PROBE_CALL];
     m->cost_ps[IPS_PROBE_FILE] = 2 * m->cost_ps[IPS_PROBE_EVENT];
-    m->cost_ps[IPS_PROBE_COUNT] = 1000;
+    m->cost_ps[IPS_PROBE_COUNT] = m->cost_ps[IPS_PROBE_LOCK] = 1000;
 }
 
 bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out)

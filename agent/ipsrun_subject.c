@@ -1,11 +1,11 @@
 /*
  * The *subject* of ipsrun_calls.c: ipsrun itself, under the agent, which makes
  * the same calls through the interposer and past it, by turns, on the thread's
- * CPU clock: also forks, forks that become an image that only begins and ends,
- * threads. What it says of calls are means of the middle half of the
- * differences of neighbouring batches, so that what others do on the machine
- * falls on both alike; of starts, which are long and few, the difference of the
- * quicker halves.
+ * CPU clock: also forks, images that only begin and end, threads, locks. What
+ * it says of calls are means of the middle half of the differences of
+ * neighbouring batches, so that what others do on the machine falls on both
+ * alike; of starts, which are long and few: start_added. Unrecorded it says
+ * what the C library's fork adds by itself.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

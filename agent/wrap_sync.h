@@ -137,10 +137,8 @@ static inline bool ips_maybe_tried_for(const volatile void *at)
 }
 static inline bool ips_tried_for(const volatile void *at)
 {
-    uint32_t slot = ips_tried_slot(at);
-    return unlikely(atomic_load_explicit(&ips_tried[slot],
-                                         memory_order_relaxed) != 0) &&
-           ips_tried_slow(slot);
+    return unlikely(ips_maybe_tried_for(at)) &&
+           ips_tried_slow(ips_tried_slot(at));
 }
 
 /* --- mutexes, for conditions too (wrap_sync_mutex.c)
