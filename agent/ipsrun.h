@@ -60,7 +60,7 @@ int ipsrun_loadable(char library[IPS_PATH_BYTES], const char *pool);
 void ipsrun_daemons(const struct ipsrun_options *o);
 
 /* Tries marks and measures the probes (ipsrun_probe.c, then ipsrun_calls.c):
- * some 150 ms, in children. false = nothing was learnt. */
+ * some 0.7 s, in children. false = nothing was learnt. */
 bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out);
 
 /* What the interposer as a whole costs, into `m`, which has the costs of the

@@ -30,7 +30,7 @@
 
 #define LIBRARY "libips-preload.so"
 #define SUBJECTS 5
-#define SUBJECTS_MS 3000
+#define SUBJECTS_MS 12000
 
 /* A pool with a run in it, and the environment of what is recorded there. */
 struct place {
@@ -50,7 +50,7 @@ static bool place_make(struct place *p, const struct ips_clock *clock,
                                   .command = "",
                                   .procedures = IPS_PROCEDURES_SAMPLE,
                                   .sample_us = 10000,
-                                  .quota_bytes = 16 << 20,
+                                  .quota_bytes = 64 << 20,
                                   .plain = true};
     snprintf(p->root, sizeof(p->root), "%s/ips-probe-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
@@ -134,12 +134,6 @@ static void ask_subject(const struct place *p, int64_t end,
 /* --- what they said
  * ------------------------------------------------------------ */
 
-static int by_value(const void *a, const void *b)
-{
-    const int64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 /* The C library's fork does more than the system call that it is compared with:
  * what it adds without us is not ours. */
 static void without_libc(struct ipsrun_said *said, int64_t end)
@@ -163,7 +157,7 @@ static bool median(const struct ipsrun_said *all, enum ipsrun_step step,
             values[n++] = all[i].ps[step];
     if (!n)
         return false;
-    qsort(values, n, sizeof(values[0]), by_value);
+    qsort(values, n, sizeof(values[0]), ipsrun_by_value);
     *ps = (values[(n - 1) / 2] + values[n / 2]) / 2;
     return true;
 }

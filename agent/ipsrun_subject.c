@@ -1,13 +1,11 @@
 /*
  * The *subject* of ipsrun_calls.c: ipsrun itself, under the agent, which makes
  * the same calls through the interposer and past it, by turns, on the thread's
- * CPU clock: also forks, images that only begin and end, threads, locks. What
- * it says of calls are means of the middle half of the differences of
- * neighbouring batches, so that what others do on the machine falls on both
- * alike; of starts, which are long and few: start_added. Unrecorded it says
+ * CPU clock; starts are of ipsrun_starts.c. What it says of calls are means of
+ * the middle half of the differences of neighbouring batches, so that what
+ * others do on the machine falls on both alike. Unrecorded it says
  * what the C library's fork adds by itself.
  */
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -31,13 +29,8 @@
 #include "agent/sys.h"
 #include "common/types.h"
 
-#define EMPTY "ipsrun: an image and its end"
-/* Of what could not be executed. An image says with its own how many us its
- * beginning took. */
-#define NO_IMAGE 255
 /* Of one subject: there are some. */
 #define BATCHES 21
-#define STARTS 12
 #define WAITS 5
 
 static int channel[2], pair[2], full[2], epoll_fd, full_epoll, file, null;
@@ -187,19 +180,13 @@ static uint64_t own_cpu(void)
     return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const int64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 /* What lies far off was disturbed; the mean of what does not says more than one
  * of them. */
 static int64_t middle(int64_t *values, int count)
 {
     int64_t sum = 0;
     int cut = count / 4;
-    qsort(values, (size_t)count, sizeof(*values), by_value);
+    qsort(values, (size_t)count, sizeof(*values), ipsrun_by_value);
     for (int i = cut; i < count - cut; i++)
         sum += values[i];
     return sum / (count - 2 * cut);
@@ -227,186 +214,6 @@ static int64_t added(bool (*one)(bool), int batches, int times, bool *good)
     return middle(more, batches);
 }
 
-enum child { FORK, SPAWNED, FORK_IMAGE };
-
-/* The environment without what preloads us. */
-static char *bare[1024];
-static void bare_make(void)
-{
-    size_t n = 0;
-    for (char **e = environ; *e && n < sizeof(bare) / sizeof(bare[0]) - 1; e++)
-        if (strncmp(*e, "LD_PRELOAD=", strlen("LD_PRELOAD=")) != 0)
-            bare[n++] = *e;
-}
-
-/* The interposer's. */
-extern uint32_t ips_preload_begun_ns(void) __attribute__((weak));
-static int begun_us(void)
-{
-    uint32_t ns = ips_preload_begun_ns ? ips_preload_begun_ns() : 0;
-    return (int)ips_min_u64((ns + 500) / 1000, NO_IMAGE - 1);
-}
-/* ns that the beginning of a fork child took, for its parent. */
-static volatile uint32_t *begun_ns;
-
-/* In a child: another image, or none. */
-static __attribute__((noreturn)) void leave(bool wrapped, enum child child)
-{
-    const bool image = child != FORK;
-    char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
-    if (wrapped && ips_preload_begun_ns)
-        *begun_ns = ips_preload_begun_ns();
-    if (image && wrapped)
-        execve("/proc/self/exe", argv, environ);
-    else if (image)
-        ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)bare);
-    if (wrapped)
-        _exit(image ? NO_IMAGE : 0);
-    ips_sys3(SYS_exit_group, image ? NO_IMAGE : 0, 0, 0);
-    __builtin_unreachable();
-}
-
-/* The C library's own function, past the interposer; NULL none. */
-static void *past_us(const char *name)
-{
-    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-    return libc ? dlsym(libc, name) : NULL;
-}
-
-static long spawned(bool wrapped)
-{
-    static int (*past)(pid_t *, const char *,
-                       const posix_spawn_file_actions_t *,
-                       const posix_spawnattr_t *, char *const[], char *const[]);
-    char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
-    void *found = past ? NULL : past_us("posix_spawn");
-    pid_t pid = 0;
-    if (found)
-        memcpy(&past, &found, sizeof(past));
-    if (!past)
-        return -1;
-    int err =
-        wrapped ? posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ)
-                : past(&pid, "/proc/self/exe", NULL, NULL, argv, bare);
-    return err ? -1 : pid;
-}
-
-/* CPU of a fork or a spawned image, both sides of it, without what the
- * beginning says of itself. */
-static int64_t forked_cpu(bool wrapped, enum child child, bool *good)
-{
-    int status = -1;
-    struct rusage before, after;
-    *begun_ns = 0;
-    uint64_t start = own_cpu();
-    getrusage(RUSAGE_CHILDREN, &before);
-    long pid = child == SPAWNED ? spawned(wrapped)
-               : wrapped        ? fork()
-                                : ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
-    if (pid == 0)
-        leave(wrapped, child);
-    long reaped = wrapped ? waitpid((pid_t)pid, &status, 0)
-                          : ips_sys6(SYS_wait4, pid, (long)&status, 0, 0, 0, 0);
-    uint64_t took = own_cpu() - start;
-    getrusage(RUSAGE_CHILDREN, &after);
-    *good = *good && pid > 0 && reaped == pid && WIFEXITED(status) &&
-            WEXITSTATUS(status) < NO_IMAGE;
-    const struct timeval *a[] = {&after.ru_utime, &after.ru_stime},
-                         *b[] = {&before.ru_utime, &before.ru_stime};
-    for (int i = 0; i < 2; i++)
-        took += (uint64_t)((a[i]->tv_sec - b[i]->tv_sec) * 1000000 +
-                           a[i]->tv_usec - b[i]->tv_usec) *
-                1000;
-    return (int64_t)took - *begun_ns - (int64_t)WEXITSTATUS(status) * 1000;
-}
-
-static int64_t mean(const int64_t *ns, int count)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < count; i++)
-        sum += ns[i];
-    return sum / count;
-}
-
-/* ps that a recorded start takes more. The quickest quarter of either kind,
- * which differs by a third as much from one measuring to the next as all do;
- * and what makes all dearer than those - other work, caches - makes ours dearer
- * in proportion. */
-static int64_t start_added(int64_t took[2][STARTS])
-{
-    for (int k = 0; k < 2; k++)
-        qsort(took[k], STARTS, sizeof(took[k][0]), by_value);
-    int64_t quick = mean(took[0], STARTS / 4);
-    int64_t more = mean(took[1], STARTS / 4) - quick;
-    return quick > 0 ? more * mean(took[0], STARTS) / quick * 1000 : 0;
-}
-
-/* Programs work between two starts: nothing of the last one is in the caches
- * of one core. */
-#define WORK_BYTES (4u << 20)
-static volatile char *lines;
-static bool lines_make(void)
-{
-    void *shared = mmap(NULL, sizeof(*begun_ns), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        return false;
-    begun_ns = shared;
-    void *map = mmap(NULL, WORK_BYTES, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
-        return false;
-    lines = map;
-    return madvise(map, WORK_BYTES, MADV_DONTFORK) == 0;
-}
-static void work_between(void)
-{
-    for (size_t i = 0; i < WORK_BYTES; i += 64)
-        lines[i]++;
-}
-
-static int64_t fork_added(enum child child, bool *good)
-{
-    int64_t took[2][STARTS];
-    for (int i = 0; i < STARTS && *good; i++)
-        for (int k = 0; k < 2; k++) {
-            bool wrapped = (i ^ k) & 1;
-            work_between();
-            took[wrapped][i] = forked_cpu(wrapped, child, good);
-        }
-    return *good ? start_added(took) : 0;
-}
-
-static void *thread(void *unused)
-{
-    return unused;
-}
-
-/* A thread that only begins and ends, both sides of it. Past the
- * interposer is the C library's own function. */
-static int64_t thread_added(bool *good)
-{
-    typedef int (*maker)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
-                         void *);
-    maker past = NULL;
-    void *found = past_us("pthread_create");
-    memcpy(&past, &found, sizeof(past));
-    int64_t took[2][STARTS];
-    *good = *good && past;
-    for (int i = 0; i < STARTS && *good; i++)
-        for (int k = 0; k < 2; k++) {
-            bool wrapped = (i ^ k) & 1;
-            pthread_t id;
-            uint64_t start = ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID);
-            *good = (wrapped ? pthread_create(&id, NULL, thread, NULL)
-                             : past(&id, NULL, thread, NULL)) == 0 &&
-                    pthread_join(id, NULL) == 0 && *good;
-            took[wrapped][i] =
-                (int64_t)(ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID) - start);
-        }
-    return *good ? start_added(took) : 0;
-}
-
 /* Past the interposer are the C library's own functions. */
 static bool lock_and_unlock(bool wrapped)
 {
@@ -414,8 +221,8 @@ static bool lock_and_unlock(bool wrapped)
     static int (*past_lock)(pthread_mutex_t *),
         (*past_unlock)(pthread_mutex_t *);
     if (!past_unlock) {
-        void *lock = past_us("pthread_mutex_lock"),
-             *unlock = past_us("pthread_mutex_unlock");
+        void *lock = ipsrun_past_us("pthread_mutex_lock"),
+             *unlock = ipsrun_past_us("pthread_mutex_unlock");
         memcpy(&past_lock, &lock, sizeof(lock));
         memcpy(&past_unlock, &unlock, sizeof(unlock));
     }
@@ -477,20 +284,20 @@ static int64_t step_ps(enum ipsrun_step step, bool *good)
     case IPSRUN_POLL:
         return added(poll_ready, BATCHES, 20, good);
     case IPSRUN_FORK:
-        return fork_added(FORK, good);
+        return ipsrun_start_added(IPSRUN_CHILD_FORK, false, good);
     case IPSRUN_FORKED_IMAGE:
-        return fork_added(FORK_IMAGE, good);
+        return ipsrun_start_added(IPSRUN_CHILD_IMAGE, false, good);
     case IPSRUN_SPAWNED_IMAGE:
-        return fork_added(SPAWNED, good);
+        return ipsrun_start_added(IPSRUN_CHILD_SPAWNED, false, good);
     case IPSRUN_SPARE_FORK:
         *good = spares_make() && *good;
-        return fork_added(FORK, good);
+        return ipsrun_start_added(IPSRUN_CHILD_FORK, true, good);
     case IPSRUN_STACK:
         return added(long_wait, WAITS, 4, good);
     case IPSRUN_THREE_BLOCKED:
         return added(question, BATCHES, 10, good);
     case IPSRUN_THREAD:
-        return thread_added(good);
+        return ipsrun_thread_added(good);
     case IPSRUN_LOCK:
         return added(lock_and_unlock, BATCHES, 200, good);
     case IPSRUN_STEPS:
@@ -507,11 +314,10 @@ static bool begin(void)
     struct epoll_event e = {.events = EPOLLIN};
     cpu_set_t set;
     code_make();
-    bare_make();
     CPU_ZERO(&set);
     CPU_SET((unsigned)sched_getcpu(), &set);
     (void)sched_setaffinity(0, sizeof(set), &set);
-    return lines_make() && pipe2(channel, O_CLOEXEC) == 0 &&
+    return ipsrun_starts_begin() && pipe2(channel, O_CLOEXEC) == 0 &&
            pipe2(full, O_CLOEXEC) == 0 &&
            socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 &&
            (epoll_fd = epoll_create1(EPOLL_CLOEXEC)) >= 0 &&
@@ -531,7 +337,7 @@ static int subject(void)
     long peer = ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
     if (peer == 0)
         answer();
-    bool good = peer > 0, recorded = ips_preload_begun_ns;
+    bool good = peer > 0, recorded = ipsrun_recorded();
     for (int i = 0; i < IPSRUN_STEPS && good; i++) {
         if (recorded || i == IPSRUN_FORK)
             said.ps[i] = step_ps((enum ipsrun_step)i, &good);
@@ -545,11 +351,6 @@ static int subject(void)
 
 int ipsrun_subject(const char *called)
 {
-    if (strcmp(called, EMPTY) == 0) {
-        /* As the small tools end, to see whether all was written. */
-        (void)fclose(stdout);
-        (void)fclose(stderr);
-        return begun_us();
-    }
-    return strcmp(called, IPSRUN_SUBJECT) == 0 ? subject() : -1;
+    return strcmp(called, IPSRUN_SUBJECT) == 0 ? subject()
+                                               : ipsrun_image(called);
 }

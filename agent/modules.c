@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/core.h"
+#include "agent/cpu.h"
 #include "agent/sys.h"
 #include "agent/unwind.h"
 
@@ -197,6 +198,7 @@ static bool find(uint64_t pc, struct dl_find_object *found)
 
 static bool note(uint64_t pc)
 {
+    IPS_APART;
     struct dl_find_object found;
     if (!find(pc, &found))
         return false; /* code made at run time */
@@ -221,7 +223,9 @@ void ips_module_note_slow(uint64_t pc)
     uint64_t page =
         ips_module_page(pc); /* of before: one that goes now is new */
     _Atomic uint64_t *seen = &pages[pc >> 12 & (PAGES - 1)];
-    if (atomic_load_explicit(seen, memory_order_relaxed) != pc >> 12) {
+    /* An addition of nothing: a load of a page that was never written maps the
+     * one of zeros, and the store below faults once more. */
+    if (atomic_fetch_add_explicit(seen, 0, memory_order_relaxed) != pc >> 12) {
         if (!note(pc))
             return;
         atomic_store_explicit(seen, pc >> 12, memory_order_relaxed);

@@ -92,8 +92,9 @@ void ips_wrap_init(void);
  * library, a segment of its own), so it has no price, and is said at once
  * (CALLS). */
 void ips_wrap_begun(uint64_t from);
-/* ns of that; exported, for who measures prices (ipsrun_subject.c). */
-uint32_t ips_preload_begun_ns(void);
+/* Exported, for who measures prices (ipsrun_starts.c): ns that this thread has
+ * said or will say beyond prices, its beginning included. */
+uint32_t ips_preload_said_ns(void);
 /* The process ends: its locks, and its records. */
 void ips_wrap_ends(enum ips_end_kind kind, int status);
 

@@ -127,6 +127,7 @@ IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
     return REAL(__cxa_at_quick_exit)(function, library);
 }
 
+/* What the beginning took, where CALLS has said it. */
 static uint32_t begun_ns;
 
 void ips_wrap_begun(uint64_t from)
@@ -135,11 +136,13 @@ void ips_wrap_begun(uint64_t from)
     ips_beyond_forget(); /* is in it */
     begun_ns = ips_me.beyond_ns = (uint32_t)ips_min_u64(took, UINT32_MAX / 2);
     ips_calls_due(IPS_CALLS_LEAST);
+    begun_ns -= ips_me.beyond_ns;
 }
 
-IPS_EXPORT uint32_t ips_preload_begun_ns(void)
+IPS_EXPORT uint32_t ips_preload_said_ns(void)
 {
-    return begun_ns;
+    uint64_t due = ips_wrap_on() ? ips_beyond_due() : 0;
+    return begun_ns + (uint32_t)ips_min_u64(due, UINT32_MAX / 2);
 }
 
 /* Several threads may come at once only where a constructor of another library

@@ -76,7 +76,8 @@ bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
     io->fd = fd;
     io->not_last = false;
     io->chan = ips_fd_chan(word);
-    io->site = site;
+    /* Of a file only if the call is slow. */
+    io->site = io->klass == IPS_FD_FILE ? site : ips_site_now(site);
     ips_call_open(&ips_me, io, 0);
     io->call = io->klass == IPS_FD_FILE ? ips_file_call(false) : ips_at_call();
     return true;

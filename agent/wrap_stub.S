@@ -7,7 +7,7 @@
 
 #if defined(__x86_64__)
 
-    .text
+    .section .text.stubs, "ax", %progbits
     .globl ips_stubs
     .hidden ips_stubs
     .type ips_stubs, @function
@@ -77,7 +77,7 @@ ips_stubs:
 
 #elif defined(__aarch64__)
 
-    .text
+    .section .text.stubs, "ax", %progbits
     .globl ips_stubs
     .hidden ips_stubs
     .type ips_stubs, %function

@@ -1,0 +1,221 @@
+/*
+ * Starts, as the subject (ipsrun_subject.c) makes them through the interposer
+ * and past it, by turns: forks, spawns, images, threads. They are long and few,
+ * so what counts is start_added. What the agent says itself of each
+ * (CALLS) is taken off; an image says how much that was with its exit status.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/ipsrun_subject.h"
+#include "agent/sys.h"
+#include "common/types.h"
+
+#define EMPTY "ipsrun: an image and its end"
+/* Exit status: of what could not be executed; of an image so many units that it
+ * said. */
+#define NO_IMAGE 255
+#define SAID_NS 2000
+/* Of one subject: there are some. Of fewer the price of an image differed by
+ * half from one measuring to the next. */
+#define STARTS 32
+/* Of what begins in spares, which are found by the pid: so many find one. */
+#define SPARED 12
+
+/* The interposer's. */
+extern uint32_t ips_preload_said_ns(void) __attribute__((weak));
+
+/* ns that a fork child said, for its parent. */
+static volatile uint32_t *said_ns;
+/* The environment without what preloads us. */
+static char *bare[1024];
+
+/* Programs work between two starts: little of the last one is in the first
+ * caches. */
+#define WORK_BYTES (1u << 20)
+static volatile char *lines;
+static void work_between(void)
+{
+    for (size_t i = 0; i < WORK_BYTES; i += 64)
+        lines[i]++;
+}
+
+bool ipsrun_starts_begin(void)
+{
+    size_t n = 0;
+    for (char **e = environ; *e && n < sizeof(bare) / sizeof(bare[0]) - 1; e++)
+        if (strncmp(*e, "LD_PRELOAD=", strlen("LD_PRELOAD=")) != 0)
+            bare[n++] = *e;
+    void *shared = mmap(NULL, sizeof(*said_ns), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *map = mmap(NULL, WORK_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED || map == MAP_FAILED)
+        return false;
+    said_ns = shared;
+    lines = map;
+    return madvise(map, WORK_BYTES, MADV_DONTFORK) == 0;
+}
+
+bool ipsrun_recorded(void)
+{
+    return ips_preload_said_ns;
+}
+
+void *ipsrun_past_us(const char *name)
+{
+    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    return libc ? dlsym(libc, name) : NULL;
+}
+
+/* --- images --------------------------------------------------------------- */
+
+int ipsrun_image(const char *called)
+{
+    if (strcmp(called, EMPTY) != 0)
+        return -1;
+    /* As the small tools end, to see whether all was written. */
+    (void)fclose(stdout);
+    (void)fclose(stderr);
+    uint32_t said = ipsrun_recorded() ? ips_preload_said_ns() : 0;
+    return (int)ips_min_u64((said + SAID_NS / 2) / SAID_NS, NO_IMAGE - 1);
+}
+
+/* --- both sides of a start -------------------------------------------------
+ */
+
+/* In a child: another image, or none. */
+static __attribute__((noreturn)) void leave(bool wrapped,
+                                            enum ipsrun_child child)
+{
+    const int status = child == IPSRUN_CHILD_FORK ? 0 : NO_IMAGE;
+    char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
+    if (wrapped && ipsrun_recorded())
+        *said_ns = ips_preload_said_ns();
+    if (child == IPSRUN_CHILD_IMAGE && wrapped)
+        execve("/proc/self/exe", argv, environ);
+    else if (child == IPSRUN_CHILD_IMAGE)
+        ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)bare);
+    if (wrapped)
+        _exit(status);
+    ips_sys3(SYS_exit_group, status, 0, 0);
+    __builtin_unreachable();
+}
+
+static long spawned(bool wrapped)
+{
+    static int (*past)(pid_t *, const char *,
+                       const posix_spawn_file_actions_t *,
+                       const posix_spawnattr_t *, char *const[], char *const[]);
+    char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
+    void *found = past ? NULL : ipsrun_past_us("posix_spawn");
+    pid_t pid = 0;
+    if (found)
+        memcpy(&past, &found, sizeof(past));
+    if (!past)
+        return -1;
+    int err =
+        wrapped ? posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ)
+                : past(&pid, "/proc/self/exe", NULL, NULL, argv, bare);
+    return err ? -1 : pid;
+}
+
+/* CPU of one, both sides of it, without what the agent says there itself. */
+static int64_t start_cpu(bool wrapped, enum ipsrun_child child, bool *good)
+{
+    int status = -1;
+    struct rusage before, after;
+    *said_ns = 0;
+    uint64_t start = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
+    getrusage(RUSAGE_CHILDREN, &before);
+    long pid = child == IPSRUN_CHILD_SPAWNED ? spawned(wrapped)
+               : wrapped                     ? fork()
+                         : ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
+    if (pid == 0)
+        leave(wrapped, child);
+    long reaped = wrapped ? waitpid((pid_t)pid, &status, 0)
+                          : ips_sys6(SYS_wait4, pid, (long)&status, 0, 0, 0, 0);
+    uint64_t took = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID) - start;
+    getrusage(RUSAGE_CHILDREN, &after);
+    *good = *good && pid > 0 && reaped == pid && WIFEXITED(status) &&
+            WEXITSTATUS(status) < NO_IMAGE;
+    const struct timeval *a[] = {&after.ru_utime, &after.ru_stime},
+                         *b[] = {&before.ru_utime, &before.ru_stime};
+    for (int i = 0; i < 2; i++)
+        took += (uint64_t)((a[i]->tv_sec - b[i]->tv_sec) * 1000000 +
+                           a[i]->tv_usec - b[i]->tv_usec) *
+                1000;
+    return (int64_t)took - *said_ns - (int64_t)WEXITSTATUS(status) * SAID_NS;
+}
+
+static int64_t mean(const int64_t *ns, int count)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += ns[i];
+    return sum / count;
+}
+
+/* ps that a recorded start takes more. The quickest quarter of either kind,
+ * which differs by a third as much from one measuring to the next as all do;
+ * and what makes all dearer than those - other work, caches - makes ours dearer
+ * in proportion. */
+static int64_t start_added(int64_t took[2][STARTS], int count)
+{
+    for (int k = 0; k < 2; k++)
+        qsort(took[k], (size_t)count, sizeof(took[k][0]), ipsrun_by_value);
+    int64_t quick = mean(took[0], count / 4);
+    int64_t more = mean(took[1], count / 4) - quick;
+    return quick > 0 ? more * mean(took[0], count) / quick * 1000 : 0;
+}
+
+int64_t ipsrun_start_added(enum ipsrun_child child, bool spared, bool *good)
+{
+    int64_t took[2][STARTS];
+    const int count = spared ? SPARED : STARTS;
+    for (int i = 0; i < count && *good; i++)
+        for (int k = 0; k < 2; k++) {
+            bool wrapped = (i ^ k) & 1;
+            work_between();
+            took[wrapped][i] = start_cpu(wrapped, child, good);
+        }
+    return *good ? start_added(took, count) : 0;
+}
+
+static void *thread(void *unused)
+{
+    return unused;
+}
+
+int64_t ipsrun_thread_added(bool *good)
+{
+    typedef int (*maker)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+                         void *);
+    maker past = NULL;
+    void *found = ipsrun_past_us("pthread_create");
+    memcpy(&past, &found, sizeof(past));
+    int64_t took[2][STARTS];
+    *good = *good && past;
+    for (int i = 0; i < SPARED && *good; i++)
+        for (int k = 0; k < 2; k++) {
+            bool wrapped = (i ^ k) & 1;
+            pthread_t id;
+            uint64_t start = ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID);
+            *good = (wrapped ? pthread_create(&id, NULL, thread, NULL)
+                             : past(&id, NULL, thread, NULL)) == 0 &&
+                    pthread_join(id, NULL) == 0 && *good;
+            took[wrapped][i] =
+                (int64_t)(ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID) - start);
+        }
+    return *good ? start_added(took, SPARED) : 0;
+}
