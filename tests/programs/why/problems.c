@@ -1,7 +1,7 @@
 /*
  * why-problems PROBLEM...: each problem in turn, for about as much work; of
  * several each is a part of the run. All waits are for work, not for time (but
- * `outside`, which is a wait for time). Prints nothing.
+ * `outside`, which sleeps as long as its work would take). Prints nothing.
  *
  *   healthy    two processes, equal work, eight procedures
  *   procedure  nine tenths of the work in hot_spot()
