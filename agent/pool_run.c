@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,17 +60,25 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
     return 0;
 }
 
-static void test_clock_from_environment(struct ips_control *c)
+static int test_clock_from_environment(struct ips_control *c,
+                                       struct ips_err *err)
 {
     long long v[4] = {0, 0, 0, 0};
     const char *text = getenv("IPS_TEST_CLOCK");
     if (!text ||
         sscanf(text, "%lld,%lld,%lld,%lld", &v[0], &v[1], &v[2], &v[3]) < 1)
-        return;
+        return 0;
+    /* No machine has such a clock, and readers take its stamps for damage. */
+    if ((ips_i128)c->created_raw_ns + v[0] + (v[3] < 0 ? v[3] : 0) < 0)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "IPS_TEST_CLOCK=%s: the clock would be below zero: "
+                           "this machine booted %" PRIu64 " s ago",
+                           text, c->created_raw_ns / 1000000000);
     c->test_offset_ns = v[0];
     c->test_drift_ppm = v[1];
     c->test_step_at_ns = (uint64_t)v[2];
     c->test_step_ns = v[3];
+    return 0;
 }
 
 /* What the runs of this pool hold that nobody has drained yet. */
@@ -196,9 +205,7 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
         memcpy(c->tags + at, t, n);
         at += n;
     }
-    if (!opt->plain)
-        test_clock_from_environment(c);
-    return 0;
+    return opt->plain ? 0 : test_clock_from_environment(c, err);
 }
 
 /* Written apart and renamed, so that nobody ever sees half of it. */
@@ -252,7 +259,8 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
         return rc;
     bool root = geteuid() == 0;
     mode_t mode = root ? 01733 : 0700;
-    if (mkdir(dir, mode) < 0) {
+    bool made = mkdir(dir, mode) == 0;
+    if (!made) {
         if (errno != EEXIST)
             return ips_err_errno(err, "mkdir %s", dir);
         if (!opt->join)
@@ -267,7 +275,11 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
     rc = control_fill(opt, dir, &c, err);
     if (rc == 0)
         rc = control_write(&c, dir, root ? 0666 : 0600, err);
-    return rc < 0 ? ips_err_wrap(err, "run %s", opt->run) : 0;
+    if (rc == 0)
+        return 0;
+    if (made) /* the name is free again, unless another joined meanwhile */
+        (void)rmdir(dir);
+    return ips_err_wrap(err, "run %s", opt->run);
 }
 
 /* --- control as others see it -------------------------------------- */

@@ -88,6 +88,17 @@ def test_wrong_usage(ipsrun, words):
     assert done.stdout == ""
 
 
+def test_clock_below_zero_is_refused(ipsrun, pool):
+    """Would catch: a test clock whose stamps lie before the machine's boot, which
+    readers cannot tell from damage; a refused run that keeps its name."""
+    before = {"IPS_TEST_CLOCK": f"-{10**18},0,0,0"}
+    for _ in range(2):
+        done = ipsrun("--no-daemons", "--name", "c", "echo", "ran", env=before)
+        assert done.returncode == 2 and done.stdout == ""
+        assert "below zero" in done.stderr, done.stderr
+    assert ipsrun("--no-daemons", "--name", "c", "true").returncode == 0
+
+
 def test_attach_says_what_to_do(ipsrun):
     """Would catch: a process that is believed to be traced from here on."""
     done = ipsrun("--attach", "1", "--", "true")

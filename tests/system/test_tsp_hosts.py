@@ -85,11 +85,11 @@ def test_clocks_hours_apart(cluster, make_hosts):
 
 
 @pytest.mark.parametrize("clocks", [
-    {1: f"{5 * HOUR_NS},0,0,0", 2: f"{-2 * HOUR_NS},0,0,0"},
+    {0: f"{2 * HOUR_NS},0,0,0", 1: f"{7 * HOUR_NS},0,0,0"},
     {1: "0,200,0,0", 2: "0,-200,0,0"},
     {1: f"0,0,50000000,{3 * 10**9}"},
-    {0: f"{HOUR_NS},200,30000000,{10**9}", 1: "0,-200,0,0",
-     2: f"{-HOUR_NS},0,40000000,{7 * 10**9}"}],
+    {0: f"{2 * HOUR_NS},200,30000000,{10**9}", 1: f"{HOUR_NS},-200,0,0",
+     2: f"0,0,40000000,{7 * 10**9}"}],
     ids=["offset", "drift", "step", "all"])
 def test_injected_clock_error(cluster, hosts, clocks):
     """EVIDENCE-OF: DPM-1 DPM-5. Offset, drift of 200 ppm and a step put into

@@ -195,7 +195,7 @@ def bound_of(answer):
 
 
 @pytest.mark.parametrize("clocks", [
-    {}, {1: f"{5 * HOUR_NS},0,0,0", 2: f"{-2 * HOUR_NS},200,0,0"}],
+    {}, {0: f"{2 * HOUR_NS},0,0,0", 1: f"{7 * HOUR_NS},0,0,0", 2: "0,200,0,0"}],
     ids=["same", "apart"])
 def test_wall_over_machines(cluster, hosts, clocks):
     """EVIDENCE-OF: ALGORITHMS-6. Clocks hours apart and drifting: the path in
