@@ -54,7 +54,7 @@ class Guest:
     def records(self, run=None):
         """Every record that is in the pool; segments come as "segment"."""
         [run] = [run] if run else \
-            [d for d in (self.top / "pool").iterdir() if d.is_dir()]
+            [d for d in (self.top / "pool").glob("[!.]*") if d.is_dir()]
         dump = subprocess.run(
             [str(self.build.top / "tests" / "pooldump"), "--torn", str(run)],
             text=True, capture_output=True, timeout=180)
