@@ -237,12 +237,12 @@ def remove_pool(pool):
 
 
 def cut_control(pool):
-    [run] = [d for d in pool.iterdir() if d.is_dir()]
+    [run] = [d for d in pool.glob("[!.]*") if d.is_dir()]
     os.truncate(run / "control", 0)
 
 
 def remove_control(pool):
-    [run] = [d for d in pool.iterdir() if d.is_dir()]
+    [run] = [d for d in pool.glob("[!.]*") if d.is_dir()]
     (run / "control").unlink()
 
 
