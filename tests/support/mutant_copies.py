@@ -288,7 +288,7 @@ class Filter:
                 wanted.append(str(here if here.exists() else self.tree.top / file))
             else:
                 wanted.append(arg)
-        return subprocess.run(wanted + ["-O2", "-g0", "-DNDEBUG", "-w", *STRICT, "-c",
+        return subprocess.run(wanted + ["-O2", "-g0", "-DNDEBUG", *STRICT, "-c",
                                         "-o", str(to)],
                               capture_output=True).returncode == 0
 
