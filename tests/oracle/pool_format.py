@@ -6,7 +6,7 @@ agent/format.h; tests/unit/test_format.c holds the document and that together.
     for seg in fmt.segments(run_directory):
         seg.head["tid"], [r["type"] for r in seg.records]
 
-A record is a dict: "type", "flags", "a", "t", its fields, its text or frames
+A record is a dict: "type", "head_flags", "a", "t", its fields, its text or frames
 ("text", "path", "frames") and, of a call's FORK, JOIN, KILL or CLOSE, "site".
 """
 import os
@@ -104,7 +104,7 @@ class Format:
 
     def record(self, raw, word):
         name = self.types[word & 0xff]
-        out = {"type": name, "flags": word >> 16,
+        out = {"type": name, "head_flags": word >> 16,
                "a": int.from_bytes(raw[4:8], "little"),
                "t": int.from_bytes(raw[8:16], "little")}
         end = HEAD

@@ -148,7 +148,7 @@ class Run:
         err = r.get("err", 0)
         err = " " + errno.errorcode[err] if err else ""
         if kind in ("SEND", "RECV", "RECVCALL"):
-            op = FORMAT.ops[r.get("op", r["flags"] >> 2 & 31)]
+            op = FORMAT.ops[r.get("op", r["head_flags"] >> 2 & 31)]
             assert r.get("ready", 0) == 0
             return "%s %s %s %d%s" % (kind, self.end(r["a"]), op, r["result"],
                                       err)
