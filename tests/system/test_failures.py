@@ -28,7 +28,7 @@ import pool_format  # noqa: E402
 pytestmark = pytest.mark.quick
 
 FORMAT = pool_format.load()
-GROUPS = ["bytes", "descriptors", "waits", "locks", "processes"]
+GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together"]
 # They come as time goes.
 TIMED = {"RUNDELAY", "GUESSED", "CALLS"}
 SIDES = {"read": 1, "write": 2, "both": 3}
@@ -54,6 +54,10 @@ def expected(group):
             assert name not in found, name
             found[name] = [r.strip() for r in records.split(";")]
     return found
+
+
+# What a handler calls, inside a case's call.
+IN_HANDLERS = {"writes_beside", "reads_same", "closes_same", "polls"}
 
 
 class Run:
@@ -90,7 +94,12 @@ class Run:
         self.objects = {int(number, 0): name for name, number in
                         re.findall(r"\[(\w+) (\w+)\]", seen.stdout)}
         self.cases = re.findall(r"(?m)^case (\w+): ", seen.stdout)
-        self.chans = {}
+        # Any thread may name an end; its id is the image's.
+        named = [r for s in self.segments if s.head["image_stamp"] ==
+                 self.main.head["image_stamp"] for r in s.records
+                 if r["type"] == "CHAN"]
+        self.chans = {r["a"]: r for r in named}
+        assert len(self.chans) == len(named)
         self.functions = self.symbols()
 
     def symbols(self):
@@ -117,9 +126,6 @@ class Run:
         """[(records of a case, in order)], each between its two marks."""
         cases, here = [], None
         for r in self.records:
-            if r["type"] == "CHAN":
-                assert r["a"] not in self.chans
-                self.chans[r["a"]] = r
             mark = r["a"] in self.chans and self.end(r["a"])
             if r["type"] in ("SEND", "SEND_SHORT") and mark == "marks":
                 assert (here is None) == (r["result"] == 1)
@@ -170,7 +176,8 @@ class Run:
         if kind == "EXECFAIL":
             return "EXECFAIL " + errno.errorcode[r["a"]]
         if kind in ("KILL", "SIGNAL"):
-            assert kind == "KILL" or r["code"] == 128 # SI_KERNEL: a timer
+            # SI_KERNEL: a timer; SI_TKILL: another thread
+            assert kind == "KILL" or r["code"] in (128, -6)
             own = self.main.head["pid"]
             pid = {own: "self", 1 << 30: "none",
                    -(1 << 30): "-none"}.get(r["pid"], r["pid"])
@@ -221,13 +228,14 @@ def test_what_a_failed_call_leaves(build, top, group, cpu):
     run = Run(build, top, group, cpu)
     want, wrong = expected(group), []
     cases = run.between_marks()
-    assert len(cases) == len(run.cases) > 30
+    assert len(cases) == len(run.cases) >= 10
     assert set(want) <= set(run.cases), set(want) - set(run.cases)
     for name, records in zip(run.cases, cases):
         for r in records:
             if r.get("site") and r["type"] != "FORK":
                 place = run.function(r["site"])
-                assert place == "case_" + name, (place, name, r)
+                assert place == "case_" + name or place in IN_HANDLERS, \
+                    (place, name, r)
         # Who was only off its core, for 2 us, looks like one that waited.
         texts = without_repeats([run.text(r) for r in records])
         if name not in want:

@@ -125,11 +125,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         const struct one_case *cases;
-    } groups[] = {{"bytes", bytes_cases},
-                  {"descriptors", descriptor_cases},
-                  {"waits", wait_cases},
-                  {"locks", lock_cases},
-                  {"processes", process_cases}};
+    } groups[] = {
+        {"bytes", bytes_cases},       {"descriptors", descriptor_cases},
+        {"waits", wait_cases},        {"locks", lock_cases},
+        {"processes", process_cases}, {"together", together_cases}};
     const struct one_case *c = NULL;
     for (size_t i = 0; argc == 2 && i < sizeof(groups) / sizeof(groups[0]); i++)
         if (strcmp(argv[1], groups[i].name) == 0)

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 
 #define NO_NAMES "local=0::0 remote=0::0"
@@ -192,6 +193,67 @@ void use_udp(void)
              ntohs(to.sin_port), loop, ntohs(from.sin_port));
         want_io("RECV", next_chan, (long)sizes[i], 0, "use_udp");
     }
+}
+
+/* All calls that move one datagram say the same. */
+static void want_dgram(const char *type, unsigned chan, size_t n, int from,
+                       int to)
+{
+    const char *loop = "10:00000000000000000000ffff7f000001";
+    want("DGRAM a=%u hash=%lu path_hash=0 local=%s:%d remote=%s:%d", chan,
+         (unsigned long)payload(n), loop, from, loop, to);
+    want_io(type, chan, (long)n, 0, "use_dgrams");
+}
+
+void use_dgrams(void)
+{
+    int a = socket(AF_INET, SOCK_DGRAM, 0), b = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in from = bound(a), to = bound(b), other;
+    socklen_t len = sizeof(other);
+    const int port[] = {ntohs(from.sin_port), ntohs(to.sin_port)};
+    struct iovec iov[] = {{buf, 3}, {buf + 3, 5}};
+    struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2}, named = m;
+    struct mmsghdr two[] = {{.msg_hdr = m}, {.msg_hdr = m}};
+    must(connect(a, (struct sockaddr *)&to, sizeof(to)) == 0);
+    want_chan(a, 5, 3, 1, socket_rest(a, 0, netns(), 0, 0, 0, names(a)));
+    const unsigned chan = next_chan;
+    for (int i = 0; i < 6; i++) {
+        int sent = i == 0   ? (int)send(a, buf, 8, 0)
+                   : i == 1 ? (int)write(a, buf, 8)
+                   : i == 2 ? (int)writev(a, iov, 2)
+                   : i == 3 ? (int)sendmsg(a, &m, 0)
+                   : i == 4 ? (int)sendto(a, buf, 8, 0, NULL, 0)
+                            : 8 * sendmmsg(a, two, 2, 0);
+        must(sent == (i == 5 ? 16 : 8));
+        for (int k = 0; k < sent; k += 8)
+            want_dgram("SEND", chan, 8, port[0], port[1]);
+    }
+    named.msg_name = &other;
+    named.msg_namelen = sizeof(other);
+    for (int i = 0; i < 6; i++) {
+        int got = i == 0   ? (int)recv(b, buf, 100, 0)
+                  : i == 1 ? (int)read(b, buf, 100)
+                  : i == 2 ? (int)recvfrom(b, buf, 100, 0,
+                                           (struct sockaddr *)&other, &len)
+                  : i == 3 ? (int)recvmsg(b, &m, 0)
+                  : i == 4 ? (int)recvmsg(b, &named, 0)
+                           : 8 * recvmmsg(b, two, 2, 0, NULL);
+        if (i == 0)
+            want_chan(b, 5, 3, 0,
+                      socket_rest(b, 0, netns(), 0, 0, 0, names(b)));
+        must(got == (i == 5 ? 16 : 8));
+        for (int k = 0; k < got; k += 8)
+            want_dgram("RECV", chan + 1, 8, port[1], port[0]);
+    }
+    must(other.sin_port == from.sin_port &&
+         named.msg_namelen == sizeof(other) && m.msg_namelen == 0);
+    must(send(a, buf, 0, 0) == 0 && recvmsg(b, &m, 0) == 0);
+    want_dgram("SEND", chan, 0, port[0], port[1]);
+    want_dgram("RECV", chan + 1, 0, port[1], port[0]);
+    close(a);
+    want_close(a, chan, 1, NO_TOTALS, "use_dgrams");
+    close(b);
+    want_close(b, chan + 1, 1, NO_TOTALS, "use_dgrams");
 }
 
 /* An abstract name, and what names it by: the whole of it. */

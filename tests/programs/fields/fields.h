@@ -42,8 +42,9 @@ void want_close(int fd, unsigned chan, unsigned how, const char *totals,
 #define NO_TOTALS "sent=18446744073709551615 recv=18446744073709551615"
 
 void use_pipe(void), use_pair(void), use_tcp(void), use_udp(void),
-    use_names(void), use_poll(void);
-void use_fork(void), use_spawn(void), use_exec(void), use_thread(void),
-    use_signals(void), use_locks(void), use_queue(void), leave_thread(void);
+    use_dgrams(void), use_names(void), use_poll(void);
+void use_fork(void), use_spawn(void), use_waits(void), use_exec(void),
+    use_thread(void), use_signals(void), use_locks(void), use_queue(void),
+    leave_thread(void);
 
 #endif

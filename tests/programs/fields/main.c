@@ -95,10 +95,12 @@ int main(int argc, char **argv)
     use_pair();
     use_tcp();
     use_udp();
+    use_dgrams();
     use_names();
     use_poll();
     use_fork();
     use_spawn();
+    use_waits();
     use_exec();
     use_signals();
     use_thread();

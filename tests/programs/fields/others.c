@@ -95,6 +95,41 @@ void use_spawn(void)
          cpu_of(&after) - cpu_of(&before));
 }
 
+/* How a child ended, by each call that tells. */
+void use_waits(void)
+{
+    static const int signals[] = {0, SIGTERM, SIGQUIT};
+    for (int i = 0; i < 6; i++) {
+        int sig = signals[i % 3], status = 0;
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (sig == 0)
+                _exit(200 + i);
+            pause();
+        }
+        want("FORK a=%d fork_seq=@wait%d kind=1 err=0 in=use_waits", (int)pid,
+             i);
+        if (sig) {
+            must(kill(pid, sig) == 0);
+            want("KILL a=%d pid=%d tid=0 code=0 how=1 value=0 in=use_waits",
+                 sig, (int)pid);
+        }
+        if (i < 3) {
+            must(waitpid(pid, &status, 0) == pid);
+            must(sig ? WTERMSIG(status) == sig : WEXITSTATUS(status) == 200);
+        } else {
+            siginfo_t info;
+            must(waitid(P_PID, (id_t)pid, &info, WEXITED) == 0);
+            status = info.si_code == CLD_EXITED   ? info.si_status << 8
+                     : info.si_code == CLD_DUMPED ? info.si_status | 0x80
+                                                  : info.si_status;
+        }
+        want("JOIN a=%d seq=0 child_cpu_ns=@cpu%d status=%d kind=1 "
+             "in=use_waits",
+             (int)pid, i, status);
+    }
+}
+
 void use_exec(void)
 {
     static char name[] = "/nonexistent/program";
