@@ -286,6 +286,29 @@ static void case_setlk_badf(void)
 }
 ONE(lockf_inval, lockf(empty[0], 12345, 0))
 
+/* --- free, but the time or the clock is none: refused all the same --- */
+#define FREE_INVAL(name, call)                                                 \
+    static void case_free_##name(void)                                         \
+    {                                                                          \
+        must(sem_post(&sem) == 0);                                             \
+        CALL(call);                                                            \
+        while (sem_trywait(&sem) == 0)                                         \
+            continue;                                                          \
+    }
+FREE_INVAL(sem_timed, sem_timedwait(&sem, &wrong))
+FREE_INVAL(sem_clock, sem_clockwait(&sem, CLOCK_MONOTONIC, &wrong))
+FREE_INVAL(sem_no_clock, sem_clockwait(&sem, 99, &ms30))
+FREE_INVAL(rwlock_timedrd, pthread_rwlock_timedrdlock(&rwlock, &wrong))
+FREE_INVAL(rwlock_timedwr, pthread_rwlock_timedwrlock(&rwlock, &wrong))
+FREE_INVAL(rwlock_clockrd,
+           pthread_rwlock_clockrdlock(&rwlock, CLOCK_MONOTONIC, &wrong))
+FREE_INVAL(rwlock_clockwr,
+           pthread_rwlock_clockwrlock(&rwlock, CLOCK_MONOTONIC, &wrong))
+FREE_INVAL(rwlock_no_clockrd, pthread_rwlock_clockrdlock(&rwlock, 99, &ms30))
+FREE_INVAL(rwlock_no_clockwr, pthread_rwlock_clockwrlock(&rwlock, 99, &ms30))
+FREE_INVAL(mutex_timed, pthread_mutex_timedlock(&mutex, &wrong))
+FREE_INVAL(mutex_no_clock, pthread_mutex_clocklock(&checked, 99, &ms30))
+
 const struct one_case lock_cases[] = {CASE(sem_try_again),
                                       CASE(sem_timeout),
                                       CASE(sem_clock_timeout),
@@ -304,6 +327,17 @@ const struct one_case lock_cases[] = {CASE(sem_try_again),
                                       CASE(rwlock_read_timeout),
                                       CASE(rwlock_inval),
                                       CASE(spin_busy),
+                                      CASE(free_sem_timed),
+                                      CASE(free_sem_clock),
+                                      CASE(free_sem_no_clock),
+                                      CASE(free_rwlock_timedrd),
+                                      CASE(free_rwlock_timedwr),
+                                      CASE(free_rwlock_clockrd),
+                                      CASE(free_rwlock_clockwr),
+                                      CASE(free_rwlock_no_clockrd),
+                                      CASE(free_rwlock_no_clockwr),
+                                      CASE(free_mutex_timed),
+                                      CASE(free_mutex_no_clock),
                                       CASE(semop_again),
                                       CASE(semop_timeout),
                                       CASE(semop_interrupted),
