@@ -4,11 +4,11 @@
 # fits counts. The most telling file first.
 AREAS = {
     "common": ["ipsrun", "tables", "tls", "private", "bad_input", "kill"],
-    "agent": ["interposer", "signals", "sync", "on_full", "ipsrun"],
-    "agent/core": ["agent_records", "on_full", "full_pool", "interposer", "kill"],
-    "agent/ipsrun": ["ipsrun", "start", "cost", "private"],
-    "agent/pool": ["pool_private", "ipsrun", "interposer", "full_pool"],
-    "agent/wrap_sync": ["sync", "interposer", "waits"],
+    "agent": ["failures", "agent_fields", "interposer", "signals", "sync", "on_full", "ipsrun"],
+    "agent/core": ["agent_fields", "agent_records", "on_full", "full_pool", "interposer", "kill"],
+    "agent/ipsrun": ["control", "ipsrun", "start", "cost", "private"],
+    "agent/pool": ["control", "pool_private", "ipsrun", "interposer", "full_pool"],
+    "agent/wrap_sync": ["failures", "agent_fields", "sync", "interposer", "waits"],
     "agent/wrap_sample": ["sampling", "procedures", "interposer"],
     "agent/proc": ["procedures", "interposer", "untraced"],
     "agent/unwind": ["sampling", "procedures"],
