@@ -257,8 +257,10 @@ static void tell(struct story *s)
     stop_slave(s); /* and another one goes on */
     go_on(s);
     UNTIL(s, has_events(s, 260) && access(s->b.path, F_OK) < 0);
-    UNTIL(s, control(s).released_bytes >= s->b_bytes);
-    assert_int_equal(control(s).released_bytes, s->b_bytes);
+    /* A slave that ends between unlinking and counting cannot know. */
+    UNTIL(s, s->crashed || control(s).released_bytes >= s->b_bytes);
+    assert_true(control(s).released_bytes == s->b_bytes ||
+                (s->crashed && control(s).released_bytes == 0));
     maker_kill(&s->maker.child);
     UNTIL(s, is_closed(s));
     stop_slave(s);
@@ -288,7 +290,7 @@ static void check_end(struct story *s)
     assert_int_equal(
         query(s, "SELECT next_seq FROM stream WHERE tid=1 AND records=230"), 3);
     names(s->maker.pool, list);
-    assert_string_equal(list, "");
+    assert_string_equal(list, "pool.lock/");
     snprintf(path, sizeof(path), "%s/runs/" RUN, s->maker.state);
     names(path, list);
     assert_string_equal(list, "archive/");
@@ -307,6 +309,34 @@ static void end(struct story *s)
     fault_pause--;
 }
 
+static const struct story *current; /* that is being told */
+
+static int say_where(void **state)
+{
+    (void)state;
+    if (current)
+        print_message("with call %llu (%s) failing%s\n",
+                      (unsigned long long)current->nth, fault_last(),
+                      current->crash ? ", and the slave started again" : "");
+    current = NULL;
+    return 0;
+}
+
+static void one(struct story *s, unsigned kinds, bool crash, uint64_t nth,
+                size_t *struck)
+{
+    begin(s);
+    s->crash = crash;
+    s->nth = nth;
+    current = s;
+    fault_arm(kinds, nth);
+    tell(s);
+    *struck += fault_end();
+    check_end(s);
+    end(s);
+    current = NULL;
+}
+
 /* Every way to a call of these kinds; `most` of them. */
 static void fail_each(unsigned kinds, bool crash, size_t most)
 {
@@ -321,14 +351,7 @@ static void fail_each(unsigned kinds, bool crash, size_t most)
     end(&s);
     assert_non_null(pick);
     for (size_t i = 0; i < count; i++) {
-        begin(&s);
-        s.crash = crash;
-        s.nth = pick[i];
-        fault_arm(kinds, pick[i]);
-        tell(&s);
-        struck += fault_end();
-        check_end(&s);
-        end(&s);
+        one(&s, kinds, crash, pick[i], &struck);
     }
     print_message("%zu of %llu calls failed\n", struck,
                   (unsigned long long)calls);
@@ -373,10 +396,12 @@ static void test_drain_faults__memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_drain_faults__system_calls),
-        cmocka_unit_test(test_drain_faults__short_writes),
-        cmocka_unit_test(test_drain_faults__database),
-        cmocka_unit_test(test_drain_faults__memory),
+#define T(name) cmocka_unit_test_teardown(name, say_where)
+        T(test_drain_faults__system_calls),
+        T(test_drain_faults__short_writes),
+        T(test_drain_faults__database),
+        T(test_drain_faults__memory),
+#undef T
     };
     ips_log_set_level(IPS_LOG_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);
