@@ -127,15 +127,21 @@ uint64_t *fault_pick(size_t most, size_t *count)
     size_t n = ips_min_u64(atomic_load(&fault.calls), WATCH_MAX), k = 0;
     struct chosen *c = calloc(n + 1, sizeof(*c));
     uint64_t *out = calloc(n + 1, sizeof(*out));
+    size_t firsts = 0;
     *count = 0;
     if (c && out) {
         for (size_t i = 0; i < n; i++)
             c[i] = (struct chosen){fault.place[i], i + 1};
         qsort(c, n, sizeof(*c), by_place);
         for (size_t i = 0; i < n; i++)
-            if (i == 0 || i + 1 == n || c[i].place != c[i - 1].place ||
-                c[i].place != c[i + 1].place)
+            if (i == 0 || c[i].place != c[i - 1].place)
                 out[k++] = c[i].number;
+        firsts = k;
+        for (size_t i = 1; i < n; i++)
+            if (c[i].place == c[i - 1].place &&
+                (i + 1 == n || c[i].place != c[i + 1].place))
+                out[k++] = c[i].number;
+        k = k <= most ? k : firsts;
         qsort(out, k, sizeof(*out), by_number);
         for (size_t i = 0; i < k && k > most && i < most; i++)
             out[i] = out[i * k / most];

@@ -43,7 +43,8 @@ uint64_t fault_end(void);
 /* Has the armed call been reached? */
 bool fault_struck(void);
 /* Calls chosen from what was watched last, ascending; the caller frees them
- * after fault_end(). At most `most`: then every so manieth of them. */
+ * after fault_end(). Where these are more than `most`: first ones alone, and
+ * of these every so manieth. */
 uint64_t *fault_pick(size_t most, size_t *count);
 /* The name of the call that failed last, for messages. */
 const char *fault_last(void);
