@@ -29,6 +29,7 @@ static struct {
     unsigned kinds;
     _Atomic uint64_t calls;
     uint64_t nth;
+    const char *wanted; /* by its name; NULL: by nth */
     _Atomic bool struck;
     const char *name;
     _Atomic uint64_t clock_ns;
@@ -54,7 +55,8 @@ static bool strikes(unsigned kind, const char *name)
 {
     unsigned mode = atomic_load(&fault.mode);
     if (mode == OFF || inside || !(fault.kinds & kind) ||
-        atomic_load(&fault_pause) > 0)
+        atomic_load(&fault_pause) > 0 ||
+        (fault.wanted && strcmp(fault.wanted, name) != 0))
         return false;
     uint64_t number = atomic_fetch_add(&fault.calls, 1) + 1;
     if (mode == WATCHING && number <= WATCH_MAX)
@@ -72,6 +74,7 @@ static void begin(enum mode mode, unsigned kinds, uint64_t nth)
     (void)backtrace(at, 2); /* it allocates the first time */
     fault.kinds = kinds;
     fault.nth = nth;
+    fault.wanted = NULL;
     atomic_store(&fault.calls, 0);
     atomic_store(&fault.struck, false);
     atomic_store(&fault.mode, mode);
@@ -85,6 +88,13 @@ void fault_watch(unsigned kinds)
 void fault_arm(unsigned kinds, uint64_t nth)
 {
     begin(ARMED, kinds, nth);
+}
+
+void fault_arm_name(const char *name)
+{
+    begin(OFF, FAULT_CALL, 1);
+    fault.wanted = name;
+    atomic_store(&fault.mode, ARMED);
 }
 
 uint64_t fault_end(void)

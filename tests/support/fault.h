@@ -38,7 +38,9 @@ extern _Atomic unsigned fault_pause;
 void fault_watch(unsigned kinds);
 /* The nth call of these kinds, from 1, fails; the next ones do not. */
 void fault_arm(unsigned kinds, uint64_t nth);
-/* Ends either. Watching: how many calls there were; armed: 1 if one failed. */
+/* The next system call of that name fails ("rename"). */
+void fault_arm_name(const char *name);
+/* Ends each. Watching: how many calls there were; armed: 1 if one failed. */
 uint64_t fault_end(void);
 /* Has the armed call been reached? */
 bool fault_struck(void);
