@@ -76,7 +76,7 @@ static void try_question(const char *what, Ips__Request *request, size_t most)
     free(want.data);
 }
 
-#define MOST 6
+#define MOST 8
 
 #define ASK(number, name, Type, INIT, set)                                     \
     static void test_cluster_memory__##name(void **state)                      \
