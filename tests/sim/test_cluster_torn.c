@@ -276,13 +276,13 @@ static void test_cluster_torn__slaves(void **state)
 {
     (void)state;
     Ips__Request contract = path_request("contract");
-    cut_each(&slaves, "contract, slave's connection", &contract, 24);
+    cut_each(&slaves, "contract, slave's connection", &contract, 16);
     Ips__Request central = path_request("central");
-    cut_each(&slaves, "central, slave's connection", &central, 12);
+    cut_each(&slaves, "central, slave's connection", &central, 6);
     Ips__Request cm = path_request("cm-sync");
-    cut_each(&slaves, "cm-sync, slave's connection", &cm, 12);
+    cut_each(&slaves, "cm-sync, slave's connection", &cm, 8);
     Ips__Request events = events_request();
-    cut_each(&slaves, "events, slave's connection", &events, 12);
+    cut_each(&slaves, "events, slave's connection", &events, 6);
 }
 
 /* Would catch: a question that is kept, or keeps others waiting, after its
@@ -291,9 +291,9 @@ static void test_cluster_torn__clients(void **state)
 {
     (void)state;
     Ips__Request contract = path_request("contract");
-    cut_each(&clients, "contract, client's connection", &contract, 16);
+    cut_each(&clients, "contract, client's connection", &contract, 8);
     Ips__Request events = events_request();
-    cut_each(&clients, "events, client's connection", &events, 16);
+    cut_each(&clients, "events, client's connection", &events, 8);
 }
 
 int main(void)

@@ -7,6 +7,7 @@
 #define IPS_TEST_POOL_MAKER_H
 
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,12 +66,20 @@ static inline void maker_open(struct maker *m)
     m->child = maker_process();
 }
 
+static inline int maker_remove(const char *path, const struct stat *st,
+                               int flag, struct FTW *ftw)
+{
+    (void)st;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
 static inline void maker_close(struct maker *m)
 {
-    char command[200];
     maker_kill(&m->child);
-    snprintf(command, sizeof(command), "rm -rf %s", m->root);
-    maker_check(system(command) == 0, command);
+    maker_check(nftw(m->root, maker_remove, 16, FTW_DEPTH | FTW_PHYS) == 0,
+                m->root);
 }
 
 static inline uint64_t maker_raw_ns(void)
