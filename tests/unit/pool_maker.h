@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -40,9 +41,11 @@ static inline void maker_check(int ok, const char *what)
 static inline pid_t maker_process(void)
 {
     pid_t pid = fork();
-    if (pid == 0)
+    if (pid == 0) { /* nor longer than a test that was killed */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;)
             pause();
+    }
     maker_check(pid > 0, "fork");
     return pid;
 }
