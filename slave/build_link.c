@@ -159,8 +159,9 @@ static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
         const struct b_fork *f = &b->forks.v[i];
         if (f->pid != pid)
             break;
-        if (makes_process(f) && f->child == IPS_NONE &&
-            b->streams[f->stream].in->head.pidns == pidns)
+        if (b->streams[f->stream].in->head.pidns != pidns)
+            continue;
+        if (makes_process(f) && f->child == IPS_NONE)
             return i;
         if (f->child != IPS_NONE)
             break; /* an earlier child of this pid: older ones are gone */
