@@ -14,6 +14,7 @@
 #include "slave/store.h"
 
 #define ANSWER_REPLIES 64u
+#define ANSWER_BYTES (1u << 20)
 
 /* A run that was ingested and committed, all of it in one turn. */
 struct archived {
@@ -128,6 +129,7 @@ static inline struct slave_snapshot *archived_snapshot(const struct archived *v)
         struct slave_stream_row *to = &s->streams[s->stream_count++];
         to->number = i;
         memcpy(&to->head, &from->head, sizeof(to->head));
+        to->head.clock.mult_q32 = 1ULL << 32; /* stamps are ns */
         to->records = archived_records(from);
         to->dead = from->dead;
         to->dead_t_ns = from->dead_t_ns;
@@ -154,8 +156,11 @@ answerer_ask(struct answerer *a, const struct archived *v, Ips__Request *q)
     q->id = 7;
     q->run = state.run = name;
     struct slave_job *job =
-        slave_graph_job(q, archived_snapshot(v),
-                        q->ask_case == IPS__REQUEST__ASK_SYNC ? &state : NULL);
+        q->ask_case == IPS__REQUEST__ASK_EVENTS
+            ? slave_events_job(q, archived_snapshot(v), "m1")
+            : slave_graph_job(q, archived_snapshot(v),
+                              q->ask_case == IPS__REQUEST__ASK_SYNC ? &state
+                                                                    : NULL);
     assert_non_null(job);
     while (!job->finished) {
         job->err = (struct ips_err){0};
@@ -188,7 +193,7 @@ static inline void answer_free(struct answer *x)
  * the message, so that an expectation by hand watches them all ---- */
 
 struct answer_text {
-    char v[16384];
+    char v[ANSWER_BYTES];
     size_t len;
 };
 static inline void answer_add(struct answer_text *to, const char *format, ...)
