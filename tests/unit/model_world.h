@@ -334,12 +334,20 @@ static inline void do_lock(struct world *w, uint32_t actor)
             return;
         struct actor *b = &w->a[next];
         a->t = ips_max_u64(a->t, b->since) + w->grain;
-        rec_sync(a->s, IPS_REC_RELEASE, IPS_SYNC_MUTEX, a->t, a->t, a->cpu,
-                 a->cpu, LOCK);
+        /* Odd processes have a rwlock, both sides of which are one. */
+        bool rw = process % 2;
+        rec_sync(a->s, IPS_REC_RELEASE,
+                 !rw          ? IPS_SYNC_MUTEX
+                 : pick(w, 2) ? IPS_SYNC_RDLOCK
+                              : IPS_SYNC_WRLOCK,
+                 a->t, a->t, a->cpu, a->cpu, LOCK);
         a->events++;
         uint64_t t_ret = a->t + w->grain + span(w, 300), since = b->since;
-        rec_sync(b->s, IPS_REC_ACQUIRE, IPS_SYNC_MUTEX, since, t_ret, b->cpu,
-                 b->cpu, LOCK);
+        rec_sync(b->s, IPS_REC_ACQUIRE,
+                 !rw          ? IPS_SYNC_MUTEX
+                 : pick(w, 2) ? IPS_SYNC_RDLOCK
+                              : IPS_SYNC_WRLOCK,
+                 since, t_ret, b->cpu, b->cpu, LOCK);
         (void)slept(b, t_ret, 0, IPS_WAIT_LOCK);
         b->events++;
         b->mood = READY;
