@@ -301,6 +301,58 @@ static void check_profile_and_path(struct whole *w)
     assert_int_equal(best, t_max);
 }
 
+/* Bytes that the events of a type say moved, in a process (and a thread of it;
+ * 0 all) and on a channel of that name (NULL: any). */
+static uint64_t moved(const struct answer *x, const char *type,
+                      const char *process, uint32_t tid, const char *channel)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < x->count; i++)
+        for (size_t n = 0; n < x->reply[i]->events->n_events; n++) {
+            const Ips__EventRow *e = x->reply[i]->events->events[n];
+            if (strcmp(e->type, type) == 0 &&
+                strcmp(e->process, process) == 0 && (!tid || e->tid == tid) &&
+                (!channel || strcmp(e->channel, channel) == 0))
+                sum += (uint64_t)e->bytes;
+        }
+    return sum;
+}
+
+/* Events are of the right process of two with equal pids, and the right channel
+ * of several with equal numbers. */
+static void check_events(struct whole *w)
+{
+    struct ask k;
+    begin_ask(&k);
+    make_good(&k, &w->run, EVENTS);
+    k.events.limit = k.events.from_ns = 0;
+    struct answer x = sound(w, &k);
+    for (size_t c = 0; c < w->threads; c++) {
+        const Ips__ThreadRow *t = w->thread[c];
+        const char *process = w->process[t->process]->name;
+        assert_int_equal(moved(&x, "send", process, t->tid, NULL),
+                         t->bytes_out);
+        assert_int_equal(moved(&x, "receive", process, t->tid, NULL),
+                         t->bytes_in);
+    }
+    for (size_t c = 0; c < w->channels; c++) {
+        const Ips__ChannelRow *row = w->channel[c];
+        const char *process = w->process[row->process]->name;
+        uint64_t out = 0, in = 0;
+        if (strncmp(row->name, "unix", 4) == 0)
+            continue;                            /* events say one inode */
+        for (size_t d = 0; d < w->channels; d++) /* one after the other */
+            if (w->channel[d]->process == row->process &&
+                strcmp(w->channel[d]->name, row->name) == 0) {
+                out += w->channel[d]->sent_bytes;
+                in += w->channel[d]->recv_bytes;
+            }
+        assert_int_equal(moved(&x, "send", process, 0, row->name), out);
+        assert_int_equal(moved(&x, "receive", process, 0, row->name), in);
+    }
+    answer_free(&x);
+}
+
 static void test_parts__of_random_programs(void **state)
 {
     (void)state;
@@ -315,6 +367,7 @@ static void test_parts__of_random_programs(void **state)
         check_series_and_pieces(w);
         check_single_waits(w);
         check_profile_and_path(w);
+        check_events(w);
         end_whole(w);
     }
     free(world);
