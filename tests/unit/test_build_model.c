@@ -255,10 +255,31 @@ static void test_build_model__random(void **state)
     assert_true(done > seeds / 2 && arcs > 50 * done); /* something was seen */
 }
 
+/* Would catch: an image of another namespace taken for what an exec went on
+ * with. */
+static void test_build_model__exec_in_another_namespace(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    for (uint32_t space = 0; space < SPACES; space++) {
+        rs s = rec_stream(r, 7, 7, 1 + space);
+        s->head.pidns = 100 + space;
+        rec_start(s, IPS_START_IMAGE, 1000 + 2000 * space, 0);
+        if (space)
+            rec_end(s, IPS_END_EXIT, 4000, 10, 0);
+        else
+            rec_exec(s, 2000, 10, false);
+    }
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(b->proc_count, 2);
+    rec_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_model__random),
+        cmocka_unit_test(test_build_model__exec_in_another_namespace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

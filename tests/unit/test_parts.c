@@ -48,6 +48,18 @@ static const Ips__TableAnswer *kind(const struct answer *x, int which)
     return NULL;
 }
 
+/* One where a process begins, and a window of 1 ns. */
+static void set_edges(struct whole *w, uint64_t life)
+{
+    w->edge[1] =
+        kind(&w->table[WINDOWS], 0)->processes[1]->start_ns - w->run.first_ns;
+    assert_true(w->edge[1] > 0 && w->edge[1] < life / 3);
+    w->edge[2] = life / 3;
+    w->edge[3] = w->edge[2] + 1;
+    for (uint32_t i = 4; i < WINDOWS; i++)
+        w->edge[i] = w->edge[i - 1] + life / (i + 2);
+}
+
 static void begin_whole(struct whole *w, struct world *world, uint64_t seed)
 {
     struct ask k;
@@ -60,16 +72,16 @@ static void begin_whole(struct whole *w, struct world *world, uint64_t seed)
     w->sync = sound(w, &k);
     w->last_ns = w->sync.reply[0]->sync->last_ns;
     uint64_t life = w->last_ns - w->run.first_ns;
-    for (uint64_t i = 0; i < WINDOWS; i++) /* a window of 1 ns among them */
-        w->edge[i] = i < 2 ? i * (life / 3)
-                           : w->edge[i - 1] + 1 + (i > 2) * (life / (i + 3));
-    for (uint32_t i = 0; i <= WINDOWS; i++) {
+    for (uint32_t n = 0; n <= WINDOWS; n++) { /* all of it first */
+        uint32_t i = n ? n - 1 : WINDOWS;
         begin_ask(&k);
         make_good(&k, &w->run, TABLE);
         k.table.traffic = i < WINDOWS;
         k.table.from_ns = i < WINDOWS ? w->edge[i] : 0;
         k.table.to_ns = i + 1 < WINDOWS ? w->edge[i + 1] : 0;
         w->table[i] = sound(w, &k);
+        if (n == 0)
+            set_edges(w, life);
     }
     const struct answer *all = &w->table[WINDOWS];
     w->process = (const void *)kind(all, 0)->processes;
