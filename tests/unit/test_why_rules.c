@@ -79,9 +79,12 @@ static void test_rules__phase(void **state)
     p.amount.phase = f.phase = &p;
     f.phases = 1;
     assert_int_equal(find(&f).count, 1);
-    p.others_ppm -= 10;
+    p.busy_ppm = WHY_PHASE_BUSY_PPM;
+    p.others_ppm = 1000000;
+    assert_int_equal(find(&f).count, 1);
+    p.busy_ppm++;
     assert_int_equal(find(&f).count, 0);
-    p.others_ppm += 10;
+    p.busy_ppm--;
     p.others_ns--;
     assert_int_equal(find(&f).count, 0);
     p.others_ns++;
@@ -95,6 +98,21 @@ static void test_rules__phase(void **state)
     assert_int_equal(x.count, 0);
     assert_int_equal(x.nearest.kind, WHY_PHASE);
     assert_int_equal(x.nearest.gain_ns, 500 * MS - 1);
+    /* Of equal gains the kind decides, not which was found first. */
+    p.amount.gain_ns = 2 * S;
+    f.amount[WHY_OUTSIDE] = amount();
+    x = find(&f);
+    assert_int_equal(x.count, 2);
+    assert_int_equal(x.finding[0].kind, WHY_PHASE);
+    assert_int_equal(x.finding[1].kind, WHY_OUTSIDE);
+    /* Two findings name three tenths each of it: together they name it. */
+    f.amount[WHY_LOCK] = amount();
+    p.named_ns[WHY_LOCK] = p.named_ns[WHY_OUTSIDE] = 1200 * MS;
+    x = find(&f);
+    assert_int_equal(x.count, 2);
+    assert_int_equal(x.finding[0].kind, WHY_LOCK);
+    p.named_ns[WHY_LOCK] -= 10;
+    assert_int_equal(find(&f).count, 3);
 }
 
 static struct why_facts chatty(void)
@@ -203,11 +221,14 @@ static void test_rules__procedure(void **state)
     assert_int_equal(x.nearest.gain_ns, 700 * MS);
     p[1].gain_ns = 300 * MS;
     assert_int_equal(find(&f).nearest.gain_ns, 500 * MS - 10);
+    p[1].gain_ns = 500 * MS - 10; /* of equal ones the first */
+    assert_int_equal(find(&f).nearest.ns, 2500 * MS - 10);
     /* A service's request is no second name for a hot procedure, even if what
      * halving that one gains is too little. */
-    f.asked = 4;
+    f.asked = 1;
     f.common = (struct why_common){
-        .low_ns = 6 * S, .of_ns = 8 * S, .amount = amount()};
+        .low_ns = 4 * S, .of_ns = 8 * S, .amount = amount()};
+    f.common.amount.ns = 2500 * MS;
     p[0].gain_ns = p[2].gain_ns = 1;
     assert_int_equal(find(&f).count, 0);
     p[0].ns = p[2].ns = 2500 * MS - 10;

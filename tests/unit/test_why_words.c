@@ -339,6 +339,8 @@ static void test_shapes(void **state)
                 "turnaround: what 10.00 s up to the goal went to. This looks "
                 "like a service (connections accepted: 3, and it waited 2.50 s "
                 "for what is outside): " FOR);
+    f.accepted = 1;
+    assert_true(find(&f).service);
     f.asked = 200;
     f.asked_outside = 100;
     check_shape(&f, true,
