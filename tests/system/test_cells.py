@@ -2,7 +2,6 @@
 JSON field in the unit of that field, every row is there in all three, and so are the
 single values above the tables. The run is told to the ns (told.py), so all three are
 of the same figures. Which key a column or a line shows is written down here."""
-import math
 import re
 
 import pytest
@@ -168,8 +167,8 @@ TITLES = {
     "wall_ns path_ns", "ALONE": "own_ns", "LIMIT": "limit_ns limit",
     "FASTER BY": "faster_by"}
 # Shown as a sentence, put together, or other at each look.
-MADE_UP = {"CREATED", "LAST SEEN", "PLACE", "WHERE", "MEANWHILE", "THROUGH", "STEPS", "CHANGE",
-           "95% INTERVAL"}
+MADE_UP = {"CREATED", "LAST SEEN", "PLACE", "WHERE", "MEANWHILE", "THROUGH", "STEPS",
+           "CHANGE", "95% INTERVAL"}
 
 
 def keys_for(title):
