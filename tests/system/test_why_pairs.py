@@ -294,6 +294,31 @@ def test_a_pair_that_chats_and_waits_for_a_lock(cluster):
     assert found["lock-contention"]["gain_ns"] == pytest.approx(59 * 0.9 * MS, rel=0.03)
 
 
+def test_a_procedure_is_of_the_process_it_is_said_of(cluster):
+    """Two that wait for each other in turn: one has more of the path, in five
+    procedures, the other all of its own in one. Would catch the procedure that most
+    of the waits were for, said of a process that never ran it."""
+    def turns(main):
+        left, right = main.fork("left"), main.fork("right")
+        near, far = left.connect(right)
+        for _ in range(LONG // (9 * MS)):
+            several(left, 5 * MS, 5)
+            far.receive(100, near.send(100))
+            several(right, 4 * MS, 1)
+            near.receive(100, far.send(100))
+        over(main, [left, right])
+
+    there = cluster()
+    program = Program(turns)
+    program.write(there, "r")
+    first = there.json("why", "r", status=(0, 3))["findings"][0]
+    assert first["kind"] == "late-sender" and first["object"].startswith("/m1/left.")
+    ran = {"told+0x%x" % (CODE + 0x1000 * program.spots["left"] + 16 * i)
+           for i in range(5)}
+    assert first["procedure"] in ran, first
+    assert f"it computes in {first['procedure']} " in first["says"], first
+
+
 SERVE, SCAN, LEAF = CODE, CODE + 0x100, CODE + 0x200
 
 
