@@ -319,6 +319,9 @@ static void test_certificate__rows_of_machines(void **state)
     assert_false(certificate_open(&m.q));
     m.state[1].open = true;
     assert_true(certificate_open(&m.q));
+    m.state[0].open = true;
+    m.state[1].open = false;
+    assert_true(certificate_open(&m.q));
     done(&m);
 }
 

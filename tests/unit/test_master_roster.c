@@ -84,6 +84,16 @@ static void test_master_roster__names(void **state)
     assert_true(roster_name_ok(longest));
     assert_true(roster_name_ok("host-1.example.org"));
     assert_true(roster_name_ok("!~"));
+    assert_false(roster_name_ok("/a"));
+    struct roster r = {0};
+    struct ips_peer *old;
+    struct slave *s;
+    struct ips_err err = {0};
+    assert_int_equal(admit(&r, " ", 0, 0, &old, &s, &err), IPS_E_REFUSED);
+    assert_string_equal(err.msg, "\" \" does not do as a machine name: 1 to 63 "
+                                 "printable characters without space and '/' "
+                                 "(--machine NAME)");
+    assert_int_equal(r.count, 0);
     assert_false(roster_name_ok("a\x7f"));
     assert_false(roster_name_ok(""));
     assert_false(roster_name_ok("a/b"));
