@@ -133,8 +133,8 @@ def cell_text(key, value, plain=False):
     return real_text(value) if key in REALS else str(value)
 
 
-REALS = {"parallelism", "p_path", "p_max", "rho", "message_rate", "rate", "bound", "speed", "load", "p",
-         "cores_used", "messages_per_s", "threads_waiting"}
+REALS = {"parallelism", "p_path", "p_max", "rho", "message_rate", "rate", "bound",
+         "speed", "load", "p", "cores_used", "messages_per_s", "threads_waiting"}
 # The keys that each title may stand for; other titles are a key in capitals, or
 # one with "_ns".
 TITLES = {
@@ -143,7 +143,8 @@ TITLES = {
     "POOL USED": "pool_used_bytes", "OF": "pool_size_bytes", "WAIT": "wait_ns",
     "QUEUED": "wait_cpu_ns queued_ns", "P": "parallelism p", "SENT": "messages_out",
     "RECEIVED": "messages_in", "BYTES": "bytes_out bytes_in bytes",
-    "MSG/S": "message_rate", "WAITED FOR": "cause", "WAITING FOR": "cause", "SHARE": "share self_share", "TIME": "ns cpu_ns measured_ns",
+    "MSG/S": "message_rate", "WAITED FOR": "cause", "WAITING FOR": "cause",
+    "SHARE": "share self_share", "TIME": "ns cpu_ns measured_ns",
     "TIMES": "count", "PIECES": "count", "FROM": "from ns_low from_ns",
     "TO": "to ns_high to_ns", "SELF": "ns self_ns", "LOW": "ns_low self_low_ns "
     "total_low_ns", "HIGH": "ns_high self_high_ns total_high_ns", "ON PATH":
