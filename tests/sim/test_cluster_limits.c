@@ -232,7 +232,7 @@ struct told { /* of one run on one machine */
 };
 
 /* One on three machines, its root on the second; one on one, and the newest,
- * whose root nobody has. */
+ * which has no root. */
 static const struct told all[] = {
     {"m2",
      "wide",

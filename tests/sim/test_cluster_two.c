@@ -6,7 +6,7 @@
  * byte, but for how long it took and which way it came. Catches: an answer made
  * of two questions, a machine that is counted though it has no part, one that
  * is missing in silence, a kept table or answer that is another one's, a stop
- * that ends somebody else's question.
+ * that ends another client's question.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -232,7 +232,7 @@ static void wait_gone(const char *machine)
         cluster_turn(&c, 1);
 }
 
-/* What a master of its own says to each kind alone. */
+/* The answer to each kind of a master that answers nothing else. */
 static int make_oracle(void **state)
 {
     const struct rg_options o = {

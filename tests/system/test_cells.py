@@ -1,7 +1,7 @@
 """Tables, TSV and JSON of one answer say the same: every cell of every table is its
 JSON field in the unit of that field, every row is there in all three, and so are the
 single values above the tables. The run is told to the ns (told.py), so all three are
-of the same figures. Which key a column or a line shows is written down here."""
+of the same figures. The tables below say which key a column or a line shows."""
 import re
 
 import pytest
@@ -318,7 +318,7 @@ def test_a_table_is_its_json(run, words):
     assert names - ({"figures"} if words[0] == "diff" else set()) <= UNSHOWN, words
 
 
-# What each line above the tables shows.
+# The key that each line above the tables shows.
 LINES = {
     "run": "run", "weighting": "weighting", "engine": "engine", "ends with": "goal",
     "critical path": "t_max_ns", "elapsed": "elapsed_ns", "total CPU": "total_cpu_ns",
@@ -342,7 +342,7 @@ LINES = {
 
 
 def lines_in(text):
-    """Of what is above the first table and the first empty line: label, value."""
+    """(label, value) of the lines above the first empty one."""
     for line in text.splitlines():
         if not line:
             return

@@ -180,15 +180,15 @@ static void test_certificate__figures_of_all_machines(void **state)
                          (unsigned long long)value_of(c, figures[i].to),
                          (unsigned long long)want);
         }
-        assert_int_equal(c->pending, 0); /* nobody asked for a match */
+        assert_int_equal(c->pending, 0); /* no match was asked for */
         assert_int_equal(c->n_notes, 0);
-        /* Of 7118 ns of CPU time 7114 are what recording cost. */
+        /* Recording cost 7114 of 7118 ns of CPU time. */
         assert_int_equal(c->dilation_ppm, 7114ull * 1000000 / 4);
         done(&m);
     }
 }
 
-/* What the slaves know when they have heard of each other's ends counts then,
+/* Slaves that have heard of each other's ends know better: that counts then,
  * and not what each found alone. */
 static void test_certificate__settled_ends(void **state)
 {

@@ -98,7 +98,7 @@ static void test_rules__phase(void **state)
     assert_int_equal(x.count, 0);
     assert_int_equal(x.nearest.kind, WHY_PHASE);
     assert_int_equal(x.nearest.gain_ns, 500 * MS - 1);
-    /* Of equal gains the kind decides, not which was found first. */
+    /* The kind decides between equal gains, not the order. */
     p.amount.gain_ns = 2 * S;
     f.amount[WHY_OUTSIDE] = amount();
     x = find(&f);

@@ -1,4 +1,4 @@
-/* What `why --for latency|throughput` says, word for word, and its rules just
+/* `why --for latency|throughput`, word for word, and its rules just
  * where they hold and one step beyond (docs/why.md, "Of a service"). Catches: a
  * part of a request's time under another's name, a mean taken for a sum, a
  * threshold that is off by one, a doubt that is not said.

@@ -1,4 +1,4 @@
-/* What `ipsq why` says, word for word, of findings made by hand. Catches: a
+/* The words of `ipsq why`, of findings made by hand. Catches: a
  * sentence about the wrong process, or with a figure of another unit or of
  * another amount; a place that is not known and printed as if it were.
  *
