@@ -642,6 +642,38 @@ static void test_two__kept_answers_are_the_computed_ones(void **state)
     cluster_stop(&c);
 }
 
+/* Two runs of as many events that began at one moment: an answer about one is
+ * never given for the other. */
+static void test_two__kept_answers_of_two_runs(void **state)
+{
+    (void)state;
+    struct rg other;
+    const struct rg_options o = {
+        .seed = 7, .machines = 1, .chains = 2, .steps = 30, .weight_max = 9};
+    struct bytes first, second;
+    uint64_t events = 0;
+    rg_make(&o, &other);
+    begin(3);
+    for (uint32_t m = 0; m < 3; m++)
+        events += r.part[m].node_count;
+    struct fake_slave *s = cluster_add(&c, "m9", "other", &other.part[0],
+                                       other.peer[0], other.end_count[0]);
+    s->more_events = events - other.part[0].node_count;
+    cluster_settle(&c);
+    c.keeps = true;
+    check_whole(CONTRACT, "before another run");
+    ask_kind(&c, CONTRACT, "other", &first);
+    assert_int_equal(first.error, 0);
+    assert_string_equal(first.machines, "m9");
+    check_whole(CONTRACT, "after another run");
+    ask_kind(&c, CONTRACT, "other", &second);
+    assert_true(bytes_same(&first, &second));
+    bytes_release(&first);
+    bytes_release(&second);
+    cluster_stop(&c);
+    rg_release(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -651,6 +683,7 @@ int main(void)
         cmocka_unit_test(test_two__slave_fails_at_each_ask),
         cmocka_unit_test(test_two__slave_comes_in_the_middle),
         cmocka_unit_test(test_two__kept_answers_are_the_computed_ones),
+        cmocka_unit_test(test_two__kept_answers_of_two_runs),
     };
     return cmocka_run_group_tests(tests, make_oracle, release_oracle);
 }
