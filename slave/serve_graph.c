@@ -252,8 +252,10 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->ambiguous = b->counts.ambiguous;
     a->unmatched = b->counts.unmatched;
     a->pending = b->counts.pending;
-    a->external = b->counts.external;
-    a->idle = b->counts.idle;
+    /* What this machine knows alone: the same whether a question before this
+     * one had the ends settled or not. */
+    a->external = b->counts.external - b->counts.external_settled;
+    a->idle = b->counts.idle - b->counts.idle_settled;
     a->any = b->counts.any;
     a->any_unmatched = b->counts.any_unmatched;
     a->spin_ns = b->counts.spin_ns;

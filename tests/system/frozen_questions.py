@@ -25,14 +25,38 @@ NOT_FIXED = {
     "pool_used_bytes": "what is not yet removed from the pool",
     "version": "of the build",
     "loads": "other programs of the machine",
+    "cost_bytes": "numbers of requests, which are longer the later they are",
+    "cost_messages": "what the slaves had from earlier questions",
 }
+# Of cm-sync and cm-async: how often slaves tell each other a value that another one
+# changes depends on who is first.
+OF_WHO_IS_FIRST = ("cost_rounds", "cost_values", "cost_relayed")
+# Of `ls` and `metrics` the master answers what it has looked at before.
+OWN_TABLE = "the master's own table"
 # The same in texts: (pattern, what stands for it, why).
 NOT_FIXED_TEXT = [
     (r"answered in [0-9.]+ ?[a-z]+ from", "answered in TIME from",
      "how long the answer took"),
-    (r"(#certificate\ttook_ns\t)[0-9]+", r"\1TIME",
+    (r"(#(certificate\t)?took_ns\t)[0-9]+", r"\1TIME",
      "how long the answer took"),
-    (r"  other programs of m\d had .*\n", "", "other programs of the machine"),
+    (r"an answer that was kept, made from |a copy of (?=the slaves' tables)", "",
+     "whether the same was asked before"),
+    (r"the master's own table \(category 1\)", "the slaves' tables (category 2)",
+     "whether the master had looked at it before"),
+    (r"(?m)^.*from the master's own table\n", "",
+     "whether the master had looked at it before"),
+    (r"round trip [0-9]+ us, (.*about) [0-9]+ us, (.*about) [0-9]+",
+     r"round trip TIME, \1 TIME, \2 TIME", "how quick the machines are"),
+    (r"exchanged +[0-9]+ values in .*", "exchanged VALUES",
+     "who of the slaves is first"),
+    (r"#cost_(bytes|values|messages|rounds|relayed)\t[0-9]+", r"#cost_\1\tCOST",
+     "who of the slaves is first"),
+    (r"(?m)^  other programs of m\d had .*\n", "",
+     "other programs of the machine"),
+    (r"(?m)^(up|clients|kept answers|version) {3,}.*", r"\1",
+     "of the daemons, not of runs"),
+    (r"(?m)^(m\d +yes) .*iB +.*", r"\1",
+     "of the daemons, not of runs"),
 ]
 
 
@@ -44,7 +68,11 @@ def clean_value(value, key=None):
     if key in NOT_FIXED:
         return None
     if isinstance(value, dict):
-        return {k: clean_value(v, k) for k, v in value.items()}
+        by_turns = str(value.get("engine")).startswith("cm-")
+        if value.get("plan") == OWN_TABLE:
+            value = dict(value, plan="the slaves' tables", category=2, notes=[])
+        return {k: None if by_turns and k in OF_WHO_IS_FIRST else
+                clean_value(v, k) for k, v in value.items()}
     if isinstance(value, list):
         return [clean_value(v) for v in value]
     return value

@@ -394,8 +394,9 @@ def twins(program):
         t.pidns = 4026532001 if k == 0 else 0
     for t in (first, second, third):
         code(t, program)
-    children = [t.fork("child") for t in (first, second)]
-    children[1].pid = children[1].tid = children[0].pid
+    children = [first.fork("child")]
+    run.forks -= 1
+    children.append(second.fork("child"))
     there, here = first.connect(third)
     for k in range(5):
         sent = there.send(10)
