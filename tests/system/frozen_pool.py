@@ -54,6 +54,8 @@ class FrozenThread(Thread):
     pidns = 0
     image = None  # stamp: of its own where it has executed another program
     status = 0
+    lost_here = ()  # records, by cause
+    waited = sent = sent_bytes = got_bytes = burnt = 0  # what it was made of
 
     def record(self, kind, a, at, body=b"", flags=0):
         body += bytes(-len(body) % 8)
@@ -68,6 +70,10 @@ class FrozenThread(Thread):
 
     def _put_io(self, kind, channel, op, at, ret, cpu, cpu_ret, size, err=0,
                 ready=0):
+        self.waited += ret - at if kind != SEND else 0
+        self.sent += kind == SEND
+        self.sent_bytes += size if kind == SEND else 0
+        self.got_bytes += size if kind == RECV else 0
         self.record(kind, channel, at, struct.pack(
             "<QQQqQHHI", BEGIN + ret, cpu, cpu_ret, size, self.site(), op, err,
             ready))
@@ -84,6 +90,7 @@ class FrozenThread(Thread):
             "<QQQQII", BEGIN + at, cpu, cpu, seq, kind, err))
 
     def _put_join(self, kind, at, ret, cpu, pid, seq):
+        self.waited += ret - at
         self.record(JOIN, pid, at, struct.pack(
             "<QQQQQII", BEGIN + ret, cpu, cpu, seq, self.child_cpu, 0, kind))
         self.child_cpu = UNKNOWN
@@ -93,6 +100,7 @@ class FrozenThread(Thread):
     def _put_sync(self, kind, what, at, ret, cpu, lock, value=None, err=0):
         if value is None:
             value = int(kind == RELEASE or what == 5 and at == ret)
+        self.waited += ret - at
         self.record(kind, what, at, struct.pack(
             "<QQQQQQQiI", BEGIN + ret, cpu, cpu, 0, 0, lock, self.site(), value,
             err))
@@ -141,11 +149,18 @@ class FrozenThread(Thread):
         """The message comes at `at`; what is there already does not block."""
         self._io(RECV, number, 0, at, size)
 
-    def block(self, op, ns, ready=0, channel=0):
-        """Waits in `op`; `ready`: the channel that ended it."""
+    def block(self, op, ns, ready=0, channel=0, size=1):
+        """Waits in `op`; `ready`: the channel that ended it; `size`: its result."""
         begun, self.now = self.now, self.now + ns
-        self._put_io(BLOCK, channel, op, begun, self.now, self.cpu, self.cpu, 1,
-                     ready=ready)
+        self._put_io(BLOCK, channel, op, begun, self.now, self.cpu, self.cpu,
+                     size, ready=ready)
+
+    def spin(self, until, times):
+        """Tries so often, and burns CPU, for what the next record has got."""
+        begun, cpu = self.now, self.cpu
+        self.now, self.cpu = until, cpu + until - begun
+        self.burnt += until - begun
+        self._put_io(BLOCK, 0, SPIN, begun, until, cpu, self.cpu, times)
 
     def close(self, number):
         self.record(CLOSE, number, self.now, struct.pack(
@@ -224,6 +239,7 @@ class FrozenThread(Thread):
                                None, 0, self.machine)
         image.parent, image.pidns = self.parent, self.pidns
         image.now = image.begun = self.now + 1000
+        self.over = self.now
         image.cpu = self.cpu
         image.image = BEGIN + image.begun
         return image
@@ -279,7 +295,8 @@ class Frozen(Told):
                 seq, thread.pid, thread.tid, thread.pidns,
                 self.image_of(thread), BEGIN + thread.begun, os.getuid(),
                 TASK_SEGMENT if thread.kind == 5 else 0,
-                thread.comm.encode()[:15]) + CLOCK + struct.pack("<II", 2, 0)
+                thread.comm.encode()[:15]) + CLOCK + struct.pack("<II", 2, 0) + \
+                struct.pack(f"<{len(thread.lost_here)}Q", *thread.lost_here)
             yield (head.ljust(256, b"\0") + data).ljust(SEGMENT_BYTES, b"\0")
 
     def control(self, run, machine, root_pid):

@@ -87,7 +87,24 @@ def clean_text(text, root):
 
 # ---- layout ------------------------------------------------------------------
 
-MOST_ROWS = 25  # of a list; the sums of the others, and a check of them, follow
+MOST_LINES = 14  # of a table as people read it
+MOST_ROWS = 12  # of a list; the sums of the others, and a check of them, follow
+
+
+def short(text):
+    """Of a table that is longer than MOST_LINES the first ones and a check."""
+    out, rows = [], []
+    for row in [*text.splitlines(), ""]:
+        if row:
+            rows.append(row)
+            continue
+        more = rows[MOST_LINES:]
+        if more:
+            check = zlib.crc32("\n".join(more).encode())
+            rows[MOST_LINES:] = [f"and {len(more)} more, check {check:08x}"]
+        out += [*rows, ""]
+        rows = []
+    return "\n".join(out)
 
 
 def line(value):
@@ -158,16 +175,28 @@ class Asked:
             self.json = json.loads(self.text, parse_float=Number)
             self.exact = json.loads(done.stdout)
 
-    def shown(self, before):
-        """`before`: the first answer of the file as it was asked, cleaned."""
+    def shown(self, before, said):
+        """`before`: the first answer of the file, cleaned. `said`: the lines of the
+        run's certificates so far, which are not repeated."""
         out = "$ ipsq " + " ".join(
             f"'{w}'" if re.search(r"[ ;<>*#]", w) else w for w in self.words)
         out += f"\n[{self.status}]\n" if self.status else "\n"
         if self.error:
             out += "".join(f"! {x}\n" for x in self.error.splitlines())
         if self.json is None:
-            return out + self.text
+            return out + self.unsaid(short(self.text), said)
         return out + "\n".join(lay(less(self.cleaned(), before))) + "\n"
+
+    @staticmethod
+    def unsaid(text, said):
+        table, mark, lines = text.rpartition("\ncertificate: ")
+        old = [x for x in lines.splitlines() if x and x in said]
+        new = [x for x in lines.splitlines() if x and x not in said]
+        said.update(new)
+        if not old:
+            return text
+        return table + mark + "\n".join(
+            [*new, f"  and {len(old)} lines as before"]) + "\n"
 
     def cleaned(self):
         return clean_value(self.json)
@@ -179,11 +208,11 @@ class Run:
     """How a run is asked about: a window in it, a process and a procedure."""
 
     def __init__(self, start, stop, process, procedure="sum", message=None,
-                 more=(), tsv=False, goal=None):
+                 more=(), tsv=False, goal=None, only=None):
         self.window = ("--from", start, "--to", stop)
         self.process, self.procedure = process, procedure
         self.message, self.more, self.tsv = message, dict(more), tsv
-        self.goal = goal
+        self.goal, self.only = goal, only
 
 
 def whatifs(run):
@@ -199,7 +228,7 @@ def whatifs(run):
 def paths(run):
     yield ("--engine", "contract")
     for engine in ENGINES[1:]:
-        yield ("--engine", engine, "--top", "3")
+        yield ("--engine", engine)
     yield ()
     yield ("--weighting", "sched", "--by", "process")
     yield ("--weighting", "wall", "--by", ALL_BY)
@@ -228,7 +257,7 @@ def questions(name, run):
                     ("--level", "thread", "--sort", "wait_ns", "--top", "2")],
         "path": list(paths(run)),
         "waits": [(), ("--by", "cause"), ("--by", "peer", *w),
-                  ("--by", "process"), ("--by", "thread", "--top", "3"),
+                  ("--by", "thread", "--top", "3"),
                   ("--stacks", "--sort", "count")],
         "phases": [(), w],
         "events": [("--top", "25", "--stacks"), ("--sites", *w, "--top", "15")],
@@ -246,9 +275,8 @@ def questions(name, run):
                      ("--system-share", "5%")],
         "why": [(), ("--for", "latency"), ("--for", "throughput"), w,
                 ("--mtime", "none", "--top", "2")],
-        "requests": [(), ("--top", "3", *w), ("--by", "mark"),
-                     ("--by", "task")],
-        "bottleneck": [(), ("--mtime", "20us+2ns", *w), ("--by", "mark")],
+        "requests": [(), ("--top", "3", *w)],
+        "bottleneck": [(), ("--mtime", "20us+2ns", *w)],
         "check": [("--max-wall", "10ms", "--max-cpu", "20ms", "--max-path",
                    "10ms", "--max-lost", "0"), (*w, "--max-wall", "1s")],
         "sql": [("SELECT * FROM processes",), ("SELECT * FROM waits",), ("SELECT * FROM run_info",),
@@ -260,27 +288,30 @@ def questions(name, run):
     for command, more in run.more.items():
         found[command] = found.get(command, []) + list(more)
     return {command: [(name, *words) for words in some]
-            for command, some in found.items()}
+            for command, some in found.items()
+            if command in (run.only or found)}
 
 
 RUNS = {
-    "bare": Run("1ms", "4ms", "bare*"),
+    "bare": Run("1ms", "4ms", "bare*", only=(
+        "ls", "metrics", "path", "waits", "phases", "why", "procedures")),
     "locks": Run("10ms", "30ms", "locks*", "encode"),
     "tree": Run("3ms", "15ms", "b.*", "parse", "a*->b*", goal="b"),
     "shop": Run("5ms", "20ms", "server*", "lookup", "client*->server*",
-                tsv=True, more={"diff": [("shop-slow",)],
+                more={"diff": [("shop-slow",)],
                                 "why": [("--phase", "1")]}),
     "chain": Run("4ms", "12ms", "back*", "serve", "front*->back*", tsv=True,
                  goal="back"),
     "marks": Run("4ms", "20ms", "marks*", "serve", more={
         "requests": [("--by", "mark:step"), ("--by", "mark:bill"),
-                     ("--by", "task:job")]}),
+                     ("--by", "task:job"), ("--by", "mark"), ("--by", "task")],
+        "bottleneck": [("--by", "mark:bill"), ("--by", "task")]}),
     "phases": Run("60ms", "140ms", "right*", "encode", more={
         "phases": [("--phase", "2")], "path": [("--phase", "2")],
         "why": [("--phase", "2")], "waits": [("--phase", "3")]}),
     "farm": Run("5ms", "15ms", "worker*", "sum", "boss*->worker*"),
     "twins": Run("500us", "3ms", "twin*"),
-    "random-one": Run("5ms", "30ms", "f*", "parse", tsv=True),
+    "random-one": Run("5ms", "30ms", "f*", "parse"),
     "random-three": Run("500us", "3ms", "f2*", "encode"),
 }
 BEFORE = ",".join(f"before{k}" for k in range(1, 6))

@@ -80,7 +80,6 @@ def locks(program):
     b.let_go(RDLOCK, 0x6000)
     c.wait_for(COND, 0x7000, c.now + 2 * MS, err=110)
     a.wait_for(FLOCK, 0x8000, a.now + 1 * MS)
-    b.block(SPIN, 700 * US)
     c.stack = at((IDLE, 2), (MAIN, 11))
     c.read(3 * MS)
     end = max(t.now for t in threads) + 1 * MS
@@ -110,7 +109,6 @@ def tree(program):
     b = sh.fork("b")
     ends = [t.channel(k + 1, PIPE, side, ino=77) for k, (t, side) in
             enumerate(((a, 2), (b, 1)))]
-    pipe = run.channel()
     for k in range(6):
         a.stack, b.stack = at((ENCODE, k), (SERVE, 3)), at((PARSE, k),)
         a.work(2 * MS, *at(ENCODE, SERVE, MAIN))
@@ -125,6 +123,7 @@ def tree(program):
     b.signal(10, a.pid)
     b.unseen("io_uring")
     b.lost(2, 5)
+    b.lost_here = (0, 0, 5)
     a.close(ends[0])
     a.guessed(4, 3 * MS, 20 * US, 9 * US)
     a.calls(300, 40_000)
@@ -135,14 +134,13 @@ def tree(program):
     b.block(RESOLVE, 2 * MS)
     b.status = 3
     b.end()
-    sh._put("fork", 1, sh.now, sh.cpu, 0x7e000001, 90)  # never seen again
+    sh._put("fork", 1, sh.now, sh.cpu, 5_900_001, 90)  # never seen again
     sh.work(1 * MS)
     sh.child_cpu = a.cpu + 1 * MS
     sh.join(a)
     sh.join(b)
     sh.work(1 * MS, *at(SUM, MAIN))
     sh.end()
-    assert pipe
     return run
 
 
@@ -238,6 +236,8 @@ def chain(program):
         back.work(600 * US + k % 3 * 200 * US, *at(LOOKUP, MAIN))
         answer = behind.send(200)
         front.stack = at((SERVE, 10), (MAIN, 2))
+        if k == 5:
+            front.spin(answer + 90 * US, 7)
         onward.receive(200, answer, 90 * US)
         if k == 3:  # of somebody outside
             front.send(outside, 5)
@@ -257,8 +257,10 @@ def chain(program):
             back.receive(unasked, 20, back.now + 2 * MS)
             back.send(unasked, 20)
             back._put_io(RECVCALL, unasked, 0, back.now, back.now + 1000,
-                         back.cpu, back.cpu, -1, err=11)
+                         back.cpu, back.cpu + 1000, -1, err=11)
+            back.waited -= 1000
             back.now += 1000
+            back.cpu += 1000
     for t in (client, front, back):
         t.work(200 * US, *at(IDLE))
         t.end()
@@ -467,10 +469,10 @@ class Program:
         ends = self.ends[id(t)]
         if what < 4 or not ends:
             t.work((50 + self.draw(900)) * US, *at(self.draw(7), MAIN))
-        elif what < 6:
+        elif what < 7:
             self.send(self.pick(ends))
         elif what < 8:
-            end = self.pick(ends)
+            end = self.pick([e for e in ends if e.coming] or ends)
             if end.coming:
                 self.take(end)
             elif len(self.parked) < len(self.all) - 1:
@@ -488,6 +490,10 @@ class Program:
                           key=lambda t: t.now))
         while self.parked:
             self.send(next(iter(self.parked.values())).peer)
+        for t in self.all:
+            for end in self.ends[id(t)]:
+                while end.coming:
+                    self.take(end)
         for main, t in self.made:
             t.end()
         for main in self.mains:
