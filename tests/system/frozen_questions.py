@@ -88,7 +88,7 @@ def clean_text(text, root):
 # ---- layout ------------------------------------------------------------------
 
 MOST_LINES = 14  # of a table as people read it
-MOST_ROWS = 12  # of a list; the sums of the others, and a check of them, follow
+MOST_ROWS = 10  # of a list; the sums of the others, and a check of them, follow
 
 
 def short(text):
