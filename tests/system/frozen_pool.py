@@ -155,6 +155,48 @@ class FrozenThread(Thread):
         self._put_io(BLOCK, channel, op, begun, self.now, self.cpu, self.cpu,
                      size, ready=ready)
 
+    def connected(self, end, server_end, taken):
+        """This thread's connect and the server's accept, that comes at `taken`."""
+        self._put_io(SEND, end.id, CONNECT, self.now, self.now + 10_000, self.cpu,
+                     self.cpu + 10_000, 0)
+        self.sent -= 1
+        self.now, self.cpu = self.now + 10_000, self.cpu + 10_000
+        server = server_end.thread
+        server._io(RECV, server_end.id, ACCEPT, max(self.now, taken), 0)
+
+    def short(self, kind, number, size, took):
+        """A message on the line of the last long one: all of it on the CPU."""
+        self.record(kind, number, self.now,
+                    struct.pack("<IIQ", took, size, self.site()))
+        self.now, self.cpu = self.now + took, self.cpu + took
+        self.sent += kind == SEND_SHORT
+        self.sent_bytes += size if kind == SEND_SHORT else 0
+        self.got_bytes += size if kind == RECV_SHORT else 0
+
+    def placed_mark(self, words, place):
+        """A mark whose text has a place; repeat_mark() is the same again."""
+        self.record(MARK, len(words), self.now, struct.pack("<Q", self.cpu) +
+                    text(words), (place + 1) << 2)
+
+    def repeat_mark(self, place):
+        self.record(MARK_SHORT, place, self.now)
+
+    def enter_short(self, procedure):
+        self.record(ENTER_SHORT, procedure & 0xffffffff, self.now)
+
+    def leave_short(self, procedure):
+        self.record(EXIT_SHORT, procedure & 0xffffffff, self.now)
+
+    def cpu_of(self, thread):
+        """Its CPU time, as the process read it at its exit."""
+        self.record(THREADCPU, thread.tid, self.now, struct.pack("<Q", thread.cpu))
+
+    def failed(self, path, error):
+        """Wants to be another program, and stays what it is."""
+        for kind, a in (EXEC, len(path)), (EXECFAIL, error):
+            self.record(kind, a, self.now,
+                        struct.pack("<Q", self.cpu) + text(path, 256))
+
     def spin(self, until, times):
         """Tries so often, and burns CPU, for what the next record has got."""
         begun, cpu = self.now, self.cpu

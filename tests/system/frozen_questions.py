@@ -88,7 +88,7 @@ def clean_text(text, root):
 # ---- layout ------------------------------------------------------------------
 
 MOST_LINES = 14  # of a table as people read it
-MOST_ROWS = 10  # of a list; the sums of the others, and a check of them, follow
+MOST_ROWS = 8  # of a list; the sums of the others, and a check of them, follow
 
 
 def short(text):
@@ -122,7 +122,8 @@ def rows_of(items, indent):
     keys = isinstance(items[0], dict) and list(items[0])
     table = keys and all(isinstance(x, dict) and list(x) == keys for x in items)
     out = [" | ".join(keys)] if table else []
-    out += [" | ".join(map(line, x.values())) if table else line(x)
+    out += [" | ".join("-" if v is None else line(v) for v in x.values())
+            if table else line(x)
             for x in items[:MOST_ROWS]]
     more = items[MOST_ROWS:]
     if more:
@@ -311,6 +312,9 @@ RUNS = {
         "why": [("--phase", "2")], "waits": [("--phase", "3")]}),
     "farm": Run("5ms", "15ms", "worker*", "sum", "boss*->worker*"),
     "twins": Run("500us", "3ms", "twin*"),
+    "kinds": Run("100us", "5ms", "by3*", "encode", goal="by2", only=(
+        "ls", "metrics", "path", "waits", "events", "graph", "procedures", "why",
+        "predict", "requests", "check", "sql")),
     "random-one": Run("5ms", "30ms", "f*", "parse"),
     "random-three": Run("500us", "3ms", "f2*", "encode"),
 }

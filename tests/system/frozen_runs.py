@@ -1,11 +1,10 @@
 """The runs whose answers are frozen (test_frozen.py): small, and each with other
 records, so that every question has something to answer. No clock is read."""
 import frozen_elf
-from frozen_pool import (ACCEPT, ACQUIRE_SHORT, COND, CONNECT, EPOLL, EVENTFD,
-                         FLOCK, FORK, PIPE, POLL, RDLOCK, RELEASE, RESOLVE, SEND,
-                         RECV, RECVCALL, SEMAPHORE, SPIN, TERMINAL, UDP, UNIX, USER,
-                         WRLOCK, Draw, Frozen)
-from told import ACCEPTED, BARRIER, CONNECTED, MS, MUTEX, US, End, Lock
+from frozen_pool import (COND, EPOLL, EVENTFD, FLOCK, PIPE, POLL, RDLOCK, RECV,
+                         RECV_SHORT, RECVCALL, RESOLVE, SEMAPHORE, SEND_SHORT,
+                         TERMINAL, UDP, UNIX, USER, WRLOCK, Draw, Frozen)
+from told import ACCEPTED, CONNECTED, MS, MUTEX, US, Lock
 
 # Procedures of the program that all of them are: in shop.c, line 10, 40, 70 ...
 NAMES = ["main", "serve", "parse", "lookup", "encode", "sum", "idle_loop"]
@@ -214,6 +213,8 @@ def chain(program):
         code(t, program)
     ask, serve = client.connect(front)
     onward, behind = front.connect(back)
+    client.connected(ask, serve, 700 * US)
+    front.connected(onward, behind, 0)
     udp, its_udp = run.channel(), run.channel()
     client.channel(udp, UDP, 3)
     back.channel(its_udp, UDP, 3)
@@ -420,6 +421,77 @@ def twins(program):
     return run
 
 
+def kinds(program):
+    """Records that other runs do not have: short forms, marks with places, several
+    segments, a program that could not be executed, children that were spawned, by
+    popen and by system, signals to threads and signals waited for, eventfds, a lock
+    whose owner died, ends that are not exits."""
+    run = Frozen(cores=2, command="kinds", tags=("a=1", "b=2 3"), number=13)
+    run.on_full, run.cpu_mode = 1, 1
+    main = run.root("kinds")
+    main.name("kinds --all 'of them'")
+    code(main, program)
+    where = [frozen_elf.address_of(k) - 4 for k in range(len(NAMES))]
+    other = main.thread("other")
+    other.name("named thread")
+    left, right = main.connect(other)
+    main.enter(where[MAIN])
+    main.placed_mark("begin turn", 0)
+    sent = left.send(100)
+    right.receive(100, sent, 10 * US)
+    for k in range(700):
+        if k % 100 == 99:  # each segment has a long one of its own
+            sent = left.send(100)
+            right.receive(100, sent, 10 * US)
+        main.enter_short(where[ENCODE])
+        main.short(SEND_SHORT, left.id, 10 + k % 3, 800)
+        main.leave_short(where[ENCODE])
+        other.until(max(other.now, main.now) + 200)
+        other.short(RECV_SHORT, right.id, 10 + k % 3, 300)
+        if k % 100 == 50:
+            main.placed_mark("begin turn", 0)
+        if k % 100 == 53:
+            main.repeat_mark(0)
+    main.leave(where[MAIN])
+    main.count(where[SUM], 12)
+    main.failed("/bin/nosuch", 2)
+    main.kill(12, other, how=3)
+    other.until(main.now + 30 * US)
+    other.signal(12, main.pid)
+    begun, main.now = main.now, main.now + 2 * MS
+    main._put_io(3, 0, 20, begun, main.now, main.cpu, main.cpu, 15)
+    main.signal(15, 0, how=17)
+    other.until(main.now)
+    other.let_go(EVENTFD, 0x9000)
+    main.wait_for(EVENTFD, 0x9000, other.now + 100 * US)
+    other.work(300 * US)
+    other.let_go(MUTEX, 0xa000)
+    main.wait_for(MUTEX, 0xa000, other.now, value=other.tid, err=130)
+    other.lost(6, 40)
+    other.lost_here = (1, 0, 0, 2, 0, 0, 40)
+    other.end()
+    children = []
+    for how in (2, 3, 4, 5):  # vfork, spawn, popen, system
+        main.work(100 * US)
+        child = main.fork(f"by{how}")
+        if how > 3:  # its pid is not known to the parent
+            main.lines.pop()
+            main._put_fork(how, main.now, main.cpu, 0, child.seq)
+        else:
+            main.lines.pop()
+            main._put_fork(how, main.now, main.cpu, child.pid, child.seq)
+        child.work((how + 1) * 300 * US)
+        child.status = how
+        child.end()
+        children.append(child)
+    for child in children:
+        main.join(child)
+    main.cpu_of(other)
+    main.work(1 * MS)
+    main.end()
+    return run
+
+
 class Program:
     """Threads that do one of many things each turn, who is behind goes first."""
 
@@ -534,8 +606,8 @@ def repeated(slow, number):
 
 
 RUNS = {f.__name__.replace("_", "-"): f for f in
-        (bare, locks, tree, shop, chain, marks, phases, farm, twins, random_one,
-         random_three)}
+        (bare, locks, tree, shop, chain, marks, phases, farm, twins, kinds,
+         random_one, random_three)}
 RUNS["shop-slow"] = lambda program: shop(program, 12, 400)
 RUNS.update({f"{'after' if slow else 'before'}{k}": repeated(slow, k)
              for slow in range(2) for k in range(1, 6)})

@@ -10,6 +10,7 @@ import concurrent.futures
 import difflib
 import os
 import pathlib
+import shutil
 import sys
 
 import pytest
@@ -95,6 +96,8 @@ def compare(there, where, questions, tsv=False):
     words = {command: words_of(command, some, tsv)
              for command, some in questions.items()}
     there.ask([q for some in words.values() for q in some])
+    if FREEZE:
+        shutil.rmtree(WHERE / where, ignore_errors=True)
     certificate, said, changed = None, set(), []
     for command, some in words.items():
         text, before = "", {"certificate": certificate}
