@@ -128,7 +128,7 @@ def rows_of(items, indent):
     more = items[MOST_ROWS:]
     if more:
         sums = {k: sum(x[k] or 0 for x in more) for k in (keys if table else ())
-                if all(type(x[k]) in (int, type(None)) for x in more)}
+                if {type(x[k]) for x in more} in ({int}, {int, type(None)})}
         out.append(f"and {len(more)} more, sums {line(sums)}, check "
                    f"{zlib.crc32(line(more).encode()):08x}")
     return "\n" + "\n".join(indent + row for row in out)

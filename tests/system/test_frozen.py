@@ -243,6 +243,59 @@ def test_figures_by_what_the_runs_are_made_of(there, name):
             m["cores"] * m["elapsed_ns"]
 
 
+PARTS = ("queued", "untaken", "own", "elsewhere", "message", "external")
+
+
+@pytest.mark.parametrize("name", fq.RUNS)
+def test_figures_that_add_up(there, name):
+    """Would catch: threads' times that are not those of the records; phases,
+    procedures, estimates and requests whose parts are not the whole."""
+    made = there.runs[name]
+    lives = {}
+    for t in made.threads:  # a program executed goes on as the same thread
+        key = t.machine, t.pidns, t.pid, t.tid
+        begun, _, _ = lives.get(key, (t.begun, 0, 0))
+        lives[key] = begun, t.over, t.cpu - t.burnt
+    rows = there.json("ls", name)["threads"]
+    assert sorted((r["elapsed_ns"], r["cpu_ns"]) for r in rows
+                  if r["tid"]) == sorted(
+        (over - begun, cpu) for begun, over, cpu in lives.values())
+    cpu = sum(cpu for _, _, cpu in lives.values())
+    phases = there.json("phases", name)
+    burnt = sum(t.burnt for t in made.threads)  # by spinning: of no thread's sum
+    for part in "phases", "bins":
+        assert sum(p["cpu_ns"] for p in phases[part]) == cpu + burnt
+        assert sum(p["messages"] for p in phases[part]) == \
+            sum(t.sent for t in made.threads)
+        assert sum(p["bytes"] for p in phases[part]) == \
+            sum(t.sent_bytes for t in made.threads)
+    if made.sampled or made.exact:
+        a = there.json("procedures", name)
+        assert a["cpu_ns"] == cpu == \
+            a["sampled_ns"] + a["exact_ns"] + a["unsampled_ns"] == \
+            sum(r["self_ns"] for r in a["procedures"])
+        assert a["samples"] == sum(r["samples"] for r in a["procedures"])
+    a, path = there.json("estimate", name), there.json("path", name)
+    assert a["estimate_ns"] == path["t_max_ns"] == \
+        a["compute_ns"] + a["message_ns"] + a["external_ns"]
+    for row in there.json("requests", name)["slowest"]:
+        assert row["ns"] == sum(row[f"{p}_ns"] for p in PARTS)
+
+
+def test_requests_by_what_they_are_made_of(there):
+    """Would catch: another number of requests, and times and quantiles that are not
+    those of the brackets."""
+    bills = sorted(100_000 + k * 1000 for k in range(14))
+    (s,) = there.json("requests", "marks", "--by", "mark:bill")["services"]
+    assert s["requests"] == 14 and s["max_ns"] == bills[-1]
+    assert s["mean_ns"] == sum(bills) // 14
+    # By nearest rank: the 7th of 14, the 13th, the last.
+    assert [s[f"p{q}_ns"] for q in (50, 90, 99)] == [bills[6], bills[12], bills[13]]
+    s, own = there.json("requests", "shop")["services"]
+    assert own["requests"] == own["connections"] * 9 == 9
+    assert s["requests"] == 36 and s["connections"] == 3
+
+
 def test_all_is_asked(there):
     """Would catch: files of runs and questions that nobody asks any more; so much
     frozen that nobody reads what has changed."""
