@@ -320,11 +320,15 @@ RUNS = {
 }
 BEFORE = ",".join(f"before{k}" for k in range(1, 6))
 AFTER = ",".join(f"after{k}" for k in range(1, 6))
+# Sides that differ by chance, one larger than the other.
+MIXED = ("before1,before2,before3,after4,after5",
+         "before4,before5,after1,after2,after3,bare")
 # Of several runs.
 SERIES = {
     "diff": [(BEFORE, AFTER), (AFTER, BEFORE, "--top", "2"),
              ("before1", "after1"), (BEFORE, AFTER, "--from", "1ms", "--to",
-                                     "8ms"), ("before1,before2", "after3")],
+                                     "8ms"), ("before1,before2", "after3"),
+             MIXED],
     "why": [(BEFORE,), (AFTER, "--top", "3"), (BEFORE + "," + AFTER,)],
     "runs": [(), ("--top", "3")],
     "status": [()],

@@ -8,9 +8,11 @@ messages are held against what the runs were made of.
 EVIDENCE-OF: IPS-3 IPS-13 IPS-15."""
 import concurrent.futures
 import difflib
+import itertools
 import os
 import pathlib
 import shutil
+import statistics
 import sys
 
 import pytest
@@ -281,6 +283,39 @@ def test_figures_that_add_up(there, name):
         a["compute_ns"] + a["message_ns"] + a["external_ns"]
     for row in there.json("requests", name)["slowest"]:
         assert row["ns"] == sum(row[f"{p}_ns"] for p in PARTS)
+
+
+def chance_of(first, second):
+    """How often lengths that are dealt to the sides at random are as far apart, by
+    Welch's t with a spread of no less than a hundredth of the mean."""
+    values, n = first + second, len(first)
+    least = (statistics.mean(values) / 100) ** 2
+
+    def apart(chosen):
+        sides = [[v for k, v in enumerate(values) if (k in chosen) == side]
+                 for side in (True, False)]
+        spread = sum(max(statistics.variance(s), least) / len(s) for s in sides)
+        return abs(statistics.mean(sides[0]) - statistics.mean(sides[1])) / \
+            spread ** 0.5
+
+    seen = apart(set(range(n))) * (1 - 1e-9)
+    ways = [apart(set(c)) for c in itertools.combinations(range(len(values)), n)]
+    return sum(far >= seen for far in ways) / len(ways)
+
+
+@pytest.mark.parametrize("sides", [(fq.BEFORE, fq.AFTER), fq.MIXED],
+                         ids=["apart", "mixed"])
+def test_chance_by_all_ways(there, sides):
+    """Would catch: a p-value of other ways, another spread or the other side's
+    number of runs; a difference that is not that of the means."""
+    a = there.json("diff", *sides)
+    lengths = [[r["path_ns"] for r in a["runs"] if r["side"] == side]
+               for side in (1, 2)]
+    assert [len(s) for s in lengths] == [len(s.split(",")) for s in sides]
+    assert a["p"] == pytest.approx(chance_of(*lengths), abs=1e-12)
+    means = [statistics.mean(s) for s in lengths]
+    assert abs(a["longer_ns"] - a["shorter_ns"] - (means[1] - means[0])) <= 1
+    assert a["differ"] == (a["p"] <= 0.05)
 
 
 def test_requests_by_what_they_are_made_of(there):
