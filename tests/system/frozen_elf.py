@@ -7,6 +7,12 @@ BASE = 0x10000
 STEP = 0x100  # bytes of a procedure; a line each 16
 
 
+# Procedures of the program that all of them are: in shop.c, line 10, 40, 70 ...
+NAMES = ["main", "serve", "parse", "lookup", "encode", "sum", "idle_loop"]
+LINES = [10 + 30 * k for k in range(len(NAMES))]
+MAIN, SERVE, PARSE, LOOKUP, ENCODE, SUM, IDLE = range(len(NAMES))
+
+
 def leb(value):
     """Of a signed number that is not negative."""
     out = b""
@@ -90,3 +96,21 @@ def write(path, source, names, first_lines):
     with open(path, "wb") as f:
         f.write(head + load + data + rows)
     os.utime(path, (1_600_000_000, 1_600_000_000))
+
+
+# ---- where the threads of a run are in it
+
+def at(*procedures):
+    """Addresses in these, innermost first; a pair is a procedure and a line."""
+    return [address_of(*(p if isinstance(p, tuple) else (p,)))
+            for p in procedures]
+
+
+def code(thread, program):
+    thread._put("module", thread.now, BASE, 0x100000, program)
+
+
+def join_all(main, threads):
+    for t in threads:
+        main.join(t)
+    main.end()

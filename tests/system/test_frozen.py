@@ -39,8 +39,8 @@ class Answers:
     def __init__(self, cluster):
         self.cluster, self.runs, self.asked = cluster, {}, {}
         program = cluster.root / "shop"
-        frozen_elf.write(program, "shop.c", frozen_runs.NAMES,
-                         frozen_runs.LINES)
+        frozen_elf.write(program, "shop.c", frozen_elf.NAMES,
+                         frozen_elf.LINES)
         for name, make in frozen_runs.RUNS.items():
             self.runs[name] = make(str(program))
             self.runs[name].write(cluster, name)
