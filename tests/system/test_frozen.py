@@ -320,13 +320,16 @@ def test_chance_by_all_ways(there, sides):
 
 def test_requests_by_what_they_are_made_of(there):
     """Would catch: another number of requests, and times and quantiles that are not
-    those of the brackets."""
+    those of the brackets; a wait behind a bracket's end that is said to be in it."""
     bills = sorted(100_000 + k * 1000 for k in range(14))
     (s,) = there.json("requests", "marks", "--by", "mark:bill")["services"]
     assert s["requests"] == 14 and s["max_ns"] == bills[-1]
     assert s["mean_ns"] == sum(bills) // 14
     # By nearest rank: the 7th of 14, the 13th, the last.
     assert [s[f"p{q}_ns"] for q in (50, 90, 99)] == [bills[6], bills[12], bills[13]]
+    a = there.json("requests", "marks")  # half of the orders and no bill waits
+    rows = a["typical"] + [r for r in a["more"] if "bill" in r["service"]]
+    assert rows and not any(r["cause"] for r in rows), rows
     s, own = there.json("requests", "shop")["services"]
     assert own["requests"] == own["connections"] * 9 == 9
     assert s["requests"] == 36 and s["connections"] == 3
