@@ -332,7 +332,7 @@ static bool same_code(const struct top *a, const struct top *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->module, b->module) == 0;
 }
 
-/* In what order the machines answered must not decide between equals. */
+/* The order in which machines answered must not decide between equals. */
 static bool greater(const struct top *a, const struct top *b)
 {
     if (a->ns != b->ns)

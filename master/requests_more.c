@@ -72,8 +72,8 @@ static uint64_t share(uint64_t ns, uint64_t part, uint64_t whole)
                  : 0;
 }
 
-/* Of a wait that ends with the arc, at `end`, what lies in the piece: a request
- * that the program marked may end long before the wait begins. */
+/* The part of the piece that a wait of `ns` takes which ends with the arc, at
+ * `end`. A request that the program marked may end before the wait begins. */
 static uint64_t at_the_end(const struct ips_request_step *s, uint64_t end,
                            uint64_t ns)
 {

@@ -172,7 +172,7 @@ struct ips_spun {
 struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
-    /* Of `external` and `idle`, what the other machines' ends decided. */
+    /* As many of `external` and `idle` as other machines' ends decided. */
     uint64_t external_settled, idle_settled;
     uint64_t unattributed_ns;
     uint64_t any;           /* resource arcs: their order was incidental */

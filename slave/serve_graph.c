@@ -252,8 +252,8 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->ambiguous = b->counts.ambiguous;
     a->unmatched = b->counts.unmatched;
     a->pending = b->counts.pending;
-    /* What this machine knows alone: the same whether a question before this
-     * one had the ends settled or not. */
+    /* Only this machine's own knowledge: an earlier question may have had the
+     * ends settled, and must not change this answer. */
     a->external = b->counts.external - b->counts.external_settled;
     a->idle = b->counts.idle - b->counts.idle_settled;
     a->any = b->counts.any;

@@ -14,7 +14,7 @@ MAIN, SERVE, PARSE, LOOKUP, ENCODE, SUM, IDLE = range(len(NAMES))
 
 
 def leb(value):
-    """Of a signed number that is not negative."""
+    """A signed number that is not negative, as LEB128."""
     out = b""
     while value > 63:
         out += bytes([value & 127 | 128])

@@ -209,7 +209,7 @@ class FrozenThread(Thread):
             "<QIIQQ", self.cpu, number, CLOSE_FD, UNKNOWN, UNKNOWN))
 
     def datagram(self, number, payload, port, peer):
-        """Of the next record: (host, port) of the peer."""
+        """Names the next record's peer: (host, port)."""
         self.record(DGRAM, number, self.now, struct.pack(
             "<QQ20s20s", payload, 0, address(self.machine + 1, port),
             address(*peer)))
@@ -288,7 +288,7 @@ class FrozenThread(Thread):
 
 
 class Frozen(Told):
-    """What a run's agents would have recorded."""
+    """A run, as its agents would have recorded it."""
 
     def __init__(self, cores=2, command="frozen", tags=(), number=0):
         super().__init__(cores)

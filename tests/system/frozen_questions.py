@@ -1,5 +1,5 @@
-"""What is asked of each frozen run (test_frozen.py), and its answers as text that does
-not change and that a person can compare: an object a line, certificates only where
+"""The questions about each frozen run (test_frozen.py), and the answers as text that
+does not change and that an engineer can compare: an object a line, certificates only where
 they differ from that of the run's first answer."""
 import json
 import re
@@ -28,12 +28,12 @@ NOT_FIXED = {
     "cost_bytes": "numbers of requests, which are longer the later they are",
     "cost_messages": "what the slaves had from earlier questions",
 }
-# Of cm-sync and cm-async: how often slaves tell each other a value that another one
-# changes depends on who is first.
+# In cm-sync and cm-async slaves send values that later ones replace: how often depends
+# on which slave is first.
 OF_WHO_IS_FIRST = ("cost_rounds", "cost_values", "cost_relayed")
-# Of `ls` and `metrics` the master answers what it has looked at before.
+# The master answers `ls` and `metrics` of a run that it has looked at before.
 OWN_TABLE = "the master's own table"
-# The same in texts: (pattern, what stands for it, why).
+# The same in texts: (pattern, replacement, reason).
 NOT_FIXED_TEXT = [
     (r"answered in [0-9.]+ ?[a-z]+ from", "answered in TIME from",
      "how long the answer took"),
@@ -92,7 +92,7 @@ MOST_ROWS = 8  # of a list; the sums of the others, and a check of them, follow
 
 
 def short(text):
-    """Of a table that is longer than MOST_LINES the first ones and a check."""
+    """The first MOST_LINES lines of a table, and a check of the others."""
     out, rows = [], []
     for row in [*text.splitlines(), ""]:
         if row:
@@ -323,7 +323,7 @@ AFTER = ",".join(f"after{k}" for k in range(1, 6))
 # Sides that differ by chance, one larger than the other.
 MIXED = ("before1,before2,before3,after4,after5",
          "before4,before5,after1,after2,after3,bare")
-# Of several runs.
+# Questions about several runs.
 SERIES = {
     "diff": [(BEFORE, AFTER), (AFTER, BEFORE, "--top", "2"),
              ("before1", "after1"), (BEFORE, AFTER, "--from", "1ms", "--to",

@@ -186,7 +186,7 @@ def shop(program, number=4, more=0, cores=2):
 
 def chain(program):
     """Three machines: a client, a front and a back; datagrams, some twice and one
-    lost; a channel that the program named; a peer and a client that nobody traced."""
+    lost; a channel that the program named; an untraced peer and client."""
     run = Frozen(cores=2, command="chain", number=5)
     client = run.root("client")
     front, back = run.root("front", machine=1), run.root("back", machine=2)
@@ -221,7 +221,7 @@ def chain(program):
         if k == 5:
             front.spin(answer + 90 * US, 7)
         onward.receive(200, answer, 90 * US)
-        if k == 3:  # of somebody outside
+        if k == 3:  # a reply from an untraced peer
             front.send(outside, 5)
             front.receive(outside, 50, front.now + 3 * MS)
         front.send(user, 16)

@@ -1,4 +1,4 @@
-"""What IPS answers about fixed runs, compared exactly: figures and texts that no other
+"""Answers of IPS about fixed runs, compared exactly: figures and texts that no other
 test works out. tests/frozen/RUN/COMMAND.txt has the answers; `tests/freeze` writes
 them anew, and git shows what has changed. What is not fixed is left out
 (frozen_questions.NOT_FIXED). So that no wrong answer is frozen, paths, slack, next
@@ -50,7 +50,7 @@ class Answers:
             cluster.wait_closed(name, len({t.machine for t in run.threads}))
 
     def object(self, name, comm):
-        """Of the last process of that name, as IPS calls it."""
+        """The last process of that name, as IPS calls it."""
         for t in reversed(self.runs[name].threads):
             if t.comm == comm and t.pid == t.tid:
                 return f"/m{t.machine + 1}/{comm}.{t.pid}"
@@ -213,7 +213,7 @@ def test_slack_and_whatif_by_the_oracle(there, name):
         want = graph.without(
             lambda i, cross: not cross and graph.process(i) == who,
             round(100 * row["faster_by"]))
-        # What is taken off is rounded down, arc by arc and procedure.
+        # Gains are rounded down, arc by arc and procedure.
         assert 0 <= row["t_max_ns"] - want < len(nodes), row
     assert rows and (gains or name == "twins")
 
@@ -336,8 +336,8 @@ def test_requests_by_what_they_are_made_of(there):
 
 
 def test_all_is_asked(there):
-    """Would catch: files of runs and questions that nobody asks any more; so much
-    frozen that nobody reads what has changed."""
+    """Would catch: files of runs and questions that are not asked any more; so much
+    frozen that no engineer reads what has changed."""
     files = list(WHERE.rglob("*.txt"))
     runs = {f.relative_to(WHERE).parts[0] for f in files}
     assert runs == {*fq.RUNS, "several", "calibrated"}
