@@ -12,13 +12,11 @@
 
 #include "common/types.h"
 
-/* May any user open that file? */
-static bool open_to_all(const char *path)
+/* May any user enter every directory above `path`? */
+static bool reached_by_all(const char *path)
 {
     char dir[IPS_PATH_BYTES];
     struct stat st;
-    if (stat(path, &st) < 0 || !(st.st_mode & S_IROTH))
-        return false;
     snprintf(dir, sizeof(dir), "%s", path);
     for (char *slash; (slash = strrchr(dir, '/')) != NULL;) {
         *slash = '\0';
@@ -26,6 +24,14 @@ static bool open_to_all(const char *path)
             return false;
     }
     return true;
+}
+
+/* May any user open that file? */
+static bool open_to_all(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && (st.st_mode & S_IROTH) &&
+           reached_by_all(path);
 }
 
 static int copy_bytes(int from, int to)
@@ -105,16 +111,17 @@ static int without_blanks(char library[IPS_PATH_BYTES], const char *pool)
     return 0;
 }
 
-/* What root starts may become another user, for whom the loader would not find
- * a library in a directory of root's own, and say so on his terminal. Where the
- * pool is closed to others, too, they are not recorded, and it stays as it is.
- */
+/* A program that root starts may become another user, for whom the loader would
+ * not find a library in a directory of root's own, and say so on his terminal.
+ * Where the pool is closed to others, too, they are not recorded, and the copy,
+ * which takes memory of the pool, is not made. */
 static void for_other_users(char library[IPS_PATH_BYTES], const char *pool)
 {
-    char own[IPS_PATH_BYTES];
+    char own[IPS_PATH_BYTES], inside[IPS_PATH_BYTES + 2];
     struct statvfs fs;
-    if (statvfs(pool, &fs) == 0 && !(fs.f_flag & ST_NOEXEC) &&
-        place(library, pool, 0711, own) &&
+    snprintf(inside, sizeof(inside), "%s/.", pool);
+    if (reached_by_all(inside) && statvfs(pool, &fs) == 0 &&
+        !(fs.f_flag & ST_NOEXEC) && place(library, pool, 0711, own) &&
         (access(own, F_OK) == 0 || copy(library, own) == 0) && open_to_all(own))
         snprintf(library, IPS_PATH_BYTES, "%s", own);
 }

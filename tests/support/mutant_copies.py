@@ -94,8 +94,8 @@ class Tree:
     def freeze(self, to):
         copy_tree(self.top, set(self.names), to)
         self.top = to
-        names = [n for n in self.names if not n.endswith(".md") and
-                 n not in ("tests/mutate", "tests/equivalent-mutants.txt")]
+        names = [n for n in self.names if not n.endswith(".md") and "mutate" not in n and
+                 "mutant" not in n]
         tests = [n for n in names if TEST.match(n)]
         self.hash = self.digest(names)
         common = self.digest(set(names) - set(tests))
@@ -288,7 +288,7 @@ class Filter:
                 wanted.append(str(here if here.exists() else self.tree.top / file))
             else:
                 wanted.append(arg)
-        return subprocess.run(wanted + ["-O2", "-g0", "-DNDEBUG", "-w", *STRICT, "-c",
+        return subprocess.run(wanted + ["-O2", "-g0", "-DNDEBUG", *STRICT, "-c",
                                         "-o", str(to)],
                               capture_output=True).returncode == 0
 

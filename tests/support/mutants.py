@@ -219,8 +219,20 @@ class Code:
         for unit in UNITS.get(value, []):
             self.replace("wrong unit", i, form.format(unit) + m[2])
         if value not in UNITS:
-            for other in [value + 1] + [value - 1] * (value > 0):
-                self.replace("off by one", i, form.format(other) + m[2])
+            for other in self.near(i, value):
+                self.replace("off by one", i, (form if other >= 0 else "{}").format(other)
+                             + m[2])
+
+    def near(self, i, value):
+        """One more, one less. Where a sign or a truth is meant, 2 for 1 changes nothing,
+        and an error is less than 0."""
+        before, after = self.s(i - 1), self.s(i + 1)
+        if before == "return" and after == ";":
+            return [-1] if value == 0 else [value - 1]
+        if value == 1 and (before == "-" and not self.is_value(i - 2) or
+                           before == "?" and after == ":"):
+            return [0]
+        return [value + 1] + [value - 1] * (value > 0)
 
     def is_declared(self, i):
         """Whether the [ at token i gives an array's size: `char path[64]`."""

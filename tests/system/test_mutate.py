@@ -52,7 +52,9 @@ int one(struct row *r, int a, int b, struct err *err)
     ips_log_info("of %d, %d", a - 1, b);
     struct row *other = r + 1;
     __asm__ volatile("nop" : : "r"(a - b), "r"(2));
-    return c == '>' ? n : (int)-1;
+    if (c == '>')
+        return 0;
+    return b - 1 ? 1 : -1;
 }
 """
 
@@ -78,6 +80,9 @@ def drawn(seed, count=40):
      "static const uint64_t table[2] = {11, 13};"),
     ("off by one", "static int here(void) { return 50; }",
      "static int here(void) { return 49; }"),
+    ("off by one", "return b - 1 ? 1 : -1;", "return b - 2 ? 1 : -1;"),
+    ("off by one", "return b - 1 ? 1 : -1;", "return b - 1 ? 1 : -0;"),
+    ("off by one", "return 0;", "return -1;"),
     ("dropped condition", "if (a < b && !r->closed)", "if (a < b)"),
     ("dropped condition", "if (a < b && !r->closed)", "if (!r->closed)"),
     ("dropped condition", "if (a < b && !r->closed)", "if (a < b && r->closed)"),
@@ -100,6 +105,7 @@ def test_what_is_never_changed():
         for text in ('"1 < 2 && 3"', "'<'", "40 < 41", "table[2]", '"%d of %d"',
                      "// a < 4 && b"):
             assert new == ";" or (text in old) == (text in new), (kind, old, new)
+        assert not new.endswith(("? 2 : -1;", ": -2;")), new
         if "= start(r" in old or "*other" in old:
             assert kind != "removed update", old
 
