@@ -50,9 +50,9 @@ static bool all_connected(const struct master *m, const struct kept *k)
     return true;
 }
 
-/* Makes a part of the question's own, whose tables are the kept ones. `matched`:
- * the question wants the ends matched. Else its certificate must not count a
- * match that another question asked for. */
+/* Makes a part of the question's own, whose tables are the kept ones.
+ * `matched`: the question wants the ends matched. Else its certificate must not
+ * count a match that another question asked for. */
 static void borrow(struct query *q, bool matched, struct part *to,
                    const struct part *from)
 {

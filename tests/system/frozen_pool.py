@@ -252,9 +252,9 @@ class FrozenThread(Thread):
             "<QiiiIQQ", self.cpu, other.pid, other.tid if how == 3 else 0, 0,
             how, 0, BEGIN + self.now))
 
-    def signal(self, number, sender_pid, how=16):
+    def signal(self, number, sender_pid, how=16, code=0):
         self.record(SIGNAL, number, self.now, struct.pack(
-            "<QiiiIQQ", self.cpu, sender_pid, 0, 0, how, 0, BEGIN + self.now))
+            "<QiiiIQQ", self.cpu, sender_pid, 0, code, how, 0, BEGIN + self.now))
 
     def free(self, what, lock, ns):
         """Takes a lock that is free, as --locks=all records it."""

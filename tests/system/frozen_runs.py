@@ -465,7 +465,11 @@ def kinds(program):
         child.status = how
         child.end()
         children.append(child)
-    for child in children:
+    for child, ended in zip(children, (2, 3, 0, 0)):  # killed, dumped
+        if ended:
+            begun, main.now = main.now, max(main.now, child.over) + 15 * US
+            main._put_io(3, 0, 19, begun, main.now, main.cpu, main.cpu, 0)
+            main.signal(17, child.pid, code=ended)
         main.join(child)
     main.cpu_of(other)
     main.work(1 * MS)
