@@ -3,9 +3,7 @@ test works out. tests/frozen/RUN/COMMAND.txt has the answers; `tests/freeze` wri
 them anew, and git shows what has changed. What is not fixed is left out
 (frozen_questions.NOT_FIXED). So that no wrong answer is frozen, paths, slack, next
 paths and what-ifs are also computed by the oracles, and CPU times, waits and
-messages are held against what the runs were made of.
-
-EVIDENCE-OF: IPS-3 IPS-13 IPS-15."""
+messages are held against what the runs were made of."""
 import concurrent.futures
 import difflib
 import itertools
