@@ -332,15 +332,15 @@ static bool same_code(const struct top *a, const struct top *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->module, b->module) == 0;
 }
 
-/* Of equal ones the same is first, whichever slave answered first. */
-static bool is_before(const struct top *a, const struct top *b)
+/* The order in which machines answered must not decide between equals. */
+static bool greater(const struct top *a, const struct top *b)
 {
     if (a->ns != b->ns)
         return a->ns > b->ns;
     if (a->of_process)
-        return a->part < b->part;
-    int name = strcmp(a->name, b->name);
-    return name ? name < 0 : strcmp(a->module, b->module) < 0;
+        return a->part != b->part ? a->part < b->part : a->process < b->process;
+    int order = strcmp(a->name, b->name);
+    return (order ? order : strcmp(a->module, b->module)) < 0;
 }
 
 /* The process, or the procedure over all machines, of most CPU; or NULL. */
@@ -359,7 +359,7 @@ static struct top *greatest(struct phases_data *d, uint32_t phase,
             t->ns = ips_add_sat(t->ns, more->ns);
             more->phase = UINT32_MAX;
         }
-        if (!best || is_before(t, best))
+        if (!best || greater(t, best))
             best = t;
     }
     return best;

@@ -252,8 +252,10 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->ambiguous = b->counts.ambiguous;
     a->unmatched = b->counts.unmatched;
     a->pending = b->counts.pending;
-    a->external = b->counts.external;
-    a->idle = b->counts.idle;
+    /* Only this machine's own knowledge: an earlier question may have had the
+     * ends settled, and must not change this answer. */
+    a->external = b->counts.external - b->counts.external_settled;
+    a->idle = b->counts.idle - b->counts.idle_settled;
     a->any = b->counts.any;
     a->any_unmatched = b->counts.any_unmatched;
     a->spin_ns = b->counts.spin_ns;
