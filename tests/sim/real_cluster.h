@@ -256,9 +256,14 @@ static inline void real_check_same(const struct real_answer *got,
     if (got->error || got->closed)
         fail_msg("%s, failure %llu: %s", what, (unsigned long long)nth,
                  got->message);
-    if (got->len != want->len || memcmp(got->data, want->data, got->len) != 0)
-        fail_msg("%s, failure %llu: another answer (%u replies)", what,
-                 (unsigned long long)nth, got->replies);
+    size_t at = 0;
+    while (at < got->len && at < want->len && got->data[at] == want->data[at])
+        at++;
+    if (at < got->len || at < want->len)
+        fail_msg("%s, failure %llu: another answer (%u replies): byte %zu of "
+                 "%zu, in place of %zu: \"%.80s\"",
+                 what, (unsigned long long)nth, got->replies, at, got->len,
+                 want->len, at < got->len ? (char *)got->data + at : "");
 }
 
 /* An error in words, an answer that names the machine it lacks, or the whole

@@ -90,7 +90,9 @@ static struct found check(enum ips_lost_cause cause)
     struct found f = {.oldest_kept = UINT32_MAX};
     unsigned files = 0;
     pool_help_read(&pool, see, see_end, &f);
-    assert_int_equal(control->used_bytes, pool_help_blocks(&pool, &files));
+    uint64_t there = pool_help_blocks(&pool, &files);
+    if (!emulated()) /* it does not follow MADV_POPULATE_WRITE */
+        assert_int_equal(control->used_bytes, there);
     assert_int_equal(files, f.segments);
     assert_int_equal(f.records, shared->tried - shared->refused);
     for (unsigned i = 0; i < IPS_LOST_COUNT; i++)

@@ -67,7 +67,9 @@ static void check_losses(const struct pool_dir *p, const struct attempts *a,
     assert_int_equal(s.lost_said, a->refused);
     assert_int_equal(s.torn, 0);
     unsigned files = 0;
-    assert_int_equal(a->control->used_bytes, pool_help_blocks(p, &files));
+    uint64_t there = pool_help_blocks(p, &files);
+    if (!emulated()) /* it does not follow MADV_POPULATE_WRITE */
+        assert_int_equal(a->control->used_bytes, there);
     assert_true(files > 0);
 }
 
