@@ -54,7 +54,7 @@ class Guest:
     def records(self, run=None):
         """Every record that is in the pool; segments come as "segment"."""
         [run] = [run] if run else \
-            [d for d in (self.top / "pool").iterdir() if d.is_dir()]
+            [d for d in (self.top / "pool").glob("[!.]*") if d.is_dir()]
         dump = subprocess.run(
             [str(self.build.top / "tests" / "pooldump"), "--torn", str(run)],
             text=True, capture_output=True, timeout=180)
@@ -237,12 +237,12 @@ def remove_pool(pool):
 
 
 def cut_control(pool):
-    [run] = [d for d in pool.iterdir() if d.is_dir()]
+    [run] = [d for d in pool.glob("[!.]*") if d.is_dir()]
     os.truncate(run / "control", 0)
 
 
 def remove_control(pool):
-    [run] = [d for d in pool.iterdir() if d.is_dir()]
+    [run] = [d for d in pool.glob("[!.]*") if d.is_dir()]
     (run / "control").unlink()
 
 

@@ -20,7 +20,7 @@ static const char usage[] =
     "  --low K        nodes with at most K cities left are solved by a server\n"
     "                 outright (two thirds of N)\n"
     "  --window W     requests under way to a server in overlap, 1 to 8 (3)\n"
-    "  --wait S       seconds to wait for a server to come up (10)\n"
+    "  --wait S       seconds to wait for a server to come up (60)\n"
     "  --work         print what was done, too\n";
 
 struct server {
@@ -319,7 +319,7 @@ static bool parse(struct controller *c, struct options *o, int argc,
 int main(int argc, char **argv)
 {
     static struct controller c;
-    struct options o = {.seed = 1, .window = 3, .wait = 10};
+    struct options o = {.seed = 1, .window = 3, .wait = 60};
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         fputs(usage, stdout);
         return 0;
