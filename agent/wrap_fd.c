@@ -55,7 +55,9 @@ static void drop_range(unsigned first, unsigned last, uint64_t site)
 
 int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site)
 {
-    if (ips_wrap_on() && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+    /* Closes nothing with any other flag: with one it does not know, the kernel
+     * refuses the call. */
+    if (ips_wrap_on() && !((unsigned)flags & ~CLOSE_RANGE_UNSHARE))
         drop_range(first, last, site);
     return REAL(close_range)(first, last, flags);
 }
@@ -162,7 +164,8 @@ int __dup2(int, int) IPS_ALIAS(dup2);
 
 int ips_dup3_at(int fd, int to, int flags, uint64_t site)
 {
-    replacing(fd, to, site);
+    if (!((unsigned)flags & ~(unsigned)O_CLOEXEC)) /* else it is refused */
+        replacing(fd, to, site);
     return copied(fd, REAL(dup3)(fd, to, flags));
 }
 

@@ -91,9 +91,12 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
                             io.site, io.chan);
         return r;
     }
-    if (io.klass == IPS_FD_DGRAM && m && !m->msg_name)
+    /* Of a stream `m` is not looked at before the kernel has: it may be what is
+     * wrong. */
+    const bool dgram = io.klass == IPS_FD_DGRAM && m;
+    if (dgram && !m->msg_name)
         return receive_named(&io, m, flags);
-    socklen_t room = m ? m->msg_namelen : 0;
+    const socklen_t room = dgram ? m->msg_namelen : 0;
     ssize_t r = REAL(recvmsg)(fd, m, flags);
     if (r < 0)
         return ips_io_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);

@@ -64,10 +64,11 @@ static void wait_end(const struct wait *w, int err)
                       0, w->site);
 }
 
-#define WAIT(cond, mutex, good, timed_out, real_call)                          \
+/* `sane`: else the call is refused at once, and the mutex is not let go. */
+#define WAIT(cond, mutex, sane, good, timed_out, real_call)                    \
     do {                                                                       \
         struct wait w;                                                         \
-        if (unlikely(!ips_sync_on()))                                          \
+        if (unlikely(!ips_sync_on() || !(sane)))                               \
             return real_call;                                                  \
         wait_begin(&w, cond, mutex, IPS_SITE);                                 \
         int r = real_call;                                                     \
@@ -77,14 +78,15 @@ static void wait_end(const struct wait *w, int err)
 
 IPS_EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
-    WAIT(c, m, (r == 0 || r == EOWNERDEAD), false,
+    WAIT(c, m, true, (r == 0 || r == EOWNERDEAD), false,
          SREAL(pthread_cond_wait)(c, m));
 }
 
 IPS_EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
                                       const struct timespec *until)
 {
-    WAIT(c, m, (r == 0 || r == EOWNERDEAD), r == ETIMEDOUT,
+    WAIT(c, m, ips_sync_time_ok(CLOCK_REALTIME, until),
+         (r == 0 || r == EOWNERDEAD), r == ETIMEDOUT,
          SREAL(pthread_cond_timedwait)(c, m, until));
 }
 
@@ -92,8 +94,8 @@ IPS_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m,
                                       clockid_t clock,
                                       const struct timespec *until)
 {
-    WAIT(c, m, (r == 0 || r == EOWNERDEAD), r == ETIMEDOUT,
-         SREAL(pthread_cond_clockwait)(c, m, clock, until));
+    WAIT(c, m, ips_sync_time_ok(clock, until), (r == 0 || r == EOWNERDEAD),
+         r == ETIMEDOUT, SREAL(pthread_cond_clockwait)(c, m, clock, until));
 }
 
 static pthread_cond_t *posix(cnd_t *c)
@@ -107,13 +109,14 @@ static pthread_mutex_t *posix_mutex(mtx_t *m)
 
 IPS_EXPORT int cnd_wait(cnd_t *c, mtx_t *m)
 {
-    WAIT(posix(c), posix_mutex(m), r == thrd_success, false,
+    WAIT(posix(c), posix_mutex(m), true, r == thrd_success, false,
          SREAL(cnd_wait)(c, m));
 }
 
 IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
 {
-    WAIT(posix(c), posix_mutex(m), r == thrd_success, r == thrd_timedout,
+    WAIT(posix(c), posix_mutex(m), ips_sync_time_ok(CLOCK_REALTIME, until),
+         r == thrd_success, r == thrd_timedout,
          SREAL(cnd_timedwait)(c, m, until));
 }
 

@@ -17,6 +17,12 @@ struct spell {
     uint64_t last_to; /* greatest `to` of the chain's spells up to this one */
 };
 
+/* How long request `of` was behind one: only of the request at hand. */
+struct behind {
+    uint32_t of;
+    uint64_t ns;
+};
+
 struct finding {
     const struct ips_graph *g;
     const struct ips_lane *lane;
@@ -27,7 +33,8 @@ struct finding {
     uint64_t touches;
     struct spell *spell; /* by chain, from */
     uint64_t spells;
-    uint64_t *spell_of; /* [chain_count + 1] first spell of each chain */
+    uint64_t *spell_of;    /* [chain_count + 1] first spell of each chain */
+    struct behind *behind; /* [out->count], by the request in front */
     struct ips_requests *out;
     uint32_t room;
     struct ips_err *err;
@@ -219,9 +226,11 @@ static int find_spells(struct finding *f)
     struct ips_requests *out = f->out;
     uint32_t chains = f->g->chain_count;
     f->spell = malloc(((size_t)out->count * 2 + 1) * sizeof(*f->spell));
+    f->behind = malloc(((size_t)out->count + 1) * sizeof(*f->behind));
     f->spell_of = calloc((size_t)chains + 1, sizeof(*f->spell_of));
-    if (!f->spell || !f->spell_of)
+    if (!f->spell || !f->spell_of || !f->behind)
         return no_memory(f);
+    memset(f->behind, 0xff, ((size_t)out->count + 1) * sizeof(*f->behind));
     for (uint32_t i = 0; i < out->count; i++) {
         const struct ips_request *r = &out->r[i];
         uint32_t one = ips_chain_of(f->g, r->first);
@@ -250,6 +259,20 @@ static int find_spells(struct finding *f)
     return 0;
 }
 
+static void stand_behind(const struct finding *f, struct ips_request *r,
+                         uint32_t front, uint64_t ns)
+{
+    struct behind *b = &f->behind[front];
+    uint32_t self = (uint32_t)(r - f->out->r);
+    if (b->of != self)
+        *b = (struct behind){.of = self};
+    b->ns += ns;
+    if (b->ns > r->behind_ns) {
+        r->behind_ns = b->ns;
+        r->behind = front;
+    }
+}
+
 /* How much of [from, to) `chain` was at other requests of r's service. Where
  * several were in work at once the one begun first has the time. */
 static uint64_t at_others(const struct finding *f, struct ips_request *r,
@@ -273,10 +296,7 @@ static uint64_t at_others(const struct finding *f, struct ips_request *r,
             continue;
         sum += b - a;
         from = b;
-        if (b - a > r->behind_ns) {
-            r->behind_ns = b - a;
-            r->behind = s->request;
-        }
+        stand_behind(f, r, s->request, b - a);
     }
     return sum;
 }
@@ -412,6 +432,7 @@ static int follow_all(struct finding *f, int rc)
         follow(f, &out->r[i]);
     free(f->spell);
     free(f->spell_of);
+    free(f->behind);
     if (rc < 0)
         ips_requests_release(out);
     return rc;

@@ -50,14 +50,17 @@ static bool all_connected(const struct master *m, const struct kept *k)
     return true;
 }
 
-/* A part of the question's own, whose tables are the kept ones. */
-static void borrow(struct query *q, struct part *to, const struct part *from)
+/* Makes a part of the question's own, whose tables are the kept ones.
+ * `matched`: the question wants the ends matched. Else its certificate must not
+ * count a match that another question asked for. */
+static void borrow(struct query *q, bool matched, struct part *to,
+                   const struct part *from)
 {
     *to = (struct part){.state = PART_ACTIVE,
                         .slave = roster_find(&q->m->roster, from->machine),
                         .expected = true,
                         .sync = from->sync,
-                        .settled = from->settled,
+                        .settled = matched ? from->settled : NULL,
                         .t = from->t,
                         .peer = from->peer,
                         .peer_count = from->peer_count,
@@ -67,7 +70,7 @@ static void borrow(struct query *q, struct part *to, const struct part *from)
     snprintf(to->machine, sizeof(to->machine), "%s", from->machine);
 }
 
-static bool lend(struct query *q, struct kept *k)
+static bool lend(struct query *q, struct kept *k, bool matched)
 {
     struct part *parts = calloc((size_t)k->count + 1, sizeof(*parts));
     struct part **active = calloc((size_t)k->count + 1, sizeof(*active));
@@ -79,7 +82,7 @@ static bool lend(struct query *q, struct kept *k)
     parts_release(q);
     gather_release(q);
     for (uint32_t i = 0; i < k->count; i++) {
-        borrow(q, &parts[i], &k->parts[i]);
+        borrow(q, matched, &parts[i], &k->parts[i]);
         active[i] = &parts[i];
     }
     q->parts = parts;
@@ -87,7 +90,7 @@ static bool lend(struct query *q, struct kept *k)
     q->gather = (struct gather){.want = k->want,
                                 .active = active,
                                 .count = k->count,
-                                .ambiguous = k->ambiguous,
+                                .ambiguous = matched ? k->ambiguous : 0,
                                 .untraced_ends = k->untraced_ends};
     q->kept = k;
     k->refs++;
@@ -102,7 +105,8 @@ bool kept_take(struct query *q, unsigned want)
     if (!k || (want & ~k->want) || q->restarts > 0 || query_windowed(q) ||
         strcmp(k->run, q->run) != 0 || !all_connected(q->m, k) ||
         catalogue_known(q->m->catalogue, q->run, &known, &err) < 0 ||
-        known.open || known.events != k->events || !lend(q, k))
+        known.open || known.events != k->events ||
+        !lend(q, k, want & GATHER_PEERS))
         return false;
     q->borrowed = true;
     return true;

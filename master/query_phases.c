@@ -332,6 +332,17 @@ static bool same_code(const struct top *a, const struct top *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->module, b->module) == 0;
 }
 
+/* The order in which machines answered must not decide between equals. */
+static bool greater(const struct top *a, const struct top *b)
+{
+    if (a->ns != b->ns)
+        return a->ns > b->ns;
+    if (a->of_process)
+        return a->part != b->part ? a->part < b->part : a->process < b->process;
+    int order = strcmp(a->name, b->name);
+    return (order ? order : strcmp(a->module, b->module)) < 0;
+}
+
 /* The process, or the procedure over all machines, of most CPU; or NULL. */
 static struct top *greatest(struct phases_data *d, uint32_t phase,
                             bool of_process)
@@ -348,7 +359,7 @@ static struct top *greatest(struct phases_data *d, uint32_t phase,
             t->ns = ips_add_sat(t->ns, more->ns);
             more->phase = UINT32_MAX;
         }
-        if (!best || t->ns > best->ns)
+        if (!best || greater(t, best))
             best = t;
     }
     return best;

@@ -72,6 +72,15 @@ static uint64_t share(uint64_t ns, uint64_t part, uint64_t whole)
                  : 0;
 }
 
+/* The part of the piece that a wait of `ns` takes which ends with the arc, at
+ * `end`. A request that the program marked may end before the wait begins. */
+static uint64_t at_the_end(const struct ips_request_step *s, uint64_t end,
+                           uint64_t ns)
+{
+    uint64_t from = ips_max_u64(s->from, ips_sub_sat(end, ns));
+    return ips_sub_sat(ips_min_u64(s->to, end), from);
+}
+
 static void on_step(void *arg, const struct ips_request_step *s)
 {
     struct looking *l = arg;
@@ -88,7 +97,9 @@ static void on_step(void *arg, const struct ips_request_step *s)
     for (uint64_t i = first_of(r->node, r->count, node);
          i < r->count && r->node[i] == node; i++)
         add(l, part, r->of[i], r->why[i],
-            share(r->ns[i], ns, ips_max_u64(s->whole, r->ns[i])));
+            !s->crossed && r->of_node[i]
+                ? at_the_end(s, l->d->path.est.est[s->arc], r->ns[i])
+                : share(r->ns[i], ns, ips_max_u64(s->whole, r->ns[i])));
     if (s->crossed)
         return;
     /* An answer's arc ends where it is sent off, its CPU time where the call

@@ -74,11 +74,12 @@ static const struct ips_peer_ops client_ops = {on_client_message,
 
 static void client_admit(struct master *m, struct ips_peer *peer)
 {
-    struct client *c = NULL;
-    if (m->client_count < MASTER_MAX_CLIENTS)
-        c = calloc(1, sizeof(*c));
+    bool many = m->client_count >= MASTER_MAX_CLIENTS;
+    struct client *c = many ? NULL : calloc(1, sizeof(*c));
     if (!c) {
-        answer_hello(peer, "too many clients are connected: try again later");
+        answer_hello(peer,
+                     many ? "too many clients are connected: try again later"
+                          : "the master is out of memory: try again later");
         return;
     }
     c->peer = peer;

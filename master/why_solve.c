@@ -72,19 +72,40 @@ void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
     out->procedure_ns = ns;
 }
 
+/* The procedure with the most votes that the process has (any, where the
+ * process is UINT32_MAX), UINT32_MAX none: votes are of all processes. */
+static uint32_t most_of_process(const struct why_solving *y,
+                                const struct why_votes *v, uint32_t process)
+{
+    const struct things *t = &y->d->w.t;
+    uint32_t best = UINT32_MAX;
+    uint64_t best_votes = 0;
+    for (uint32_t k = 0; k < t->f.count; k++) {
+        const struct thing_feature *x = &t->feature[k];
+        if (x->kind != THING_PROCEDURE ||
+            (process != UINT32_MAX && x->process != process))
+            continue;
+        uint64_t votes = v->procedure[x->procedure];
+        if (votes > best_votes ||
+            (votes && votes == best_votes && x->procedure < best)) {
+            best = x->procedure;
+            best_votes = votes;
+        }
+    }
+    return best;
+}
+
 void why_place_of(struct why_solving *y, const struct why_votes *v,
                   struct why_place *out)
 {
-    if (y->processes) {
-        uint32_t p = most(v->process, y->processes);
-        if (v->process[p])
-            out->object = why_process_name(y, p);
-    }
-    if (y->procedures) {
-        uint32_t p = most(v->procedure, y->procedures);
-        if (v->procedure[p])
-            why_put_procedure(y, p, v->procedure[p], out);
-    }
+    uint32_t process = y->processes ? most(v->process, y->processes) : 0;
+    if (!y->processes || !v->process[process])
+        process = UINT32_MAX;
+    else
+        out->object = why_process_name(y, process);
+    uint32_t p = most_of_process(y, v, process);
+    if (p != UINT32_MAX)
+        why_put_procedure(y, p, v->procedure[p], out);
 }
 
 int why_gain(struct why_solving *y, const struct ips_whatif_base *base,

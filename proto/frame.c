@@ -1,5 +1,6 @@
 #include "proto/frame.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
  * one fails to unpack instead of taking the daemon's memory. */
 struct budget {
     size_t left;
+    bool no_memory; /* not the frame's fault */
 };
 
 static void *budget_alloc(void *data, size_t size)
@@ -18,7 +20,9 @@ static void *budget_alloc(void *data, size_t size)
     if (size > b->left)
         return NULL;
     b->left -= size;
-    return malloc(size ? size : 1);
+    void *p = malloc(size ? size : 1);
+    b->no_memory |= !p;
+    return p;
 }
 
 static void budget_free(void *data, void *p)
@@ -70,6 +74,11 @@ Ips__Envelope *ips_frame_decode(const uint8_t *data, size_t len,
         .alloc = budget_alloc, .free = budget_free, .allocator_data = &budget};
     Ips__Envelope *env = ips__envelope__unpack(&allocator, len - HEADER_BYTES,
                                                data + HEADER_BYTES);
+    if (!env && budget.no_memory) {
+        ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a frame of %zu bytes",
+                    len);
+        return NULL;
+    }
     if (!env) {
         ips_err_set(err, IPS_E_PROTOCOL,
                     "frame of %zu bytes is no message of IPS", len);

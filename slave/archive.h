@@ -87,7 +87,10 @@ uint64_t slave_repack_length(const struct slave_repack *r);
 /* After the commit: `a` is the new file. Frees `r`. */
 int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
                       struct ips_err *err) IPS_MUST_USE;
-void slave_repack_recover(const char *dir, uint64_t committed);
+/* At a start, and before the archive is opened for writing. An error: the
+ * committed file could not be given its name; the other one must stay. */
+int slave_repack_recover(const char *dir, uint64_t committed,
+                         struct ips_err *err) IPS_MUST_USE;
 
 /* The committed part as frames, unpacked (common/large.h). */
 struct slave_archive_map {

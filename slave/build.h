@@ -172,6 +172,8 @@ struct ips_spun {
 struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
+    /* As many of `external` and `idle` as other machines' ends decided. */
+    uint64_t external_settled, idle_settled;
     uint64_t unattributed_ns;
     uint64_t any;           /* resource arcs: their order was incidental */
     uint64_t any_unmatched; /* waits for resources without a release seen */

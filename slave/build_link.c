@@ -100,10 +100,10 @@ static uint32_t fork_of_seq(const struct links *l, uint32_t image, uint64_t seq)
     return fork_image(b, f) == image && b->forks.v[f].seq == seq ? f : IPS_NONE;
 }
 
-/* The image that began at raw stamp `stamp`, of `pid` where there are several.
- */
+/* The image that began at raw stamp `stamp`; where there are several, of `pid`,
+ * and of those the one in `pidns`. */
 static uint32_t image_of_stamp(const struct links *l, uint64_t stamp,
-                               uint32_t pid)
+                               uint32_t pid, uint64_t pidns)
 {
     const struct build *b = l->b;
     uint32_t low = 0, high = b->image_count;
@@ -114,17 +114,19 @@ static uint32_t image_of_stamp(const struct links *l, uint64_t stamp,
         else
             high = mid;
     }
-    uint32_t first = IPS_NONE;
+    uint32_t best = IPS_NONE;
+    bool is_pid = false;
     for (; low < b->image_count; low++) {
         const struct ips_segment_header *h = image_head(b, l->images[low]);
-        if (h->image_stamp != stamp || (first != IPS_NONE && h->pid > pid))
+        if (h->image_stamp != stamp || (best != IPS_NONE && h->pid > pid))
             break;
-        if (h->pid == pid)
+        if (h->pid == pid && h->pidns == pidns)
             return l->images[low];
-        if (first == IPS_NONE)
-            first = l->images[low];
+        if (best == IPS_NONE || (h->pid == pid && !is_pid))
+            best = l->images[low];
+        is_pid |= h->pid == pid;
     }
-    return first;
+    return best;
 }
 
 /* Where forks with `pid` begun at or before t end in by_pid. */
@@ -159,8 +161,9 @@ static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
         const struct b_fork *f = &b->forks.v[i];
         if (f->pid != pid)
             break;
-        if (makes_process(f) && f->child == IPS_NONE &&
-            b->streams[f->stream].in->head.pidns == pidns)
+        if (b->streams[f->stream].in->head.pidns != pidns)
+            continue;
+        if (makes_process(f) && f->child == IPS_NONE)
             return i;
         if (f->child != IPS_NONE)
             break; /* an earlier child of this pid: older ones are gone */
@@ -268,7 +271,8 @@ static uint32_t fork_of_process(struct links *l, const struct ips_proc *row,
     struct build *b = l->b;
     uint32_t f = IPS_NONE;
     if (s->start_kind == IPS_START_FORK) {
-        uint32_t image = image_of_stamp(l, s->parent_image, s->ppid);
+        uint32_t image =
+            image_of_stamp(l, s->parent_image, s->ppid, row->pidns);
         if (image != IPS_NONE) {
             *parent = b->images[image].proc;
             if (s->fork_seq)

@@ -12,6 +12,7 @@ struct spin {
     uint64_t ended; /* when the success was asked for */
     uint64_t elapsed_ns;
     uint64_t cpu, burnt; /* at the first attempt; until the success */
+    uint64_t awake_ns;   /* of elapsed_ns: not asleep, so not in off_ns yet */
 };
 
 /* A poll, select or epoll that blocked, or span, and whose cause is not known
@@ -154,6 +155,12 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
         b_stop_out_of(m, v);
     if (m->taken_count)
         b_take_signal(m, v);
+}
+
+/* Of an interval what off_ns has nothing of. */
+static inline uint64_t b_awake_ns(const struct interval *v)
+{
+    return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
 }
 
 /* build_traffic.c: what has been tallied goes to the tables; the next tally of

@@ -129,10 +129,13 @@ static void settle_untraced(struct ips_built *b, const struct b_ext *x)
     g->xpred[x->node] = reply ? x->last_send : x->node - 1;
     g->xkind[x->node] = reply ? IPS_X_EXTERNAL : IPS_X_IDLE;
     g->xlen[x->node] = reply ? x->reply_ns : x->blocked_ns;
-    if (reply)
+    if (reply) {
         b->counts.external++;
-    else
+        b->counts.external_settled++;
+    } else {
         b->counts.idle++;
+        b->counts.idle_settled++;
+    }
 }
 
 static void settle_receive(struct ips_built *b, const struct b_ext *x,

@@ -20,7 +20,8 @@ void b_on_spin(struct maker *m, const struct interval *v)
     m->spin = (struct spin){.ended = v->t_ret,
                             .elapsed_ns = v->t_ret - v->t,
                             .cpu = v->cpu,
-                            .burnt = v->cpu_ret - v->cpu};
+                            .burnt = v->cpu_ret - v->cpu,
+                            .awake_ns = b_awake_ns(v)};
 }
 
 struct spin b_spin_before(struct maker *m, struct interval *v)
@@ -34,6 +35,8 @@ struct spin b_spin_before(struct maker *m, struct interval *v)
     if (m->b->notes)
         b_waits_count(m, IPS_WAIT_SPIN, s.elapsed_ns, s.ended);
     v->cpu = ips_min_u64(v->cpu, s.cpu);
+    /* A wait as a whole: no part of it is time that nothing explains. */
+    m->b->off_ns = ips_add_sat(m->b->off_ns, s.awake_ns);
     return s;
 }
 

@@ -66,6 +66,8 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     }
     if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !spun(s))
         return 0;
+    if (spun(s) && waited >= B_BLOCKED_NS)
+        b->off_ns = ips_add_sat(b->off_ns, b_awake_ns(v));
     s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
                      spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
     b->out->g.wait[s->node] = waited >= B_BLOCKED_NS ? waited : 0;

@@ -275,7 +275,7 @@ static void run_committed(struct slave_drain *d, struct slave_run *run)
     }
     for (struct slave_segment **p = &run->segments; *p;) {
         struct slave_segment *s = *p;
-        s->stored |= s->dirty;
+        s->stored |= s->dirty && s->state != SLAVE_SEG_BAD;
         s->dirty = false;
         if (s->state == SLAVE_SEG_GONE && (s->drop_row || !s->stored)) {
             *p = s->next;
@@ -306,11 +306,14 @@ static void run_rolled_back(struct slave_run *run)
         st->dirty = !st->stored;
     }
     for (struct slave_segment *s = run->segments; s; s = s->next) {
-        if (s->dirty && s->state != SLAVE_SEG_BAD &&
-            s->state != SLAVE_SEG_GONE) {
+        if (s->dirty && s->state != SLAVE_SEG_GONE) {
             s->row = s->saved;
             s->state = s->saved_state;
         }
+        /* The one before it, which made it its turn, is not done any more. */
+        if (s->state == SLAVE_SEG_READING &&
+            s->row.seq != s->stream->row.next_seq)
+            s->state = SLAVE_SEG_WAITING;
         s->dirty = false;
         s->next_poll_ns = 0;
     }
@@ -369,8 +372,10 @@ static void look_around(struct slave_drain *d, uint64_t now_ns)
     if (now_ns >= d->next_control_ns) {
         d->next_control_ns = now_ns + CONTROL_NS;
         for (struct slave_run *r = d->runs; r; r = r->next)
-            if (r->in_pool)
+            if (r->in_pool) {
+                slave_run_count_bytes(d, r);
                 slave_run_refresh_control(r);
+            }
     }
 }
 

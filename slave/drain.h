@@ -73,8 +73,6 @@ struct slave_segment {
     uint32_t size;
     uint32_t scan; /* last directory scan that saw it */
     bool stored;   /* has a row */
-    bool skipped;  /* a reservation was stepped over: the writer may yet store
-                      into it, so the segment is never handed back */
     bool drop_row; /* row to be deleted by the next commit */
     bool final;    /* --on-full=ring: its writer writes no more */
     bool digest;   /* and so it is one of the ring's digests */
@@ -138,7 +136,9 @@ struct slave_run {
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
-    struct slave_spares *spares;     /* spares.c; NULL none */
+    struct slave_spares *spares; /* spares.c; NULL none */
+    /* Unlinked, or made as spares, and not yet counted in control. */
+    uint64_t uncounted_released, uncounted_spare;
     struct slave_archive archive;    /* fd -1 while not being written */
     struct slave_handover *handover; /* it is followed; else NULL */
     struct slave_repack *repack;     /* of it, NULL none */
@@ -194,7 +194,6 @@ struct slave_drain {
     uint64_t version;     /* +1 with every change that a report would show */
     uint64_t found;       /* +1 with every run that appears in the pool */
     uint64_t moved_bytes; /* by the last turn */
-    uint64_t total_records;
 };
 
 /* Makes what is missing, opens the database, restores what was known. The
@@ -308,6 +307,10 @@ void slave_ingest_begin(struct slave_segment *seg,
  * `gone` was known before the header was read. true: to be read now. */
 bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
                             const struct ips_segment_header *head, bool gone);
+
+/* settle.c: adds the run's uncounted bytes to its control. What cannot be
+ * added now is added with the next bytes, or a second later. */
+void slave_run_count_bytes(const struct slave_drain *d, struct slave_run *run);
 
 /* settle.c: hands back or removes what is committed. */
 void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,

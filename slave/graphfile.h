@@ -23,7 +23,7 @@
 #include "slave/build.h"
 #include "slave/joins_kept.h"
 
-#define SLAVE_GRAPHFILE_VERSION 9
+#define SLAVE_GRAPHFILE_VERSION 10
 
 enum slave_graphfile_part {
     SLAVE_PART_TABLES, /* header, chains, processes, threads, channels, peers */

@@ -70,6 +70,7 @@ void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
     ips_log_warn("run %s: segment %s: %s; not read", run->row.name,
                  seg->row.file, why);
     slave_run_touch(run);
+    slave_segment_touch(seg);
     run->row.given_up++;
     slave_segment_set_state(seg, SLAVE_SEG_BAD, why);
 }
@@ -86,7 +87,7 @@ void slave_ingest_begin(struct slave_segment *seg,
     seg->row.done = false;
     seg->row.given_up = false;
     memset(seg->row.lost, 0, sizeof(seg->row.lost));
-    seg->skipped = false;
+    seg->row.skipped = false;
     seg->since_ns = 0;
     slave_segment_set_state(seg, SLAVE_SEG_WAITING, "has a header");
 }
@@ -231,7 +232,7 @@ static void step_over(struct slave_run *run, struct slave_segment *seg,
     seg->stream->row.lost[IPS_LOST_TORN]++;
     run->row.lost[IPS_LOST_TORN]++;
     seg->row.at += bytes;
-    seg->skipped = true;
+    seg->row.skipped = true;
     seg->since_ns = 0;
 }
 

@@ -45,10 +45,11 @@ static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
     int fd = openat(dirfd, file,
                     flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
-        int code = errno == ENOENT                      ? IPS_E_NOT_FOUND
-                   : errno == ELOOP || errno == EISDIR  ? IPS_E_REFUSED
-                   : errno == EMFILE || errno == ENFILE ? IPS_E_LIMIT
-                                                        : IPS_E_IO;
+        int code = errno == ENOENT                     ? IPS_E_NOT_FOUND
+                   : errno == ELOOP || errno == EISDIR ? IPS_E_REFUSED
+                   : errno == EMFILE || errno == ENFILE || errno == ENOMEM
+                       ? IPS_E_LIMIT
+                       : IPS_E_IO;
         ips_err_errno(err, "open %s", file);
         if (err)
             err->code = code;

@@ -127,16 +127,17 @@ int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
     return rc;
 }
 
-void slave_repack_recover(const char *dir, uint64_t committed)
+int slave_repack_recover(const char *dir, uint64_t committed,
+                         struct ips_err *err)
 {
     char old[IPS_PATH_BYTES + 16], new[IPS_PATH_BYTES + 16];
     struct stat st;
     snprintf(old, sizeof(old), "%s/archive", dir);
     new_path(dir, new, sizeof(new));
     if (stat(new, &st) < 0)
-        return;
+        return 0;
     if ((uint64_t)st.st_size == committed)
-        (void)rename(new, old); /* failing, it is tried at the next start */
-    else
-        (void)unlink(new);
+        return rename(new, old) < 0 ? ips_err_errno(err, "rename %s", new) : 0;
+    (void)unlink(new);
+    return 0;
 }

@@ -189,6 +189,32 @@ struct slave_stream *slave_run_stream(struct slave_run *run,
 
 /* ---- restored from the database ---- */
 
+static void free_parts(struct slave_drain *d, struct slave_run *run)
+{
+    slave_spares_free(d, run);
+    while (run->segments) {
+        struct slave_segment *s = run->segments;
+        run->segments = s->next;
+        slave_segment_close_fd(d, s);
+        free(s);
+    }
+    while (run->streams) {
+        struct slave_stream *st = run->streams;
+        run->streams = st->next;
+        free(st);
+    }
+    while (run->images) {
+        struct slave_image *i = run->images;
+        run->images = i->next;
+        slave_live_forget(i);
+        free(i);
+    }
+    run->streams_tail = NULL;
+    run->stream_count = run->process_count = 0;
+    slave_map_release(&run->segment_map);
+    slave_map_release(&run->stream_map);
+}
+
 struct restore {
     struct slave_drain *d;
     struct slave_run *run;
@@ -238,6 +264,8 @@ static int load_parts(struct slave_drain *d, struct slave_run *run,
     if (rc == 0)
         rc = slave_store_segments(d->store, run->row.id, restore_segment, &r,
                                   err);
+    if (rc < 0) /* the next try needs all of them, not the rest */
+        free_parts(d, run);
     return rc;
 }
 
@@ -265,11 +293,13 @@ static int restore_run(const struct slave_run_row *row, void *arg)
     struct restore *r = arg;
     if (!slave_poolfs_run_name(row->name))
         return 0;
+    struct ips_err why = {0};
     struct slave_run *run = new_run(r->d, row->name);
     if (!run)
         return ips_err_set(r->err, IPS_E_NO_MEMORY, "out of memory");
     run->row = *row;
-    slave_repack_recover(run->dir, row->archive_bytes);
+    if (slave_repack_recover(run->dir, row->archive_bytes, &why) < 0)
+        ips_log_error("run %s: %s", row->name, why.msg);
     return 0;
 }
 
@@ -312,6 +342,9 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     if (!run)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     int rc = ips_path_make(run->dir, 0700, err);
+    /* Before the archive is opened, which cuts what was not committed. */
+    if (rc == 0)
+        rc = slave_repack_recover(run->dir, run->row.archive_bytes, err);
     if (rc == 0)
         rc = load_parts(d, run, err);
     if (rc == 0 && run->archive.fd < 0)
@@ -344,32 +377,6 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
 }
 
 /* ---- closed ---- */
-
-static void free_parts(struct slave_drain *d, struct slave_run *run)
-{
-    slave_spares_free(d, run);
-    while (run->segments) {
-        struct slave_segment *s = run->segments;
-        run->segments = s->next;
-        slave_segment_close_fd(d, s);
-        free(s);
-    }
-    while (run->streams) {
-        struct slave_stream *st = run->streams;
-        run->streams = st->next;
-        free(st);
-    }
-    while (run->images) {
-        struct slave_image *i = run->images;
-        run->images = i->next;
-        slave_live_forget(i);
-        free(i);
-    }
-    run->streams_tail = NULL;
-    run->stream_count = run->process_count = 0;
-    slave_map_release(&run->segment_map);
-    slave_map_release(&run->stream_map);
-}
 
 void slave_run_free(struct slave_drain *d, struct slave_run *run)
 {
@@ -458,6 +465,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
     close(run->dirfd);
     run->dirfd = -1;
     run->in_pool = false;
+    run->uncounted_released = run->uncounted_spare = 0;
     run->version++;
     d->version++;
     ips_log_info("run %s: closed, %llu events in %llu bytes", row.name,

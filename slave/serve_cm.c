@@ -132,9 +132,11 @@ static void flush_link(struct slave_serve *v, struct slave_comp *c,
                        uint32_t part)
 {
     struct link *k = &c->link[part];
-    struct ips_peer *peer = k->state == LINK_RELAY    ? v->peer
-                            : k->state == LINK_DIRECT ? k->wire->peer
-                                                      : NULL;
+    /* A wire that was lost leaves LINK_DIRECT without one, until the job that
+     * is told of it ends. */
+    struct ips_peer *peer = k->state == LINK_RELAY               ? v->peer
+                            : k->state == LINK_DIRECT && k->wire ? k->wire->peer
+                                                                 : NULL;
     struct slave_letter *l;
     while (peer && ips_peer_backlog(peer) < WIRE_BACKLOG_BYTES &&
            (l = slave_letters_get(&k->held))) {

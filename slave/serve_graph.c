@@ -252,8 +252,10 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->ambiguous = b->counts.ambiguous;
     a->unmatched = b->counts.unmatched;
     a->pending = b->counts.pending;
-    a->external = b->counts.external;
-    a->idle = b->counts.idle;
+    /* Only this machine's own knowledge: an earlier question may have had the
+     * ends settled, and must not change this answer. */
+    a->external = b->counts.external - b->counts.external_settled;
+    a->idle = b->counts.idle - b->counts.idle_settled;
     a->any = b->counts.any;
     a->any_unmatched = b->counts.any_unmatched;
     a->spin_ns = b->counts.spin_ns;
@@ -466,32 +468,39 @@ static void release_early(struct slave_graph_ask *j)
     free(j);
 }
 
+static void (*const steps[])(struct slave_job *, struct slave_graphs *) = {
+    [IPS__REQUEST__ASK_SYNC] = step_sync,
+    [IPS__REQUEST__ASK_TABLE] = slave_step_table,
+    [IPS__REQUEST__ASK_ENDS] = step_ends,
+    [IPS__REQUEST__ASK_PEERS] = step_peers,
+    [IPS__REQUEST__ASK_REDUCE] = slave_step_reduce,
+    [IPS__REQUEST__ASK_FINISH] = slave_step_finish,
+    [IPS__REQUEST__ASK_EXPAND] = slave_step_expand,
+    [IPS__REQUEST__ASK_SUBGRAPH] = slave_step_subgraph,
+    [IPS__REQUEST__ASK_SPLIT] = slave_step_split,
+    [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
+    [IPS__REQUEST__ASK_CM] = slave_step_cm,
+    [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
+    [IPS__REQUEST__ASK_PORTIONS] = slave_step_portions,
+    [IPS__REQUEST__ASK_WAIT_ROWS] = slave_step_wait_rows,
+    [IPS__REQUEST__ASK_SQL] = slave_step_sql,
+    [IPS__REQUEST__ASK_SERIES] = slave_step_series,
+    [IPS__REQUEST__ASK_BRACKETS] = slave_step_brackets,
+};
+
+bool slave_graph_knows(const Ips__Request *request)
+{
+    size_t which = (size_t)request->ask_case;
+    return which < sizeof(steps) / sizeof(*steps) && steps[which];
+}
+
 struct slave_job *slave_graph_job(const Ips__Request *request,
                                   struct slave_snapshot *snap,
                                   const Ips__RunState *state)
 {
-    static void (*const steps[])(struct slave_job *, struct slave_graphs *) = {
-        [IPS__REQUEST__ASK_SYNC] = step_sync,
-        [IPS__REQUEST__ASK_TABLE] = slave_step_table,
-        [IPS__REQUEST__ASK_ENDS] = step_ends,
-        [IPS__REQUEST__ASK_PEERS] = step_peers,
-        [IPS__REQUEST__ASK_REDUCE] = slave_step_reduce,
-        [IPS__REQUEST__ASK_FINISH] = slave_step_finish,
-        [IPS__REQUEST__ASK_EXPAND] = slave_step_expand,
-        [IPS__REQUEST__ASK_SUBGRAPH] = slave_step_subgraph,
-        [IPS__REQUEST__ASK_SPLIT] = slave_step_split,
-        [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
-        [IPS__REQUEST__ASK_CM] = slave_step_cm,
-        [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
-        [IPS__REQUEST__ASK_PORTIONS] = slave_step_portions,
-        [IPS__REQUEST__ASK_WAIT_ROWS] = slave_step_wait_rows,
-        [IPS__REQUEST__ASK_SQL] = slave_step_sql,
-        [IPS__REQUEST__ASK_SERIES] = slave_step_series,
-        [IPS__REQUEST__ASK_BRACKETS] = slave_step_brackets,
-    };
     size_t which = (size_t)request->ask_case;
     struct slave_graph_ask *j = NULL;
-    if (which < sizeof(steps) / sizeof(*steps) && steps[which])
+    if (slave_graph_knows(request))
         j = calloc(1, sizeof(*j));
     if (j)
         j->ask = copy_request(request);

@@ -12,6 +12,8 @@
 struct slave_job *slave_graph_job(const Ips__Request *request,
                                   struct slave_snapshot *snap,
                                   const Ips__RunState *state);
+/* Is it an ask for slave_graph_job? */
+bool slave_graph_knows(const Ips__Request *request);
 /* The request that such a job answers. */
 const Ips__Request *slave_graph_ask_of(const struct slave_job *job);
 struct slave_job *slave_events_job(const Ips__Request *request,

@@ -371,6 +371,8 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
         slave_work_drop(s->work, job);
     } else if (job)
         start_job(v, job, run);
+    else if (q->ask_case == IPS__REQUEST__ASK_EVENTS || slave_graph_knows(q))
+        slave_serve_fail(v, q->id, IPS_E_NO_MEMORY, q->run, "out of memory");
     else
         slave_serve_fail(v, q->id, IPS_E_PROTOCOL, q->run,
                          "this is no question for a slave");

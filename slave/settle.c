@@ -12,10 +12,26 @@
 #include "slave/drain.h"
 #include "slave/take.h"
 
+void slave_run_count_bytes(const struct slave_drain *d, struct slave_run *run)
+{
+    struct ips_err err = {0};
+    char dir[IPS_PATH_BYTES + 80];
+    if (!run->uncounted_released && !run->uncounted_spare)
+        return;
+    snprintf(dir, sizeof(dir), "%s/%s", d->pool, run->row.name);
+    if (run->uncounted_spare &&
+        ips_control_spare(dir, run->uncounted_spare, &err) == 0)
+        run->uncounted_spare = 0;
+    if (run->uncounted_released &&
+        ips_control_release(dir, run->uncounted_released, &err) == 0)
+        run->uncounted_released = 0;
+    if (err.code)
+        ips_log_debug("run %s: %s", run->row.name, err.msg);
+}
+
 static void remove_segment(struct slave_drain *d, struct slave_run *run,
                            struct slave_segment *seg, const char *why)
 {
-    struct ips_err err = {0};
     struct stat st = {0};
     if (fstatat(run->dirfd, seg->row.file, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         if (unlinkat(run->dirfd, seg->row.file, 0) < 0 && errno != ENOENT) {
@@ -24,10 +40,8 @@ static void remove_segment(struct slave_drain *d, struct slave_run *run,
             seg->next_poll_ns = slave_now_ns() + SLAVE_SECOND_NS;
             return;
         }
-        char dir[IPS_PATH_BYTES + 80];
-        snprintf(dir, sizeof(dir), "%s/%s", d->pool, run->row.name);
-        if (ips_control_release(dir, (uint64_t)st.st_blocks * 512, &err) < 0)
-            ips_log_debug("run %s: %s", run->row.name, err.msg);
+        run->uncounted_released += (uint64_t)st.st_blocks * 512;
+        slave_run_count_bytes(d, run);
     }
     slave_segment_close_fd(d, seg);
     slave_segment_set_state(seg, SLAVE_SEG_GONE, why);
@@ -87,7 +101,7 @@ static void settle_done(struct slave_drain *d, struct slave_run *run,
         return; /* ends with its writer */
     if (head.abandoned) {
         remove_segment(d, run, seg, "abandoned");
-    } else if (head.state == IPS_SEGMENT_CLOSED && !seg->skipped) {
+    } else if (head.state == IPS_SEGMENT_CLOSED && !seg->row.skipped) {
         /* Zeroes first, DRAINED last: from DRAINED on the writer may append,
          * and it counts on zeroes behind its last record. */
         bool zero = seg->view.data &&

@@ -70,16 +70,6 @@ static void let_go(struct slave_drain *d, struct slave_spares *sp, uint32_t n)
     d->open_fds--;
 }
 
-static void count(struct slave_drain *d, struct slave_run *run, uint64_t bytes,
-                  int (*add)(const char *, uint64_t, struct ips_err *))
-{
-    struct ips_err err = {0};
-    char dir[IPS_PATH_BYTES + 80];
-    snprintf(dir, sizeof(dir), "%s/%s", d->pool, run->row.name);
-    if (bytes && add(dir, bytes, &err) < 0)
-        ips_log_debug("run %s: %s", run->row.name, err.msg);
-}
-
 /* Is there room for them? Fills `*c`. */
 static bool wanted(const struct slave_drain *d, struct slave_run *run,
                    struct ips_control *c)
@@ -94,7 +84,6 @@ static bool wanted(const struct slave_drain *d, struct slave_run *run,
 static void refill(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_control c;
-    uint64_t made = 0;
     if (run->spares->count == IPS_SPARES || !wanted(d, run, &c))
         return;
     /* A sixteenth of the quota at most. */
@@ -107,9 +96,9 @@ static void refill(struct slave_drain *d, struct slave_run *run)
         if (fd < 0)
             break;
         hold(d, run->spares, n, fd);
-        made += bytes;
+        run->uncounted_spare += bytes;
     }
-    count(d, run, made, ips_control_spare);
+    slave_run_count_bytes(d, run);
 }
 
 static bool is_taken(int fd)
@@ -143,6 +132,8 @@ static void adopt(struct slave_drain *d, struct slave_run *run, uint32_t n,
                                   : NULL; /* the listing comes again */
     if (s)
         s->scan = run->scan;
+    else
+        run->scan_now = true;
 }
 
 static unsigned adopt_taken(struct slave_drain *d, struct slave_run *run,
@@ -200,7 +191,6 @@ unsigned slave_spares_withdraw(struct slave_drain *d, struct slave_run *run)
 {
     struct slave_spares *sp = run->spares;
     unsigned taken = 0;
-    uint64_t freed = 0;
     for (uint32_t n = 0; sp && n < IPS_SPARES; n++) {
         char name[32];
         struct stat st = {0};
@@ -213,10 +203,10 @@ unsigned slave_spares_withdraw(struct slave_drain *d, struct slave_run *run)
         }
         ips_spare_name(name, n);
         if (fstat(sp->fd[n], &st) == 0 && unlinkat(run->dirfd, name, 0) == 0)
-            freed += (uint64_t)st.st_blocks * 512;
+            run->uncounted_released += (uint64_t)st.st_blocks * 512;
         let_go(d, sp, n);
     }
-    count(d, run, freed, ips_control_release);
+    slave_run_count_bytes(d, run);
     slave_spares_free(d, run);
     return taken;
 }

@@ -360,7 +360,7 @@ int slave_store_put_segment(struct slave_store *s, int64_t run,
     slave_bind_u64(q, 4, row->seq);
     slave_bind_u64(q, 5, row->at);
     slave_bind_u64(q, 6, row->done);
-    slave_bind_u64(q, 7, row->given_up);
+    slave_bind_u64(q, 7, (row->given_up ? 1 : 0) | (row->skipped ? 2 : 0));
     slave_bind_text(q, 8, lost);
     return slave_store_step(s, SLAVE_STMT_PUT_SEGMENT, err);
 }
@@ -501,7 +501,8 @@ int slave_store_segments(struct slave_store *s, int64_t run,
         row.seq = (uint32_t)sqlite3_column_int64(q, 2);
         row.at = (uint32_t)sqlite3_column_int64(q, 3);
         row.done = sqlite3_column_int(q, 4) != 0;
-        row.given_up = sqlite3_column_int(q, 5) != 0;
+        row.given_up = sqlite3_column_int(q, 5) & 1;
+        row.skipped = sqlite3_column_int(q, 5) & 2;
         lost_parse(sqlite3_column_text(q, 6), row.lost);
         rc = each(&row, arg);
     }

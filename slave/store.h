@@ -29,6 +29,8 @@
  *  - tables of the IRT of another version (PRAGMA user_version) are dropped at
  *    open: the next build makes them again.
  *  - `lost` columns are eight numbers by cause, separated by spaces.
+ *  - segment.given_up is 1 where the rest was given up, plus 2 where a
+ *    reservation was stepped over.
  *
  * Statements are prepared once, at open. Thread: the event loop's (one at a
  * time; the loop may move from thread to thread).
@@ -84,6 +86,8 @@ struct slave_segment_row {
     uint32_t at; /* offset of the first byte not yet ingested */
     bool done;   /* all of it was */
     bool given_up;
+    bool skipped; /* a reservation was stepped over: the writer may yet store
+                     into it, so the segment is never handed back */
     uint64_t lost[IPS_LOST_COUNT]; /* of this seq, already in the stream's */
 };
 

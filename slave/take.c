@@ -236,7 +236,6 @@ int slave_take(struct slave_drain *d, struct slave_run *run,
     st->row.records += records;
     st->row.bytes += good;
     run->row.events += records;
-    d->total_records += records;
     d->moved_bytes += good;
     return 0;
 }

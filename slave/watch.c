@@ -228,6 +228,8 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run,
         }
         if (s)
             s->scan = run->scan;
+        else if (run->segment_map.count < SLAVE_SEGMENTS_MAX)
+            run->scan_now = true; /* no memory for it now */
     }
     closedir(dir);
     check_vanished(run);

@@ -5,6 +5,8 @@ import subprocess
 
 import pytest
 
+from test_cells import signed, tables_in, time_text
+
 MS = 1_000_000
 # How much longer m1 computes, in ns: five runs each side, with some noise.
 FIRST = [0, 310_000, 120_000, 505_000, 260_000]
@@ -78,7 +80,16 @@ def test_sets_of_runs(runs):
     assert not fewer["differ"]
     assert not any(row["cause"] for row in fewer["path"] + fewer["processes"])
     text = runs.ipsq("diff", ",".join(first), ",".join(second)).stdout
-    assert "/m1/talker" in text and "+20.0" in text or "+19." in text
+    rows = {(cells[0], cells[1]): dict(zip(titles, cells))
+            for titles, lines in tables_in(text) if "CHANGE" in titles
+            for cells in lines}
+    for part in a["path"] + a["processes"]:
+        row = rows[part["kind"], part["name"]]
+        assert row["CHANGE"] == signed(time_text, part["first_ns"], part["second_ns"])
+        assert row["CAUSE"] == ("yes" if part["cause"] else "no")
+    assert rows["process", "/m1/talker"]["CAUSE"] == "yes"
+    line = text.splitlines()[0]
+    assert line.split() == ["critical", "path", *signed(time_text, 0, change(a)).split()]
 
 
 @pytest.mark.quick

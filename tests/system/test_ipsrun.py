@@ -74,17 +74,21 @@ def test_death_by_signal(ipsrun):
     assert done.returncode == -signal.SIGTERM
 
 
-@pytest.mark.parametrize("words", [
-    [], ["--bogus", "true"], ["--name", "a/b", "true"], ["--tag", "x", "true"],
-    ["--rate", "101", "true"], ["--rate", "+5", "true"],
-    ["--procedures=x", "true"], ["--rate", "0", "true"],
-    ["--master", "here", "true"], ["--name", "a", "--join", "b", "true"],
-    ["--machine", "", "true"], ["--name"]])
-def test_wrong_usage(ipsrun, words):
-    """Refused with a sentence; the command is not run."""
-    done = ipsrun("--no-daemons", *words)
+@pytest.mark.parametrize("words, names", [
+    ([], "no command"), (["--bogus"], "--bogus"), (["--name", "a/b"], "a/b"),
+    (["--tag", "x"], "--tag x"), (["--rate", "101"], "--rate 101"),
+    (["--rate", "+5"], "--rate +5"), (["--procedures=x"], "--procedures=x"),
+    (["--rate", "0"], "--rate 0"), (["--master", "here"], "here"),
+    (["--name", "a", "--join", "b"], "--join"), (["--machine", ""], "--machine"),
+    (["--name"], "--name")])
+def test_wrong_usage(ipsrun, words, names):
+    """Would catch a wrong option that is ignored, the command being run; a message
+    that does not say whose it is or does not name what is wrong."""
+    command = [] if not words or words == ["--name"] else ["echo", "ran"]
+    done = ipsrun("--no-daemons", *words, *command)
     assert done.returncode == 2
-    assert done.stderr.startswith("ipsrun: ") or "ipsrun: " in done.stderr
+    who, what = done.stderr.splitlines()[0].split(": ", 1)
+    assert who.rsplit("/", 1)[-1] == "ipsrun" and names in what, done.stderr
     assert done.stdout == ""
 
 

@@ -57,11 +57,13 @@ def test_slack_next_and_whatif_agree_with_oracle(build):
     """Slack of every arc, t_max with every chain gone or faster by 30%, and
     the next paths; would catch what the C engine's order, lanes and search
     have wrong together with its own tests."""
+    solved = arcs = chains = paths = 0
     for seed, oracle, row, nodes in answers(build):
         graph = whatif_oracle.Graph(nodes, idle=True)
         assert graph.t_max() == oracle.t_max_ns
         slack = graph.slacks()
         for i in nodes:
+            arcs += sum((i, cross) in slack for cross in (False, True))
             assert row["slack_chain"][i] == slack.get((i, False)), (seed, i)
             assert row["slack_cross"][i] == slack.get((i, True)), (seed, i)
         chain = {}  # node -> number of its chain
@@ -69,6 +71,8 @@ def test_slack_next_and_whatif_agree_with_oracle(build):
             first = nodes[i]["pred"] is None
             chain[i] = len(set(chain.values())) if first else chain[i - 1]
         for key, percent in ("gone", 100), ("third", 30):
+            assert len(row[key]) == len(set(chain.values())), (seed, key)
+            chains += len(row[key])
             for c, t_max in enumerate(row[key]):
                 assert t_max == graph.without(
                     lambda i, cross: not cross and chain[i] == c, percent), \
@@ -76,6 +80,12 @@ def test_slack_next_and_whatif_agree_with_oracle(build):
         if len({graph.process(i) for i in nodes}) <= 6:
             expected = [ns for ns, _ in graph.next_by_process(5)]
             assert row["next"] == expected, seed
+            paths += len(expected)
+        solved += 1
+    assert solved == GRAPHS
+    # The graphs are worth the trouble.
+    assert arcs > 10 * GRAPHS and chains > 2 * GRAPHS and paths > GRAPHS, \
+        (arcs, chains, paths)
 
 
 @pytest.mark.quick

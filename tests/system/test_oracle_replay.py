@@ -3,6 +3,7 @@ tests/bench/replay-graphs does it over 10^5 graphs. A few hundred random graphs
 on random machines (cores, speeds, loads that change, chains that move, message
 times by pair, media that transfers share, locks), as they are and contracted, replayed in C and in fractions: every node's time, the machines'
 idle times, every chain's account, and the relabelled graph."""
+import collections
 import importlib.machinery
 import importlib.util
 import json
@@ -67,7 +68,9 @@ def test_replay_seeds_that_differed(build):
 def test_replay_oracle_notices(build):
     """The oracle itself must not call a wrong answer right: one figure of an
     answer changed by 2 ns (sums of rounded times: by more) is always noticed."""
-    for ask in asked(build, 1, 20):
+    graphs, noticed = asked(build, 1, 20), collections.Counter()
+    assert len(graphs) == 20
+    for ask in graphs:
         for key in "reach", "weight", "idle", "contracted":
             if not ask.get(key):
                 continue
@@ -77,6 +80,7 @@ def test_replay_oracle_notices(build):
                 continue  # not kept
             wrong[key][at] += 2
             assert list(replay_oracle.differences(wrong)), (ask["seed"], key)
+            noticed[key] += 1
         for column in range(5):
             wrong = json.loads(json.dumps(ask))
             wrong["account"][0][column] += len(ask["reach"])
@@ -87,8 +91,12 @@ def test_replay_oracle_notices(build):
             giver[i] = i - 1
             wrong = dict(ask, giver=giver)
             assert list(replay_oracle.differences(wrong)), ask["seed"]
+            noticed["giver"] += 1
         wrong = dict(ask, makespan=ask["makespan"] + 1)
         assert list(replay_oracle.differences(wrong)), ask["seed"]
+    print(noticed)
+    assert min(noticed[key] for key in ("reach", "weight", "idle", "contracted",
+                                        "giver")) >= 3, noticed
 
 
 @pytest.mark.quick
@@ -100,8 +108,11 @@ def test_queues_agree_with_their_programs(build):
     that passes an earlier one of its worker, and one that is taken before all
     of its moment are there. (600 of them have no close call.) And the
     simulation must not call a wrong answer right."""
-    for ask in asked(build, 1, QUEUES, program="queue_graph"):
+    graphs, moved, noticed = asked(build, 1, QUEUES, program="queue_graph"), 0, 0
+    assert [ask["seed"] for ask in graphs] == list(range(1, QUEUES + 1))
+    for ask in graphs:
         assert queue_oracle.differences(ask)[0] == [], ask["seed"]
+        moved += len(ask["took"])
         took = ask["took"]
         if ask["seed"] > 5:
             continue
@@ -109,6 +120,8 @@ def test_queues_agree_with_their_programs(build):
                       {"took": [took[1], took[0], *took[2:]]},
                       {"took": [[took[0][0], took[0][1] + 3], *took[1:]]}):
             assert queue_oracle.differences(dict(ask, **wrong))[0]
+            noticed += 1
+    assert noticed == 5 * 3 and moved > QUEUES
 
 
 @pytest.mark.quick
@@ -119,8 +132,11 @@ def test_crews_agree_with_their_programs(build):
     catch a piece that stays with who had it, a lock that goes past the line, and
     one that is given before all who ask at that moment are there. (1000 of them
     have no close call.) And the simulation must not call a wrong answer right."""
-    for ask in asked(build, 1, QUEUES, program="crew_graph"):
+    graphs, moved, noticed = asked(build, 1, QUEUES, program="crew_graph"), 0, 0
+    assert [ask["seed"] for ask in graphs] == list(range(1, QUEUES + 1))
+    for ask in graphs:
         assert crew_oracle.differences(ask)[0] == [], ask["seed"]
+        moved += len(ask["had"])
         had = ask["had"]
         if ask["seed"] > 5:
             continue
@@ -128,14 +144,18 @@ def test_crews_agree_with_their_programs(build):
         for wrong in ({"makespan": ask["makespan"] + 3}, {"had": other},
                       {"had": [[had[0][0], had[0][1] + 3], *had[1:]]}):
             assert crew_oracle.differences(dict(ask, **wrong))[0]
+            noticed += 1
+    assert noticed == 5 * 3 and moved > QUEUES
 
 
 @pytest.mark.quick
 def test_replay_graphs_are_made_smaller(build):
     """What the long form does with a graph that differs. Would catch a limit
     that is not obeyed, and a search for the least that stops too early."""
-    for ask in asked(build, 1, 40, "steps=4", "chains=2", "machines=1",
-                     "moves=0", "loads=0", "cores=1", "weight=3", "turns=0"):
+    graphs = asked(build, 1, 40, "steps=4", "chains=2", "machines=1",
+                   "moves=0", "loads=0", "cores=1", "weight=3", "turns=0")
+    assert len(graphs) == 40
+    for ask in graphs:
         assert len(ask["machines"]) == 1 and ask["machines"][0][0] == 1
         assert not ask["moves"] and not ask["loads"]
         assert len(ask["reach"]) <= 2 * 2 + 4 * 3

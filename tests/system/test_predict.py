@@ -370,8 +370,9 @@ def test_measured_times(duo, graphs, tmp_path):
                 *placed("one:cores=9;two:cores=9;m1:cores=9", where))
             assert answer["makespan_ns"] == makespan * UNIT
             assert "calibrate" in answer["certificate"]["message_times"]
-            assert says is None or any(
-                says in t and "one>two" in t for t in answer["assumed"])
+            said = [t for t in answer["assumed"] if "one>two" in t]
+            assert len(said) == (says is not None), answer["assumed"]
+            assert all(says in t for t in said), said
         # Of no pair like it: said, and no time.
         table.write_text("ips-message-times 1\npair m1 m1 unix "
                          f"2026-11-22T07:00:00Z test\npoint 1 {UNIT}\n")
@@ -453,18 +454,21 @@ def test_threads_take_work(duo):
     the pieces it had (--search keeps them). Would catch takings that reach the
     replay without their times, and an order that the path or the accounts do
     not have."""
-    run = f"predict-takers-{next(numbers)}"
-    done = duo.ipsrun([duo.build.program("takers")], name=run, check=True,
-                      options=["--locks=all"])
+    for _ in range(9):  # by chance each may have taken as many
+        run = f"predict-takers-{next(numbers)}"
+        done = duo.ipsrun([duo.build.program("takers")], name=run, check=True,
+                          options=["--locks=all"])
+        had = sorted(map(int, done.stdout.split()))
+        if had[-1] - had[0] >= 2:
+            break
+    assert len(had) == 3 and had[-1] - had[0] >= 2, had
     duo.wait_closed(run)
     off = ["--external", "off", "--mtime", "0"]
-    uneven = max(map(int, done.stdout.split())) - \
-        min(map(int, done.stdout.split())) >= 2
     total = duo.json("path", run)["total_cpu_ns"]
     answer = duo.json("predict", run, *off, "--map", "*=one", "--machines",
                       "one:cores=1")
-    assert answer["queues"] == ("settled" if uneven else "none")
-    assert answer["pieces"] == (41 if uneven else 0)
+    assert answer["queues"] == "settled"
+    assert answer["pieces"] == 41
     assert answer["makespan_ns"] == answer["total_cpu_ns"] == total
     of_path = [r["ns"] for r in answer["path"] if r["kind"] == "machine"]
     assert sum(of_path) == total
@@ -473,9 +477,9 @@ def test_threads_take_work(duo):
             "quick:cores=3;slow:cores=1,speed=0.25"]
     settled = duo.json("predict", run, *slow)
     kept = duo.json("predict", run, *slow, "--move", f"{thread}@0s=slow")
-    assert kept["queues"] == ("recorded" if uneven else "none")
-    assert settled["makespan_ns"] < kept["makespan_ns"] or not uneven
-    assert bool(settled["pieces_anew"]) == uneven
+    assert kept["queues"] == "recorded"
+    assert settled["makespan_ns"] < kept["makespan_ns"]
+    assert settled["pieces_anew"] > 0
     # its begin, and its end
     assert any(x.startswith("2 begins and ends") for x in settled["assumed"])
     assert "begins and ends" not in " ".join(answer["assumed"])
@@ -536,7 +540,9 @@ def test_locks_that_nobody_waited_for(duo, locks, makespan, times):
         assert answer["makespan_ns"] == then * ms
         said = " ".join(answer["assumed"])
         assert ("--locks=all records the others" in said) == (locks == "free")
-        assert not times or f"settled anew, {times} times" in said
+        assert said.count("settled anew") == (times > 0), said
+        if times:
+            assert f"settled anew, {times} times" in said
         assert answer["locks"] == ("contended" if locks == "free" else "all")
 
 

@@ -260,6 +260,65 @@ def test_nothing_is_said_in_words(cluster):
     assert both["findings"] == [] and both["findings_left_out"] == 0
 
 
+def chat_and_lock(main):
+    """One pair of processes does both: they talk in small messages, and then the
+    threads of one stand in line for its lock."""
+    left, right = main.fork("left"), main.fork("right")
+    near, far = left.connect(right)
+    for _ in range(3 * LONG // 2 // (120 * US)):
+        left.work(5 * US)
+        far.receive(10, near.send(10), 55 * US)
+        right.work(5 * US)
+        near.receive(10, far.send(10), 55 * US)
+    lock = Lock()
+    threads = [left.thread("clerk") for _ in range(2)]
+    for _ in range(LONG // (4 * MS)):
+        for thread in threads:
+            several(thread, 100 * US)
+            thread.acquire(lock)
+            several(thread, 2 * MS - 100 * US)
+            thread.release(lock)
+    over(left, threads)
+    over(main, [left, right])
+
+
+def test_a_pair_that_chats_and_waits_for_a_lock(cluster):
+    """Would catch waits for a lock that are put down to the messages of who waits."""
+    there = cluster()
+    Program(chat_and_lock).write(there, "r")
+    found = {f["kind"]: f for f in there.json("why", "r", status=(0, 3))["findings"]}
+    assert set(found) == {"chatty-messages", "lock-contention"}, found
+    assert found["lock-contention"]["object"].startswith("/m1/left."), found
+    # 59 of the 60 turns, of 1.8 ms after the first, on two cores instead of one.
+    assert found["lock-contention"]["path_ns"] == pytest.approx(59 * 1.8 * MS, rel=0.01)
+    assert found["lock-contention"]["gain_ns"] == pytest.approx(59 * 0.9 * MS, rel=0.03)
+
+
+def test_a_procedure_is_of_the_process_it_is_said_of(cluster):
+    """Two that wait for each other in turn: one has more of the path, in five
+    procedures, the other all of its own in one. Would catch the procedure that most
+    of the waits were for, said of a process that never ran it."""
+    def turns(main):
+        left, right = main.fork("left"), main.fork("right")
+        near, far = left.connect(right)
+        for _ in range(LONG // (9 * MS)):
+            several(left, 5 * MS, 5)
+            far.receive(100, near.send(100))
+            several(right, 4 * MS, 1)
+            near.receive(100, far.send(100))
+        over(main, [left, right])
+
+    there = cluster()
+    program = Program(turns)
+    program.write(there, "r")
+    first = there.json("why", "r", status=(0, 3))["findings"][0]
+    assert first["kind"] == "late-sender" and first["object"].startswith("/m1/left.")
+    ran = {"told+0x%x" % (CODE + 0x1000 * program.spots["left"] + 16 * i)
+           for i in range(5)}
+    assert first["procedure"] in ran, first
+    assert f"it computes in {first['procedure']} " in first["says"], first
+
+
 SERVE, SCAN, LEAF = CODE, CODE + 0x100, CODE + 0x200
 
 

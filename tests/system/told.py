@@ -154,6 +154,7 @@ class Told:
     def __init__(self, cores=2):
         self.cores, self.threads = cores, []
         self.ports, self.forks, self.channels = 4000, 0, 0
+        self.first_pid = PID
 
     def _port(self):
         self.ports += 1
@@ -171,7 +172,7 @@ class Told:
     def root(self, comm, machine=0):
         """The first thread of a machine."""
         self.forks += 1
-        number = PID + self.forks
+        number = self.first_pid + self.forks
         return self._add(number, number, ROOT, comm, None, 0, machine)
 
     def code(self, root):
@@ -180,7 +181,7 @@ class Told:
 
     def _begin(self, parent, comm, kind):
         self.forks += 1
-        number = PID + self.forks
+        number = self.first_pid + self.forks
         pid = number if kind == FORK else parent.pid
         how = {FORK: FORK_FORK, THREAD: FORK_THREAD, TASK: FORK_TASK}[kind]
         parent._put("fork", how, parent.now, parent.cpu,

@@ -61,6 +61,23 @@ static int is_segment(const struct dirent *e)
     return strstr(e->d_name, IPS_SEGMENT_SUFFIX) != NULL;
 }
 
+uint64_t pool_help_blocks(const struct pool_dir *p, unsigned *files)
+{
+    uint64_t sum = 0;
+    DIR *dir = opendir(p->dir);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir));) {
+        struct stat st;
+        if (!is_segment(e))
+            continue;
+        assert_int_equal(fstatat(dirfd(dir), e->d_name, &st, 0), 0);
+        sum += (uint64_t)st.st_blocks * 512;
+        ++*files;
+    }
+    closedir(dir);
+    return sum;
+}
+
 /* By pid, tid and stamp; versionsort would take hexadecimal for numbers. */
 static int by_stamp(const struct dirent **a, const struct dirent **b)
 {

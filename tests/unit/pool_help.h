@@ -35,6 +35,8 @@ void pool_help_remove(struct pool_dir *p);
 void pool_help_enter(const struct pool_dir *p);
 /* Changes control in place: opens it for the caller. Unmap with munmap. */
 struct ips_control *pool_help_control(const struct pool_dir *p);
+/* The bytes of all segments' blocks; adds up how many there are. */
+uint64_t pool_help_blocks(const struct pool_dir *p, unsigned *files);
 /* Reads every segment, in order of (pid, tid, stamp). `on_end` may be NULL.
  * Steps over torn reservations. Returns the number of segments. */
 unsigned pool_help_read(const struct pool_dir *p, pool_record_fn on_record,

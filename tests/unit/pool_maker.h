@@ -7,10 +7,12 @@
 #define IPS_TEST_POOL_MAKER_H
 
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -39,9 +41,11 @@ static inline void maker_check(int ok, const char *what)
 static inline pid_t maker_process(void)
 {
     pid_t pid = fork();
-    if (pid == 0)
+    if (pid == 0) { /* nor longer than a test that was killed */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;)
             pause();
+    }
     maker_check(pid > 0, "fork");
     return pid;
 }
@@ -65,12 +69,20 @@ static inline void maker_open(struct maker *m)
     m->child = maker_process();
 }
 
+static inline int maker_remove(const char *path, const struct stat *st,
+                               int flag, struct FTW *ftw)
+{
+    (void)st;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
 static inline void maker_close(struct maker *m)
 {
-    char command[200];
     maker_kill(&m->child);
-    snprintf(command, sizeof(command), "rm -rf %s", m->root);
-    maker_check(system(command) == 0, command);
+    maker_check(nftw(m->root, maker_remove, 16, FTW_DEPTH | FTW_PHYS) == 0,
+                m->root);
 }
 
 static inline uint64_t maker_raw_ns(void)

@@ -30,6 +30,8 @@ struct rec_stream {
     size_t len, room;
     bool dead;
     uint64_t dead_t_ns;
+    uint32_t dead_status;
+    uint64_t lost[IPS_LOST_COUNT];
     struct ips_chunk chunk;
 };
 struct recorder {
@@ -332,6 +334,8 @@ static inline int rec_try_build(struct recorder *r, struct ips_err *err)
         in[i].chunk_count = 1;
         in[i].dead = s->dead;
         in[i].dead_t_ns = s->dead_t_ns;
+        in[i].dead_status = s->dead_status;
+        memcpy(in[i].lost, s->lost, sizeof(s->lost));
     }
     ips_wait_rows_release(&r->waits);
     struct ips_build_input input = {.control = &r->control,

@@ -66,6 +66,9 @@ static void check_losses(const struct pool_dir *p, const struct attempts *a,
     assert_int_equal(s.lost_counted[cause], a->refused);
     assert_int_equal(s.lost_said, a->refused);
     assert_int_equal(s.torn, 0);
+    unsigned files = 0;
+    assert_int_equal(a->control->used_bytes, pool_help_blocks(p, &files));
+    assert_true(files > 0);
 }
 
 /* Would catch: losses not counted, counted twice, not said in the stream, or

@@ -229,11 +229,13 @@ static void test_archive__repack_killed(void **state)
     assert_int_equal(access(path, F_OK), -1);
     expect_all(old, 300);
     assert_int_equal(link(kept, path), 0);
-    slave_repack_recover(dir, old); /* before the commit */
+    /* before the commit */
+    assert_int_equal(slave_repack_recover(dir, old, NULL), 0);
     assert_int_equal(access(path, F_OK), -1);
     expect_all(old, 300);
     assert_int_equal(rename(kept, path), 0);
-    slave_repack_recover(dir, new); /* after it */
+    /* after it */
+    assert_int_equal(slave_repack_recover(dir, new, NULL), 0);
     assert_int_equal(access(path, F_OK), -1);
     expect_all(new, 300);
     slave_archive_close(&a);

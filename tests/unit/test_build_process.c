@@ -150,6 +150,62 @@ static void test_build_process__spawned_child(void **state)
     }
 }
 
+/* The process `pid` of that pid namespace, and its chain's ends. */
+static uint32_t proc_in(const struct ips_built *b, uint64_t pidns, uint32_t pid)
+{
+    for (uint32_t i = 0; i < b->proc_count; i++)
+        if (b->procs[i].pidns == pidns && b->procs[i].pid == pid)
+            return i;
+    fail_msg("no process %u of namespace %llu", pid, (unsigned long long)pidns);
+    return 0;
+}
+static uint32_t node_of(const struct ips_built *b, uint32_t proc,
+                        enum ips_node_kind kind)
+{
+    const struct ips_chain *c = &b->g.chains[b->procs[proc].first_chain];
+    for (uint32_t i = c->first; i < c->first + c->count; i++)
+        if (b->g.kind[i] == kind)
+            return i;
+    fail_msg("process %u has no node of kind %d", proc, (int)kind);
+    return 0;
+}
+
+/* Two containers side by side, all pids equal. Would catch: a child or the end
+ * of a wait taken from the other namespace, and a child of the one in whose way
+ * the other's is. */
+static void test_build_process__equal_pids_in_two_namespaces(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    for (uint64_t ns = 1; ns <= 2; ns++) { /* the second is ahead in all */
+        rs s = rec_stream(r, 10, 10, 100 + ns);
+        s->head.pidns = ns;
+        rec_start(s, IPS_START_IMAGE, 900 + ns, 0);
+        rec_fork(s, IPS_FORK_SPAWN, 1000 + 50 * ns, 1060 + 50 * ns, 10, 10, 20,
+                 1);
+        rec_join(s, IPS_JOIN_WAIT, 2200, 15000, 20, 20, 0);
+        rec_end(s, IPS_END_EXIT, 16000, 30, 0);
+    }
+    for (uint64_t ns = 1; ns <= 2; ns++) {
+        rs c = rec_stream(r, 20, 20, 200 + ns);
+        c->head.pidns = ns;
+        rec_start(c, IPS_START_IMAGE, ns == 1 ? 1500 : 1250, 10);
+        rec_end(c, IPS_END_EXIT, ns == 1 ? 9000 : 14000, 500 * ns, 0);
+    }
+    struct ips_built *b = rec_build(r);
+    assert_int_equal(b->proc_count, 4);
+    for (uint64_t ns = 1; ns <= 2; ns++) {
+        uint32_t parent = proc_in(b, ns, 10), child = proc_in(b, ns, 20);
+        const struct ips_chain *c = &b->g.chains[b->procs[child].first_chain];
+        assert_int_equal(b->procs[child].parent, parent);
+        assert_arc(b, c->first, node_of(b, parent, IPS_NODE_FORK),
+                   IPS_X_LIFETIME);
+        assert_arc(b, node_of(b, parent, IPS_NODE_JOIN),
+                   c->first + c->count - 1, IPS_X_LIFETIME);
+    }
+    rec_free(r);
+}
+
 /* Would catch: a pid used twice joined to the wrong FORK or wait. */
 static void test_build_process__two_children_of_one_pid(void **state)
 {
@@ -460,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_build_process__exec_by_another_thread),
         cmocka_unit_test(test_build_process__fork_and_wait),
         cmocka_unit_test(test_build_process__spawned_child),
+        cmocka_unit_test(test_build_process__equal_pids_in_two_namespaces),
         cmocka_unit_test(test_build_process__two_children_of_one_pid),
         cmocka_unit_test(test_build_process__popen_and_system_by_order),
         cmocka_unit_test(test_build_process__double_fork),

@@ -156,6 +156,40 @@ static void test_build_wall__a_hog(void **state)
     rec_free(r);
 }
 
+/* A thread that is made at 11 and begins at 20, having queued. Would catch: the
+ * delay before its life counted in it, or lost from the run's sum. */
+static void test_build_wall__queued_before_its_first_instruction(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = rec_stream(r, 10, 10, 1);
+    rec_start(s, IPS_START_IMAGE, US(1), 0);
+    rec_fork(s, IPS_FORK_THREAD, US(10), US(11), US(9), US(10), 0, 1);
+    rec_end(s, IPS_END_EXIT, US(60), US(50), 0);
+    rs t = rec_stream(r, 10, 11, 1);
+    rec_start(t, IPS_START_THREAD, US(20), 0)->fork_seq = 1;
+    rec_delay(t, US(20), US(9));
+    rec_delay(t, US(30), US(12));
+    rec_delay(t, US(40), US(12));
+    rec_end(t, IPS_END_THREAD, US(40), US(14), 0);
+    struct ips_built *b = rec_build(r);
+    uint32_t chain = UINT32_MAX;
+    for (uint32_t c = 0; c < b->g.chain_count; c++)
+        if (b->g.chains[c].tid == 11)
+            chain = c;
+    assert_true(chain != UINT32_MAX);
+    const struct ips_thread_row *row = &b->threads[chain];
+    uint64_t waits = 0;
+    for (int i = 0; i < IPS_WAIT_COUNT; i++)
+        waits += row->wait_ns[i];
+    assert_int_equal(row->delay_ns, US(3));
+    assert_int_equal(row->woken_ns, 0);
+    assert_int_equal(b->counts.delay_ns, US(12));
+    assert_true(row->cpu_ns + waits + row->delay_ns + row->unknown_ns <=
+                row->end_ns - row->start_ns);
+    rec_free(r);
+}
+
 /* Records of a liar: a sum that goes back, and one of an age. */
 static void test_build_wall__absurd_sums(void **state)
 {
@@ -214,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_build_wall__half_of_it_was_there),
         cmocka_unit_test(test_build_wall__no_arc_against_the_clock),
         cmocka_unit_test(test_build_wall__a_hog),
+        cmocka_unit_test(test_build_wall__queued_before_its_first_instruction),
         cmocka_unit_test(test_build_wall__cut_and_there),
         cmocka_unit_test(test_build_wall__absurd_sums),
     };

@@ -303,18 +303,22 @@ static void test_procs__code_without_a_module_is_one_row(void **state)
 static void test_procs__absurd_records_do_no_harm(void **state)
 {
     (void)state;
+    uint64_t with_rows = 0;
     for (unsigned seed = 0; seed < 200; seed++) {
         rs s;
         struct costs k;
         struct recorder *r = one(&s);
         srand(seed);
+        uint64_t put = 0, told = 0;
         for (int i = 0; i < 50; i++) {
             static const enum ips_rec_type types[] = {
                 IPS_REC_MODULE, IPS_REC_SAMPLE, IPS_REC_COUNT, IPS_REC_ENTER,
                 IPS_REC_EXIT,   IPS_REC_STACK,  IPS_REC_START};
             size_t bytes = 80 + (size_t)(rand() % 100) * 8;
-            uint8_t *p = rec_put(s, types[rand() % 7], bytes, (uint32_t)rand(),
-                                 (uint64_t)rand());
+            enum ips_rec_type type = types[rand() % 7];
+            uint8_t *p =
+                rec_put(s, type, bytes, (uint32_t)rand(), (uint64_t)rand());
+            put += type == IPS_REC_SAMPLE;
             for (size_t b = sizeof(struct ips_rec_head); b < bytes; b++)
                 p[b] = (uint8_t)(rand() % 3 ? rand() : 0);
             if (rand() % 2) /* its own parent */
@@ -322,8 +326,18 @@ static void test_procs__absurd_records_do_no_harm(void **state)
         }
         costs_make(&k, r);
         table(&k, "", SLAVE_BY_LINE);
+        for (uint32_t i = 0; i < k.t.row_count; i++) {
+            const struct slave_proc_row *row = &k.t.rows[i];
+            told += row->samples;
+            assert_true(row->total_ns >= row->self_ns);
+            assert_true(row->process < k.r->built.proc_count);
+            assert_true(row->symbol < k.t.names.symbol_count);
+        }
+        assert_true(told <= put && k.t.totals.samples <= put);
+        with_rows += k.t.row_count > 0;
         costs_free(&k);
     }
+    assert_true(with_rows > 20);
 }
 
 int main(void)

@@ -129,6 +129,29 @@ static void in_a_batch(void **state)
     ips_requests_release(&q);
 }
 
+/* Two that overlap are in work while a third of the service waits for the same
+ * thread. Catches: time behind both counted twice, so that it queued for longer
+ * than it waited. */
+static void behind_two_at_once(void **state)
+{
+    static const struct row row[] = {
+        {START},           {SEND(0, NO_END)}, {SEND(0, NO_END)},
+        {SEND(1, NO_END)}, {STOP(0)},                          /* 0 to 4 */
+        {START},           {RECV(2, 1, 0)},   {RECV(2, 2, 1)}, /* 5 to 7 */
+        {SEND(10, 0)},     {SEND(10, 1)},     {RECV(1, 3, 2)}, /* 8 to 10 */
+        {SEND(5, 2)},      {STOP(0)},                          /* 11 to 12 */
+    };
+    static const struct ips_served_end three[] = {
+        {0, 0, 0}, {0, 1, 0}, {0, 2, 0}};
+    (void)state;
+    struct ips_requests q = FIND(row, three);
+    assert_int_equal(q.count, 3);
+    same(&q.r[2], (uint64_t[]){3, 25, 30, 21, 1, 5, 0, 0, 0});
+    assert_int_equal(q.r[2].behind, 0);
+    assert_int_equal(q.r[2].behind_ns, 11); /* in two arcs of its thread */
+    ips_requests_release(&q);
+}
+
 /* The server asks a back end, which is a service of its own. Catches: the back
  * end's work taken for the server's, and messages lost. */
 static void back_end(void **state)
@@ -199,8 +222,109 @@ static void outside(void **state)
     ips_requests_release(&q);
 }
 
+/* Which request of r's service `chain` is at; where several are in work, the
+ * one that was taken first. IPS_NO_REQUEST: none. */
+static uint32_t at_request(const struct ips_graph *g,
+                           const struct ips_served_end *ends,
+                           const struct ips_requests *q, uint32_t self,
+                           uint32_t chain, uint64_t t)
+{
+    uint32_t best = IPS_NO_REQUEST;
+    for (uint32_t i = 0; i < q->count; i++) {
+        const struct ips_request *x = &q->r[i];
+        bool mine = ips_chain_of(g, x->first) == chain ||
+                    ips_chain_of(g, x->last) == chain;
+        if (i != self && mine && x->taken <= t && t < x->finish &&
+            ends[x->end].service == ends[q->r[self].end].service &&
+            (best == IPS_NO_REQUEST || x->taken < q->r[best].taken))
+            best = i;
+    }
+    return best;
+}
+
+/* The next moment after `t` at which at_request() may have another answer. */
+static uint64_t next_change(const struct ips_requests *q, uint64_t t,
+                            uint64_t to)
+{
+    for (uint32_t i = 0; i < q->count; i++) {
+        if (q->r[i].taken > t)
+            to = ips_min_u64(to, q->r[i].taken);
+        if (q->r[i].finish > t)
+            to = ips_min_u64(to, q->r[i].finish);
+    }
+    return to;
+}
+
+/* Divides [from, to), when `chain` had it, into the parts of `sum`. */
+static void divide(const struct ips_graph *g, const struct ips_served_end *ends,
+                   const struct ips_requests *q, uint32_t self, uint32_t chain,
+                   uint64_t from, uint64_t to, struct ips_request *sum,
+                   uint64_t *behind)
+{
+    const struct ips_request *r = &q->r[self];
+    bool own =
+        ips_chain_of(g, r->first) == chain || ips_chain_of(g, r->last) == chain;
+    for (uint64_t t = from, next; t < to; t = next) {
+        next = next_change(q, t, to);
+        uint32_t other = own && t >= r->taken
+                             ? IPS_NO_REQUEST
+                             : at_request(g, ends, q, self, chain, t);
+        if (other != IPS_NO_REQUEST) {
+            sum->queued += next - t;
+            behind[other] += next - t;
+            sum->behind_ns = ips_max_u64(sum->behind_ns, behind[other]);
+        } else if (!own) {
+            sum->elsewhere += next - t;
+        } else if (t >= r->taken) {
+            sum->own += next - t;
+        } else {
+            sum->untaken += next - t;
+        }
+    }
+}
+
+/* The parts of a request's time by their definitions, moment by moment. */
+static void check_parts(const struct ips_graph *g, const struct ips_est *est,
+                        const struct ips_served_end *ends,
+                        const struct ips_requests *q, uint32_t self)
+{
+    const struct ips_request *r = &q->r[self];
+    struct ips_request sum = {0};
+    uint64_t *behind = calloc(q->count, sizeof(*behind));
+    if (est->est[r->last] < r->finish)
+        divide(g, ends, q, self, ips_chain_of(g, r->last),
+               ips_max_u64(est->est[r->last], r->arrival), r->finish, &sum,
+               behind);
+    for (uint32_t i = r->last; i != IPS_NO_NODE && est->est[i] > r->arrival;) {
+        uint32_t chain = ips_chain_of(g, i);
+        uint32_t before = est->crossed[i]               ? g->xpred[i]
+                          : i == g->chains[chain].first ? IPS_NO_NODE
+                                                        : i - 1;
+        uint64_t from = before == IPS_NO_NODE ? 0 : est->est[before];
+        from = ips_max_u64(from, r->arrival);
+        if (!est->crossed[i])
+            divide(g, ends, q, self, chain, from, est->est[i], &sum, behind);
+        else if (g->xkind[i] == IPS_X_EXTERNAL || g->xkind[i] == IPS_X_IDLE)
+            sum.external += est->est[i] - from;
+        else
+            sum.message += est->est[i] - from;
+        i = before;
+    }
+    assert_int_equal(sum.queued, r->queued);
+    assert_int_equal(sum.untaken, r->untaken);
+    assert_int_equal(sum.own, r->own);
+    assert_int_equal(sum.elsewhere, r->elsewhere);
+    assert_int_equal(sum.message, r->message);
+    assert_int_equal(sum.external, r->external);
+    assert_int_equal(sum.behind_ns, r->behind_ns);
+    if (r->behind != IPS_NO_REQUEST)
+        assert_int_equal(behind[r->behind], r->behind_ns);
+    free(behind);
+}
+
 /* The number of those that queued. */
 static uint32_t check_sums(const struct ips_graph *g, const struct ips_est *est,
+                           const struct ips_served_end *ends,
                            const struct ips_requests *q)
 {
     uint32_t queued = 0;
@@ -209,6 +333,8 @@ static uint32_t check_sums(const struct ips_graph *g, const struct ips_est *est,
         const struct ips_request *x = &q->r[i];
         uint64_t in_chains = 0;
         assert_true(x->arrival <= x->taken && x->taken <= x->finish);
+        assert_true(x->queued <= ips_request_ns(x));
+        check_parts(g, est, ends, q, i);
         assert_int_equal(ips_request_ns(x), x->queued + x->untaken + x->own +
                                                 x->elsewhere + x->message +
                                                 x->external);
@@ -252,7 +378,7 @@ static void check_told(const struct ips_graph *g, const struct ips_lane *lane,
         assert_true(q.r[i].arrival - begin <= t->begin.ns);
         assert_true(q.r[i].finish >= est->est[t->finish.node]);
     }
-    (void)check_sums(g, est, &q);
+    (void)check_sums(g, est, ends, &q);
     ips_requests_release(&q);
     if (g->chain_count > 1) {
         told[0].finish.node = g->chains[1].first;
@@ -287,7 +413,7 @@ static void parts_add_up(void **state)
         assert_int_equal(0, ips_longest_path(g, &lane, NULL, &est, NULL));
         assert_int_equal(0, ips_requests_find(g, &lane, &est, ends,
                                               RG_MACHINES * 4, &q, NULL));
-        queued += check_sums(g, &est, &q);
+        queued += check_sums(g, &est, ends, &q);
         check_told(g, &lane, &est);
         found += q.count;
         ips_requests_release(&q);
@@ -300,9 +426,13 @@ static void parts_add_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(queue),    cmocka_unit_test(in_a_batch),
-        cmocka_unit_test(back_end), cmocka_unit_test(turns),
-        cmocka_unit_test(outside),  cmocka_unit_test(parts_add_up),
+        cmocka_unit_test(queue),
+        cmocka_unit_test(in_a_batch),
+        cmocka_unit_test(behind_two_at_once),
+        cmocka_unit_test(back_end),
+        cmocka_unit_test(turns),
+        cmocka_unit_test(outside),
+        cmocka_unit_test(parts_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

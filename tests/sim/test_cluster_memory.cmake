@@ -1,0 +1,1 @@
+target_link_libraries(test_cluster_memory PRIVATE ips_synth ips_test_fault)

@@ -1,0 +1,257 @@
+"""Calls that fail: what each returns, the errno it leaves, and every record it
+makes, compared with tests/system/failures.txt.
+
+The programs are tests/programs/failures/*.c, one group a file. A line of
+failures.txt is a case and what it records, in order; a case without a line
+records nothing. Names of ends are those that the program prints; sides and
+inodes come from its own fstat().
+"""
+import bisect
+import errno
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from conftest import clean_env, give_clock
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "oracle"))
+
+import pool_format  # noqa: E402
+
+pytestmark = pytest.mark.quick
+
+FORMAT = pool_format.load()
+GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together"]
+# They come as time goes.
+TIMED = {"RUNDELAY", "GUESSED", "CALLS"}
+SIDES = {"read": 1, "write": 2, "both": 3}
+HOW_CLOSED = {1: "FD", 2: "SHUT_RD", 3: "SHUT_WR", 4: "SHUT_RDWR"}
+FORKS = {1: "FORK", 2: "VFORK", 3: "SPAWN", 4: "POPEN", 5: "SYSTEM",
+         6: "THREAD"}
+LOCKS = {1: "MUTEX", 2: "RDLOCK", 3: "WRLOCK", 4: "COND", 5: "BARRIER",
+         6: "SEMAPHORE", 7: "SPIN", 8: "ONCE", 9: "EVENTFD", 10: "FLOCK",
+         11: "RECORD_LOCK", 13: "FIFO"}
+HOW_SENT = {1: "kill", 2: "sigqueue", 3: "thread", 16: "handler", 17: "wait"}
+BLOCKED_NS = 2000
+
+
+def expected(group):
+    """{case: [its records]} of failures.txt."""
+    found, here = {}, None
+    for line in (HERE / "failures.txt").read_text().splitlines():
+        line = line.split("#")[0].rstrip()
+        if line.startswith("["):
+            here = line.strip("[]")
+        elif line and here == group:
+            name, _, records = line.partition(":")
+            assert name not in found, name
+            found[name] = [r.strip() for r in records.split(";")]
+    return found
+
+
+# What a handler calls, inside a case's call.
+IN_HANDLERS = {"writes_beside", "reads_same", "closes_same", "polls"}
+
+
+class Run:
+    """What one group did under ipsrun, with `cpu` as --cpu says."""
+
+    def __init__(self, build, top, group, cpu, options=()):
+        self.program = build.program("i_failures")
+        bare = subprocess.run([self.program, group], capture_output=True,
+                              text=True, timeout=180, env=clean_env())
+        seen = subprocess.run(
+            [build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool",
+             top + "/pool", "--name", "r", "--procedures=off", "--cpu=" + cpu,
+             *options, "--", self.program, group],
+            capture_output=True, text=True, timeout=180, env=clean_env())
+        assert (bare.returncode, bare.stderr) == (0, "")
+        assert (seen.returncode, seen.stderr) == (0, "")
+        # inodes, pids and ids differ, results and errno do not
+        plain = re.compile(r"(?m)^end .*\n|end \S+ \d+ \S+\n|\[\w+ \w+\] ")
+        assert plain.sub("", seen.stdout) == plain.sub("", bare.stdout)
+        self.segments = FORMAT.segments(top + "/pool/r")
+        main = [s for s in self.segments if s.head["pid"] == s.head["tid"]]
+        # the first image is ipsrun's; children have pids of their own
+        image = [s for s in main if s.records[0]["a"] == 3 and
+                 s.records[0]["type"] == "START"]
+        self.main = image[0]
+        self.records = [r for s in main if s.head["pid"] ==
+                        self.main.head["pid"] and s.head["image_stamp"] ==
+                        self.main.head["image_stamp"] for r in s.records
+                        if r["type"] not in TIMED]
+        assert all(s.torn == 0 and not any(s.head["lost"])
+                   for s in self.segments)
+        self.ends = {(int(ino), SIDES[side]): name for name, ino, side in
+                     re.findall(r"end (\S+) (\d+) (\w+)", seen.stdout)}
+        self.objects = {int(number, 0): name for name, number in
+                        re.findall(r"\[(\w+) (\w+)\]", seen.stdout)}
+        self.cases = re.findall(r"(?m)^case (\w+): ", seen.stdout)
+        # Any thread may name an end; its id is the image's.
+        named = [r for s in self.segments if s.head["image_stamp"] ==
+                 self.main.head["image_stamp"] for r in s.records
+                 if r["type"] == "CHAN"]
+        self.chans = {r["a"]: r for r in named}
+        assert len(self.chans) == len(named)
+        self.functions = self.symbols()
+
+    def symbols(self):
+        """[(address, size, name)] of the program's functions."""
+        lines = subprocess.run(["nm", "-S", "--defined-only", self.program],
+                               capture_output=True, text=True, check=True)
+        rows = [line.split() for line in lines.stdout.splitlines()]
+        return sorted((int(r[0], 16), int(r[1], 16), r[3]) for r in rows
+                      if len(r) == 4 and r[2] in "tT")
+
+    def function(self, address):
+        at = bisect.bisect_right(self.functions, (address, 1 << 62)) - 1
+        start, size, name = self.functions[at]
+        # a call that never returns has its return address behind the end
+        return name.split(".")[0] if start < address <= start + size else None
+
+    def end(self, chan):
+        if chan == 0:
+            return "-"
+        c = self.chans[chan]
+        return self.ends.get((c["ino"], c["side"]), "?%d" % c["ino"])
+
+    def between_marks(self):
+        """[(records of a case, in order)], each between its two marks."""
+        cases, here = [], None
+        for r in self.records:
+            mark = r["a"] in self.chans and self.end(r["a"])
+            if r["type"] in ("SEND", "SEND_SHORT") and mark == "marks":
+                assert (here is None) == (r["result"] == 1)
+                if r["result"] == 1:
+                    here = []
+                else:
+                    cases.append(here)
+                    here = None
+            elif here is not None and not (
+                    mark == "marks.r" and r["type"].startswith("RECV")):
+                here.append(r)
+        assert here is None
+        return cases
+
+    def blocked(self, r):
+        return (self.main.ns(r["t_ret"]) - self.main.ns(r["t"]) -
+                (r["cpu_ret"] - r["cpu"])) >= BLOCKED_NS - 1
+
+    def text(self, r):
+        """A record as failures.txt has it; times and places are checked."""
+        kind = r["type"].replace("_SHORT", "")
+        if "t_ret" in r:
+            assert r["t"] <= r["t_ret"], r
+        if "cpu_ret" in r:
+            assert 0 <= r["cpu_ret"] - r["cpu"] <= 10**9, r
+        err = r.get("err", 0)
+        err = " " + errno.errorcode[err] if err else ""
+        if kind in ("SEND", "RECV", "RECVCALL"):
+            op = FORMAT.ops[r.get("op", r["head_flags"] >> 2 & 31)]
+            assert r.get("ready", 0) == 0
+            return "%s %s %s %d%s" % (kind, self.end(r["a"]), op, r["result"],
+                                      err)
+        if kind == "BLOCK":
+            assert r["a"] == 0 or FORMAT.ops[r["op"]] == "SPIN"
+            ready = " ready " + self.end(r["ready"]) if r["ready"] else ""
+            return "BLOCK %s %d%s%s" % (FORMAT.ops[r["op"]], r["result"], err,
+                                        ready)
+        if kind == "CHAN":
+            return "CHAN " + self.end(r["a"])
+        if kind == "CLOSE":
+            return "CLOSE %s %s" % (self.end(r["a"]), HOW_CLOSED[r["how"]])
+        if kind == "FORK":
+            return "FORK %s %s%s" % (FORKS[r["kind"]], "pid" if r["a"] else 0,
+                                     err)
+        if kind == "EXEC":
+            assert r["a"] == len(r["path"])
+            return "EXEC " + r["path"]
+        if kind == "EXECFAIL":
+            return "EXECFAIL " + errno.errorcode[r["a"]]
+        if kind in ("KILL", "SIGNAL"):
+            # SI_KERNEL: a timer; SI_TKILL: another thread
+            assert kind == "KILL" or r["code"] in (128, -6)
+            own = self.main.head["pid"]
+            pid = {own: "self", 1 << 30: "none",
+                   -(1 << 30): "-none"}.get(r["pid"], r["pid"])
+            tid = {own: "self", 1 << 30: "none"}.get(r["tid"], r["tid"])
+            return "%s %d %s %s %s %d" % (kind, r["a"], pid, tid,
+                                          HOW_SENT[r["how"]], r["value"])
+        if kind in ("ACQUIRE", "RELEASE"):
+            return "%s %s %s %d%s" % (kind, LOCKS[r["a"]], self.object(r),
+                                      r["value"], err)
+        return kind
+
+    def object(self, r):
+        """By address, or (of what has a file or a number) by that."""
+        if not r["dev"]:
+            return self.objects.get(r["object"], hex(r["object"]))
+        what, number = r["ino"] >> 32, r["ino"] & 0xffffffff
+        space = os.stat("/proc/self/ns/ipc").st_ino
+        if r["dev"] == space and what in (1, 2):
+            return "%s/%s%d" % ({1: "sems", 2: "queue"}[what],
+                                "room" if r["object"] >> 32 else "",
+                                r["object"] & 0xffffffff)
+        return "%s/%s" % (self.ends.get((r["ino"], 3)),
+                          "room" if r["object"] >> 32 else "")
+
+
+def without_repeats(texts):
+    """SIGALRM may come more than once before the call waits."""
+    return [t for i, t in enumerate(texts)
+            if not (t.startswith("SIGNAL") and texts[i + 1:i + 2] == [t])]
+
+
+@pytest.fixture
+def top(build):
+    path = tempfile.mkdtemp(prefix="ips-test-failures-", dir="/dev/shm")
+    os.mkdir(path + "/pool", 0o711)
+    give_clock(build, path + "/pool")
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("cpu", ["fast", "clock"])
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_a_failed_call_leaves(build, top, group, cpu):
+    """Would catch: a failed call with no record, with two, at the wrong end,
+    with another errno or result; a descriptor that is believed closed or
+    replaced though it was not; an errno that the recording changed; a return
+    address that is not the call's."""
+    run = Run(build, top, group, cpu)
+    want, wrong = expected(group), []
+    cases = run.between_marks()
+    assert len(cases) == len(run.cases) >= 10
+    assert set(want) <= set(run.cases), set(want) - set(run.cases)
+    for name, records in zip(run.cases, cases):
+        for r in records:
+            if r.get("site") and r["type"] != "FORK":
+                place = run.function(r["site"])
+                assert place == "case_" + name or place in IN_HANDLERS, \
+                    (place, name, r)
+        # Who was only off its core, for 2 us, looks like one that waited.
+        texts = without_repeats([run.text(r) for r in records])
+        if name not in want:
+            texts = [run.text(r) for r in records
+                     if r["type"] not in ("BLOCK", "ACQUIRE") or
+                     not run.blocked(r)]
+        else:
+            assert all(run.blocked(r) for r in records if r["type"] ==
+                       "BLOCK" and r["result"] <= 0), (name, records)
+        if texts != want.get(name, []):
+            wrong.append("%s: %s" % (name, "; ".join(texts)))
+    assert not wrong, "\n".join(wrong)
+    # The ends that all cases share were named once, and nothing closed them.
+    for end in ("empty.r", "empty.w", "full.w", "pair.0"):
+        (number, *more) = [c["fd"] for i, c in run.chans.items()
+                           if run.end(i) == end]
+        assert number not in more, (end, more)
+        assert not [r for r in run.records if r["type"] == "CLOSE" and
+                    run.end(r["a"]) == end and r["fd"] == number]

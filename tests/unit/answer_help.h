@@ -1,0 +1,288 @@
+/*
+ * A recorder's run (recorder.h) as a slave has it on disk, and asks of the
+ * master answered as the worker does, without a loop, a connection or a thread.
+ */
+#ifndef TESTS_UNIT_ANSWER_HELP_H
+#define TESTS_UNIT_ANSWER_HELP_H
+
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "recorder.h"
+#include "slave/serve_job.h"
+#include "slave/store.h"
+
+#define ANSWER_REPLIES 64u
+#define ANSWER_BYTES (1u << 20)
+
+/* A run that was ingested and committed, all of it in one turn. */
+struct archived {
+    struct recorder *r;
+    char name[32], dir[96];
+    int64_t id;
+    uint64_t bytes;
+    bool closed;
+    struct slave_unseen_row unseen[4];
+    uint32_t unseen_count;
+    struct slave_load_row load;
+};
+
+/* One slave: its graphs and its database. */
+struct answerer {
+    char top[64], db[80];
+    struct slave_graphs gs;
+};
+
+struct answer {
+    Ips__Reply *reply[ANSWER_REPLIES];
+    uint32_t count;
+};
+
+static inline void answerer_begin(struct answerer *a)
+{
+    slave_graphs_init(&a->gs, a->db, "");
+}
+static inline void answerer_open(struct answerer *a)
+{
+    memset(a, 0, sizeof(*a));
+    snprintf(a->top, sizeof(a->top), "/dev/shm/answer-XXXXXX");
+    assert_non_null(mkdtemp(a->top));
+    snprintf(a->db, sizeof(a->db), "%s/slave.db", a->top);
+    answerer_begin(a);
+}
+static inline void answerer_close(struct answerer *a)
+{
+    char command[100];
+    slave_graphs_release(&a->gs);
+    snprintf(command, sizeof(command), "rm -r %s", a->top);
+    assert_int_equal(system(command), 0);
+}
+
+static inline size_t archived_records(const struct rec_stream *s)
+{
+    size_t n = 0;
+    for (size_t at = 0; at < s->len; n++) {
+        struct ips_rec_head h;
+        memcpy(&h, s->data + at, sizeof(h));
+        at += (size_t)(h.word >> 8 & 0xffu) * 8;
+    }
+    return n;
+}
+
+/* Packs all streams of `r`, a frame each. The run has an id of the database. */
+static inline void archived_make(struct archived *v, struct answerer *a,
+                                 struct recorder *r, const char *name)
+{
+    static uint8_t frames[SLAVE_FRAMES_BYTES];
+    struct slave_archive archive;
+    struct slave_run_row row = {.closed = true};
+    struct ips_err err = {0};
+    uint64_t missing;
+    size_t used = 0;
+    *v = (struct archived){.r = r, .closed = true};
+    snprintf(v->name, sizeof(v->name), "%s", name);
+    snprintf(v->dir, sizeof(v->dir), "%s/%s", a->top, name);
+    assert_int_equal(mkdir(v->dir, 0700), 0);
+    snprintf(row.name, sizeof(row.name), "%s", name);
+    struct slave_store *store = slave_graphs_store(&a->gs, &err);
+    assert_non_null(store);
+    assert_int_equal(slave_store_put_run(store, &row, &err), 0);
+    v->id = row.id;
+    for (uint32_t i = 0; i < r->count; i++) {
+        struct slave_frame f = {.stream = i,
+                                .bytes = (uint32_t)r->s[i].len,
+                                .records =
+                                    (uint32_t)archived_records(&r->s[i])};
+        assert_true(used + sizeof(f) + f.bytes <= sizeof(frames));
+        memcpy(frames + used, &f, sizeof(f));
+        memcpy(frames + used + sizeof(f), r->s[i].data, f.bytes);
+        used += sizeof(f) + f.bytes;
+    }
+    struct slave_pack *pack = slave_pack_new();
+    assert_non_null(pack);
+    assert_int_equal(slave_archive_open(&archive, v->dir, 0, &missing, &err),
+                     0);
+    assert_int_equal(
+        slave_archive_stage(&archive, pack, 1ULL << 32, frames, used, &err), 0);
+    slave_archive_commit(&archive);
+    v->bytes = archive.length;
+    slave_archive_close(&archive);
+    slave_pack_free(pack);
+}
+
+static inline struct slave_snapshot *archived_snapshot(const struct archived *v)
+{
+    struct slave_snapshot *s = calloc(1, sizeof(*s));
+    assert_non_null(s);
+    snprintf(s->run, sizeof(s->run), "%s", v->name);
+    snprintf(s->dir, sizeof(s->dir), "%s", v->dir);
+    s->run_id = v->id;
+    s->closed = v->closed;
+    memcpy(&s->control, &v->r->control, sizeof(s->control));
+    s->archive_bytes = v->bytes;
+    s->archive_fd = slave_archive_fd(v->dir);
+    s->streams = calloc(v->r->count + 1, sizeof(*s->streams));
+    assert_non_null(s->streams);
+    for (uint32_t i = 0; i < v->r->count; i++) {
+        const struct rec_stream *from = &v->r->s[i];
+        struct slave_stream_row *to = &s->streams[s->stream_count++];
+        to->number = i;
+        memcpy(&to->head, &from->head, sizeof(to->head));
+        to->head.clock.mult_q32 = 1ULL << 32; /* stamps are ns */
+        to->records = archived_records(from);
+        to->dead = from->dead;
+        to->dead_t_ns = from->dead_t_ns;
+        to->dead_status = from->dead_status;
+        memcpy(to->lost, from->lost, sizeof(from->lost));
+    }
+    s->unseen = calloc(v->unseen_count + 1, sizeof(*s->unseen));
+    assert_non_null(s->unseen);
+    memcpy(s->unseen, v->unseen, v->unseen_count * sizeof(*s->unseen));
+    s->unseen_count = v->unseen_count;
+    s->load = v->load;
+    s->key = slave_snapshot_key(s);
+    return s;
+}
+
+/* All replies to `q`, deep copies. */
+static inline struct answer
+answerer_ask(struct answerer *a, const struct archived *v, Ips__Request *q)
+{
+    struct answer out = {0};
+    Ips__RunState state = IPS__RUN_STATE__INIT;
+    char name[32];
+    snprintf(name, sizeof(name), "%s", v->name);
+    q->id = 7;
+    q->run = state.run = name;
+    struct slave_job *job =
+        q->ask_case == IPS__REQUEST__ASK_EVENTS
+            ? slave_events_job(q, archived_snapshot(v), "m1")
+            : slave_graph_job(q, archived_snapshot(v),
+                              q->ask_case == IPS__REQUEST__ASK_SYNC ? &state
+                                                                    : NULL);
+    assert_non_null(job);
+    while (!job->finished) {
+        job->err = (struct ips_err){0};
+        job->step(job, &a->gs);
+        job->reply.id = job->id;
+        job->reply.last = job->finished;
+        assert_true(out.count < ANSWER_REPLIES);
+        size_t len = ips__reply__get_packed_size(&job->reply);
+        uint8_t *data = malloc(len + 1);
+        assert_non_null(data);
+        ips__reply__pack(&job->reply, data);
+        out.reply[out.count] = ips__reply__unpack(NULL, len, data);
+        assert_non_null(out.reply[out.count]);
+        free(data);
+        out.count++;
+    }
+    job->release(job, &a->gs);
+    free(job);
+    return out;
+}
+
+static inline void answer_free(struct answer *x)
+{
+    for (uint32_t i = 0; i < x->count; i++)
+        ips__reply__free_unpacked(x->reply[i], NULL);
+    *x = (struct answer){0};
+}
+
+/* ---- as text: "name=value " of each field that is not 0, in the order of
+ * the message, so that an expectation by hand watches them all ---- */
+
+struct answer_text {
+    char v[ANSWER_BYTES];
+    size_t len;
+};
+static inline void answer_add(struct answer_text *to, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static inline void answer_add(struct answer_text *to, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(to->v + to->len, sizeof(to->v) - to->len, format, args);
+    va_end(args);
+    assert_true(n >= 0 && to->len + (size_t)n < sizeof(to->v));
+    to->len += (size_t)n;
+}
+
+static inline void answer_dump(struct answer_text *to,
+                               const ProtobufCMessage *m, const char *skip);
+
+/* Bytes of one value in a structure or a list. */
+static inline size_t answer_size(const ProtobufCFieldDescriptor *f)
+{
+    if (f->type == PROTOBUF_C_TYPE_STRING || f->type == PROTOBUF_C_TYPE_MESSAGE)
+        return sizeof(void *);
+    if (f->type == PROTOBUF_C_TYPE_BYTES)
+        return sizeof(ProtobufCBinaryData);
+    return f->type == PROTOBUF_C_TYPE_UINT64 ||
+                   f->type == PROTOBUF_C_TYPE_INT64 ||
+                   f->type == PROTOBUF_C_TYPE_SINT64 ||
+                   f->type == PROTOBUF_C_TYPE_DOUBLE
+               ? 8
+               : 4;
+}
+
+static inline void answer_value(struct answer_text *to,
+                                const ProtobufCFieldDescriptor *f,
+                                const uint8_t *at, const char *skip)
+{
+    const ProtobufCBinaryData *b = (const void *)at;
+    const ProtobufCMessage *inner;
+    const char *text;
+    uint64_t v = 0;
+    if (f->type == PROTOBUF_C_TYPE_STRING) {
+        memcpy(&text, at, sizeof(text));
+        if (*text)
+            answer_add(to, "%s='%s' ", f->name, text);
+    } else if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
+        memcpy(&inner, at, sizeof(inner));
+        if (!inner)
+            return;
+        answer_add(to, "%s{", f->name);
+        answer_dump(to, inner, skip);
+        answer_add(to, "} ");
+    } else if (f->type == PROTOBUF_C_TYPE_BYTES) {
+        answer_add(to, "%s%s", b->len ? f->name : "", b->len ? "=" : "");
+        for (size_t i = 0; i < b->len; i++)
+            answer_add(to, "%02x%s", b->data[i], i + 1 < b->len ? "" : " ");
+    } else {
+        memcpy(&v, at, answer_size(f));
+        if (v)
+            answer_add(to, "%s=%" PRId64 " ", f->name, (int64_t)v);
+    }
+}
+
+/* Fields named in `skip` (" a b ") are left out. */
+static inline void answer_dump(struct answer_text *to,
+                               const ProtobufCMessage *m, const char *skip)
+{
+    for (unsigned i = 0; i < m->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *f = &m->descriptor->fields[i];
+        const uint8_t *base = (const uint8_t *)m, *list;
+        char word[80];
+        size_t n;
+        uint32_t which;
+        snprintf(word, sizeof(word), " %s ", f->name);
+        if (strstr(skip, word))
+            continue;
+        if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) {
+            memcpy(&which, base + f->quantifier_offset, sizeof(which));
+            if (which != f->id)
+                continue;
+        }
+        if (f->label != PROTOBUF_C_LABEL_REPEATED) {
+            answer_value(to, f, base + f->offset, skip);
+            continue;
+        }
+        memcpy(&n, base + f->quantifier_offset, sizeof(n));
+        memcpy(&list, base + f->offset, sizeof(list));
+        for (size_t k = 0; k < n; k++)
+            answer_value(to, f, list + k * answer_size(f), skip);
+    }
+}
+
+#endif

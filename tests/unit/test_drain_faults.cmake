@@ -1,0 +1,1 @@
+target_link_libraries(test_drain_faults PRIVATE ips_test_fault)

@@ -1,0 +1,1 @@
+target_link_libraries(test_ipsq_certificate PRIVATE ips_client)

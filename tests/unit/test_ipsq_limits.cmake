@@ -1,0 +1,1 @@
+target_link_libraries(test_ipsq_limits PRIVATE ips_client)

@@ -1,0 +1,1 @@
+target_link_libraries(test_settle PRIVATE ips_test_fault)
