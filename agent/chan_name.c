@@ -13,6 +13,7 @@
 #include "agent/core.h"
 #include "agent/cpu.h"
 #include "agent/modules.h"
+#include "agent/own_table.h"
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
 #include "common/types.h"
@@ -95,10 +96,7 @@ static uint64_t path_hash(const void *name, socklen_t len)
     return ips_fnv1a(IPS_FNV_SEED, path, n);
 }
 
-/* Inode of the socket at the other end of a Unix socket, asked of the kernel's
- * socket diagnostics; 0 where it is not known (refused, not yet accepted). */
-static uint64_t unix_peer(uint64_t ino)
-{
+struct diagnosis {
     struct {
         struct nlmsghdr head;
         struct unix_diag_req req;
@@ -107,45 +105,64 @@ static uint64_t unix_peer(uint64_t ino)
         struct nlmsghdr head;
         char bytes[512];
     } answer;
-    memset(&ask, 0, sizeof(ask));
-    ask.head.nlmsg_len = sizeof(ask);
-    ask.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-    ask.head.nlmsg_flags = NLM_F_REQUEST;
-    ask.req.sdiag_family = AF_UNIX;
-    ask.req.udiag_states = (__u32)-1;
-    ask.req.udiag_ino = (__u32)ino;
-    ask.req.udiag_show = UDIAG_SHOW_PEER;
-    ask.req.udiag_cookie[0] = ask.req.udiag_cookie[1] = (__u32)-1;
+};
+
+/* The length of the kernel's answer. */
+static long ask_with_own_table(void *arg)
+{
+    struct diagnosis *d = arg;
     long fd =
         ips_sys3(SYS_socket, AF_NETLINK,
                  SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
     if (fd < 0)
-        return 0;
-    long got =
-        ips_sys6(SYS_sendto, fd, (long)&ask, sizeof(ask), MSG_NOSIGNAL, 0, 0);
-    if (got == (long)sizeof(ask))
-        got = ips_sys6(SYS_recvfrom, fd, (long)&answer, sizeof(answer),
+        return fd;
+    long got = ips_sys6(SYS_sendto, fd, (long)&d->ask, sizeof(d->ask),
+                        MSG_NOSIGNAL, 0, 0);
+    if (got == (long)sizeof(d->ask))
+        got = ips_sys6(SYS_recvfrom, fd, (long)&d->answer, sizeof(d->answer),
                        MSG_DONTWAIT, 0, 0);
     ips_sys_close((int)fd);
+    return got;
+}
+
+/* Where the kernel names the peer in its answer of `got` bytes; 0 nowhere. */
+static uint64_t peer_in(const struct diagnosis *d, long got)
+{
     /* by hand: the kernel's alignment macros mix signs */
     const long fixed = sizeof(struct nlmsghdr) + sizeof(struct unix_diag_msg);
     const long attr_head = sizeof(struct nlattr);
-    if (got < fixed || answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
+    if (got < fixed || d->answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return 0;
     for (long at = fixed; at + attr_head <= got;) {
         struct nlattr attr;
-        memcpy(&attr, answer.bytes + at, sizeof(attr));
+        memcpy(&attr, d->answer.bytes + at, sizeof(attr));
         if (attr.nla_len < attr_head || at + attr.nla_len > got)
             break;
         uint32_t peer;
         if (attr.nla_type == UNIX_DIAG_PEER &&
             attr.nla_len >= attr_head + (long)sizeof(peer)) {
-            memcpy(&peer, answer.bytes + at + attr_head, sizeof(peer));
+            memcpy(&peer, d->answer.bytes + at + attr_head, sizeof(peer));
             return peer;
         }
         at += (attr.nla_len + 3) & ~3;
     }
     return 0;
+}
+
+/* Inode of the socket at the other end of a Unix socket, asked of the kernel's
+ * socket diagnostics; 0 where it is not known (refused, not yet accepted). */
+static uint64_t unix_peer(uint64_t ino)
+{
+    struct diagnosis d = {
+        .ask = {.head = {.nlmsg_len = sizeof(d.ask),
+                         .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                         .nlmsg_flags = NLM_F_REQUEST},
+                .req = {.sdiag_family = AF_UNIX,
+                        .udiag_states = (__u32)-1,
+                        .udiag_ino = (__u32)ino,
+                        .udiag_show = UDIAG_SHOW_PEER,
+                        .udiag_cookie = {(__u32)-1, (__u32)-1}}}};
+    return peer_in(&d, ips_with_own_table(ask_with_own_table, &d));
 }
 
 /* Bytes that the program has written to and read from a TCP socket so far. */
@@ -308,17 +325,33 @@ static void proc_path(char path[40], const char *directory, int fd)
     path[at] = '\0';
 }
 
+struct fdinfo {
+    char path[40], text[512];
+};
+
+/* The child's table is a copy of ours: the number is there, too. */
+static long read_with_own_table(void *arg)
+{
+    struct fdinfo *f = arg;
+    int info = ips_sys_open(f->path, O_RDONLY | O_CLOEXEC, 0);
+    if (info < 0)
+        return info;
+    long got = ips_sys_read(info, f->text, sizeof(f->text) - 1);
+    ips_sys_close(info);
+    return got;
+}
+
 bool ips_fdinfo(int fd, const char *key, uint64_t *value)
 {
-    char path[40], text[512];
-    proc_path(path, "/proc/self/fdinfo/", fd);
-    int info = fd < 0 ? -1 : ips_sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-    if (info < 0)
+    struct fdinfo f;
+    if (fd < 0)
         return false;
-    long got = ips_sys_read(info, text, sizeof(text) - 1);
-    ips_sys_close(info);
-    text[got > 0 ? got : 0] = '\0';
-    const char *c = strstr(text, key);
+    proc_path(f.path, "/proc/self/fdinfo/", fd);
+    long got = ips_with_own_table(read_with_own_table, &f);
+    if (got < 0)
+        return false;
+    f.text[got] = '\0';
+    const char *c = strstr(f.text, key);
     if (!c)
         return false;
     c += strlen(key);

@@ -11,6 +11,7 @@
 #include "agent/counter.h"
 #include "agent/cpu.h"
 #include "agent/fast.h"
+#include "agent/own_table.h"
 #include "agent/sys.h"
 #include "common/types.h"
 
@@ -291,24 +292,40 @@ bool ips_control_good(const struct ips_control *c)
 
 static struct ips_control control_copy;
 
-/* Fills `*c`; the mapping of the file, or NULL. */
-static struct ips_control *control_open(const char *dir, struct ips_control *c)
+struct opening {
+    const char *dir;
+    struct ips_control *c, *mapped;
+};
+
+static long open_with_own_table(void *arg)
 {
+    struct opening *o = arg;
+    struct ips_control *c = o->c;
     char path[sizeof(ips_core.dir) + 16];
-    size_t n = strlen(dir);
-    memcpy(path, dir, n);
+    size_t n = strlen(o->dir);
+    memcpy(path, o->dir, n);
     memcpy(path + n, "/control", sizeof("/control"));
     int fd =
         ips_sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
     if (fd < 0)
-        return NULL;
+        return fd;
     uint64_t at = (uint64_t)-1;
     if (ips_sys_read(fd, c, sizeof(*c)) == (long)sizeof(*c) &&
         ips_control_good(c))
         at =
             ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
-    return ips_sys_bad(at) ? NULL : (struct ips_control *)at;
+    if (!ips_sys_bad(at))
+        o->mapped = (struct ips_control *)at;
+    return 0;
+}
+
+/* Fills `*c`; the mapping of the file, or NULL. */
+static struct ips_control *control_open(const char *dir, struct ips_control *c)
+{
+    struct opening o = {dir, c, NULL};
+    (void)ips_with_own_table(open_with_own_table, &o);
+    return o.mapped;
 }
 
 struct ips_control *ips_core_share(void)

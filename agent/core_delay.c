@@ -2,18 +2,14 @@
  * RUNDELAY: how long the thread has been runnable without running, by the
  * kernel's own account. It is read where the CPU clock is read again anyway,
  * and only where the thread was off its core since.
- *
- * Why the file is opened for every reading: no descriptor of ours is held open
- * in somebody's program. Meanwhile signals are blocked, so that no handler
- * jumps away from it. A program with several threads may count on the lowest
- * free number in one of them while another reads: so there it is rarer.
  */
+#include <string.h>
+
 #include "agent/cpu.h"
 #include "agent/fast.h"
+#include "agent/own_table.h"
 #include "agent/sys.h"
 
-#define FILE_OF_THREAD "/proc/thread-self/schedstat"
-#define EVERY_NS_THREADED (5u * IPS_DELAY_EVERY_NS)
 /* A thread that slept, but hardly queued, is asked less and less often. */
 #define EVERY_NS_MAX (16u * IPS_DELAY_EVERY_NS)
 #define HARDLY 16u
@@ -23,8 +19,6 @@
 #define COST_NS_MAX 50000u   /* longer, and it was disturbed */
 /* Off the core for less, and there is nothing to tell. */
 #define OFF_NS 50000u
-
-extern char __libc_single_threaded __attribute__((weak));
 
 /* The kernel does not tell; asked once a process. */
 static bool never;
@@ -45,17 +39,51 @@ static bool parse(const char *text, long len, uint64_t *delay)
     return field == 2 && n[0] > 0;
 }
 
+struct reading {
+    char path[64], text[64];
+};
+
+static long read_with_own_table(void *arg)
+{
+    struct reading *r = arg;
+    int fd = ips_sys_open(r->path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    long len = ips_sys_read(fd, r->text, sizeof(r->text));
+    ips_sys_close(fd);
+    return len;
+}
+
+/* The name that this thread has in /proc, whose numbers may be those of another
+ * pid namespace: "PID/task/TID". */
+static bool name_in_proc(struct reading *r)
+{
+    static const char before[] = "/proc/", after[] = "/schedstat";
+    const size_t head = sizeof(before) - 1;
+    memcpy(r->path, before, head);
+    long n = ips_sys6(SYS_readlinkat, AT_FDCWD, (long)"/proc/thread-self",
+                      (long)(r->path + head),
+                      (long)(sizeof(r->path) - head - sizeof(after)), 0, 0);
+    if (n <= 0)
+        return false;
+    memcpy(r->path + head + n, after, sizeof(after));
+    return true;
+}
+
 static bool read_delay(uint64_t *delay)
 {
-    char text[64];
-    int fd = ips_sys_open(FILE_OF_THREAD, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0) { /* no descriptors left: perhaps later */
-        never = fd != -EMFILE && fd != -ENFILE && fd != -EINTR;
+    struct reading r;
+    if (!name_in_proc(&r)) {
+        never = true;
         return false;
     }
-    long len = ips_sys_read(fd, text, sizeof(text));
-    ips_sys_close(fd);
-    if (!parse(text, len, delay)) {
+    long len = ips_with_own_table(read_with_own_table, &r);
+    if (len < 0) { /* nothing to be had for a moment, or refused */
+        never = len != -EMFILE && len != -ENFILE && len != -EINTR &&
+                len != -EAGAIN && len != -ENOMEM && len != -ECHILD;
+        return false;
+    }
+    if (!parse(r.text, len, delay)) {
         never = true;
         return false;
     }
@@ -139,13 +167,11 @@ static void begin(uint64_t t, uint64_t cpu)
 
 __attribute__((cold)) void ips_delay_due(uint64_t t, uint64_t cpu)
 {
-    bool alone = &__libc_single_threaded && __libc_single_threaded;
-    uint64_t every = alone ? IPS_DELAY_EVERY_NS : EVERY_NS_THREADED;
     if (!wanted())
         return;
     if (!ips_me.cpu.delay_t)
         begin(t, cpu);
-    every = ips_max_u64(every, ips_me.cpu.delay_wait);
+    uint64_t every = ips_max_u64(IPS_DELAY_EVERY_NS, ips_me.cpu.delay_wait);
     if (ips_cpu_ns(t - ips_me.cpu.delay_t) >= every && affordable(cpu) &&
         off_ns(t, cpu) >= OFF_NS)
         record(t, cpu);

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "agent/own_table.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
 #include "common/types.h"
@@ -70,6 +71,7 @@ void ips_quota_give(uint64_t bytes)
         atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
 }
 
+/* In ips_with_own_table(). */
 static int open_slave_lock(void)
 {
     static const char name[] = "slave.lock";
@@ -83,16 +85,37 @@ static int open_slave_lock(void)
     return ips_sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
 }
 
+/* -ENOENT: there is no lock; 0: nobody held it. */
+static long try_slave_lock(void *unused)
+{
+    (void)unused;
+    int fd = open_slave_lock();
+    if (fd < 0)
+        return fd;
+    long rc = ips_sys3(SYS_flock, fd, LOCK_SH | LOCK_NB, 0);
+    ips_sys_close(fd);
+    return rc;
+}
+
 /* Does a slave hold the pool's lock? true also where it cannot be asked. Who
  * asks holds the lock for a moment; slaves know that (slave/lock.c). */
 static bool slave_lives(void)
 {
+    long rc = ips_with_own_table(try_slave_lock, NULL);
+    return rc < 0 && rc != -ENOENT;
+}
+
+/* 1: a process that we can see holds the slave's POSIX lock. */
+static long slave_holds_lock(void *unused)
+{
+    (void)unused;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int fd = open_slave_lock();
     if (fd < 0)
-        return fd != -ENOENT;
-    long rc = ips_sys3(SYS_flock, fd, LOCK_SH | LOCK_NB, 0);
+        return fd;
+    long rc = ips_sys3(SYS_fcntl, fd, F_GETLK, (long)&lock);
     ips_sys_close(fd);
-    return rc < 0;
+    return rc == 0 && lock.l_type == F_WRLCK && lock.l_pid > 0;
 }
 
 /* Is the slave's pid the slave's as we count? The address of its list of robust
@@ -117,14 +140,8 @@ uint64_t ips_pidns(void)
     struct stat st;
     if (slave_seen(ips_core.control))
         return IPS_PIDNS_INITIAL;
-    int fd = open_slave_lock();
-    if (fd >= 0) {
-        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-        long rc = ips_sys3(SYS_fcntl, fd, F_GETLK, (long)&lock);
-        ips_sys_close(fd);
-        if (rc == 0 && lock.l_type == F_WRLCK && lock.l_pid > 0)
-            return IPS_PIDNS_INITIAL;
-    }
+    if (ips_with_own_table(slave_holds_lock, NULL) == 1)
+        return IPS_PIDNS_INITIAL;
     return ips_sys_stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 

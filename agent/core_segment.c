@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "agent/cpu.h"
+#include "agent/own_table.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
 #include "common/types.h"
@@ -168,21 +169,15 @@ out:
     return rc;
 }
 
-/* The one that the process took when it began, or one for this stream's first
- * segment: threads and fork children that come and go. */
+/* One for this stream's first segment: threads and fork children that come and
+ * go. An image has looked for one already. */
 static bool take_spare(const struct ips_stream *s, struct ips_segment_map *out)
 {
-    if (ips_core.spare.base) {
-        *out = ips_core.spare;
-        ips_core.spare = (struct ips_segment_map){0};
-        return true;
-    }
-    /* An image has looked for one already. */
     return s->seq == 0 && s->start_kind != IPS_START_IMAGE && !ips_ring_on() &&
            ips_spare_take(2 * s->tid, NULL, out);
 }
 
-int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
+static int make(const struct ips_stream *s, struct ips_segment_map *out)
 {
     if (take_spare(s, out))
         return 0;
@@ -208,6 +203,31 @@ int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
         ips_sys_unlink(path);
     ips_sys_close(fd);
     return rc;
+}
+
+struct making {
+    const struct ips_stream *s;
+    struct ips_segment_map *out;
+    int rc;
+};
+
+static long make_with_own_table(void *arg)
+{
+    struct making *m = arg;
+    m->rc = make(m->s, m->out);
+    return 0;
+}
+
+int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
+{
+    struct making m = {s, out, ips_refused(IPS_LOST_NO_SEGMENT)};
+    if (ips_core.spare.base) { /* the process took it when it began */
+        *out = ips_core.spare;
+        ips_core.spare = (struct ips_segment_map){0};
+        return 0;
+    }
+    (void)ips_with_own_table(make_with_own_table, &m);
+    return m.rc;
 }
 
 void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "agent/fast.h"
+#include "agent/own_table.h"
 #include "agent/sys.h"
 
 char **ips_core_arguments;
@@ -19,23 +20,25 @@ static long arguments(char *out, size_t size)
     return (long)at;
 }
 
-static long command_line(char *out, size_t size)
+#define LINE_BYTES 512u
+
+static long read_with_own_table(void *line)
 {
-    long n = arguments(out, size);
-    if (n)
-        return n;
     int fd = ips_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
-    n = fd < 0 ? 0 : ips_sys_read(fd, out, size);
-    if (fd >= 0)
-        ips_sys_close(fd);
+    if (fd < 0)
+        return fd;
+    long n = ips_sys_read(fd, line, LINE_BYTES - 1);
+    ips_sys_close(fd);
     return n;
 }
 
 /* The command line, blanks between the arguments. */
 static void write_name(struct ips_stream *s, uint64_t stamp)
 {
-    char line[512];
-    long n = command_line(line, sizeof(line) - 1);
+    char line[LINE_BYTES];
+    long n = arguments(line, sizeof(line) - 1);
+    if (!n)
+        n = ips_with_own_table(read_with_own_table, line);
     while (n > 0 && line[n - 1] == '\0')
         n--;
     if (n <= 0)

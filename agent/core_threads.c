@@ -2,9 +2,11 @@
  * locks, blocks of slots that are never freed. */
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "agent/own_table.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
 
@@ -168,29 +170,56 @@ static uint32_t number_of(const char *name)
 
 extern char __libc_single_threaded __attribute__((weak));
 
+#define SILENT_MAX 512u
+struct listing {
+    char path[40];
+    uint32_t count, tids[SILENT_MAX];
+};
+
+/* What is recorded of them is the process's own business: the child, in which
+ * this runs, has no clock of its parent's threads. */
+static long list_with_own_table(void *arg)
+{
+    struct listing *l = arg;
+    int fd = ips_sys_open(l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    _Alignas(8) char buf[2048];
+    long len;
+    while ((len = ips_sys3(SYS_getdents64, fd, (long)buf, sizeof(buf))) > 0) {
+        for (long at = 0; at < len;) {
+            const struct dirent_head *d = (const void *)(buf + at);
+            uint32_t tid = number_of(d->name);
+            if (tid && tid != ips_core.pid && !known(tid) && !has_ended(tid) &&
+                l->count < SILENT_MAX)
+                l->tids[l->count++] = tid;
+            at += d->bytes;
+        }
+    }
+    ips_sys_close(fd);
+    return 0;
+}
+
 void ips_threads_speak_for_silent(void)
 {
+    static const char before[] = "/proc/", after[] = "/task";
+    const size_t head = sizeof(before) - 1;
     struct stat st;
+    struct listing l = {.count = 0};
     /* The C library made none, for us or anybody. */
     if (&__libc_single_threaded && __libc_single_threaded)
         return;
     /* Two links and one a thread: most programs have just the one. */
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;
-    int fd =
-        ips_sys_open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd < 0)
+    memcpy(l.path, before, head);
+    long n = ips_sys6(SYS_readlinkat, AT_FDCWD, (long)"/proc/self",
+                      (long)(l.path + head),
+                      sizeof(l.path) - head - sizeof(after), 0, 0);
+    if (n <= 0)
         return;
-    _Alignas(8) char buf[4096];
-    long len;
-    while ((len = ips_sys3(SYS_getdents64, fd, (long)buf, sizeof(buf))) > 0) {
-        for (long at = 0; at < len;) {
-            const struct dirent_head *d = (const void *)(buf + at);
-            uint32_t tid = number_of(d->name);
-            if (tid && tid != ips_core.pid && !known(tid) && !has_ended(tid))
-                speak_for(tid);
-            at += d->bytes;
-        }
-    }
-    ips_sys_close(fd);
+    memcpy(l.path + head + n, after, sizeof(after));
+    if (ips_with_own_table(list_with_own_table, &l) == 0)
+        for (uint32_t i = 0; i < l.count; i++)
+            speak_for(l.tids[i]);
 }

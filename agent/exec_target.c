@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/cpu.h"
+#include "agent/own_table.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
 
@@ -330,6 +331,35 @@ static void finish(struct ips_target *t, const char *path, const char *library,
     }
 }
 
+struct look {
+    struct ips_target *t;
+    int dir;
+    const char *path, *library;
+    struct stat *st; /* of the program file at `path`; NULL: there is none */
+};
+
+enum { LOOKED_AT = 1, LOOKED_AT_PROGRAM = 2 };
+
+/* What ips_target_look() does that takes a descriptor. */
+static long look_with_own_table(void *arg)
+{
+    const struct look *l = arg;
+    int fd = l->st ? open_program(l->dir, l->path) : -1;
+    bool program = fd >= 0 && look_deep(l->t, fd, l->st, AT_FDCWD, l->path);
+    finish(l->t, l->path, l->library, false);
+    return fd < 0 ? 0 : program ? LOOKED_AT_PROGRAM : LOOKED_AT;
+}
+
+static long look_at_open_with_own_table(void *arg)
+{
+    const struct look *l = arg;
+    struct stat st;
+    if (ips_sys_fstat(l->dir, &st) == 0)
+        look_deep(l->t, l->dir, &st, l->dir, l->path);
+    finish(l->t, l->path, l->library, false);
+    return 0;
+}
+
 /* The program file at `path`, of which `st` tells. false: it cannot be looked
  * at. */
 static bool look_at(struct ips_target *t, int dir, const char *path,
@@ -340,15 +370,12 @@ static bool look_at(struct ips_target *t, int dir, const char *path,
         finish(t, path, library, true);
         return true;
     }
-    int fd = open_program(dir, path);
-    if (fd < 0)
-        return false;
-    bool program = look_deep(t, fd, st, AT_FDCWD, path);
-    finish(t, path, library, false);
-    if (program && t->kind == IPS_TARGET_TRACED &&
+    struct look l = {t, dir, path, library, st};
+    long looked = ips_with_own_table(look_with_own_table, &l);
+    if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
         keep_traced(&is);
-    return true;
+    return looked > 0;
 }
 
 void ips_target_look(struct ips_target *t, int dir, const char *path,
@@ -357,14 +384,15 @@ void ips_target_look(struct ips_target *t, int dir, const char *path,
     struct stat st;
     t->kind = IPS_TARGET_TRACED;
     t->path[0] = '\0';
-    if (path && *path) {
-        if (!is_program(dir, path, &st) || !look_at(t, dir, path, &st, library))
-            finish(t, path, library, false);
-        return;
+    if (!path || !*path) {
+        struct look l = {t, dir, "(descriptor)", library, NULL};
+        (void)ips_with_own_table(look_at_open_with_own_table, &l);
+    } else if (is_program(dir, path, &st)) {
+        (void)look_at(t, dir, path, &st, library);
+    } else {
+        struct look l = {t, dir, path, library, NULL};
+        (void)ips_with_own_table(look_with_own_table, &l);
     }
-    if (ips_sys_fstat(dir, &st) == 0)
-        look_deep(t, dir, &st, dir, "(descriptor)");
-    finish(t, "(descriptor)", library, false);
 }
 
 #define FOUND_BYTES 512u

@@ -147,6 +147,7 @@ struct ips_thread {
     uint32_t spin_count; /* attempts in a row that got nothing: wrap_spin.c */
     bool in_vfork;       /* a vfork child (it runs in its parent's memory):
                             record nothing */
+    bool own_table;      /* the child of ips_with_own_table() runs */
     struct ips_stream stream;
     struct ips_cpu cpu;
     struct ips_line proc_line;

@@ -1,6 +1,8 @@
 /* The preload library begins: real functions, run, stdio, standard names. */
 #include "agent/wrap.h"
 
+#include "agent/in_valgrind.h"
+#include "agent/own_table.h"
 #include "agent/stdio_slots.h"
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
@@ -175,6 +177,9 @@ void ips_wrap_init(void)
     ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
     name_inherited();
+    /* valgrind makes a process of its own of a clone that shares memory, so
+     * there the child would do nothing for us. */
+    ips_own_table_on = !ips_in_valgrind();
     ips_wrap_begun(from);
     errno = saved;
 }

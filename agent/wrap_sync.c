@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 
 #include "agent/modules.h"
+#include "agent/own_table.h"
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
 
@@ -221,17 +222,24 @@ static size_t map_lines(char *buf, size_t have, uint64_t at, struct map_line *m,
     return (size_t)(line - buf);
 }
 
-/* The line of /proc/self/maps that `at` is in. A signal handler's stack may be
- * small, so the buffer is; what it must hold of a line is its beginning. */
-static bool map_find(uint64_t at, struct map_line *m)
+struct finding {
+    uint64_t at;
+    struct map_line *m;
+};
+
+/* A signal handler's stack may be small, so the buffer is; what it must hold of
+ * a line is its beginning. */
+static long find_with_own_table(void *arg)
 {
+    struct map_line *m = ((struct finding *)arg)->m;
+    uint64_t at = ((struct finding *)arg)->at;
     char buf[768];
     size_t have = 0;
     bool found = false;
     int fd = ips_sys_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
     long got;
     if (fd < 0)
-        return false;
+        return fd;
     while (!found &&
            (got = ips_sys_read(fd, buf + have, sizeof(buf) - 1 - have)) > 0) {
         have += (size_t)got;
@@ -244,6 +252,13 @@ static bool map_find(uint64_t at, struct map_line *m)
     }
     ips_sys_close(fd);
     return found;
+}
+
+/* The line of /proc/self/maps that `at` is in. */
+static bool map_find(uint64_t at, struct map_line *m)
+{
+    struct finding finding = {at, m};
+    return ips_with_own_table(find_with_own_table, &finding) == 1;
 }
 
 void ips_thing_shared(const volatile void *at, struct ips_thing *out)

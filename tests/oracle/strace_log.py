@@ -124,7 +124,35 @@ def parse(lines):
             call.retfd = result.group(3)
         call.err = result.group(4)
         call.leave = number
-    return out
+    return without_own_tables(out)
+
+
+def without_own_tables(items):
+    """Without the children that IPS itself makes (agent/own_table.h): a clone that
+    shares memory, stops its parent, and has no signal when it ends. The C library's
+    have SIGCHLD."""
+    def is_ours(call):
+        return isinstance(call, Call) and call.name == "clone" and \
+            "CLONE_VFORK" in call.args and "SIGCHLD" not in call.args and \
+            "CLONE_THREAD" not in call.args
+
+    gone, alive = set(), {}
+    for call in filter(is_ours, items):
+        gone.add(id(call))
+        if call.ret is not None and call.ret > 0:
+            alive.setdefault(call.ret, []).append(call.enter)
+    for item in items:
+        line = item.line if isinstance(item, Death) else item.enter
+        begun = alive.get(item.tid)
+        if begun and line > begun[0]:
+            gone.add(id(item))
+            if isinstance(item, Death):
+                begun.pop(0)
+        elif isinstance(item, Call) and item.name == "wait4" and \
+                "__WALL" in item.args and \
+                item.args.split(",")[0] in map(str, alive):
+            gone.add(id(item))
+    return [item for item in items if id(item) not in gone]
 
 
 def _steal(open_call, name):

@@ -186,7 +186,8 @@ def test_handlers_that_return_lose_nothing(build, guest, case):
 
 @pytest.mark.parametrize("tool", [
     ("valgrind", "-q"), ("strace", "-f", "-o", "/dev/null"),
-    ("sh", "-c", "gdb -q -batch -ex 'set print thread-events off' -ex run "
+    ("sh", "-c", "gdb -q -batch -ex 'set print thread-events off' "
+     "-ex 'set print inferior-events off' -ex run "
      "--args \"$@\" | grep -v '^.Inferior'", "gdb")], ids=lambda tool: tool[-1] if tool[0] == "sh" else tool[0])
 def test_watched_by(build, guest, tool):
     """The program behaves, and whoever watches it has nothing to report: would
