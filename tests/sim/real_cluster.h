@@ -135,7 +135,8 @@ static inline void real_certificate(Ips__Certificate *c, struct real_answer *a)
     /* Of how it was come by; a check that could not be made is said so. */
     static const char *const how[] = {"from the master's own table",
                                       "not checked by label correcting",
-                                      "slaves that did not reach each other"};
+                                      "slaves that did not reach each other",
+                                      "a slave or its data changed on the way"};
     for (size_t k = 0; k < sizeof(how) / sizeof(*how); k++)
         for (size_t i = 0; i < c->n_notes; i++)
             if (strncmp(c->notes[i], how[k], strlen(how[k])) == 0) {
