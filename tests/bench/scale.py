@@ -180,7 +180,7 @@ def bench(build, runs, events, pattern, memory, where=None):
             s.start_master()
             s.start_slaves()
             begin = time.monotonic()
-        s.wait("taking in", s.closed, 60 + events / 1e5)
+        s.wait("taking in", s.closed, 180 + events / 1e5)
         took = time.monotonic() - begin
         cpu = sum(cpu_of(slave.pid) for slave in s.slaves)
         with_writing = " with writing" if drained else ""
@@ -193,7 +193,7 @@ def bench(build, runs, events, pattern, memory, where=None):
             s.path("asked first", t_max, count, "--top", "10")
         else:
             s.wait("the path that the master asks for ahead", s.asked_ahead,
-                   60 + events / 1e5)
+                   180 + events / 1e5)
         s.path("as it was asked ahead", t_max, count, "--top", "10")
         s.path("kept up", t_max, count)
         for _ in range(runs):

@@ -153,7 +153,9 @@ def test_told_to_end_by_nobody_traced(cluster):
     c.wait_closed("r")
     a = c.json("why", "r", status=(0, 3))
     assert a["outside_ns"] > 0.4e9 > a["other_ns"], a
-    assert all(f["kind"] != "outside" for f in a["findings"]), a
+    # What else it waited for - a disk, as it began - is not that sleep.
+    assert all(f["gain_ns"] < 0.4e9 for f in a["findings"]
+               if f["kind"] == "outside"), a
 
 
 def test_stages_of_a_pipeline_are_not_alike(cluster, tmp_path):
