@@ -1,0 +1,100 @@
+"""Libraries that lie before ours in the search for a name, and define names that we
+interpose, too: a tool's, an allocator's, a sanitizer's, the JDK's libjsig.so."""
+import re
+import subprocess
+
+import pytest
+
+from conftest import clean_env
+
+pytestmark = pytest.mark.quick
+
+# Each function passes the call on to the next definition, and is in there once: where
+# that one comes back to a name of ours, the program ends.
+LIBRARY = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int calls;
+static int inside;
+#define PASS(type, name, declared, given)                                  \
+    type name declared {                                                   \
+        __typeof__(&name) next = (__typeof__(&name))dlsym(RTLD_NEXT, #name); \
+        if (inside++) _exit(9);                                            \
+        calls++;                                                           \
+        type result = next given;                                          \
+        inside--;                                                          \
+        return result;                                                     \
+    }
+typedef void (*handler_t)(int);
+PASS(handler_t, signal, (int s, handler_t h), (s, h))
+PASS(int, sigaction, (int s, const struct sigaction *n, struct sigaction *o), (s, n, o))
+PASS(int, dup, (int fd), (fd))
+PASS(int, pipe, (int f[2]), (f))
+PASS(int, pipe2, (int f[2], int g), (f, g))
+PASS(int, socketpair, (int d, int t, int p, int f[2]), (d, t, p, f))
+PASS(ssize_t, write, (int fd, const void *b, size_t n), (fd, b, n))
+"""
+
+PROGRAM = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+extern int calls __attribute__((weak));
+static volatile int got;
+static void handler(int s) { got = s; }
+int main(void) {
+    int a[2], b[2], c[2];
+    signal(SIGUSR1, handler);
+    raise(SIGUSR1);
+    int bad = got != SIGUSR1 || pipe(a) || pipe2(b, 0) || socketpair(AF_UNIX,
+        SOCK_STREAM, 0, c) || dup(a[0]) < 0 || write(a[1], "x", 1) != 1;
+    printf("bad %d, calls %d\n", bad, &calls ? calls : -1);
+    return bad;
+}
+"""
+
+
+def exported_and_called(library):
+    """Names that the library exports, and those that it calls by the loader's table."""
+    def readelf(*options):
+        return subprocess.run(["readelf", "-W", *options, library], text=True, check=True,
+                              capture_output=True).stdout
+    exported = set(re.findall(r"(?:FUNC|IFUNC) +(?:GLOBAL|WEAK) +DEFAULT +\d+ (\w+)",
+                              readelf("--dyn-syms")))
+    called = set(re.findall(r"(?:JUMP_SLOT?|GLOB_DAT) +\w+ (\w+)", readelf("--relocs")))
+    return exported, called
+
+
+def test_no_call_of_ours_goes_by_an_exported_name(build):
+    """Would catch: a function that we export and call ourselves, so that a library
+    before us in the search gets the call, and may give it back to us for ever."""
+    exported, called = exported_and_called(build.lib("libips-preload.so"))
+    assert {"read", "sigaction", "execve"} <= exported and "dlsym" in called
+    assert not exported & called
+
+
+def test_a_library_before_ours(build, tmp_path):
+    """The same calls reach it, as many times, and the program ends the same way."""
+    (tmp_path / "before.c").write_text(LIBRARY)
+    (tmp_path / "program.c").write_text(PROGRAM)
+    before, program = tmp_path / "before.so", tmp_path / "program"
+    for argv in (["-shared", "-fPIC", "-o", before, tmp_path / "before.c", "-ldl"],
+                 ["-o", program, tmp_path / "program.c"]):
+        subprocess.run(["gcc", "-w", *map(str, argv)], check=True)
+
+    def run(*words):
+        env = clean_env(LD_PRELOAD=before, IPS_POOL_ROOT=tmp_path / "pool",
+                        IPS_STATE=tmp_path / "state")
+        done = subprocess.run([*map(str, words), program], env=env, text=True,
+                              capture_output=True, timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+    bare = run()
+    assert bare[0] == 0 and "bad 0" in bare[1], bare
+    assert run(build.bin("ipsrun"), "--no-daemons", "--quiet", "--") == bare
