@@ -267,8 +267,9 @@ static const char *environment(const char *name)
 static bool run_directory(char *out, size_t size)
 {
     const char *pool = environment("IPS_POOL"), *run = environment("IPS_RUN");
+    const char *is_off = environment("IPS_OFF");
     if (!pool || !run || *pool != '/' || !*run || strchr(run, '/') ||
-        *run == '.')
+        *run == '.' || (is_off && strcmp(is_off, "1") == 0))
         return false;
     size_t a = strlen(pool), b = strlen(run);
     if (a + 1 + b + 1 > size)
@@ -315,8 +316,10 @@ static long open_with_own_table(void *arg)
         at =
             ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
-    if (!ips_sys_bad(at))
+    if (!ips_sys_bad(at)) {
+        ips_sys_madvise(at, sizeof(*c), MADV_DONTDUMP);
         o->mapped = (struct ips_control *)at;
+    }
     return 0;
 }
 

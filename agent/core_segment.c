@@ -159,8 +159,9 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
         goto out;
     }
     /* A fork child has no business in it; ips_core_fork_before has the
-     * exception. */
+     * exception. Nor has a core file. */
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
+    ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTDUMP);
     *out = (struct ips_segment_map){base, base + first, base + bytes, 0};
     base = 0;
 out:

@@ -54,10 +54,15 @@ static bool spare_good(const struct ips_control *there, uint64_t bytes,
 bool ips_spare_take(uint32_t id, struct ips_control *copy,
                     struct ips_segment_map *out)
 {
+    /* The process has changed its user: they are the former one's. */
+    static bool not_ours;
     char path[sizeof(ips_core.dir) + 32];
+    if (not_ours)
+        return false;
     spare_path(path, id);
     int fd =
         ips_sys_open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    not_ours = fd == -EACCES;
     if (fd < 0)
         return false;
     uint64_t bytes = spare_bytes(fd);
@@ -81,6 +86,7 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
     /* Read by nobody before the header has its magic. */
     memset(there, 0, sizeof(*there));
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
+    ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTDUMP);
     *out = (struct ips_segment_map){base, base + IPS_SPARE_FIRST_BYTES,
                                     base + bytes, 0};
     return true;

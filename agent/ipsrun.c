@@ -233,6 +233,13 @@ static void record_text(enum ips_rec_type type, const char *text, size_t max)
     ips_rec_publish(rec);
 }
 
+/* The exit status of who could not execute the command. */
+static int not_executed(const char *command, int error)
+{
+    fprintf(stderr, "ipsrun: %s: %s\n", command, strerror(error));
+    return error == ENOENT ? 127 : 126;
+}
+
 /* The first image of the root process: START, NAME, EXEC. */
 static int become(char **command, const char *command_line)
 {
@@ -257,9 +264,8 @@ static int become(char **command, const char *command_line)
         rec->cpu = cpu;
         ips_rec_publish(rec);
     }
-    int status = error == ENOENT ? 127 : 126;
+    int status = not_executed(command[0], error);
     ips_core_process_end(IPS_END_EXIT, status);
-    fprintf(stderr, "ipsrun: %s: %s\n", command[0], strerror(error));
     return status;
 }
 
@@ -274,6 +280,11 @@ int main(int argc, char **argv)
     status = ipsrun_options_parse(&o, argc, argv);
     if (status >= 0)
         return status;
+    const char *off = getenv("IPS_OFF");
+    if (off && strcmp(off, "1") == 0) {
+        execvp(o.command[0], o.command);
+        return not_executed(o.command[0], errno);
+    }
     const char *name = o.join ? o.join : o.name;
     if (!name) {
         make_up_name(made_up, o.command[0]);

@@ -138,6 +138,39 @@ def test_environment(ipsrun, build, pool):
     assert traced == plain
 
 
+def test_off(ipsrun, build, pool):
+    """IPS_OFF=1 runs the command as it is, or a part of a recorded program. Would
+    catch: a run that is made all the same; a library that is still loaded."""
+    show = ["sh", "-c", "env | grep -c -e ^IPS_RUN= -e ^LD_PRELOAD=; exit 3"]
+    done = ipsrun("--name", "off", "--", *show, env={"IPS_OFF": "1"})
+    assert (done.returncode, done.stdout, done.stderr) == (3, "0\n", "")
+    assert not os.path.exists(f"{pool}/off")
+    assert ipsrun("/nonexistent", env={"IPS_OFF": "1"}).returncode == 127
+    ipsrun("--no-daemons", "--name", "part", "--", "sh", "-c",
+           "IPS_OFF=1 sleep 0; IPS_OFF=0 expr 1; :")
+    names = [r["text"] for r in records(build, pool, "part") if r["type"] == "NAME"]
+    assert "expr 1" in names and not [n for n in names if n.startswith("sleep")]
+
+
+def test_nothing_of_ours_in_a_core_file(ipsrun, pool):
+    """The kernel leaves out mappings that have "dd". Would catch: a core file that is
+    longer by a megabyte a thread, and has records in it."""
+    show = ["python3", "-c",
+            "import threading\n"
+            "def show():\n"
+            "    for line in open('/proc/self/smaps'): print(line, end='')\n"
+            "t = threading.Thread(target=show); t.start(); t.join()"]
+    done = ipsrun("--no-daemons", "--name", "c", "--", *show)
+    flags, ours = {}, None
+    for line in done.stdout.splitlines():
+        if "-" in line.split()[0]:
+            ours = line if f"{pool}/" in line else None
+        elif ours and line.startswith("VmFlags:"):
+            flags[ours] = line.split()[1:]
+    assert len(flags) >= 2, "control and a segment"
+    assert all("dd" in f for f in flags.values()), flags
+
+
 def test_descriptors_and_mask(ipsrun):
     """No descriptor more, no signal blocked."""
     show = ["python3", "-c", "import os, signal; print(sorted(os.listdir("
