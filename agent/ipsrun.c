@@ -204,8 +204,9 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
 static void look_at_command(const char *command, struct ips_target *target)
 {
     ips_target_find(target, command, getenv("PATH"), getenv("IPS_PRELOAD"));
-    if (ips_target_preload_stays(target->kind))
-        return;
+    if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
+        !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
+        return; /* wrap_exec.c says what these are */
     const char *value = getenv("LD_PRELOAD"), *library = getenv("IPS_PRELOAD");
     char *rest = strdup(value);
     if (!rest)

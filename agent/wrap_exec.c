@@ -106,9 +106,14 @@ static void without_us(char **out, char *const *envp)
     out[count] = NULL;
 }
 
-static bool preload_wanted(const struct ips_target *target)
+/* With one of these the loader lists or checks what it would load, or tells of
+ * it, and we would be in the list. */
+static bool preload_wanted(char *const *envp, const struct ips_target *target)
 {
-    return ips_target_preload_stays(target->kind);
+    return ips_target_preload_stays(target->kind) &&
+           !environ_find(envp, "LD_TRACE_LOADED_OBJECTS=") &&
+           !environ_find(envp, "LD_DEBUG=") &&
+           !environ_find(envp, "LD_VERIFY=");
 }
 
 size_t ips_env_bytes(char *const *envp, const struct ips_target *target)
@@ -119,7 +124,7 @@ size_t ips_env_bytes(char *const *envp, const struct ips_target *target)
         return environ_bytes(envp);
     const char *preload = environ_find(envp, ld_preload);
     bool there = preload && strstr(preload, library_name);
-    bool missing = there != preload_wanted(target);
+    bool missing = there != preload_wanted(envp, target);
     for (int i = 0; i < VARS; i++)
         if (var_texts[i] && !environ_find(envp, var_names[i]))
             missing = true;
@@ -171,7 +176,7 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
     memcpy(text, ld_preload, head);
     text += head;
     const char *value = preload ? preload + head : "";
-    if (!preload_wanted(target)) {
+    if (!preload_wanted(envp, target)) {
         ips_preload_without(text, value, library_name);
         if (!*text)
             out[count] = NULL; /* the name had nothing else in it */

@@ -62,7 +62,7 @@ def whole(r):
 
 
 def value(text):
-    if text.startswith(('"', "@", "~")):
+    if text.startswith(('"', "@", "~", "<")):
         return text.strip('"')
     if ":" in text:
         family, raw, port = text.split(":")
@@ -99,6 +99,8 @@ def differences(want, r, bound, functions):
             v = bound.setdefault(v, r[name])
         if isinstance(v, str) and v.startswith("~"): # sums of truncated us
             v = r[name] if abs(r[name] - int(v[1:])) <= 2000 else v
+        if isinstance(v, str) and v.startswith("<"): # with children of our own
+            v = r[name] if 0 < r[name] <= int(v[1:]) else v
         if r[name] != v:
             found.append("%s is %r, not %r" % (name, r[name], v))
     if want.place:

@@ -98,3 +98,35 @@ def test_a_library_before_ours(build, tmp_path):
     bare = run()
     assert bare[0] == 0 and "bad 0" in bare[1], bare
     assert run(build.bin("ipsrun"), "--no-daemons", "--quiet", "--") == bare
+
+
+@pytest.mark.parametrize("argv", [
+    ["ldd", "/bin/true"], ["env", "LD_TRACE_LOADED_OBJECTS=1", "/bin/true"],
+    ["env", "LD_VERIFY=1", "LD_TRACE_LOADED_OBJECTS=1", "/bin/true"]],
+    ids=["ldd", "trace", "verify"])
+def test_the_loader_is_asked(build, tmp_path, argv):
+    """It lists what the program loads, as without us; by exec and by ipsrun itself.
+    Would catch: our library in the list."""
+    def run(*words, **env):
+        done = subprocess.run([*words, *argv], text=True, capture_output=True, timeout=120,
+                              env=clean_env(IPS_POOL_ROOT=tmp_path / "pool",
+                                            IPS_STATE=tmp_path / "state", **env))
+        return done.returncode, re.sub(r"0x[0-9a-f]+", "0x", done.stdout), done.stderr
+
+    bare = run()
+    assert bare[0] == 0 and "libc.so" in bare[1]
+    ipsrun = [build.bin("ipsrun"), "--no-daemons", "--quiet", "--"]
+    assert run(*ipsrun) == bare
+    if argv[0] == "env":
+        done = subprocess.run([*ipsrun, "/bin/true"], text=True, capture_output=True,
+                              env=clean_env(IPS_POOL_ROOT=tmp_path / "pool",
+                                            LD_TRACE_LOADED_OBJECTS="1"))
+        assert "libips" not in done.stdout
+
+
+def test_the_loader_tells(build, tmp_path):
+    """LD_DEBUG: nothing of ours in what it tells."""
+    done = subprocess.run([build.bin("ipsrun"), "--no-daemons", "--quiet", "--", "env",
+                           "LD_DEBUG=files", "/bin/true"], text=True, capture_output=True,
+                          env=clean_env(IPS_POOL_ROOT=tmp_path / "pool"), timeout=120)
+    assert "libc.so" in done.stderr and "libips" not in done.stderr
