@@ -329,7 +329,6 @@ struct fdinfo {
     char path[40], text[512];
 };
 
-/* The child's table is a copy of ours: the number is there, too. */
 static long read_with_own_table(void *arg)
 {
     struct fdinfo *f = arg;
@@ -346,7 +345,10 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
     struct fdinfo f;
     if (fd < 0)
         return false;
-    proc_path(f.path, "/proc/self/fdinfo/", fd);
+    char after[40];
+    proc_path(after, "/fdinfo/", fd);
+    if (!ips_proc_name(f.path, sizeof(f.path), "self", after))
+        return false;
     long got = ips_with_own_table(read_with_own_table, &f);
     if (got < 0)
         return false;

@@ -551,6 +551,8 @@ static void write_end(enum ips_end_kind kind, int status)
     ips_delay_end(cpu);
     ips_guessed_end();
     ips_calls_due(IPS_CALLS_LEAST);
+    if (kind != IPS_END_THREAD)
+        ips_threads_record_own();
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;

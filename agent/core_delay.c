@@ -3,8 +3,6 @@
  * kernel's own account. It is read where the CPU clock is read again anyway,
  * and only where the thread was off its core since.
  */
-#include <string.h>
-
 #include "agent/cpu.h"
 #include "agent/fast.h"
 #include "agent/own_table.h"
@@ -54,26 +52,10 @@ static long read_with_own_table(void *arg)
     return len;
 }
 
-/* The name that this thread has in /proc, whose numbers may be those of another
- * pid namespace: "PID/task/TID". */
-static bool name_in_proc(struct reading *r)
-{
-    static const char before[] = "/proc/", after[] = "/schedstat";
-    const size_t head = sizeof(before) - 1;
-    memcpy(r->path, before, head);
-    long n = ips_sys6(SYS_readlinkat, AT_FDCWD, (long)"/proc/thread-self",
-                      (long)(r->path + head),
-                      (long)(sizeof(r->path) - head - sizeof(after)), 0, 0);
-    if (n <= 0)
-        return false;
-    memcpy(r->path + head + n, after, sizeof(after));
-    return true;
-}
-
 static bool read_delay(uint64_t *delay)
 {
     struct reading r;
-    if (!name_in_proc(&r)) {
+    if (!ips_proc_name(r.path, sizeof(r.path), "thread-self", "/schedstat")) {
         never = true;
         return false;
     }

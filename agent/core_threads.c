@@ -2,7 +2,6 @@
  * locks, blocks of slots that are never freed. */
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -91,6 +90,7 @@ void ips_threads_remove(uint32_t tid)
 
 void ips_threads_forget(void)
 {
+    (void)ips_own_table_take_ns(); /* the parent's */
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
@@ -108,6 +108,22 @@ static int thread_clock(uint32_t tid)
     return (int)(~tid << 3 | 6u);
 }
 
+static void record_cpu(uint32_t tid, uint64_t cpu)
+{
+    struct ips_rec_cpu *rec =
+        cpu ? ips_rec_begin(IPS_REC_THREADCPU, sizeof(*rec)) : NULL;
+    if (!rec)
+        return;
+    rec->h.a = tid;
+    rec->cpu = cpu;
+    ips_rec_publish(rec);
+}
+
+void ips_threads_record_own(void)
+{
+    record_cpu(0, ips_own_table_take_ns());
+}
+
 void ips_threads_record_cpu(uint32_t except)
 {
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
@@ -116,15 +132,7 @@ void ips_threads_record_cpu(uint32_t except)
             uint64_t cpu = 0;
             if (tid && tid != except)
                 cpu = ips_sys_clock(thread_clock(tid));
-            if (!cpu)
-                continue;
-            struct ips_rec_cpu *rec =
-                ips_rec_begin(IPS_REC_THREADCPU, sizeof(*rec));
-            if (!rec)
-                continue;
-            rec->h.a = tid;
-            rec->cpu = cpu;
-            ips_rec_publish(rec);
+            record_cpu(tid, cpu);
         }
 }
 
@@ -202,8 +210,6 @@ static long list_with_own_table(void *arg)
 
 void ips_threads_speak_for_silent(void)
 {
-    static const char before[] = "/proc/", after[] = "/task";
-    const size_t head = sizeof(before) - 1;
     struct stat st;
     struct listing l = {.count = 0};
     /* The C library made none, for us or anybody. */
@@ -212,14 +218,8 @@ void ips_threads_speak_for_silent(void)
     /* Two links and one a thread: most programs have just the one. */
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;
-    memcpy(l.path, before, head);
-    long n = ips_sys6(SYS_readlinkat, AT_FDCWD, (long)"/proc/self",
-                      (long)(l.path + head),
-                      sizeof(l.path) - head - sizeof(after), 0, 0);
-    if (n <= 0)
-        return;
-    memcpy(l.path + head + n, after, sizeof(after));
-    if (ips_with_own_table(list_with_own_table, &l) == 0)
+    if (ips_proc_name(l.path, sizeof(l.path), "self", "/task") &&
+        ips_with_own_table(list_with_own_table, &l) == 0)
         for (uint32_t i = 0; i < l.count; i++)
             speak_for(l.tids[i]);
 }

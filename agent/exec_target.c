@@ -292,9 +292,9 @@ static int open_program(int dir, const char *path)
                          O_RDONLY | O_CLOEXEC | O_NOCTTY, 0, 0, 0);
 }
 
-/* The open file `fd`, with its interpreters; closed unless it is `dir`. Was it
- * a program itself? */
-static bool look_deep(struct ips_target *t, int fd, struct stat *st, int dir,
+/* The open file `fd`, with its interpreters; closed. Was it a program itself?
+ */
+static bool look_deep(struct ips_target *t, int fd, struct stat *st,
                       const char *path)
 {
     char head[HEAD_BYTES], next[SCRIPT_BYTES];
@@ -303,8 +303,7 @@ static bool look_deep(struct ips_target *t, int fd, struct stat *st, int dir,
     for (int depth = 0; fd >= 0 && depth < SCRIPT_DEPTH; depth++) {
         bool again = look_inside(fd, st, name, &t->kind, head);
         script |= again;
-        if (fd != dir)
-            ips_sys_close(fd);
+        ips_sys_close(fd);
         fd = -1;
         if (again && strnlen(head, HEAD_BYTES) < sizeof(next)) {
             memcpy(next, head, strlen(head) + 1);
@@ -313,7 +312,7 @@ static bool look_deep(struct ips_target *t, int fd, struct stat *st, int dir,
                 fd = open_program(AT_FDCWD, next);
         }
     }
-    if (fd >= 0 && fd != dir)
+    if (fd >= 0)
         ips_sys_close(fd);
     return !script;
 }
@@ -333,9 +332,9 @@ static void finish(struct ips_target *t, const char *path, const char *library,
 
 struct look {
     struct ips_target *t;
-    int dir;
-    const char *path, *library;
-    struct stat *st; /* of the program file at `path`; NULL: there is none */
+    const char *name, *library; /* what the target is called */
+    const char *path;           /* where it is opened; NULL: nowhere */
+    struct stat *st;            /* of that file */
 };
 
 enum { LOOKED_AT = 1, LOOKED_AT_PROGRAM = 2 };
@@ -344,20 +343,32 @@ enum { LOOKED_AT = 1, LOOKED_AT_PROGRAM = 2 };
 static long look_with_own_table(void *arg)
 {
     const struct look *l = arg;
-    int fd = l->st ? open_program(l->dir, l->path) : -1;
-    bool program = fd >= 0 && look_deep(l->t, fd, l->st, AT_FDCWD, l->path);
-    finish(l->t, l->path, l->library, false);
+    int fd = l->path ? open_program(AT_FDCWD, l->path) : -1;
+    bool program = fd >= 0 && look_deep(l->t, fd, l->st, l->name);
+    finish(l->t, l->name, l->library, false);
     return fd < 0 ? 0 : program ? LOOKED_AT_PROGRAM : LOOKED_AT;
 }
 
-static long look_at_open_with_own_table(void *arg)
+#define FOUND_BYTES 512u
+/* The name by which `path` against descriptor `dir` - or, NULL or "", the file
+ * of `dir` itself - is opened without that descriptor; NULL where it is too
+ * long. */
+static const char *path_without(char out[FOUND_BYTES], int dir,
+                                const char *path)
 {
-    const struct look *l = arg;
-    struct stat st;
-    if (ips_sys_fstat(l->dir, &st) == 0)
-        look_deep(l->t, l->dir, &st, l->dir, l->path);
-    finish(l->t, l->path, l->library, false);
-    return 0;
+    char after[FOUND_BYTES];
+    if (path && (*path == '/' || (*path && dir == AT_FDCWD)))
+        return path;
+    size_t len = path ? strlen(path) : 0, n = sizeof("/fd/") - 1;
+    if (dir < 0 || len + 20 > sizeof(after))
+        return NULL;
+    memcpy(after, "/fd/", n);
+    n = (size_t)(ips_put_number(after + n, (uint64_t)dir, 10) - after);
+    if (len)
+        after[n++] = '/';
+    memcpy(after + n, path ? path : "", len);
+    after[n + len] = '\0';
+    return ips_proc_name(out, FOUND_BYTES, "self", after) ? out : NULL;
 }
 
 /* The program file at `path`, of which `st` tells. false: it cannot be looked
@@ -370,7 +381,8 @@ static bool look_at(struct ips_target *t, int dir, const char *path,
         finish(t, path, library, true);
         return true;
     }
-    struct look l = {t, dir, path, library, st};
+    char room[FOUND_BYTES];
+    struct look l = {t, path, library, path_without(room, dir, path), st};
     long looked = ips_with_own_table(look_with_own_table, &l);
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
@@ -384,18 +396,18 @@ void ips_target_look(struct ips_target *t, int dir, const char *path,
     struct stat st;
     t->kind = IPS_TARGET_TRACED;
     t->path[0] = '\0';
-    if (!path || !*path) {
-        struct look l = {t, dir, "(descriptor)", library, NULL};
-        (void)ips_with_own_table(look_at_open_with_own_table, &l);
-    } else if (is_program(dir, path, &st)) {
+    bool is_file = path && *path ? is_program(dir, path, &st)
+                                 : ips_sys_fstat(dir, &st) == 0;
+    if (is_file && path && *path) {
         (void)look_at(t, dir, path, &st, library);
     } else {
-        struct look l = {t, dir, path, library, NULL};
+        char room[FOUND_BYTES];
+        struct look l = {t, path && *path ? path : "(descriptor)", library,
+                         is_file ? path_without(room, dir, path) : NULL, &st};
         (void)ips_with_own_table(look_with_own_table, &l);
     }
 }
 
-#define FOUND_BYTES 512u
 /* The next program of that name in the directories of `*search`, which goes on
  * behind it (NULL: at its end). There may be many before it: no price of an
  * exec has that. */

@@ -11,7 +11,9 @@
  * The child is a clone with CLONE_VM and CLONE_VFORK: the caller's thread
  * stands still meanwhile, and the child runs on the same stack and with the
  * same thread-local variables. It has no exit signal, so the program's wait
- * does not see it. Its copy of the table goes with it. 50 to 100 us.
+ * does not see it. It begins with the program's table and leaves it at once for
+ * an empty one: a copy would hold pipes, locks and ports that another thread
+ * closes meanwhile. 50 to 100 us.
  *
  * Not where the program has forbidden system calls to itself (ips_sys_quiet),
  * or where the kernel makes no more processes (RLIMIT_NPROC, a pids cgroup):
@@ -22,6 +24,8 @@
 #define IPS_AGENT_OWN_TABLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* False while an image begins - its constructor runs before main() - and in
  * programs of ours: ips_with_own_table() calls the function directly then. */
@@ -31,5 +35,15 @@ extern bool ips_own_table_on __attribute__((visibility("hidden")));
  * returns what it returns, or -errno where that cannot be had (-ECHILD: the
  * child was ended before it had returned). Calls within it are direct. */
 long ips_with_own_table(long (*function)(void *), void *arg);
+
+/* The CPU of the children since the last call: who waits for this process is
+ * told it as this one's. */
+uint64_t ips_own_table_take_ns(void);
+
+/* Into out[0..bytes): "/proc/", what the link of that name in /proc says of the
+ * caller ("self", "thread-self"; its numbers may be those of another pid
+ * namespace), and `after`. false: it does not fit, or there is no /proc. */
+bool ips_proc_name(char *out, size_t bytes, const char *link,
+                   const char *after);
 
 #endif

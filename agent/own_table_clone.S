@@ -1,9 +1,9 @@
 /* long ips_own_table_clone(void (*run)(void *), void *work): the child runs on its
  * parent's stack, below what the parent has there, while the parent waits in the
- * system call. CLONE_VM | CLONE_VFORK, and no signal when it ends. */
+ * system call. CLONE_VM | CLONE_FILES | CLONE_VFORK, and no signal when it ends. */
 #include <asm/unistd.h>
 
-#define FLAGS 0x4100
+#define FLAGS 0x4500
 
     .text
     .globl ips_own_table_clone

@@ -17,7 +17,8 @@
  *
  * An end-of-file by the death of its writer hangs on END, which carries the
  * exit's CPU; where that was still going on when the reader returned, it hangs
- * on the writer's last record instead.
+ * on the writer's last record instead. A SIGCHLD comes when the exit is over:
+ * END was settled with more than the exit took, and gives way.
  *
  * Arcs that pass `match` made - nearly all - are not visited here: the send
  * gives way when its receive is found (build_match.c), the receive when its
@@ -83,7 +84,14 @@ static void receive_gives_way(struct build *b, uint32_t v)
     uint64_t before = ips_sub_sat(b_coord(b, u), b->cpu_at[u]);
     uint64_t time = arc_time(g, v);
     if (before > time && g->kind[u] == IPS_NODE_END &&
-        g->kind[v] != IPS_NODE_JOIN) {
+        g->xkind[v] == IPS_X_SIGNAL) {
+        if (b_final(b, u))
+            b->broken = true;
+        else
+            g->w[u] = b->cpu_at[u] + time;
+        before = time;
+    } else if (before > time && g->kind[u] == IPS_NODE_END &&
+               g->kind[v] != IPS_NODE_JOIN) {
         g->xpred[v] = u - 1; /* a chain has START before its END */
         b->backwards |= g->t_ns[u - 1] >= g->t_ns[v];
         before = 0;

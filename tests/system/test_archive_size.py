@@ -55,7 +55,8 @@ def test_bytes_of_an_event(recorder, name):
     assert done.status == 0, done.err
     events, size = archived(recorder, done.run)
     assert events >= 10000
-    assert size <= 10 * events, "%.2f bytes an event" % (size / events)
+    # and what a machine that stalls adds: shorter blocks, more heads of blocks
+    assert size <= 10 * events + 8192, "%.2f bytes an event" % (size / events)
     cert = recorder.path(done.run, "central")["certificate"]
     assert cert["events"] == events
     assert cert["unmatched"] == 0, cert

@@ -56,12 +56,22 @@ def calls_of_ours(log, low, high):
             continue
         if name == "clone":
             if m[3]:
-                assert "CLONE_VM|CLONE_VFORK" in rest and "SIGCHLD" not in rest, line
+                assert "CLONE_VM|CLONE_FILES|CLONE_VFORK" in rest, line
+                assert "SIGCHLD" not in rest, line
             if RESULT.search(rest):
                 children.add(int(RESULT.search(rest)[1]))
         elif name in CALLS and m[3] and (name != "fcntl" or "F_DUPFD" in rest):
             calls.append((pid, line))
-    return [line for pid, line in calls if pid not in children], len(children)
+    left = set()  # the children that have left the program's table, as their first call
+    ours = []
+    for pid, line in calls:
+        if pid in children and pid not in left:
+            assert "close_range(0, 4294967295, CLOSE_RANGE_UNSHARE" in line, line
+            assert "= -1" not in line, line
+            left.add(pid)
+        elif pid not in children:
+            ours.append(line)
+    return ours, len(children)
 
 
 @pytest.mark.parametrize("case,full", [*((case, "drop") for case in CASES),
