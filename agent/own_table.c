@@ -76,8 +76,9 @@ long ips_with_own_table(long (*function)(void *), void *arg)
                          time_ns(&ru.ru_utime) + time_ns(&ru.ru_stime));
     ips_me.own_table = false; /* it may have been killed */
     ips_sys_restore_signals(signals);
-    if (w.result == -ECHILD && status == 0) {
-        /* An emulator, whose child has memory of its own. */
+    if (pid == -EINVAL || (w.result == -ECHILD && status == 0)) {
+        /* An emulator: no kernel refuses these flags, and none has a child that
+         * ends well and has memory of its own. */
         ips_own_table_on = false;
         return function(arg);
     }
