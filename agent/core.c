@@ -264,6 +264,12 @@ static const char *environment(const char *name)
     return NULL;
 }
 
+bool ips_core_own_table(void)
+{
+    const char *value = environment("IPS_OWN_TABLE");
+    return value && strcmp(value, "1") == 0;
+}
+
 static bool run_directory(char *out, size_t size)
 {
     const char *pool = environment("IPS_POOL"), *run = environment("IPS_RUN");

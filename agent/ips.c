@@ -3,7 +3,6 @@
 #include <stddef.h>
 
 #include "agent/ips_api.h"
-#include "agent/own_table.h"
 
 #ifdef IPS_PRELOAD
 IPS_API extern const struct ips_api *const ips_preload_api;
@@ -28,7 +27,6 @@ static const struct ips_api *api(void)
 static __attribute__((constructor)) void attach(void)
 {
     api()->active();
-    ips_own_table_on = true;
 }
 #endif
 

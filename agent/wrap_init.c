@@ -4,6 +4,7 @@
 #include "agent/in_valgrind.h"
 #include "agent/own_table.h"
 #include "agent/stdio_slots.h"
+#include "agent/stream.h"
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
 
@@ -179,7 +180,7 @@ void ips_wrap_init(void)
     name_inherited();
     /* valgrind makes a process of its own of a clone that shares memory, so
      * there the child would do nothing for us. */
-    ips_own_table_on = !ips_in_valgrind();
+    ips_own_table_on = ips_core_own_table() && !ips_in_valgrind();
     ips_wrap_begun(from);
     errno = saved;
 }

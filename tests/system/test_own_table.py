@@ -84,7 +84,7 @@ def test_no_descriptor_of_ours(build, top, case, full):
             build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool", top / "pool",
             "--name", "r", f"--on-full={full}", "--quota", "2M", "--",
             build.program("i_table"), case, top / "files"]
-    done = subprocess.run([str(a) for a in argv], env=clean_env(), text=True,
+    done = subprocess.run([str(a) for a in argv], env=clean_env(IPS_OWN_TABLE=1), text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=240)
     assert done.returncode == 0, done.stderr
     low, high = (int(x, 16) for x in
