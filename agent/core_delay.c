@@ -158,8 +158,8 @@ __attribute__((cold)) void ips_delay_due(uint64_t t, uint64_t cpu)
         begin(t, cpu);
     /* A program with several threads may count on the lowest free number in one
      * of them while another reads here: so there it is rarer. */
-    bool alone = ips_own_table_on ||
-                 (&__libc_single_threaded && __libc_single_threaded);
+    bool alone =
+        ips_own_table_on || (&__libc_single_threaded && __libc_single_threaded);
     uint64_t every = alone ? IPS_DELAY_EVERY_NS : EVERY_NS_THREADED;
     every = ips_max_u64(every, ips_me.cpu.delay_wait);
     if (ips_cpu_ns(t - ips_me.cpu.delay_t) >= every && affordable(cpu) &&
