@@ -507,8 +507,8 @@ static int make_room(struct sweep *s)
     s->busy = calloc((size_t)ask->machine_count + 1, sizeof(*s->busy));
     s->out->crowd = calloc(chains, sizeof(*s->out->crowd));
     if (!s->state || !s->began || !s->by_state || !s->alike || !s->role_head ||
-        !s->role_waits || !s->role_there || !s->ended || !s->busy ||
-        !s->out->crowd)
+        !s->asked_head || !s->role_waits || !s->role_there || !s->works ||
+        !s->queue || !s->sender || !s->ended || !s->busy || !s->out->crowd)
         return no_memory(s);
     for (int k = 0; k < STATES; k++)
         s->head[k] = NO_CHAIN;

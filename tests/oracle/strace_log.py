@@ -24,14 +24,16 @@ class Call:
     """One system call of one thread. `enter` and `leave` are line numbers,
     `leave` None where it never returned; `ret` None then too. `until` is the
     line of the thread's next doing: in between it runs in user space, where IPS
-    takes its stamp of the return, and nothing says when."""
-    __slots__ = ("tid", "name", "args", "ret", "retfd", "err", "enter",
-                 "leave", "until", "time")
+    takes its stamp of the return, and nothing says when. `since` is the line
+    where the thread was seen last before, None at its first call: the stamp of
+    the entry lies in between."""
+    __slots__ = ("tid", "name", "args", "ret", "retfd", "err", "since",
+                 "enter", "leave", "until", "time")
 
     def __init__(self, tid, name, enter, time):
         self.tid, self.name, self.enter, self.time = tid, name, enter, time
         self.args, self.ret, self.retfd, self.err = "", None, None, None
-        self.leave = None
+        self.leave = self.since = None
         self.until = float("inf")
 
 
@@ -106,6 +108,7 @@ def parse(lines):
             call = Call(tid, start.group(1), number, time)
             if tid in last:
                 last[tid].until = number
+                call.since = last[tid].leave
             last[tid] = call
             out.append(call)
             rest = start.group(2)

@@ -129,18 +129,16 @@ class _Builder(Descriptors):
         if call.name == "close" and call.ret == 0:
             fd, text = self.fd(call.args)
             self.lookup(tid, fd, text)
-            self.drop(tid, fd, Release(tid, pid, call.enter, call.leave,
-                                       "close"))
+            self.drop(tid, fd, self.release(call, "close"))
         elif call.name == "shutdown" and call.ret == 0:
             obj = self.lookup(tid, *self.fd(call.args))
             if obj is not None and ("SHUT_WR" in call.args or
                                     "SHUT_RDWR" in call.args):
-                self.end_sending(obj, Release(tid, pid, call.enter,
-                                              call.leave, "shutdown"))
+                self.end_sending(obj, self.release(call, "shutdown"))
         elif call.name in ("exit_group", "exit"):
             if call.name == "exit_group" or \
                     len(self.model.procs[pid].threads) == 1:
-                self.leave_process(pid, call.enter, "exit")
+                self.leave_process(pid, self.release(call, "exit"))
         elif call.name == "connect" and self.connected(call):
             # At entry: the other side may accept before we return.
             obj = self.lookup(tid, *self.fd(call.args))
@@ -167,11 +165,22 @@ class _Builder(Descriptors):
         m = _FD.match(args)
         return (int(m.group(1)), m.group(2)) if m else (-1, None)
 
-    def leave_process(self, pid, line, how):
+    def release(self, call, how):
+        """It closes from where the thread was seen last before the call: IPS
+        orders closes by stamps taken before them."""
+        first = call.since
+        if first is None:
+            creator = self.creator.get(call.tid)
+            first = creator.enter if creator else call.enter
+        return Release(call.tid, self.model.pid_of[call.tid], first,
+                       call.leave if call.leave is not None else float("inf"),
+                       how)
+
+    def leave_process(self, pid, release):
         proc = self.model.procs[pid]
         # Descriptors close somewhere between exit_group and the end.
-        release = self.dying.setdefault(
-            pid, Release(pid, pid, line, float("inf"), how))
+        release = self.dying.setdefault(pid, release)
+        release.last = float("inf")
         seen = set()
         for tid in proc.threads:
             table = self.tables.get(tid, {})
@@ -189,7 +198,8 @@ class _Builder(Descriptors):
             return
         if death.tid == pid:
             proc.status, proc.end = death.status, death.line
-            self.leave_process(pid, death.line, "death")
+            self.leave_process(pid, Release(pid, pid, death.line, death.line,
+                                            "death"))
             self.dying[pid].last = death.line
 
     def on_leave(self, call):
@@ -268,7 +278,7 @@ class _Builder(Descriptors):
         table = {fd: entry for fd, entry in self.tables[call.tid].items()}
         self.tables[call.tid] = table
         proc.threads = [pid]
-        release = Release(call.tid, pid, call.enter, call.leave, "exec")
+        release = self.release(call, "exec")
         for fd in [fd for fd, entry in table.items() if entry[1]]:
             self.drop(call.tid, fd, release)
         m = re.search(r'"([^"]*)"', call.args)
@@ -338,8 +348,7 @@ class _Builder(Descriptors):
         obj = self.lookup(call.tid, fd, text)
         if call.ret == fd:
             return
-        release = Release(call.tid, self.model.pid_of[call.tid], call.enter,
-                          call.leave, "dup over")
+        release = self.release(call, "dup over")
         self.drop(call.tid, call.ret, release)
         if obj is not None:
             self.put(call.tid, call.ret, obj, cloexec)
@@ -362,7 +371,7 @@ class _Builder(Descriptors):
         if not m:
             return
         table = self.tables[call.tid]
-        release = Release(call.tid, pid, call.enter, call.leave, "close")
+        release = self.release(call, "close")
         for fd in [fd for fd in table
                    if int(m.group(1)) <= fd <= int(m.group(2))]:
             if "CLOSE_RANGE_CLOEXEC" in call.args:

@@ -46,7 +46,8 @@ uint64_t fault_end(void);
 bool fault_struck(void);
 /* Calls chosen from what was watched last, ascending; the caller frees them
  * after fault_end(). Where these are more than `most`: first ones alone, and
- * of these every so manieth. */
+ * of these every so manieth. With IPS_TEST_EVERY_FAULT in the environment all
+ * of them, which takes minutes: for whoever changes what allocates. */
 uint64_t *fault_pick(size_t most, size_t *count);
 /* The name of the call that failed last, for messages. */
 const char *fault_last(void);
