@@ -264,12 +264,6 @@ static const char *environment(const char *name)
     return NULL;
 }
 
-bool ips_core_own_table(void)
-{
-    const char *value = environment("IPS_OWN_TABLE");
-    return value && strcmp(value, "1") == 0;
-}
-
 static bool run_directory(char *out, size_t size)
 {
     const char *pool = environment("IPS_POOL"), *run = environment("IPS_RUN");
@@ -557,8 +551,6 @@ static void write_end(enum ips_end_kind kind, int status)
     ips_delay_end(cpu);
     ips_guessed_end();
     ips_calls_due(IPS_CALLS_LEAST);
-    if (kind != IPS_END_THREAD)
-        ips_threads_record_own();
     struct ips_rec_end *rec = ips_rec_begin(IPS_REC_END, sizeof(*rec));
     if (!rec)
         return;

@@ -8,18 +8,15 @@
 #include "agent/own_table.h"
 #include "agent/sys.h"
 
-#define EVERY_NS_THREADED (5u * IPS_DELAY_EVERY_NS)
 /* A thread that slept, but hardly queued, is asked less and less often. */
 #define EVERY_NS_MAX (16u * IPS_DELAY_EVERY_NS)
 #define HARDLY 16u
 /* Of the thread's CPU time, readings take one part in so many at most. */
-#define COST_PART 256u
-#define COST_NS_FIRST 20000u /* with cold caches */
-#define COST_NS_MAX 50000u   /* longer, and it was disturbed */
+#define COST_PART 128u
+#define COST_NS_FIRST 40000u /* with cold caches */
+#define COST_NS_MAX 80000u   /* longer, and it was disturbed */
 /* Off the core for less, and there is nothing to tell. */
 #define OFF_NS 50000u
-
-extern char __libc_single_threaded __attribute__((weak));
 
 /* The kernel does not tell; asked once a process. */
 static bool never;
@@ -156,12 +153,7 @@ __attribute__((cold)) void ips_delay_due(uint64_t t, uint64_t cpu)
         return;
     if (!ips_me.cpu.delay_t)
         begin(t, cpu);
-    /* A program with several threads may count on the lowest free number in one
-     * of them while another reads here: so there it is rarer. */
-    bool alone =
-        ips_own_table_on || (&__libc_single_threaded && __libc_single_threaded);
-    uint64_t every = alone ? IPS_DELAY_EVERY_NS : EVERY_NS_THREADED;
-    every = ips_max_u64(every, ips_me.cpu.delay_wait);
+    uint64_t every = ips_max_u64(IPS_DELAY_EVERY_NS, ips_me.cpu.delay_wait);
     if (ips_cpu_ns(t - ips_me.cpu.delay_t) >= every && affordable(cpu) &&
         off_ns(t, cpu) >= OFF_NS)
         record(t, cpu);

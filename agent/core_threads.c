@@ -90,7 +90,7 @@ void ips_threads_remove(uint32_t tid)
 
 void ips_threads_forget(void)
 {
-    (void)ips_own_table_take_ns(); /* the parent's */
+    ips_own_table_forget();
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
@@ -117,11 +117,6 @@ static void record_cpu(uint32_t tid, uint64_t cpu)
     rec->h.a = tid;
     rec->cpu = cpu;
     ips_rec_publish(rec);
-}
-
-void ips_threads_record_own(void)
-{
-    record_cpu(0, ips_own_table_take_ns());
 }
 
 void ips_threads_record_cpu(uint32_t except)
@@ -178,14 +173,17 @@ static uint32_t number_of(const char *name)
 
 extern char __libc_single_threaded __attribute__((weak));
 
+static bool lives(uint32_t tid)
+{
+    return ips_sys3(SYS_tgkill, ips_core.pid, tid, 0) == 0;
+}
+
 #define SILENT_MAX 512u
 struct listing {
     char path[40];
     uint32_t count, tids[SILENT_MAX];
 };
 
-/* What is recorded of them is the process's own business: the child, in which
- * this runs, has no clock of its parent's threads. */
 static long list_with_own_table(void *arg)
 {
     struct listing *l = arg;
@@ -215,11 +213,13 @@ void ips_threads_speak_for_silent(void)
     /* The C library made none, for us or anybody. */
     if (&__libc_single_threaded && __libc_single_threaded)
         return;
-    /* Two links and one a thread: most programs have just the one. */
+    /* Two links and one a thread: most programs have just the one. Threads of
+     * agent/own_table.h are in the list, too. */
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;
     if (ips_proc_name(l.path, sizeof(l.path), "self", "/task") &&
         ips_with_own_table(list_with_own_table, &l) == 0)
         for (uint32_t i = 0; i < l.count; i++)
-            speak_for(l.tids[i]);
+            if (!ips_own_table_has(l.tids[i]) && lives(l.tids[i]))
+                speak_for(l.tids[i]);
 }

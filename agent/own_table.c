@@ -1,17 +1,26 @@
 #include "agent/own_table.h"
 
+#include <errno.h>
 #include <linux/close_range.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "agent/stream.h"
 #include "agent/sys.h"
 
+/* How often a thread that has stored 0 is looked for: a debugger may keep it.
+ */
+#define LOOKS 1000
+
+#define THREADS 16u
+#define COMING 1u /* a tid that nobody has */
+
 bool ips_own_table_on;
-static _Atomic uint64_t children_ns;
+/* The threads of the moment: COMING from before each is there, then its tid
+ * until it is gone. */
+static _Atomic uint32_t threads[THREADS];
 
 struct work {
     long (*function)(void *);
@@ -19,9 +28,10 @@ struct work {
     long result;
 };
 
-/* own_table_clone.S: the pid of a child in which run(work) was called, or
+/* own_table_clone.S: the tid of a thread in which run(work) is called, or
  * -errno. */
-long ips_own_table_clone(void (*run)(void *), void *work)
+long ips_own_table_clone(void (*run)(void *), void *work, uint32_t *gone,
+                         _Atomic uint32_t *tid)
     __attribute__((visibility("hidden")));
 
 /* For an empty one; where the kernel has no close_range (before Linux 5.9), for
@@ -44,16 +54,50 @@ static void run(void *arg)
     ips_me.own_table = false;
 }
 
-static uint64_t time_ns(const struct timeval *t)
+/* The kernel says that it no longer uses our memory a moment before it is off
+ * the list of threads, and a process with more than one may not unshare() all
+ * that a process with one may. */
+static void wait_until_gone(long tid, const uint32_t *gone)
 {
-    return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_usec * 1000u;
+    uint32_t v;
+    while ((v = __atomic_load_n(gone, __ATOMIC_ACQUIRE)) != 0)
+        ips_sys6(SYS_futex, (long)gone, FUTEX_WAIT, v, 0, 0, 0);
+    long pid = ips_sys3(SYS_getpid, 0, 0, 0);
+    for (int i = 0; i < LOOKS && ips_sys3(SYS_tgkill, pid, tid, 0) == 0; i++)
+        if (i > 8)
+            ips_sys3(SYS_sched_yield, 0, 0, 0);
 }
 
-uint64_t ips_own_table_take_ns(void)
+/* Where there is none, `else_` is used, and nobody knows the thread. */
+static _Atomic uint32_t *take_place(_Atomic uint32_t *else_)
 {
-    return atomic_load_explicit(&children_ns, memory_order_relaxed)
-               ? atomic_exchange(&children_ns, 0)
-               : 0;
+    for (unsigned i = 0; i < THREADS; i++) {
+        uint32_t none = 0;
+        if (atomic_compare_exchange_strong(&threads[i], &none, COMING))
+            return &threads[i];
+    }
+    return else_;
+}
+
+bool ips_own_table_has(uint32_t tid)
+{
+    for (unsigned i = 0; i < THREADS; i++) {
+        uint32_t there;
+        for (int looks = 0;
+             (there = atomic_load(&threads[i])) == COMING && looks < LOOKS;
+             looks++)
+            ips_sys3(SYS_sched_yield, 0, 0, 0);
+        if (there == tid)
+            return true;
+    }
+    return false;
+}
+
+void ips_own_table_forget(void)
+{
+    for (unsigned i = 0; i < THREADS; i++)
+        if (atomic_load_explicit(&threads[i], memory_order_relaxed))
+            atomic_store(&threads[i], 0);
 }
 
 long ips_with_own_table(long (*function)(void *), void *arg)
@@ -62,26 +106,18 @@ long ips_with_own_table(long (*function)(void *), void *arg)
         return function(arg);
     if (ips_sys_quiet)
         return -ENOSYS;
-    struct work w = {function, arg, -ECHILD};
-    int status = -1;
-    struct rusage ru;
+    struct work w = {function, arg, -EAGAIN};
+    uint32_t gone = 1;
+    _Atomic uint32_t unknown;
     uint64_t signals = ips_sys_block_signals_little();
-    long pid = ips_own_table_clone(run, &w);
-    if (pid < 0)
-        w.result = pid;
-    else if (ips_sys6(SYS_wait4, pid, (long)&status, __WALL, (long)&ru, 0, 0) ==
-                 pid &&
-             !ips_me.in_vfork) /* else it is not this process's */
-        atomic_fetch_add(&children_ns,
-                         time_ns(&ru.ru_utime) + time_ns(&ru.ru_stime));
-    ips_me.own_table = false; /* it may have been killed */
+    _Atomic uint32_t *place = take_place(&unknown);
+    long tid = ips_own_table_clone(run, &w, &gone, place);
+    if (tid < 0)
+        w.result = tid;
+    else
+        wait_until_gone(tid, &gone);
+    atomic_store(place, 0);
     ips_sys_restore_signals(signals);
-    if (pid == -EINVAL || (w.result == -ECHILD && status == 0)) {
-        /* An emulator: no kernel refuses these flags, and none has a child that
-         * ends well and has memory of its own. */
-        ips_own_table_on = false;
-        return function(arg);
-    }
     return w.result;
 }
 

@@ -1,6 +1,6 @@
 /*
- * What needs a descriptor, in a recorded program: done by a child that shares
- * our memory and has a descriptor table of its own.
+ * What needs a descriptor, in a recorded program: done by a thread that has a
+ * descriptor table of its own.
  *
  * The program owns its descriptor table. It may close any number at any time,
  * and the number that we had opened may be its next file's before we use it: we
@@ -8,17 +8,17 @@
  * moves the number that its `open` returns, and closing ours drops its record
  * locks on that file.
  *
- * The child is a clone with CLONE_VM and CLONE_VFORK: the caller's thread
- * stands still meanwhile, and the child runs on the same stack and with the
- * same thread-local variables. It has no exit signal, so the program's wait
- * does not see it. It begins with the program's table and leaves it at once for
- * an empty one: a copy would hold pipes, locks and ports that another thread
- * closes meanwhile. 50 to 100 us.
+ * The thread is a bare clone(): it runs on its maker's stack and with its
+ * maker's thread-local variables, while the maker waits with all signals
+ * blocked until it is gone. A thread, since the CPU of a child would be told to
+ * the program as that of its own children. It begins with the program's table
+ * and leaves it at once for an empty one: a copy would hold pipes, locks and
+ * ports that another thread closes meanwhile. 30 us beyond the work.
  *
  * Not where the program has forbidden system calls to itself (ips_sys_quiet),
- * or where the kernel makes no more processes (RLIMIT_NPROC, a pids cgroup):
- * -errno then, and the caller does without. Async-signal-safe; blocks all
- * signals meanwhile.
+ * nor where the kernel makes no more threads (RLIMIT_NPROC, a pids cgroup,
+ * unshare(CLONE_NEWPID) before): -errno then, and the caller does without.
+ * Async-signal-safe.
  */
 #ifndef IPS_AGENT_OWN_TABLE_H
 #define IPS_AGENT_OWN_TABLE_H
@@ -32,13 +32,14 @@
 extern bool ips_own_table_on __attribute__((visibility("hidden")));
 
 /* Calls function(arg) where no descriptor of the program is in reach, and
- * returns what it returns, or -errno where that cannot be had (-ECHILD: the
- * child was ended before it had returned). Calls within it are direct. */
+ * returns what it returns, or -errno where that cannot be had. Calls within it
+ * are direct. */
 long ips_with_own_table(long (*function)(void *), void *arg);
 
-/* The CPU of the children since the last call: who waits for this process is
- * told it as this one's. */
-uint64_t ips_own_table_take_ns(void);
+/* Is that one of these threads? It may be gone by now. */
+bool ips_own_table_has(uint32_t tid);
+/* In a fork child: those of the parent are not here. */
+void ips_own_table_forget(void);
 
 /* Into out[0..bytes): "/proc/", what the link of that name in /proc says of the
  * caller ("self", "thread-self"; its numbers may be those of another pid

@@ -1,9 +1,13 @@
-/* long ips_own_table_clone(void (*run)(void *), void *work): the child runs on its
- * parent's stack, below what the parent has there, while the parent waits in the
- * system call. CLONE_VM | CLONE_FILES | CLONE_VFORK, and no signal when it ends. */
+/* long ips_own_table_clone(void (*run)(void *), void *work, uint32_t *gone,
+ * uint32_t *tid): a thread whose stack begins GAP below the caller's, who does nothing
+ * but wait. The kernel stores its tid into *tid before it runs, and 0 into *gone when it
+ * has ended, and wakes who waits there. CLONE_VM | CLONE_FS | CLONE_FILES |
+ * CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | both stores: what an emulator takes for a thread; without CLONE_SETTLS it
+ * has its maker's thread-local variables. */
 #include <asm/unistd.h>
 
-#define FLAGS 0x4500
+#define FLAGS 0x350f00
+#define GAP 1024
 
     .text
     .globl ips_own_table_clone
@@ -14,11 +18,14 @@ ips_own_table_clone:
     .cfi_startproc
 #if defined(__x86_64__)
     movq %rdi, %r9 /* neither is an argument that the kernel looks at */
-    movq %rsi, %r8
+    movq %rdx, %r10
+    movq %rcx, %rdx
     movl $FLAGS, %edi
-    xorl %esi, %esi
-    xorl %edx, %edx
-    xorl %r10d, %r10d
+    leaq -GAP(%rsp), %rax
+    andq $-16, %rax
+    movq %rsi, -8(%rax) /* r8 is an argument: the thread-local variables' */
+    leaq -16(%rax), %rsi
+    xorl %r8d, %r8d
     movl $__NR_clone, %eax
     syscall
     testq %rax, %rax
@@ -27,8 +34,7 @@ ips_own_table_clone:
 1:
     .cfi_undefined rip
     xorl %ebp, %ebp
-    andq $-16, %rsp
-    movq %r8, %rdi
+    movq 8(%rsp), %rdi
     call *%r9
     xorl %edi, %edi
     movl $__NR_exit, %eax
@@ -37,11 +43,12 @@ ips_own_table_clone:
 #elif defined(__aarch64__)
     mov x9, x0
     mov x10, x1
-    mov x0, #FLAGS
-    mov x1, xzr
-    mov x2, xzr
+    mov x4, x2
+    mov x2, x3
+    mov x0, #(FLAGS & 0xffff)
+    movk x0, #(FLAGS >> 16), lsl #16
+    sub x1, sp, #GAP
     mov x3, xzr
-    mov x4, xzr
     mov x8, #__NR_clone
     svc 0
     cbz x0, 1f

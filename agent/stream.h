@@ -206,12 +206,8 @@ void ips_segment_leave(struct ips_stream *s);
 void ips_threads_add(uint32_t tid);
 void ips_threads_remove(uint32_t tid);
 void ips_threads_forget(void); /* in a fork child */
-/* IPS_OWN_TABLE=1: what needs a descriptor is done by agent/own_table.h. */
-bool ips_core_own_table(void);
 /* THREADCPU of every thread but `except` into the calling thread's stream. */
 void ips_threads_record_cpu(uint32_t except);
-/* And that of the children of agent/own_table.h since the last time. */
-void ips_threads_record_own(void);
 /* At the end of the process: a stream with START and END for every thread that
  * lives and never recorded anything. */
 void ips_threads_speak_for_silent(void);

@@ -9,7 +9,6 @@
 
 #include <dlfcn.h>
 
-#include "agent/stream.h"
 #include "agent/sys.h"
 
 enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
@@ -250,10 +249,8 @@ static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
 {
     if (!ips_wrap_on())
         return;
-    if (type == IPS_REC_EXEC) {
+    if (type == IPS_REC_EXEC)
         ips_core_flush();
-        ips_threads_record_own();
-    }
     char text[256];
     size_t n = path ? strnlen(path, sizeof(text) - 1) : 0;
     uint64_t t = ips_core_now(), cpu = ips_core_cpu();

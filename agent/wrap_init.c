@@ -178,9 +178,8 @@ void ips_wrap_init(void)
     ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
     name_inherited();
-    /* valgrind makes a process of its own of a clone that shares memory, so
-     * there the child would do nothing for us. */
-    ips_own_table_on = ips_core_own_table() && !ips_in_valgrind();
+    /* valgrind has descriptors of its own in the table. */
+    ips_own_table_on = !ips_in_valgrind();
     ips_wrap_begun(from);
     errno = saved;
 }

@@ -157,19 +157,6 @@ static void take_threadcpu(struct build *b)
 
 /* ---- rusage ---- */
 
-/* What the agent's own children took in each process, by THREADCPU of no
- * thread: a wait for the process tells it as the process's. */
-static void own_children(struct build *b)
-{
-    for (uint32_t i = 0; i < b->cpus.n; i++) {
-        const struct b_cpu *c = &b->cpus.v[i];
-        struct ips_proc *row =
-            &b->out->procs[b->images[b->streams[c->stream].image].proc];
-        if (c->tid == 0 && row->rusage_cpu_ns != IPS_CPU_UNKNOWN)
-            row->rusage_cpu_ns = ips_sub_sat(row->rusage_cpu_ns, c->cpu);
-    }
-}
-
 /* rusage_cpu_ns of a process: what its parent's wait said, less what its own
  * waits said of its children (each with all their descendants). */
 static void own_rusage(struct build *b)
@@ -222,7 +209,6 @@ void b_settle(struct build *b)
 {
     take_threadcpu(b);
     own_rusage(b);
-    own_children(b);
     for (uint32_t p = 0; p < b->out->proc_count; p++)
         settle_process(b, p);
     for (uint32_t c = 0; c < b->out->g.chain_count; c++)

@@ -131,13 +131,11 @@ def parse(lines):
 
 
 def without_own_tables(items):
-    """Without the children that IPS itself makes (agent/own_table.h): a clone that
-    shares memory, stops its parent, and has no signal when it ends. The C library's
-    have SIGCHLD."""
+    """Without the threads that IPS itself makes (agent/own_table.h): clones without
+    thread-local variables of their own. The C library's have some."""
     def is_ours(call):
         return isinstance(call, Call) and call.name == "clone" and \
-            "CLONE_VFORK" in call.args and "SIGCHLD" not in call.args and \
-            "CLONE_THREAD" not in call.args
+            "CLONE_THREAD" in call.args and "CLONE_SETTLS" not in call.args
 
     gone, alive = set(), {}
     for call in filter(is_ours, items):
@@ -151,15 +149,4 @@ def without_own_tables(items):
             gone.add(id(item))
             if isinstance(item, Death):
                 begun.pop(0)
-        elif isinstance(item, Call) and item.name == "wait4" and \
-                "__WALL" in item.args and \
-                item.args.split(",")[0] in map(str, alive):
-            gone.add(id(item))
     return [item for item in items if id(item) not in gone]
-
-
-def _steal(open_call, name):
-    for tid, call in list(open_call.items()):
-        if call.name == name == "execve":
-            return open_call.pop(tid)
-    return None

@@ -40,9 +40,9 @@ def top(build):
 
 def calls_of_ours(log, low, high):
     """The calls in `log` that lie in our library, made since the program said where
-    that is, but by the children of agent/own_table.h, which have tables of their own.
-    Second, how many of these children there were."""
-    calls, children, cloning, executed = [], set(), set(), set()
+    that is, but by the threads of agent/own_table.h, which have tables of their own.
+    Second, how many of these threads there were."""
+    calls, threads, executed = [], set(), set()
     lines = log.read_text().splitlines()
     begun = next(i for i, line in enumerate(lines) if '"library ' in line)
     for line in lines[begun:]:
@@ -56,22 +56,21 @@ def calls_of_ours(log, low, high):
             continue
         if name == "clone":
             if m[3]:
-                assert "CLONE_VM|CLONE_FILES|CLONE_VFORK" in rest, line
-                assert "SIGCHLD" not in rest, line
+                assert "CLONE_THREAD" in rest and "CLONE_SETTLS" not in rest, line
             if RESULT.search(rest):
-                children.add(int(RESULT.search(rest)[1]))
+                threads.add(int(RESULT.search(rest)[1]))
         elif name in CALLS and m[3] and (name != "fcntl" or "F_DUPFD" in rest):
             calls.append((pid, line))
-    left = set()  # the children that have left the program's table, as their first call
+    left = set()  # threads that have left the program's table, as their first call
     ours = []
     for pid, line in calls:
-        if pid in children and pid not in left:
+        if pid in threads and pid not in left:
             assert "close_range(0, 4294967295, CLOSE_RANGE_UNSHARE" in line, line
             assert "= -1" not in line, line
             left.add(pid)
-        elif pid not in children:
+        elif pid not in threads:
             ours.append(line)
-    return ours, len(children)
+    return ours, len(threads)
 
 
 @pytest.mark.parametrize("case,full", [*((case, "drop") for case in CASES),
@@ -84,11 +83,11 @@ def test_no_descriptor_of_ours(build, top, case, full):
             build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool", top / "pool",
             "--name", "r", f"--on-full={full}", "--quota", "2M", "--",
             build.program("i_table"), case, top / "files"]
-    done = subprocess.run([str(a) for a in argv], env=clean_env(IPS_OWN_TABLE=1), text=True,
+    done = subprocess.run([str(a) for a in argv], env=clean_env(), text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, timeout=240)
     assert done.returncode == 0, done.stderr
     low, high = (int(x, 16) for x in
                  re.search(r"^library (\w+) (\w+)$", done.stdout, re.M).groups())
-    ours, children = calls_of_ours(log, low, high)
+    ours, threads = calls_of_ours(log, low, high)
     assert not ours
-    assert children > 0 or case in ("execs", "range"), "nothing was watched"
+    assert threads > 0 or case in ("execs", "range"), "nothing was watched"
