@@ -27,6 +27,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Who waits for such a thread waits with this FUTEX_WAIT_BITSET: tests that
+ * look whether a thread sleeps know by it that it does not for the program. */
+#define IPS_OWN_TABLE_BITSET 0x49505354
+
 /* False while an image begins - its constructor runs before main() - and in
  * programs of ours: ips_with_own_table() calls the function directly then. */
 extern bool ips_own_table_on __attribute__((visibility("hidden")));

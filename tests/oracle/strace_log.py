@@ -150,3 +150,10 @@ def without_own_tables(items):
             if isinstance(item, Death):
                 begun.pop(0)
     return [item for item in items if id(item) not in gone]
+
+
+def _steal(open_call, name):
+    for tid, call in list(open_call.items()):
+        if call.name == name == "execve":
+            return open_call.pop(tid)
+    return None

@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "agent/own_table.h"
+
 static inline long unseen_call(long n, long a, long b, long c, long d)
 {
 #if defined(__x86_64__)
@@ -36,19 +38,40 @@ static inline long unseen_call(long n, long a, long b, long c, long d)
 #endif
 }
 
-/* The state of a thread as /proc says it; 0: there is none. */
-static inline char state_of(long tid)
+/* What /proc says of a thread in that file. */
+static inline void proc_text(long tid, const char *file, char *text, long bytes)
 {
-    char path[64], text[400] = "";
-    snprintf(path, sizeof(path), "/proc/%ld/stat", tid);
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%ld/%s", tid, file);
     long fd =
         unseen_call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return 0;
-    long n = unseen_call(SYS_read, fd, (long)text, sizeof(text) - 1, 0);
-    unseen_call(SYS_close, fd, 0, 0, 0);
-    const char *end = n > 0 ? strrchr(text, ')') : NULL;
+    long n = 0;
+    if (fd >= 0) {
+        n = unseen_call(SYS_read, fd, (long)text, bytes - 1, 0);
+        unseen_call(SYS_close, fd, 0, 0, 0);
+    }
+    text[n > 0 ? n : 0] = '\0';
+}
+
+/* The state of a thread; 0: there is none. */
+static inline char state_of(long tid)
+{
+    char text[400];
+    proc_text(tid, "stat", text, sizeof(text));
+    const char *end = strrchr(text, ')');
     return end ? end[2] : 0;
+}
+
+/* Does it sleep, and not in the recorder (agent/own_table.h), which waits by a
+ * futex with a mark of its own? */
+static inline int is_asleep(long tid)
+{
+    char text[400], mark[24];
+    if (state_of(tid) != 'S')
+        return 0;
+    snprintf(mark, sizeof(mark), " %#x ", IPS_OWN_TABLE_BITSET);
+    proc_text(tid, "syscall", text, sizeof(text));
+    return !strstr(text, mark) && state_of(tid) == 'S';
 }
 
 /* Until thread `tid` sleeps. Whoever was woken before the call (a byte was
@@ -58,7 +81,7 @@ static inline void until_asleep(long tid)
     struct timespec t = {0, 1000000};
     do
         unseen_call(SYS_nanosleep, (long)&t, 0, 0, 0);
-    while (state_of(tid) != 'S');
+    while (!is_asleep(tid));
 }
 
 #endif

@@ -31,6 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/programs/asleep.h"
+
 #define NOINLINE __attribute__((noinline, noclone))
 #define WORK_NS 40000000u
 #define POUR_BYTES (1u << 20)
@@ -71,23 +73,6 @@ static void must(int fine, const char *what)
     _exit(1);
 }
 
-/* Until that thread sleeps. */
-static void until_asleep(int pid, int tid)
-{
-    char path[64], text[256], state = '?';
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-    while (state != 'S') {
-        int fd = open(path, O_RDONLY);
-        ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-        if (fd >= 0)
-            close(fd);
-        text[n > 0 ? n : 0] = '\0';
-        const char *name = strrchr(text, ')');
-        state = name && name[1] ? name[2] : '?';
-        usleep(1000);
-    }
-}
-
 /* The others' pids, and that they are about to wait. */
 struct shared {
     volatile int pid[2], ready[2];
@@ -97,7 +82,7 @@ static void until_ready(struct shared *s, int who)
 {
     while (!s->ready[who])
         usleep(1000);
-    until_asleep(s->pid[who], s->pid[who]);
+    until_asleep(s->pid[who]);
 }
 
 static void get(int fd)
@@ -182,7 +167,7 @@ static void pouring(void)
         _exit(0);
     }
     close(p[1]);
-    until_asleep(child, child);
+    until_asleep(child);
     work_late();
     while (read(p[0], data, sizeof(data)) > 0)
         continue;
@@ -199,7 +184,7 @@ static void *holder(void *arg)
     held = 1;
     while (!main_tid)
         usleep(1000);
-    until_asleep(getpid(), main_tid);
+    until_asleep(main_tid);
     work_late();
     pthread_mutex_unlock(&mutex);
     return NULL;
@@ -240,7 +225,7 @@ static void reaping(void)
     sigaction(SIGCHLD, &a, NULL);
     int parent = getpid();
     if (fork() == 0) {
-        until_asleep(parent, parent);
+        until_asleep(parent);
         work_late();
         _exit(0);
     }
@@ -273,7 +258,7 @@ static void serve(const char *name)
             fclose(f);
         usleep(1000);
     }
-    until_asleep(pid, pid);
+    until_asleep(pid);
     work_late();
     put(fd);
 }

@@ -38,8 +38,9 @@ TIMEOUT_S = 300
 def pytest_configure(config):
     config.addinivalue_line("markers", "quick: part of tests/run --quick")
     config.addinivalue_line("markers", f"timeout(seconds): default {TIMEOUT_S}")
-    # A shell ignores SIGINT in what it starts with &, and programs inherit that.
+    # A shell ignores these in what it starts with &, and programs inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.hookimpl(hookwrapper=True)

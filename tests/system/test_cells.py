@@ -467,7 +467,8 @@ def test_tsv_is_json(run, words):
                                           for key, value in certificate.items())):
         if key == "certificate.lost":
             value = sum(cause["count"] for cause in value)
-        if key not in values or key.split(".")[-1] in ANEW or key.endswith("plan"):
+        if key not in values or key.split(".")[-1] in ANEW or \
+                key.endswith(("plan", "certificate.category")):  # another at each look
             continue
         assert same(values[key], value), (words, key)
         compared += 1

@@ -305,8 +305,16 @@ import subprocess, threading, time
 subprocess.run(["sleep", "0.02"])
 lock = threading.Lock()
 lock.acquire()
-t = threading.Thread(target=lambda: lock.acquire())
+def wait():
+    begun.append(1)
+    lock.acquire()
+begun = []
+t = threading.Thread(target=wait)
 t.start()
+def calls():
+    return open("/proc/self/task/%d/syscall" % t.native_id).read()
+while not begun or " 0x189 " not in calls():  # FUTEX_WAIT_BITSET, private, real time
+    time.sleep(0.001)
 time.sleep(0.02)
 lock.release()
 t.join()

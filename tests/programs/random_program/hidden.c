@@ -1,6 +1,8 @@
 /* The log, and all that must not be recorded; see random_program.c. */
 #include "program.h"
 
+#include "tests/programs/asleep.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -148,20 +150,9 @@ struct log hidden_header(int thread)
     }
 }
 
-static int is_in_state(const struct log *of, char state)
-{
-    char path[100], text[400] = "";
-    snprintf(path, sizeof(path), "/proc/%ld/task/%ld/stat", (long)of->pid,
-             (long)of->tid);
-    if (hidden_read(path, text, sizeof(text) - 1) <= 0)
-        return 0;
-    const char *end = strrchr(text, ')');
-    return end && end[2] == state;
-}
-
 void await_stopped(const struct log *of)
 {
-    for (int i = 0; !is_in_state(of, 'T'); i++, hidden_sleep(200))
+    for (int i = 0; state_of((long)of->tid) != 'T'; i++, hidden_sleep(200))
         if (i > 100000)
             die("was never stopped", (long)of->pid);
     hidden_sleep(1000);
@@ -186,7 +177,7 @@ void await(int thread, long op, int over)
                 return;
             die("was not waited for", thread);
         }
-        if (!over && is_in_state(of, 'S')) {
+        if (!over && is_asleep((long)of->tid)) {
             hidden_sleep(1000);
             return;
         }
