@@ -3,9 +3,10 @@
  * conditions, rwlocks, semaphores, barriers, spin locks and once share.
  *
  * Invariants:
- *  - The program sees exactly what the real call gives: an attempt that cannot
- *    wait (trylock) goes first, and where it did not get the object the real
- *    call is made, whatever the attempt said.
+ *  - The program sees exactly what the real call gives: what looks free is
+ *    taken by an attempt that cannot wait (trylock), which is what the real
+ * call begins with; where it looks held, or the attempt did not get it, the
+ * real call is made.
  *  - Who did not wait is not recorded, and costs one attempt. Who lets go is
  *    recorded where somebody may be waiting, which is read from the object
  *    before the call: after it, the object may be gone. With --locks=all

@@ -59,6 +59,17 @@ static int holder(const pthread_mutex_t *m)
     return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & OWNER_TID;
 }
 
+/* Somebody else has it, as far as a glance tells: then it is the real call that
+ * comes next. An attempt before it would give the holder time, and a contended
+ * lock more often be had without sleep than it is unrecorded. A recursive one
+ * may be the caller's. */
+static inline bool held(const pthread_mutex_t *m)
+{
+    return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) != 0 &&
+           ips_sync_known.mutex &&
+           (m->__data.__kind & KIND_TYPE) != PTHREAD_MUTEX_RECURSIVE_NP;
+}
+
 /* Alone, nobody holds it but ourselves, and the C library spares an atomic
  * operation that an attempt would cost. */
 static inline bool alone(const pthread_mutex_t *m)
@@ -82,7 +93,7 @@ static inline int took(const pthread_mutex_t *m, int r)
         if (unlikely(robust(m))) {                                             \
             if (holder(m) == 0)                                                \
                 return took(m, real_call);                                     \
-        } else if (likely(SREAL(pthread_mutex_trylock)(m) == 0)) {             \
+        } else if (likely(!held(m) && SREAL(pthread_mutex_trylock)(m) == 0)) { \
             return took(m, 0);                                                 \
         }                                                                      \
         WAIT(m, ips_mutex_shared(m), holder(m), r, IPS_SITE, real_call);       \
@@ -108,7 +119,8 @@ IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
     if (unlikely(!ips_sync_on()) || alone(m))
         return SREAL(pthread_mutex_lock)(m);
-    if (unlikely(robust(m)) || unlikely(SREAL(pthread_mutex_trylock)(m) != 0))
+    if (unlikely(robust(m) || held(m)) ||
+        unlikely(SREAL(pthread_mutex_trylock)(m) != 0))
         return lock_other(m, IPS_SITE);
     ips_me.locks++;
     return unlikely(ips_sync_all) ? took_free(m) : 0;
@@ -204,7 +216,7 @@ static pthread_mutex_t *posix(mtx_t *m)
     do {                                                                       \
         if (alone(posix(m)))                                                   \
             return real_call;                                                  \
-        if (likely(SREAL(mtx_trylock)(m) == thrd_success))                     \
+        if (likely(!held(posix(m)) && SREAL(mtx_trylock)(m) == thrd_success))  \
             return took(posix(m), 0), thrd_success;                            \
         WAIT(m, ips_mutex_shared(posix(m)), 0,                                 \
              r == thrd_success    ? 0                                          \

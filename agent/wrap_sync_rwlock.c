@@ -35,9 +35,20 @@ static bool lock_waited(const pthread_rwlock_t *l)
     return ips_tried_for(l);
 }
 
+/* As `held` of a mutex: who wants to read is kept out by `WRITING`, who wants
+ * to write by readers, too. */
+static inline bool held(const pthread_rwlock_t *l, enum ips_sync kind)
+{
+    uint32_t readers = __atomic_load_n(&l->__data.__readers, __ATOMIC_RELAXED);
+    return ips_sync_known.rwlock &&
+           (kind == IPS_SYNC_WRLOCK
+                ? readers != 0 && readers != WRITING
+                : (readers & (WRITING | WRITER)) == (WRITING | WRITER));
+}
+
 #define LOCK(kind, try_call, real_call)                                        \
     do {                                                                       \
-        if (likely(try_call == 0)) {                                           \
+        if (likely(!held(l, kind) && try_call == 0)) {                         \
             ips_me.locks++;                                                    \
             if (unlikely(ips_sync_all))                                        \
                 ips_sync_took_now(kind, l, lock_shared(l));                    \

@@ -23,13 +23,21 @@ static bool sem_shared(const sem_t *s)
     return !ips_sync_known.sem || shared != 0;
 }
 
+/* As `held` of a mutex (wrap_sync_mutex.c). */
+static inline bool sem_empty(const sem_t *s)
+{
+    const uint64_t *word = (const uint64_t *)(const void *)s;
+    return ips_sync_known.sem &&
+           (uint32_t)__atomic_load_n(word, __ATOMIC_RELAXED) == 0;
+}
+
 /* What is free is taken at once, but not before a cancellation that is due has
  * had its way: these calls are points of cancellation even then. */
 #define SEM_WAIT(real_call)                                                    \
     do {                                                                       \
         int saved = errno;                                                     \
         pthread_testcancel();                                                  \
-        if (likely(SREAL(sem_trywait)(s) == 0)) {                              \
+        if (likely(!sem_empty(s) && SREAL(sem_trywait)(s) == 0)) {             \
             if (unlikely(ips_sync_all))                                        \
                 ips_sync_took_now(IPS_SYNC_SEMAPHORE, s, sem_shared(s));       \
             return 0;                                                          \
