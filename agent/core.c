@@ -10,6 +10,7 @@
 
 #include "agent/counter.h"
 #include "agent/cpu.h"
+#include "agent/extra.h"
 #include "agent/fast.h"
 #include "agent/own_table.h"
 #include "agent/sys.h"
@@ -152,7 +153,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     if (ips_sys_quiet && (at < s->lo || !s->lo || at + bytes > s->limit))
         goto lost;
     if (s->retry_at && ips_core_now() < s->retry_at) {
-        cause = s->retry_cause;
+        cause = (enum ips_lost_cause)s->retry_cause;
         goto lost;
     }
     uint32_t generation = ips_core.generation;
@@ -170,7 +171,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
             continue;
         }
         s->retry_at = ips_core_now() + ips_core.retry_ticks;
-        s->retry_cause = cause;
+        s->retry_cause = (uint8_t)cause;
         goto lost;
     }
     s->retry_at = 0;
@@ -414,7 +415,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     struct ips_stream *s = &ips_me.stream;
     uint64_t signals = ips_sys_block_signals();
     memset(s, 0, sizeof(*s));
-    s->start_kind = image_kind;
+    s->start_kind = (uint8_t)image_kind;
     s->ppid = ips_sys_getppid();
     s->stamp = s->start_t = ips_core.image_stamp;
     s->start_cpu = ips_core_cpu();
@@ -563,14 +564,16 @@ static void write_end(enum ips_end_kind kind, int status)
 void ips_core_thread_end(void)
 {
     struct ips_stream *s = &ips_me.stream;
-    if (!ips_core.main_stream || ips_me.in_vfork ||
-        s->state != IPS_STREAM_BEGUN)
+    if (ips_me.in_vfork)
         return;
-    if (ips_core.ending)
-        ips_core.ending();
-    write_end(IPS_END_THREAD, 0);
-    ips_threads_remove(s->tid);
-    ips_stream_end(s);
+    if (ips_core.main_stream && s->state == IPS_STREAM_BEGUN) {
+        if (ips_core.ending)
+            ips_core.ending();
+        write_end(IPS_END_THREAD, 0);
+        ips_threads_remove(s->tid);
+        ips_stream_end(s);
+    }
+    ips_extra_free();
 }
 
 void ips_core_process_end(enum ips_end_kind kind, int status)

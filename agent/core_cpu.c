@@ -1,6 +1,7 @@
 /* Where the mark is gone: the clock, or a guess that is settled soon. */
 #include "agent/cpu.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "agent/cpu_gone.h"
@@ -42,6 +43,7 @@ void ips_cpu_forget(void)
     volatile uint64_t *at = ips_cpu_mark();
     if (ips_cpu_slot(*at))
         *at = 0;
+    memset(ips_me.slot, 0, sizeof(ips_me.slot));
     ips_me.cpu = (struct ips_cpu){0};
     ips_me.cpu_last = 0;
     ips_me.cpu_next = 0;
@@ -139,9 +141,15 @@ struct line {
 };
 static struct line newest_line(void)
 {
-    const struct ips_cpu_slot *s =
-        &ips_me.cpu.slot[(ips_me.cpu_next - 1) % IPS_CPU_SLOTS];
-    return (struct line){s->t0, s->cpu0};
+    struct line line;
+    uint32_t taken;
+    do { /* again where a handler went round the slots meanwhile */
+        taken = ips_me.cpu_next;
+        const volatile struct ips_cpu_slot *s =
+            &ips_me.slot[(taken - 1) % IPS_CPU_SLOTS];
+        line = (struct line){s->t0, s->cpu0};
+    } while (ips_me.cpu_next != taken);
+    return line;
 }
 
 /* What was handed out at the reading, by the line; where the mark was gone

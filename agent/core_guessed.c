@@ -84,8 +84,9 @@ __attribute__((cold)) void ips_calls_due(uint32_t least)
 void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps)
 {
     /* The mark that stands still is that of then: it was on its core. */
-    bool stayed = !ips_core.cpu_marks ||
-                  (apart->mark == *ips_cpu_mark() && ips_cpu_slot(apart->mark));
+    bool stayed = !ips_core.cpu_marks || (apart->mark == *ips_cpu_mark() &&
+                                          ips_me.cpu_next == apart->taken &&
+                                          ips_cpu_slot(apart->mark));
     uint64_t took = ips_min_u64(ips_cpu_ns(ips_core_now() - apart->t),
                                 stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);
     took = ips_sub_sat(took, ips_me.said_ns - apart->said_ns);

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "agent/extra.h"
 #include "agent/own_table.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
@@ -189,24 +190,20 @@ bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
  */
 
 bool ips_sys_quiet;
-static __thread struct {
-    uint64_t cpu, stamp; /* its CPU time was `cpu` then */
-} estimate __attribute__((tls_model("initial-exec")));
-
 uint64_t ips_quiet_cpu_after(uint64_t cpu)
 {
-    estimate.cpu = cpu;
-    estimate.stamp = ips_core_now();
+    ips_me.quiet_cpu = cpu;
+    ips_me.quiet_t = ips_core_now();
     return cpu;
 }
 
 uint64_t ips_quiet_cpu(void)
 {
     uint64_t now = ips_core_now();
-    if (!estimate.stamp)
-        estimate.stamp = now;
-    return estimate.cpu + ips_mul_q32(ips_sub_sat(now, estimate.stamp),
-                                      ips_core.control->clock.mult_q32);
+    if (!ips_me.quiet_t)
+        ips_me.quiet_t = now;
+    return ips_me.quiet_cpu + ips_mul_q32(ips_sub_sat(now, ips_me.quiet_t),
+                                          ips_core.control->clock.mult_q32);
 }
 
 void ips_core_quiet(bool on)
@@ -227,6 +224,7 @@ void ips_core_quiet(bool on)
                 break;
         ips_sys_restore_signals(signals);
         ips_quiet_cpu_after(ips_core_cpu());
+        (void)ips_extra();
     }
     ips_sys_quiet = on;
     ips_core.guesses = ips_core.control->cpu_mode == IPS_CPU_FAST && !on;

@@ -71,11 +71,11 @@ ips_cpu_slot_among(const struct ips_cpu_slot *slots, uint64_t mark)
 static inline struct ips_cpu_slot *ips_cpu_slot_of(const struct ips_thread *me,
                                                    uint64_t mark)
 {
-    return ips_cpu_slot_among(me->cpu.slot, mark);
+    return ips_cpu_slot_among(me->slot, mark);
 }
 static inline struct ips_cpu_slot *ips_cpu_slot(uint64_t mark)
 {
-    return ips_cpu_slot_among(ips_me.cpu.slot, mark);
+    return ips_cpu_slot_among(ips_me.slot, mark);
 }
 
 static inline uint64_t ips_cpu_ns(uint64_t stamps)
@@ -102,7 +102,7 @@ static inline __attribute__((always_inline)) void
 ips_moment_of(struct ips_thread *me, uint64_t mark, uint32_t taken, uint64_t t,
               struct ips_moment *out)
 {
-    if (__builtin_expect(ips_cpu_is_slot(me->cpu.slot, mark), 1)) {
+    if (__builtin_expect(ips_cpu_is_slot(me->slot, mark), 1)) {
         const volatile struct ips_cpu_slot *s =
             (const volatile struct ips_cpu_slot *)(uintptr_t)mark;
         uint64_t since = t - s->t0, cpu0 = s->cpu0;
@@ -188,12 +188,13 @@ uint64_t ips_beyond_due(void);
  * ips_rec_calls). One within another counts once. */
 struct ips_apart {
     uint64_t t, mark;
+    uint32_t taken;              /* ips_me.cpu_next */
     uint32_t beyond_ns, said_ns; /* before */
 };
 static inline struct ips_apart ips_apart_begin(void)
 {
-    return (struct ips_apart){ips_core_now(), *ips_cpu_mark(), ips_me.beyond_ns,
-                              ips_me.said_ns};
+    return (struct ips_apart){ips_core_now(), *ips_cpu_mark(), ips_me.cpu_next,
+                              ips_me.beyond_ns, ips_me.said_ns};
 }
 void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps);
 /* Until the scope ends. */

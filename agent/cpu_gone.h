@@ -51,7 +51,7 @@ ips_leave_mark(struct ips_thread *me, uint32_t *taken)
     if (__builtin_expect(!ips_core.cpu_marks || !ips_rseq_registered(at), 0))
         return NULL;
     uint32_t n = ips_next_slot(me);
-    struct ips_cpu_slot *s = &me->cpu.slot[n % IPS_CPU_SLOTS];
+    struct ips_cpu_slot *s = &me->slot[n % IPS_CPU_SLOTS];
     *taken = n + 1;
     s->start_ip = (uint64_t)(uintptr_t)s;
     s->post_commit_offset = 1;

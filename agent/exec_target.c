@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/cpu.h"
+#include "agent/extra.h"
 #include "agent/own_table.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
@@ -195,51 +196,44 @@ static bool script_of(char *head, size_t have)
 /* A program that starts others mostly starts the same ones. Of a plain dynamic
  * program what was found holds while the file is the same, and who asks: by
  * thread, since a vfork child (which shares its parent's) is one of several. */
-struct seen {
-    uint64_t dev, ino;
-    struct timespec changed; /* of its content, name, rights or attributes */
-    int64_t size;
-    uint32_t uid, euid;
-    uint32_t valid, zero;
-};
-#define SEEN 4u
-static __thread struct seen seen[SEEN]
-    __attribute__((tls_model("initial-exec")));
-static __thread uint32_t seen_next __attribute__((tls_model("initial-exec")));
-
-static struct seen seen_of(const struct stat *st)
+static struct ips_seen seen_of(const struct stat *st)
 {
-    return (struct seen){.dev = st->st_dev,
-                         .ino = st->st_ino,
-                         .changed = st->st_ctim,
-                         .size = st->st_size,
-                         .uid = (uint32_t)ips_sys3(SYS_getuid, 0, 0, 0),
-                         .euid = ips_sys_geteuid(),
-                         .valid = 1};
+    return (struct ips_seen){.dev = st->st_dev,
+                             .ino = st->st_ino,
+                             .changed = st->st_ctim,
+                             .size = st->st_size,
+                             .uid = (uint32_t)ips_sys3(SYS_getuid, 0, 0, 0),
+                             .euid = ips_sys_geteuid(),
+                             .valid = 1};
 }
 
 /* Seen to be traced. A handler that changes an entry while it is looked at has
  * made it invalid before and after. */
-static bool seen_traced(const struct seen *is)
+static bool seen_traced(const struct ips_seen *is)
 {
-    for (uint32_t i = 0; i < SEEN; i++) {
-        uint32_t next = *(volatile uint32_t *)&seen_next;
-        if (memcmp(&seen[i], is, sizeof(*is)) == 0 &&
-            next == *(volatile uint32_t *)&seen_next)
+    struct ips_extra *extra = ips_me.extra;
+    for (uint32_t i = 0; extra && i < IPS_SEEN; i++) {
+        uint32_t next = *(volatile uint32_t *)&extra->seen_next;
+        if (memcmp(&extra->seen[i], is, sizeof(*is)) == 0 &&
+            next == *(volatile uint32_t *)&extra->seen_next)
             return true;
     }
     return false;
 }
 
 /* What changed within the last second could change again without a later
- * time: not kept. */
-static void keep_traced(const struct seen *is)
+ * time: not kept. Nothing is mapped for it: who spawns has made an extra, and
+ * a fork child that executes a program does not come back to it. */
+static void keep_traced(const struct ips_seen *is)
 {
+    struct ips_extra *extra = ips_me.extra;
     struct timespec now;
-    if (ips_sys3(SYS_clock_gettime, CLOCK_REALTIME, (long)&now, 0) != 0 ||
+    if (!extra ||
+        ips_sys3(SYS_clock_gettime, CLOCK_REALTIME, (long)&now, 0) != 0 ||
         now.tv_sec <= is->changed.tv_sec + 1)
         return;
-    struct seen *s = &seen[(*(volatile uint32_t *)&seen_next)++ % SEEN];
+    struct ips_seen *s =
+        &extra->seen[(*(volatile uint32_t *)&extra->seen_next)++ % IPS_SEEN];
     s->valid = 0;
     atomic_signal_fence(memory_order_seq_cst);
     *s = *is;
@@ -376,7 +370,7 @@ static const char *path_without(char out[FOUND_BYTES], int dir,
 static bool look_at(struct ips_target *t, int dir, const char *path,
                     struct stat *st, const char *library)
 {
-    struct seen is = seen_of(st);
+    struct ips_seen is = seen_of(st);
     if (seen_traced(&is)) {
         finish(t, path, library, true);
         return true;

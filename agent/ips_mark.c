@@ -15,31 +15,10 @@
  *    neither place nor line: that record may be the very MARK it would refer
  *    to, and never be published.
  */
+#include "agent/extra.h"
 #include "agent/ips_api.h"
 #include "agent/ips_text.h"
 #include "agent/proc_event.h"
-
-struct place {
-    const char *text; /* the program's */
-    uint32_t era;
-    uint32_t last; /* number of the word with its NUL */
-    uint64_t mask; /* what counts of that word */
-    uint64_t copy[IPS_MARK_PLACE_BYTES / 8];
-};
-_Static_assert(sizeof(struct place) == 64, "a shift finds a place");
-
-static __thread struct marks {
-    struct ips_line line;
-    struct place place[IPS_MARK_PLACES];
-} marks __attribute__((tls_model("initial-exec")));
-
-/* As ips_here. */
-static inline struct marks *marks_here(void)
-{
-    struct marks *m = &marks;
-    __asm__("" : "+r"(m));
-    return m;
-}
 
 /* Any two addresses that differ may share one; what counts is that texts side
  * by side do not. */
@@ -52,7 +31,7 @@ _Static_assert(IPS_MARK_PLACES == 8, "61 = 64 - 3 bits");
 /* Reads up to 7 bytes behind its NUL, within a page (a page has at least 4096
  * bytes): what lies there does not count. So near to the end of one: false. */
 __attribute__((no_sanitize("address"))) static inline bool
-same_text(const char *text, const struct place *p)
+same_text(const char *text, const struct ips_mark_place *p)
 {
     if (unlikely(((uintptr_t)text & 4095) > 4096 - IPS_MARK_PLACE_BYTES))
         return false;
@@ -67,8 +46,9 @@ same_text(const char *text, const struct place *p)
 }
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "see `mask`");
 
-static inline bool may_be(const struct ips_thread *me, const struct place *p,
-                          const char *text, uint32_t era)
+static inline bool may_be(const struct ips_thread *me,
+                          const struct ips_mark_place *p, const char *text,
+                          uint32_t era)
 {
     return p->text == text && p->era == era && era && !me->in_vfork &&
            !me->recs_open;
@@ -78,7 +58,9 @@ static __attribute__((noinline)) void mark_long(const char *text)
 {
     if (!ips_core_attach() || ips_me.in_vfork || !ips_core.main_stream)
         return;
-    bool nested = ips_me.recs_open != 0;
+    /* Made before there is a record that waits for it. */
+    bool plain = ips_me.recs_open || !ips_core.cpu_marks;
+    struct ips_extra *extra = plain ? NULL : ips_extra();
     struct ips_moment now = ips_moment_now();
     uint32_t era = ips_me.era;
     size_t len = ips_text_length(text);
@@ -86,14 +68,14 @@ static __attribute__((noinline)) void mark_long(const char *text)
         IPS_REC_MARK, sizeof(*rec) + len + 1, now.t);
     if (!rec)
         return;
-    if (nested || len >= IPS_MARK_PLACE_BYTES || !ips_core.cpu_marks) {
+    if (!extra || len >= IPS_MARK_PLACE_BYTES) {
         ips_text_fill(rec, text, len, now.cpu);
         return;
     }
     uint32_t n = first_place(text);
-    if (marks.place[n].era == era && marks.place[n].text != text)
+    if (extra->mark_place[n].era == era && extra->mark_place[n].text != text)
         n ^= 1; /* the other of two */
-    struct place *p = &marks.place[n];
+    struct ips_mark_place *p = &extra->mark_place[n];
     p->text = NULL;
     atomic_signal_fence(memory_order_seq_cst);
     p->last = (uint32_t)len / 8;
@@ -105,21 +87,23 @@ static __attribute__((noinline)) void mark_long(const char *text)
     p->text = text;
     ips_rec_add_flags(rec, (n + 1) << IPS_REC_F_PLACE);
     ips_text_fill(rec, (const char *)p->copy, len, now.cpu);
-    ips_line_draw(&marks.line, &now, era);
+    ips_line_draw(&extra->mark_line, &now, era);
 }
 
 /* The second of its places, a text at the end of a page, or in full. */
 static __attribute__((noinline)) void mark_other(const char *text)
 {
     struct ips_thread *me = ips_here();
-    uint32_t n = first_place(text), era = *(volatile uint32_t *)&marks.line.era;
+    struct ips_extra *x = me->extra;
+    uint32_t n = first_place(text);
+    uint32_t era = x ? *(volatile uint32_t *)&x->mark_line.era : 0;
     uint64_t left = 0;
-    for (uint32_t i = 0; text && left == 0 && i < 2; i++) {
-        const struct place *p = &marks.place[n ^ i];
+    for (uint32_t i = 0; x && text && left == 0 && i < 2; i++) {
+        const struct ips_mark_place *p = &x->mark_place[n ^ i];
         if (!may_be(me, p, text, era) ||
             strcmp(text, (const char *)p->copy) != 0)
             continue;
-        left = ips_event_short(me, &marks.line, era, IPS_REC_MARK_SHORT, 0,
+        left = ips_event_short(me, &x->mark_line, era, IPS_REC_MARK_SHORT, 0,
                                (n ^ i) + 1);
         if (!left)
             return;
@@ -138,18 +122,22 @@ static __attribute__((noinline)) void mark_left(const char *text, uint64_t left)
 
 void ips_mark_record(const char *text)
 {
-    struct marks *m = marks_here();
     struct ips_thread *me = ips_here();
+    struct ips_extra *x = me->extra;
     uint32_t n = first_place(text);
-    uint32_t era = *(volatile uint32_t *)&m->line.era;
-    const struct place *p = &m->place[n];
+    if (unlikely(!x)) {
+        mark_other(text);
+        return;
+    }
+    uint32_t era = *(volatile uint32_t *)&x->mark_line.era;
+    const struct ips_mark_place *p = &x->mark_place[n];
     /* There is no place for NULL: it has no era. */
     if (unlikely(!may_be(me, p, text, era) || !same_text(text, p))) {
         mark_other(text);
         return;
     }
     uint64_t left =
-        ips_event_short(me, &m->line, era, IPS_REC_MARK_SHORT, 0, n + 1);
+        ips_event_short(me, &x->mark_line, era, IPS_REC_MARK_SHORT, 0, n + 1);
     if (unlikely(left))
         mark_left(text, left);
 }

@@ -223,7 +223,7 @@ static struct ips_task *own_fork(struct ips_task *parent,
     s->start_kind = IPS_START_TASK;
     s->start_t = m.t;
     s->start_cpu = m.cpu;
-    s->start_flags = m.flags;
+    s->start_flags = (uint8_t)m.flags;
     s->ppid = ips_core.pid;
     s->parent_image = ips_core.image_stamp;
     if (usable(parent)) {

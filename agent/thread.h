@@ -7,7 +7,11 @@
  *  - the thread itself alone looks at it; its signal handlers do, too, so each
  *    part says in what order it is stored;
  *  - it is thread-local with a place that is known when the program begins: the
- *    kernel follows pointers into it (agent/cpu.h).
+ *    kernel follows pointers into it (agent/cpu.h);
+ *  - it is small: with LD_AUDIT set the loader has some 1600 bytes for all
+ *    libraries that want such a place, and ours takes 1024 at most
+ *    (tests/system/test_static_tls.py). Large state that few threads need is in
+ *    agent/extra.h.
  */
 #ifndef IPS_AGENT_THREAD_H
 #define IPS_AGENT_THREAD_H
@@ -54,21 +58,20 @@ struct ips_stream {
     struct ips_ring *ring;       /* --on-full=ring (core_ring.c) */
     uint64_t stamp;              /* when the stream began */
     uint64_t retry_at;           /* no attempt to make room before, 0 = now */
-    uint32_t retry_cause;
-    uint32_t generation; /* of the process state it belongs to */
+    uint32_t generation;         /* of the process state it belongs to */
     uint32_t tid;
     uint32_t seq; /* of the next segment */
     uint32_t flags;
-    uint32_t state;
-    bool parked;       /* `seg` is CLOSED and waits here to be DRAINED */
-    uint64_t waits_at; /* stack address where it waits for room, 0 does not */
+    uint8_t state;       /* enum ips_stream_state */
+    uint8_t retry_cause; /* enum ips_lost_cause */
+    bool parked;         /* `seg` is CLOSED and waits here to be DRAINED */
     bool gave_up; /* waited for room in vain: no more before there is some */
+    uint8_t start_kind;            /* START will say these, and those below */
+    uint8_t start_flags;           /* IPS_REC_F_NS */
     uint32_t lost[IPS_LOST_COUNT]; /* not yet said by a LOST record */
-    /* What START will say. */
-    uint32_t start_kind;
+    uint64_t waits_at; /* stack address where it waits for room, 0 does not */
     uint32_t ppid;
     uint32_t ptid;
-    uint32_t start_flags; /* IPS_REC_F_NS */
     uint64_t fork_seq;
     uint64_t parent_image;
     uint64_t start_cpu;
@@ -92,9 +95,9 @@ struct ips_cpu_slot {
     uint64_t cpu0;
 };
 
-#define IPS_CPU_SLOTS 4u
+/* Two: a handler's reading takes another one than what it interrupted. */
+#define IPS_CPU_SLOTS 2u
 struct ips_cpu {
-    struct ips_cpu_slot slot[IPS_CPU_SLOTS];
     /* A line: what a guess needs. */
     uint64_t read_t, read_cpu; /* the clock was read last */
     struct ips_guess guess;
@@ -148,27 +151,32 @@ struct ips_thread {
     bool in_vfork;       /* a vfork child (it runs in its parent's memory):
                             record nothing */
     bool own_table;      /* the child of ips_with_own_table() runs */
+    bool vfork_filter;   /* a vfork child has a seccomp filter, not we */
+    struct ips_extra *extra; /* agent/extra.h; NULL: none yet */
     struct ips_stream stream;
-    struct ips_cpu cpu;
-    struct ips_line proc_line;
-    /* Calls that are never restarted: agent/wrap_sample.h. */
-    uint64_t sample_eintr;
+    uint32_t vfork_depth;  /* 2 and more: a vfork child's own vfork */
     uint32_t file_calls;   /* that left no record: core_guessed.c */
     uint32_t beyond_ns;    /* that things took beyond their prices: there */
     uint32_t said_ns;      /* ever, by records that say what they took */
     uint32_t opens;        /* of files; both are priced there */
     uint32_t passes;       /* reads and writes of what is nothing to record */
-    uint64_t locks;        /* free locks taken, priced there, too */
     uint32_t handlers_run; /* of the program's: whoever calls them counts */
+    uint64_t locks;        /* free locks taken, priced there, too */
+    /* Calls that are never restarted: agent/wrap_sample.h. */
+    uint64_t sample_eintr;
+    struct ips_cpu_slot slot[IPS_CPU_SLOTS];
+    struct ips_cpu cpu;
+    struct ips_line proc_line;
+    /* Without system calls: the CPU time was `quiet_cpu` at this stamp. */
+    uint64_t quiet_cpu, quiet_t;
     struct ips_open inner[IPS_OPEN_MAX - 1]; /* calls within the outermost */
 };
-_Static_assert(offsetof(struct ips_cpu, read_t) % 64 == 0 &&
-                   offsetof(struct ips_cpu, guess.all_ns) -
-                           offsetof(struct ips_cpu, read_t) <=
-                       64,
+_Static_assert(offsetof(struct ips_thread, cpu) % 64 == 0 &&
+                   offsetof(struct ips_cpu, read_t) == 0 &&
+                   offsetof(struct ips_cpu, guess.all_ns) <= 64,
                "a guess is one line");
 _Static_assert(offsetof(struct ips_thread, cpu_last) == 64 &&
-                   offsetof(struct ips_thread, stream.lo) == 120,
+                   offsetof(struct ips_thread, stream.limit) == 120,
                "two lines");
 extern __thread struct ips_thread ips_me IPS_IE;
 

@@ -44,6 +44,7 @@
 #include "agent/core.h"
 #include "agent/cpu.h"
 #include "agent/exec_target.h"
+#include "agent/extra.h"
 #include "agent/fast.h"
 #include "agent/fd_table.h"
 #include "agent/stream.h"
@@ -377,8 +378,8 @@ void ips_spin_recorded(void);
 struct ips_spin {
     uint64_t t, cpu;   /* of the first attempt's call */
     uint64_t last_cpu; /* at the last one's return */
-    int64_t saved;     /* CPU that gaps may take beyond what one may */
     uint64_t site;
+    int32_t saved; /* CPU that gaps may take beyond what one may */
     uint32_t chan;
 };
 extern __thread struct ips_spin ips_spin IPS_IE;
@@ -388,7 +389,7 @@ static inline void ips_spin_first(struct ips_thread *me,
                                   const struct ips_moment *ret, uint32_t chan,
                                   uint64_t site)
 {
-    ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, 0, site, chan};
+    ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, site, 0, chan};
     me->spin_count = 1;
 }
 /* The attempt of `call` got something: to be called before its record. Fewer

@@ -32,20 +32,13 @@ static void child_begins(const struct origin *from)
     errno = saved;
 }
 
+/* The rest of it is the thread's `extra->fork`. Without that the FORK is lost;
+ * our own fork() does not need it. */
 static IPS_TLS struct {
     bool wrapped;  /* our fork() records the parent's side */
     bool prepared; /* `from` and `call` belong to the fork under way */
     struct origin from;
-    struct ips_moment call;
-    uint64_t site; /* of the call that forks inside the C library */
 } forking;
-
-static IPS_TLS struct {
-    unsigned depth;
-    uint64_t seq, site;
-    struct ips_moment call;
-    struct ips_target target; /* what the child was about to become */
-} vforking;
 
 static void at_fork_prepare(void)
 {
@@ -53,16 +46,23 @@ static void at_fork_prepare(void)
     if (!forking.prepared)
         return;
     forking.from = origin();
-    if (!forking.wrapped)
-        forking.call = ips_at_call();
+    if (forking.wrapped)
+        return;
+    struct ips_extra *extra = ips_extra();
+    if (extra)
+        extra->fork.call = ips_at_call();
 }
 
 static void at_fork_parent(void)
 {
     if (forking.prepared && !forking.wrapped) {
+        const struct ips_extra *extra = ips_me.extra;
         int saved = errno;
-        ips_record_fork(IPS_FORK_FORK, 0, forking.from.seq, forking.call, 0,
-                        forking.site);
+        if (extra)
+            ips_record_fork(IPS_FORK_FORK, 0, forking.from.seq,
+                            extra->fork.call, 0, extra->fork.site);
+        else
+            ips_core_lost(IPS_LOST_NO_SEGMENT, 1);
         errno = saved;
     }
 }
@@ -75,7 +75,7 @@ static void at_fork_child(void)
     if (ips_me
             .in_vfork) { /* a vfork child forked: this one has its own memory */
         struct origin from = {0, 0, (uint32_t)getppid(), 0};
-        vforking.depth = 0;
+        ips_me.vfork_depth = 0;
         ips_me.in_vfork = false;
         child_begins(&from);
     } else if (forking.prepared) {
@@ -229,36 +229,46 @@ void ips_vfork_before(uint64_t site)
     bool on = ips_wrap_on();
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
-    if (on) {
-        vforking.seq = ips_core_fork_before();
-        vforking.site = site;
-        vforking.call = ips_at_call();
+    struct ips_extra *extra = on ? ips_extra() : NULL; /* else it is lost */
+    if (extra) {
+        extra->vfork.seq = ips_core_fork_before();
+        extra->vfork.site = site;
+        extra->vfork.target.kind = IPS_TARGET_TRACED;
+        extra->vfork.call = ips_at_call();
     }
-    if (vforking.depth++ == 0) /* 2 and more: a vfork child's own vfork */
-        vforking.target.kind = IPS_TARGET_TRACED;
+    ips_me.vfork_depth++;
     ips_me.in_vfork = true;
 }
 
 /* The one word a vfork child leaves to its parent. */
 void ips_vfork_target(const struct ips_target *target)
 {
-    if (vforking.depth == 1)
-        vforking.target = *target;
+    if (ips_me.vfork_depth == 1 && ips_me.extra)
+        ips_me.extra->vfork.target = *target;
+}
+
+static void vforked(struct ips_extra *extra, long result)
+{
+    ips_record_fork(IPS_FORK_VFORK, result > 0 ? (uint32_t)result : 0,
+                    extra->vfork.seq, extra->vfork.call,
+                    result < 0 ? (int)-result : 0, extra->vfork.site);
+    if (result > 0)
+        ips_record_untraced(&extra->vfork.target, (uint32_t)result);
+    extra->vfork.seq = 0;
 }
 
 /* Only in the parent, once the child has gone; `result` as the kernel gave it,
  * returns what vfork returns. */
 long ips_vfork_after(long result)
 {
-    if (ips_core.wrap_state == IPS_WRAP_ON && vforking.depth &&
-        --vforking.depth == 0) {
+    if (ips_core.wrap_state == IPS_WRAP_ON && ips_me.vfork_depth &&
+        --ips_me.vfork_depth == 0) {
         ips_me.in_vfork = false;
         ips_forbidden_in_vfork(false);
-        ips_record_fork(IPS_FORK_VFORK, result > 0 ? (uint32_t)result : 0,
-                        vforking.seq, vforking.call,
-                        result < 0 ? (int)-result : 0, vforking.site);
-        if (result > 0)
-            ips_record_untraced(&vforking.target, (uint32_t)result);
+        if (ips_me.extra && ips_me.extra->vfork.seq)
+            vforked(ips_me.extra, result);
+        else
+            ips_core_lost(IPS_LOST_NO_SEGMENT, 1);
     }
     if (result >= 0)
         return result;
@@ -272,6 +282,7 @@ long ips_vfork_after(long result)
 #define SPAWN(name, look)                                                      \
     do {                                                                       \
         bool on = ips_wrap_on();                                               \
+        (void)(on && ips_extra()); /* for exec_target.c */                     \
         pid_t own = 0;                                                         \
         struct ips_target target;                                              \
         look;                                                                  \
@@ -332,6 +343,7 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
         return REAL(popen)(command, mode);
     char **kept;
     struct ips_target shell;
+    (void)ips_extra();
     ips_exec_look(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
     bool lent = lend_environ(&env, &kept);
@@ -358,6 +370,7 @@ IPS_EXPORT int system(const char *command)
         return REAL(system)(command);
     char **kept;
     struct ips_target shell;
+    (void)ips_extra();
     ips_exec_look(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
     bool lent = lend_environ(&env, &kept);
@@ -393,13 +406,21 @@ static void standard_replaced(uint64_t site)
     errno = saved;
 }
 
+/* Of the call that forks inside the C library. */
+static void set_fork_site(uint64_t site)
+{
+    struct ips_extra *extra = ips_wrap_on() ? ips_extra() : NULL;
+    if (extra)
+        extra->fork.site = site;
+}
+
 IPS_EXPORT int daemon(int nochdir, int noclose)
 {
     ips_wrap_on();
     handlers_ready();
-    forking.site = IPS_SITE;
+    set_fork_site(IPS_SITE);
     int r = REAL(daemon)(nochdir, noclose);
-    forking.site = 0;
+    set_fork_site(0);
     if (r == 0 && !noclose && ips_wrap_on())
         standard_replaced(IPS_SITE);
     return r;
@@ -410,9 +431,9 @@ IPS_EXPORT int forkpty(int *master, char *name, const struct termios *termp,
 {
     ips_wrap_on();
     handlers_ready();
-    forking.site = IPS_SITE;
+    set_fork_site(IPS_SITE);
     int pid = REAL(forkpty)(master, name, termp, winp);
-    forking.site = 0;
+    set_fork_site(0);
     if (pid == 0 && ips_wrap_on())
         standard_replaced(IPS_SITE);
     return pid;

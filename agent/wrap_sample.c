@@ -25,7 +25,6 @@
 
 extern void *__libc_stack_end __attribute__((weak));
 
-__thread struct ips_stack_recent ips_stacks[IPS_STACKS_RECENT];
 static IPS_TLS struct {
     uint64_t low, end; /* of the thread's stack; 0 unknown */
     bool armed;
@@ -279,7 +278,8 @@ static void on_begin(enum ips_start_kind kind)
         ips_modules_begin();
     }
     ips_procs_begin(kind);
-    memset(ips_stacks, 0, sizeof(ips_stacks));
+    if (ips_me.extra) /* a fork child's */
+        memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
     if (sampling.end)
         arm();
 }
@@ -356,7 +356,9 @@ void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
     rec->h.a = n;
     memcpy(rec->frames, frames + first, n * sizeof(frames[0]));
     ips_rec_publish(rec);
-    *ips_stack_recent(site) = (struct ips_stack_recent){site, sp};
+    struct ips_extra *extra = ips_extra();
+    if (extra)
+        *ips_stack_recent(extra, site) = (struct ips_stack_recent){site, sp};
     for (uint32_t i = 0; i < n; i++)
         ips_module_note(frames[first + i]);
     ips_apart_end(&apart, price(IPS_PROBE_STACK));

@@ -68,6 +68,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "agent/extra.h"
 #include "agent/stream.h"
 #include "agent/unwind.h"
 
@@ -126,15 +127,10 @@ void ips_sample_stop(void);
 /* --- stacks of waits -------------------------------------------------------
  */
 
-/* Stacks written last: where the calls were, and how deep. */
-#define IPS_STACKS_RECENT 16u
-struct ips_stack_recent {
-    uint64_t site, sp;
-};
-extern __thread struct ips_stack_recent ips_stacks[IPS_STACKS_RECENT] IPS_IE;
-static inline struct ips_stack_recent *ips_stack_recent(uint64_t site)
+static inline struct ips_stack_recent *ips_stack_recent(struct ips_extra *extra,
+                                                        uint64_t site)
 {
-    return &ips_stacks[(site ^ site >> 7) % IPS_STACKS_RECENT];
+    return &extra->stacks[(site ^ site >> 7) % IPS_STACKS_RECENT];
 }
 void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
     __attribute__((cold));
@@ -158,9 +154,11 @@ static inline uint64_t ips_site_now(uint64_t site)
 static inline void ips_stack_note(uint64_t t, uint64_t t_ret, uint64_t site)
 {
     if (__builtin_expect(t_ret - t > ips_core.long_call && t_ret > t, 0)) {
-        const struct ips_stack_recent *last = ips_stack_recent(site);
+        struct ips_extra *extra = ips_me.extra;
+        const struct ips_stack_recent *last =
+            extra ? ips_stack_recent(extra, site) : NULL;
         uint64_t sp = ips_sp();
-        if (last->site != site || last->sp != sp)
+        if (!last || last->site != site || last->sp != sp)
             ips_stack_write(t, site, sp);
     }
 }

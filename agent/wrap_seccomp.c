@@ -22,8 +22,6 @@
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
 
-static IPS_TLS bool in_vfork; /* a vfork child has a filter, not we */
-
 static void say(const char *text)
 {
     size_t n = strlen(text);
@@ -40,12 +38,12 @@ static void say(const char *text)
 
 bool ips_forbidden(void)
 {
-    return ips_sys_quiet || in_vfork;
+    return ips_sys_quiet || ips_me.vfork_filter;
 }
 
 void ips_forbidden_in_vfork(bool on)
 {
-    in_vfork = on;
+    ips_me.vfork_filter = on;
 }
 
 enum ips_forbids ips_seccomp_forbids(unsigned long operation)
@@ -71,7 +69,7 @@ void ips_forbid(enum ips_forbids what)
     if (what == IPS_FORBIDS_NOTHING || ips_core.wrap_state != IPS_WRAP_ON)
         return;
     if (ips_me.in_vfork) {
-        in_vfork = true;
+        ips_me.vfork_filter = true;
         return;
     }
     if (!ips_sys_quiet)

@@ -28,10 +28,13 @@ static bool goes_on(const struct ips_moment *call)
     struct ips_spin *spin = &ips_spin;
     if (!ips_me.spin_count)
         return false;
-    spin->saved += GAP_NS - (int64_t)ips_sub_sat(call->cpu, spin->last_cpu);
-    if (spin->saved > SAVED_NS)
-        spin->saved = SAVED_NS;
-    return spin->saved >= 0;
+    uint64_t gap = ips_sub_sat(call->cpu, spin->last_cpu);
+    int32_t left = spin->saved + GAP_NS;
+    if (gap > (uint64_t)left)
+        return false;
+    left -= (int32_t)gap;
+    spin->saved = left < SAVED_NS ? left : SAVED_NS;
+    return true;
 }
 
 /* The first attempt's own record ends what was before, not itself. */

@@ -12,7 +12,7 @@
 struct ips_sync_known ips_sync_known;
 bool ips_sync_ready;
 bool ips_sync_all;
-IPS_TLS struct ips_try ips_try;
+IPS_TLS const volatile void *ips_try_at;
 _Atomic uint64_t ips_tried[IPS_TRIED] IPS_TABLE;
 _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
 
@@ -391,12 +391,15 @@ bool ips_tried_slow(uint32_t slot)
 
 void ips_try_failed(const volatile void *at)
 {
-    struct ips_try *t = &ips_try;
+    struct ips_extra *extra = ips_extra();
     uint64_t now = ips_core_now();
     atomic_store_explicit(&ips_tried[ips_tried_slot(at)], now,
                           memory_order_relaxed);
-    if (t->at != at || !same_loop(t, now)) {
-        t->at = at;
+    if (!extra)
+        return;
+    struct ips_try *t = &extra->tries;
+    if (ips_try_at != at || !same_loop(t, now)) {
+        ips_try_at = at;
         t->first = now;
         t->cpu = ips_core_cpu();
         t->count = 0;
@@ -408,12 +411,14 @@ void ips_try_failed(const volatile void *at)
 void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
                       uint64_t site)
 {
-    struct ips_try t = ips_try;
+    struct ips_try t = {.count = 0};
     uint64_t now = ips_core_now();
-    bool tried = t.at == at && t.count >= 2 &&
-                 now - t.first >= ips_wrap_blocked && same_loop(&t, now);
-    if (t.at == at)
-        ips_try.at = NULL;
+    if (ips_try_at == at && ips_me.extra)
+        t = ips_me.extra->tries;
+    bool tried =
+        t.count >= 2 && now - t.first >= ips_wrap_blocked && same_loop(&t, now);
+    if (ips_try_at == at)
+        ips_try_at = NULL;
     if (!tried && ips_sync_all)
         ips_sync_took_now(kind, at, shared);
     if (!tried)

@@ -108,16 +108,12 @@ void ips_sync_gave(enum ips_sync kind, const volatile void *at, bool shared,
 void ips_try_failed(const volatile void *at);
 void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
                       uint64_t site);
-struct ips_try {
-    const volatile void *at;
-    uint64_t first, last, cpu; /* stamps; CPU at `first` */
-    uint32_t count;
-};
-extern IPS_TLS struct ips_try ips_try IPS_HIDDEN;
+/* What this thread tries for: `extra->tries` says more. */
+extern IPS_TLS const volatile void *ips_try_at IPS_HIDDEN;
 static inline void ips_try_got(enum ips_sync kind, const volatile void *at,
                                bool shared, uint64_t site)
 {
-    if (unlikely(ips_try.at == at || ips_sync_all))
+    if (unlikely(ips_try_at == at || ips_sync_all))
         ips_try_got_slow(kind, at, shared, site);
 }
 

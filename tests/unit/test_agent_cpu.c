@@ -543,7 +543,7 @@ static void shared_area(void *arg)
      * come to look at it. */
     static struct ips_cpu_slot foreign;
     ips_moment_now();
-    foreign = ips_me.cpu.slot[(ips_me.cpu_next - 1) % IPS_CPU_SLOTS];
+    foreign = ips_me.slot[(ips_me.cpu_next - 1) % IPS_CPU_SLOTS];
     foreign.t0 = foreign.cpu0 = 0;
     uint64_t theirs = (uint64_t)(uintptr_t)&foreign;
     for (int i = 0; !enough(); i++) {

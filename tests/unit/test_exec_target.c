@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/exec_target.h"
+#include "agent/extra.h"
 #include "tests/unit/emulated.h"
 
 #define PROGRAM "/bin/true" /* changed long ago */
@@ -39,6 +40,7 @@ static int begin(void **state)
 {
     (void)state;
     assert_non_null(mkdtemp(dir));
+    assert_non_null(ips_extra()); /* as one that spawns: else nothing is kept */
     snprintf(library, sizeof(library), "%s/library", dir);
     snprintf(program, sizeof(program), "%s/program", dir);
     return 0;

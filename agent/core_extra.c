@@ -1,0 +1,33 @@
+/* State of a thread that is mapped when it is needed; see extra.h. */
+#include "agent/extra.h"
+
+#include "agent/sys.h"
+
+__attribute__((noinline, cold)) struct ips_extra *ips_extra_make(void)
+{
+    struct ips_thread *me = &ips_me;
+    struct ips_extra *none = NULL;
+    if (me->stream.state == IPS_STREAM_ENDED)
+        return me->extra;
+    /* Whoever asks writes to it: the pages come with the map. */
+    uint64_t at = ips_sys_mmap(0, sizeof(*none), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1);
+    if (ips_sys_bad(at))
+        return me->extra;
+    struct ips_extra *made = (struct ips_extra *)at;
+    /* A signal handler in between may have made one. */
+    if (__atomic_compare_exchange_n(&me->extra, &none, made, false,
+                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return made;
+    ips_sys_munmap(at, sizeof(*made));
+    return none;
+}
+
+void ips_extra_free(void)
+{
+    struct ips_extra *extra = ips_me.extra;
+    ips_me.extra = NULL;
+    atomic_signal_fence(memory_order_seq_cst);
+    if (extra)
+        ips_sys_munmap((uint64_t)(uintptr_t)extra, sizeof(*extra));
+}
