@@ -325,35 +325,20 @@ static void proc_path(char path[40], const char *directory, int fd)
     path[at] = '\0';
 }
 
-struct fdinfo {
-    char path[40], text[512];
-};
-
-static long read_with_own_table(void *arg)
-{
-    struct fdinfo *f = arg;
-    int info = ips_sys_open(f->path, O_RDONLY | O_CLOEXEC, 0);
-    if (info < 0)
-        return info;
-    long got = ips_sys_read(info, f->text, sizeof(f->text) - 1);
-    ips_sys_close(info);
-    return got;
-}
-
 bool ips_fdinfo(int fd, const char *key, uint64_t *value)
 {
-    struct fdinfo f;
+    char path[40], text[512];
     if (fd < 0)
         return false;
     char after[40];
     proc_path(after, "/fdinfo/", fd);
-    if (!ips_proc_name(f.path, sizeof(f.path), "self", after))
+    if (!ips_proc_name(path, sizeof(path), "self", after))
         return false;
-    long got = ips_with_own_table(read_with_own_table, &f);
+    long got = ips_read_with_own_table(path, text, sizeof(text) - 1);
     if (got < 0)
         return false;
-    f.text[got] = '\0';
-    const char *c = strstr(f.text, key);
+    text[got] = '\0';
+    const char *c = strstr(text, key);
     if (!c)
         return false;
     c += strlen(key);

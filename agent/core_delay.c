@@ -37,35 +37,20 @@ static bool parse(const char *text, long len, uint64_t *delay)
     return field == 2 && n[0] > 0;
 }
 
-struct reading {
-    char path[64], text[64];
-};
-
-static long read_with_own_table(void *arg)
-{
-    struct reading *r = arg;
-    int fd = ips_sys_open(r->path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return fd;
-    long len = ips_sys_read(fd, r->text, sizeof(r->text));
-    ips_sys_close(fd);
-    return len;
-}
-
 static bool read_delay(uint64_t *delay)
 {
-    struct reading r;
-    if (!ips_proc_name(r.path, sizeof(r.path), "thread-self", "/schedstat")) {
+    char path[64], text[64];
+    if (!ips_proc_name(path, sizeof(path), "thread-self", "/schedstat")) {
         never = true;
         return false;
     }
-    long len = ips_with_own_table(read_with_own_table, &r);
+    long len = ips_read_with_own_table(path, text, sizeof(text));
     if (len < 0) { /* nothing to be had for a moment, or refused */
         never = len != -EMFILE && len != -ENFILE && len != -EINTR &&
                 len != -EAGAIN && len != -ENOMEM && len != -ECHILD;
         return false;
     }
-    if (!parse(r.text, len, delay)) {
+    if (!parse(text, len, delay)) {
         never = true;
         return false;
     }

@@ -22,23 +22,13 @@ static long arguments(char *out, size_t size)
 
 #define LINE_BYTES 512u
 
-static long read_with_own_table(void *line)
-{
-    int fd = ips_sys_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return fd;
-    long n = ips_sys_read(fd, line, LINE_BYTES - 1);
-    ips_sys_close(fd);
-    return n;
-}
-
 /* The command line, blanks between the arguments. */
 static void write_name(struct ips_stream *s, uint64_t stamp)
 {
     char line[LINE_BYTES];
     long n = arguments(line, sizeof(line) - 1);
     if (!n)
-        n = ips_with_own_table(read_with_own_table, line);
+        n = ips_read_with_own_table("/proc/self/cmdline", line, LINE_BYTES - 1);
     while (n > 0 && line[n - 1] == '\0')
         n--;
     if (n <= 0)

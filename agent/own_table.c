@@ -122,6 +122,29 @@ long ips_with_own_table(long (*function)(void *), void *arg)
     return w.result;
 }
 
+struct reading {
+    const char *path;
+    void *to;
+    size_t bytes;
+};
+
+static long read_file(void *arg)
+{
+    const struct reading *r = arg;
+    int fd = ips_sys_open(r->path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    long got = ips_sys_read(fd, r->to, r->bytes);
+    ips_sys_close(fd);
+    return got;
+}
+
+long ips_read_with_own_table(const char *path, void *to, size_t bytes)
+{
+    struct reading r = {path, to, bytes};
+    return ips_with_own_table(read_file, &r);
+}
+
 bool ips_proc_name(char *out, size_t bytes, const char *link, const char *after)
 {
     static const char proc[] = "/proc/";

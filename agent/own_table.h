@@ -40,6 +40,10 @@ extern bool ips_own_table_on __attribute__((visibility("hidden")));
  * are direct. */
 long ips_with_own_table(long (*function)(void *), void *arg);
 
+/* Reads the beginning of a file so, at most `bytes`: how many were read, or
+ * -errno. */
+long ips_read_with_own_table(const char *path, void *to, size_t bytes);
+
 /* Is that one of these threads? It may be gone by now. */
 bool ips_own_table_has(uint32_t tid);
 /* In a fork child: those of the parent are not here. */
