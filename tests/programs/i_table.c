@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -250,13 +252,30 @@ static int execs(void)
     return 0;
 }
 
+/* It has one thread, and no child has cost it anything: an unshare() that a
+ * process with threads may not do. */
+static int alone(void)
+{
+    struct rusage children;
+    for (int i = 0; i < 60; i++) {
+        int fd = eventfd(1, 0);
+        uint64_t value;
+        CHECK(fd >= 0 && read(fd, &value, sizeof(value)) == sizeof(value));
+        CHECK(unshare(CLONE_THREAD) == 0);
+        CHECK(close(fd) == 0);
+    }
+    CHECK(getrusage(RUSAGE_CHILDREN, &children) == 0);
+    CHECK(children.ru_maxrss == 0 && children.ru_minflt == 0);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
 } cases[] = {{"threads", threads}, {"forks", forks},     {"user", user},
              {"range", range},     {"accepts", accepts}, {"numbered", numbered},
              {"shared", shared},   {"locks", locks},     {"much", much},
-             {"execs", execs}};
+             {"execs", execs},     {"alone", alone}};
 
 int main(int argc, char **argv)
 {
