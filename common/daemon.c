@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,20 +47,43 @@ static void become_daemon(char *const argv[], const char *log)
     _exit(1);
 }
 
+int ips_run_uncounted(void (*run)(void *), void *arg)
+{
+    struct sigaction was, ignore = {.sa_handler = SIG_IGN};
+    siginfo_t any;
+    bool alone = waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) < 0 &&
+                 errno == ECHILD && sigaction(SIGCHLD, &ignore, &was) == 0;
+    pid_t pid = fork();
+    int saved = errno;
+    if (pid == 0) {
+        signal(SIGCHLD, SIG_DFL);
+        run(arg);
+        _exit(0);
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (alone)
+        sigaction(SIGCHLD, &was, NULL);
+    errno = saved;
+    return pid > 0 ? 0 : -1;
+}
+
+struct daemon {
+    char *const *argv;
+    const char *log;
+};
+
+static void begin_daemon(void *arg)
+{
+    const struct daemon *d = arg;
+    if (setsid() >= 0 && fork() == 0)
+        become_daemon(d->argv, d->log);
+}
+
 int ips_daemon_start(char *const argv[], const char *log, struct ips_err *err)
 {
-    pid_t pid = fork();
-    if (pid < 0)
-        return ips_err_errno(err, "cannot start %s: fork", argv[0]);
-    if (pid == 0) {
-        if (setsid() < 0)
-            _exit(1);
-        pid_t second = fork();
-        if (second == 0)
-            become_daemon(argv, log);
-        _exit(second < 0);
-    }
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    return 0;
+    struct daemon d = {argv, log};
+    return ips_run_uncounted(begin_daemon, &d) < 0
+               ? ips_err_errno(err, "cannot start %s: fork", argv[0])
+               : 0;
 }

@@ -1,8 +1,16 @@
-/* Starting a daemon for whoever runs none: ipsrun and ipsq do. */
+/* Starting a daemon for whoever runs none, as ipsrun and ipsq do; and children
+ * that nobody learns of. */
 #ifndef IPS_COMMON_DAEMON_H
 #define IPS_COMMON_DAEMON_H
 
 #include "common/err.h"
+
+/* Runs run(arg) in a child, and waits until it has ended. What it took is not
+ * in getrusage(RUSAGE_CHILDREN), which the program that ipsrun becomes may ask:
+ * SIGCHLD is ignored meanwhile, when the kernel adds up nothing. It is not
+ * where there are children already, from before this process executed us: they
+ * are waited for by somebody. -1 with errno: no process could be made. */
+int ips_run_uncounted(void (*run)(void *), void *arg);
 
 /* Runs argv[0] with argv in the background: not our child, of no terminal, in
  * /, with no descriptor of ours, no signal ignored or blocked, umask 077, and

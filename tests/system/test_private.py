@@ -104,6 +104,15 @@ def test_pipe_ends_with_the_program(home):
     assert done.stdout == "hello\n"
 
 
+def test_no_children_before_the_program(home, build):
+    """The first run of a boot, which measures what calls cost and starts the daemons, in
+    children of its own. Would catch: getrusage(RUSAGE_CHILDREN) that tells the program of
+    them."""
+    assert not (home.root / "pool" / "clock").exists()
+    done = home.call("ipsrun", "--quiet", "--", build.program("i_table"), "alone", "/tmp")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.quick
 @pytest.mark.parametrize("script,status", [
     ("exit 0", 0), ("exit 41", 41), ("kill -TERM $$", -signal.SIGTERM),
