@@ -6,14 +6,18 @@
  * each is found when it is called first: until then its place holds a stub
  * (wrap_stub.S). That may be in a signal handler, in a vfork child or inside
  * malloc, so the libraries that the loader brought in after us, in its own
- * order, are searched here by their GNU hash tables; nothing is locked or
+ * order, are searched here by their hash tables; nothing is locked or
  * allocated. What does not look as it should (a library without such a table)
  * is left to dlsym, all at once and when we begin.
+ *
+ * The libraries are noted while the loader relocates ours, before any code of
+ * the program runs. A library of the program that uses names of ours for
+ * functions of its own is not among them (wrap_foreign.c).
  */
+#include "agent/wrap_find.h"
+
 #include <assert.h>
 #include <dlfcn.h>
-#include <elf.h>
-#include <link.h>
 
 #include "agent/wrap.h"
 #include "agent/wrap_sync.h"
@@ -22,15 +26,6 @@
 
 _Alignas(64) struct ips_real ips_real;
 struct ips_sync_real ips_sync_real;
-
-struct module {
-    const Elf64_Sym *symbols;
-    const char *names;
-    const uint16_t *versions; /* NULL: it has none */
-    const uint32_t *hash;     /* DT_GNU_HASH */
-};
-
-extern const ElfW(Dyn) ours[] __asm__("_DYNAMIC") IPS_HIDDEN;
 
 /* The libraries behind us when we began; later ones may go again. */
 #define LIBRARIES 256u
@@ -44,21 +39,16 @@ static inline const struct link_map **library_at(unsigned i)
 }
 /* What is known of the very first: the C library is one of them, mostly. */
 #define KNOWN 3u
-static struct module known_modules[KNOWN];
+static struct ips_module known_modules[KNOWN];
 static unsigned library_count;
 static bool all_known; /* that is all of them, and all have the table */
 
-/* glibc relocates these addresses in place, except where it cannot write. */
-static uint64_t address(const struct link_map *l, uint64_t value)
+bool ips_module_of(const struct link_map *l, struct ips_module *m)
 {
-    return value && value < l->l_addr ? value + l->l_addr : value;
-}
-
-static bool module_of(const struct link_map *l, struct module *m)
-{
-    uint64_t symbols = 0, names = 0, versions = 0, hash = 0;
+    uint64_t symbols = 0, names = 0, versions = 0, hash = 0, defined = 0;
+    uint64_t old_hash = 0;
     for (const ElfW(Dyn) *d = l->l_ld; d && d->d_tag != DT_NULL; d++) {
-        uint64_t at = address(l, d->d_un.d_ptr);
+        uint64_t at = ips_module_address(l, d->d_un.d_ptr);
         if (d->d_tag == DT_SYMTAB)
             symbols = at;
         else if (d->d_tag == DT_STRTAB)
@@ -67,16 +57,48 @@ static bool module_of(const struct link_map *l, struct module *m)
             versions = at;
         else if (d->d_tag == DT_GNU_HASH)
             hash = at;
+        else if (d->d_tag == DT_HASH)
+            old_hash = at;
+        else if (d->d_tag == DT_VERDEF)
+            defined = at;
     }
-    *m = (struct module){(const Elf64_Sym *)symbols, (const char *)names,
-                         (const uint16_t *)versions, (const uint32_t *)hash};
-    return symbols && names && hash;
+    *m = (struct ips_module){
+        (const Elf64_Sym *)symbols, (const char *)names,
+        (const uint16_t *)versions, (const uint32_t *)hash,
+        (const uint32_t *)old_hash, (const Elf64_Verdef *)defined};
+    return symbols && names && (hash || old_hash);
 }
 
-/* The default version of `name` in one library, or NULL. */
-static const Elf64_Sym *find_in(const struct module *m, const char *name,
-                                uint32_t hash)
+static bool is_default(const struct ips_module *m, uint32_t symbol,
+                       const char *name)
 {
+    const Elf64_Sym *s = &m->symbols[symbol];
+    return s->st_shndx != SHN_UNDEF && s->st_value &&
+           !(m->versions && m->versions[symbol] & 0x8000) &&
+           strcmp(m->names + s->st_name, name) == 0;
+}
+
+static const Elf64_Sym *find_by_old_hash(const struct ips_module *m,
+                                         const char *name)
+{
+    uint32_t hash = 0;
+    for (const char *c = name; *c; c++) {
+        hash = (hash << 4) + (unsigned char)*c;
+        hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
+    }
+    uint32_t buckets = m->old_hash[0];
+    const uint32_t *bucket = m->old_hash + 2, *chain = bucket + buckets;
+    for (uint32_t i = buckets ? bucket[hash % buckets] : 0; i; i = chain[i])
+        if (is_default(m, i, name))
+            return &m->symbols[i];
+    return NULL;
+}
+
+const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
+                                 uint32_t hash)
+{
+    if (!m->hash)
+        return find_by_old_hash(m, name);
     uint32_t buckets = m->hash[0], first = m->hash[1], words = m->hash[2],
              shift = m->hash[3];
     const uint64_t *bloom = (const uint64_t *)(const void *)(m->hash + 4);
@@ -88,11 +110,8 @@ static const Elf64_Sym *find_in(const struct module *m, const char *name,
     uint32_t i = bucket[hash % buckets];
     for (; i >= first; i++) {
         uint32_t h = chain[i - first];
-        const Elf64_Sym *s = &m->symbols[i];
-        if ((h | 1) == (hash | 1) && s->st_shndx != SHN_UNDEF && s->st_value &&
-            !(m->versions && m->versions[i] & 0x8000) &&
-            strcmp(m->names + s->st_name, name) == 0)
-            return s;
+        if ((h | 1) == (hash | 1) && is_default(m, i, name))
+            return &m->symbols[i];
         if (h & 1)
             break;
     }
@@ -100,55 +119,97 @@ static const Elf64_Sym *find_in(const struct module *m, const char *name,
 }
 
 /* Number `i` of those that were noted. */
-static bool module_at(unsigned i, struct module *m)
+static bool module_at(unsigned i, struct ips_module *m)
 {
     if (i >= KNOWN)
-        return module_of(*library_at(i), m);
+        return ips_module_of(*library_at(i), m);
     *m = known_modules[i];
     return true;
 }
 
-static void note_libraries(void)
+static bool note_library(const struct link_map *l, const struct ips_module *m)
 {
-    struct module m;
+    if (library_count == LIBRARIES)
+        return false;
+    if (library_count < KNOWN)
+        known_modules[library_count] = *m;
+    *library_at(library_count++) = l;
+    return true;
+}
+
+/* true: some of them are the program's own, and have names of ours. */
+static bool note_libraries(void)
+{
+    struct ips_module m;
     const struct link_map *l = _r_debug.r_map;
-    unsigned n = 0;
-    while (l && l->l_ld != ours)
+    while (l && l->l_ld != ips_dynamic)
         l = l->l_next;
-    bool good = l != NULL;
+    bool good = l != NULL, foreign = false;
     for (l = l ? l->l_next : NULL; l && good; l = l->l_next) {
-        good = n < LIBRARIES && module_of(l, &m);
-        if (!good)
-            break;
-        if (n < KNOWN)
-            known_modules[n] = m;
-        *library_at(n++) = l;
+        good = ips_module_of(l, &m);
+        if (good && ips_foreign_library(l, &m))
+            foreign = true;
+        else if (good)
+            good = note_library(l, &m);
     }
-    library_count = n;
     all_known = good;
+    return foreign;
+}
+
+/* The loader calls at_relocation() when it relocates us, to learn where
+ * relocated() is: before any code of the program runs. */
+static void nothing(void)
+{
+}
+static void (*at_relocation(void))(void)
+{
+    if (note_libraries())
+        ips_foreign_give();
+    return nothing;
+}
+static void relocated(void) __attribute__((ifunc("at_relocation")));
+
+uint32_t ips_symbol_hash(const char *name)
+{
+    uint32_t hash = 5381;
+    for (const char *c = name; *c; c++)
+        hash = hash * 33 + (unsigned char)*c;
+    return hash;
+}
+
+static const Elf64_Sym *search_noted(const char *name, uint32_t hash,
+                                     const struct link_map **where)
+{
+    struct ips_module m;
+    for (unsigned i = 0; i < library_count; i++) {
+        const Elf64_Sym *s =
+            module_at(i, &m) ? ips_module_find(&m, name, hash) : NULL;
+        *where = *library_at(i);
+        if (s)
+            return s;
+    }
+    return NULL;
+}
+
+bool ips_find_defined(const char *name, uint32_t hash)
+{
+    const struct link_map *l;
+    return search_noted(name, hash, &l) != NULL;
 }
 
 /* `unsure`: dlsym knows better. */
 static void *search(const char *name, bool *unsure)
 {
-    uint32_t hash = 5381;
-    struct module m;
+    const struct link_map *l;
     *unsure = !all_known;
-    for (const char *c = name; *c; c++)
-        hash = hash * 33 + (unsigned char)*c;
-    for (unsigned i = 0; i < library_count && all_known; i++) {
-        const struct link_map *l = *library_at(i);
-        if (!module_at(i, &m))
-            continue;
-        const Elf64_Sym *s = find_in(&m, name, hash);
-        if (!s)
-            continue;
-        uint8_t type = ELF64_ST_TYPE(s->st_info);
-        if (type == STT_FUNC || type == STT_OBJECT)
-            return (void *)(uintptr_t)(l->l_addr + s->st_value);
-        *unsure = true;
-        break;
-    }
+    const Elf64_Sym *s =
+        all_known ? search_noted(name, ips_symbol_hash(name), &l) : NULL;
+    if (!s)
+        return NULL;
+    uint8_t type = ELF64_ST_TYPE(s->st_info);
+    if (type == STT_FUNC || type == STT_OBJECT)
+        return (void *)(uintptr_t)(l->l_addr + s->st_value);
+    *unsure = true;
     return NULL;
 }
 
@@ -163,13 +224,12 @@ void *ips_find(const char *name)
  * section, and a library's first pages are its headers and hash tables. What
  * looks otherwise is not read. */
 #define NEAR 65536u
-static uint64_t protected_end(unsigned number, uint64_t at)
+uint64_t ips_module_protected_end(const struct link_map *l,
+                                  const struct ips_module *m, uint64_t at)
 {
-    const struct link_map *l = *library_at(number);
-    struct module m;
     if (at + NEAR - (uint64_t)(uintptr_t)l->l_ld >= 2 * NEAR || !l->l_addr ||
-        !module_at(number, &m) ||
-        (uint64_t)(uintptr_t)m.hash - l->l_addr >= NEAR)
+        (uint64_t)(uintptr_t)(m->hash ? m->hash : m->old_hash) - l->l_addr >=
+            NEAR)
         return 0;
     const ElfW(Ehdr) *elf = (const ElfW(Ehdr) *)(uintptr_t)l->l_addr;
     if (memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -191,8 +251,11 @@ static uint64_t protected_end(unsigned number, uint64_t at)
 uint64_t ips_find_protected_end(const void *at)
 {
     uint64_t end = 0;
+    struct ips_module m;
     for (unsigned i = 0; i < library_count && all_known && !end; i++)
-        end = protected_end(i, (uint64_t)(uintptr_t)at);
+        if (module_at(i, &m))
+            end = ips_module_protected_end(*library_at(i), &m,
+                                           (uint64_t)(uintptr_t)at);
     return end;
 }
 
@@ -271,7 +334,7 @@ void ips_find_begin(void)
     extern const char ips_stubs[] IPS_HIDDEN;
     if (ips_real.read)
         return;
-    note_libraries();
+    relocated();
     for (uint32_t i = NAMES; i-- > 0;) /* `read` is the first, stored last */
         __atomic_store_n(place(i), (void *)(uintptr_t)(ips_stubs + 8 * i),
                          __ATOMIC_RELEASE);

@@ -1,0 +1,396 @@
+/*
+ * Names of ours that a library of the program uses for functions or variables
+ * of its own: `splice` of audio buffers, `tee`, `listen`, `sync`. Such a name
+ * is given up: our symbol table says that it is not defined, so that the loader
+ * binds it as if we were not there, and what it bound before is bound anew. No
+ * call of such a function passes through us, so its parameters do not matter,
+ * and other calls cost what they did.
+ *
+ * A reference that asks for a version goes to the definition of that version,
+ * behind the C library's, too. So a name is given up where anything asks for it
+ * in the version of a library of the program; calls of the C library's function
+ * of that name are not recorded then.
+ *
+ * A library defines a name in the C library's sense where it belongs to the C
+ * library, where it was preloaded (no other library needs it), or where it is a
+ * sanitizer's runtime (__interceptor_NAME). Any other is the program's own.
+ *
+ * All this runs while the loader relocates us: single-threaded, before any code
+ * of the program. Libraries before us in the order of relocation are bound
+ * already where they are bound at once; the others will be.
+ */
+#include "agent/wrap_find.h"
+
+#include "agent/sys.h"
+#include "agent/wrap.h"
+
+#define GIVEN 320u
+
+static struct given {
+    const char *name;
+    const char *version; /* of their definition; NULL: fits any reference */
+    bool first; /* nothing before it has the name: fits where none is asked */
+    uint32_t symbol; /* ours */
+    uint64_t ours, theirs;
+} given[GIVEN] IPS_TABLE;
+static uint32_t given_count;
+
+static const struct link_map *own_map(void)
+{
+    const struct link_map *l = _r_debug.r_map;
+    while (l->l_ld != ips_dynamic)
+        l = l->l_next;
+    return l;
+}
+
+/* --- versions of symbols ------------------------------------------------ */
+
+static const char *defined_version(const struct ips_module *m, uint32_t index)
+{
+    const Elf64_Verdef *d = m->defined;
+    while (d) {
+        const char *at = (const char *)d;
+        const Elf64_Verdaux *aux = (const void *)(at + d->vd_aux);
+        if (!(d->vd_flags & VER_FLG_BASE) && (!index || d->vd_ndx == index))
+            return m->names + aux->vda_name;
+        d = d->vd_next ? (const void *)(at + d->vd_next) : NULL;
+    }
+    return NULL;
+}
+
+static const char *needed_version(const struct ips_module *m,
+                                  const Elf64_Verneed *needed, uint32_t index)
+{
+    while (needed) {
+        const char *at = (const char *)needed;
+        const Elf64_Vernaux *aux = (const void *)(at + needed->vn_aux);
+        for (uint32_t i = 0; i < needed->vn_cnt; i++) {
+            if ((aux->vna_other & 0x7fff) == index)
+                return m->names + aux->vna_name;
+            aux = (const void *)((const char *)aux + aux->vna_next);
+        }
+        needed = needed->vn_next ? (const void *)(at + needed->vn_next) : NULL;
+    }
+    return NULL;
+}
+
+static uint32_t version_index(const struct ips_module *m, uint32_t symbol)
+{
+    return m->versions ? m->versions[symbol] & 0x7fff : 0;
+}
+
+/* --- whose library it is ------------------------------------------------ */
+
+bool ips_module_is_libc(const struct ips_module *m)
+{
+    const char *first = defined_version(m, 0);
+    return first && strncmp(first, "GLIBC_", 6) == 0;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static const char *text_of(const struct link_map *l, const struct ips_module *m,
+                           int64_t tag)
+{
+    for (const ElfW(Dyn) *d = l->l_ld; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == tag)
+            return m->names + d->d_un.d_val;
+    return "";
+}
+
+static bool needs(const struct link_map *x, const char *soname,
+                  const char *file)
+{
+    struct ips_module m;
+    (void)ips_module_of(x, &m);
+    for (const ElfW(Dyn) *d = x->l_ld; m.names && d->d_tag != DT_NULL; d++) {
+        const char *name = m.names + d->d_un.d_val;
+        if (d->d_tag == DT_NEEDED &&
+            (strcmp(name, soname) == 0 || strcmp(last_part(name), file) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* dlopen has not been called yet. */
+static bool is_preloaded(const struct link_map *l, const struct ips_module *m)
+{
+    const char *soname = text_of(l, m, DT_SONAME), *file = last_part(l->l_name);
+    for (const struct link_map *x = _r_debug.r_map; x; x = x->l_next)
+        if (x != l && x->l_ld && needs(x, soname, file))
+            return false;
+    return true;
+}
+
+static bool is_sanitizer(const struct ips_module *m, const char *name)
+{
+    static const char head[] = "__interceptor_";
+    char text[64];
+    size_t n = strlen(name) + 1;
+    if (sizeof(head) + n > sizeof(text))
+        return false;
+    memcpy(text, head, sizeof(head) - 1);
+    memcpy(text + sizeof(head) - 1, name, n);
+    return ips_module_find(m, text, ips_symbol_hash(text)) != NULL;
+}
+
+/* --- references ----------------------------------------------------------- */
+
+struct object {
+    const struct link_map *l;
+    struct ips_module m;
+    const Elf64_Verneed *needed;
+    const Elf64_Rela *relocations[2]; /* of data, of calls */
+    uint64_t bytes[2];
+};
+
+static bool object_of(const struct link_map *l, struct object *o)
+{
+    memset(o, 0, sizeof(*o));
+    o->l = l;
+    for (const ElfW(Dyn) *d = l->l_ld; d && d->d_tag != DT_NULL; d++) {
+        uint64_t value = d->d_un.d_val;
+        const void *at = (const void *)(uintptr_t)ips_module_address(l, value);
+        if (d->d_tag == DT_TEXTREL) /* among its code */
+            return false;
+        if (d->d_tag == DT_RELA)
+            o->relocations[0] = at;
+        else if (d->d_tag == DT_RELASZ)
+            o->bytes[0] = value;
+        else if (d->d_tag == DT_JMPREL)
+            o->relocations[1] = at;
+        else if (d->d_tag == DT_PLTRELSZ)
+            o->bytes[1] = value;
+        else if (d->d_tag == DT_VERNEED)
+            o->needed = at;
+    }
+    return ips_module_of(l, &o->m) && l->l_ld != ips_dynamic;
+}
+
+/* The version that `o` asks for by its symbol; NULL: none. */
+static const char *asked_version(const struct object *o, uint32_t symbol)
+{
+    uint32_t index = version_index(&o->m, symbol);
+    if (index <= 1)
+        return NULL;
+    const char *version = needed_version(&o->m, o->needed, index);
+    return version ? version : defined_version(&o->m, index);
+}
+
+static bool names_symbol(const struct object *o, uint32_t symbol,
+                         const char *name)
+{
+    return strcmp(o->m.names + o->m.symbols[symbol].st_name, name) == 0;
+}
+
+/* Undefined symbols are before those of a hash table. */
+static bool asks_for(const struct object *o, const char *name,
+                     const char *version)
+{
+    uint32_t end = o->m.hash ? o->m.hash[1] : o->m.old_hash[1];
+    for (uint32_t i = 1; i < end; i++) {
+        const char *asked = NULL;
+        if (o->m.symbols[i].st_shndx == SHN_UNDEF && names_symbol(o, i, name))
+            asked = asked_version(o, i);
+        if (asked && strcmp(asked, version) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_asked_for(const char *name, const char *version)
+{
+    struct object o;
+    for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next)
+        if (object_of(l, &o) && asks_for(&o, name, version))
+            return true;
+    return false;
+}
+
+/* --- finding such names --------------------------------------------------- */
+
+static bool is_given(const char *name)
+{
+    for (uint32_t i = 0; i < given_count; i++)
+        if (strcmp(given[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* false: the library is none of the program's own. */
+static bool note_name(const struct link_map *l, const struct ips_module *m,
+                      const char *name, uint32_t symbol, bool *foreign)
+{
+    uint32_t hash = ips_symbol_hash(name);
+    const Elf64_Sym *s = ips_module_find(m, name, hash);
+    if (!s || ELF64_ST_TYPE(s->st_info) > STT_FUNC ||
+        strncmp(name, "ips_", 4) == 0)
+        return true;
+    if (!*foreign && (is_sanitizer(m, name) || is_preloaded(l, m)))
+        return false;
+    *foreign = true;
+    uint32_t index = version_index(m, (uint32_t)(s - m->symbols));
+    struct given g = {
+        .name = name,
+        .version = index > 1 ? defined_version(m, index) : NULL,
+        .first = !ips_find_defined(name, hash),
+        .symbol = symbol,
+        .theirs = l->l_addr + s->st_value,
+    };
+    if (given_count < GIVEN && !is_given(name) &&
+        (g.first || (g.version && is_asked_for(name, g.version))))
+        given[given_count++] = g;
+    return true;
+}
+
+/* The symbols that we define: those in our hash table, up to its end. */
+static uint32_t own_end(const struct ips_module *own, const uint32_t *chain)
+{
+    const uint32_t *bucket = own->hash + 4 + 2 * own->hash[2];
+    uint32_t last = own->hash[0];
+    while (last && !bucket[last - 1])
+        last--;
+    uint32_t i = last ? bucket[last - 1] - own->hash[1] : 0;
+    while (last && !(chain[i] & 1))
+        i++;
+    return i + (last != 0);
+}
+
+/* Every start asks it of each library: by hashes as our table has them, whose
+ * lowest bit is not known. Few names are left to be looked at. */
+bool ips_foreign_library(const struct link_map *l, const struct ips_module *m)
+{
+    static const uint32_t any[4 + 2] = {0, 0, 1, 0, ~0u, ~0u};
+    struct ips_module own;
+    bool foreign = false;
+    if (ips_module_is_libc(m) || !ips_module_of(own_map(), &own))
+        return false;
+    const uint32_t *chain = own.hash + 4 + 2 * own.hash[2] + own.hash[0];
+    const uint32_t end = own_end(&own, chain);
+    const uint32_t *theirs = m->hash ? m->hash : any;
+    const uint32_t mask = theirs[2] - 1, shift = theirs[3];
+    const uint32_t *bloom = theirs + 4;
+    for (uint32_t i = 0; i < end; i++) {
+        uint32_t hash = chain[i];
+        uint64_t word;
+        memcpy(&word, bloom + 2 * (hash / 64 & mask), sizeof(word));
+        if (word >> (hash & 62) & 3 && word >> (hash >> shift) % 64 & 1) {
+            uint32_t symbol = own.hash[1] + i;
+            const char *name = own.names + own.symbols[symbol].st_name;
+            if (!note_name(l, m, name, symbol, &foreign))
+                return false;
+        }
+    }
+    return foreign;
+}
+
+/* --- giving them up ------------------------------------------------------- */
+
+/* Asked without the C library, which may not be bound yet: a change of 0 bytes
+ * is refused only where it does not begin at a page. */
+static uint64_t page_bytes(void)
+{
+    const uint64_t begin = own_map()->l_addr;
+    uint64_t page = 4096;
+    while (page < 65536 &&
+           ips_sys3(SYS_mprotect, (long)(begin + page), 0, PROT_READ) != 0)
+        page *= 4;
+    return page;
+}
+
+static bool protect(uint64_t from, uint64_t to, int how)
+{
+    const uint64_t page = page_bytes();
+    from &= ~(page - 1);
+    to = (to + page - 1) & ~(page - 1);
+    return ips_sys3(SYS_mprotect, (long)from, (long)(to - from), how) == 0;
+}
+
+/* Without us the loader would have found `g` for this reference. */
+static bool refers_to(const struct object *o, uint32_t symbol,
+                      const struct given *g)
+{
+    if (!names_symbol(o, symbol, g->name))
+        return false;
+    const char *version = asked_version(o, symbol);
+    if (!version || !g->version)
+        return g->first;
+    return strcmp(version, g->version) == 0;
+}
+
+/* What the loader write-protected is so again. */
+static void store(const struct object *o, uint64_t at, uint64_t value)
+{
+    if (!protect(at, at + sizeof(value), PROT_READ | PROT_WRITE))
+        return;
+    memcpy((void *)(uintptr_t)at, &value, sizeof(value));
+    if (ips_module_protected_end(o->l, &o->m, at))
+        (void)protect(at, at + sizeof(value), PROT_READ);
+}
+
+static bool holds_address(uint64_t type)
+{
+#if defined(__x86_64__)
+    return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT ||
+           type == R_X86_64_64;
+#elif defined(__aarch64__)
+    return type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT ||
+           type == R_AARCH64_ABS64;
+#endif
+}
+
+static void bind_anew(const struct object *o, const Elf64_Rela *r)
+{
+    uint64_t at = o->l->l_addr + r->r_offset, value;
+    uint32_t symbol = (uint32_t)ELF64_R_SYM(r->r_info);
+    if (!symbol || !holds_address(ELF64_R_TYPE(r->r_info)))
+        return;
+    memcpy(&value, (const void *)(uintptr_t)at, sizeof(value));
+    value -= (uint64_t)r->r_addend;
+    for (uint32_t i = 0; i < given_count; i++)
+        if (value == given[i].ours && refers_to(o, symbol, &given[i]))
+            store(o, at, given[i].theirs + (uint64_t)r->r_addend);
+}
+
+/* The loader passes over a symbol whose value is 0. */
+static bool undefine(void)
+{
+    const struct link_map *l = own_map();
+    struct ips_module m;
+    if (!ips_module_of(l, &m))
+        return false;
+    uint64_t from = UINT64_MAX, to = 0;
+    for (uint32_t i = 0; i < given_count; i++) {
+        uint64_t at = (uint64_t)(uintptr_t)&m.symbols[given[i].symbol];
+        from = ips_min_u64(from, at);
+        to = at + sizeof(*m.symbols) > to ? at + sizeof(*m.symbols) : to;
+    }
+    /* The code that does this lies in other pages, unless they are large. */
+    const int code = page_bytes() == 4096 ? 0 : PROT_EXEC;
+    if (!protect(from, to, PROT_READ | PROT_WRITE | code))
+        return false;
+    for (uint32_t i = 0; i < given_count; i++) {
+        const Elf64_Sym *ours = &m.symbols[given[i].symbol];
+        Elf64_Sym none = *ours;
+        given[i].ours = l->l_addr + none.st_value;
+        none.st_value = 0;
+        memcpy((void *)(uintptr_t)ours, &none, sizeof(none));
+    }
+    (void)protect(from, to, PROT_READ | code);
+    return true;
+}
+
+void ips_foreign_give(void)
+{
+    struct object o;
+    if (!given_count || !undefine())
+        return;
+    for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next)
+        for (int t = 0; object_of(l, &o) && t < 2; t++)
+            for (uint64_t i = 0; i < o.bytes[t] / sizeof(Elf64_Rela); i++)
+                bind_anew(&o, &o.relocations[t][i]);
+}
