@@ -12,7 +12,8 @@
  *
  * The libraries are noted while the loader relocates ours, before any code of
  * the program runs. A library of the program that uses names of ours for
- * functions of its own is not among them (wrap_foreign.c).
+ * functions of its own is not among them (wrap_foreign.c). The C library's
+ * objects before us are: the program may be libc.so.6 itself.
  */
 #include "agent/wrap_find.h"
 
@@ -152,6 +153,9 @@ static bool note_libraries(void)
         else if (good)
             good = note_library(l, &m);
     }
+    for (l = _r_debug.r_map; l && good && l->l_ld != ips_dynamic; l = l->l_next)
+        if (ips_module_of(l, &m) && ips_module_is_libc(&m))
+            good = note_library(l, &m);
     all_known = good;
     return foreign;
 }

@@ -313,3 +313,14 @@ def test_a_preload_behind_us(build, made):
     assert done.returncode == 7 and done.stdout == "by next"
     assert re.search(r"/writes \[0\] to \S*libips-preload.so \[0\]: normal symbol `write'",
                      done.stderr)
+
+
+@pytest.mark.parametrize("argv", [["/lib64/ld-linux-x86-64.so.2", "libc"], ["libc"]],
+                         ids=["by the loader", "itself"])
+def test_the_c_library_as_program(build, made, argv):
+    """It says its version. Would catch: the real functions not found, since they are
+    not behind us but in the program."""
+    libc = re.search(r"=> (\S+/libc.so.6)", subprocess.run(
+        ["ldd", "/bin/true"], text=True, capture_output=True, check=True).stdout)[1]
+    bare = same(build, made, *(libc if a == "libc" else a for a in argv))
+    assert bare[0] == 0 and "GNU C Library" in bare[1]
