@@ -79,6 +79,44 @@ void ips_preload_without(char *out, const char *value, const char *name)
     *at = '\0';
 }
 
+/* --- the loader by hand ------------------------------------------------- */
+
+/* Its options before a program's name. With any other, and without a name, it
+ * starts none. */
+static bool starts_program(char *const argv[])
+{
+    static const char with_value[][24] = {"--library-path",
+                                          "--inhibit-rpath",
+                                          "--audit",
+                                          "--preload",
+                                          "--argv0",
+                                          "--glibc-hwcaps-mask",
+                                          "--glibc-hwcaps-prepend"};
+    for (size_t i = argv && argv[0] ? 1 : 0; argv && argv[i]; i++) {
+        bool known = strcmp(argv[i], "--inhibit-cache") == 0;
+        if (strncmp(argv[i], "--", 2) != 0)
+            return true;
+        for (size_t k = 0; k < sizeof(with_value) / sizeof(*with_value); k++)
+            if (strcmp(argv[i], with_value[k]) == 0 && argv[i + 1]) {
+                known = true;
+                i++;
+                break;
+            }
+        if (!known)
+            return false;
+    }
+    return false;
+}
+
+void ips_target_arguments(struct ips_target *t, char *const argv[])
+{
+    if (t->kind != IPS_TARGET_BY_HAND)
+        return;
+    t->kind = starts_program(argv) ? IPS_TARGET_TRACED : IPS_TARGET_ASKED;
+    if (t->kind == IPS_TARGET_TRACED)
+        t->path[0] = '\0';
+}
+
 /* --- ELF -------------------------------------------------------------- */
 
 static bool starts(const char *text, const char *with)
@@ -92,7 +130,7 @@ static bool gnu_loader(const char *path)
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
     return starts(base, "ld-linux") || starts(base, "ld-2.") ||
-           starts(base, "ld64.so");
+           starts(base, "ld64.so") || strcmp(base, "ld.so") == 0;
 }
 
 /* musl's loader and its C library are one file, which can be called by hand. */
@@ -149,8 +187,8 @@ static enum ips_target_kind elf_kind(int fd, const char *head, size_t have,
     if (loader_of(fd, head, have, &elf, loader))
         return loader[0] && !gnu_loader(loader) ? IPS_TARGET_LOADER
                                                 : IPS_TARGET_TRACED;
-    if (gnu_loader(path)) /* called by hand, it loads us as ever */
-        return IPS_TARGET_TRACED;
+    if (gnu_loader(path))
+        return IPS_TARGET_BY_HAND;
     return musl_by_hand(path) ? IPS_TARGET_LOADER : IPS_TARGET_STATIC;
 }
 
@@ -308,6 +346,8 @@ static bool look_deep(struct ips_target *t, int fd, struct stat *st,
     }
     if (fd >= 0)
         ips_sys_close(fd);
+    if (script && t->kind == IPS_TARGET_BY_HAND)
+        t->kind = IPS_TARGET_TRACED;
     return !script;
 }
 

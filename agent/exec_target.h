@@ -7,6 +7,10 @@
  * those our entry must leave LD_PRELOAD. A static program takes no notice, and
  * what it starts may be traced again: the entry stays.
  *
+ * The loader called by hand starts a program, which is traced, or lists or
+ * checks what one would load: then our entry leaves LD_PRELOAD, and it prints
+ * what it prints without us.
+ *
  * A script is what its interpreter is. What cannot be looked at (no
  * permission to read, no such file) counts as traced: nothing is changed.
  *
@@ -31,7 +35,9 @@
     X(CLASS, "32-bit", false)                                                  \
     X(MACHINE, "other-machine", false)                                         \
     X(LOADER, "other-C-library", false)                                        \
-    X(HIDDEN, "library-out-of-reach", false)
+    X(HIDDEN, "library-out-of-reach", false)                                   \
+    X(BY_HAND, "loader", true)                                                 \
+    X(ASKED, "loader", false)
 enum ips_target_kind {
 #define X(name, word, stays) IPS_TARGET_##name,
     IPS_TARGETS(X)
@@ -52,6 +58,10 @@ void ips_target_look(struct ips_target *t, int dir, const char *path,
  * where `file` has no slash. */
 void ips_target_find(struct ips_target *t, const char *file, const char *search,
                      const char *library);
+
+/* To be called with what the target is executed with: BY_HAND becomes TRACED or
+ * ASKED. */
+void ips_target_arguments(struct ips_target *t, char *const argv[]);
 
 bool ips_target_preload_stays(enum ips_target_kind kind);
 const char *ips_target_word(enum ips_target_kind kind);

@@ -201,9 +201,10 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
 }
 
 /* A command whose loader cannot bear our library is started without it. */
-static void look_at_command(const char *command, struct ips_target *target)
+static void look_at_command(char **command, struct ips_target *target)
 {
-    ips_target_find(target, command, getenv("PATH"), getenv("IPS_PRELOAD"));
+    ips_target_find(target, command[0], getenv("PATH"), getenv("IPS_PRELOAD"));
+    ips_target_arguments(target, command);
     if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
         return; /* wrap_exec.c says what these are */
@@ -245,7 +246,7 @@ static int not_executed(const char *command, int error)
 static int become(char **command, const char *command_line)
 {
     struct ips_target target;
-    look_at_command(command[0], &target);
+    look_at_command(command, &target);
     if (ips_core_init(IPS_START_ROOT)) {
         record_text(IPS_REC_NAME, command_line, 512);
         if (target.kind != IPS_TARGET_TRACED) {

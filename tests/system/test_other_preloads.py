@@ -124,6 +124,39 @@ def test_the_loader_is_asked(build, tmp_path, argv):
         assert "libips" not in done.stdout
 
 
+LOADER = "/lib64/ld-linux-x86-64.so.2"
+SPAWN = ["/usr/bin/python3", "-c",
+         "import os, sys; os._exit(os.waitstatus_to_exitcode(os.waitpid(os.posix_spawn("
+         "sys.argv[1], sys.argv[1:], os.environ), 0)[1]))"]
+
+
+@pytest.mark.parametrize("way", [[], ["env"], ["sh", "-c", '"$@"; exit $?', "sh"], SPAWN],
+                         ids=["ipsrun", "exec", "shell", "spawn"])
+def test_the_loader_as_program(build, tmp_path, way):
+    """Called by hand it lists, checks and explains as without us, and starts programs; a
+    user's own LD_PRELOAD stays. Would catch: our library in the list."""
+    (tmp_path / "own.c").write_text("int own;\n")
+    own = tmp_path / "own.so"
+    subprocess.run(["gcc", "-shared", "-o", own, tmp_path / "own.c"], check=True)
+    for words, preload in (("--list /bin/ls", None), ("--list /bin/ls", own),
+                           ("--library-path /lib --inhibit-cache --list /bin/ls", None),
+                           ("--verify /bin/ls", None), ("--help", None), ("--version", None),
+                           ("--list-tunables", None), ("", None), ("--nonsense", None),
+                           ("/bin/echo --list", None), ("--argv0 x /bin/echo a", own),
+                           ("--preload x --list", None), ("/bin/false", None)):
+        def run(*command):
+            more = {"LD_PRELOAD": preload} if preload else {}
+            done = subprocess.run(
+                [*command, *way, LOADER, *words.split()], text=True, capture_output=True,
+                timeout=60, env=clean_env(IPS_POOL_ROOT=tmp_path / "pool",
+                                          IPS_STATE=tmp_path / "state", **more))
+            return done.returncode, re.sub(r"0x[0-9a-f]+", "0x", done.stdout), done.stderr
+
+        bare = run()
+        assert "libips" not in str(bare)
+        assert run(build.bin("ipsrun"), "--no-daemons", "--quiet", "--") == bare, words
+
+
 def test_the_loader_tells(build, tmp_path):
     """LD_DEBUG: nothing of ours in what it tells."""
     done = subprocess.run([build.bin("ipsrun"), "--no-daemons", "--quiet", "--", "env",

@@ -157,6 +157,21 @@ def test_scripts_and_loaders_by_hand(cluster, programs):
         assert result(done) == (3, "", "to stderr\n")
 
 
+def test_the_loader_by_hand(cluster, programs):
+    """A program that the loader starts is traced; where the loader lists what it would
+    load, that process is named untraced. Started by ipsrun, exec and vfork."""
+    c = cluster()
+    loader, dynamic = "/lib64/ld-linux-x86-64.so.2", programs["dynamic"]
+    for i, way in enumerate(((), ("env",), (programs["runner"], "-f"))):
+        done = c.ipsrun([*way, loader, "--argv0", "x", dynamic], name=f"starts-{i}")
+        assert result(done) == RESULT
+        assert untraced(c, f"starts-{i}") == []
+        done = c.ipsrun([*way, loader, "--list", dynamic], name=f"lists-{i}")
+        assert done.returncode == 0 and "libc.so" in done.stdout
+        assert "libips" not in done.stdout
+        assert untraced(c, f"lists-{i}") == [("loader", os.path.basename(loader), 1)]
+
+
 def test_what_an_untraced_one_starts(cluster, programs):
     """A static program keeps the environment: what it executes or starts is
     traced again, and joined to who started it."""

@@ -117,9 +117,47 @@ static void test_exec_target__others(void **state)
     unlink(library);
 }
 
+#define WORDS 8
+static enum ips_target_kind with_arguments(const char *const *words)
+{
+    char *argv[WORDS] = {0};
+    struct ips_target t = {.kind = IPS_TARGET_BY_HAND, .path = "ld.so"};
+    if (words)
+        memcpy(argv, words, WORDS * sizeof(*argv));
+    ips_target_arguments(&t, words ? argv : NULL);
+    assert_true((t.kind == IPS_TARGET_TRACED) == (t.path[0] == '\0'));
+    return t.kind;
+}
+#define WITH(...) with_arguments((const char *const[WORDS]){__VA_ARGS__})
+
+/* Would catch: the value of an option taken for the program; a look beyond the
+ * end of the arguments. */
+static void test_exec_target__loader_arguments(void **state)
+{
+    (void)state;
+    assert_int_equal(WITH("ld.so", "ls", "--list"), IPS_TARGET_TRACED);
+    assert_int_equal(WITH("ld.so", "-ls"), IPS_TARGET_TRACED);
+    assert_int_equal(
+        WITH("ld.so", "--argv0", "--list", "--inhibit-cache", "ls"),
+        IPS_TARGET_TRACED);
+    assert_int_equal(WITH("ld.so", "--list", "ls"), IPS_TARGET_ASKED);
+    assert_int_equal(WITH("ld.so", "--library-path", "/lib", "--verify", "ls"),
+                     IPS_TARGET_ASKED);
+    assert_int_equal(WITH("ld.so", "--library-path", "/lib"), IPS_TARGET_ASKED);
+    assert_int_equal(WITH("ld.so", "--library-path"), IPS_TARGET_ASKED);
+    assert_int_equal(WITH("ld.so", "--new-option", "ls"), IPS_TARGET_ASKED);
+    assert_int_equal(WITH("ld.so"), IPS_TARGET_ASKED);
+    assert_int_equal(WITH(NULL), IPS_TARGET_ASKED);
+    assert_int_equal(with_arguments(NULL), IPS_TARGET_ASKED);
+    struct ips_target t = {.kind = IPS_TARGET_STATIC, .path = "x"};
+    ips_target_arguments(&t, NULL);
+    assert_int_equal(t.kind, IPS_TARGET_STATIC);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exec_target__loader_arguments),
         cmocka_unit_test(test_exec_target__library_goes),
         cmocka_unit_test(test_exec_target__file_changes),
         cmocka_unit_test(test_exec_target__others),
