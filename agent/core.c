@@ -185,7 +185,8 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         ips_me.recs_open++;
         rec = ips_reserve(s, at, bytes, type, stamp);
     }
-    say_lost(s, stamp);
+    if (type != IPS_REC_LOST) /* which comes here, too, and would say it anew */
+        say_lost(s, stamp);
     goto out;
 lost:
     if (s->cur == at + bytes)

@@ -62,12 +62,21 @@ static inline long ips_sys_raw(long n, long a, long b, long c, long d, long e,
  * one can do without. (wrap_seccomp.c) */
 extern bool ips_sys_quiet __attribute__((visibility("hidden")));
 
+#ifdef IPS_FAULTS /* tests/support/agent_faults.c */
+long ips_sys_faulty(long n, long a, long b, long c, long d, long e, long f)
+    __attribute__((visibility("hidden")));
+#endif
+
 static inline long ips_sys6(long n, long a, long b, long c, long d, long e,
                             long f)
 {
     if (__builtin_expect(ips_sys_quiet, 0))
         return -ENOSYS;
+#ifdef IPS_FAULTS
+    return ips_sys_faulty(n, a, b, c, d, e, f);
+#else
     return ips_sys_raw(n, a, b, c, d, e, f);
+#endif
 }
 
 static inline long ips_sys3(long n, long a, long b, long c)

@@ -115,7 +115,7 @@ static int user(void)
 static int range(void)
 {
     for (int i = 0; i < 8; i++) {
-        char name[300];
+        char name[300] = {0};
         pthread_t t;
         CHECK(pthread_create(&t, NULL, one_thread, NULL) == 0);
         CHECK(close_range(10, ~0u, 0) == 0);
