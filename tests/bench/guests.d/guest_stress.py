@@ -5,15 +5,15 @@ import shutil
 from guest_compare import Run, compare, differing
 from guest_place import changed_files
 
-OPS, SECONDS, LIMIT = 20, 3, 40
+OPS, SECONDS, LIMIT = 20, 3, 90
 
 
 def why_not(output):
     """The line of stress-ng that says why it did not run a stressor."""
     for line in output.splitlines():
-        found = re.search(r"stress-ng: \w+: +\[\d+\] (.*)", line)
-        if found and re.search("skip|need|not |cannot|fail|error", found[1],
-                               re.I) and "Working dir" not in found[1]:
+        found = re.search(r"(?:stress-ng: \w+: +\[\d+\] )?(.*)", line)
+        if re.search("skip|need|not |cannot|fail|error|disabled", found[1],
+                     re.I) and "Working dir" not in found[1]:
             return re.sub(r"\d{3,}", "#", found[1])[:90]
     return "no reason printed"
 
@@ -28,7 +28,7 @@ def run(runner, name, options, recorded):
         recorded, LIMIT)
     files = changed_files(work)
     shutil.rmtree(work, ignore_errors=True)
-    success = "success" if re.search("successful run completed", done.output) \
+    success = "success" if re.search(r"\bsuccessful run completed", done.output) \
         else "no success"
     found = Run(done.status, {"report": success}, files)
     found.output = done.output
