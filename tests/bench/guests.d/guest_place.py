@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -49,6 +50,18 @@ class Runner:
     def __exit__(self, *error):
         self.end_leftovers()
         self.place.__exit__(*error)
+
+    def recorded(self):
+        """(runs, events) that a slave has taken in."""
+        try:
+            self.place.settle(20)
+        except RuntimeError:
+            pass  # a large run is still being archived
+        try:
+            runs = self.place.runs().values()
+        except ValueError:  # no slave has made its database
+            return 0, 0
+        return len(runs), sum(events or 0 for _, events in runs)
 
     def give(self, path):
         """Makes the ordinary user the owner of a file or folder."""
@@ -101,16 +114,16 @@ class Runner:
     def run(self, command, cwd, temporary, recorded=False, seconds=60,
             more_env=()):
         """Runs a command to its end and ends the processes that it left."""
-        with open(os.path.join(GUESTS, "output"), "wb") as output:
+        with tempfile.TemporaryFile(dir=GUESTS) as output:
             child = subprocess.Popen(
                 self.argv(command, cwd, recorded), cwd=cwd, stdout=output,
                 env={**self.environment(temporary, recorded),
                      **dict(more_env)},
                 stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
             status = self.wait(child, seconds)
-        self.end_leftovers()
-        with open(os.path.join(GUESTS, "output"), errors="replace") as output:
-            return Result(status, output.read())
+            self.end_leftovers()
+            output.seek(0)
+            return Result(status, output.read().decode(errors="replace"))
 
     @staticmethod
     def wait(child, seconds):
