@@ -226,6 +226,11 @@ static void do_sigsuspend(long sig)
     e->extra = handled_from;
 }
 
+static void never_called(int sig)
+{
+    die("a blocked signal was delivered", sig);
+}
+
 static void block_signals(void)
 {
     sigset_t set;
@@ -237,8 +242,11 @@ static void block_signals(void)
     for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
         sigaddset(&set, sig);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    struct sigaction ends = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
-    sigaction(SIGCHLD, &ends, NULL); /* of no child that is stopped */
+    /* Of no child that is stopped. Not SIG_DFL: that discards one that pends
+     * since before an exec. */
+    struct sigaction ends = {.sa_handler = never_called,
+                             .sa_flags = SA_NOCLDSTOP};
+    sigaction(SIGCHLD, &ends, NULL);
 }
 
 /* --- operations ---------------------------------------------------------- */
