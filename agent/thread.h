@@ -150,7 +150,7 @@ struct ips_thread {
     uint32_t spin_count; /* attempts in a row that got nothing: wrap_spin.c */
     bool in_vfork;       /* a vfork child (it runs in its parent's memory):
                             record nothing */
-    bool own_table;      /* the child of ips_with_own_table() runs */
+    bool own_table;      /* a thread of agent/own_table.h runs for it */
     bool vfork_filter;   /* a vfork child has a seccomp filter, not we */
     struct ips_extra *extra; /* agent/extra.h; NULL: none yet */
     struct ips_stream stream;

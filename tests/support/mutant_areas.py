@@ -78,5 +78,4 @@ AREAS = {
 # These fail now and then without a mutation, so that they show nothing.
 UNSTEADY = ["test_weighting.py::test_wall_over_machines",
             "test_sampling.py::test_rate_and_callers",
-            "test_ipsrun.py::test_signals_reach_the_command",
-            "test_signals.py::test_stopped_processes"]
+            "test_ipsrun.py::test_signals_reach_the_command"]

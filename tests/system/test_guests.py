@@ -20,7 +20,7 @@ sys.path.append(str(ROOT / "tests" / "bench" / "guests.d"))
 from guest_compare import PARSERS, Run, compare  # noqa: E402
 
 
-@pytest.mark.skipif(not shutil.which("stress-ng"), reason="no stress-ng")
+@pytest.mark.skipif(not shutil.which("stress-ng"), reason="no stress-ng (deploy/deps --bench)")
 def test_stressors_are_not_changed(build):
     done = subprocess.run(
         [ROOT / "tests" / "bench" / "guests", "--short", "--build", build.top],

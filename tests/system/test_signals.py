@@ -117,9 +117,9 @@ def test_stopped_processes(build, trace):
     Would catch: a stop that is nobody's doing, is CPU time or a wait for the
     byte that lay there; a wait with WUNTRACED unseen; a thread left out."""
     r = trace([program(build, "i_signal"), "stops"], status=0)
-    kills = r.of("KILL", a=int(signal.SIGSTOP))
-    conts = r.of("KILL", a=int(signal.SIGCONT))
-    children = [j["a"] for j in r.of("JOIN") if j["a"]]
+    kills, conts = (sorted(r.of("KILL", a=int(s)), key=lambda k: k["t"])
+                    for s in (signal.SIGSTOP, signal.SIGCONT))
+    children = [j["a"] for j in sorted(r.of("JOIN"), key=lambda j: j["t"]) if j["a"]]
     assert [abs(k["to"]) for k in conts] == children and len(children) == 3
     graph = Graph(build, r)
     arcs = graph.arcs("signal")
@@ -131,8 +131,8 @@ def test_stopped_processes(build, trace):
                   if n["tid"] == child)
         assert cpu < 50000000  # so long was it stopped
     parent = conts[0]["pid"]
-    assert [k["t_ns"] for k, n in arcs if n["pid"] == parent and
-            k["t_ns"] in [s["t"] for s in kills]] == [s["t"] for s in kills]
+    assert sorted(k["t_ns"] for k, n in arcs if n["pid"] == parent and
+                  k["t_ns"] in [s["t"] for s in kills]) == [s["t"] for s in kills]
     told = [s["to"] for s in r.of("SIGNAL", how=WAIT, a=CHLD)]
     assert set(told) == set(children)
 
