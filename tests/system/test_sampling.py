@@ -75,7 +75,7 @@ def sample_hot(build, sample):
     samples = r.records(pool.SAMPLE)
     leaf = collections.Counter(r.names(s.frames[:1])[0] for s in samples
                                if r.names(s.frames[:1]))
-    assert leaf["hot_three"] + leaf["hot_one"] > 0.9 * len(samples)
+    assert leaf["hot_three"] + leaf["hot_one"] > 0.7 * len(samples)
     return r, samples, leaf
 
 
