@@ -384,9 +384,9 @@ static long look_with_own_table(void *arg)
 }
 
 #define FOUND_BYTES 512u
-/* The name by which `path` against descriptor `dir` - or, NULL or "", the file
- * of `dir` itself - is opened without that descriptor; NULL where it is too
- * long. */
+/* A name that opens `path` without the descriptor `dir` that it is relative to.
+ * If `path` is NULL or "", a name of the file that `dir` itself is. NULL if the
+ * name is too long. */
 static const char *path_without(char out[FOUND_BYTES], int dir,
                                 const char *path)
 {

@@ -15,7 +15,7 @@
 #define LOOKS 1000
 
 #define THREADS 16u
-#define COMING 1u /* a tid that nobody has */
+#define COMING 1u /* no program thread has this tid */
 
 bool ips_own_table_on;
 /* The threads of the moment: COMING from before each is there, then its tid
@@ -69,15 +69,16 @@ static void wait_until_gone(long tid, const uint32_t *gone)
             ips_sys3(SYS_sched_yield, 0, 0, 0);
 }
 
-/* Where there is none, `else_` is used, and nobody knows the thread. */
-static _Atomic uint32_t *take_place(_Atomic uint32_t *else_)
+/* A free place in `threads`. If there is none, `spare`: ips_own_table_has()
+ * does not know that thread then. */
+static _Atomic uint32_t *take_place(_Atomic uint32_t *spare)
 {
     for (unsigned i = 0; i < THREADS; i++) {
         uint32_t none = 0;
         if (atomic_compare_exchange_strong(&threads[i], &none, COMING))
             return &threads[i];
     }
-    return else_;
+    return spare;
 }
 
 bool ips_own_table_has(uint32_t tid)

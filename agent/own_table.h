@@ -1,6 +1,6 @@
 /*
- * What needs a descriptor, in a recorded program: done by a thread that has a
- * descriptor table of its own.
+ * In a recorded program, work that needs a descriptor is done by a thread that
+ * has a descriptor table of its own.
  *
  * The program owns its descriptor table. It may close any number at any time,
  * and the number that we had opened may be its next file's before we use it: we

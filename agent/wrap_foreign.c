@@ -6,10 +6,10 @@
  * call of such a function passes through us, so its parameters do not matter,
  * and other calls cost what they did.
  *
- * A reference that asks for a version goes to the definition of that version,
- * behind the C library's, too. So a name is given up where anything asks for it
- * in the version of a library of the program; calls of the C library's function
- * of that name are not recorded then.
+ * A reference that asks for a version is bound to the definition of that
+ * version, even if that comes after the C library. So a name is given up if
+ * anything asks for it in the version of a library of the program. Calls of the
+ * C library's function of that name are then not recorded.
  *
  * A library defines a name in the C library's sense where it belongs to the C
  * library, where it was preloaded (no other library needs it), or where it is a
