@@ -4,6 +4,7 @@
  * slow path runs with all signals blocked and makes raw system calls only. */
 #include "agent/core.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -405,10 +406,26 @@ bool ips_core_attach(void)
     return attach(false);
 }
 
+/* The library's own ELF header, as the linker says. */
+extern const Elf64_Ehdr own_header __asm__("__ehdr_start")
+    __attribute__((visibility("hidden")));
+
+static void variables_unchecked(void)
+{
+    uint64_t base = (uint64_t)(uintptr_t)&own_header;
+    const Elf64_Phdr *part =
+        (const void *)(uintptr_t)(base + own_header.e_phoff);
+    for (unsigned i = 0; i < own_header.e_phnum; i++)
+        if (part[i].p_type == PT_LOAD && part[i].p_flags & PF_W)
+            ips_valgrind_ignore(base + part[i].p_vaddr, part[i].p_memsz);
+}
+
 bool ips_core_init(enum ips_start_kind image_kind)
 {
     if (ips_core.main_stream)
         return ips_core.control != NULL;
+    if (ips_in_valgrind())
+        variables_unchecked();
     if (!attach(true))
         return false;
     ips_core.main_stream = true;

@@ -147,25 +147,87 @@ static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
            (long)bytes;
 }
 
-/* The PT_INTERP of a program; false: it has none. */
-static bool loader_of(int fd, const char *head, size_t have,
-                      const Elf64_Ehdr *elf, char out[SCRIPT_BYTES])
+struct program {
+    int fd;
+    const char *head; /* its first `have` bytes */
+    size_t have;
+    Elf64_Ehdr elf;
+};
+
+static bool read_part(const struct program *p, void *out, size_t bytes,
+                      uint64_t at)
 {
-    for (unsigned i = 0; i < elf->e_phnum && i < 64; i++) {
-        Elf64_Phdr part;
-        uint64_t at = elf->e_phoff + (uint64_t)i * sizeof(part);
-        if (at + sizeof(part) <= have)
-            memcpy(&part, head + at, sizeof(part));
-        else if (!read_at(fd, &part, sizeof(part), at))
-            break;
+    if (at > p->have || bytes > p->have - at)
+        return read_at(p->fd, out, bytes, at);
+    memcpy(out, p->head + at, bytes);
+    return true;
+}
+
+static bool segment(const struct program *p, unsigned i, Elf64_Phdr *out)
+{
+    return i < p->elf.e_phnum && i < 64 &&
+           read_part(p, out, sizeof(*out),
+                     p->elf.e_phoff + (uint64_t)i * sizeof(*out));
+}
+
+/* The PT_INTERP of a program; false: it has none. */
+static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
+{
+    Elf64_Phdr part;
+    for (unsigned i = 0; segment(p, i, &part); i++) {
         if (part.p_type != PT_INTERP || part.p_filesz >= SCRIPT_BYTES)
             continue;
         memset(out, 0, SCRIPT_BYTES);
-        if (part.p_offset <= have && part.p_filesz <= have - part.p_offset)
-            memcpy(out, head + part.p_offset, part.p_filesz);
-        else if (!read_at(fd, out, part.p_filesz, part.p_offset))
+        if (!read_part(p, out, part.p_filesz, part.p_offset))
             out[0] = '\0';
         return true;
+    }
+    return false;
+}
+
+/* The place in the file of what the program has at `address`; 0: none. */
+static uint64_t offset_of(const struct program *p, uint64_t address)
+{
+    Elf64_Phdr part;
+    for (unsigned i = 0; segment(p, i, &part); i++)
+        if (part.p_type == PT_LOAD && address >= part.p_vaddr &&
+            address - part.p_vaddr < part.p_filesz)
+            return address - part.p_vaddr + part.p_offset;
+    return 0;
+}
+
+/* AddressSanitizer's runtime ends a program where another library comes before
+ * it; it knows itself by these names (asan_linux.cpp, IsDynamicRTName). */
+static bool must_be_first(const char *library)
+{
+    return strstr(library, "libasan.so") || strstr(library, "libclang_rt.asan");
+}
+
+/* Does it need a library that must be loaded before ours? */
+static bool needs_to_be_first(const struct program *p)
+{
+    Elf64_Dyn dynamic[64];
+    Elf64_Phdr part = {0};
+    uint64_t names = 0;
+    for (unsigned i = 0; segment(p, i, &part) && part.p_type != PT_DYNAMIC;)
+        i++;
+    size_t bytes =
+        part.p_filesz < sizeof(dynamic) ? part.p_filesz : sizeof(dynamic);
+    if (part.p_type != PT_DYNAMIC ||
+        !read_part(p, dynamic, bytes, part.p_offset))
+        return false;
+    size_t count = bytes / sizeof(*dynamic);
+    for (size_t i = 0; i < count; i++)
+        if (dynamic[i].d_tag == DT_STRTAB)
+            names = offset_of(p, dynamic[i].d_un.d_ptr);
+    for (size_t i = 0; names && i < count; i++) {
+        char name[64] = "";
+        if (dynamic[i].d_tag != DT_NEEDED)
+            continue;
+        (void)ips_sys6(SYS_pread64, p->fd, (long)name, sizeof(name) - 1,
+                       (long)(names + dynamic[i].d_un.d_val), 0, 0);
+        if (must_be_first(name))
+            return true;
     }
     return false;
 }
@@ -173,20 +235,22 @@ static bool loader_of(int fd, const char *head, size_t have,
 static enum ips_target_kind elf_kind(int fd, const char *head, size_t have,
                                      const char *path)
 {
-    Elf64_Ehdr elf;
+    struct program p = {.fd = fd, .head = head, .have = have};
     char loader[SCRIPT_BYTES];
     if (head[EI_CLASS] != ELFCLASS64)
         return IPS_TARGET_CLASS;
-    if (have < sizeof(elf))
+    if (have < sizeof(p.elf))
         return IPS_TARGET_TRACED;
-    memcpy(&elf, head, sizeof(elf));
-    if (elf.e_machine != OUR_MACHINE)
+    memcpy(&p.elf, head, sizeof(p.elf));
+    if (p.elf.e_machine != OUR_MACHINE)
         return IPS_TARGET_MACHINE;
-    if (elf.e_phentsize != sizeof(Elf64_Phdr))
+    if (p.elf.e_phentsize != sizeof(Elf64_Phdr))
         return IPS_TARGET_TRACED;
-    if (loader_of(fd, head, have, &elf, loader))
-        return loader[0] && !gnu_loader(loader) ? IPS_TARGET_LOADER
-                                                : IPS_TARGET_TRACED;
+    if (loader_of(&p, loader)) {
+        if (loader[0] && !gnu_loader(loader))
+            return IPS_TARGET_LOADER;
+        return needs_to_be_first(&p) ? IPS_TARGET_FIRST : IPS_TARGET_TRACED;
+    }
     if (gnu_loader(path))
         return IPS_TARGET_BY_HAND;
     return musl_by_hand(path) ? IPS_TARGET_LOADER : IPS_TARGET_STATIC;

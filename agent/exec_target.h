@@ -3,9 +3,10 @@
  * our library into it, and if not, why, and does LD_PRELOAD harm it?
  *
  * A loader of another class (32-bit) prints an error for a library it cannot
- * load, and one of another C library (musl) refuses to start the program: for
- * those our entry must leave LD_PRELOAD. A static program takes no notice, and
- * what it starts may be traced again: the entry stays.
+ * load, one of another C library (musl) refuses to start the program, and the
+ * runtime of AddressSanitizer ends it where another library was loaded first:
+ * for those our entry must leave LD_PRELOAD. A static program takes no notice,
+ * and what it starts may be traced again: the entry stays.
  *
  * The loader called by hand starts a program, which is traced, or lists or
  * checks what one would load: then our entry leaves LD_PRELOAD, and it prints
@@ -36,6 +37,7 @@
     X(MACHINE, "other-machine", false)                                         \
     X(LOADER, "other-C-library", false)                                        \
     X(HIDDEN, "library-out-of-reach", false)                                   \
+    X(FIRST, "AddressSanitizer", false)                                        \
     X(BY_HAND, "loader", true)                                                 \
     X(ASKED, "loader", false)
 enum ips_target_kind {

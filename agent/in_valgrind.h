@@ -1,9 +1,8 @@
 /*
  * Does valgrind run this program? It reports what it finds odd on the program's
  * standard error, and our samples do odd things: so there are none under it,
- * where CPU time is not the program's anyway. The request is that of
- * RUNNING_ON_VALGRIND (valgrind.h); to a processor it is some rotations that
- * change nothing. A few ns.
+ * where CPU time is not the program's anyway. A request (valgrind.h) is some
+ * rotations that change nothing to a processor. A few ns.
  */
 #ifndef IPS_AGENT_IN_VALGRIND_H
 #define IPS_AGENT_IN_VALGRIND_H
@@ -11,9 +10,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-static inline bool ips_in_valgrind(void)
+#define IPS_VALGRIND_RUNS 0x1001u /* RUNNING_ON_VALGRIND */
+/* What may be used by several threads without a lock: what helgrind's
+ * VALGRIND_HG_DISABLE_CHECKING and drd's ANNOTATE_BENIGN_RACE_SIZED ask. */
+#define IPS_VALGRIND_HELGRIND_IGNORES 0x48470127u
+#define IPS_VALGRIND_DRD_IGNORES 0x44520002u
+
+static inline bool ips_valgrind(uint64_t what, uint64_t at, uint64_t bytes)
 {
-    const volatile uint64_t request[6] = {0x1001};
+    const volatile uint64_t request[6] = {what, at, bytes};
     uint64_t answer = 0;
 #if defined(__x86_64__)
     __asm__ volatile("rolq $3, %%rdi\n\trolq $13, %%rdi\n\t"
@@ -34,6 +39,19 @@ static inline bool ips_in_valgrind(void)
     (void)request;
 #endif
     return answer != 0;
+}
+
+static inline bool ips_in_valgrind(void)
+{
+    return ips_valgrind(IPS_VALGRIND_RUNS, 0, 0);
+}
+
+/* Our own memory: threads share it without locks, and checkers of data races
+ * would report that as the program's. */
+static inline void ips_valgrind_ignore(uint64_t at, uint64_t bytes)
+{
+    ips_valgrind(IPS_VALGRIND_HELGRIND_IGNORES, at, bytes);
+    ips_valgrind(IPS_VALGRIND_DRD_IGNORES, at, bytes);
 }
 
 #endif

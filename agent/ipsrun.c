@@ -242,11 +242,30 @@ static int not_executed(const char *command, int error)
     return error == ENOENT ? 127 : 126;
 }
 
+static void say_unrecorded(const struct ips_target *t)
+{
+    static const char *const why[] = {
+        [IPS_TARGET_STATIC] = "it is linked statically",
+        [IPS_TARGET_SETUID] = "its file gives it other rights than yours",
+        [IPS_TARGET_CLASS] = "it is a 32-bit program",
+        [IPS_TARGET_MACHINE] = "it is for another kind of processor",
+        [IPS_TARGET_LOADER] = "its C library is not the GNU one",
+        [IPS_TARGET_HIDDEN] = "it cannot reach the library that records",
+        [IPS_TARGET_FIRST] = "AddressSanitizer bears no library before it",
+        [IPS_TARGET_ASKED] = "the program loader only lists or checks",
+    };
+    if (t->kind != IPS_TARGET_TRACED)
+        fprintf(stderr, "ipsrun: %s runs unrecorded: %s\n", t->path,
+                why[t->kind]);
+}
+
 /* The first image of the root process: START, NAME, EXEC. */
-static int become(char **command, const char *command_line)
+static int become(char **command, const char *command_line, bool quiet)
 {
     struct ips_target target;
     look_at_command(command, &target);
+    if (!quiet)
+        say_unrecorded(&target);
     if (ips_core_init(IPS_START_ROOT)) {
         record_text(IPS_REC_NAME, command_line, 512);
         if (target.kind != IPS_TARGET_TRACED) {
@@ -301,5 +320,5 @@ int main(int argc, char **argv)
         return status;
     if (!o.quiet)
         fprintf(stderr, "ipsrun: run %s\n", name);
-    return become(o.command, command_line);
+    return become(o.command, command_line, o.quiet);
 }

@@ -21,6 +21,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "agent/in_valgrind.h"
+
 #if defined(__x86_64__)
 static inline long ips_sys_raw(long n, long a, long b, long c, long d, long e,
                                long f)
@@ -123,16 +125,19 @@ static inline int ips_sys_stat(const char *path, struct stat *st)
     return (int)ips_sys6(SYS_newfstatat, AT_FDCWD, (long)path, (long)st, 0, 0,
                          0);
 }
+static inline int ips_sys_bad(uint64_t address)
+{
+    return address > (uint64_t)-4096;
+}
 /* The address, or a small negative errno: test with ips_sys_bad(). */
 static inline uint64_t ips_sys_mmap(uint64_t at, size_t len, int prot,
                                     int flags, int fd)
 {
-    return (uint64_t)ips_sys6(SYS_mmap, (long)at, (long)len, prot, flags, fd,
-                              0);
-}
-static inline int ips_sys_bad(uint64_t address)
-{
-    return address > (uint64_t)-4096;
+    uint64_t got =
+        (uint64_t)ips_sys6(SYS_mmap, (long)at, (long)len, prot, flags, fd, 0);
+    if (!ips_sys_bad(got))
+        ips_valgrind_ignore(got, len);
+    return got;
 }
 static inline int ips_sys_munmap(uint64_t address, size_t len)
 {

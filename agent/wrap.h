@@ -76,6 +76,29 @@ extern struct ips_real ips_real IPS_HIDDEN;
 void ips_find_begin(void);
 /* The next definition of `name` behind us, or NULL. */
 void *ips_find(const char *name);
+/* Its old version, which programs linked long ago ask for. */
+void *ips_find_old(const char *name);
+#if defined(__x86_64__)
+#define IPS_OLD_VERSION "GLIBC_2.2.5"
+#elif defined(__aarch64__)
+#define IPS_OLD_VERSION "GLIBC_2.17"
+#endif
+/* Ours for the old version of a function that differs from the new one
+ * (preload-*.map): `before`, then that one. */
+#define IPS_OLD(type, name, parameters, arguments, before)                     \
+    IPS_EXPORT type ips_old_##name parameters;                                 \
+    __asm__(".symver ips_old_" #name "," #name "@" IPS_OLD_VERSION);           \
+    IPS_EXPORT type ips_old_##name parameters                                  \
+    {                                                                          \
+        static type(*_Atomic real) parameters;                                 \
+        before;                                                                \
+        if (unlikely(!real))                                                   \
+            real = (type(*) parameters)(uintptr_t)ips_find_old(#name);         \
+        return real arguments;                                                 \
+    }
+/* Is that the C library's own, as far as is known? A sanitizer's stands before
+ * it. */
+bool ips_find_in_libc(const char *name);
 /* Where the memory ends that the loader write-protected in the library that has
  * `at` there; 0 where that is not known. */
 uint64_t ips_find_protected_end(const void *at);

@@ -70,17 +70,21 @@ bool ips_module_of(const struct link_map *l, struct ips_module *m)
     return symbols && names && (hash || old_hash);
 }
 
-static bool is_default(const struct ips_module *m, uint32_t symbol,
-                       const char *name)
+/* Which one of several versions: what a program that is linked now gets, or
+ * what one linked long ago gets. */
+enum version { DEFAULT = 0, OLD = 0x8000 /* the linker's bit "hidden" */ };
+
+static bool is_it(const struct ips_module *m, uint32_t symbol, const char *name,
+                  enum version v)
 {
     const Elf64_Sym *s = &m->symbols[symbol];
     return s->st_shndx != SHN_UNDEF && s->st_value &&
-           !(m->versions && m->versions[symbol] & 0x8000) &&
+           (m->versions ? m->versions[symbol] & OLD : DEFAULT) == (int)v &&
            strcmp(m->names + s->st_name, name) == 0;
 }
 
 static const Elf64_Sym *find_by_old_hash(const struct ips_module *m,
-                                         const char *name)
+                                         const char *name, enum version v)
 {
     uint32_t hash = 0;
     for (const char *c = name; *c; c++) {
@@ -90,16 +94,17 @@ static const Elf64_Sym *find_by_old_hash(const struct ips_module *m,
     uint32_t buckets = m->old_hash[0];
     const uint32_t *bucket = m->old_hash + 2, *chain = bucket + buckets;
     for (uint32_t i = buckets ? bucket[hash % buckets] : 0; i; i = chain[i])
-        if (is_default(m, i, name))
+        if (is_it(m, i, name, v))
             return &m->symbols[i];
     return NULL;
 }
 
-const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
-                                 uint32_t hash)
+static const Elf64_Sym *find_version(const struct ips_module *m,
+                                     const char *name, uint32_t hash,
+                                     enum version v)
 {
     if (!m->hash)
-        return find_by_old_hash(m, name);
+        return find_by_old_hash(m, name, v);
     uint32_t buckets = m->hash[0], first = m->hash[1], words = m->hash[2],
              shift = m->hash[3];
     const uint64_t *bloom = (const uint64_t *)(const void *)(m->hash + 4);
@@ -111,12 +116,18 @@ const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
     uint32_t i = bucket[hash % buckets];
     for (; i >= first; i++) {
         uint32_t h = chain[i - first];
-        if ((h | 1) == (hash | 1) && is_default(m, i, name))
+        if ((h | 1) == (hash | 1) && is_it(m, i, name, v))
             return &m->symbols[i];
         if (h & 1)
             break;
     }
     return NULL;
+}
+
+const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
+                                 uint32_t hash)
+{
+    return find_version(m, name, hash, DEFAULT);
 }
 
 /* Number `i` of those that were noted. */
@@ -222,6 +233,27 @@ void *ips_find(const char *name)
     bool unsure;
     void *found = search(name, &unsure);
     return found || !unsure ? found : dlsym(RTLD_NEXT, name);
+}
+
+void *ips_find_old(const char *name)
+{
+    struct ips_module m;
+    for (unsigned i = 0; i < library_count && all_known; i++) {
+        const Elf64_Sym *s = NULL;
+        if (module_at(i, &m))
+            s = find_version(&m, name, ips_symbol_hash(name), OLD);
+        if (s)
+            return (void *)(uintptr_t)((*library_at(i))->l_addr + s->st_value);
+    }
+    return ips_find(name);
+}
+
+bool ips_find_in_libc(const char *name)
+{
+    struct ips_module m;
+    const struct link_map *l;
+    return !all_known || !search_noted(name, ips_symbol_hash(name), &l) ||
+           (ips_module_of(l, &m) && ips_module_is_libc(&m));
 }
 
 /* Tables that the loader relocates and then write-protects lie with the dynamic

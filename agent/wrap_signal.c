@@ -401,13 +401,22 @@ IPS_EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
     return ips_wrap_on(), REAL(tgkill)(pid, tid, sig);
 }
 
-IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
+static void sending_to_thread(pthread_t thread, int sig, uint64_t site)
 {
     if (sig)
         sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
-                (int32_t)ips_thread_tid(thread), 0, IPS_SITE);
+                (int32_t)ips_thread_tid(thread), 0, site);
+}
+
+IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
+{
+    sending_to_thread(thread, sig, IPS_SITE);
     return ips_wrap_on(), REAL(pthread_kill)(thread, sig);
 }
+
+/* Of a thread that has ended it says ESRCH. */
+IPS_OLD(int, pthread_kill, (pthread_t thread, int sig), (thread, sig),
+        sending_to_thread(thread, sig, IPS_SITE))
 
 IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
                                 const union sigval value)

@@ -10,7 +10,7 @@
 #include "agent/wrap_sample.h"
 
 struct ips_sync_known ips_sync_known;
-bool ips_sync_ready;
+bool ips_sync_ready, ips_sync_attempts;
 bool ips_sync_all;
 IPS_TLS const volatile void *ips_try_at;
 _Atomic uint64_t ips_tried[IPS_TRIED] IPS_TABLE;
@@ -19,13 +19,16 @@ _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
 /* --- layouts
  * ------------------------------------------------------------------ */
 
-/* Every word of an object that is not what it should be makes it unknown. */
+/* Every word of an object that is not what it should be makes it unknown. Each
+ * is destroyed after use: checkers such as helgrind know an object by its
+ * address, and the next one may have the same. */
 static void try_mutex(void)
 {
     pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutexattr_t attr;
     bool good = SREAL(pthread_mutex_lock)(&m) == 0 && m.__data.__lock == 1;
     good = SREAL(pthread_mutex_unlock)(&m) == 0 && m.__data.__lock == 0 && good;
+    good = pthread_mutex_destroy(&m) == 0 && good;
     if (!good || pthread_mutexattr_init(&attr))
         return;
     pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
@@ -36,7 +39,7 @@ static void try_mutex(void)
            SREAL(pthread_mutex_lock)(&m) == 0 && m.__data.__count == 2 &&
            SREAL(pthread_mutex_unlock)(&m) == 0 &&
            SREAL(pthread_mutex_unlock)(&m) == 0;
-    ips_sync_known.mutex = good;
+    ips_sync_known.mutex = pthread_mutex_destroy(&m) == 0 && good;
 }
 
 static void try_cond(void)
@@ -47,8 +50,8 @@ static void try_cond(void)
         pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED))
         return;
     memset(&c, 0, sizeof(c));
-    ips_sync_known.cond =
-        pthread_cond_init(&c, &attr) == 0 && c.__data.__wrefs == 1;
+    bool good = pthread_cond_init(&c, &attr) == 0 && c.__data.__wrefs == 1;
+    ips_sync_known.cond = pthread_cond_destroy(&c) == 0 && good;
 }
 
 static void try_rwlock(void)
@@ -61,12 +64,13 @@ static void try_rwlock(void)
                 SREAL(pthread_rwlock_wrlock)(&l) == 0 &&
                 (l.__data.__readers & 3) == 3 && l.__data.__writers == 0 &&
                 SREAL(pthread_rwlock_unlock)(&l) == 0 &&
+                pthread_rwlock_destroy(&l) == 0 &&
                 pthread_rwlockattr_init(&attr) == 0;
     if (!good)
         return;
     pthread_rwlockattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-    ips_sync_known.rwlock =
-        pthread_rwlock_init(&l, &attr) == 0 && l.__data.__shared != 0;
+    good = pthread_rwlock_init(&l, &attr) == 0 && l.__data.__shared != 0;
+    ips_sync_known.rwlock = pthread_rwlock_destroy(&l) == 0 && good;
 }
 
 static void try_sem(void)
@@ -79,9 +83,10 @@ static void try_sem(void)
         return;
     memcpy(&word, &s, sizeof(word));
     memcpy(&shared[0], (const char *)&s + 8, 4);
-    bool good = word == 5 && sem_init(&s, 1, 7) == 0;
+    bool good = word == 5 && sem_destroy(&s) == 0 && sem_init(&s, 1, 7) == 0;
     memcpy(&word, &s, sizeof(word));
     memcpy(&shared[1], (const char *)&s + 8, 4);
+    good = sem_destroy(&s) == 0 && good;
     ips_sync_known.sem = good && word == 7 && shared[0] == 0 && shared[1] != 0;
 }
 
@@ -95,12 +100,14 @@ static void try_barrier(void)
         return;
     memcpy(word[0], &b, sizeof(word[0]));
     pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    bool good = pthread_barrier_destroy(&b) == 0;
     memset(&b, 0, sizeof(b));
     if (pthread_barrier_init(&b, &attr, 3))
         return;
     memcpy(word[1], &b, sizeof(word[1]));
+    good = pthread_barrier_destroy(&b) == 0 && good;
     ips_sync_known.barrier =
-        word[0][2] == 3 && word[0][3] == 0 && word[1][3] != 0;
+        good && word[0][2] == 3 && word[0][3] == 0 && word[1][3] != 0;
 }
 
 /* The first call of a wrapper; also in a signal handler (sem_post). Two threads
@@ -111,6 +118,8 @@ bool ips_sync_begin(void)
     if (ips_core.wrap_state != IPS_WRAP_ON || ips_me.in_vfork)
         return false;
     int saved = errno;
+    ips_sync_attempts =
+        !ips_in_valgrind() && ips_find_in_libc("pthread_mutex_lock");
     try_mutex();
     try_cond();
     try_rwlock();

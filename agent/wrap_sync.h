@@ -40,6 +40,10 @@ extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
 /* First thing in every wrapper. Unlike ips_wrap_on it never begins the
  * library: the lock may be that of a malloc which that would call. */
 extern bool ips_sync_ready IPS_HIDDEN;
+/* May a lock call be tried first? A checker of races and of the order of locks
+ * has to see the call that the program made: it draws other conclusions from an
+ * attempt, or none (helgrind from sem_trywait). */
+extern bool ips_sync_attempts IPS_HIDDEN;
 bool ips_sync_begin(void);
 static inline bool ips_sync_on(void)
 {

@@ -131,6 +131,19 @@ IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
         return r;                                                              \
     } while (0)
 
+/* The condition variables of before 2003 are other objects, which begin with a
+ * pointer. Their name without a version, as a library has it that was not
+ * linked to the threads, means them. Not recorded. */
+#if defined(__x86_64__)
+IPS_OLD(int, pthread_cond_wait, (pthread_cond_t * c, pthread_mutex_t *m),
+        (c, m), (void)0)
+IPS_OLD(int, pthread_cond_timedwait,
+        (pthread_cond_t * c, pthread_mutex_t *m, const struct timespec *until),
+        (c, m, until), (void)0)
+IPS_OLD(int, pthread_cond_signal, (pthread_cond_t * c), (c), (void)0)
+IPS_OLD(int, pthread_cond_broadcast, (pthread_cond_t * c), (c), (void)0)
+#endif
+
 IPS_EXPORT int pthread_cond_signal(pthread_cond_t *c)
 {
     WAKE(c, 1, SREAL(pthread_cond_signal)(c));

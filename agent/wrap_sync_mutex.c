@@ -93,7 +93,8 @@ static inline int took(const pthread_mutex_t *m, int r)
         if (unlikely(robust(m))) {                                             \
             if (holder(m) == 0)                                                \
                 return took(m, real_call);                                     \
-        } else if (likely(!held(m) && SREAL(pthread_mutex_trylock)(m) == 0)) { \
+        } else if (likely(!held(m) && ips_sync_attempts &&                     \
+                          SREAL(pthread_mutex_trylock)(m) == 0)) {             \
             return took(m, 0);                                                 \
         }                                                                      \
         WAIT(m, ips_mutex_shared(m), holder(m), r, IPS_SITE, real_call);       \
@@ -119,7 +120,7 @@ IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
     if (unlikely(!ips_sync_on()) || alone(m))
         return SREAL(pthread_mutex_lock)(m);
-    if (unlikely(robust(m) || held(m)) ||
+    if (unlikely(robust(m) || held(m) || !ips_sync_attempts) ||
         unlikely(SREAL(pthread_mutex_trylock)(m) != 0))
         return lock_other(m, IPS_SITE);
     ips_me.locks++;
@@ -216,7 +217,8 @@ static pthread_mutex_t *posix(mtx_t *m)
     do {                                                                       \
         if (alone(posix(m)))                                                   \
             return real_call;                                                  \
-        if (likely(!held(posix(m)) && SREAL(mtx_trylock)(m) == thrd_success))  \
+        if (likely(!held(posix(m)) && ips_sync_attempts &&                     \
+                   SREAL(mtx_trylock)(m) == thrd_success))                     \
             return took(posix(m), 0), thrd_success;                            \
         WAIT(m, ips_mutex_shared(posix(m)), 0,                                 \
              r == thrd_success    ? 0                                          \
@@ -267,7 +269,7 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(pthread_spin_lock)(lock);
-    if (likely(SREAL(pthread_spin_trylock)(lock) == 0)) {
+    if (likely(ips_sync_attempts && SREAL(pthread_spin_trylock)(lock) == 0)) {
         if (unlikely(ips_sync_all))
             ips_sync_took_now(IPS_SYNC_SPIN, lock, false);
         return 0;

@@ -48,7 +48,7 @@ static inline bool held(const pthread_rwlock_t *l, enum ips_sync kind)
 
 #define LOCK(kind, try_call, real_call)                                        \
     do {                                                                       \
-        if (likely(!held(l, kind) && try_call == 0)) {                         \
+        if (likely(!held(l, kind) && ips_sync_attempts && try_call == 0)) {    \
             ips_me.locks++;                                                    \
             if (unlikely(ips_sync_all))                                        \
                 ips_sync_took_now(kind, l, lock_shared(l));                    \

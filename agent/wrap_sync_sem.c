@@ -37,7 +37,8 @@ static inline bool sem_empty(const sem_t *s)
     do {                                                                       \
         int saved = errno;                                                     \
         pthread_testcancel();                                                  \
-        if (likely(!sem_empty(s) && SREAL(sem_trywait)(s) == 0)) {             \
+        if (likely(!sem_empty(s) && ips_sync_attempts &&                       \
+                   SREAL(sem_trywait)(s) == 0)) {                              \
             if (unlikely(ips_sync_all))                                        \
                 ips_sync_took_now(IPS_SYNC_SEMAPHORE, s, sem_shared(s));       \
             return 0;                                                          \

@@ -205,6 +205,23 @@ def test_watched_by(build, guest, tool):
                     (r["pid"], r["image"]) == image]
 
 
+@pytest.mark.parametrize("words,status", [([], 0), (["race"], 9)], ids=["sound", "race"])
+@pytest.mark.parametrize("tool", ["helgrind", "drd"])
+def test_race_checkers(build, guest, tool, words, status):
+    """They find as many errors in a program with every kind of lock, and in one with a
+    race, as without us. Would catch: objects of ours of two kinds at one address, at
+    which they abort; our own memory, which threads share without locks, reported."""
+    command = ["valgrind", "-q", f"--tool={tool}", "--error-exitcode=9",
+               build.program("i_race"), *words]
+    if status == 0:
+        guest.run(command, status)
+        assert sum(r["type"] == "START" for r in guest.records()) >= 5
+        return
+    for argv in (command, guest.measured(command)):
+        done = subprocess.run(argv, capture_output=True, text=True)
+        assert done.returncode == status and "race" in done.stderr, done.stderr
+
+
 # --- seccomp ------------------------------------------------------------------
 
 @pytest.mark.parametrize("case,status", [

@@ -5,6 +5,7 @@ of another kind. Their calls reach that library as without us.
 Would catch: a wrapper that takes such a call for one of the C library's function; a
 wrapper that calls the program's function where it means the C library's.
 """
+import platform
 import re
 import subprocess
 import sys
@@ -324,3 +325,71 @@ def test_the_c_library_as_program(build, made, argv):
         ["ldd", "/bin/true"], text=True, capture_output=True, check=True).stdout)[1]
     bare = same(build, made, *(libc if a == "libc" else a for a in argv))
     assert bare[0] == 0 and "GNU C Library" in bare[1]
+
+
+# A library that was not linked to the C library asks for no version; a program of before
+# 2003 or 2021 for an old one. Then a condition variable is another object, and the signal
+# for a thread that has ended is an error.
+OLD = r"""
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+#ifdef VERSION
+#define ASK(name) __asm__(".symver " #name "," #name "@" VERSION)
+ASK(pthread_cond_init); ASK(pthread_cond_destroy); ASK(pthread_cond_signal);
+ASK(pthread_cond_broadcast); ASK(pthread_cond_wait); ASK(pthread_cond_timedwait);
+ASK(pthread_kill);
+#endif
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c;
+static int turn, waits;
+static void *other(void *arg) {
+    pthread_mutex_lock(&m);
+    for (int i = 0; i < 200; i++) {
+        while (turn % 2 == 0)
+            pthread_cond_wait(&c, &m);
+        turn++;
+        pthread_cond_signal(&c);
+    }
+    pthread_mutex_unlock(&m);
+    return arg;
+}
+int old(void) {
+    pthread_t t;
+    struct timespec soon;
+    pthread_cond_init(&c, NULL);
+    pthread_create(&t, NULL, other, NULL);
+    pthread_mutex_lock(&m);
+    for (int i = 0; i < 200; i++) {
+        turn++;
+        pthread_cond_broadcast(&c);
+        while (turn % 2)
+            waits += pthread_cond_wait(&c, &m) == 0;
+    }
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_nsec = soon.tv_nsec / 2 + 100000000;
+    soon.tv_sec -= 10;
+    printf("%d", pthread_cond_timedwait(&c, &m, &soon) == ETIMEDOUT);
+    pthread_mutex_unlock(&m);
+    struct timespec pause = {0, 100000000};
+    nanosleep(&pause, NULL);
+    printf(" %d", pthread_kill(t, 0));
+    pthread_join(t, NULL);
+    printf(" %d %d %d\n", turn, waits > 0, pthread_cond_destroy(&c));
+    return 0;
+}
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="no such old versions elsewhere")
+@pytest.mark.parametrize("kind,gone", [("new", 0), ("old", 3), ("none", 3)])
+def test_old_versions(build, made, kind, gone):
+    """Would catch: a new condition variable's function called with an old one's object;
+    a program that asks whether a thread lives told otherwise."""
+    (made / "old.c").write_text(OLD)
+    (made / "run.c").write_text("int old(void); int main(void) { return old(); }")
+    how = {"new": [], "old": ['-DVERSION="GLIBC_2.2.5"'], "none": ["-nostdlib"]}[kind]
+    library = compiled("gcc", made / "libold.so", "-shared", "-fPIC", *how, made / "old.c")
+    program = compiled("gcc", made / "run", made / "run.c", library, f"-Wl,-rpath,{made}")
+    assert same(build, made, program)[1] == f"1 {gone} 400 1 0\n"

@@ -1,6 +1,6 @@
 """Programs that the agent cannot get into: linked statically, 32-bit, built
-for musl, set-user-id. They behave as without IPS, and the certificate names
-them.
+for musl, with AddressSanitizer, set-user-id. They behave as without IPS, and the
+certificate names them.
 
 Would catch: a musl program that no longer starts, because its loader finds our
 library in LD_PRELOAD; a loader's error in a 32-bit program's output; an
@@ -20,6 +20,45 @@ from conftest import clean_env
 HELLO = r"""
 #include <stdio.h>
 int main(void) { puts("hello"); fputs("to stderr\n", stderr); return 3; }
+"""
+FAULTY = r"""
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int shared;
+static void *add(void *lock)
+{
+    for (int i = 0; i < 1000; i++)
+        shared++; /* KIND_thread: a race */
+    return lock;
+}
+int main(int argc, char **argv)
+{
+    pthread_t t[2];
+    char *place = malloc(8), text[8] = "1234567";
+    int end[2];
+    (void)argv;
+    if (!place || pipe(end) || write(end[1], text, 8) != 8)
+        return 1;
+#if defined(KIND_address)
+    return read(end[0], place + argc * 4, 8) == 8; /* beyond its end */
+#elif defined(KIND_leak)
+    place = NULL;
+    return 0;
+#elif defined(KIND_undefined)
+    int big = INT_MAX;
+    return big + argc == 0;
+#else
+    for (int i = 0; i < 2; i++)
+        pthread_create(&t[i], NULL, add, NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    free(place);
+    return 0;
+#endif
+}
 """
 # Executes its arguments: in its place, or (first argument -f) as a child that
 # it waits for.
@@ -76,6 +115,7 @@ def programs():
             where, "bits32", HELLO_32, "gcc", "-m32", "-nostdlib", "-pie",
             "-fpie", "-fno-stack-protector",
             "-Wl,--dynamic-linker=/lib/ld-linux.so.2"),
+        "AddressSanitizer": compile_c(where, "asan", HELLO, "gcc", "-fsanitize=address"),
         "runner": compile_c(where, "runner", RUNNER, "gcc"),
         "static-runner": compile_c(where, "static-runner", RUNNER, "gcc",
                                    "-static"),
@@ -108,7 +148,8 @@ def untraced(c, run):
 
 
 KINDS = {"static": "static", "static-pie": "static",
-         "other-C-library": "other-C-library", "32-bit": "32-bit"}
+         "other-C-library": "other-C-library", "32-bit": "32-bit",
+         "AddressSanitizer": "AddressSanitizer"}
 
 
 @pytest.mark.quick
@@ -134,6 +175,45 @@ def test_ways_to_start_one(cluster, programs):
             done = c.ipsrun(command, name=run, env=env)
             assert result(done) == RESULT, run
             assert untraced(c, run) == [(cause, name, 1)], run
+
+
+def test_ipsrun_says_so(cluster, programs):
+    """One line for a command that is not recorded, none for one that is. Would catch:
+    an empty record that nobody explains."""
+    c = cluster()
+
+    def loud(program):
+        words = [w for w in c._ipsrun([program], None, None, 0, ()) if w != "--quiet"]
+        return subprocess.run(words, env=clean_env(**c.machines[0].env),
+                              capture_output=True, text=True)
+    why = {"static": "it is linked statically", "32-bit": "it is a 32-bit program",
+           "other-C-library": "its C library is not the GNU one",
+           "AddressSanitizer": "AddressSanitizer bears no library before it"}
+    for kind, text in why.items():
+        done = loud(programs[kind])
+        assert done.returncode == 3
+        assert f"ipsrun: {programs[kind]} runs unrecorded: {text}\n" in done.stderr
+    assert "unrecorded" not in loud(programs["dynamic"]).stderr
+
+
+@pytest.mark.parametrize("sanitizer", ["address", "thread", "leak", "undefined"])
+def test_sanitizers_judge_as_before(cluster, programs, sanitizer):
+    """A sound program passes and a faulty one is found, as without us: alone, below a
+    shell, and with the runtime in the user's LD_PRELOAD. Would catch: a runtime that
+    does not start with our library beside it, or no longer sees the calls."""
+    c, where = cluster(), programs["where"]
+    sound = compile_c(where, sanitizer, HELLO, "gcc", f"-fsanitize={sanitizer}")
+    faulty = compile_c(where, sanitizer + "-faulty", FAULTY, "gcc", "-O0", "-pthread",
+                       f"-fsanitize={sanitizer}", f"-DKIND_{sanitizer}")
+    env = {"TSAN_OPTIONS": "exitcode=66", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=66",
+           "ASAN_OPTIONS": "exitcode=66", "LSAN_OPTIONS": "exitcode=66"}
+    for way in ((), ("/bin/sh", "-c", '"$@"; exit $?', "sh"), (programs["runner"], "-f")):
+        done = c.ipsrun([*way, sound], name=f"sound-{sanitizer}-{len(way)}", env=env)
+        assert result(done) == RESULT
+        done = c.ipsrun([*way, faulty], name=f"faulty-{sanitizer}-{len(way)}", env=env)
+        bare = subprocess.run([faulty], env={**os.environ, **env}, capture_output=True,
+                              text=True)
+        assert done.returncode == bare.returncode == 66, done.stderr
 
 
 def test_scripts_and_loaders_by_hand(cluster, programs):
