@@ -333,6 +333,8 @@ void ips_forbid_undo(enum ips_forbids what);
 enum ips_forbids ips_seccomp_forbids(unsigned long operation);
 /* true: a new image must not have us in it. */
 bool ips_forbidden(void);
+/* From here on the process does what leaves no record (UNSEEN). */
+void ips_say_unseen(const char *text);
 void ips_forbidden_in_vfork(bool on);
 
 /* --- processes

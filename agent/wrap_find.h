@@ -51,5 +51,8 @@ bool ips_module_is_libc(const struct ips_module *m);
 bool ips_foreign_library(const struct link_map *l, const struct ips_module *m);
 /* Gives the noted names to those libraries, as if we did not define them. */
 void ips_foreign_give(void);
+/* Says which of them may pass calls on to the C library's function: those calls
+ * are not recorded. Once the image has begun. */
+void ips_foreign_say(void);
 
 #endif

@@ -9,7 +9,9 @@
  * A reference that asks for a version is bound to the definition of that
  * version, even if that comes after the C library. So a name is given up if
  * anything asks for it in the version of a library of the program. Calls of the
- * C library's function of that name are then not recorded.
+ * C library's function of that name are then not recorded. Only the library
+ * itself can make such calls, by an address that dlsym finds: so libraries that
+ * ask for dlsym are named in an UNSEEN record.
  *
  * A library defines a name in the C library's sense where it belongs to the C
  * library, where it was preloaded (no other library needs it), or where it is a
@@ -34,6 +36,8 @@ static struct given {
     uint64_t ours, theirs;
 } given[GIVEN] IPS_TABLE;
 static uint32_t given_count;
+static const char *passed_on, *passed_by; /* the first such name; its library */
+static uint32_t passed_names;
 
 static const struct link_map *own_map(void)
 {
@@ -213,12 +217,56 @@ static bool is_asked_for(const char *name, const char *version)
 
 /* --- finding such names --------------------------------------------------- */
 
-static bool is_given(const char *name)
+/* To another library, or this version of ours already. */
+static bool is_given(const struct given *g)
 {
     for (uint32_t i = 0; i < given_count; i++)
-        if (strcmp(given[i].name, name) == 0)
+        if (strcmp(given[i].name, g->name) == 0 &&
+            (given[i].theirs != g->theirs || given[i].symbol == g->symbol))
             return true;
     return false;
+}
+
+static bool finds_functions(const struct ips_module *m)
+{
+    uint32_t end = m->hash ? m->hash[1] : m->old_hash[1];
+    for (uint32_t i = 1; i < end; i++)
+        if (m->symbols[i].st_shndx == SHN_UNDEF &&
+            (strcmp(m->names + m->symbols[i].st_name, "dlsym") == 0 ||
+             strcmp(m->names + m->symbols[i].st_name, "dlvsym") == 0))
+            return true;
+    return false;
+}
+
+static void note_passed(const struct link_map *l, const struct ips_module *m,
+                        const char *name)
+{
+    if (passed_by != l->l_name && !finds_functions(m))
+        return;
+    if (passed_names++ == 0) {
+        passed_on = name;
+        passed_by = l->l_name;
+    }
+}
+
+void ips_foreign_say(void)
+{
+    static const char and[] = " and others", by[] = " by ";
+    char text[60];
+    if (!passed_names)
+        return;
+    const char *library = last_part(passed_by);
+    size_t a = strnlen(passed_on, 20), b = strnlen(library, 20), n = a;
+    memcpy(text, passed_on, a);
+    if (passed_names > 1) {
+        memcpy(text + n, and, sizeof(and) - 1);
+        n += sizeof(and) - 1;
+    }
+    memcpy(text + n, by, sizeof(by) - 1);
+    n += sizeof(by) - 1;
+    memcpy(text + n, library, b);
+    text[n + b] = '\0';
+    ips_say_unseen(text);
 }
 
 /* false: the library is none of the program's own. */
@@ -241,9 +289,12 @@ static bool note_name(const struct link_map *l, const struct ips_module *m,
         .symbol = symbol,
         .theirs = l->l_addr + s->st_value,
     };
-    if (given_count < GIVEN && !is_given(name) &&
-        (g.first || (g.version && is_asked_for(name, g.version))))
+    if (given_count < GIVEN && !is_given(&g) &&
+        (g.first || (g.version && is_asked_for(name, g.version)))) {
         given[given_count++] = g;
+        if (ELF64_ST_TYPE(s->st_info) == STT_FUNC)
+            note_passed(l, m, name);
+    }
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include "agent/stdio_slots.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
+#include "agent/wrap_find.h"
 #include "agent/wrap_sample.h"
 
 uint64_t ips_wrap_blocked, ips_wrap_mult;
@@ -178,6 +179,7 @@ void ips_wrap_init(void)
     ips_core.wrap_state = IPS_WRAP_ON;
     ips_wrap_name_standard();
     name_inherited();
+    ips_foreign_say();
     /* valgrind has descriptors of its own in the table. */
     ips_own_table_on = !ips_in_valgrind();
     ips_wrap_begun(from);

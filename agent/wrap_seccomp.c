@@ -22,7 +22,7 @@
 #include "agent/sys.h"
 #include "agent/wrap_sample.h"
 
-static void say(const char *text)
+void ips_say_unseen(const char *text)
 {
     size_t n = strlen(text);
     uint64_t cpu = ips_core_cpu();
@@ -73,7 +73,8 @@ void ips_forbid(enum ips_forbids what)
         return;
     }
     if (!ips_sys_quiet)
-        say(what == IPS_FORBIDS_CALLS
+        ips_say_unseen(
+            what == IPS_FORBIDS_CALLS
                 ? "seccomp filter: new channels, long runs, CPU time"
                 : "strict seccomp, or no time stamp counter: everything");
     ips_sample_stop(); /* its signal's return is a system call as well */

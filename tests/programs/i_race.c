@@ -1,5 +1,5 @@
-/* i_race [race]: four threads share a counter under each kind of lock; with "race" one
- * under none. What a checker of data races says of it is known. */
+/* i_race [race]: four threads share a counter under each kind of lock; with
+ * "race" one under none. What a checker of data races says of it is known. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 
 enum { THREADS = 4, ROUNDS = 40 };
 
-static pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER, recursive, checked, robust;
+static pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER, recursive, checked,
+                       robust;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_spinlock_t spin;
 static pthread_barrier_t all;

@@ -327,6 +327,46 @@ def test_the_c_library_as_program(build, made, argv):
     assert bare[0] == 0 and "GNU C Library" in bare[1]
 
 
+PASSES_ON = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/types.h>
+long %s(int fd, const void *p, unsigned long n, int flags) {
+    long (*next)(int, const void *, unsigned long, int) =
+        (long (*)(int, const void *, unsigned long, int))dlsym(RTLD_NEXT, "%s");
+    return next(fd, p, n, flags);
+}
+"""
+SENDS = r"""
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+int main(void) {
+    int fd[2];
+    char text[8];
+    socketpair(AF_UNIX, SOCK_STREAM, 0, fd);
+    printf("%d", (int)send(fd[0], "some", 4, 0));
+    return printf(" %d\n", (int)read(fd[1], text, 8)) < 0;
+}
+"""
+
+
+@pytest.mark.parametrize("name,unseen", [("send", True), ("other", False)])
+def test_what_is_passed_on_is_named(cluster, made, name, unseen):
+    """A library of the program that stands before the C library's function and passes
+    calls on: these are not recorded, and the certificate says so."""
+    c = cluster()
+    (made / "on.c").write_text(PASSES_ON % (name, name))
+    (made / "sends.c").write_text(SENDS)
+    library = compiled("gcc", made / "libon.so", "-shared", "-fPIC", made / "on.c")
+    program = compiled("gcc", made / "sends", made / "sends.c", "-Wl,--no-as-needed",
+                       library, f"-Wl,-rpath,{made}")
+    assert c.ipsrun([program], name="r").stdout == "4 4\n"
+    c.wait_closed("r")
+    answer = c.json("path", "r", status=(0, 3))["certificate"]
+    assert any(u.startswith("send by libon.so in ") for u in answer["unseen"]) == unseen
+
+
 # A library that was not linked to the C library asks for no version; a program of before
 # 2003 or 2021 for an old one. Then a condition variable is another object, and the signal
 # for a thread that has ended is an error.
