@@ -108,11 +108,23 @@ static bool starts_program(char *const argv[])
     return false;
 }
 
-void ips_target_arguments(struct ips_target *t, char *const argv[])
+/* Does the user let AddressSanitizer's runtime come later? */
+static bool may_be_later(char *const envp[])
 {
-    if (t->kind != IPS_TARGET_BY_HAND)
-        return;
-    t->kind = starts_program(argv) ? IPS_TARGET_TRACED : IPS_TARGET_ASKED;
+    static const char name[] = "ASAN_OPTIONS=";
+    for (; envp && *envp; envp++)
+        if (strncmp(*envp, name, sizeof(name) - 1) == 0)
+            return strstr(*envp, "verify_asan_link_order=0") != NULL;
+    return false;
+}
+
+void ips_target_started(struct ips_target *t, char *const argv[],
+                        char *const envp[])
+{
+    if (t->kind == IPS_TARGET_BY_HAND)
+        t->kind = starts_program(argv) ? IPS_TARGET_TRACED : IPS_TARGET_ASKED;
+    else if (t->kind == IPS_TARGET_FIRST && may_be_later(envp))
+        t->kind = IPS_TARGET_TRACED;
     if (t->kind == IPS_TARGET_TRACED)
         t->path[0] = '\0';
 }

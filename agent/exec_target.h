@@ -62,8 +62,9 @@ void ips_target_find(struct ips_target *t, const char *file, const char *search,
                      const char *library);
 
 /* To be called with what the target is executed with: BY_HAND becomes TRACED or
- * ASKED. */
-void ips_target_arguments(struct ips_target *t, char *const argv[]);
+ * ASKED, FIRST may become TRACED. */
+void ips_target_started(struct ips_target *t, char *const argv[],
+                        char *const envp[]);
 
 bool ips_target_preload_stays(enum ips_target_kind kind);
 const char *ips_target_word(enum ips_target_kind kind);

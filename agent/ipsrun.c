@@ -204,7 +204,7 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
 static void look_at_command(char **command, struct ips_target *target)
 {
     ips_target_find(target, command[0], getenv("PATH"), getenv("IPS_PRELOAD"));
-    ips_target_arguments(target, command);
+    ips_target_started(target, command, environ);
     if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
         return; /* wrap_exec.c says what these are */

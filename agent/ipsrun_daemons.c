@@ -52,7 +52,7 @@ static void start_program(const struct ipsrun_options *o, const char *name,
     const char *argv[16] = {program};
     int rc = ips_path_program(name, program, &err);
     if (rc == 0)
-        rc = ips_path_make(o->state, 0700, &err);
+        rc = ips_path_make_state(o->state, &err);
     for (int i = 0; i < 14 && args[i]; i++)
         argv[i + 1] = args[i];
     snprintf(log, sizeof(log), "%s/%s", o->state, log_name);

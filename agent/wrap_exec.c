@@ -271,7 +271,7 @@ static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
         struct ips_target target;                                              \
         bool on = ips_wrap_on();                                               \
         look;                                                                  \
-        ips_target_arguments(&target, argv);                                   \
+        ips_target_started(&target, argv, given);                              \
         IPS_ENV(env, given, &target);                                          \
         if (!on)                                                               \
             ips_vfork_target(&target);                                         \

@@ -286,7 +286,7 @@ long ips_vfork_after(long result)
         pid_t own = 0;                                                         \
         struct ips_target target;                                              \
         look;                                                                  \
-        ips_target_arguments(&target, argv);                                   \
+        ips_target_started(&target, argv, envp);                               \
         IPS_ENV(env, envp, &target);                                           \
         struct ips_moment call = {.t = 0};                                     \
         uint64_t seq = 0;                                                      \

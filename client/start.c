@@ -19,7 +19,7 @@ static int absolute_state(const char *state, char out[IPS_PATH_BYTES],
                           struct ips_err *err)
 {
     char resolved[PATH_MAX];
-    int rc = ips_path_make(state, 0700, err);
+    int rc = ips_path_make_state(state, err);
     if (rc < 0)
         return rc;
     if (!realpath(state, resolved))

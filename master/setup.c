@@ -50,7 +50,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 static int state_setup(struct master *m, const struct master_options *o,
                        struct ips_err *err)
 {
-    int rc = ips_path_make(o->state, 0700, err);
+    int rc = ips_path_make_state(o->state, err);
     char *whole = rc == 0 ? realpath(o->state, NULL) : NULL;
     if (rc == 0 && !whole)
         rc = ips_err_errno(err, "%s", o->state);

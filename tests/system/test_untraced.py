@@ -207,9 +207,12 @@ def test_sanitizers_judge_as_before(cluster, programs, sanitizer):
                        f"-fsanitize={sanitizer}", f"-DKIND_{sanitizer}")
     env = {"TSAN_OPTIONS": "exitcode=66", "UBSAN_OPTIONS": "halt_on_error=1:exitcode=66",
            "ASAN_OPTIONS": "exitcode=66", "LSAN_OPTIONS": "exitcode=66"}
+    if sanitizer == "address":
+        env["ASAN_OPTIONS"] += ":verify_asan_link_order=0" # recorded then
     for way in ((), ("/bin/sh", "-c", '"$@"; exit $?', "sh"), (programs["runner"], "-f")):
         done = c.ipsrun([*way, sound], name=f"sound-{sanitizer}-{len(way)}", env=env)
         assert result(done) == RESULT
+        assert not untraced(c, f"sound-{sanitizer}-{len(way)}")
         done = c.ipsrun([*way, faulty], name=f"faulty-{sanitizer}-{len(way)}", env=env)
         bare = subprocess.run([faulty], env={**os.environ, **env}, capture_output=True,
                               text=True)
