@@ -143,6 +143,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     ipsq_json_open(j, '{');
     ipsq_json_key(j, "complete");
     ipsq_json_bool(j, c->complete);
+    put_list(j, "gaps", c->gaps, c->n_gaps);
     put_count(j, "events", c->events);
     put_count(j, "records_read", c->records_read);
     put_lost(j, c);
@@ -408,6 +409,7 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
     if (c->n_missing_machines)
         say_list_cell(f, "MISSING", c->missing_machines, c->n_missing_machines);
     fputc('\n', f);
+    say_list(f, "incomplete", c->gaps, c->n_gaps);
     say_plan(f, c);
     say_costs(f, c);
     say_guesses(f, c);

@@ -5,7 +5,7 @@
 static const struct ipsq_column columns[] = {
     {"what", "WHAT", IPSQ_TEXT},    {"measured_ns", "TIME", IPSQ_NS},
     {"limit_ns", "LIMIT", IPSQ_NS}, {"measured", "COUNT", IPSQ_COUNT},
-    {"limit", "LIMIT", IPSQ_COUNT}, {"within", "WITHIN", IPSQ_BOOL},
+    {"limit", "LIMIT", IPSQ_COUNT}, {"within", "WITHIN", IPSQ_TEXT},
 };
 
 /* What a run is measured by. IPS_UNMEASURED: not known. */
@@ -78,44 +78,55 @@ static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
     return 0;
 }
 
-static bool within(uint64_t measured, uint64_t limit)
+enum verdict { WITHIN, CANNOT_TELL, BEYOND };
+static const char *const verdicts[] = {"yes", "cannot tell", "no"};
+
+/* Of an incomplete answer the figure may be too small, never too great. */
+static enum verdict judge(const struct measures *m, uint64_t measured,
+                          uint64_t limit)
 {
-    return measured != IPS_UNMEASURED && measured <= limit;
+    if (measured != IPS_UNMEASURED && measured > limit)
+        return BEYOND;
+    return measured == IPS_UNMEASURED || !m->complete ? CANNOT_TELL : WITHIN;
 }
 
-static bool add_row(struct ipsq_table *t, const char *what, uint64_t measured,
-                    uint64_t limit, bool is_time)
+static void add_row(struct ipsq_table *t, const char *what, uint64_t measured,
+                    uint64_t limit, bool is_time, const struct measures *m,
+                    enum verdict *worst)
 {
+    enum verdict v = judge(m, measured, limit);
     struct ipsq_cell *cell = ipsq_table_row(t);
     *cell++ = ipsq_text(what);
     *cell++ = ipsq_count(is_time ? measured : IPS_UNMEASURED);
     *cell++ = ipsq_count(is_time ? limit : IPS_UNMEASURED);
     *cell++ = ipsq_count(is_time ? IPS_UNMEASURED : measured);
     *cell++ = ipsq_count(is_time ? IPS_UNMEASURED : limit);
-    *cell++ = ipsq_bool(within(measured, limit));
-    return within(measured, limit);
+    *cell++ = ipsq_text(verdicts[v]);
+    *worst = v > *worst ? v : *worst;
 }
 
 static int print(const struct ipsq_options *o, const char *run,
-                 const struct measures *m, bool *all, struct ips_err *err)
+                 const struct measures *m, enum verdict *worst,
+                 struct ips_err *err)
 {
     struct ipsq_table t;
     struct ipsq_out out;
-    *all = true;
+    *worst = WITHIN;
     ipsq_progress_end();
     ipsq_table_init(&t, "limits", columns, IPSQ_COUNT_OF(columns));
     if (o->given & IPSQ_HAS(MAX_WALL))
-        *all &= add_row(&t, "wall", m->wall_ns, o->max_wall_ns, true);
+        add_row(&t, "wall", m->wall_ns, o->max_wall_ns, true, m, worst);
     if (o->given & IPSQ_HAS(MAX_CPU))
-        *all &= add_row(&t, "cpu", m->cpu_ns, o->max_cpu_ns, true);
+        add_row(&t, "cpu", m->cpu_ns, o->max_cpu_ns, true, m, worst);
     if (o->given & IPSQ_HAS(MAX_PATH))
-        *all &= add_row(&t, "path", m->path_ns, o->max_path_ns, true);
+        add_row(&t, "path", m->path_ns, o->max_path_ns, true, m, worst);
     if (o->given & IPSQ_HAS(MAX_LOST))
-        *all &= add_row(&t, "lost", m->lost, o->max_lost, false);
+        add_row(&t, "lost", m->lost, o->max_lost, false, m, worst);
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run));
     ipsq_put_asked_window(&out, o);
-    ipsq_out_value(&out, IPSQ_BOOL, "within", "within limits", ipsq_bool(*all));
+    ipsq_out_value(&out, IPSQ_TEXT, "within", "within limits",
+                   ipsq_text(verdicts[*worst]));
     ipsq_out_value(&out, IPSQ_BOOL, "complete", "complete",
                    ipsq_bool(m->complete));
     ipsq_out_table(&out, &t, "");
@@ -128,7 +139,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 {
     struct measures m = {.complete = true, .path_ns = IPS_UNMEASURED};
     Ips__Request rq = IPS__REQUEST__INIT;
-    bool all = false;
+    enum verdict worst = WITHIN;
     if (!(o->given & self->options & ~IPSQ_WINDOW))
         return ips_err_set(err, IPS_E_USAGE,
                            "check what? Name a limit: --max-wall 10s");
@@ -138,12 +149,12 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (rc == 0 && (o->given & IPSQ_HAS(MAX_PATH)))
         rc = ask_path(s, o, rq.run, &m, err);
     if (rc == 0)
-        rc = print(o, rq.run, &m, &all, err);
+        rc = print(o, rq.run, &m, &worst, err);
     if (rc < 0)
         return rc;
-    if (!all)
-        return IPSQ_PASSED_LIMIT;
-    return m.complete ? IPSQ_OK : IPSQ_INCOMPLETE;
+    return worst == BEYOND        ? IPSQ_PASSED_LIMIT
+           : worst == CANNOT_TELL ? IPSQ_INCOMPLETE
+                                  : IPSQ_OK;
 }
 
 const struct ipsq_command ipsq_cmd_check = {
@@ -155,8 +166,10 @@ const struct ipsq_command ipsq_cmd_check = {
     .summary = "whether a run kept within limits, for scripts",
     .help =
         "Elapsed time, CPU time, the longest path (cpu) and lost events. Exit "
-        "status 4 where a limit was passed; 0 all hold; 3 they hold for what "
-        "is known, but the answer is incomplete. In a window (--from, --to, "
+        "status 4 where a limit was passed; 0 all hold; 3 cannot tell: the "
+        "answer "
+        "is incomplete (the run goes on, events were lost, a program ran "
+        "unrecorded; `ipsq ls` says why). In a window (--from, --to, "
         "--phase) times are of what lies in it, lost events of the run.\n",
     .options = IPSQ_HAS(MAX_WALL) | IPSQ_HAS(MAX_CPU) | IPSQ_HAS(MAX_PATH) |
                IPSQ_HAS(MAX_LOST) | IPSQ_WINDOW,

@@ -10,6 +10,7 @@ static const struct ipsq_column columns[] = {
     {"version", "VERSION", IPSQ_TEXT},
     {"computations", "COMPUTING", IPSQ_COUNT},
     {"questions", "ASKED", IPSQ_COUNT},
+    {"trouble", "TROUBLE", IPSQ_TEXT},
 };
 
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
@@ -42,6 +43,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         *cell++ = ipsq_text(row->version);
         *cell++ = ipsq_count(row->computations);
         *cell++ = ipsq_count(row->questions);
+        *cell++ = ipsq_text(row->trouble);
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
@@ -56,6 +58,13 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_out_value(&out, IPSQ_COUNT, "kept_answers", "kept answers",
                    ipsq_count(a->kept_answers));
     ipsq_out_table(&out, &t, "");
+    bool trouble = false;
+    for (size_t i = 0; i < a->n_slaves; i++)
+        trouble |= *a->slaves[i]->trouble != '\0';
+    if (trouble)
+        ipsq_out_line(&out, "what is recorded stays in the machine's pool "
+                            "until the trouble is mended; where the pool is "
+                            "full, events are lost");
     if (a->n_slaves == 0)
         ipsq_out_line(&out, "no slave is connected: start ips-slave on each "
                             "machine, or just use ipsrun");
@@ -70,7 +79,7 @@ const struct ipsq_command ipsq_cmd_status = {
     .help =
         "LAST SEEN is how long ago the slave was last heard of. COMPUTING and "
         "ASKED: paths that it computes with others, and answers that it has in "
-        "hand.\n",
+        "hand. TROUBLE: why a machine cannot archive what it records.\n",
     .formats = IPSQ_FORMATS_USUAL,
     .run = run,
 };

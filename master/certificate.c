@@ -21,6 +21,13 @@ void certificate_note(struct arena *a, struct certificate *c, const char *text)
         c->msg.notes[c->msg.n_notes++] = arena_printf(a, "%s", text);
 }
 
+void certificate_gap(struct arena *a, struct certificate *c, const char *text)
+{
+    c->msg.complete = false;
+    if (arena_grow(a, &c->msg.gaps, c->msg.n_gaps, &c->gap_cap, sizeof(char *)))
+        c->msg.gaps[c->msg.n_gaps++] = arena_printf(a, "%s", text);
+}
+
 void certificate_plan(const struct query *q, struct arena *a,
                       struct certificate *c, uint32_t category,
                       const char *plan)
@@ -35,6 +42,15 @@ bool certificate_open(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         if (q->gather.active[i]->sync->state->open)
+            return true;
+    }
+    return false;
+}
+
+bool certificate_goes_on(const struct query *q)
+{
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        if (q->gather.active[i]->sync->state->goes_on)
             return true;
     }
     return false;
@@ -67,7 +83,14 @@ static void fill_lost(const struct query *q, struct arena *a,
         row->name = arena_printf(a, "%s", name);
         row->count = n;
         c->msg.lost[c->msg.n_lost++] = row;
-        c->msg.complete = false;
+        certificate_gap(
+            a, c,
+            k == IPS_LOST_COUNT
+                ? arena_printf(a,
+                               "%" PRIu64 " damaged or missing "
+                               "segments could not be read",
+                               n)
+                : arena_printf(a, "%" PRIu64 " events were lost: %s", n, name));
     }
 }
 
@@ -89,10 +112,11 @@ static void fill_machines(const struct query *q, struct arena *a,
         if (!p->expected)
             continue;
         c->msg.missing_machines[c->msg.n_missing_machines++] = name;
-        c->msg.complete = false;
-        if (p->state == PART_FAILED)
-            certificate_note(
-                a, c, arena_printf(a, "machine %s: %s", p->machine, p->why));
+        certificate_gap(
+            a, c,
+            p->state == PART_FAILED
+                ? arena_printf(a, "machine %s: %s", p->machine, p->why)
+                : arena_printf(a, "machine %s is missing", p->machine));
     }
 }
 
@@ -207,6 +231,39 @@ static void add_part(const struct part *p, struct arena *a,
     add_load(a, c, p);
 }
 
+static char *processes(struct arena *a, uint64_t n, const char *one,
+                       const char *many)
+{
+    return n == 1 ? arena_printf(a, "1 process %s", one)
+                  : arena_printf(a, "%" PRIu64 " processes %s", n, many);
+}
+
+/* Something was made that is not in the archives. */
+static void fill_gaps(const struct query *q, struct arena *a,
+                      struct certificate *c)
+{
+    uint64_t unrecorded = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        unrecorded += p->sync->unrecorded;
+        if (*p->sync->state->trouble)
+            certificate_gap(a, c,
+                            arena_printf(a, "machine %s %s", p->machine,
+                                         p->sync->state->trouble));
+    }
+    if (certificate_goes_on(q))
+        certificate_gap(a, c, "the run goes on");
+    if (c->msg.untraced_processes)
+        certificate_gap(a, c,
+                        processes(a, c->msg.untraced_processes,
+                                  "ran unrecorded", "ran unrecorded"));
+    if (unrecorded)
+        certificate_gap(a, c,
+                        processes(a, unrecorded,
+                                  "makes calls that leave no record",
+                                  "make calls that leave no record"));
+}
+
 void certificate_fill(const struct query *q, struct arena *a,
                       struct certificate *c)
 {
@@ -220,6 +277,7 @@ void certificate_fill(const struct query *q, struct arena *a,
     fill_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)
         add_part(q->gather.active[i], a, c, &unseen_cap);
+    fill_gaps(q, a, c);
     c->msg.dilation_ppm = dilation_ppm(c->msg.overhead_ns, c->msg.cpu_ns);
     c->msg.ambiguous += q->gather.ambiguous;
     if (c->msg.pending > 0)

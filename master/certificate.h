@@ -12,7 +12,7 @@
 
 struct certificate {
     Ips__Certificate msg;
-    size_t note_cap, lane_cap, untraced_cap, load_cap;
+    size_t note_cap, gap_cap, lane_cap, untraced_cap, load_cap;
 };
 
 /* From the parts' SyncAnswers (and PeersAnswers where there are). Everything
@@ -20,6 +20,8 @@ struct certificate {
 void certificate_fill(const struct query *q, struct arena *a,
                       struct certificate *c);
 void certificate_note(struct arena *a, struct certificate *c, const char *text);
+/* The answer lacks something: it is not complete, for the reason `text`. */
+void certificate_gap(struct arena *a, struct certificate *c, const char *text);
 
 /* How it was answered: the category of IPS-9, in words, and the time that the
  * master has taken. Call it last. */
@@ -27,7 +29,9 @@ void certificate_plan(const struct query *q, struct arena *a,
                       struct certificate *c, uint32_t category,
                       const char *plan);
 
-/* Some process of the run still lives on a machine that answered. */
+/* A machine that answered has not closed the run: its answer is not kept. */
 bool certificate_open(const struct query *q);
+/* Some process of the run still lives on a machine that answered. */
+bool certificate_goes_on(const struct query *q);
 
 #endif

@@ -115,12 +115,11 @@ static void answer_rows(struct query *q, struct tables *t)
         certificate_plan(q, &a, &c, 3, "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
     if (cut > 0) {
-        c.msg.complete = false;
-        certificate_note(&a, &c,
-                         arena_printf(&a,
-                                      "%" PRIu64 " rows were left out: ask "
-                                      "about one machine or process",
-                                      cut));
+        certificate_gap(&a, &c,
+                        arena_printf(&a,
+                                     "%" PRIu64 " rows were left out: ask "
+                                     "about one machine or process",
+                                     cut));
     }
     send_answer(q, &answer);
     arena_release(&a);
@@ -152,18 +151,19 @@ static void send_kept(struct query *q, const Ips__MetricsAnswer *kept,
     struct arena a = {0};
     struct certificate c = {.msg = *kept->certificate};
     Ips__MetricsAnswer answer = *kept;
-    /* The notes move to the arena, where they can grow. */
-    c.msg.notes = NULL;
-    c.msg.n_notes = 0;
+    /* These lists move to the arena, where they can grow. */
+    c.msg.notes = c.msg.gaps = NULL;
+    c.msg.n_notes = c.msg.n_gaps = 0;
+    for (size_t i = 0; i < kept->certificate->n_gaps; i++)
+        certificate_gap(&a, &c, kept->certificate->gaps[i]);
     for (size_t i = 0; i < kept->certificate->n_notes; i++)
         certificate_note(&a, &c, kept->certificate->notes[i]);
     certificate_note(&a, &c, "from the master's own table");
     certificate_plan(q, &a, &c, 1, "the master's own table");
     if (nobody) {
-        c.msg.complete = false;
-        certificate_note(&a, &c,
-                         "no slave of this run is connected, and more was "
-                         "recorded since this was computed");
+        certificate_gap(&a, &c,
+                        "no slave of this run is connected, and more was "
+                        "recorded since this was computed");
     } else if (k->open) {
         certificate_note(&a, &c,
                          arena_printf(&a,

@@ -116,11 +116,10 @@ static void answered(struct query *q)
         send_part(q, p);
         if (a->count == 0 || !*a->piece[a->count - 1]->cut)
             continue;
-        c.msg.complete = false;
-        certificate_note(&arena, &c,
-                         arena_printf(&arena,
-                                      "machine %s: not all rows are here: %s",
-                                      p->machine, a->piece[a->count - 1]->cut));
+        certificate_gap(&arena, &c,
+                        arena_printf(&arena,
+                                     "machine %s: not all rows are here: %s",
+                                     p->machine, a->piece[a->count - 1]->cut));
     }
     certificate_plan(q, &arena, &c, 2, "the slaves' tables, in SQL");
     answer.certificate = &c.msg;

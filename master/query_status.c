@@ -4,7 +4,7 @@
 #include "master/arena.h"
 #include "master/query.h"
 
-static void fill_row(const struct slave *s, uint64_t now, Ips__SlaveRow *row)
+static void fill_row(struct slave *s, uint64_t now, Ips__SlaveRow *row)
 {
     ips__slave_row__init(row);
     row->machine = ips_wire_text(s->machine);
@@ -16,6 +16,7 @@ static void fill_row(const struct slave *s, uint64_t now, Ips__SlaveRow *row)
     row->pool_size_bytes = s->pool_size_bytes;
     row->computations = s->computations;
     row->questions = s->questions;
+    row->trouble = s->trouble;
 }
 
 static void status_start(struct query *q)
@@ -31,8 +32,7 @@ static void status_start(struct query *q)
     answer.kept_answers = answers_count(m);
     answer.slaves =
         arena_alloc(&a, (m->roster.count + 1) * sizeof(*answer.slaves));
-    for (const struct slave *s = m->roster.first; s && answer.slaves;
-         s = s->next) {
+    for (struct slave *s = m->roster.first; s && answer.slaves; s = s->next) {
         Ips__SlaveRow *row = arena_alloc(&a, sizeof(*row));
         if (!row)
             break;

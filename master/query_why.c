@@ -71,7 +71,7 @@ static void certificate_facts(struct filling *x)
     f->untraced = c->untraced_processes;
     f->dilation_ppm = c->dilation_ppm;
     f->delay_unknown_ns = weighting_unknown(x->q);
-    f->open = certificate_open(x->q);
+    f->open = certificate_goes_on(x->q);
     f->missing_machines = query_incomplete(x->q);
     f->elapsed_ns = path_goal_elapsed(x->q);
     f->sampled = x->d->w.procedures;

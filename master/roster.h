@@ -34,6 +34,7 @@ struct slave {
     uint64_t seen_ns;
     uint64_t runs;
     uint64_t pool_used_bytes, pool_size_bytes;
+    char trouble[200]; /* why it cannot archive; "" it can */
 };
 
 struct roster {

@@ -333,6 +333,9 @@ static void failed(struct slave_drain *d, uint64_t now_ns,
                       err->msg);
     if (!d->failing_since_ns)
         d->failing_since_ns = now_ns;
+    if (strcmp(d->failing, err->msg) != 0)
+        d->version++;
+    snprintf(d->failing, sizeof(d->failing), "%s", err->msg);
     d->retry_ns = now_ns + RETRY_NS;
 }
 
@@ -440,9 +443,12 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
         failed(d, now_ns, &err);
         return RETRY_NS;
     }
-    if (d->failing_since_ns)
+    if (d->failing_since_ns) {
         ips_log_info("archiving again");
+        d->version++;
+    }
     d->failing_since_ns = 0;
+    d->failing[0] = '\0';
     after_commit(d, now_ns);
     return next_turn(d, now_ns);
 }

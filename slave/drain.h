@@ -190,6 +190,7 @@ struct slave_drain {
     struct slave_pack *pack;
     uint8_t *peek;
     uint64_t failing_since_ns; /* archive or database; 0 fine */
+    char failing[200];         /* why; "" fine */
     uint64_t retry_ns;
     uint64_t version;     /* +1 with every change that a report would show */
     uint64_t found;       /* +1 with every run that appears in the pool */
@@ -240,6 +241,8 @@ struct slave_segment *slave_run_segment(struct slave_run *run,
                                         const char *file);
 struct slave_segment *slave_run_add_segment(struct slave_run *run,
                                             const char *file);
+/* Has every process of it that was seen ended? false where none was seen. */
+bool slave_run_all_dead(const struct slave_run *run);
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
 void slave_run_limits(struct slave_drain *d);

@@ -389,6 +389,14 @@ void slave_run_free(struct slave_drain *d, struct slave_run *run)
     free(run);
 }
 
+bool slave_run_all_dead(const struct slave_run *run)
+{
+    for (const struct slave_image *i = run->images; i; i = i->next)
+        if (i->state != SLAVE_IMAGE_DEAD)
+            return false;
+    return run->images != NULL;
+}
+
 static bool all_over(const struct slave_run *run)
 {
     for (const struct slave_image *i = run->images; i; i = i->next)

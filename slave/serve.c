@@ -48,20 +48,13 @@ static void hold_sync(struct slave_serve *v, const Ips__Request *q,
     run->scan_now = true;
 }
 
-static bool all_dead(const struct slave_run *run)
-{
-    for (const struct slave_image *i = run->images; i; i = i->next)
-        if (i->state != SLAVE_IMAGE_DEAD)
-            return false;
-    return run->images != NULL;
-}
-
 static bool sync_over(const struct slave_run *run, uint64_t now_ns,
                       uint64_t until_ns)
 {
     if (!run || !run->in_pool || now_ns >= until_ns)
         return true;
-    return run->synced >= SLAVE_SYNCED && run->row.id && !all_dead(run);
+    return run->synced >= SLAVE_SYNCED && run->row.id &&
+           !slave_run_all_dead(run);
 }
 
 void slave_serve_turn(struct slave *s, uint64_t now_ns)

@@ -187,6 +187,7 @@ static bool sync_unseen(struct slave_graph_ask *j, Ips__SyncAnswer *a)
     j->lines[j->line_count] = unseen_note;
     a->unseen = j->lines;
     a->n_unseen = j->line_count + 1;
+    a->unrecorded = slave_unseen_unrecorded(&g->b, j->unseen, j->unseen_rows);
     return true;
 }
 

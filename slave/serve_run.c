@@ -24,20 +24,33 @@ struct state_storage {
     Ips__RunState state;
     uint64_t lost[IPS_LOST_COUNT];
     char *tags[TAGS_MAX];
+    char trouble[256];
 };
+
+static char gone[] = "no longer has the pool that it was recorded in: what was "
+                     "not archived yet is missing";
 
 static bool run_open(const struct slave_run *r)
 {
     return r->in_pool;
 }
 
-static void fill_state(struct state_storage *out, struct slave_run *r)
+static void fill_state(struct state_storage *out, const struct slave_drain *d,
+                       struct slave_run *r)
 {
     Ips__RunState *st = &out->state;
     ips__run_state__init(st);
+    if (!r->in_pool && !r->row.closed)
+        st->trouble = gone;
+    if (*d->failing && r->in_pool) {
+        snprintf(out->trouble, sizeof(out->trouble), "cannot archive: %s",
+                 d->failing);
+        st->trouble = out->trouble;
+    }
     st->run = r->row.name;
     st->command = r->row.control.command;
     st->open = run_open(r);
+    st->goes_on = st->open && !slave_run_all_dead(r);
     st->created_real_ns = r->row.control.created_real_ns;
     st->processes = r->row.processes;
     st->threads = r->row.threads;
@@ -70,11 +83,12 @@ void slave_serve_report(struct slave_serve *v)
         for (struct slave_run *r = d->runs; r; r = r->next) {
             if (!r->row.id)
                 continue; /* nothing of it is committed yet */
-            fill_state(&states[report.n_runs], r);
+            fill_state(&states[report.n_runs], d, r);
             ptrs[report.n_runs] = &states[report.n_runs].state;
             report.n_runs++;
         }
         report.runs = ptrs;
+        report.trouble = d->failing;
         report.computations = slave_cm_count(v);
         report.questions = slave_serve_pending(v->s);
         if (slave_poolfs_usage(d->pool, &report.pool_used_bytes,
@@ -360,7 +374,7 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
     if (q->ask_case == IPS__REQUEST__ASK_EVENTS) {
         job = slave_events_job(q, snap, s->opt.machine);
     } else {
-        fill_state(&state, run);
+        fill_state(&state, &s->drain, run);
         job = slave_graph_job(
             q, snap,
             q->ask_case == IPS__REQUEST__ASK_SYNC ? &state.state : NULL);

@@ -326,6 +326,17 @@ static void say_rows(struct words *w, const struct slave_unseen_row *rows,
     }
 }
 
+uint32_t slave_unseen_unrecorded(const struct ips_built *b,
+                                 const struct slave_unseen_row *rows,
+                                 uint32_t count)
+{
+    uint32_t n = b->unseen_count;
+    for (uint32_t i = 0; i < count; i++)
+        n += rows[i].kind == SLAVE_UNSEEN_URING ||
+             rows[i].kind == SLAVE_UNSEEN_AIO;
+    return n;
+}
+
 uint32_t slave_unseen_text(const struct ips_built *b, const char *machine,
                            const struct slave_unseen_row *rows, uint32_t count,
                            char ***out)

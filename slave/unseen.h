@@ -32,6 +32,11 @@ uint32_t slave_unseen_text(const struct ips_built *b, const char *machine,
                            const struct slave_unseen_row *rows, uint32_t count,
                            char ***out);
 
+/* How many of these say that calls leave no record. */
+uint32_t slave_unseen_unrecorded(const struct ips_built *b,
+                                 const struct slave_unseen_row *rows,
+                                 uint32_t count);
+
 /* One line of /proc/PID/maps -> a row's dev, ino, path, kind; false: none of
  * ours. `pool`: mappings of files below it are the agent's. A library whose
  * threads hand each other work past us is one of ours where the process has

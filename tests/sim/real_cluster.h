@@ -56,7 +56,7 @@ static inline bool real_at_rest(struct real_cluster *r)
         return false;
     for (int i = 0; i < REAL_SLAVES; i++) {
         const struct real_slave *s = r->slave[i];
-        char machine[8];
+        char machine[16];
         snprintf(machine, sizeof(machine), "m%d", i);
         const struct slave *known = roster_find(&m->roster, machine);
         if (!real_slave_at_rest(s) || !real_slave_connected(s) || !known ||
@@ -84,7 +84,7 @@ static inline void real_slaves_start(struct real_cluster *r,
 {
     char pool[200];
     for (uint32_t i = 0; i < REAL_SLAVES; i++) {
-        char machine[8];
+        char machine[16];
         struct ips_err err = {0};
         snprintf(machine, sizeof(machine), "m%u", i);
         snprintf(pool, sizeof(pool), "%s/pool-%s", r->c.dir, machine);

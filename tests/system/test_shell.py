@@ -225,7 +225,7 @@ def test_check(two_runs):
     run = c.json("metrics", "first")["metrics"][0]
     wide = c.json("check", "first", "--max-wall", "1000s", "--max-cpu", "1000s",
                   "--max-path", "1000s", "--max-lost", "0")
-    assert wide["within"] and wide["complete"]
+    assert wide["within"] == "yes" and wide["complete"]
     what = {row["what"]: row for row in wide["limits"]}
     assert list(what) == ["wall", "cpu", "path", "lost"]
     assert what["wall"]["measured_ns"] == run["elapsed_ns"]
@@ -234,11 +234,11 @@ def test_check(two_runs):
     assert what["lost"]["measured"] == 0
     for limit in ["--max-wall", "--max-cpu", "--max-path"]:
         least = what[limit[6:]]["measured_ns"]
-        assert c.json("check", "first", limit, str(least))["within"]
+        assert c.json("check", "first", limit, str(least))["within"] == "yes"
         over = c.json("check", "first", limit, str(least - 1),
                       "--max-lost", "0", status=(4,))
-        assert not over["within"]
-        assert [row["within"] for row in over["limits"]] == [False, True]
+        assert over["within"] == "no"
+        assert [row["within"] for row in over["limits"]] == ["no", "yes"]
     assert c.ipsq("check", "first").returncode == 2
     assert c.ipsq("check", "first", "--max-lost", "x").returncode == 2
     assert c.ipsq("ls", "first", "--max-lost", "1").returncode == 2

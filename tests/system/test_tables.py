@@ -174,7 +174,7 @@ def test_sql_refuses(run):
     answer = json.loads(done.stdout)
     assert done.returncode == 3 and answer["rows_left_out"] == 199_999
     assert not answer["certificate"]["complete"]
-    assert any("100000 rows" in n for n in answer["certificate"]["notes"])
+    assert any("100000 rows" in n for n in answer["certificate"]["gaps"])
     assert run.json("sql", "one", "SELECT 1 AS one")["rows"] == \
         [{"machine": "m1", "one": 1}, {"machine": "m2", "one": 1}]
 

@@ -265,7 +265,7 @@ def test_what_an_untraced_one_starts(cluster, programs):
                          *way, programs["dynamic"]], name=run)
         assert result(done) == RESULT
         assert untraced(c, run) == [("static", "static-runner", 1)]
-        rows = c.json("ls", run)["processes"]
+        rows = c.json("ls", run, status=(3,))["processes"]
         (last,) = [r for r in rows if r["name"].startswith("dynamic.")]
         assert last["parent_pid"] in {r["pid"] for r in rows
                                       if r["name"].startswith("runner.")}

@@ -1,0 +1,186 @@
+"""`complete` is a promise: all that was made is in the archives and was read.
+
+Would catch: an answer about a part of a run that does not say so, a limit that is said to
+hold though nobody knows, a machine that cannot archive and keeps it to itself.
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import pytest
+
+from conftest import clean_env, wait_until
+
+STATIC = "#include <unistd.h>\nint main(void) { usleep(200000); return 0; }\n"
+DROPS = r"""
+#include <grp.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int talk(void)
+{
+    int fd[2], n = 0;
+    char byte = 0;
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, fd))
+        return 1;
+    for (int i = 0; i < 2000; i++)
+        n += send(fd[0], &byte, 1, 0) == 1 && recv(fd[1], &byte, 1, 0) == 1;
+    return n != 2000;
+}
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return talk();
+    if (setgroups(0, NULL) || setgid(65534) || setuid(65534))
+        return 2;
+    if (fork() == 0) {
+        execl(argv[0], argv[0], "again", (char *)NULL);
+        _exit(3);
+    }
+    int status;
+    return wait(&status) < 0 || status != 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def made():
+    where = pathlib.Path(tempfile.mkdtemp(prefix="ips-complete-"))
+    where.chmod(0o755)
+    for name, text, *more in (("static", STATIC, "-static"), ("drops", DROPS)):
+        subprocess.run(["gcc", "-xc", "-", "-o", where / name, *more], input=text, text=True,
+                       check=True)
+    yield where
+    shutil.rmtree(where)
+
+
+def gaps(c, run, *words):
+    """What the certificate says is missing. That decides the exit status, too."""
+    done = c.ipsq(*words or ("path", run), "--format", "json")
+    assert done.stdout, done.stderr
+    certificate = json.loads(done.stdout)["certificate"]
+    assert certificate["complete"] == (not certificate["gaps"])
+    assert done.returncode == (0 if certificate["complete"] else 3)
+    return certificate["gaps"]
+
+
+def verdict(c, run, *limits):
+    done = c.ipsq("check", run, *limits or ("--max-lost", 0), "--format", "json")
+    return json.loads(done.stdout)["within"], done.returncode
+
+
+@pytest.mark.quick
+def test_undisturbed(cluster):
+    """Nothing is missing, and nothing is said to be, right after the end."""
+    c = cluster()
+    for i in range(10):
+        c.ipsrun(["sh", "-c", "seq 2000 | sort | tail -1; (true) & wait"], name=f"r{i}",
+                 check=True)
+        assert gaps(c, f"r{i}") == []
+        assert verdict(c, f"r{i}") == ("yes", 0)
+
+
+@pytest.mark.quick
+def test_command_without_a_record(cluster, made):
+    """All that is known of a static program is how long it lived."""
+    c = cluster()
+    c.ipsrun([made / "static"], name="r", check=True)
+    assert gaps(c, "r") == ["1 process ran unrecorded"]
+    assert gaps(c, "r", "ls", "r") == ["1 process ran unrecorded"]
+    assert verdict(c, "r", "--max-path", "1000s") == ("cannot tell", 3)
+    assert verdict(c, "r", "--max-wall", "1ms") == ("no", 4)
+
+
+@pytest.mark.quick
+def test_run_that_goes_on(cluster):
+    """What it will do yet is not in the answer."""
+    c = cluster()
+    proc = c.popen(["sleep", "100"], name="r")
+    try:
+        wait_until("it is there", lambda: c.ipsq("path", "r").returncode == 3)
+        assert gaps(c, "r") == ["the run goes on"]
+        assert verdict(c, "r", "--max-wall", "1000s") == ("cannot tell", 3)
+    finally:
+        proc.send_signal(signal.SIGTERM)
+        proc.wait()
+    c.wait_closed("r")
+    assert gaps(c, "r") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root drops its rights here")
+def test_rights_that_are_dropped(cluster, made):
+    """A pool of root's alone: what a process executes as another user cannot record."""
+    c = cluster()
+    c.ipsrun([made / "drops"], name="r", check=True)
+    c.wait_closed("r")
+    assert gaps(c, "r")
+    assert verdict(c, "r")[1] in (3, 4)
+
+
+def test_pool_that_is_gone(cluster):
+    """The machine was started again while a run went on: the pool, in memory, is gone,
+    with what the slave had not read."""
+    c = cluster()
+    proc = c.popen(["sleep", "100"], name="r")
+    m = c.machines[0]
+    wait_until("it is there", lambda: c.ipsq("path", "r").returncode == 3)
+    m.stop_slave(signal.SIGKILL)
+    proc.kill()
+    proc.wait()
+    shutil.rmtree(m.pool / "r")
+    m.start_slave()
+    c.wait_connected()
+    [gap] = gaps(c, "r")
+    assert "no longer has the pool" in gap
+    assert verdict(c, "r") == ("cannot tell", 3)
+
+
+# A state directory of 3 MB that only this script and its children see.
+FULL_STATE = r"""
+set -e
+mount -t tmpfs -o size=3m,mode=700 state "$PWD/state"
+ips-master --state "$PWD/state" & master=$!
+while [ ! -S state/master.sock ]; do sleep 0.05; done
+ips-slave --pool "$PWD/pool" --state "$PWD/state" --machine m1 2>slave.log & slave=$!
+trap 'kill $slave $master; wait' EXIT
+q() { ipsq --master "unix:$PWD/state/master.sock" "$@"; }
+while ! q status | grep -q '^m1 *yes'; do sleep 0.05; done
+ipsrun --quiet --pool "$PWD/pool" --state "$PWD/state" --machine m1 --name r -- true
+while ! q runs | grep -q '^r *no'; do sleep 0.05; done
+dd if=/dev/zero of=state/filler bs=4k 2>dd || true
+ipsrun --quiet --pool "$PWD/pool" --state "$PWD/state" --machine m1 --name full -- sh -c '
+    dd if=/dev/urandom bs=16 count=20000 2>dd1 | dd bs=8 2>dd2 | md5sum >sum'
+while ! grep -q "cannot archive" slave.log; do sleep 0.05; done
+while q status | grep '^m1 ' | grep -qv 'cannot\|full\|space'; do sleep 0.05; done
+q status >status
+q path full --format json >path-full || true
+rm state/filler
+while ! q runs | grep -q '^full *no'; do sleep 0.05; done
+q status >status-after
+q path full --format json >path-after
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_state_disk_that_is_full(build, tmp_path):
+    """The machine says so while it lasts; nothing is lost, and then all is there."""
+    for name in ("pool", "state"):
+        (tmp_path / name).mkdir(mode=0o700)
+    env = clean_env(PATH=f"{build.top}/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", FULL_STATE], cwd=tmp_path,
+                          env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "events are lost" in (tmp_path / "status").read_text()
+    assert "events are lost" not in (tmp_path / "status-after").read_text()
+    text = (tmp_path / "path-full").read_text()
+    if text:  # it may be that nothing of the run could be stored
+        certificate = json.loads(text)["certificate"]
+        assert not certificate["complete"]
+        assert any("cannot archive" in gap for gap in certificate["gaps"]), certificate
+    after = json.loads((tmp_path / "path-after").read_text())["certificate"]
+    assert after["complete"] and after["events"] > 60000
