@@ -28,8 +28,8 @@ int ips_path_master(const char *state, char out[IPS_PATH_BYTES],
 int ips_path_make(const char *dir, unsigned mode,
                   struct ips_err *err) IPS_MUST_USE;
 
-/* The same for a state directory, for its user alone. Where it cannot be written,
- * the error says what to do. */
+/* The same for a state directory, for its user alone. Where it cannot be
+ * written, the error says what to do. */
 int ips_path_make_state(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
 /* May `name` be a run's: 1 to 63 of letters, digits, '.', '_' and '-', and no
