@@ -147,8 +147,14 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     if (s->generation != ips_core.generation && s->state != IPS_STREAM_NEW)
         goto out; /* a task of the parent's */
     enum ips_lost_cause cause = IPS_LOST_NO_SEGMENT;
-    if (s->state == IPS_STREAM_ENDED)
+    if (s->state == IPS_STREAM_ENDED) {
+        /* A handler that runs between the thread's end and the kernel's is
+         * nobody's; what it does is lost. */
+        cause = IPS_LOST_ENDED;
+        if (type == IPS_REC_SIGNAL)
+            goto passed_over;
         goto lost;
+    }
     if (s->state == IPS_STREAM_NEW)
         ips_start_defaults(s, stamp);
     if (ips_sys_quiet && (at < s->lo || !s->lo || at + bytes > s->limit))
@@ -165,8 +171,10 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         if (ips_room_wait(s, cause, &since_ns, &signals)) {
             if (ips_core.generation != generation)
                 goto out; /* forked by a handler: this record is the parent's */
-            if (s->state == IPS_STREAM_ENDED)
+            if (s->state == IPS_STREAM_ENDED) {
+                cause = IPS_LOST_ENDED;
                 goto lost;
+            }
             at = s->cur;
             s->cur += bytes;
             continue;
@@ -190,9 +198,10 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         say_lost(s, stamp);
     goto out;
 lost:
+    count_lost(s, cause, 1);
+passed_over:
     if (s->cur == at + bytes)
         s->cur = at;
-    count_lost(s, cause, 1);
 out:
     ips_sys_restore_signals(signals);
     return rec;

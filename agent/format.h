@@ -56,7 +56,8 @@ struct ips_clock {
     X(TORN, 3, "torn")                                                         \
     X(NO_SEGMENT, 4, "no segment could be made")                               \
     X(NO_CHANNEL, 5, "descriptor table full")                                  \
-    X(OVERWRITTEN, 6, "overwritten")
+    X(OVERWRITTEN, 6, "overwritten")                                           \
+    X(ENDED, 7, "after the thread's end")
 enum ips_lost_cause {
 #define X(name, number, text) IPS_LOST_##name = (number),
     IPS_LOST_CAUSES(X)

@@ -209,6 +209,8 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     for (size_t i = 0; i < c->n_lost; i++)
         lost += c->lost[i]->count;
     tsv_line(f, "complete", IPSQ_BOOL, ipsq_bool(c->complete));
+    for (size_t i = 0; i < c->n_gaps; i++)
+        tsv_line(f, "gap", IPSQ_TEXT, ipsq_text(c->gaps[i]));
     tsv_line(f, "events", IPSQ_COUNT, ipsq_count(c->events));
     tsv_line(f, "lost", IPSQ_COUNT, ipsq_count(lost));
     tsv_line(f, "unmatched", IPSQ_COUNT, ipsq_count(c->unmatched));

@@ -56,42 +56,55 @@ bool certificate_goes_on(const struct query *q)
     return false;
 }
 
+bool certificate_lost_room(const char *cause)
+{
+    return strcmp(cause, lost_names[IPS_LOST_POOL_FULL]) == 0 ||
+           strcmp(cause, lost_names[IPS_LOST_QUOTA]) == 0 ||
+           strcmp(cause, lost_names[IPS_LOST_OVERWRITTEN]) == 0;
+}
+
+/* Causes of a newer agent count as one; so do damaged segments. */
+enum { OTHER = IPS_LOST_COUNT, DAMAGED, CAUSES };
+
+static void say_lost(struct arena *a, struct certificate *c, size_t cause,
+                     uint64_t n)
+{
+    const char *name = cause == DAMAGED ? "damaged segments"
+                       : cause == OTHER ? "other"
+                                        : lost_names[cause];
+    Ips__Count *row = arena_alloc(a, sizeof(*row));
+    if (!row)
+        return;
+    ips__count__init(row);
+    row->name = arena_printf(a, "%s", name);
+    row->count = n;
+    c->msg.lost[c->msg.n_lost++] = row;
+    certificate_gap(
+        a, c,
+        cause == DAMAGED
+            ? arena_printf(a,
+                           "%" PRIu64 " damaged or missing "
+                           "segments could not be read",
+                           n)
+            : arena_printf(a, "%" PRIu64 " events were lost: %s", n, name));
+}
+
 static void fill_lost(const struct query *q, struct arena *a,
                       struct certificate *c)
 {
-    uint64_t lost[IPS_LOST_COUNT] = {0}, torn = 0;
+    uint64_t lost[CAUSES] = {0};
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__RunState *s = q->gather.active[i]->sync->state;
         for (size_t k = 0; k < s->n_lost; k++) {
-            size_t cause = k < IPS_LOST_COUNT ? k : IPS_LOST_COUNT - 1;
+            size_t cause = k < IPS_LOST_COUNT ? k : OTHER;
             lost[cause] = ips_add_sat(lost[cause], s->lost[k]);
         }
-        torn += s->torn;
+        lost[DAMAGED] = ips_add_sat(lost[DAMAGED], s->torn);
     }
-    c->msg.lost = arena_alloc(a, (IPS_LOST_COUNT + 1) * sizeof(Ips__Count *));
-    if (!c->msg.lost)
-        return;
-    for (size_t k = 0; k <= IPS_LOST_COUNT; k++) {
-        uint64_t n = k < IPS_LOST_COUNT ? lost[k] : torn;
-        Ips__Count *row = n ? arena_alloc(a, sizeof(*row)) : NULL;
-        if (!row)
-            continue;
-        ips__count__init(row);
-        const char *name = k == IPS_LOST_COUNT ? "damaged segments"
-                           : lost_names[k]     ? lost_names[k]
-                                               : "other";
-        row->name = arena_printf(a, "%s", name);
-        row->count = n;
-        c->msg.lost[c->msg.n_lost++] = row;
-        certificate_gap(
-            a, c,
-            k == IPS_LOST_COUNT
-                ? arena_printf(a,
-                               "%" PRIu64 " damaged or missing "
-                               "segments could not be read",
-                               n)
-                : arena_printf(a, "%" PRIu64 " events were lost: %s", n, name));
-    }
+    c->msg.lost = arena_alloc(a, CAUSES * sizeof(Ips__Count *));
+    for (size_t k = 0; k < CAUSES && c->msg.lost; k++)
+        if (lost[k])
+            say_lost(a, c, k, lost[k]);
 }
 
 static void fill_machines(const struct query *q, struct arena *a,

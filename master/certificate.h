@@ -23,6 +23,9 @@ void certificate_note(struct arena *a, struct certificate *c, const char *text);
 /* The answer lacks something: it is not complete, for the reason `text`. */
 void certificate_gap(struct arena *a, struct certificate *c, const char *text);
 
+/* Is this cause of loss one that ipsrun --on-full=block avoids? */
+bool certificate_lost_room(const char *cause);
+
 /* How it was answered: the category of IPS-9, in words, and the time that the
  * master has taken. Call it last. */
 void certificate_plan(const struct query *q, struct arena *a,

@@ -63,8 +63,11 @@ static void certificate_facts(struct filling *x)
 {
     struct why_facts *f = &x->d->facts;
     const Ips__Certificate *c = &x->c.msg;
-    for (size_t i = 0; i < c->n_lost; i++)
+    for (size_t i = 0; i < c->n_lost; i++) {
         f->lost = ips_add_sat(f->lost, c->lost[i]->count);
+        if (certificate_lost_room(c->lost[i]->name))
+            f->lost_room = ips_add_sat(f->lost_room, c->lost[i]->count);
+    }
     f->events = c->events;
     f->unmatched = c->unmatched;
     f->ambiguous = c->ambiguous;

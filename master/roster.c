@@ -117,7 +117,7 @@ void roster_heard(struct slave *s, const Ips__Report *report, uint64_t now_ns)
     s->questions = report->questions;
     s->pool_used_bytes = report->pool_used_bytes;
     s->pool_size_bytes = report->pool_size_bytes;
-    snprintf(s->trouble, sizeof(s->trouble), "%s", report->trouble);
+    snprintf(s->trouble, sizeof(s->trouble), "%.199s", report->trouble);
 }
 
 void roster_gone(struct slave *s)

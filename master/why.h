@@ -160,6 +160,7 @@ struct why_facts {
     uint32_t window_phase;   /* which is this phase; 0: none */
     /* for how sure */
     uint64_t lost, unmatched, ambiguous, untraced, events;
+    uint64_t lost_room;    /* of lost: there was no room for them */
     uint64_t dilation_ppm; /* UINT64_MAX: not known */
     uint64_t delay_unknown_ns;
     uint64_t clock_bound_ns; /* 0: one machine */

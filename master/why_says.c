@@ -437,10 +437,10 @@ static void of_run(const struct why_facts *f, struct doubt *d)
         doubt(d, WHY_FAIR, "the run still goes on");
     if (f->lost)
         doubt(d, f->lost > f->events / 100 ? WHY_LOW : WHY_FAIR,
-              arena_printf(d->a,
-                           "%" PRIu64 " events were lost (ipsrun "
-                           "--on-full=block loses none)",
-                           f->lost));
+              arena_printf(d->a, "%" PRIu64 " events were lost%s", f->lost,
+                           f->lost_room ? " (ipsrun --on-full=block loses none "
+                                          "for lack of room)"
+                                        : ""));
     if (f->t_max_wall_ns < WHY_SURE_NS)
         doubt(d, WHY_LOW,
               f->windowed ? "the window is shorter than 100 ms"

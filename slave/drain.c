@@ -335,7 +335,7 @@ static void failed(struct slave_drain *d, uint64_t now_ns,
         d->failing_since_ns = now_ns;
     if (strcmp(d->failing, err->msg) != 0)
         d->version++;
-    snprintf(d->failing, sizeof(d->failing), "%s", err->msg);
+    snprintf(d->failing, sizeof(d->failing), "%.199s", err->msg);
     d->retry_ns = now_ns + RETRY_NS;
 }
 

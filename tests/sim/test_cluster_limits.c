@@ -171,8 +171,8 @@ static void silence(enum who who, uint64_t ago, bool heard_once, char note[200])
         const Ips__Certificate *x = answer_last(&got)->ls->certificate;
         assert_false(x->complete);
         SAME(x->missing_machines[0], "m2");
-        assert_int_equal(x->n_notes, 1);
-        snprintf(note, 200, "%s", x->notes[0]);
+        assert_int_equal(x->n_gaps, 1);
+        snprintf(note, 200, "%s", x->gaps[0]);
     }
     answer_release(&got);
     cluster_settle(&c);

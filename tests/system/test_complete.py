@@ -184,3 +184,49 @@ def test_state_disk_that_is_full(build, tmp_path):
         assert any("cannot archive" in gap for gap in certificate["gaps"]), certificate
     after = json.loads((tmp_path / "path-after").read_text())["certificate"]
     assert after["complete"] and after["events"] > 60000
+
+
+ENDS = r"""
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+static volatile sig_atomic_t handled;
+static void handle(int sig) { handled += sig != 0; }
+static void *work(void *arg)
+{
+    for (volatile int i = 0; i < 20000; i++)
+        ;
+    return arg;
+}
+int main(void)
+{
+    struct sigaction sa = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    struct itimerval often = {{0, 50}, {0, 50}};
+    sigset_t alarm;
+    sigaction(SIGALRM, &sa, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    for (int i = 0; i < 3000; i++) {
+        pthread_t t;
+        pthread_create(&t, NULL, work, NULL);
+        pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+        pthread_join(t, NULL);
+    }
+    printf("%d\n", handled > 0);
+    return 0;
+}
+"""
+
+
+def test_signal_after_the_end_of_a_thread(cluster, tmp_path):
+    """A handler that runs when the thread has said its end, and does nothing that would
+    be recorded. Would catch: its signal counted as an event that found no room."""
+    c = cluster()
+    subprocess.run(["gcc", "-pthread", "-xc", "-", "-o", tmp_path / "ends"], input=ENDS,
+                   text=True, check=True)
+    for i in range(2):
+        c.ipsrun([tmp_path / "ends"], name=f"r{i}", check=True)
+        c.wait_closed(f"r{i}")
+        assert gaps(c, f"r{i}") == []

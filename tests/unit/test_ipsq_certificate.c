@@ -48,7 +48,7 @@ struct made {
     Ips__Untraced untraced, *untraceds[1];
     Ips__MachineLoad load[2], *loads[2];
     Ips__LaneResult lane[2], *lanes[2];
-    char *machines[2], *missing[1], *unseen[1], *notes[1];
+    char *machines[2], *missing[1], *unseen[1], *notes[1], *gap[1];
 };
 
 static void make_rows(struct made *m)
@@ -87,6 +87,7 @@ static void make(struct made *m)
     m->machines[0] = ips_wire_text("m1");
     m->machines[1] = ips_wire_text("m2");
     m->missing[0] = ips_wire_text("m3");
+    m->gap[0] = ips_wire_text("m3 is missing");
     m->unseen[0] = ips_wire_text("raw futexes");
     m->notes[0] = ips_wire_text("a note");
 #define LIST(field, from, count)                                               \
@@ -95,6 +96,7 @@ static void make(struct made *m)
     LIST(lost, losts, 2);
     LIST(machines, machines, 2);
     LIST(missing_machines, missing, 1);
+    LIST(gaps, gap, 1);
     LIST(unseen, unseen, 1);
     LIST(notes, notes, 1);
     LIST(untraced, untraceds, 1);
@@ -141,6 +143,7 @@ static void test_certificate__in_words(void **state)
           "certificate: INCOMPLETE; 1001 events, 3 LOST (pool full), 5 LOST "
           "(torn), 11 unmatched, 12 ambiguous, 13 pending, 14 external, 15 "
           "idle, 21 untraced processes; machines m1,m2; MISSING m3\n"
+          "  incomplete: m3 is missing\n"
           "  answered in 28.00 ms from the slaves' graphs (category 3)\n"
           "  message times 1 us; clocks of machines compared: none used; "
           "measuring cost 23.00 us CPU, 2.56% of the program's (22 ns a "
@@ -171,6 +174,7 @@ static void test_certificate__in_tsv(void **state)
     make(&m);
     check(&m.c, IPSQ_TSV,
           "#certificate\tcomplete\tfalse\n"
+          "#certificate\tgap\tm3 is missing\n"
           "#certificate\tevents\t1001\n"
           "#certificate\tlost\t8\n"
           "#certificate\tunmatched\t11\n"
@@ -203,7 +207,8 @@ static void test_certificate__in_json(void **state)
     (void)state;
     make(&m);
     check(&m.c, IPSQ_JSON,
-          "{\"complete\": false, \"events\": 1001, \"records_read\": 1002, "
+          "{\"complete\": false, \"gaps\": [\"m3 is missing\"], \"events\": "
+          "1001, \"records_read\": 1002, "
           "\"lost\": [{\"cause\": \"pool full\", \"count\": 3}, {\"cause\": "
           "\"torn\", \"count\": 5}], \"unmatched\": 11, \"ambiguous\": 12, "
           "\"pending\": 13, \"external\": 14, \"idle\": 15, \"any\": 16, "

@@ -91,8 +91,10 @@ static void test_certificate__who_is_missing(void **state)
     assert_int_equal(c->n_missing_machines, 2);
     SAME(c->missing_machines[0], "m3");
     SAME(c->missing_machines[1], "m4");
-    assert_int_equal(c->n_notes, 1);
-    SAME(c->notes[0], "machine m4: its disk is full");
+    assert_int_equal(c->n_notes, 0);
+    assert_int_equal(c->n_gaps, 2);
+    SAME(c->gaps[0], "machine m3 is missing");
+    SAME(c->gaps[1], "machine m4: its disk is full");
     /* Without those two nothing is missing: the others have no part in it. */
     m.parts[2].expected = m.parts[3].expected = false;
     c = fill(&m);
@@ -233,6 +235,7 @@ static void test_certificate__what_was_lost(void **state)
                                         "made",
                                         "descriptor table full",
                                         "overwritten",
+                                        "after the thread's end",
                                         "other",
                                         "damaged segments"};
     struct made m;
@@ -247,10 +250,11 @@ static void test_certificate__what_was_lost(void **state)
     }
     const Ips__Certificate *c = fill(&m);
     assert_false(c->complete);
-    assert_int_equal(c->n_lost, 9);
-    for (uint64_t k = 0; k < 9; k++) {
+    assert_int_equal(c->n_lost, 10);
+    assert_int_equal(c->n_gaps, 10);
+    for (uint64_t k = 0; k < 10; k++) {
         SAME(c->lost[k]->name, names[k]);
-        uint64_t want = k == 8 ? 570 : 101 + 2 * k + (k == 7 ? 4000 : 0);
+        uint64_t want = k == 9 ? 570 : k == 8 ? 4000 : 101 + 2 * k;
         assert_int_equal(c->lost[k]->count, want);
     }
     /* One record of one cause, on one machine: the others are not said. */
@@ -263,6 +267,29 @@ static void test_certificate__what_was_lost(void **state)
     assert_int_equal(c->n_lost, 1);
     SAME(c->lost[0]->name, "overwritten");
     assert_int_equal(c->lost[0]->count, 1);
+    done(&m);
+}
+
+/* Would catch: a promise of all where something was made that nobody has. */
+static void test_certificate__what_is_not_there(void **state)
+{
+    struct made m;
+    (void)state;
+    complete(&m);
+    assert_true(fill(&m)->complete);
+    m.state[0].open = true; /* closed a moment later: nobody lives */
+    assert_true(fill(&m)->complete);
+    m.state[0].goes_on = true;
+    m.state[1].trouble = ips_wire_text("cannot archive: its disk is full");
+    m.state[1].untraced = 2;
+    m.sync[0].unrecorded = 1;
+    const Ips__Certificate *c = fill(&m);
+    assert_false(c->complete);
+    assert_int_equal(c->n_gaps, 4);
+    SAME(c->gaps[0], "machine m2 cannot archive: its disk is full");
+    SAME(c->gaps[1], "the run goes on");
+    SAME(c->gaps[2], "2 processes ran unrecorded");
+    SAME(c->gaps[3], "1 process makes calls that leave no record");
     done(&m);
 }
 
@@ -355,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_certificate__who_is_missing),
         cmocka_unit_test(test_certificate__figures_of_all_machines),
         cmocka_unit_test(test_certificate__settled_ends),
+        cmocka_unit_test(test_certificate__what_is_not_there),
         cmocka_unit_test(test_certificate__what_was_lost),
         cmocka_unit_test(test_certificate__rows_of_machines),
         cmocka_unit_test(test_certificate__dilation),

@@ -285,11 +285,12 @@ static void test_doubts__of_the_run(void **state)
     struct why_facts f = facts();
     check_run(&f, (struct doubt){WHY_HIGH, ""});
     f.lost = 10; /* of 1000 */
-    check_run(&f, (struct doubt){WHY_FAIR, "10 events were lost (ipsrun "
-                                           "--on-full=block loses none)"});
+    check_run(&f, (struct doubt){WHY_FAIR, "10 events were lost"});
     f.lost = 11;
+    f.lost_room = 1;
     check_run(&f, (struct doubt){WHY_LOW, "11 events were lost (ipsrun "
-                                          "--on-full=block loses none)"});
+                                          "--on-full=block loses none for lack "
+                                          "of room)"});
     f = facts();
     f.dilation_ppm = 100000;
     check_run(&f, (struct doubt){WHY_HIGH, ""});
