@@ -350,6 +350,22 @@ static bool timed_out(const struct master *m, const struct part *p,
     return true;
 }
 
+/* A private slave leaves two seconds after the last request. It must not while
+ * a question rests on it that is with others, or with us, for that long. */
+#define AWAKE_NS (500 * 1000 * 1000ULL)
+static void keep_awake(struct part *p, uint64_t now)
+{
+    Ips__LookAsk look = IPS__LOOK_ASK__INIT;
+    Ips__Request request = IPS__REQUEST__INIT;
+    if (p->ask_id || !p->slave || !p->slave->peer || p->state != PART_ACTIVE ||
+        ips_sub_sat(now, ips_max_u64(p->asked_ns, p->awake_ns)) < AWAKE_NS)
+        return;
+    p->awake_ns = now;
+    request.ask_case = IPS__REQUEST__ASK_LOOK; /* without an id: no answer */
+    request.look = &look;
+    ips_send_request(p->slave->peer, &request);
+}
+
 void query_tick(struct master *m)
 {
     uint64_t now = master_now_ns();
@@ -360,6 +376,7 @@ void query_tick(struct master *m)
         bool paused = q->streaming && query_client_full(q);
         for (uint32_t i = 0; i < q->part_count && !q->over; i++) {
             struct part *p = &q->parts[i];
+            keep_awake(p, now);
             if (p->ask_id && paused)
                 p->heard_ns = now;
             if (p->ask_id && timed_out(m, p, now, &err)) {

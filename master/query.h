@@ -62,7 +62,7 @@ struct part {
     char why[512];   /* PART_FAILED */
     bool expected;   /* the catalogue says it has the run */
     uint64_t ask_id; /* awaited reply, 0 none */
-    uint64_t asked_ns, heard_ns;
+    uint64_t asked_ns, heard_ns, awake_ns;
     uint64_t round_trip_ns; /* least time to a first reply, 0 none yet */
     bool was_silent;
     uint32_t taken; /* replies since the window was last widened */

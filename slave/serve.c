@@ -126,7 +126,7 @@ static void on_look(struct slave_serve *v, const Ips__Request *q)
         slave_serve_report(v);
     reply.id = q->id;
     reply.last = true;
-    if (v->peer)
+    if (v->peer && q->id) /* without: just to stay */
         ips_send_reply(v->peer, &reply);
 }
 

@@ -230,3 +230,29 @@ def test_signal_after_the_end_of_a_thread(cluster, tmp_path):
         c.ipsrun([tmp_path / "ends"], name=f"r{i}", check=True)
         c.wait_closed(f"r{i}")
         assert gaps(c, f"r{i}") == []
+
+
+def test_private_slave_stays_while_it_is_asked(cluster):
+    """One machine has told all it knows, another one is slow: the question rests on both.
+    Would catch: a slave that leaves since nothing is in its own hand."""
+    c = cluster(["m1", "m2"])
+    first, second = c.machines
+    first.stop_slave()
+    first.options = ["--private", "--idle", "3"]
+    c.ipsrun(["sleep", "0.2"], name="r", machine=1, check=True)
+    c.wait_closed("r")
+    first.start_slave()
+    c.wait_connected()
+    c.ipsrun(["sh", "-c", "seq 500 | sort | tail -1"], join="r", check=True)
+    c.wait_closed("r", 2)
+    second.slave.send_signal(signal.SIGSTOP)
+    asked = subprocess.Popen([c.build.bin("ipsq"), "--master", c.address, "--state", c.state,
+                              "path", "r", "--format", "json"], env=clean_env(), text=True,
+                             stdout=subprocess.PIPE)
+    with pytest.raises(subprocess.TimeoutExpired):
+        first.slave.wait(9)
+    second.slave.send_signal(signal.SIGCONT)
+    answer = json.loads(asked.communicate(timeout=60)[0])
+    assert answer["certificate"]["machines"] == ["m1", "m2"]
+    assert not answer["certificate"]["gaps"]
+    assert first.slave.wait(30) == 0
