@@ -25,6 +25,7 @@ struct change {           /* a chain's state from `t` on */
     uint64_t t, number;   /* as they were put */
     uint32_t chain, from; /* QUEUE_*: the sender's */
     uint8_t state;
+    bool room; /* it waits for room to send */
 };
 struct piece { /* of the path */
     uint64_t from, to;
@@ -52,6 +53,7 @@ struct sweep {
     struct piece *piece;
     size_t pieces;
     uint8_t *state;                /* [chains] */
+    bool *room;                    /* [chains] it waits, for room to send */
     uint64_t *began;               /* [chains] */
     struct link *by_state, *alike; /* [chains] of workers that wait */
     uint32_t head[STATES], *role_head, *asked_head;
@@ -85,7 +87,7 @@ static int put(struct sweep *s, uint64_t t, uint32_t chain, int state)
         s->change_room = room;
     }
     s->change[s->changes] =
-        (struct change){t, s->changes, chain, NO_CHAIN, (uint8_t)state};
+        (struct change){t, s->changes, chain, NO_CHAIN, (uint8_t)state, false};
     s->changes++;
     return 0;
 }
@@ -134,8 +136,11 @@ static int chain_changes(struct sweep *s, uint32_t c)
         uint64_t slept = ips_min_u64(s->ask->outside[i], g->w[i]);
         if (slept)
             rc = put(s, done - slept, c, OUTSIDE);
-        if (rc == 0 && done < e->est[i])
+        if (rc == 0 && done < e->est[i]) {
             rc = put(s, done, c, waits_for(s->ask, c, i));
+            if (rc == 0)
+                s->change[s->changes - 1].room = g->xkind[i] == IPS_X_ROOM;
+        }
         if (rc == 0 && (slept || done < e->est[i]))
             rc = put(s, e->est[i], c, BUSY);
     }
@@ -267,6 +272,7 @@ static int set_state(struct sweep *s, const struct change *to)
         return 0;
     }
     enum state was = s->state[c], now = to->state;
+    s->room[c] = to->room;
     if (was == now)
         return 0;
     s->state[c] = (uint8_t)now;
@@ -412,6 +418,7 @@ static uint64_t scaled(uint64_t ns, uint64_t num, uint64_t den)
 struct share {
     uint64_t ns, spread_ns, longest;
     uint32_t waiter;
+    bool room;
 };
 
 static int flush(struct sweep *s, const struct piece *p,
@@ -435,6 +442,7 @@ static int flush(struct sweep *s, const struct piece *p,
                                      .chain = p->chain,
                                      .of = (enum ips_beside_class)k,
                                      .waiter = share[k].waiter,
+                                     .room = share[k].room,
                                      .ns = share[k].ns,
                                      .spread_ns = share[k].spread_ns};
     }
@@ -463,6 +471,7 @@ static int look_along(struct sweep *s, const struct piece *p)
             if (ns > h->longest) {
                 h->longest = ns;
                 h->waiter = m.waiter;
+                h->room = m.of == IPS_BESIDE_PEER && s->room[m.waiter];
             }
         }
         uint32_t busy = s->busy[machine], cores = s->ask->cores[machine];
@@ -493,6 +502,7 @@ static int make_room(struct sweep *s)
     size_t chains = (size_t)ask->g->chain_count + 1;
     size_t roles = (size_t)ask->role_count + 1;
     s->state = calloc(chains, sizeof(*s->state));
+    s->room = calloc(chains, sizeof(*s->room));
     s->began = calloc(chains, sizeof(*s->began));
     s->by_state = calloc(chains, sizeof(*s->by_state));
     s->alike = calloc(chains, sizeof(*s->alike));
@@ -506,9 +516,10 @@ static int make_room(struct sweep *s)
     s->ended = calloc(roles, sizeof(*s->ended));
     s->busy = calloc((size_t)ask->machine_count + 1, sizeof(*s->busy));
     s->out->crowd = calloc(chains, sizeof(*s->out->crowd));
-    if (!s->state || !s->began || !s->by_state || !s->alike || !s->role_head ||
-        !s->asked_head || !s->role_waits || !s->role_there || !s->works ||
-        !s->queue || !s->sender || !s->ended || !s->busy || !s->out->crowd)
+    if (!s->state || !s->room || !s->began || !s->by_state || !s->alike ||
+        !s->role_head || !s->asked_head || !s->role_waits || !s->role_there ||
+        !s->works || !s->queue || !s->sender || !s->ended || !s->busy ||
+        !s->out->crowd)
         return no_memory(s);
     for (int k = 0; k < STATES; k++)
         s->head[k] = NO_CHAIN;
@@ -529,6 +540,7 @@ static void release(struct sweep *s)
     free(s->change);
     free(s->piece);
     free(s->state);
+    free(s->room);
     free(s->began);
     free(s->by_state);
     free(s->alike);

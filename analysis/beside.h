@@ -15,7 +15,7 @@
  *          one (by IPS_BESIDE_MORE_PPM): else it is nobody's unevenness
  *   QUEUE  on another connection a message is there for the path's own thread,
  *          which is at something else, and no worker alike is there
- *   PEER   somebody waits for a message
+ *   PEER   somebody waits for a message, or to get rid of one
  *   OTHER  somebody waits for a barrier, a condition, a child, a token
  *   ALONE  nobody waits, but at most half of all cores are used
  * A thread counts among those that could work (`worker`) where the caller says
@@ -69,6 +69,7 @@ struct ips_beside_part {
     enum ips_beside_class of;
     uint32_t waiter; /* chain that waits, or has ended, or sent (QUEUE);
                         UINT32_MAX ALONE */
+    bool room;       /* PEER: the waiter could not send, for want of room */
     uint64_t ns, spread_ns;
 };
 struct ips_beside {

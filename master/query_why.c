@@ -93,7 +93,9 @@ static char *text(const char *t)
 static void fill_row(const struct why_finding *from, Ips__WhyRow *to)
 {
     ips__why_row__init(to);
-    to->kind = text(why_kind_name(from->kind));
+    to->kind =
+        text(from->kind == WHY_LATE && from->room ? WHY_LATE_RECEIVER
+                                                  : why_kind_name(from->kind));
     to->says = text(from->says);
     to->evidence = text(from->evidence);
     to->supposes = text(from->supposes);

@@ -45,6 +45,7 @@ enum why_kind {
         WHY_KIND_COUNT
 };
 const char *why_kind_name(enum why_kind kind);
+#define WHY_LATE_RECEIVER "late-receiver" /* LATE, where `room` */
 
 /* ---- thresholds; reasons in docs/why.md ---------------------------------- */
 
@@ -102,6 +103,7 @@ struct why_amount {
     uint32_t threads, cores;  /* at most busy at once; that there are */
     struct why_place wait_at; /* where they wait for it, most of the time */
     const char *cause;        /* of waits there, as `ipsq waits` names it */
+    bool room;                /* LATE: the other waits for room to send */
     bool chatty;              /* of those that small messages go between */
     bool call;                /* a procedure that moves messages, as write() */
     const struct why_phase *phase; /* PHASE: which */
@@ -186,6 +188,7 @@ struct why_finding {
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
     uint32_t gain_ppm;       /* of why_own_ns(); BUSY: of the elapsed time */
+    bool room;               /* LATE: to read, not to send */
     uint32_t phase;          /* 0: none */
     uint64_t from_ns, to_ns; /* its window */
     enum why_sure sure;

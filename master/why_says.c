@@ -146,12 +146,21 @@ static void say_imbalance(const struct saying *s)
 static void say_late(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    x->says = arena_printf(
-        s->a, "%s sends late: it computes%s while %s waits for its messages.",
-        object(&x->place), s->where, other(x));
+    x->says =
+        s->m->room
+            ? arena_printf(s->a,
+                           "%s reads late: it computes%s while %s waits for "
+                           "room to write to it.",
+                           object(&x->place), s->where, other(x))
+            : arena_printf(
+                  s->a,
+                  "%s sends late: it computes%s while %s waits for its "
+                  "messages.",
+                  object(&x->place), s->where, other(x));
     x->evidence = arena_printf(
         s->a, "%s of the path, most cores unused meanwhile", s->ns);
-    x->supposes = "the sender takes half as long for that";
+    x->supposes = s->m->room ? "the reader takes half as long for that"
+                             : "the sender takes half as long for that";
     x->command = arena_printf(
         s->a, "ipsq whatif %s --process %s --faster 50%% --weighting wall",
         s->run, why_quoted(s->a, object(&x->place)));

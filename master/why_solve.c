@@ -297,6 +297,19 @@ static void count_beside(struct why_solving *y)
     }
 }
 
+/* Process `w` waits for `ns` for messages: mostly, to get rid of its own? */
+static bool waits_for_room(const struct why_solving *y, uint32_t w, uint64_t ns)
+{
+    uint64_t room = 0;
+    for (size_t i = 0; i < y->beside.count; i++) {
+        const struct ips_beside_part *p = &y->beside.part[i];
+        if (p->of == IPS_BESIDE_PEER && p->room &&
+            y->process_of[p->waiter] == w)
+            room += p->ns;
+    }
+    return room > ns / 2;
+}
+
 /* All of a feature's, each faster by `ppm`. */
 static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
                         enum why_feature of, struct why_amount *a, uint32_t ppm)
@@ -311,6 +324,7 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
         a->other_ns = y->votes[of].waiter[w];
         if (a->other_ns)
             a->other = why_process_name(y, w);
+        a->room = of == WHY_F_PEER && waits_for_room(y, w, a->other_ns);
     }
     return why_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
 }

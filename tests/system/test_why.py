@@ -103,6 +103,26 @@ def test_two_machines(cluster, build):
     assert late[0]["procedure"] == "answer_question"
 
 
+def test_slow_reader(cluster):
+    """A writer that finds no room waits for who reads late. Would catch: the wait told the
+    other way round, as one of the reader for its messages."""
+    need_cores("late")
+    c = cluster()
+    writer = "import os\nfor i in range(200): os.write(1, bytes(65536))"
+    reader = ("import os\nwhile os.read(0, 65536):\n"
+              "    sum(range(60000))")
+    c.ipsrun(["sh", "-c", f"/usr/bin/python3 -c '{writer}' | /usr/bin/python3 -c '{reader}'"],
+             name="r", check=True)
+    c.wait_closed("r")
+    answer = c.json("why", "r", status=(0, 3))
+    late = [f for f in answer["findings"] if f["kind"].startswith("late-")]
+    assert [f["kind"] for f in late] == ["late-receiver"], answer
+    rows = {f"/m1/{r['name']}": r for r in c.json("ls", "r")["processes"]}
+    assert "os.read" in rows[late[0]["object"]]["command"]
+    assert "os.write" in rows[late[0]["other"]]["command"]
+    assert "reads late" in late[0]["says"] and "room" in late[0]["says"]
+
+
 def test_commands_that_show_more(cluster, build):
     """Would catch a command in the answer that ipsq does not take."""
     c, answer, found = ask(cluster, build, "chatty", "procedure", "locks",
