@@ -20,8 +20,6 @@
 #include "agent/sys.h"
 #include "common/types.h"
 
-#define PRELOAD_NAME "libips-preload.so"
-
 int ipsrun_failed(const char *fmt, ...)
 {
     va_list ap;
@@ -42,7 +40,7 @@ static void leave_outer_run(char **argv)
     char *rest = value ? strdup(value) : NULL;
     if (!rest)
         return;
-    ips_preload_without(rest, value, PRELOAD_NAME);
+    ips_preload_without(rest, value, IPS_PRELOAD_NAME);
     if (strlen(rest) == strlen(value)) {
         free(rest);
         return;
@@ -182,7 +180,7 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
 {
     struct ips_err err = {0};
     char library[IPS_PATH_BYTES];
-    if (ips_path_library(PRELOAD_NAME, library, &err) < 0)
+    if (ips_path_library(IPS_PRELOAD_NAME, library, &err) < 0)
         return ipsrun_failed("%s", err.msg);
     int rc = ipsrun_loadable(library, o->pool);
     if (rc)

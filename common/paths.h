@@ -11,6 +11,11 @@
 
 #define IPS_PATH_BYTES 512
 
+#define IPS_PRELOAD_NAME "libips-preload.so"
+#define IPS_LIBRARY_NAME "libips.so" /* and a version */
+/* What all procedures of these two are called together. */
+#define IPS_RECORDING "[recording]"
+
 /* Pool root of this user and machine: $IPS_POOL_ROOT, else /dev/shm/ips-UID. */
 int ips_path_pool_root(char out[IPS_PATH_BYTES],
                        struct ips_err *err) IPS_MUST_USE;

@@ -99,7 +99,8 @@ static uint32_t choose(struct why_solving *y, const struct under *under,
     for (uint32_t i = 0; i < t->procedure_count; i++) {
         const struct under *u = &under[i];
         if (u->ns * 1e6 < (double)sampled * WHY_COMMON_PPM ||
-            u->steps / u->ns >= nearest || begins_all(t->procedure[i].name))
+            u->steps / u->ns >= nearest || begins_all(t->procedure[i].name) ||
+            why_is_recording(y, i))
             continue;
         nearest = u->steps / u->ns;
         best = i;

@@ -106,7 +106,8 @@ static int rank_procedures(struct why_solving *y)
     int rc = edit && change && out && order && thing ? 0 : no_memory(y);
     for (uint32_t i = 0; rc == 0 && i < t->thing_count; i++) {
         const struct thing *x = &t->thing[i];
-        if (x->kind != THING_PROCEDURE)
+        if (x->kind != THING_PROCEDURE ||
+            why_is_recording(y, t->feature[t->member[x->first]].procedure))
             continue;
         for (uint32_t k = x->first; k < x->first + x->count; k++)
             edit[k] = (struct ips_edit){t->member[k], WHY_HALF_PPM};

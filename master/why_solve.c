@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analysis/view.h"
+#include "common/paths.h"
 #include "common/types.h"
 #include "master/part.h"
 #include "master/weighting.h"
@@ -72,6 +73,11 @@ void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
     out->procedure_ns = ns;
 }
 
+bool why_is_recording(const struct why_solving *y, uint32_t procedure)
+{
+    return strcmp(y->d->w.t.procedure[procedure].name, IPS_RECORDING) == 0;
+}
+
 /* The procedure with the most votes that the process has (any, where the
  * process is UINT32_MAX), UINT32_MAX none: votes are of all processes. */
 static uint32_t most_of_process(const struct why_solving *y,
@@ -83,7 +89,8 @@ static uint32_t most_of_process(const struct why_solving *y,
     for (uint32_t k = 0; k < t->f.count; k++) {
         const struct thing_feature *x = &t->feature[k];
         if (x->kind != THING_PROCEDURE ||
-            (process != UINT32_MAX && x->process != process))
+            (process != UINT32_MAX && x->process != process) ||
+            why_is_recording(y, x->procedure))
             continue;
         uint64_t votes = v->procedure[x->procedure];
         if (votes > best_votes ||

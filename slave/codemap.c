@@ -1,6 +1,7 @@
 /* Modules by time and places as numbers; rules in codemap.h. */
 #include "slave/codemap.h"
 
+#include "common/paths.h"
 #include "slave/build_internal.h"
 #include "slave/wordhash.h"
 
@@ -177,6 +178,10 @@ static int module_of(struct ips_codemap *m, const struct ips_rec_module *r,
         key.path = strdup(path);
         if (!key.path)
             return ips_err_set(err, IPS_E_NO_MEMORY, "modules");
+        const char *base = ips_code_base(path);
+        key.recording =
+            strcmp(base, IPS_PRELOAD_NAME) == 0 ||
+            strncmp(base, IPS_LIBRARY_NAME, sizeof(IPS_LIBRARY_NAME) - 1) == 0;
         m->modules[m->module_count++] = key;
     }
     m->modules[*number].loaded_ns =

@@ -24,6 +24,7 @@ struct ips_code_module {
     char *path; /* as the record has it; "[vdso]" */
     uint8_t build_id[20];
     uint8_t build_id_bytes; /* 0 none */
+    bool recording;         /* our own code in the program */
     uint64_t loaded_ns;     /* raw, the latest time it was */
 };
 struct ips_code_place {
@@ -60,6 +61,14 @@ uint32_t ips_codemap_image(const struct ips_codemap *m,
 int ips_codemap_place(struct ips_codemap *m, uint32_t image, uint64_t address,
                       uint64_t t_ns, bool ret, uint32_t *place,
                       struct ips_err *err) IPS_MUST_USE;
+
+/* Is the place in our own code? */
+static inline bool ips_code_recording(const struct ips_codemap *m,
+                                      uint32_t place)
+{
+    uint32_t module = m->places[place].module;
+    return module != IPS_NONE && m->modules[module].recording;
+}
 
 /* "libc.so.6" of "/lib/libc.so.6". */
 const char *ips_code_base(const char *path);

@@ -153,7 +153,7 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
                        uint64_t t)
 {
     struct ips_rec_sample r;
-    uint32_t places[IPS_REC_MAX_BYTES / 8], stack = 0, row = 0;
+    uint32_t places[IPS_REC_MAX_BYTES / 8], kept = 0, stack = 0, row = 0;
     struct ips_thread_cost *cost = &m->p->threads[m->chain];
     memcpy(&r, data, sizeof(r));
     uint32_t room = (len - (uint32_t)sizeof(r)) / 8;
@@ -164,11 +164,14 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
         uint64_t address;
         memcpy(&address, data + sizeof(r) + 8 * (size_t)i, sizeof(address));
         int rc = ips_codemap_place(&m->p->map, m->image, address, t, i > 0,
-                                   &places[i], m->err);
+                                   &places[kept], m->err);
         if (rc < 0)
             return rc;
+        /* Called by us: by whom we stand in front of. */
+        if (i == 0 || !ips_code_recording(&m->p->map, places[kept]))
+            kept++;
     }
-    int rc = stack_of(m, places, count, &stack);
+    int rc = stack_of(m, places, kept, &stack);
     if (rc == 0)
         rc = sampled_of(m, stack, &row);
     if (rc < 0)

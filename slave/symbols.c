@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "common/log.h"
+#include "common/paths.h"
 #include "common/types.h"
 #include "slave/store.h"
 
@@ -174,6 +175,8 @@ static void fill_module(struct batch *b, const struct ips_code_module *m,
 static char *nameless(const struct ips_code_module *m, uint64_t address)
 {
     char *text = NULL;
+    if (m && m->recording) /* one row of all of it, nobody's procedure */
+        return strdup(IPS_RECORDING "\t\t0\t\t0\n");
     int n = m ? asprintf(&text, "%.512s+0x%" PRIx64 "\t\t0\t\t0\n",
                          ips_code_base(m->path), address)
               : asprintf(&text, "[no module]\t\t0\t\t0\n");
@@ -244,7 +247,7 @@ int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
         s->of[s->count] = (struct slave_symbol){0};
     int rc = order_by_module(s, m, &first, &order, err);
     for (uint32_t i = 0; rc == 0 && i < m->module_count; i++)
-        if (first[i + 1] > first[i])
+        if (first[i + 1] > first[i] && !m->modules[i].recording)
             rc = fill_one(s, m, i, order + first[i], first[i + 1] - first[i],
                           from, time(NULL) >= until, err);
     for (uint32_t i = 0; rc == 0 && i < s->count; i++) {

@@ -123,6 +123,22 @@ def test_slow_reader(cluster):
     assert "reads late" in late[0]["says"] and "room" in late[0]["says"]
 
 
+def test_our_own_code(cluster):
+    """A program that hardly does anything but calls that are recorded. Would catch: a
+    function of ours named as the program's, or as what is to be changed."""
+    c = cluster()
+    c.ipsrun(["perl", "-e", "pipe R, W; for (1..300000) { syswrite W, 'x'; sysread R, $x, 1 }"],
+             name="r", options=["--procedures=sample", "--rate", "1"], check=True)
+    c.wait_closed("r")
+    rows = c.json("procedures", "r", "--top", 1000)["procedures"]
+    [ours] = [r for r in rows if r["procedure"] == "[recording]"]
+    assert ours["self_ns"] == ours["total_ns"] > 0
+    assert not [r for r in rows if r["module"] == "libips-preload.so" and r is not ours]
+    answer = c.json("why", "r", status=(0, 3))
+    assert answer["findings"]
+    assert not [f for f in answer["findings"] if f["procedure"] == "[recording]"], answer
+
+
 def test_commands_that_show_more(cluster, build):
     """Would catch a command in the answer that ipsq does not take."""
     c, answer, found = ask(cluster, build, "chatty", "procedure", "locks",
