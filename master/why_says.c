@@ -254,8 +254,8 @@ static void say_cores(const struct saying *s)
     struct why_finding *x = s->x;
     if (x->kind == WHY_CORES)
         x->says = arena_printf(s->a,
-                               "Too many processes for the cores: up to %u "
-                               "threads want to run on %u.",
+                               "There are too few cores: up to %u threads want "
+                               "to run on %u.",
                                s->m->threads, s->m->cores);
     else
         x->says = arena_printf(
@@ -297,10 +297,9 @@ static void say_outside(const struct saying *s)
     const char *cause = cause_says(s->m->cause);
     x->other = *cause ? cause : NULL;
     x->says = arena_printf(
-        s->a,
-        "%s waits for the outside%s%s%s: nothing that was traced is at work "
-        "for it meanwhile.",
-        object(&x->place), *cause ? ", mostly for " : "", cause, s->waits);
+        s->a, "%s waits for the outside%s%s%s%s.", object(&x->place),
+        *cause ? ", mostly for " : "", cause, s->waits,
+        *cause ? "" : ": what ends these waits was not recorded");
     x->evidence =
         arena_printf(s->a, "%s of the path, %s of it", s->ns, s->share);
     x->supposes = "what is outside answers at once";

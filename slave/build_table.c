@@ -20,6 +20,8 @@ const char *ips_wait_name(enum ips_wait_cause cause)
 
 /* ---- processes ---- */
 
+#define FORKS_MAX 64u /* one in the other, none of which executed anything */
+
 /* Copies at most `len` bytes as one printable word part; returns what went. */
 static size_t put_text(char *out, size_t size, const void *text, size_t len)
 {
@@ -46,6 +48,36 @@ static void put_program(char *out, size_t size, const uint8_t *line, size_t len)
             *c = '_';
 }
 
+static const struct b_stream *main_stream(const struct build *b, uint32_t image)
+{
+    const struct b_image *im = &b->images[image];
+    return &b->streams[im->main == IPS_NONE ? im->first_stream : im->main];
+}
+
+/* The command that a fork child was made with: its parent's at that moment,
+ * which may have executed another program since. NULL: not known. */
+static const struct b_stream *forked_with(const struct build *b, uint32_t p)
+{
+    for (uint32_t depth = 0; depth < FORKS_MAX; depth++) {
+        uint64_t image = main_stream(b, b->procs[p].first_image)->parent_image;
+        p = b->out->procs[p].parent;
+        if (p == IPS_NONE)
+            return NULL;
+        const struct b_stream *named = NULL;
+        for (uint32_t k = 0; k < b->procs[p].image_count; k++) {
+            const struct b_stream *s =
+                main_stream(b, b->procs[p].first_image + k);
+            if (s->name && !s->task)
+                named = s;
+            if (s->in->head.image_stamp == image)
+                break;
+        }
+        if (named)
+            return named;
+    }
+    return NULL;
+}
+
 static void name_process(struct build *b, uint32_t p)
 {
     const struct b_proc *proc = &b->procs[p];
@@ -53,17 +85,15 @@ static void name_process(struct build *b, uint32_t p)
     const struct b_stream *s = NULL, *last = NULL;
     char program[40] = "";
     for (uint32_t k = 0; k < proc->image_count; k++) {
-        const struct b_image *im = &b->images[proc->first_image + k];
-        last = &b->streams[im->main == IPS_NONE ? im->first_stream : im->main];
+        last = main_stream(b, proc->first_image + k);
         if (last->name && !last->task)
             s = last;
     }
     if (s) {
         put_program(program, sizeof(program), s->name, s->name_len);
         put_text(row->command, sizeof(row->command), s->name, s->name_len);
-    } else if (row->parent != IPS_NONE) {
-        memcpy(row->command, b->out->procs[row->parent].command,
-               sizeof(row->command));
+    } else if ((s = forked_with(b, p))) {
+        put_text(row->command, sizeof(row->command), s->name, s->name_len);
     }
     if (!program[0] && last)
         put_program(program, sizeof(program),

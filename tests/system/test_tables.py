@@ -408,3 +408,14 @@ def test_pop(cluster, build):
                       ("serialisation", cpu[0] / ideal),
                       ("transfer", ideal / elapsed)):
         assert pop[key] == pytest.approx(want, rel=1e-9), key
+
+
+def test_command_of_a_fork_child(cluster):
+    """A child that executes nothing has the command that its parent had then. Would catch:
+    the one that the parent executed later."""
+    c = cluster()
+    script = "(for i in 1 2; do :; done; sleep 0.05; true) & exec sleep 0.1"
+    c.ipsrun(["bash", "-c", script], name="r", check=True)
+    c.wait_closed("r")
+    commands = sorted(r["command"] for r in c.json("ls", "r")["processes"])
+    assert commands == [f"bash -c {script}", "sleep 0.05", "sleep 0.1"]

@@ -327,7 +327,7 @@ static void test_why__cores_are_short_by_its_own_or_by_others(void **state)
     assert_int_equal(x.finding[1].gain_ppm, 500000);
     assert_int_equal(x.finding[0].kind, WHY_CORES);
     assert_int_equal(x.finding[1].kind, WHY_BUSY);
-    SAME(x.finding[0].says, "Too many processes for the cores: up to 4 threads "
+    SAME(x.finding[0].says, "There are too few cores: up to 4 threads "
                             "want to run on 2.");
 }
 

@@ -125,7 +125,7 @@ static const struct words all[] = {
      "as many threads or processes serve as there are cores",
      "ipsq requests r1"},
     {WHY_CORES, false, 0,
-     "Too many processes for the cores: up to 5 threads want to run on 2.",
+     "There are too few cores: up to 5 threads want to run on 2.",
      "7.00 s of the path runnable, but not running", "a core for each thread",
      "ipsq path r1 --weighting wall"},
     {WHY_BUSY, false, 0,
@@ -134,8 +134,7 @@ static const struct words all[] = {
      "7.00 s of the path runnable, but not running", "nothing else runs there",
      "ipsq path r1 --weighting wall"},
     {WHY_OUTSIDE, false, 0,
-     "/m/a.1 waits for the outside, mostly for the disk in g (/lib/q): nothing "
-     "that was traced is at work for it meanwhile.",
+     "/m/a.1 waits for the outside, mostly for the disk in g (/lib/q).",
      "4.00 s of the path, 40% of it", "what is outside answers at once",
      "ipsq path r1 --weighting wall --by external"},
     {WHY_TRANSIT, false, 2000,
@@ -196,8 +195,8 @@ static void test_words__of_what_is_not_known(void **state)
     SAME(x.finding[0].evidence,
          "2000 waits for locks, 7.00 s in all threads together");
     SAME(x.finding[1].says,
-         "the program waits for the outside: nothing that was traced is at "
-         "work for it meanwhile.");
+         "the program waits for the outside: what ends these waits was not "
+         "recorded.");
     assert_null(x.finding[1].other);
     /* A file without a line says less than the module. */
     f.amount[WHY_LOCK].place =
@@ -231,8 +230,7 @@ static void test_words__of_what_is_outside(void **state)
         assert_non_null(at);
         at += strlen("mostly for ");
         assert_memory_equal(at, causes[i][1], strlen(causes[i][1]));
-        SAME(at + strlen(causes[i][1]),
-             ": nothing that was traced is at work for it meanwhile.");
+        SAME(at + strlen(causes[i][1]), ".");
         SAME(x.finding[0].other, causes[i][1]);
     }
 }
