@@ -45,6 +45,18 @@ int ipsq_start_master(const char *state, struct ips_err *err)
     return ips_daemon_start(argv, log, err);
 }
 
+/* The pool that a question may have drained into state directory `dir`; where
+ * it may drain none, one with nothing in it. */
+static int pool_of(const char *dir, char pool[IPS_PATH_BYTES],
+                   struct ips_err *err)
+{
+    if (ips_path_state_drains(dir))
+        return ips_path_pool_root(pool, err);
+    if (snprintf(pool, IPS_PATH_BYTES, "%.480s/no-pool", dir) < 0)
+        return ips_err_set(err, IPS_E_LIMIT, "%.80s: too long a path", dir);
+    return 0;
+}
+
 int ipsq_start_slave(const char *state, struct ips_err *err)
 {
     char program[IPS_PATH_BYTES], dir[IPS_PATH_BYTES], log[IPS_PATH_BYTES];
@@ -57,7 +69,7 @@ int ipsq_start_slave(const char *state, struct ips_err *err)
     if (rc == 0)
         rc = ips_path_master(dir, at, err);
     if (rc == 0)
-        rc = ips_path_pool_root(pool, err);
+        rc = pool_of(dir, pool, err);
     if (rc < 0)
         return rc;
     ips_path_machine(machine, sizeof(machine));

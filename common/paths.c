@@ -57,6 +57,22 @@ int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err)
     return path_format(out, err, "%s/.local/state/ips", home);
 }
 
+bool ips_path_state_drains(const char *state)
+{
+    char usual[IPS_PATH_BYTES], *a = NULL, *b = NULL;
+    const char *own = getenv("IPS_STATE"), *pool = getenv("IPS_POOL_ROOT");
+    if (own && *own && !(pool && *pool))
+        return false;
+    if (ips_path_state(usual, NULL) == 0) {
+        a = realpath(usual, NULL);
+        b = realpath(state, NULL);
+    }
+    bool same = a && b && strcmp(a, b) == 0;
+    free(a);
+    free(b);
+    return same;
+}
+
 int ips_path_master(const char *state, char out[IPS_PATH_BYTES],
                     struct ips_err *err)
 {

@@ -25,6 +25,11 @@ int ips_path_pool_root(char out[IPS_PATH_BYTES],
  * unset). */
 int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err) IPS_MUST_USE;
 
+/* Is `state` the directory above, and the pool root the one that goes with it:
+ * both named in the environment, or neither? Whoever names another archive does
+ * not mean what is in the pool. */
+bool ips_path_state_drains(const char *state);
+
 /* The master's default address, "unix:STATE/master.sock". */
 int ips_path_master(const char *state, char out[IPS_PATH_BYTES],
                     struct ips_err *err) IPS_MUST_USE;

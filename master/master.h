@@ -41,6 +41,7 @@ struct master {
     struct ips_listener *listener;
     struct catalogue *catalogue;
     struct worker *worker;
+    int state_fd; /* the lock of the state directory, -1 none */
     struct roster roster;
     struct client *clients;
     uint32_t client_count;

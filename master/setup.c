@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "common/lock.h"
 #include "common/log.h"
+#include "common/paths.h"
 #include "common/types.h"
 #include "master/answers.h"
 #include "master/kept.h"
@@ -69,6 +72,12 @@ static int catalogue_setup(struct master *m, struct ips_err *err)
 {
     char dir[IPS_PATH_BYTES + 8];
     snprintf(dir, sizeof(dir), "%s/master", m->state);
+    int rc = ips_path_make_state(dir, err);
+    if (rc == 0)
+        m->state_fd = ips_lock_directory(dir, "lock", "--state",
+                                         m->private_mode ? 10000 : 3000, err);
+    if (rc < 0 || m->state_fd < 0)
+        return rc < 0 ? rc : m->state_fd;
     mtimes_open(&m->mtimes, dir);
     return catalogue_open(dir, &m->catalogue, err);
 }
@@ -96,6 +105,7 @@ int master_start(struct master *m, struct event_base *base,
                  const struct master_options *o, struct ips_err *err)
 {
     memset(m, 0, sizeof(*m));
+    m->state_fd = -1;
     m->base = base;
     m->private_mode = o->private_mode;
     m->idle_s = o->idle_s;
@@ -105,7 +115,6 @@ int master_start(struct master *m, struct event_base *base,
     m->refresh_ns = REFRESH_NS;
     m->started_ns = m->used_ns = master_now_ns();
     int rc = state_setup(m, o, err);
-    /* The socket first: its lock says that this state is ours alone. */
     if (rc == 0)
         rc = listener_setup(m, err);
     if (rc == 0)
@@ -135,6 +144,8 @@ void master_stop(struct master *m)
     mtimes_release(&m->mtimes);
     if (m->tick)
         event_free(m->tick);
+    if (m->state_fd > 0)
+        close(m->state_fd);
     ips_peer_reap();
     memset(m, 0, sizeof(*m));
 }

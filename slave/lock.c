@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/pool.h"
+#include "common/lock.h"
 #include "common/paths.h"
 
 int slave_lock_make_pool(const char *pool, struct ips_err *err)
@@ -45,16 +46,6 @@ static int open_lock(const char *pool, const char *name, struct ips_err *err)
     return fd;
 }
 
-/* Puts our pid into it, for people. */
-static int sign(int fd, struct ips_err *err)
-{
-    char text[32];
-    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
-        return ips_err_errno(err, "cannot be written");
-    return 0;
-}
-
 /* In the initial pid namespace: the lock by which programs know that they are
  * in it, too (ips_pidns, agent/core_room.c). */
 static void show_namespace(int fd)
@@ -67,33 +58,10 @@ static void show_namespace(int fd)
 
 int slave_lock_take(const char *pool, struct ips_err *err)
 {
-    int fd = open_lock(pool, IPS_POOL_SLAVE_LOCK, err);
-    if (fd < 0)
-        return IPS_E_IO;
-    char text[32] = "";
     /* ipsrun holds it for a moment, to see whether there is a slave. */
-    int busy = flock(fd, LOCK_EX | LOCK_NB);
-    for (int i = 0; busy < 0 && i < 15; i++) {
-        usleep(20000);
-        busy = flock(fd, LOCK_EX | LOCK_NB);
-    }
-    if (busy < 0) {
-        ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
-        text[n > 0 ? n : 0] = '\0';
-        text[strcspn(text, "\n")] = '\0';
-        close(fd);
-        return ips_err_set(err, IPS_E_BUSY,
-                           "pool %s is already drained by another slave "
-                           "(pid %s): end that one first, or give --pool "
-                           "another directory",
-                           pool, text[0] ? text : "unknown");
-    }
-    int rc = sign(fd, err);
-    if (rc < 0) {
-        close(fd);
-        return ips_err_wrap(err, "pool %s", pool);
-    }
-    show_namespace(fd);
+    int fd = ips_lock_directory(pool, IPS_POOL_SLAVE_LOCK, "--pool", 300, err);
+    if (fd >= 0)
+        show_namespace(fd);
     return fd;
 }
 

@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include "common/large.h"
+#include "common/lock.h"
 #include "common/log.h"
+#include "common/paths.h"
 #include "slave/level.h"
 #include "slave/lock.h"
 #include "slave/options.h"
@@ -162,7 +164,14 @@ static int drain_setup(struct slave *s, struct ips_err *err)
     if (n < 0 || m < 0 || m >= (int)sizeof(db))
         return ips_err_set(err, IPS_E_LIMIT, "--state is too long");
     slave_graphs_init(&s->graphs, db, "/proc/self/exe");
-    int rc = slave_drain_open(&s->drain, &opt, err); /* makes the directory */
+    int rc = ips_path_make_state(state, err);
+    if (rc == 0)
+        s->state_fd = ips_lock_directory(state, "lock", "--state",
+                                         s->opt.is_private ? 10000 : 3000, err);
+    if (rc == 0 && s->state_fd < 0)
+        rc = s->state_fd;
+    if (rc == 0)
+        rc = slave_drain_open(&s->drain, &opt, err);
     if (rc == 0 && s->opt.memory_bytes)
         ips_large_limit(s->opt.memory_bytes, state);
     return rc;
@@ -211,6 +220,7 @@ static void release(struct slave *s)
         event_base_free(s->base);
     if (s->wake_fd >= 0)
         close(s->wake_fd);
+    slave_lock_release(s->state_fd);
     slave_lock_release(s->lock_fd);
 }
 
@@ -226,8 +236,10 @@ static void loop(struct slave *s)
 
 int main(int argc, char **argv)
 {
-    struct slave s = {
-        .lock_fd = -1, .wake_fd = -1, .wanted_level = SLAVE_LEVEL_NORMAL};
+    struct slave s = {.lock_fd = -1,
+                      .state_fd = -1,
+                      .wake_fd = -1,
+                      .wanted_level = SLAVE_LEVEL_NORMAL};
     struct ips_err err = {0};
     char who[80];
     if (argc == 2 && strcmp(argv[1], "--symbolise") == 0)

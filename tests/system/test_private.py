@@ -94,6 +94,52 @@ def test_daemons_leave_a_removed_pool(home, build):
 
 
 @pytest.mark.quick
+def test_another_state_leaves_the_pool_alone(home):
+    """Who asks about another archive does not mean what lies in the pool. Would catch:
+    runs moved out of reach of who made them, by a question."""
+    done = home.call("ipsrun", "--no-daemons", "--name", "r", "--", "true")
+    assert done.returncode == 0
+    segments = sorted(os.listdir(home.root / "pool" / "r"))
+    other = home.root / "other"
+    done = home.call("ipsq", "--state", other, "runs", "--format", "json")
+    assert done.returncode == 0 and not json.loads(done.stdout)["runs"], done
+    assert sorted(os.listdir(home.root / "pool" / "r")) == segments
+    named = {**home.env, "IPS_STATE": str(other)}
+    named.pop("IPS_POOL_ROOT")
+    done = subprocess.run([home.bindir / "ipsq", "runs"], env=named, text=True,
+                          capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    wait_until("the run is closed", lambda: home.closed("r"))
+
+
+def test_one_daemon_for_a_state(home, build):
+    """Two slaves, or masters, on one archive would each write what the other has. Would
+    catch: the second of them begins its work."""
+    def start(program, *words):
+        return subprocess.Popen([home.bindir / program, "--state", home.root / "state", *words],
+                                env=home.env, stdin=subprocess.DEVNULL, text=True,
+                                stderr=subprocess.PIPE)
+    slave = ["--machine", "m", "--master", f"unix:{home.root}/a.sock", "--pool"]
+    for program, one, two in (
+            ("ips-slave", [*slave, home.root / "p1"], [*slave, home.root / "p2"]),
+            ("ips-master", ["--listen", f"unix:{home.root}/a.sock"],
+             ["--listen", f"unix:{home.root}/b.sock"])):
+        first = start(program, *one)
+        lock = home.root / "state" / ("slave-m" if "slave" in program else "master") / "lock"
+        wait_until("it has the state",
+                   lambda: lock.exists() and lock.read_text().strip() == str(first.pid))
+        second = start(program, *two)
+        said = second.communicate(timeout=30)[1]
+        assert second.returncode == 1
+        assert f"is in use by another daemon (pid {first.pid})" in said and "--state" in said
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=30)
+        third = start(program, *two)
+        wait_until("it has the state", lambda: lock.read_text().strip() == str(third.pid))
+        third.send_signal(signal.SIGTERM)
+        third.communicate(timeout=30)
+
+
 def test_pipe_ends_with_the_program(home):
     """The daemons that ipsrun starts hold no descriptor of the program, else
     the reader of its output would wait for them."""
