@@ -264,7 +264,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_out_value(&out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
     ipsq_out_value(&out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
     if (bottleneck) {
-        const Ips__ServiceRow *r = a->n_stations ? a->services[0] : NULL;
+        const Ips__ServiceRow *r =
+            a->n_stations && a->n_services ? a->services[0] : NULL;
         ipsq_out_value(&out, IPSQ_TEXT, "service", "service",
                        ipsq_text(r ? r->service : NULL));
         ipsq_out_value(&out, IPSQ_REAL, "rate", "requests /s",

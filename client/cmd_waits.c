@@ -86,7 +86,8 @@ static void add(char out[WHILE_BYTES], const char *text)
 /* "a.3" of "/m1/a.3" where `other` is on the same machine. */
 static const char *near(const char *object, const char *other)
 {
-    size_t n = *object ? strcspn(object + 1, "/") + 2 : 0;
+    const char *slash = *object ? strchr(object + 1, '/') : NULL;
+    size_t n = slash ? (size_t)(slash - object) + 1 : 0;
     return n && strncmp(object, other, n) == 0 ? object + n : object;
 }
 
