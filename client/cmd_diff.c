@@ -304,9 +304,9 @@ static int ask_rest(struct whole *w, const struct ipsq_options *o,
 static void format(enum ipsq_kind kind, double v, char out[IPSQ_UNIT_BYTES])
 {
     if (kind == IPSQ_NS)
-        ipsq_format_ns((uint64_t)v, out);
+        ipsq_format_ns(ipsq_rounded(v).n, out);
     else if (kind == IPSQ_BYTES)
-        ipsq_format_bytes((uint64_t)v, out);
+        ipsq_format_bytes(ipsq_rounded(v).n, out);
     else
         ipsq_format_real(v, out);
 }

@@ -49,7 +49,7 @@ static void add_phase(struct ipsq_table *t, const Ips__PhaseRow *r)
     *cell++ = ipsq_count(r->messages);
     *cell++ = ipsq_real(rate(r->messages, ns));
     *cell++ = ipsq_count(r->bytes);
-    *cell++ = ipsq_count(ns ? (uint64_t)rate(r->bytes, ns) : IPS_UNMEASURED);
+    *cell++ = ipsq_rounded(rate(r->bytes, ns));
     *cell++ = ipsq_count(r->wait_ns);
     *cell++ = ipsq_real(rate(r->wait_ns, ns) / 1e9);
     *cell++ = ipsq_text(r->process);

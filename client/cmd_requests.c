@@ -241,7 +241,7 @@ static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
         *cell++ = ipsq_text(r->station);
         *cell++ = ipsq_text(r->kind);
         *cell++ = ipsq_count(r->busy_ns);
-        *cell++ = ipsq_count((uint64_t)r->demand_ns);
+        *cell++ = ipsq_rounded(r->demand_ns);
         *cell++ = ipsq_real(r->bound);
         *cell++ = ipsq_real(r->use);
     }

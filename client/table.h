@@ -85,6 +85,12 @@ static inline struct ipsq_cell ipsq_count(uint64_t n)
 {
     return (struct ipsq_cell){.n = n};
 }
+/* What no count can be (negative, too great, no number) is not known. */
+static inline struct ipsq_cell ipsq_rounded(double n)
+{
+    bool fits = n >= 0 && n < 0x1p64;
+    return ipsq_count(fits ? (uint64_t)n : UINT64_MAX);
+}
 static inline struct ipsq_cell ipsq_int(int64_t i)
 {
     return (struct ipsq_cell){.i = i};
