@@ -92,6 +92,56 @@ def test_wrong_usage(ipsrun, words, names):
     assert done.stdout == ""
 
 
+def test_clock_is_the_counter_where_it_may_be(ipsrun, pool):
+    """Stamps are read from the counter that the kernel's own clock runs on, and the clock
+    that goes with it is right now. Would catch: every stamp a system call, since what was
+    measured was thrown away; a rate or a beginning that is wrong."""
+    with open("/sys/devices/system/clocksource/clocksource0/current_clocksource") as f:
+        usable = f.read().strip() == "tsc"
+    with open("/proc/cpuinfo") as f:
+        flags = next((line for line in f if line.startswith("flags")), "")
+    usable = usable and " constant_tsc" in flags and " nonstop_tsc" in flags
+    assert ipsrun("--no-daemons", "--quiet", "--pool", pool, "--name", "r", "true").returncode == 0
+    with open(f"{pool}/clock") as f:
+        _, _, kind, counter0, raw0, mult = map(str, f.read().split()[:6])
+    assert kind == ("1" if usable else "2")
+    if not usable:
+        assert mult == str(1 << 32)
+        return
+    code = ("#include <stdio.h>\n#include <time.h>\n#include <x86intrin.h>\n"
+            "int main(void) { struct timespec t; unsigned long long a, b;"
+            " do { a = __rdtsc(); clock_gettime(CLOCK_MONOTONIC_RAW, &t); b = __rdtsc(); }"
+            " while (b - a > 100000);"
+            ' printf("%llu %lld\\n", a, t.tv_sec * 1000000000LL + t.tv_nsec); }')
+    subprocess.run(["gcc", "-xc", "-", "-o", f"{pool}/now"], input=code, text=True, check=True)
+    now, raw = map(int, subprocess.run([f"{pool}/now"], capture_output=True, text=True,
+                                       check=True).stdout.split())
+    told = int(raw0) + ((now - int(counter0)) * int(mult) >> 32)
+    assert abs(told - raw) < 1_000_000, (told, raw)
+
+
+def test_end_says_what_was_guessed(build, ipsrun, pool):
+    """How much of the CPU time was guessed is said at most every 10 ms, and at the end. Would
+    catch: a short thread that never says it. Where the machine is busy, waits are long and
+    nothing is guessed: of several runs some have it."""
+    said = 0
+    for i in range(8):
+        done = ipsrun("--no-daemons", "--quiet", "--pool", pool, "--name", f"r{i}", "--",
+                      build.program("chatter"), "60")
+        assert done.returncode == 0
+        dump = subprocess.run([str(build.top / "tests" / "pooldump"), f"{pool}/r{i}"],
+                              capture_output=True, text=True, check=True)
+        by_process = {}
+        for r in map(json.loads, dump.stdout.splitlines()):
+            by_process.setdefault(r["pid"], []).append(r["type"])
+        for types in by_process.values():
+            if types.count("RECV") >= 60 and "GUESSED" in types:
+                after = types[len(types) - types[::-1].index("GUESSED"):]
+                assert "END" in after and "RECV" not in after, after
+                said += 1
+    assert said
+
+
 def test_clock_below_zero_is_refused(ipsrun, pool):
     """Would catch: a test clock whose stamps lie before the machine's boot, which
     readers cannot tell from damage; a refused run that keeps its name."""
