@@ -9,6 +9,7 @@
 #include "master/longest.h"
 #include "master/part.h"
 #include "master/query_path_profile.h"
+#include "master/self_check.h"
 #include "master/weighting.h"
 
 #define SEGMENTS_A_REPLY 4096
@@ -194,6 +195,19 @@ static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
     out->relayed = d->cost.relayed;
 }
 
+/* Elapsed time from the run's begin to the end of its command, on one machine,
+ * with all that was recorded. */
+static bool takes_what_the_command_took(const struct query *q,
+                                        const struct path_data *d,
+                                        const struct certificate *c)
+{
+    const Ips__PathAsk *ask = q->request->path;
+    const struct ips_lane *lane = &d->lanes[LANE_MAIN].lane;
+    return c->msg.complete && q->gather.count == 1 && !*ask->goal &&
+           lane->weighting == IPS_WEIGH_WALL && !lane->any_off &&
+           !lane->probe_off && lane->external == IPS_EXTERNAL_REPLY;
+}
+
 static void send_last(struct query *q)
 {
     struct path_data *d = path_of(q);
@@ -221,6 +235,7 @@ static void send_last(struct query *q)
             fill_shares(q, &a, s, SHARE_THREAD, &answer.n_by_thread, &c);
     answer.window_ns = window_ns;
     path_profile_fill(q, &a, &c, &answer);
+    self_check_path(&a, &c, &answer, takes_what_the_command_took(q, d, &c));
     answer.certificate = &c.msg;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");

@@ -10,6 +10,7 @@
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/part.h"
+#include "master/self_check.h"
 #include "master/weighting.h"
 #include "master/why_facts.h"
 
@@ -213,6 +214,7 @@ static void fill_sums(struct filling *x)
     a->certificate = &x->c.msg;
     certificate_plan(x->q, &x->d->a, &x->c, 3, "the slaves' graphs");
     a->took_ns = x->c.msg.took_ns;
+    self_check_why(&x->d->a, &x->c, a);
 }
 
 static void send_answer(struct filling *x)

@@ -1,0 +1,101 @@
+#include "master/self_check.h"
+
+#include <inttypes.h>
+
+#include "common/types.h"
+
+struct checking {
+    struct arena *a;
+    struct certificate *c;
+};
+
+static void broken(const struct checking *k, const char *rule, uint64_t is,
+                   uint64_t limit)
+{
+    certificate_gap(
+        k->a, k->c,
+        arena_printf(k->a,
+                     "this answer contradicts itself, please report "
+                     "it: %s (%" PRIu64 " ns against %" PRIu64 " ns)",
+                     rule, is, limit));
+}
+
+static void same(const struct checking *k, const char *rule, uint64_t is,
+                 uint64_t wanted)
+{
+    if (is != wanted)
+        broken(k, rule, is, wanted);
+}
+
+static void at_most(const struct checking *k, const char *rule, uint64_t is,
+                    uint64_t limit)
+{
+    if (is > limit)
+        broken(k, rule, is, limit);
+}
+
+/* IPS_UNMEASURED where one of them is not known. */
+static uint64_t sum(const uint64_t *ns, size_t count)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (ns[i] == IPS_UNMEASURED)
+            return IPS_UNMEASURED;
+        all = ips_add_sat(all, ns[i]);
+    }
+    return all;
+}
+
+static void check_finding(const struct checking *k, const Ips__WhyRow *f,
+                          uint64_t wall_ns)
+{
+    if (f->path_ns == 0)
+        broken(k, "a finding rests on nothing of the path", 0, wall_ns);
+    at_most(k, "a finding rests on more than the path", f->path_ns, wall_ns);
+    at_most(k, "a finding gains more than it rests on", f->gain_ns, f->path_ns);
+    at_most(k, "a finding gains more than it can", f->gain_ns, f->bound_ns);
+    at_most(k, "a finding gains more than all, in millionths", f->gain_ppm,
+            1000000);
+}
+
+void self_check_why(struct arena *a, struct certificate *c,
+                    const Ips__WhyAnswer *w)
+{
+    const struct checking k = {a, c};
+    const uint64_t parts[] = {w->on_cpu_ns, w->run_delay_ns, w->outside_ns,
+                              w->crossing_ns, w->other_ns};
+    uint64_t all = sum(parts, sizeof(parts) / sizeof(*parts));
+    if (w->wall_ns == IPS_UNMEASURED || w->from_ns || w->to_ns)
+        return;
+    if (all != IPS_UNMEASURED)
+        same(&k, "the parts of the path are not the path", all, w->wall_ns);
+    for (size_t i = 0; i < w->n_findings; i++)
+        check_finding(&k, w->findings[i], w->wall_ns);
+}
+
+static void check_rows(const struct checking *k, const Ips__PathAnswer *p)
+{
+    for (size_t i = 0; i < p->n_by_procedure; i++) {
+        const Ips__ProcedureRow *r = p->by_procedure[i];
+        if (r->self_low_ns == IPS_UNMEASURED || r->self_ns == IPS_UNMEASURED)
+            continue;
+        at_most(k, "an interval begins above its figure", r->self_low_ns,
+                r->self_ns);
+        at_most(k, "an interval ends below its figure", r->self_ns,
+                r->self_high_ns);
+    }
+}
+
+void self_check_path(struct arena *a, struct certificate *c,
+                     const Ips__PathAnswer *p, bool command)
+{
+    const struct checking k = {a, c};
+    const uint64_t computing[] = {p->on_cpu_ns, p->run_delay_ns, p->other_ns};
+    uint64_t all = sum(computing, sizeof(computing) / sizeof(*computing));
+    if (all != IPS_UNMEASURED)
+        at_most(&k, "what is computed is more than the path", all, p->t_max_ns);
+    if (command && p->elapsed_ns != IPS_UNMEASURED)
+        same(&k, "the path to the command's end is not what it took",
+             p->t_max_ns, p->elapsed_ns);
+    check_rows(&k, p);
+}

@@ -1,0 +1,146 @@
+/* Answers with planted errors, one for each rule of master/self_check.h. Would
+ * catch: an answer that contradicts itself and is called complete. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/types.h"
+#include "master/self_check.h"
+
+static struct arena arena;
+static struct certificate c;
+
+static void begin(void)
+{
+    arena_release(&arena);
+    memset(&arena, 0, sizeof(arena));
+    memset(&c, 0, sizeof(c));
+    ips__certificate__init(&c.msg);
+    c.msg.complete = true;
+}
+
+/* A path of 100, one finding of 60 that gains 30. */
+static void sound(Ips__WhyAnswer *w, Ips__WhyRow *row, Ips__WhyRow **rows)
+{
+    begin();
+    ips__why_answer__init(w);
+    ips__why_row__init(row);
+    w->wall_ns = 100;
+    w->on_cpu_ns = 50;
+    w->run_delay_ns = 20;
+    w->outside_ns = 15;
+    w->crossing_ns = 10;
+    w->other_ns = 5;
+    row->path_ns = 60;
+    row->gain_ns = 30;
+    row->bound_ns = 40;
+    row->gain_ppm = 300000;
+    *rows = row;
+    w->findings = rows;
+    w->n_findings = 1;
+}
+
+static void found(uint32_t count)
+{
+    assert_false(arena.failed);
+    assert_int_equal(c.msg.n_gaps, count);
+    assert_int_equal(c.msg.complete, count == 0);
+}
+
+static void test_self_check__why(void **state)
+{
+    Ips__WhyAnswer w;
+    Ips__WhyRow row, *rows;
+    struct {
+        uint64_t *at, value;
+    } planted[] = {
+        {&w.on_cpu_ns, 51},   {&w.run_delay_ns, 19}, {&w.outside_ns, 0},
+        {&w.crossing_ns, 11}, {&w.other_ns, 6},      {&row.bound_ns, 29},
+        {&row.gain_ns, 61},   {&row.path_ns, 101},
+    };
+    (void)state;
+    sound(&w, &row, &rows);
+    self_check_why(&arena, &c, &w);
+    found(0);
+    for (size_t i = 0; i < sizeof(planted) / sizeof(*planted); i++) {
+        sound(&w, &row, &rows);
+        *planted[i].at = planted[i].value;
+        if (planted[i].at == &row.gain_ns)
+            row.bound_ns = 61;
+        self_check_why(&arena, &c, &w);
+        found(1);
+        assert_non_null(strstr(c.msg.gaps[0], "contradicts itself"));
+    }
+    sound(&w, &row, &rows);
+    row.gain_ppm = 1000001;
+    self_check_why(&arena, &c, &w);
+    found(1);
+    sound(&w, &row, &rows);
+    row.path_ns = row.gain_ns = 0;
+    self_check_why(&arena, &c, &w);
+    found(1);
+    sound(&w, &row, &rows);
+    w.on_cpu_ns = IPS_UNMEASURED; /* not known: nothing to add up */
+    self_check_why(&arena, &c, &w);
+    found(0);
+    arena_release(&arena);
+}
+
+static void path(Ips__PathAnswer *p, Ips__ProcedureRow *row,
+                 Ips__ProcedureRow **rows)
+{
+    begin();
+    ips__path_answer__init(p);
+    ips__procedure_row__init(row);
+    p->t_max_ns = p->elapsed_ns = 100;
+    p->on_cpu_ns = 50;
+    p->run_delay_ns = 30;
+    p->other_ns = 20;
+    row->self_low_ns = 10;
+    row->self_ns = 15;
+    row->self_high_ns = 20;
+    *rows = row;
+    p->by_procedure = rows;
+    p->n_by_procedure = 1;
+}
+
+static void test_self_check__path(void **state)
+{
+    Ips__PathAnswer p;
+    Ips__ProcedureRow row, *rows;
+    struct {
+        uint64_t *at, value;
+    } planted[] = {
+        {&p.on_cpu_ns, 51},      {&p.run_delay_ns, 31}, {&p.other_ns, 21},
+        {&p.elapsed_ns, 99},     {&p.elapsed_ns, 101},  {&row.self_low_ns, 16},
+        {&row.self_high_ns, 14},
+    };
+    (void)state;
+    path(&p, &row, &rows);
+    self_check_path(&arena, &c, &p, true);
+    found(0);
+    for (size_t i = 0; i < sizeof(planted) / sizeof(*planted); i++) {
+        path(&p, &row, &rows);
+        *planted[i].at = planted[i].value;
+        self_check_path(&arena, &c, &p, true);
+        found(1);
+    }
+    path(&p, &row, &rows);
+    p.elapsed_ns = 7; /* the path ends with another process */
+    self_check_path(&arena, &c, &p, false);
+    found(0);
+    arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_self_check__why),
+        cmocka_unit_test(test_self_check__path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
