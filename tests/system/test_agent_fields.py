@@ -198,7 +198,8 @@ def test_times_lie_in_their_threads(seen):
             continue
         before = (0, 0)
         own = [whole(r) for r in s.records]
-        for r in own:
+        # A channel is named before the call that it was found in is recorded.
+        for r in sorted(own, key=lambda r: r["t"] if r["head_flags"] & 1 else s.ns(r["t"])):
             if r["type"] in ("STACK", "MODULE", "RUNDELAY", "GUESSED"):
                 continue
             t = r["t"] if r["head_flags"] & 1 else s.ns(r["t"])
