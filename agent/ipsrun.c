@@ -249,7 +249,8 @@ static void say_unrecorded(const struct ips_target *t)
         [IPS_TARGET_MACHINE] = "it is for another kind of processor",
         [IPS_TARGET_LOADER] = "its C library is not the GNU one",
         [IPS_TARGET_HIDDEN] = "it cannot reach the library that records",
-        [IPS_TARGET_FIRST] = "AddressSanitizer bears no library before it",
+        [IPS_TARGET_FIRST] =
+            "AddressSanitizer must be loaded before any other library",
         [IPS_TARGET_ASKED] = "the program loader only lists or checks",
     };
     if (t->kind != IPS_TARGET_TRACED)

@@ -188,7 +188,7 @@ def test_ipsrun_says_so(cluster, programs):
                               capture_output=True, text=True)
     why = {"static": "it is linked statically", "32-bit": "it is a 32-bit program",
            "other-C-library": "its C library is not the GNU one",
-           "AddressSanitizer": "AddressSanitizer bears no library before it"}
+           "AddressSanitizer": "AddressSanitizer must be loaded before any other library"}
     for kind, text in why.items():
         done = loud(programs[kind])
         assert done.returncode == 3
