@@ -148,8 +148,8 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         goto out; /* a task of the parent's */
     enum ips_lost_cause cause = IPS_LOST_NO_SEGMENT;
     if (s->state == IPS_STREAM_ENDED) {
-        /* A handler that runs between the thread's end and the kernel's is
-         * nobody's; what it does is lost. */
+        /* A signal handler may still run after the thread's END. Its signal
+         * is not counted; anything else that it does is counted as lost. */
         cause = IPS_LOST_ENDED;
         if (type == IPS_REC_SIGNAL)
             goto passed_over;

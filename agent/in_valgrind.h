@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #define IPS_VALGRIND_RUNS 0x1001u /* RUNNING_ON_VALGRIND */
-/* What may be used by several threads without a lock: what helgrind's
- * VALGRIND_HG_DISABLE_CHECKING and drd's ANNOTATE_BENIGN_RACE_SIZED ask. */
+/* Not to check memory for data races: VALGRIND_HG_DISABLE_CHECKING of helgrind,
+ * ANNOTATE_BENIGN_RACE_SIZED of drd. */
 #define IPS_VALGRIND_HELGRIND_IGNORES 0x48470127u
 #define IPS_VALGRIND_DRD_IGNORES 0x44520002u
 

@@ -70,8 +70,8 @@ bool ips_module_of(const struct link_map *l, struct ips_module *m)
     return symbols && names && (hash || old_hash);
 }
 
-/* Which one of several versions: what a program that is linked now gets, or
- * what one linked long ago gets. */
+/* Which of several versions of a function: the default, or the old one that
+ * programs linked long ago ask for. */
 enum version { DEFAULT = 0, OLD = 0x8000 /* the linker's bit "hidden" */ };
 
 static bool is_it(const struct ips_module *m, uint32_t symbol, const char *name,

@@ -414,7 +414,7 @@ IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
     return ips_wrap_on(), REAL(pthread_kill)(thread, sig);
 }
 
-/* Of a thread that has ended it says ESRCH. */
+/* Unlike the new version it returns ESRCH for a thread that has ended. */
 IPS_OLD(int, pthread_kill, (pthread_t thread, int sig), (thread, sig),
         sending_to_thread(thread, sig, IPS_SITE))
 

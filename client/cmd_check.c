@@ -166,8 +166,7 @@ const struct ipsq_command ipsq_cmd_check = {
     .summary = "whether a run kept within limits, for scripts",
     .help =
         "Elapsed time, CPU time, the longest path (cpu) and lost events. Exit "
-        "status 4 where a limit was passed; 0 all hold; 3 cannot tell: the "
-        "answer "
+        "status 4 if a limit was passed; 0 all hold; 3 cannot tell: the answer "
         "is incomplete (the run goes on, events were lost, a program ran "
         "unrecorded; `ipsq ls` says why). In a window (--from, --to, "
         "--phase) times are of what lies in it, lost events of the run.\n",

@@ -52,7 +52,7 @@ static int pool_of(const char *dir, char pool[IPS_PATH_BYTES],
 {
     if (ips_path_state_drains(dir))
         return ips_path_pool_root(pool, err);
-    if (snprintf(pool, IPS_PATH_BYTES, "%.480s/no-pool", dir) < 0)
+    if (snprintf(pool, IPS_PATH_BYTES, "%s/no-pool", dir) >= IPS_PATH_BYTES)
         return ips_err_set(err, IPS_E_LIMIT, "%.80s: too long a path", dir);
     return 0;
 }

@@ -244,21 +244,14 @@ static void add_part(const struct part *p, struct arena *a,
     add_load(a, c, p);
 }
 
-static char *processes(struct arena *a, uint64_t n, const char *one,
-                       const char *many)
-{
-    return n == 1 ? arena_printf(a, "1 process %s", one)
-                  : arena_printf(a, "%" PRIu64 " processes %s", n, many);
-}
-
 /* Something was made that is not in the archives. */
 static void fill_gaps(const struct query *q, struct arena *a,
                       struct certificate *c)
 {
-    uint64_t unrecorded = 0;
+    bool unrecorded = false;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct part *p = q->gather.active[i];
-        unrecorded += p->sync->unrecorded;
+        unrecorded |= p->sync->unrecorded != 0;
         if (*p->sync->state->trouble)
             certificate_gap(a, c,
                             arena_printf(a, "machine %s %s", p->machine,
@@ -266,15 +259,13 @@ static void fill_gaps(const struct query *q, struct arena *a,
     }
     if (certificate_goes_on(q))
         certificate_gap(a, c, "the run goes on");
-    if (c->msg.untraced_processes)
+    uint64_t n = c->msg.untraced_processes;
+    if (n)
         certificate_gap(a, c,
-                        processes(a, c->msg.untraced_processes,
-                                  "ran unrecorded", "ran unrecorded"));
+                        arena_printf(a, "%" PRIu64 " process%s ran unrecorded",
+                                     n, n == 1 ? "" : "es"));
     if (unrecorded)
-        certificate_gap(a, c,
-                        processes(a, unrecorded,
-                                  "makes calls that leave no record",
-                                  "make calls that leave no record"));
+        certificate_gap(a, c, "calls were made that leave no record");
 }
 
 void certificate_fill(const struct query *q, struct arena *a,

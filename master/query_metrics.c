@@ -191,9 +191,10 @@ static bool from_own_table(struct query *q, bool nobody)
     if (!kept)
         return false;
     bool usable = kept->certificate != NULL;
-    bool current = k.open ? q->m->refresh_ns && k.events >= OPEN_EVENTS &&
-                                k.events <= REFRESH_EVENTS_MOST
-                          : events == k.events;
+    bool current =
+        k.open ? q->m->refresh_ns && k.events >= OPEN_EVENTS &&
+                     k.events <= REFRESH_EVENTS_MOST
+               : events == k.events && usable && kept->certificate->complete;
     if (usable && (current || nobody))
         send_kept(q, kept, &k, events, !current);
     ips__metrics_answer__free_unpacked(kept, NULL);

@@ -53,7 +53,6 @@ static void check_finding(const struct checking *k, const Ips__WhyRow *f,
         broken(k, "a finding rests on nothing of the path", 0, wall_ns);
     at_most(k, "a finding rests on more than the path", f->path_ns, wall_ns);
     at_most(k, "a finding gains more than it rests on", f->gain_ns, f->path_ns);
-    at_most(k, "a finding gains more than it can", f->gain_ns, f->bound_ns);
     at_most(k, "a finding gains more than all, in millionths", f->gain_ppm,
             1000000);
 }

@@ -148,9 +148,9 @@ int why_other_weightings(struct why_solving *y) IPS_MUST_USE;
 /* why_procs.c: facts.procedure, and how the cost is spread. */
 int why_procedures(struct why_solving *y) IPS_MUST_USE;
 const char *why_process_name(struct why_solving *y, uint32_t process);
-/* Place with the most votes; *ns of it. */
-/* Is it our own code in the program? Never a culprit. */
+/* Is it our own code in the program? It is never named as a cause. */
 bool why_is_recording(const struct why_solving *y, uint32_t procedure);
+/* Place with the most votes; *ns of it. */
 void why_place_of(struct why_solving *y, const struct why_votes *v,
                   struct why_place *out);
 /* why_places.c: what the wait in the arc into `node` was, for ns; the place and

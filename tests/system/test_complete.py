@@ -151,9 +151,14 @@ q() { ipsq --master "unix:$PWD/state/master.sock" "$@"; }
 while ! q status | grep -q '^m1 *yes'; do sleep 0.05; done
 ipsrun --quiet --pool "$PWD/pool" --state "$PWD/state" --machine m1 --name r -- true
 while ! q runs | grep -q '^r *no'; do sleep 0.05; done
-dd if=/dev/zero of=state/filler bs=4k 2>dd || true
 ipsrun --quiet --pool "$PWD/pool" --state "$PWD/state" --machine m1 --name full -- sh -c '
-    dd if=/dev/urandom bs=16 count=20000 2>dd1 | dd bs=8 2>dd2 | md5sum >sum'
+    while [ ! -e filled ]; do sleep 0.05; done
+    dd if=/dev/urandom bs=16 count=20000 2>dd1 | dd bs=8 2>dd2 | md5sum >sum' &
+run=$!
+while ! q runs | grep -q '^full *yes'; do sleep 0.05; done
+dd if=/dev/zero of=state/filler bs=4k 2>dd || true
+touch filled
+wait $run
 while ! grep -q "cannot archive" slave.log; do sleep 0.05; done
 while q status | grep '^m1 ' | grep -qv 'cannot\|full\|space'; do sleep 0.05; done
 q status >status
@@ -177,11 +182,9 @@ def test_state_disk_that_is_full(build, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "events are lost" in (tmp_path / "status").read_text()
     assert "events are lost" not in (tmp_path / "status-after").read_text()
-    text = (tmp_path / "path-full").read_text()
-    if text:  # it may be that nothing of the run could be stored
-        certificate = json.loads(text)["certificate"]
-        assert not certificate["complete"]
-        assert any("cannot archive" in gap for gap in certificate["gaps"]), certificate
+    certificate = json.loads((tmp_path / "path-full").read_text())["certificate"]
+    assert not certificate["complete"]
+    assert any("cannot archive" in gap for gap in certificate["gaps"]), certificate
     after = json.loads((tmp_path / "path-after").read_text())["certificate"]
     assert after["complete"] and after["events"] > 60000
 
