@@ -245,7 +245,8 @@ void *ips_find_old(const char *name)
         if (s)
             return (void *)(uintptr_t)((*library_at(i))->l_addr + s->st_value);
     }
-    return ips_find(name);
+    void *found = dlvsym(RTLD_NEXT, name, IPS_OLD_VERSION);
+    return found ? found : ips_find(name);
 }
 
 bool ips_find_in_libc(const char *name)

@@ -184,6 +184,22 @@ static void fill_common(struct filling *x)
     x->answer.common = to;
 }
 
+/* An answer that contradicts itself is sure of nothing. */
+static void doubt_itself(struct filling *x)
+{
+    static char low[] = "low", why[] = "the answer contradicts itself";
+    size_t gaps = x->c.msg.n_gaps;
+    self_check_why(&x->d->a, &x->c, &x->answer);
+    if (x->c.msg.n_gaps == gaps)
+        return;
+    x->answer.sure = low;
+    x->answer.sure_why = why;
+    for (size_t i = 0; i < x->answer.n_findings; i++) {
+        x->answer.findings[i]->sure = low;
+        x->answer.findings[i]->sure_why = why;
+    }
+}
+
 static void fill_sums(struct filling *x)
 {
     const struct why_facts *f = &x->d->facts;
@@ -214,7 +230,7 @@ static void fill_sums(struct filling *x)
     a->certificate = &x->c.msg;
     certificate_plan(x->q, &x->d->a, &x->c, 3, "the slaves' graphs");
     a->took_ns = x->c.msg.took_ns;
-    self_check_why(&x->d->a, &x->c, a);
+    doubt_itself(x);
 }
 
 static void send_answer(struct filling *x)

@@ -184,9 +184,13 @@ static void check_vanished(struct slave_run *run)
     for (struct slave_segment *s = run->segments; s; s = s->next) {
         if (s->scan == run->scan || s->state == SLAVE_SEG_GONE)
             continue;
-        if (s->state == SLAVE_SEG_READING || s->state == SLAVE_SEG_WAITING)
-            ips_log_warn("run %s: segment %s was removed by somebody else",
+        if (s->state == SLAVE_SEG_READING || s->state == SLAVE_SEG_WAITING) {
+            ips_log_warn("run %s: segment %s was removed by somebody else: "
+                         "what was not read yet is lost",
                          run->row.name, s->row.file);
+            slave_run_touch(run);
+            run->row.given_up++;
+        }
         slave_segment_set_state(s, SLAVE_SEG_GONE, "not in the directory");
         s->drop_row = s->stored;
     }

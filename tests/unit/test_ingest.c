@@ -214,6 +214,30 @@ static void test_ingest__order_of_segments(void **state)
     slave_drain_close(&d);
 }
 
+/* Would catch: records that were lost with a file and are not missed. */
+static void test_ingest__segment_removed_by_others(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    struct maker_segment s;
+    maker_run(&maker, "removed");
+    maker_segment(&s, &maker, "removed", maker.child, 1, 0);
+    maker_mark(&s, 0, 1);
+    drain_open(&d);
+    TURNS_UNTIL(&d, events_of(&d, "removed") == 1);
+    struct slave_run *r = slave_drain_find(&d, "removed");
+    assert_int_equal(r->row.given_up, 0);
+    maker_check(unlink(s.path) == 0, "unlink");
+    r->scan_now = true;
+    TURNS_UNTIL(&d, r->row.given_up > 0);
+    maker_mark(&s, 1, 1);
+    maker_kill(&maker.child);
+    assert_true(until_closed(&d, "removed"));
+    assert_int_equal(r->row.given_up, 1);
+    expect_marks(&d, "removed", 1);
+    slave_drain_close(&d);
+}
+
 /* Would catch: a crash or a hang on anything that is no segment of ours;
  * damage that hides what came before it. */
 static void test_ingest__hostile(void **state)
@@ -496,6 +520,7 @@ int main(void)
         T(test_ingest__killed_writer),
         T(test_ingest__segment_used_again),
         T(test_ingest__order_of_segments),
+        T(test_ingest__segment_removed_by_others),
         T(test_ingest__hostile),
         T(test_ingest__disk_full),
         T(test_ingest__slave_killed),
