@@ -437,10 +437,10 @@ bool ips_core_init(enum ips_start_kind image_kind)
         variables_unchecked();
     if (!attach(true))
         return false;
+    uint64_t signals = ips_sys_block_signals();
     ips_core.main_stream = true;
     ips_cpu_init();
     struct ips_stream *s = &ips_me.stream;
-    uint64_t signals = ips_sys_block_signals();
     memset(s, 0, sizeof(*s));
     s->start_kind = (uint8_t)image_kind;
     s->ppid = ips_sys_getppid();
@@ -558,18 +558,22 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
     struct ips_stream *s = &ips_me.stream;
-    if (s->state != IPS_STREAM_NEW)
-        return;
     uint64_t signals = ips_sys_block_signals();
-    s->start_kind = IPS_START_THREAD;
-    s->stamp = s->start_t = ips_core_now();
+    bool known = s->fork_seq != 0;
     s->fork_seq = fork_seq;
     s->ppid = ips_core.pid;
     s->ptid = ptid;
     s->parent_image = ips_core.image_stamp;
-    ips_start_defaults(s, s->stamp);
-    if (ips_segment_next(s) == 0)
-        ips_start_write(s);
+    if (s->state == IPS_STREAM_BEGUN) { /* by the handler of a pending signal */
+        if (!known)
+            ips_start_known(s);
+    } else if (s->state == IPS_STREAM_NEW) {
+        s->start_kind = IPS_START_THREAD;
+        s->stamp = s->start_t = ips_core_now();
+        ips_start_defaults(s, s->stamp);
+        if (ips_segment_next(s) == 0)
+            ips_start_write(s);
+    }
     ips_sys_restore_signals(signals);
 }
 

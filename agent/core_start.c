@@ -47,6 +47,25 @@ static void write_name(struct ips_stream *s, uint64_t stamp)
     ips_rec_publish(rec);
 }
 
+static void put_origin(const struct ips_stream *s, struct ips_rec_start *rec)
+{
+    rec->fork_seq = s->fork_seq;
+    rec->ppid = s->ppid;
+    rec->ptid = s->ptid;
+    rec->parent_image = s->parent_image;
+}
+
+void ips_start_known(const struct ips_stream *s)
+{
+    struct ips_rec_start *rec = ips_rec_begin(IPS_REC_START, sizeof(*rec));
+    if (!rec)
+        return;
+    rec->h.a = IPS_START_KNOWN;
+    rec->cpu = ips_core_cpu();
+    put_origin(s, rec);
+    ips_rec_publish(rec);
+}
+
 void ips_start_write(struct ips_stream *s)
 {
     s->state = IPS_STREAM_BEGUN;
@@ -56,10 +75,7 @@ void ips_start_write(struct ips_stream *s)
         return;
     rec->h.a = s->start_kind;
     rec->cpu = s->start_cpu;
-    rec->fork_seq = s->fork_seq;
-    rec->ppid = s->ppid;
-    rec->ptid = s->ptid;
-    rec->parent_image = s->parent_image;
+    put_origin(s, rec);
     uint32_t flags = s->start_flags;
     if (s->seg.base && ips_segment_head(&s->seg)->taken)
         flags |= IPS_REC_F_SPARE;

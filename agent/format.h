@@ -335,6 +335,9 @@ enum ips_start_kind {
     IPS_START_IMAGE = 3,  /* after exec (or spawn, vfork+exec: a new process) */
     IPS_START_THREAD = 4, /* pthread */
     IPS_START_TASK = 5,   /* API task */
+    /* No beginning: who made a thread that a pending signal's handler has begun
+     * to record before its creator was known. */
+    IPS_START_KNOWN = 6,
 };
 struct ips_rec_start { /* a = enum ips_start_kind */
     struct ips_rec_head h;

@@ -118,13 +118,15 @@ bool ips_sync_begin(void)
     if (ips_core.wrap_state != IPS_WRAP_ON || ips_me.in_vfork)
         return false;
     int saved = errno;
-    ips_sync_attempts =
-        !ips_in_valgrind() && ips_find_in_libc("pthread_mutex_lock");
-    try_mutex();
-    try_cond();
-    try_rwlock();
-    try_sem();
-    try_barrier();
+    bool checked = ips_in_valgrind();
+    ips_sync_attempts = !checked && ips_find_in_libc("pthread_mutex_lock");
+    if (!checked) {
+        try_mutex();
+        try_cond();
+        try_rwlock();
+        try_sem();
+        try_barrier();
+    }
     const struct ips_control *control = ips_core_control();
     ips_sync_all = control && control->locks == IPS_LOCKS_ALL;
     __atomic_store_n(&ips_sync_ready, true, __ATOMIC_RELEASE);

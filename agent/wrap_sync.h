@@ -52,7 +52,9 @@ static inline bool ips_sync_on(void)
     return ips_sync_begin();
 }
 
-/* The layouts that were found as expected. */
+/* The layouts that were found as expected; none under a checker of races, to
+ * which a look at an object is a read beside its writers. Nothing is read of an
+ * object whose layout is not known. */
 struct ips_sync_known {
     bool mutex, cond, rwlock, sem, barrier;
 };

@@ -52,11 +52,15 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
  * it held by somebody? */
 static inline bool robust(const pthread_mutex_t *m)
 {
-    return __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
+    return ips_sync_known.mutex &&
+           __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
 }
+/* Of a robust one only: where the layout is not known, nothing is looked at. */
 static int holder(const pthread_mutex_t *m)
 {
-    return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & OWNER_TID;
+    return robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &
+                           OWNER_TID
+                     : 0;
 }
 
 /* Somebody else has it, as far as a glance tells: then it is the real call that
@@ -65,8 +69,8 @@ static int holder(const pthread_mutex_t *m)
  * may be the caller's. */
 static inline bool held(const pthread_mutex_t *m)
 {
-    return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) != 0 &&
-           ips_sync_known.mutex &&
+    return ips_sync_known.mutex &&
+           __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) != 0 &&
            (m->__data.__kind & KIND_TYPE) != PTHREAD_MUTEX_RECURSIVE_NP;
 }
 
@@ -191,11 +195,11 @@ static __attribute__((noinline)) int unlock_other(pthread_mutex_t *m,
 /* What ips_mutex_waited says of most; and nobody wants to know more. */
 static inline bool plainly_unwaited(const pthread_mutex_t *m)
 {
-    return !(__atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) &
+    return likely(ips_sync_known.mutex && !ips_sync_all) &&
+           !(__atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) &
              (KIND_ROBUST | KIND_INHERIT | KIND_PROTECT)) &&
            __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) != 2 &&
-           !ips_maybe_tried_for(m) &&
-           likely(ips_sync_known.mutex && !ips_sync_all);
+           !ips_maybe_tried_for(m);
 }
 
 IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)

@@ -39,11 +39,12 @@ static bool lock_waited(const pthread_rwlock_t *l)
  * to write by readers, too. */
 static inline bool held(const pthread_rwlock_t *l, enum ips_sync kind)
 {
+    if (!ips_sync_known.rwlock)
+        return false;
     uint32_t readers = __atomic_load_n(&l->__data.__readers, __ATOMIC_RELAXED);
-    return ips_sync_known.rwlock &&
-           (kind == IPS_SYNC_WRLOCK
-                ? readers != 0 && readers != WRITING
-                : (readers & (WRITING | WRITER)) == (WRITING | WRITER));
+    return kind == IPS_SYNC_WRLOCK
+               ? readers != 0 && readers != WRITING
+               : (readers & (WRITING | WRITER)) == (WRITING | WRITER);
 }
 
 #define LOCK(kind, try_call, real_call)                                        \
@@ -150,8 +151,9 @@ IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
         return SREAL(pthread_rwlock_unlock)(l);
     bool shared = lock_shared(l);
     struct ips_thing thing = ips_thing(l, waited && shared);
-    enum ips_sync kind =
-        l->__data.__readers & WRITING ? IPS_SYNC_WRLOCK : IPS_SYNC_RDLOCK;
+    enum ips_sync kind = ips_sync_known.rwlock && l->__data.__readers & WRITING
+                             ? IPS_SYNC_WRLOCK
+                             : IPS_SYNC_RDLOCK;
     struct ips_moment call = ips_at_call();
     int r = SREAL(pthread_rwlock_unlock)(l);
     if (!waited)

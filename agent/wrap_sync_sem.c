@@ -126,10 +126,10 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(pthread_barrier_wait)(b);
-    uint32_t words[4]; /* the fourth says whether it is shared */
-    memcpy(words, b, sizeof(words));
-    struct ips_thing thing =
-        ips_thing(b, !ips_sync_known.barrier || words[3] != 0);
+    uint32_t shared = 1;
+    if (ips_sync_known.barrier)
+        memcpy(&shared, (const char *)b + 12, sizeof(shared));
+    struct ips_thing thing = ips_thing(b, shared != 0);
     struct ips_moment call = ips_at_call();
     int r = SREAL(pthread_barrier_wait)(b);
     bool serial = r == PTHREAD_BARRIER_SERIAL_THREAD;

@@ -47,6 +47,8 @@ static uint64_t kind_ps(const struct ips_control *c, uint32_t type,
         struct ips_rec_head h;
         memcpy(&h, p, sizeof(h));
         bool spare = h.word >> 16 & IPS_REC_F_SPARE;
+        if (h.a == IPS_START_KNOWN)
+            return ips_probe_ps(c, IPS_PROBE_CALL);
         if (h.a == IPS_START_IMAGE)
             return ips_probe_ps(c, spare ? IPS_PROBE_SPARE_IMAGE
                                          : IPS_PROBE_IMAGE);

@@ -80,7 +80,9 @@ static void scan_start(struct scan *c, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     saw(s, c->t, c->t);
     saw_cpu(s, r.cpu);
-    if (s->start_kind)
+    if (r.h.a == IPS_START_KNOWN && !s->fork_seq)
+        s->fork_seq = r.fork_seq;
+    if (s->start_kind || r.h.a == IPS_START_KNOWN)
         return; /* only the first counts */
     s->start_kind =
         r.h.a >= IPS_START_ROOT && r.h.a <= IPS_START_TASK ? (uint8_t)r.h.a : 0;

@@ -348,6 +348,40 @@ static void test_agent_core__cpu_of_other_threads_at_the_end(void **state)
     pool_help_remove(&p);
 }
 
+static void *begun_body(void *arg)
+{
+    if (!write_one(1, 0)) /* as a handler of a signal that pended */
+        _exit(91);
+    ips_core_thread_start(77, 1);
+    ips_core_thread_start(77, 1); /* another announcement */
+    ips_core_thread_end();
+    return arg;
+}
+
+static void begun_before(void *arg)
+{
+    (void)arg;
+    pthread_t t;
+    pthread_create(&t, NULL, begun_body, NULL);
+    pthread_join(t, NULL);
+}
+
+/* Would catch: a thread that a handler has begun to record beginning anew, with
+ * a stream whose first segment is its second; its maker never said. */
+static void test_agent_core__thread_begun_by_a_handler(void **state)
+{
+    (void)state;
+    struct pool_dir p;
+    pool_help_make(&p, NULL);
+    assert_int_equal(in_child(&p, begun_before, NULL), 0);
+    struct seen s = read_all(&p, true);
+    assert_int_equal(s.count[1], 1);
+    assert_int_equal(s.starts[IPS_START_THREAD], 1);
+    assert_int_equal(s.starts[IPS_START_KNOWN], 1);
+    assert_int_equal(s.ends[IPS_END_THREAD], 1);
+    pool_help_remove(&p);
+}
+
 static void other_user(void *arg)
 {
     (void)arg;
@@ -652,6 +686,7 @@ int main(void)
         cmocka_unit_test(test_agent_core__unannounced_fork_is_noticed),
         cmocka_unit_test(test_agent_core__fork_inside_a_record),
         cmocka_unit_test(test_agent_core__cpu_of_other_threads_at_the_end),
+        cmocka_unit_test(test_agent_core__thread_begun_by_a_handler),
         cmocka_unit_test(test_agent_core__follows_a_change_of_user),
         cmocka_unit_test(test_agent_core__drained_segments_are_used_again),
         cmocka_unit_test(test_agent_core__first_event_costs_a_page),

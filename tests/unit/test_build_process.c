@@ -308,6 +308,8 @@ static void test_build_process__threads(void **state)
     for (uint32_t k = 0; k < 2; k++) {
         rs t = rec_stream(r, 10, 12 - k, 2);
         struct ips_rec_start *st = rec_start(t, IPS_START_THREAD, 1040 + k, 0);
+        if (k) /* a signal's handler came first */
+            st = rec_start(t, IPS_START_KNOWN, 1045, 1);
         st->fork_seq = 6 - k;
         rec_name(t, 1050, k ? "one" : "two");
         rec_end(t, IPS_END_THREAD, 29000 - k, 100 + k, 0);
