@@ -306,6 +306,7 @@ struct ips_rec_head {
     X(DISK, 26, "file")                                                        \
     X(TERMINAL, 27, "terminal")                                                \
     X(SPIN, 28, "fruitless attempts")                                          \
+    X(CHILD, 29, "wait for a child, in vain")                                  \
     X(OTHER, 31, "other")
 enum ips_op {
 #define X(name, number, text) IPS_OP_##name = (number),

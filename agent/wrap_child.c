@@ -47,6 +47,15 @@ static void changed(pid_t child, int code, struct ips_moment call,
     errno = saved;
 }
 
+/* No child is left to wait for (all ended unseen: SIGCHLD ignored), or a signal
+ * came. */
+static void in_vain(struct ips_moment call, uint64_t site)
+{
+    int saved = errno;
+    ips_record_wait(IPS_OP_CHILD, call, -1, saved, site, 0);
+    errno = saved;
+}
+
 /* Not a stop that only a debugger is told of. */
 static bool is_stop(int status, int options)
 {
@@ -78,6 +87,8 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
     } else if (r > 0 && (is_stop(*status, options) || WIFCONTINUED(*status))) {
         changed(r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED, call,
                 site);
+    } else if (r < 0) {
+        in_vain(call, site);
     }
     return r;
 }
@@ -134,6 +145,8 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
     for (;;) {
         info->si_pid = 0;
         int r = REAL(waitid)(type, id, info, options | WNOWAIT);
+        if (r < 0)
+            in_vain(call, site);
         if (r < 0 || !info->si_pid)
             return r;
         struct rusage ru;

@@ -24,6 +24,7 @@ void ips_graph_release(struct ips_graph *g)
     ips_free_large(g->wait);
     ips_free_large(g->delay);
     ips_free_large(g->probe);
+    ips_free_large(g->unended);
     ips_free_large(g->in);
     ips_free_large(g->out);
     ips_free_large(g->out_ns);
@@ -122,6 +123,16 @@ int ips_graph_alloc_probe(struct ips_graph *g, struct ips_err *err)
     g->probe = ips_calloc_large((size_t)g->node_count + 1, sizeof(*g->probe));
     if (!g->probe)
         return ips_err_set(err, IPS_E_NO_MEMORY, "probes of %u nodes",
+                           g->node_count);
+    return 0;
+}
+
+int ips_graph_alloc_unended(struct ips_graph *g, struct ips_err *err)
+{
+    g->unended =
+        ips_calloc_large((size_t)g->node_count + 1, sizeof(*g->unended));
+    if (!g->unended)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "waits of %u nodes",
                            g->node_count);
     return 0;
 }

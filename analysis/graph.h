@@ -129,6 +129,8 @@ struct ips_graph {
                         runnable, but not running */
     uint32_t *probe; /* [node_count] or NULL: of w, what recording itself took,
                         at most w and UINT32_MAX; a chain's first node 0 */
+    uint64_t *unended; /* [node_count] or NULL: asleep in the arc from the
+                          chain predecessor for what left no arc */
     uint32_t in_count;
     struct ips_remote_in *in;
     uint32_t out_count;
@@ -161,9 +163,11 @@ void ips_graph_trim(struct ips_graph *g, uint32_t nodes);
 /* `at`, `wait` and `delay` too, zeroed. */
 int ips_graph_alloc_times(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
-/* `probe` too, zeroed. */
+/* `probe` too, zeroed; `unended`. */
 int ips_graph_alloc_probe(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
+int ips_graph_alloc_unended(struct ips_graph *g,
+                            struct ips_err *err) IPS_MUST_USE;
 /* Invariants above, indices in range, kinds legal; for graphs that arrive over
  * the wire or from disk. START stands only first in a chain,
  * END only last. A cycle is found by ips_longest_path. */
@@ -201,6 +205,7 @@ struct ips_lane {
     bool calibrated; /* messages by the graph's `mtimes`; mtime is 1 ns a ns */
     bool any_off;    /* RESOURCE arcs are absent */
     bool probe_off;  /* cpu, sched: chain arcs weigh what recording cost less */
+    bool unended;    /* cpu, sched: chain arcs weigh their `unended` more */
     /* Which weights the graph has: a view of it (analysis/view.h) that was
      * made for this lane. */
     enum ips_weighting weighting;

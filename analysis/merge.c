@@ -64,6 +64,8 @@ static void copy_part(const struct ips_graph *g, uint32_t part, uint32_t base,
     }
     if (out->probe)
         memcpy(out->probe + base, g->probe, n * sizeof(*g->probe));
+    if (out->unended)
+        memcpy(out->unended + base, g->unended, n * sizeof(*g->unended));
     for (uint32_t i = 0; i < g->node_count; i++) {
         if (g->xpred[i] != IPS_NO_NODE)
             out->xpred[base + i] = base + g->xpred[i];
@@ -136,15 +138,19 @@ int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
         rc = ips_graph_alloc(out, (uint32_t)nodes, (uint32_t)chains, err);
     if (rc < 0)
         return rc;
-    bool times = true, probe = nodes > 0;
+    bool times = true, probe = nodes > 0, unended = nodes > 0;
     for (uint32_t p = 0; p < part_count; p++) {
         times = times && (parts[p].g->delay || parts[p].g->node_count == 0);
         probe = probe && (parts[p].g->probe || parts[p].g->node_count == 0);
+        unended =
+            unended && (parts[p].g->unended || parts[p].g->node_count == 0);
     }
     if (times)
         rc = ips_graph_alloc_times(out, err);
     if (rc == 0 && probe)
         rc = ips_graph_alloc_probe(out, err);
+    if (rc == 0 && unended)
+        rc = ips_graph_alloc_unended(out, err);
     if (rc < 0) {
         ips_graph_release(out);
         return rc;

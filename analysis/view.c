@@ -18,7 +18,7 @@ void ips_view_release(struct ips_view *v)
 bool ips_view_shared(const struct ips_lane *a, const struct ips_lane *b)
 {
     if (a->weighting != b->weighting || a->probe_off != b->probe_off ||
-        a->calibrated != b->calibrated)
+        a->unended != b->unended || a->calibrated != b->calibrated)
         return false;
     if (a->weighting != IPS_WEIGH_WALL)
         return true;
@@ -187,14 +187,38 @@ static int take_probe(struct ips_view *v, const struct ips_lane *lane,
     return 0;
 }
 
-int ips_graph_view_probe(const struct ips_graph *g, const struct ips_lane *lane,
-                         struct ips_view *out, struct ips_err *err)
+/* As if what ended those waits had taken all of their time. */
+static int add_unended(struct ips_view *v, const struct ips_lane *lane,
+                       struct ips_err *err)
 {
+    const struct ips_graph *g = &v->g;
+    if (lane->weighting == IPS_WEIGH_WALL || !g->unended)
+        return ips_err_set(err, IPS_E_USAGE,
+                           "a graph or a weighting without waits of unknown "
+                           "end");
+    if (!v->own_w)
+        v->own_w = ips_alloc_large(g->node_count, sizeof(*g->w));
+    if (!v->own_w)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
+                           g->node_count);
+    for (uint32_t i = 0; i < g->node_count; i++)
+        v->own_w[i] = ips_add_sat(g->w[i], g->unended[i]);
+    v->g.w = v->own_w;
+    return 0;
+}
+
+int ips_graph_view_changed(const struct ips_graph *g,
+                           const struct ips_lane *lane, struct ips_view *out,
+                           struct ips_err *err)
+{
+    int rc = 0;
     memset(out, 0, sizeof(*out));
     out->g = *g;
-    if (!lane->probe_off || g->node_count == 0)
-        return 0;
-    return take_probe(out, lane, err);
+    if (lane->probe_off && g->node_count)
+        rc = take_probe(out, lane, err);
+    if (rc == 0 && lane->unended && g->node_count)
+        rc = add_unended(out, lane, err);
+    return rc;
 }
 
 static int view_of(const struct ips_graph *g, const struct ips_lane *lane,
@@ -212,6 +236,8 @@ static int view_of(const struct ips_graph *g, const struct ips_lane *lane,
     }
     if (rc == 0 && lane->probe_off)
         rc = take_probe(out, lane, err);
+    if (rc == 0 && lane->unended)
+        rc = add_unended(out, lane, err);
     if (lane->weighting == IPS_WEIGH_CPU)
         out->g.at = out->g.wait = NULL;
     out->g.delay = NULL;

@@ -23,14 +23,17 @@
  * stay as long as they were for it, and a path would be no run's elapsed time;
  * what a run without recording would have taken is a replay's to say.
  *
+ * And a lane may weigh waits whose end left no arc, as if all of their time had
+ * been somebody's work (`unended`): no path is longer, whatever ended them.
+ *
  * A lane that is `calibrated` has its messages' times from the graph's map
  * (analysis/mtime.h), before all that: its view has ns where the graph has
  * bytes, and the lane's own message time is 1 ns a ns.
  *
- * A view depends on the lane's weighting, probe_off, calibrated, clock and
- * external mode, and in `wall` on its message times (not their scale); other
- * lanes of the same may share it. It borrows the graph's other arrays. Source:
- * ALGORITHMS 1, IPS-14.
+ * A view depends on the lane's weighting, probe_off, unended, calibrated, clock
+ * and external mode, and in `wall` on its message times (not their scale);
+ * other lanes of the same may share it. It borrows the graph's other arrays.
+ * Source: ALGORITHMS 1, IPS-14.
  */
 #ifndef IPS_ANALYSIS_VIEW_H
 #define IPS_ANALYSIS_VIEW_H
@@ -46,11 +49,11 @@ struct ips_view {
  * them, and for `wall` with probe_off. O(nodes) but for `cpu` with them. */
 int ips_graph_view(const struct ips_graph *g, const struct ips_lane *lane,
                    struct ips_view *out, struct ips_err *err) IPS_MUST_USE;
-/* A graph that is a view of its weighting already (merged of such): what
- * recording cost is taken off, where the lane says so. */
-int ips_graph_view_probe(const struct ips_graph *g, const struct ips_lane *lane,
-                         struct ips_view *out,
-                         struct ips_err *err) IPS_MUST_USE;
+/* A graph that is a view of its weighting already (merged of such): probe_off
+ * and `unended`, where the lane says so. */
+int ips_graph_view_changed(const struct ips_graph *g,
+                           const struct ips_lane *lane, struct ips_view *out,
+                           struct ips_err *err) IPS_MUST_USE;
 void ips_view_release(struct ips_view *v);
 /* May lanes a and b use one view? */
 bool ips_view_shared(const struct ips_lane *a, const struct ips_lane *b);

@@ -127,7 +127,7 @@ static const Ips__Certificate *or_none(const Ips__Certificate *c)
     none.events = none.unmatched = none.ambiguous = none.pending = UINT64_MAX;
     none.external = none.idle = none.untraced_processes = UINT64_MAX;
     none.any = none.any_on_path = none.any_unmatched = UINT64_MAX;
-    none.spin_ns = none.run_delay_unknown_ns = UINT64_MAX;
+    none.spin_ns = none.run_delay_unknown_ns = none.unended_ns = UINT64_MAX;
     none.probe_ns = none.overhead_ns = none.unattributed_cpu_ns = UINT64_MAX;
     none.probe_arc_ns = UINT64_MAX;
     none.dilation_ppm = none.cpu_ns = UINT64_MAX;
@@ -157,6 +157,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_count(j, "any_unmatched", c->any_unmatched);
     put_count(j, "spin_ns", c->spin_ns);
     put_count(j, "run_delay_unknown_ns", c->run_delay_unknown_ns);
+    put_count(j, "unended_ns", c->unended_ns);
     put_list(j, "machines", c->machines, c->n_machines);
     put_list(j, "missing_machines", c->missing_machines, c->n_missing_machines);
     put_count(j, "untraced_processes", c->untraced_processes);

@@ -276,7 +276,7 @@ void certificate_fill(const struct query *q, struct arena *a,
     ips__certificate__init(&c->msg);
     c->msg.complete = true;
     c->msg.clock = ips_wire_text("none used");
-    c->msg.run_delay_unknown_ns = UINT64_MAX;
+    c->msg.run_delay_unknown_ns = c->msg.unended_ns = UINT64_MAX;
     fill_lost(q, a, c);
     fill_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)
@@ -292,4 +292,27 @@ void certificate_fill(const struct query *q, struct arena *a,
                          "open, or whose other machine is missing, have no "
                          "sender yet",
                          c->msg.pending));
+}
+
+void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns)
+{
+    c->msg.unended_ns = ns;
+    if (ns)
+        certificate_gap(
+            a, c,
+            arena_printf(a,
+                         "nobody was seen to end waits of %.3f ms of the path",
+                         (double)ns / 1e6));
+}
+
+void certificate_short(struct arena *a, struct certificate *c, uint64_t ns)
+{
+    c->msg.unended_ns = ns;
+    if (ns)
+        certificate_gap(a, c,
+                        arena_printf(a,
+                                     "the path may be too short by up to "
+                                     "%.3f ms: nobody was seen to end some "
+                                     "waits",
+                                     (double)ns / 1e6));
 }

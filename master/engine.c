@@ -79,6 +79,7 @@ void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
         ask.generation = p->sync->generation;
         ask.detail = detail;
         ask.probe = detail || path_of(q)->lanes[LANE_NO_PROBE].wanted;
+        ask.unended = path_of(q)->lanes[LANE_UNENDED].wanted;
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_SUBGRAPH;
         request.subgraph = &ask;
@@ -208,12 +209,13 @@ static int graph_from_wire(struct engine_part *e, uint32_t part,
     g->wait = w->wait;
     g->delay = w->delay;
     g->probe = w->probe;
+    g->unended = w->unended;
     g->out_ns = w->out_ns;
     g->bytes = w->bytes;
     w->kind = w->xkind = NULL;
     w->w = w->xlen = w->t_ns = w->at = w->wait = w->delay = NULL;
     w->xpred = w->site = w->probe = NULL;
-    w->out_ns = w->bytes = NULL;
+    w->out_ns = w->bytes = w->unended = NULL;
     return ips_graph_check(g, err);
 }
 

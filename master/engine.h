@@ -32,7 +32,8 @@
 
 enum lane_id {
     LANE_MAIN,
-    LANE_FREE, /* messages cost nothing: P_max (DPM-8) */
+    LANE_FREE,    /* messages cost nothing: P_max (DPM-8) */
+    LANE_UNENDED, /* as long as the path may be; not of `wall` */
     LANE_HALF,
     LANE_DOUBLE,
     LANE_NO_EXTERNAL,
@@ -97,7 +98,7 @@ struct path_data { /* query.data of a path question */
     uint32_t goal_part, goal_node; /* of the full graph */
     char goal_text[512];
     char clock_text[256]; /* "": no clocks were compared */
-    uint64_t on_cpu_ns, run_delay_ns, other_ns;
+    uint64_t on_cpu_ns, run_delay_ns, other_ns, unended_ns;
     void (*after_split)(struct query *q);
     void (*after_clocks)(struct query *q);
     uint32_t origin_part; /* whose clock is the reference */

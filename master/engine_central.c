@@ -90,8 +90,8 @@ static bool solve_lane(struct query *q, enum lane_id id)
 {
     struct path_data *d = path_of(q);
     struct ips_view view; /* of d->merged, a view of the weighting already */
-    bool ok = ips_graph_view_probe(&d->merged, &d->lanes[id].lane, &view,
-                                   &d->err) == 0 &&
+    bool ok = ips_graph_view_changed(&d->merged, &d->lanes[id].lane, &view,
+                                     &d->err) == 0 &&
               solve_view(q, id, &view.g);
     ips_view_release(&view);
     return ok;

@@ -125,6 +125,15 @@ static void fill_certificate(const struct query *q, struct path_data *d,
         c->msg.clock = ips_wire_text(weighting_clock_text(d));
     if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU)
         c->msg.run_delay_unknown_ns = weighting_unknown(q);
+    const struct lane_result *longest = &d->lanes[LANE_UNENDED];
+    if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL)
+        certificate_unended(a, c, d->unended_ns);
+    else
+        certificate_short(
+            a, c,
+            longest->wanted
+                ? ips_sub_sat(longest->t_max, d->lanes[LANE_MAIN].t_max)
+                : 0);
     if (*d->pdm_note)
         certificate_note(a, c, d->pdm_note);
     if (*d->relay_note)

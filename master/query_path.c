@@ -95,16 +95,21 @@ static void plan_lanes(struct query *q)
 {
     struct path_data *d = path_of(q);
     mtimes_plan_lane(q, &d->lanes[LANE_MAIN].lane);
-    uint64_t external = 0, resources = 0, probe = 0;
+    uint64_t external = 0, resources = 0, probe = 0, unended = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         resources = ips_add_sat(resources, q->gather.active[i]->sync->any);
         probe = ips_add_sat(probe, q->gather.active[i]->sync->probe_arc_ns);
+        unended = ips_add_sat(unended, q->gather.active[i]->sync->unended_ns);
         const Ips__PeersAnswer *s = q->gather.active[i]->settled;
         external += s ? s->external + s->idle : 1;
     }
     d->lanes[LANE_MAIN].wanted = true;
     d->lanes[LANE_MAIN].with_shares = true;
     scale(d, LANE_FREE, NULL, 0, 1);
+    struct lane_result *longest = &d->lanes[LANE_UNENDED];
+    longest->lane = d->lanes[LANE_MAIN].lane;
+    longest->wanted = unended > 0 && longest->lane.weighting != IPS_WEIGH_WALL;
+    longest->lane.unended = true;
     scale(d, LANE_HALF, "message times x0.5", 1, 2);
     scale(d, LANE_DOUBLE, "message times x2", 2, 1);
     struct lane_result *off = &d->lanes[LANE_NO_EXTERNAL];

@@ -28,6 +28,7 @@ void waits_release(struct waits *w)
             free(r->of_node);
             free(r->ns);
             free(r->end_ns);
+            free(r->unended_ns);
             free(r->lock_row);
         }
         if (w->portions)
@@ -71,7 +72,8 @@ static bool grow_rows(struct waits_rows *r, uint64_t more)
                 grow(&r->of, cap, sizeof(*r->of)) && grow(&r->why, cap, 1) &&
                 grow(&r->of_node, cap, 1) &&
                 grow(&r->ns, cap, sizeof(*r->ns)) &&
-                grow(&r->end_ns, cap, sizeof(*r->end_ns));
+                grow(&r->end_ns, cap, sizeof(*r->end_ns)) &&
+                grow(&r->unended_ns, cap, sizeof(*r->unended_ns));
     if (fine)
         r->cap = cap;
     return fine;
@@ -113,6 +115,7 @@ static int take_row(const struct part *p, struct waits_rows *r,
     r->of_node[r->count] = a->of_node[i] != 0;
     r->ns[r->count] = a->ns[i];
     r->end_ns[r->count] = a->end_ns[i];
+    r->unended_ns[r->count] = a->unended_ns[i];
     r->count++;
     return 0;
 }
@@ -163,7 +166,7 @@ static int take_rows(struct query *q, struct waits *w, struct part *p,
     const Ips__WaitRowsAnswer *a = reply->wait_rows;
     size_t n = a->n_node;
     if (a->n_cause != n || a->n_place != n || a->n_of_node != n ||
-        a->n_ns != n || a->n_end_ns != n)
+        a->n_ns != n || a->n_end_ns != n || a->n_unended_ns != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "waits: arrays differ in length");
     if (a->n_places > MAX_PLACES - r->place_count ||

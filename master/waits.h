@@ -41,7 +41,7 @@ struct waits_rows {         /* of a part, as they come; by node */
     uint32_t cause_count;
     uint32_t *node, *of; /* own nodes; places */
     uint8_t *why, *of_node;
-    uint64_t *ns, *end_ns;
+    uint64_t *ns, *end_ns, *unended_ns; /* WaitRowsAnswer */
     uint64_t count, cap;
     struct waits_lock_row *lock_row; /* by node and place in its arc */
     uint64_t lock_count, lock_cap;

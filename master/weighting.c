@@ -132,6 +132,7 @@ void weighting_lane(const struct query *q, const struct part *p,
     to->calibrated = lane->calibrated;
     to->any_off = lane->any_off;
     to->probe_off = lane->probe_off;
+    to->unended = lane->unended;
     to->weighting = (uint32_t)lane->weighting;
     to->clock_from_ns = clock->from;
     to->clock_drift_q40 = clock->drift_q40;
@@ -211,6 +212,7 @@ static int take_split(struct query *q, struct part *p, const Ips__Reply *reply,
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to SplitAsk");
     d->on_cpu_ns = ips_add_sat(d->on_cpu_ns, reply->split->cpu_ns);
     d->run_delay_ns = ips_add_sat(d->run_delay_ns, reply->split->delay_ns);
+    d->unended_ns = ips_add_sat(d->unended_ns, reply->split->unended_ns);
     return 0;
 }
 
@@ -280,7 +282,7 @@ void weighting_split(struct query *q, void (*after)(struct query *q))
         after(q);
         return;
     }
-    d->on_cpu_ns = d->run_delay_ns = 0;
+    d->on_cpu_ns = d->run_delay_ns = d->unended_ns = 0;
     d->after_split = after;
     query_round(q, take_split, split_done);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)

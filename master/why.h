@@ -143,6 +143,7 @@ struct why_facts {
      * to the run began, which the path begins with. */
     uint64_t path_cpu_ns, path_delay_ns, path_outside_ns, path_message_ns,
         path_other_ns, path_before_ns;
+    uint64_t unended_ns; /* of the path: slept for what left no arc */
     struct why_amount amount[WHY_KIND_COUNT]; /* PROCEDURE: below */
     struct why_amount one_by_one; /* SERIAL, too: one child after another */
     const struct why_amount *procedure; /* [procedures] by gain if halved */

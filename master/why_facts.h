@@ -155,6 +155,8 @@ void why_place_of(struct why_solving *y, const struct why_votes *v,
                   struct why_place *out);
 /* why_places.c: what the wait in the arc into `node` was, for ns; the place and
  * the cause (a name, "" none) that has the most. */
+/* ns of the arc into `node` slept for what left no arc. */
+uint64_t why_unended(const struct why_solving *y, uint32_t node);
 /* ns of the arc into `node` slept for what has its own time, as a timer. */
 uint64_t why_slept_alone(const struct why_solving *y, uint32_t node);
 /* ... for a signal or a child that nobody traced sent or was: in the sums it is

@@ -113,6 +113,8 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
         f->path_delay_ns += delay;
         f->path_outside_ns += slept + untraced;
         f->path_other_ns += left - delay - slept - untraced;
+        f->unended_ns =
+            ips_add_sat(f->unended_ns, ips_min_u64(why_unended(y, i), left));
         delayed[y->process_of[c]] += delay;
         i--;
     }

@@ -81,6 +81,21 @@ static uint64_t slept_for(const struct why_solving *y, uint32_t node,
     return ns;
 }
 
+uint64_t why_unended(const struct why_solving *y, uint32_t node)
+{
+    uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
+    const struct waits_rows *r = &y->d->waits.part[part];
+    uint64_t at, ns = 0;
+    uint32_t own = node - y->d->w.path.node_base[part];
+    if (!find(r, own, &at))
+        return 0;
+    while (at > 0 && r->node[at - 1] == own)
+        at--;
+    for (; at < r->count && r->node[at] == own; at++)
+        ns = ips_add_sat(ns, r->unended_ns[at]);
+    return ns;
+}
+
 uint64_t why_slept_alone(const struct why_solving *y, uint32_t node)
 {
     static const char *const causes[] = {"timer", "resolve", "terminal", NULL};

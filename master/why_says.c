@@ -475,13 +475,13 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
 {
     struct doubt d = {a, WHY_HIGH, ""};
     of_run(f, &d);
-    if (!x &&
-        why_ppm(f->path_other_ns, f->t_max_wall_ns) >= WHY_UNEXPLAINED_PPM)
+    uint64_t unknown_ns = ips_max_u64(f->path_other_ns, f->unended_ns);
+    if (!x && why_ppm(unknown_ns, f->t_max_wall_ns) >= WHY_UNEXPLAINED_PPM)
         doubt(&d, WHY_FAIR,
               arena_printf(a,
                            "%s of the path are unexplained: waits that nobody "
                            "was seen to end",
-                           why_ns(a, f->path_other_ns)));
+                           why_ns(a, unknown_ns)));
     if (!x && !f->sampled)
         doubt(&d, WHY_FAIR,
               "nothing is known of procedures (ipsrun --procedures=sample)");
@@ -492,6 +492,12 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
             arena_printf(a, "only about %" PRIu64 " samples", amount->samples));
     if (x && f->clock_bound_ns > x->gain_ns / 2)
         doubt(&d, WHY_LOW, "the machines' clocks are known no better");
+    if (x && f->unended_ns > x->gain_ns / 2)
+        doubt(&d, WHY_FAIR,
+              arena_printf(a,
+                           "of %s of the path it is not known what ended "
+                           "them",
+                           why_ns(a, f->unended_ns)));
     if (x && (x->kind == WHY_CORES || x->kind == WHY_BUSY) &&
         f->delay_unknown_ns > x->ns)
         doubt(&d, WHY_FAIR, "of more time nobody said why no core was had");

@@ -77,6 +77,10 @@ static int put_nodes(struct ips_wire_piece *piece,
         m->n_probe = n;
         m->probe = g->probe + at;
     }
+    if (g->unended) {
+        m->n_unended = n;
+        m->unended = g->unended + at;
+    }
     if (g->bytes) {
         m->n_bytes = n;
         m->bytes = g->bytes + at;
@@ -158,7 +162,7 @@ void ips_wire_taker_release(struct ips_wire_taker *t)
         g->in_node,      g->in_end,        g->in_pos,    g->out_node,
         g->out_end,      g->out_len,       g->out_pos,   g->at,
         g->wait,         g->delay,         g->probe,     g->out_ns,
-        g->bytes};
+        g->bytes,        g->unended};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         free(all[i]);
     memset(t, 0, sizeof(*t));
@@ -263,6 +267,7 @@ static bool grow_nodes(struct ips_wire_taker *t, uint32_t cap)
                           grow_array(&g->wait, cap, sizeof(uint64_t)) &&
                           grow_array(&g->delay, cap, sizeof(uint64_t)))) &&
            (!t->probe || grow_array(&g->probe, cap, sizeof(uint32_t))) &&
+           (!t->unended || grow_array(&g->unended, cap, sizeof(uint64_t))) &&
            (!t->sized || grow_array(&g->bytes, cap, sizeof(uint64_t)));
 }
 
@@ -272,11 +277,14 @@ static bool times_fit(struct ips_wire_taker *t, const Ips__Subgraph *m,
     if (t->g.node_count == 0 && n > 0) {
         t->times = m->n_at > 0;
         t->probe = m->n_probe > 0;
+        t->unended = m->n_unended > 0;
         t->sized = m->n_bytes > 0;
     }
     return m->n_at == (t->times ? n : 0) && m->n_wait == m->n_at &&
            (m->n_delay == 0 || m->n_delay == m->n_at) &&
-           m->n_probe == (t->probe ? n : 0) && m->n_bytes == (t->sized ? n : 0);
+           m->n_probe == (t->probe ? n : 0) &&
+           m->n_unended == (t->unended ? n : 0) &&
+           m->n_bytes == (t->sized ? n : 0);
 }
 
 static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
@@ -319,6 +327,8 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     }
     if (t->probe)
         append(g->probe, at, m->probe, n, sizeof(uint32_t));
+    if (t->unended)
+        append(g->unended, at, m->unended, n, sizeof(uint64_t));
     if (t->sized)
         append(g->bytes, at, m->bytes, n, sizeof(uint64_t));
     g->node_count += (uint32_t)n;

@@ -26,6 +26,7 @@ struct ips_wire_graph {
     uint64_t *bytes;             /* NULL: absent */
     uint64_t *at, *wait, *delay; /* each NULL: absent */
     uint32_t *probe;             /* NULL: absent */
+    uint64_t *unended;           /* NULL: absent */
     uint32_t *xpred;             /* IPS_WIRE_NO_NODE: none */
     uint32_t *site;              /* IPS_WIRE_NO_NODE: none */
     uint32_t in_count;
@@ -68,8 +69,9 @@ struct ips_wire_taker {
     bool detail; /* t_ns and site are expected */
     bool times;  /* its first piece has `at` and `wait`: so all must */
     bool probe;  /* the same for `probe` */
-    bool sized;  /* the same for `bytes` */
-    bool timed;  /* the same for out_ns */
+    bool unended;
+    bool sized; /* the same for `bytes` */
+    bool timed; /* the same for out_ns */
 };
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
                          bool detail);

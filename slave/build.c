@@ -76,6 +76,8 @@ int b_run_passes(struct build *b)
         rc = b_wall(b);
     if (rc == 0)
         rc = b_tables(b);
+    if (rc == 0)
+        rc = b_unended_list(b);
     if (rc < 0 || b->grow) /* whose copies are asked about peers */
         return rc;
     rc = b_more(b, b->out);
@@ -92,6 +94,7 @@ void b_release(struct build *b)
     ips_free_large(b->joins.v);
     ips_free_large(b->syncs.v);
     ips_free_large(b->spins.v);
+    ips_free_large(b->unended.v);
     ips_free_large(b->cpus.v);
     ips_free_large(b->unseens.v);
     ips_free_large(b->chans.v);
@@ -173,6 +176,7 @@ void ips_built_release(struct ips_built *b)
     ips_free_large(b->untraced);
     ips_free_large(b->unseen);
     ips_free_large(b->spun);
+    ips_free_large(b->unended);
     if (b->more) {
         ips_free_large(b->more->exts);
         ips_free_large(b->more->outs);

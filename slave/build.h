@@ -169,6 +169,15 @@ struct ips_spun {
     uint64_t node, ns;
 };
 
+/* In the arc into `node` its thread slept so long in calls whose end left no
+ * arc: polls after which nothing was read, calls that a handler ended, locks
+ * whose release was not seen. What the node itself waited for is in g.wait.
+ * `by_node`: that record made the node, and a cross arc of it is the end. */
+struct ips_unended {
+    uint64_t ns;
+    uint32_t node, by_node;
+};
+
 struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
@@ -177,6 +186,7 @@ struct ips_build_counts {
     uint64_t unattributed_ns;
     uint64_t any;           /* resource arcs: their order was incidental */
     uint64_t any_unmatched; /* waits for resources without a release seen */
+    uint64_t unended_ns;    /* ips_unended_ns of all arcs */
     uint64_t spin_ns;       /* CPU burnt by waiting for them */
     uint64_t overhead_ns;   /* CPU that recording cost, by its kinds */
     uint64_t probe_arc_ns;  /* as much of it as arcs of the graph hold */
@@ -199,8 +209,9 @@ struct ips_built {
     struct ips_untraced *untraced;
     uint32_t untraced_count;
     struct ips_unseen *unseen;
-    struct ips_spun *spun; /* by node */
-    uint32_t unseen_count, spun_count;
+    struct ips_spun *spun;       /* by node */
+    struct ips_unended *unended; /* by node */
+    uint32_t unseen_count, spun_count, unended_count;
     struct ips_build_counts counts;
     uint64_t first_ns;      /* earliest event here */
     uint64_t root_start_ns; /* START of the run's command, 0 not here */
@@ -213,6 +224,13 @@ struct ips_built {
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
               struct ips_err *err) IPS_MUST_USE;
 void ips_built_release(struct ips_built *b);
+/* How long its threads slept for what left no arc, in the chain arcs into nodes
+ * from + 1 to `to` of one chain. */
+uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to);
+/* The same of each node's arc: [g.node_count], for ips_free_large(). NULL: no
+ * memory. */
+uint64_t *ips_unended_of(const struct ips_built *b,
+                         struct ips_err *err) IPS_MUST_USE;
 /* The last moment known of the machine, local raw ns: what is open has lived
  * till then. */
 uint64_t ips_built_last_ns(const struct ips_built *b);

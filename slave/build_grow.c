@@ -212,7 +212,7 @@ static int other_passes(struct b_grow *k)
         rc = b_wall(b);
     if (rc == 0 && !b->broken)
         rc = b_tables(b);
-    return rc;
+    return rc == 0 && !b->broken && !k->tables ? b_unended_list(b) : rc;
 }
 
 static void count_work(const struct b_grow *k, uint64_t events,

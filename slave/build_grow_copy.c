@@ -89,13 +89,16 @@ static int copy_tables(const struct b_grow *k, struct ips_built *out)
     TABLE(untraced, untraced_count);
     TABLE(unseen, unseen_count);
     TABLE(spun, spun_count);
+    TABLE(unended, unended_count);
 #undef TABLE
     if (!out->procs || !out->threads || !out->ends || !out->traffic ||
-        !out->untraced || !out->unseen || !out->spun)
+        !out->untraced || !out->unseen || !out->spun || !out->unended)
         return IPS_E_NO_MEMORY;
     struct moved m = {.from = &o->g, .to = &out->g};
     for (uint32_t i = 0; i < out->spun_count; i++)
         out->spun[i].node = moved(&m, (uint32_t)out->spun[i].node);
+    for (uint32_t i = 0; i < out->unended_count; i++)
+        out->unended[i].node = moved(&m, out->unended[i].node);
     out->goal_node = moved(&m, out->goal_node);
     return 0;
 }

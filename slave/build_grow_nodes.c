@@ -64,8 +64,10 @@ void g_take_rows_back(struct b_grow *k)
     }
     o->counts = k->counts;
     ips_free_large(o->spun);
+    ips_free_large(o->unended);
     o->spun = NULL;
-    o->spun_count = 0;
+    o->unended = NULL;
+    o->spun_count = o->unended_count = 0;
 }
 
 /* ---- pass `node` ---- */
@@ -100,6 +102,7 @@ static int add_end(struct b_grow *k, uint32_t c)
 static int add_ends(struct b_grow *k)
 {
     int rc = keep_rows(k);
+    k->unended_count = k->b.unended.n; /* an END's is said anew */
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
         rc = k->chains[c].goes_on ? add_end(k, c) : 0;
     return rc;
@@ -328,6 +331,7 @@ int g_more_nodes(struct b_grow *k)
     int rc = 0;
     for (uint32_t c = 0; c < k->built.g.chain_count; c++)
         take_raw_back(k, c);
+    b->unended.n = k->unended_count;
     if (k->tables)
         rc = g_slide(k);
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++) {

@@ -119,6 +119,7 @@ struct b_grow {
     B_ARRAY(struct g_roomless) roomless;
     B_ARRAY(struct g_bent) bent;
     uint32_t fork_count, event_count, dgram_count, hold_count, ext_count;
+    uint32_t unended_count; /* before chains have their END */
 };
 
 /* The send at *at, which is moved to it; NULL: none there yet. */

@@ -160,6 +160,8 @@ struct build {
     B_ARRAY(struct b_join) joins;
     B_ARRAY(struct b_sync) syncs;
     B_ARRAY(struct b_spin) spins;
+    B_ARRAY(struct ips_unended) unended; /* in the order they were made */
+    bool unended_failed;
     B_ARRAY(struct b_cpu) cpus;
     B_ARRAY(struct b_unseen) unseens;
     B_ARRAY(struct b_chan) chans;
@@ -364,6 +366,7 @@ int b_weights(struct build *b) IPS_MUST_USE;   /* build_weights.c */
 /* ... when all chains have theirs: no sum too large, rows of processes. */
 void b_sum_up(struct build *b, ips_u128 sum);
 int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build_sync_node.c */
+int b_unended_list(struct build *b) IPS_MUST_USE; /* build_spin.c */
 int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
 int b_wall(struct build *b) IPS_MUST_USE;         /* build_wall.c */
 void b_delays(struct build *b);                   /* build_delay.c */

@@ -53,6 +53,7 @@ void b_wait_idle(struct maker *m)
         return;
     m->b->out->counts.idle++;
     b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
+    b_unended(m, m->wait.arc, m->wait.blocked_ns, false);
     if (m->b->notes)
         b_waits_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
@@ -270,6 +271,8 @@ int b_on_send(struct maker *m, const uint8_t *p)
                      v.blocked_ns);
     if (r.op == IPS_OP_CONNECT)
         return on_connect(m, &r, &v);
+    if (r.err || r.result < 0)
+        b_unended_call(m, &v, r.err);
     if (r.err == EPIPE || r.err == ECONNRESET)
         return on_broken(m, &v);
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
@@ -342,8 +345,10 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     uint64_t slept = v.blocked ? v.blocked_ns : 0;
     if (v.blocked)
         b_count_wait(m, IPS_WAIT_PEER, v.blocked_ns);
-    if (r.result < 0 || r.err)
+    if (r.result < 0 || r.err) {
+        b_unended_call(m, &v, r.err);
         return 0;
+    }
     struct spin spin = {0};
     if (m->spin.elapsed_ns)
         spin = b_spin_before(m, &v);
@@ -381,6 +386,7 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
     if (v.blocked) /* a wait that a handler ended is not idle */
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                      v.blocked_ns);
+    b_unended_call(m, &v, r.err);
     b_wait_idle(m);
     return r.err == ECONNRESET || r.err == EPIPE ? on_broken(m, &v) : 0;
 }
@@ -455,6 +461,7 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
         return;
     if (r->err || r->result < 0) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+        b_unended_call(m, v, r->err);
     } else if (r->result == 0) {
         m->row->empty_polls++;
         m->b->out->counts.idle++;
@@ -472,6 +479,7 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
                                 .cpu = v->cpu,
                                 .blocked_ns = v->blocked ? v->blocked_ns : 0,
                                 .ready = r->ready,
+                                .arc = m->b->nodes,
                                 .spin = spin};
     }
 }
@@ -486,6 +494,8 @@ static enum ips_wait_cause wait_cause(uint16_t op)
         return IPS_WAIT_EVENT;
     case IPS_OP_TIMERFD:
         return IPS_WAIT_TIMER;
+    case IPS_OP_CHILD:
+        return IPS_WAIT_CHILD;
     case IPS_OP_RESOLVE:
         return IPS_WAIT_RESOLVE;
     case IPS_OP_TERMINAL:
@@ -504,6 +514,7 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
     if (v->blocked)
         b_count_wait(m, cause, v->blocked_ns);
     if (r->err || r->result < 0) {
+        b_unended_call(m, v, r->err);
         b_wait_idle(m);
     } else if (m->wait.pending && (!m->wait.ready || m->wait.ready == r->h.a)) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
@@ -545,7 +556,11 @@ int b_on_block(struct maker *m, const uint8_t *p)
         m->sigwait_cpu = v.cpu;
         m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
         break;
+    case IPS_OP_RESOLVE: /* of servers that are not traced */
+    case IPS_OP_SYSLOG:
+        break;
     default:
+        b_unended_call(m, &v, r.err);
         break;
     }
     if (v.blocked)

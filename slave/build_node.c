@@ -2,8 +2,9 @@
  * waits, and the operations that build_match.c turns into cross arcs. The
  * table in docs/HACKING.md, row by row; here processes and closes, in
  * build_io.c what moves bytes. */
-#include "slave/build_node.h"
+#include <signal.h>
 
+#include "slave/build_node.h"
 #include "slave/build_plain.h"
 
 /* A signal that came while the call slept ended that sleep: its node's
@@ -28,6 +29,7 @@ void b_take_signal(struct maker *m, struct interval *v)
             v->by_signal = true;
             m->signal_node = s->node;
         }
+        v->by_timer = s->timer;
         break;
     }
     m->taken_count = first;
@@ -138,6 +140,12 @@ static void on_kill(struct maker *m)
         k->node = b_node(m->b, IPS_NODE_AUX, k->cpu, k->t, k->cpu, IPS_NONE);
 }
 
+static bool from_timer(const struct b_taking *y)
+{
+    bool often = y->sig == SIGALRM || y->sig == SIGVTALRM || y->sig == SIGPROF;
+    return y->code == SI_TIMER || (y->code == SI_KERNEL && often);
+}
+
 /* What sigwait or a read of a signalfd returned was waited for from that
  * call on. */
 static void on_signal(struct maker *m)
@@ -150,10 +158,13 @@ static void on_signal(struct maker *m)
         y->node = b_node(m->b, IPS_NODE_AUX, coord, y->t, y->cpu, IPS_NONE);
         if (y->t == m->sigwait_ret)
             m->b->out->g.wait[y->node] = m->sigwait_slept;
+    } else if (y->t == m->sigwait_ret && !from_timer(y)) {
+        b_unended(m, m->b->nodes, m->sigwait_slept, false);
     }
     if (m->taken_count == TAKEN_KEPT) /* the oldest came in no call */
         memmove(m->taken, m->taken + 1, --m->taken_count * sizeof(*m->taken));
-    m->taken[m->taken_count++] = (struct taken){.t = y->t, .node = y->node};
+    m->taken[m->taken_count++] =
+        (struct taken){.t = y->t, .node = y->node, .timer = from_timer(y)};
 }
 
 /* ---- chains ---- */

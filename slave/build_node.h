@@ -22,6 +22,7 @@ struct wait {
     bool fresh; /* by the record at hand, for build_waits.c */
     uint64_t cpu, blocked_ns;
     uint32_t ready; /* channel id, 0 any */
+    uint32_t arc;   /* the arc into that node has the wait */
     struct spin spin;
 };
 
@@ -31,6 +32,7 @@ struct wait {
 struct taken {
     uint64_t t;
     uint32_t node; /* or IPS_NO_NODE: not matched */
+    bool timer;    /* it came from one */
 };
 
 /* What ended the last poll of a place; the oldest place goes. */
@@ -84,6 +86,7 @@ struct interval {
     uint64_t t, t_ret, cpu, cpu_ret, blocked_ns;
     bool blocked;
     bool by_signal; /* one that is traced was taken in it */
+    bool by_timer;  /* a timer's was */
     struct b_chan *chan;
     uint32_t end;
 };
@@ -145,7 +148,7 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
     v->cpu_ret = ips_max_u64(cpu_ret, cpu);
     v->blocked_ns = b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret);
     v->blocked = v->blocked_ns >= B_BLOCKED_NS;
-    v->by_signal = false;
+    v->by_signal = v->by_timer = false;
     v->chan = NULL;
     v->end = IPS_NONE;
     m->last_ret = v->t_ret;
@@ -181,6 +184,12 @@ int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_block(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+/* build_spin.c: in the arc into node `arc` the thread slept so long, and what
+ * ended that left no arc; see struct ips_unended. */
+void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
+/* The same of a call that failed so: not where a signal that is known ended it,
+ * or its own time limit. */
+void b_unended_call(struct maker *m, const struct interval *v, uint16_t err);
 /* The pending wait, if there is one, was for nothing we saw. */
 void b_wait_idle(struct maker *m);
 

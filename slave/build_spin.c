@@ -2,7 +2,11 @@
  * least three times, in a row and without work between, for what then came:
  * from the first fruitless attempt to the success it waited. The coordinate of
  * what came is the first attempt's, and the CPU burnt until the success is in
- * neither T nor t_max (b_sync_spins takes it out). */
+ * neither T nor t_max (b_sync_spins takes it out).
+ *
+ * And waits whose end left no arc (build.h, struct ips_unended). */
+#include <errno.h>
+
 #include "slave/build_node.h"
 
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns)
@@ -61,4 +65,117 @@ int b_spun_until(struct maker *m, uint32_t node, const struct spin *s)
     uint64_t *at = &m->b->cpu_at[node];
     *at = ips_sub_sat(*at, s->burnt);
     return b_add_spin(m, node, s->burnt);
+}
+
+/* ---- waits whose end left no arc ---- */
+
+void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node)
+{
+    struct build *b = m->b;
+    if (ns == 0 || b->tables || b->unended_failed)
+        return;
+    b->unended_failed = B_MORE(b->unended, b->err) < 0;
+    if (!b->unended_failed)
+        b->unended.v[b->unended.n++] = (struct ips_unended){ns, arc, by_node};
+}
+
+void b_unended_call(struct maker *m, const struct interval *v, uint16_t err)
+{
+    bool limit = err == EAGAIN || err == ETIMEDOUT || err == ETIME;
+    bool broken = err == EPIPE || err == ECONNRESET;
+    if (v->blocked && !v->by_signal && !v->by_timer && !limit)
+        b_unended(m, m->b->nodes, v->blocked_ns, broken);
+}
+
+static int by_arc(const void *va, const void *vb)
+{
+    const struct ips_unended *x = va, *y = vb;
+    CMP3(x->node, y->node);
+    CMP3(x->by_node, y->by_node);
+    CMP3(x->ns, y->ns);
+    return 0;
+}
+
+int b_unended_list(struct build *b)
+{
+    struct ips_built *o = b->out;
+    uint32_t n = b->unended.n;
+    if (b->unended_failed)
+        return IPS_E_NO_MEMORY;
+    if (n == 0)
+        return 0;
+    o->unended = b_calloc(n, sizeof(*o->unended), b->err);
+    if (!o->unended)
+        return IPS_E_NO_MEMORY;
+    memcpy(o->unended, b->unended.v, n * sizeof(*o->unended));
+    o->unended_count = n;
+    qsort(o->unended, n, sizeof(*o->unended), by_arc);
+    return 0;
+}
+
+/* Node i is the return of a send that slept and has no arc. Where what was sent
+ * could be followed it did not sleep for room (not_for_room in build_match.c);
+ * of small messages to other machines that is taken for granted there. */
+static bool only_preempted(const struct ips_built *b, uint32_t i)
+{
+    const struct ips_graph *g = &b->g;
+    if (g->kind[i] != IPS_NODE_AUX || g->kind[i - 1] != IPS_NODE_SEND ||
+        g->site[i] == IPS_NONE || g->site[i] != g->site[i - 1])
+        return false;
+    const struct ips_end *e = &b->ends[g->site[i]];
+    bool whole = e->kind != IPS_CHAN_UDP && e->kind != IPS_CHAN_UNIX_DGRAM;
+    return whole && (e->peer == IPS_PEER_LOCAL || g->w[i] == 0);
+}
+
+/* What node i slept for, where it has no arc. */
+static uint64_t slept_alone(const struct ips_built *b, uint32_t i)
+{
+    const struct ips_graph *g = &b->g;
+    return g->xkind[i] == IPS_X_NONE && g->wait[i] && !only_preempted(b, i)
+               ? g->wait[i]
+               : 0;
+}
+
+static uint64_t slept_before(const struct ips_built *b,
+                             const struct ips_unended *u)
+{
+    return u->by_node && b->g.xkind[u->node] != IPS_X_NONE ? 0 : u->ns;
+}
+
+uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
+{
+    uint32_t low = 0, high = b->unended_count;
+    uint64_t ns = 0;
+    if (!b->g.wait)
+        return 0;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (b->unended[mid].node <= from)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    for (uint32_t i = from + 1; i <= to; i++)
+        ns = ips_add_sat(ns, slept_alone(b, i));
+    for (; low < b->unended_count && b->unended[low].node <= to; low++)
+        ns = ips_add_sat(ns, slept_before(b, &b->unended[low]));
+    return ns;
+}
+
+uint64_t *ips_unended_of(const struct ips_built *b, struct ips_err *err)
+{
+    const struct ips_graph *g = &b->g;
+    uint64_t *out = b_calloc((size_t)g->node_count + 1, sizeof(*out), err);
+    if (!out || !g->wait)
+        return out;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        for (uint32_t i = first + 1; i < first + g->chains[c].count; i++)
+            out[i] = slept_alone(b, i);
+    }
+    for (uint32_t k = 0; k < b->unended_count; k++) {
+        uint64_t *to = &out[b->unended[k].node];
+        *to = ips_add_sat(*to, slept_before(b, &b->unended[k]));
+    }
+    return out;
 }

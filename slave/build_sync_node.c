@@ -32,8 +32,10 @@ static int on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
         slept = ips_add_sat(slept, m->wait.blocked_ns);
         b_take_wait(m, v, IPS_WAIT_EVENT, &spin);
     }
-    if (s->cause == IPS_NONE)
+    if (s->cause == IPS_NONE) {
+        b_unended(m, m->b->nodes, slept, false);
         return 0;
+    }
     s->node =
         b_node(m->b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
     m->b->out->g.wait[s->node] = ips_add_sat(slept, spin.elapsed_ns);
@@ -64,8 +66,11 @@ static int on_acquire(struct maker *m, struct b_sync *s,
         b->out->g.wait[z] = v->blocked ? v->blocked_ns : 0;
         return 0;
     }
-    if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !spun(s))
+    if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !spun(s)) {
+        if (!second)
+            b_unended_call(m, v, s->err == EOWNERDEAD ? 0 : s->err);
         return 0;
+    }
     if (spun(s) && waited >= B_BLOCKED_NS)
         b->off_ns = ips_add_sat(b->off_ns, b_awake_ns(v));
     s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,

@@ -1,4 +1,5 @@
 #include "slave/calibrate_map.h"
+#include "common/large.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,5 +98,13 @@ int slave_graph_view(const struct slave_graph *g, const struct ips_lane *lane,
                            "message times are asked for that PeersAsk did not "
                            "bring");
     }
-    return ips_graph_view(&g->b.g, lane, out, err);
+    if (!lane->unended)
+        return ips_graph_view(&g->b.g, lane, out, err);
+    struct ips_graph with = g->b.g;
+    with.unended = ips_unended_of(&g->b, err);
+    int rc =
+        with.unended ? ips_graph_view(&with, lane, out, err) : IPS_E_NO_MEMORY;
+    ips_free_large(with.unended);
+    out->g.unended = NULL;
+    return rc;
 }

@@ -14,7 +14,7 @@
 #include "slave/series.h"
 #include "slave/wordhash.h"
 
-#define MAGIC 0x31485052474c5653ULL /* "SVLGRPH1" */
+#define MAGIC 0x32485052474c5653ULL /* "SVLGRPH2" */
 
 /* Every array of a built graph: X(name, element type, count, place in b, part).
  */
@@ -39,7 +39,8 @@
     X(TRAFFIC, struct ips_traffic, traffic_count, traffic, TABLES)             \
     X(UNTRACED, struct ips_untraced, untraced_count, untraced, TABLES)         \
     X(UNSEEN, struct ips_unseen, unseen_count, unseen, TABLES)                 \
-    X(SPUN, struct ips_spun, spun_count, spun, TABLES)
+    X(SPUN, struct ips_spun, spun_count, spun, TABLES)                         \
+    X(UNENDED, struct ips_unended, unended_count, unended, TABLES)
 
 enum section {
 #define X(name, type, count, place, part) SECTION_##name,

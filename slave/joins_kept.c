@@ -11,7 +11,7 @@ struct slave_lane_words slave_lane_words(const struct ips_lane *l)
     return (struct slave_lane_words){
         {l->mtime.base_ns, l->mtime.per_byte_q32, l->mtime.scale_num,
          l->mtime.scale_den, (uint64_t)l->external, l->calibrated, l->any_off,
-         l->probe_off, (uint64_t)l->weighting, l->clock.from,
+         l->probe_off, l->unended, (uint64_t)l->weighting, l->clock.from,
          (uint64_t)l->clock.drift_q40, (uint64_t)l->clock.shift_ns, l->has_goal,
          l->goal}};
 }

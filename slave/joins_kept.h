@@ -14,7 +14,7 @@
 
 #include "analysis/joins.h"
 
-#define SLAVE_LANE_WORDS 14
+#define SLAVE_LANE_WORDS 15
 
 /* A lane as words without gaps: equal words, equal lane. */
 struct slave_lane_words {

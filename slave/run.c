@@ -392,9 +392,10 @@ void slave_run_free(struct slave_drain *d, struct slave_run *run)
 bool slave_run_all_dead(const struct slave_run *run)
 {
     for (const struct slave_image *i = run->images; i; i = i->next)
-        if (i->state != SLAVE_IMAGE_DEAD)
+        if (i->state != SLAVE_IMAGE_DEAD && !i->dying)
             return false;
-    return run->images != NULL;
+    /* Those that are over are forgotten (forget.c). */
+    return run->images || (run->scan && run->process_count);
 }
 
 static bool all_over(const struct slave_run *run)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/large.h"
 #include "common/log.h"
 #include "slave/calibrate_map.h"
 #include "slave/series.h"
@@ -53,6 +54,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     free(j->columns);
     free(j->ns);
     free(j->user);
+    ips_free_large(j->unended);
     slave_table_window_release(&j->window);
     slave_traffic_window_release(&j->traffic);
     free(j->unseen);
@@ -84,8 +86,8 @@ void *slave_graph_rows(struct slave_graph_ask *j, size_t n, size_t size)
 
 static bool by_cpu(const Ips__Lane *l)
 {
-    return !l ||
-           (l->weighting == IPS_WEIGH_CPU && !l->calibrated && !l->probe_off);
+    return !l || (l->weighting == IPS_WEIGH_CPU && !l->calibrated &&
+                  !l->probe_off && !l->unended);
 }
 
 /* Does the ask read nothing but tables, and joins that it asks for? */
@@ -259,6 +261,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->idle = b->counts.idle - b->counts.idle_settled;
     a->any = b->counts.any;
     a->any_unmatched = b->counts.any_unmatched;
+    a->unended_ns = b->counts.unended_ns;
     a->spin_ns = b->counts.spin_ns;
     a->probe_ns = c->probe_ns;
     a->overhead_ns = b->counts.overhead_ns;

@@ -50,6 +50,7 @@ struct slave_graph_ask {
     struct ips_joins joins;
     size_t joins_at;
     struct ips_wire_graph wire;
+    uint64_t *unended; /* subgraph: the column, where it is asked for */
     struct ips_wire_cursor cursor;
     struct ips_wire_piece piece;
     struct ips_path path; /* of one asked pair */

@@ -25,6 +25,7 @@ struct ips_lane slave_lane_of(const Ips__Lane *l)
     lane.calibrated = l->calibrated;
     lane.any_off = l->any_off;
     lane.probe_off = l->probe_off;
+    lane.unended = l->unended;
     lane.weighting = l->weighting <= IPS_WEIGH_LAST
                          ? (enum ips_weighting)l->weighting
                          : IPS_WEIGH_CPU;
@@ -63,6 +64,7 @@ static int wire_make(struct slave_graph_ask *j, const struct ips_graph *g,
     w->wait = g->at ? g->wait : NULL;
     w->delay = g->at && detail ? g->delay : NULL;
     w->probe = probe ? g->probe : NULL;
+    w->unended = j->unended;
     w->end_count = j->graph->b.end_count;
     return 0;
 }
@@ -102,6 +104,10 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
             j->view.g.at = j->graph->b.g.at;
             j->view.g.wait = j->graph->b.g.wait;
             j->view.g.delay = j->graph->b.g.delay;
+        }
+        if (rc == 0 && ask->unended) {
+            j->unended = ips_unended_of(&j->graph->b, &job->err);
+            rc = j->unended ? 0 : IPS_E_NO_MEMORY;
         }
         if (rc == 0)
             rc = wire_make(j, &j->view.g, ask->detail, ask->probe);
@@ -193,9 +199,11 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
 
 /* What the chain arcs of a piece are made of; both its nodes are of one chain,
  * or it has none that is known here. */
-static void split_piece(const struct ips_graph *g, uint32_t from, uint32_t to,
+static void split_piece(const struct ips_built *b, uint32_t from, uint32_t to,
                         Ips__SplitAnswer *sum)
 {
+    const struct ips_graph *g = &b->g;
+    sum->unended_ns = ips_add_sat(sum->unended_ns, ips_unended_ns(b, from, to));
     for (uint32_t i = from + 1; i <= to; i++) {
         sum->cpu_ns = ips_add_sat(sum->cpu_ns, g->w[i]);
         if (g->delay)
@@ -221,7 +229,7 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
                              "there is no piece from node %u to %u",
                              ask->from[i], ask->to[i]);
         else
-            split_piece(g, ask->from[i], ask->to[i], a);
+            split_piece(&j->graph->b, ask->from[i], ask->to[i], a);
     }
     if (rc < 0) {
         slave_job_fail(job);

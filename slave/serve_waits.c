@@ -17,7 +17,7 @@ struct wait_rows {
     uint32_t text_count, text_room;
     uint32_t *node, *cause, *place; /* [IPS_PIECE_ITEMS] */
     protobuf_c_boolean *of_node;
-    uint64_t *ns, *end_ns;
+    uint64_t *ns, *end_ns, *unended_ns;
     uint32_t *lock, *lock_node, *lock_does; /* [IPS_PIECE_ITEMS] */
     uint64_t *lock_after, *lock_at_ns;
 };
@@ -42,6 +42,7 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     free(w->of_node);
     free(w->ns);
     free(w->end_ns);
+    free(w->unended_ns);
     free(w->lock);
     free(w->lock_node);
     free(w->lock_does);
@@ -70,6 +71,7 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     w->of_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->of_node));
     w->ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->ns));
     w->end_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->end_ns));
+    w->unended_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->unended_ns));
     w->text_room = PIECE_PLACES * (IPS_WAIT_FRAMES + 4);
     w->text = calloc(w->text_room, sizeof(*w->text));
     w->lock = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock));
@@ -78,8 +80,8 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     w->lock_after = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_after));
     w->lock_at_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_at_ns));
     bool fine = w->node && w->cause && w->place && w->of_node && w->ns &&
-                w->end_ns && w->text && w->lock && w->lock_node &&
-                w->lock_does && w->lock_after && w->lock_at_ns;
+                w->end_ns && w->unended_ns && w->text && w->lock &&
+                w->lock_node && w->lock_does && w->lock_after && w->lock_at_ns;
     return fine ? 0 : no_memory(j);
 }
 
@@ -162,9 +164,15 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         p->of_node[n] = r->of_node;
         p->ns[n] = r->ns;
         p->end_ns[n] = r->end_ns;
+        bool first = p->sent == 0 || r[-1].arc != r->arc;
+        p->unended_ns[n] =
+            first && r->arc > 0
+                ? ips_unended_ns(&j->graph->b, r->arc - 1, r->arc)
+                : 0;
     }
     a->n_node = a->n_cause = a->n_place = n;
-    a->n_of_node = a->n_ns = a->n_end_ns = n;
+    a->n_of_node = a->n_ns = a->n_end_ns = a->n_unended_ns = n;
+    a->unended_ns = p->unended_ns;
     a->node = p->node;
     a->cause = p->cause;
     a->place = p->place;

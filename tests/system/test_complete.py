@@ -84,6 +84,15 @@ def test_undisturbed(cluster):
         assert verdict(c, f"r{i}") == ("yes", 0)
 
 
+def test_longer_than_the_slave_looks(cluster):
+    """Would catch: a run whose processes the slave has seen end, and forgotten, that is said
+    to go on."""
+    c = cluster()
+    for i in range(6):
+        c.ipsrun(["sleep", f"{1.5 + i * .3}"], name=f"r{i}", check=True)
+        assert gaps(c, f"r{i}") == []
+
+
 @pytest.mark.quick
 def test_command_without_a_record(cluster, made):
     """All that is known of a static program is how long it lived."""

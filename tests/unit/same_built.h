@@ -40,6 +40,7 @@ static inline const char *built_differs(const struct ips_built *a,
     if (a->proc_count != b->proc_count || a->end_count != b->end_count ||
         a->traffic_count != b->traffic_count ||
         a->spun_count != b->spun_count ||
+        a->unended_count != b->unended_count ||
         a->untraced_count != b->untraced_count)
         return "rows";
     ALL(procs, a->proc_count);
@@ -47,6 +48,7 @@ static inline const char *built_differs(const struct ips_built *a,
     ALL(ends, a->end_count);
     ALL(traffic, a->traffic_count);
     ALL(spun, a->spun_count);
+    ALL(unended, a->unended_count);
     ALL(untraced, a->untraced_count);
 #undef ALL
     if (memcmp(&a->counts, &b->counts, sizeof(a->counts)) != 0)

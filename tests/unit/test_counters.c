@@ -299,7 +299,8 @@ static const char *const usual[] = {
     "probe_arc_ns=240 last_ns=180000 sample_ns=250000 "
     "guessed_cpu_ns=900 guesses_settled=4 guess_off_ns=30 "
     "guess_off_max_ns=20 load_samples=9 load_milli=2500 "
-    "load_average_milli=1300 records_read=32 all_locks=1 unrecorded=1 } ",
+    "load_average_milli=1300 records_read=32 all_locks=1 unrecorded=1 "
+    "unended_ns=29900 } ",
     "table{processes{pid=100 parent=-1 name='alpha.100' "
     "command='/usr/bin/alpha -x' start_ns=1000 end_ns=180000 end='exit "
     "3' cpu_ns=80000 rusage_cpu_ns=-1 events=24 root=1 } "
@@ -388,7 +389,7 @@ static const char *const seldom[] = {
     "first_ns=1000 delay_unknown_ns=60350 overhead_ns=203 cpu_ns=8850 "
     "probe_arc_ns=154 last_ns=45000 accepted=2 sample_ns=250000 "
     "load_samples=9 load_milli=2500 load_average_milli=1300 "
-    "records_read=28 all_locks=1 unrecorded=1 } ",
+    "records_read=28 all_locks=1 unrecorded=1 unended_ns=16000 } ",
     "table{processes{pid=10 parent=-1 name='odd.10' start_ns=1000 "
     "end_ns=40000 end='signal 9' cpu_ns=8700 rusage_cpu_ns=-1 "
     "events=24 } processes{index=1 pid=20 parent=-1 name='open.20' "

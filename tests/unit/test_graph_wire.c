@@ -57,6 +57,7 @@ static void make(struct ips_wire_graph *g, uint32_t nodes, uint32_t chains,
     g->xpred = numbers(nodes, 9);
     g->site = numbers(nodes, 10);
     g->probe = numbers(nodes, 19);
+    g->unended = wide(nodes, 20);
     if (nodes > 2)
         g->xpred[nodes - 1] = g->site[nodes - 2] = IPS_WIRE_NO_NODE;
     g->in_node = numbers(ins, 12);
@@ -112,6 +113,7 @@ static void check_round_trip(uint32_t nodes, uint32_t chains, uint32_t ins,
     same(t.g.xpred, g.xpred, nodes * sizeof(uint32_t));
     same(t.g.site, g.site, nodes * sizeof(uint32_t));
     same(t.g.probe, g.probe, nodes * sizeof(uint32_t));
+    same(t.g.unended, g.unended, nodes * sizeof(uint64_t));
     same(t.g.chain_nodes, g.chain_nodes, chains * sizeof(uint32_t));
     same(t.g.chain_thread, g.chain_thread, chains * sizeof(uint32_t));
     same(t.g.in_node, g.in_node, ins * sizeof(uint32_t));
@@ -139,7 +141,7 @@ static void test_graph_wire__unequal_arrays_are_refused(void **state)
     (void)state;
     struct ips_wire_graph g;
     make(&g, 10, 2, 3, 4);
-    for (int which = 0; which < 7; which++) {
+    for (int which = 0; which < 8; which++) {
         struct ips_wire_taker t;
         struct ips_wire_cursor at = {0};
         struct ips_wire_piece piece = {0};
@@ -159,6 +161,8 @@ static void test_graph_wire__unequal_arrays_are_refused(void **state)
             piece.msg.n_out_len--;
         else if (which == 6)
             piece.msg.n_probe--;
+        else if (which == 7)
+            piece.msg.n_unended--;
         assert_int_equal(ips_wire_take(&t, &piece.msg, &err), IPS_E_PROTOCOL);
         ips_wire_piece_release(&piece);
         ips_wire_taker_release(&t);

@@ -115,6 +115,7 @@ static void make(struct made *m)
     m->c.any_unmatched = 18;
     m->c.spin_ns = 19000;
     m->c.run_delay_unknown_ns = 20000;
+    m->c.unended_ns = 20001;
     m->c.untraced_processes = 21;
     m->c.clock = ips_wire_text("none used");
     m->c.engine = ips_wire_text("contract");
@@ -213,7 +214,8 @@ static void test_certificate__in_json(void **state)
           "\"torn\", \"count\": 5}], \"unmatched\": 11, \"ambiguous\": 12, "
           "\"pending\": 13, \"external\": 14, \"idle\": 15, \"any\": 16, "
           "\"any_on_path\": 17, \"any_unmatched\": 18, \"spin_ns\": 19000, "
-          "\"run_delay_unknown_ns\": 20000, \"machines\": [\"m1\", \"m2\"], "
+          "\"run_delay_unknown_ns\": 20000, \"unended_ns\": 20001, "
+          "\"machines\": [\"m1\", \"m2\"], "
           "\"missing_machines\": [\"m3\"], \"untraced_processes\": 21, "
           "\"untraced\": [{\"machine\": \"m1\", \"cause\": \"static\", "
           "\"program\": \"/bin/x\", \"count\": 2, \"pid\": 77}], \"unseen\": "

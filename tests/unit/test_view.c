@@ -194,6 +194,26 @@ static void test_view__golden_without_recording(void **state)
     ips_graph_release(&g);
 }
 
+/* W7. W1, where nobody was seen to end 7 ns of A's only arc and 100 of B's
+ * first. Would catch a bound without those of another thread, or one in
+ * `wall`, where they are in the path as they are. */
+static void test_view__golden_unended(void **state)
+{
+    (void)state;
+    static const uint64_t unended[] = {0, 7, 0, 0, 100, 0};
+    struct ips_graph g;
+    struct ips_view v;
+    struct ips_lane lane = {.mtime = MTIME(4), .unended = true};
+    row_graph(w1, 6, &g);
+    assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
+    assert_int_equal(0, ips_graph_alloc_unended(&g, NULL));
+    memcpy(g.unended, unended, sizeof(unended));
+    solve(&g, &lane, 123, 145);
+    lane.weighting = IPS_WEIGH_WALL;
+    assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
+    ips_graph_release(&g);
+}
+
 /* ---- every graph ---- */
 
 /* What recording may have cost in each arc; returns the sum. */
@@ -212,13 +232,27 @@ static uint64_t give_probes(struct ips_graph *g, uint64_t seed)
     return sum;
 }
 
+static void give_unended(struct ips_graph *g, uint64_t seed)
+{
+    assert_int_equal(0, ips_graph_alloc_unended(g, NULL));
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t first = g->chains[c].first;
+        for (uint32_t i = first + 1; i < first + g->chains[c].count; i++)
+            g->unended[i] =
+                rg_below(&seed, 4) ? 0 : rg_below(&seed, (uint64_t)1 << 20);
+    }
+}
+
 static void split_probes(struct rg *r)
 {
     for (uint32_t m = 0; m < r->machines; m++) {
         struct ips_graph *p = &r->part[m];
         assert_int_equal(0, ips_graph_alloc_probe(p, NULL));
-        for (uint32_t i = 0; i < p->node_count; i++)
+        assert_int_equal(0, ips_graph_alloc_unended(p, NULL));
+        for (uint32_t i = 0; i < p->node_count; i++) {
             p->probe[i] = r->whole.probe[r->base[m] + i];
+            p->unended[i] = r->whole.unended[r->base[m] + i];
+        }
     }
 }
 
@@ -341,6 +375,7 @@ static const char *parts_and_clocks(struct rg *r, uint64_t seed)
         rg_split_times(r, m, off[m]);
     }
     give_probes(&r->whole, seed);
+    give_unended(&r->whole, seed + 1);
     split_probes(r);
     for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_LAST && !wrong; w++) {
         struct ips_lane lane = {.mtime = {rg_below(&s, 6), 0, 1, 1},
@@ -349,6 +384,9 @@ static const char *parts_and_clocks(struct rg *r, uint64_t seed)
                                 .weighting = (enum ips_weighting)w};
         wrong = same_as_whole(r, &lane, off);
         lane.probe_off = w != IPS_WEIGH_WALL;
+        if (!wrong)
+            wrong = same_as_whole(r, &lane, off);
+        lane.unended = w != IPS_WEIGH_WALL;
         if (!wrong)
             wrong = same_as_whole(r, &lane, off);
     }
@@ -371,6 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_view__golden_message),
+        cmocka_unit_test(test_view__golden_unended),
         cmocka_unit_test(test_view__golden_nobody_waits),
         cmocka_unit_test(test_view__golden_sleep),
         cmocka_unit_test(test_view__golden_idle),

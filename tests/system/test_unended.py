@@ -1,0 +1,73 @@
+"""Waits that end, and nothing that is recorded says by whom: an answer never passes over
+them. Once they have an arc, the cases move to where those are tested."""
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+
+def answer(c, *words):
+    done = c.ipsq(*words, "--format", "json")
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def record(c, build, what):
+    command = [build.program("i_unended"), what]
+    if what != "handler":
+        c.ipsrun(command, name=what, check=True)
+    else:
+        proc = c.popen(command, name=what, stdout=subprocess.PIPE, text=True)
+        assert proc.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        proc.send_signal(signal.SIGUSR1)
+        assert proc.wait() == 0
+    c.wait_closed(what)
+
+
+WAITS = ["idle", "hang-up", "room", "no-child", "handler"]
+
+
+@pytest.mark.parametrize("what", WAITS)
+def test_path_may_be_longer(cluster, build, what):
+    """100 ms of a child's computing, a wait for it that left no arc, 50 ms of one's own: the
+    path is 150 ms, and what is found is shorter. Would catch: that answer called complete, a
+    bound that does not hold, engines that do not agree on it."""
+    c = cluster()
+    record(c, build, what)
+    bounds = set()
+    for more in ([], ["--engine", "central"], ["--engine", "cm-async"]):
+        a = answer(c, "path", what, *more)
+        certificate = a["certificate"]
+        assert not certificate["complete"]
+        assert any("too short by up to" in g for g in certificate["gaps"])
+        assert a["t_max_ns"] < 145e6
+        assert a["t_max_ns"] + certificate["unended_ns"] > 145e6
+        bounds.add((a["t_max_ns"], certificate["unended_ns"]))
+    assert len(bounds) == 1
+    assert c.ipsq("check", what, "--max-path", "1000s").returncode == 3
+
+
+@pytest.mark.parametrize("what", WAITS)
+def test_why_is_not_sure(cluster, build, what):
+    """Would catch: a cause that is called certain where most of the path is a wait that
+    nobody was seen to end."""
+    c = cluster()
+    record(c, build, what)
+    a = answer(c, "why", what)
+    certificate = a["certificate"]
+    assert not certificate["complete"] and certificate["unended_ns"] > 90e6
+    assert a["sure"] != "high"
+    assert not [f for f in a["findings"] if f["sure"] == "high"]
+
+
+def test_wait_that_is_told(cluster, build):
+    """The same program, but the byte is read."""
+    c = cluster()
+    record(c, build, "read")
+    for kind in ("path", "why"):
+        certificate = answer(c, kind, "read")["certificate"]
+        assert certificate["complete"] and certificate["unended_ns"] == 0, certificate
+    assert answer(c, "path", "read")["t_max_ns"] > 145e6
