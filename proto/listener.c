@@ -22,6 +22,7 @@
 #include "proto/tls.h"
 
 #define BACKLOG 128
+#define NUMBER_BYTES (INET6_ADDRSTRLEN + 8)
 
 struct ips_listener {
     struct event_base *base;
@@ -35,14 +36,35 @@ struct ips_listener {
     bool tls;
 };
 
+/* "10.0.0.5:7070" or "[fd00::5]:7070"; false: no address of a network. */
+static bool number_of(const struct sockaddr *sa, int len, char *out,
+                      size_t bytes)
+{
+    char host[INET6_ADDRSTRLEN] = "";
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    if (sa->sa_family == AF_INET && len >= (int)sizeof(v4)) {
+        memcpy(&v4, sa, sizeof(v4));
+        inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host));
+        snprintf(out, bytes, "%s:%u", host, ntohs(v4.sin_port));
+        return true;
+    }
+    if (sa->sa_family == AF_INET6 && len >= (int)sizeof(v6)) {
+        memcpy(&v6, sa, sizeof(v6));
+        inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof(host));
+        snprintf(out, bytes, "[%s]:%u", host, ntohs(v6.sin6_port));
+        return true;
+    }
+    return false;
+}
+
 static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
                     struct sockaddr *sa, int len, void *arg)
 {
     (void)ev;
-    (void)sa;
-    (void)len;
     struct ips_listener *l = arg;
     struct ips_peer *peer;
+    char from[NUMBER_BYTES];
     struct ips_err err = {0};
     struct ssl_st *tls = NULL;
     int rc = l->tls ? ips_tls_new(NULL, &tls, &err) : 0;
@@ -53,6 +75,8 @@ static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
         close(fd);
         return;
     }
+    if (number_of(sa, len, from, sizeof(from)))
+        ips_peer_set_name(peer, from);
     l->on_accept(peer, l->arg);
 }
 
@@ -160,23 +184,11 @@ static void name_address(struct ips_listener *l, const char *asked, int fd)
 {
     struct sockaddr_storage ss = {0};
     socklen_t len = sizeof(ss);
-    char host[INET6_ADDRSTRLEN] = "";
+    char at[NUMBER_BYTES];
     snprintf(l->address, sizeof(l->address), "%s", asked);
-    if (*l->path || getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
-        return;
-    if (ss.ss_family == AF_INET) {
-        struct sockaddr_in sin;
-        memcpy(&sin, &ss, sizeof(sin));
-        inet_ntop(AF_INET, &sin.sin_addr, host, sizeof(host));
-        snprintf(l->address, sizeof(l->address), "%.4s%s:%u", asked, host,
-                 ntohs(sin.sin_port));
-    } else if (ss.ss_family == AF_INET6) {
-        struct sockaddr_in6 sin6;
-        memcpy(&sin6, &ss, sizeof(sin6));
-        inet_ntop(AF_INET6, &sin6.sin6_addr, host, sizeof(host));
-        snprintf(l->address, sizeof(l->address), "%.4s[%s]:%u", asked, host,
-                 ntohs(sin6.sin6_port));
-    }
+    if (!*l->path && getsockname(fd, (struct sockaddr *)&ss, &len) == 0 &&
+        number_of((struct sockaddr *)&ss, (int)len, at, sizeof(at)))
+        snprintf(l->address, sizeof(l->address), "%.4s%s", asked, at);
 }
 
 static int listener_start(struct ips_listener *l, const char *address,

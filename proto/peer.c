@@ -40,6 +40,7 @@ struct ips_peer {
     void *arg;
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
+    bool accepted; /* the other side connected */
     struct ips_traffic_count traffic;
     Ips__Envelope *current; /* while on_message runs, until taken */
     char name[96];
@@ -126,7 +127,29 @@ void ips_peer_finish(struct ips_peer *p, const char *why)
     event_add(p->limit, &wait);
 }
 
+void ips_peer_refuse(struct ips_peer *p, const char *why)
+{
+    Ips__Hello answer = ips_hello(IPS__HELLO__ROLE__UNKNOWN);
+    answer.error = ips_wire_text(why);
+    if (p->accepted)
+        ips_send_hello(p, &answer);
+    ips_peer_finish(p, why);
+}
+
 /* ---- incoming ------------------------------------------------------- */
+
+/* Without TLS everyone is what it says. */
+static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
+                      struct ips_err *err)
+{
+    const SSL *tls = bufferevent_openssl_get_ssl(p->bev);
+    struct ips_tls_owner owner;
+    if (!tls)
+        return 0;
+    ips_tls_other(tls, &owner);
+    int rc = ips_tls_may(&owner, hello->role, hello->machine, err);
+    return rc < 0 ? ips_err_wrap(err, "%s", p->name) : 0;
+}
 
 /* The rules of the first message; false where the peer was closed. */
 static bool take_hello(struct ips_peer *p, const Ips__Envelope *env)
@@ -148,10 +171,12 @@ static bool take_hello(struct ips_peer *p, const Ips__Envelope *env)
                  "protocol version %u (IPS %.32s) is not spoken here, only %d "
                  "(IPS %s): install the same version on both sides",
                  hello->protocol, hello->version, IPS_PROTOCOL, IPS_VERSION);
-        Ips__Hello answer = ips_hello(IPS__HELLO__ROLE__UNKNOWN);
-        answer.error = why;
-        ips_send_hello(p, &answer);
-        ips_peer_finish(p, why);
+        ips_peer_refuse(p, why);
+        return false;
+    }
+    struct ips_err err = {0};
+    if (check_role(p, hello, &err) < 0) {
+        ips_peer_refuse(p, err.msg);
         return false;
     }
     event_del(p->limit);
@@ -324,6 +349,7 @@ int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
     if (counter == 0)
         signal(SIGPIPE, SIG_IGN);
     p->base = base;
+    p->accepted = fd >= 0;
     snprintf(p->name, sizeof(p->name), "peer %u", ++counter);
     p->later = event_new(base, -1, 0, on_later, p);
     p->limit = event_new(base, -1, 0, on_limit, p);

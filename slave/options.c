@@ -244,13 +244,13 @@ static int fill_listen(struct slave_options *opt)
     return 0;
 }
 
-/* Without keys nothing at such an address would ever be reached. */
-static int check_tls(const char *address)
+/* Without the keys of this machine nothing at such an address would ever take
+ * us. */
+static int check_tls(const char *address, const char *machine)
 {
-    struct ips_address to;
     struct ips_err err = {0};
-    if (ips_address_parse(address, &to, &err) == 0 && to.tls &&
-        ips_tls_ready(&err) < 0)
+    if (strncmp(address, "tls:", 4) == 0 &&
+        ips_tls_own_may(address, IPS__HELLO__ROLE__SLAVE, machine, &err) < 0)
         return complain(address, err.msg);
     return 0;
 }
@@ -273,9 +273,9 @@ static int fill_defaults(struct slave_options *opt)
         return complain("cannot start", err.msg);
     if (strchr(opt->machine, '/') || opt->machine[0] == '.')
         return complain("not a machine's name", opt->machine);
-    if (check_tls(opt->master) < 0 || fill_listen(opt) < 0)
+    if (check_tls(opt->master, opt->machine) < 0 || fill_listen(opt) < 0)
         return -1;
-    return check_tls(opt->listen);
+    return check_tls(opt->listen, opt->machine);
 }
 
 enum slave_parsed slave_options_parse(int argc, char **argv,

@@ -162,6 +162,11 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
     struct slave_serve *v = arg;
     switch (env->body_case) {
     case IPS__ENVELOPE__BODY_HELLO:
+        if (env->hello->role != IPS__HELLO__ROLE__MASTER) {
+            ips_peer_refuse(peer, "this is no master: give the address that "
+                                  "ips-master listens on (--master)");
+            break;
+        }
         v->ready = true;
         v->backoff_ns = RECONNECT_MIN_NS;
         v->complained = false;

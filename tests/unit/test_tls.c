@@ -20,8 +20,9 @@
 #define PATIENCE_MS 20000
 #define LONG_BYTES (3u << 20) /* a message of many TLS records */
 
-/* ours/a, ours/b (not for loopback) and theirs/c of another ca.pem. */
-static char dir[64], a[96], b[96], c[96];
+/* Of one ca.pem: a, a master; b, a slave, not for loopback; m, a slave; ada, a
+ * client; old, without a role. And c, a master of another ca.pem. */
+static char dir[64], a[96], b[96], m[96], ada[96], old[96], c[96];
 
 struct side {
     struct ips_peer *peer;
@@ -96,17 +97,24 @@ static struct ips_listener *listen_at(const char *address)
     return l;
 }
 
-/* A peer with these keys, to a listener with a's, and its Hello. */
-static void connect_with(const char *keys, const char *address)
+/* A peer with these keys, to a listener with a's, that says it is this. */
+static void connect_as(const char *keys, const char *address,
+                       Ips__Hello__Role role, const char *machine)
 {
     struct ips_err err = {0};
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_hello(role);
+    hello.machine = ips_wire_text(machine);
     use(keys);
     if (ips_peer_connect(base, address, &there.peer, &err) < 0)
         fail_msg("%s", err.msg);
     use(a); /* what is accepted from now on */
     ips_peer_set_ops(there.peer, &ops, &there);
     ips_send_hello(there.peer, &hello);
+}
+
+static void connect_with(const char *keys, const char *address)
+{
+    connect_as(keys, address, IPS__HELLO__ROLE__SLAVE, "a");
 }
 
 static void end(struct ips_listener *l)
@@ -258,6 +266,105 @@ static void test_tls__blocking_client(void **state)
     end(l);
 }
 
+/* Would catch a key that may only ask and becomes a machine, a machine that
+ * passes for another or for the master, keys without a role that are taken, and
+ * a refusal that does not say of whom, why, and what to do. */
+static void test_tls__roles(void **state)
+{
+    enum { CLIENT = 1, SLAVE, MASTER };
+    static const struct {
+        const char *keys, *machine;
+        int role;
+        const char *name, *why; /* NULL: welcome */
+    } cases[] = {
+        {ada, "", CLIENT, "ada", NULL},
+        {m, "", CLIENT, "m", NULL},
+        {a, "", CLIENT, "a", NULL},
+        {m, "m", SLAVE, "m", NULL},
+        {b, "b", SLAVE, "b", NULL},
+        {a, "a", SLAVE, "a", NULL},
+        {a, "", MASTER, "a", NULL},
+        {ada, "ada", SLAVE, "ada", "role client, role slave is needed"},
+        {ada, "m", SLAVE, "ada", "role client, role slave is needed"},
+        {ada, "", MASTER, "ada", "role client, role master is needed"},
+        {m, "", MASTER, "m", "role slave, role master is needed"},
+        {m, "b", SLAVE, "m", "not for machine b"},
+        {a, "m", SLAVE, "a", "not for machine m"},
+        {old, "", CLIENT, "old", "no role, role client is needed"},
+        {old, "old", SLAVE, "old", "no role, role slave is needed"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char named[32];
+        use(a);
+        struct ips_listener *l = listen_at("tls:127.0.0.1:0");
+        connect_as(cases[i].keys, ips_listener_address(l),
+                   (Ips__Hello__Role)cases[i].role, cases[i].machine);
+        turn_until(cases[i].why ? &there.closes : &there.hellos);
+        assert_int_equal(here.hellos, cases[i].why ? 0 : 1);
+        if (cases[i].why) {
+            turn_until(&here.closes);
+            snprintf(named, sizeof(named), "\"%s\"", cases[i].name);
+            for (const struct side *x = &here; x; x = x == &here ? &there : 0) {
+                assert_non_null(strstr(x->why, cases[i].why));
+                assert_non_null(strstr(x->why, named));
+                assert_non_null(strstr(x->why, "127.0.0.1:"));
+            }
+            assert_non_null(strstr(here.why, i < 11 || i > 12 ? "deploy/keys"
+                                                              : "--machine"));
+        }
+        end(l);
+    }
+}
+
+/* Would catch a slave, or ipsq, that takes a machine of the installation for
+ * its master. */
+static void test_tls__a_master_must_be_one(void **state)
+{
+    char said[1024];
+    (void)state;
+    use(m);
+    struct ips_listener *l = listen_at("tls:127.0.0.1:0");
+    connect_as(a, ips_listener_address(l), IPS__HELLO__ROLE__CLIENT, "");
+    use(m);
+    turn_until(&there.closes);
+    assert_non_null(
+        strstr(there.why, "\"m\" has role slave, role master is needed"));
+    assert_int_equal(0, there.hellos);
+    here.closes = here.hellos = 0;
+    int fd = ask_in_child(ada, ips_listener_address(l));
+    turn_until(&here.closes);
+    told(fd, said, sizeof(said));
+    assert_non_null(strstr(said, "role slave, role master is needed"));
+    assert_non_null(strstr(said, ips_listener_address(l)));
+    end(l);
+}
+
+/* Would catch a daemon that starts with keys that no other will take. */
+static void test_tls__own_keys(void **state)
+{
+    struct ips_err err = {0};
+    (void)state;
+    use(ada);
+    assert_int_equal(IPS_E_REFUSED,
+                     ips_tls_own_may("tls:127.0.0.1:1", IPS__HELLO__ROLE__SLAVE,
+                                     "ada", &err));
+    assert_non_null(strstr(err.msg, "NAME=ADDRESS"));
+    assert_int_equal(
+        IPS_E_REFUSED,
+        ips_tls_own_may("tls:127.0.0.1:1", IPS__HELLO__ROLE__MASTER, "", &err));
+    assert_non_null(strstr(err.msg, "--master NAME=ADDRESS"));
+    assert_int_equal(
+        0, ips_tls_own_may("unix:/tmp/s", IPS__HELLO__ROLE__MASTER, "", &err));
+    use(m);
+    assert_int_equal(0, ips_tls_own_may("tls:127.0.0.1:1",
+                                        IPS__HELLO__ROLE__SLAVE, "m", &err));
+    assert_int_equal(
+        IPS_E_REFUSED,
+        ips_tls_own_may("tls:127.0.0.1:1", IPS__HELLO__ROLE__SLAVE, "b", &err));
+    assert_non_null(strstr(err.msg, "--machine m"));
+}
+
 static void test_tls__bad_keys(void **state)
 {
     char command[512];
@@ -269,14 +376,14 @@ static void test_tls__bad_keys(void **state)
              "cd %s && cp -r ours/a open && chmod 644 open/key.pem && "
              "cp -r ours/a mixed && cp ours/b/key.pem mixed && "
              "cp -r ours/a torn && echo no >torn/cert.pem && "
-             "cp -r ours/a old && openssl x509 -in ours/a/cert.pem -days 0 "
-             "-signkey old/key.pem -out old/cert.pem 2>/dev/null",
+             "cp -r ours/a past && openssl x509 -in ours/a/cert.pem -days 0 "
+             "-signkey past/key.pem -out past/cert.pem 2>/dev/null",
              dir);
     assert_int_equal(0, system(command)); /* NOLINT(cert-env33-c) */
     static const char *const bad[][2] = {{"open", "chmod 600"},
                                          {"mixed", "not the certificate's"},
                                          {"torn", "no certificate"},
-                                         {"old", "out of date"}};
+                                         {"past", "out of date"}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         snprintf(command, sizeof(command), "%s/%s", dir, bad[i][0]);
         assert_int_equal(IPS_E_REFUSED, ips_tls_use(command, &err));
@@ -304,19 +411,27 @@ static void test_tls__no_keys(void **state)
 
 static int make_keys(void **state)
 {
-    char command[512];
+    char command[1024];
     (void)state;
     snprintf(dir, sizeof(dir), "/tmp/ips-test-tls-XXXXXX");
     if (!mkdtemp(dir))
         return -1;
     snprintf(a, sizeof(a), "%s/ours/a", dir);
     snprintf(b, sizeof(b), "%s/ours/b", dir);
+    snprintf(m, sizeof(m), "%s/ours/m", dir);
+    snprintf(ada, sizeof(ada), "%s/ours/ada", dir);
+    snprintf(old, sizeof(old), "%s/ours/old", dir);
     snprintf(c, sizeof(c), "%s/theirs/c", dir);
+    /* `old` as deploy/keys made it before there were roles. */
     snprintf(command, sizeof(command),
-             DEPLOY_KEYS
-             " %s/ours a=127.0.0.1,::1 b=10.0.0.9 >/dev/null && " DEPLOY_KEYS
-             " %s/theirs c=127.0.0.1 >/dev/null",
-             dir, dir);
+             "cd %s && { " DEPLOY_KEYS " ours --master a=127.0.0.1,::1 "
+             "b=10.0.0.9 m=127.0.0.1 ada && " DEPLOY_KEYS
+             " theirs --master c=127.0.0.1 && cp -r ours/ada ours/old && "
+             "openssl req -new -key ours/old/key.pem -subj /CN=old -out r && "
+             "openssl x509 -req -in r -days 9 -CA ours/ca/ca.pem "
+             "-CAkey ours/ca/ca.key -CAcreateserial -out ours/old/cert.pem; } "
+             ">/dev/null 2>&1",
+             dir);
     return system(command); /* NOLINT(cert-env33-c) */
 }
 
@@ -337,6 +452,9 @@ int main(void)
         cmocka_unit_test(test_tls__a_certificate_is_for_its_addresses),
         cmocka_unit_test(test_tls__nothing_is_said_in_the_clear),
         cmocka_unit_test(test_tls__blocking_client),
+        cmocka_unit_test(test_tls__roles),
+        cmocka_unit_test(test_tls__a_master_must_be_one),
+        cmocka_unit_test(test_tls__own_keys),
         cmocka_unit_test(test_tls__bad_keys),
     };
     return cmocka_run_group_tests(tests, make_keys, remove_keys);
