@@ -212,6 +212,10 @@ static int listener_start(struct ips_listener *l, const char *address,
         memcpy(l->path, to.path, sizeof(l->path));
     l->tls = to.tls;
     name_address(l, address, fd);
+    if (to.insecure)
+        ips_log_warn("%s: no TLS (--insecure): whoever reaches it can read and "
+                     "change everything, and pose as any machine or client",
+                     l->address);
     l->again = event_new(l->base, -1, 0, on_again, l);
     if (l->again)
         l->ev = evconnlistener_new(

@@ -1,7 +1,7 @@
 /*
  * A connection that speaks frames, over libevent; used by all three daemons
  * and, blocking, by the client. Addresses: "unix:PATH", "tcp:HOST:PORT" on
- * loopback, or "tls:HOST:PORT" (proto/tls.h).
+ * loopback (elsewhere with --insecure), or "tls:HOST:PORT" (proto/tls.h).
  *
  * Invariants:
  *  - the first message of either side is a Hello of our protocol version; a

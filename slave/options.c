@@ -17,6 +17,7 @@ enum {
     OPT_MACHINE,
     OPT_MASTER,
     OPT_TLS,
+    OPT_INSECURE,
     OPT_LISTEN,
     OPT_PRIVATE,
     OPT_IDLE,
@@ -47,6 +48,10 @@ static const struct record {
      "keys for tls: addresses, as deploy/keys makes\n"
      "them (default $IPS_TLS)",
      OPT_TLS},
+    {"insecure", NULL,
+     "allow tcp: addresses that are not loopback: others\n"
+     "on the network can read and change everything",
+     OPT_INSECURE},
     {"listen", "ADDR",
      "where other slaves reach this one, unix:PATH,\n"
      "tcp:HOST:PORT, tls:HOST:PORT or \"none\" (default\n"
@@ -170,6 +175,9 @@ static int take(struct slave_options *opt, int code, const char *value)
         return copy(opt->master, sizeof(opt->master), value, "--master");
     case OPT_TLS:
         return ips_tls_use(value, &err) < 0 ? complain("--tls", err.msg) : 0;
+    case OPT_INSECURE:
+        ips_address_allow_insecure(true);
+        return 0;
     case OPT_LISTEN:
         return copy(opt->listen, sizeof(opt->listen), value, "--listen");
     case OPT_PRIVATE:

@@ -85,6 +85,42 @@ def test_three_hosts_with_tls_alone(cluster, hosts, tmp_path):
     assert names == {"m1", "m2", "m3"}
 
 
+def test_without_tls_only_if_told_so(cluster, hosts):
+    """Would catch hosts that talk without TLS unless every program of them was
+    started with --insecure, and daemons that do so without a warning."""
+    c = cluster(["m1", "m2"], hosts=hosts, daemons=False)
+    c.address = f"tcp:{hosts[0].address}:7070"
+
+    def ask(*words):
+        return subprocess.run(
+            hosts[2].command([c.build.bin("ipsq"), "--master", c.address,
+                              "--state", c.state, *words]),
+            env=clean_env(), capture_output=True, text=True, timeout=180)
+
+    c.ipsq = lambda *words, **_: ask("--insecure", *words)
+    with open(c.log, "ab") as log:
+        c.master = subprocess.Popen(
+            hosts[0].command([c.build.bin("ips-master"), "--insecure",
+                              "--state", c.state, "--listen", c.address]),
+            env=clean_env(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            cwd="/")
+    m1, m2 = c.machines
+    m1.options = ["--insecure", "--listen", f"tcp:{hosts[0].address}:7071"]
+    m1.start_slave()
+    c.wait_connected()
+    # There a private slave is started.
+    done = c.ipsrun(["true"], name="plain", machine=1,
+                    options=["--insecure"])
+    assert done.returncode == 0, done.stderr
+    c.wait_closed("plain")
+    done = ask("runs")
+    assert done.returncode == 1 and "--insecure" in done.stderr, done.stderr
+    for log in m1.log, m2.state / "slave.log":
+        assert f"--master {c.address}: no TLS" in log.read_text()
+    assert "7071: no TLS" in m1.log.read_text()
+    assert f"{c.address}: no TLS" in c.log.read_text()
+
+
 # --- roles ----------------------------------------------------------------
 
 def older_keys(top, name):
