@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/address.h"
@@ -22,6 +23,7 @@
 #include "proto/tls.h"
 
 #define BACKLOG 128
+#define MINUTE_S 60
 #define NUMBER_BYTES (INET6_ADDRSTRLEN + 8)
 
 struct ips_listener {
@@ -35,6 +37,73 @@ struct ips_listener {
     int lock_fd;
     bool tls;
 };
+
+/* ---- what is refused ------------------------------------------------- */
+
+static struct {
+    uint64_t since_ns; /* the minute's begin; 0: nothing was refused yet */
+    unsigned shown, more;
+} refusals;
+
+static void log_more(void)
+{
+    if (refusals.more)
+        ips_log_warn("%u more connections refused within a minute",
+                     refusals.more);
+    refusals.more = 0;
+}
+
+/* One more, at now_ns: is it shown? */
+static bool add_refusal(uint64_t now_ns)
+{
+    if (!refusals.since_ns ||
+        now_ns - refusals.since_ns >= MINUTE_S * UINT64_C(1000000000)) {
+        log_more();
+        refusals.since_ns = now_ns;
+        refusals.shown = 0;
+    }
+    if (refusals.shown < IPS_REFUSALS_SHOWN) {
+        refusals.shown++;
+        return true;
+    }
+    refusals.more++;
+    return false;
+}
+
+static void on_minute(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg;
+    log_more();
+}
+
+void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
+                     const struct ssl_st *tls, const char *why)
+{
+    struct ips_tls_owner owner = {.role = IPS__HELLO__ROLE__UNKNOWN};
+    const char *name = ips_peer_name(peer);
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    if (!add_refusal((uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec)) {
+        const struct timeval wait = {MINUTE_S, 0};
+        if (refusals.more == 1) /* nothing may be refused after these */
+            event_base_once(base, -1, EV_TIMEOUT, on_minute, NULL, &wait);
+        return;
+    }
+    if (tls)
+        ips_tls_other(tls, &owner);
+    /* A refused role names both of them itself. */
+    char quoted[sizeof(owner.name) + 4];
+    snprintf(quoted, sizeof(quoted), "\"%s\"", owner.name);
+    bool named = *owner.name && !strstr(why, quoted);
+    bool placed = strncmp(why, name, strlen(name)) == 0;
+    ips_log_warn("connection refused: %s%s%s%s%s%s", placed ? "" : name,
+                 named ? " (certificate " : "", named ? quoted : "",
+                 named ? ")" : "", placed ? "" : ": ", why);
+}
+
+/* ---- connections ----------------------------------------------------- */
 
 /* "10.0.0.5:7070" or "[fd00::5]:7070"; false: no address of a network. */
 static bool number_of(const struct sockaddr *sa, int len, char *out,

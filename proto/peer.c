@@ -41,6 +41,7 @@ struct ips_peer {
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
     bool accepted; /* the other side connected */
+    bool left;     /* it went away before its Hello: nothing was refused */
     struct ips_traffic_count traffic;
     Ips__Envelope *current; /* while on_message runs, until taken */
     char name[96];
@@ -99,11 +100,19 @@ void ips_peer_free(struct ips_peer *p)
     event_base_once(p->base, -1, EV_TIMEOUT, on_reap, NULL, &now);
 }
 
+static void log_refusal(const struct ips_peer *p, const char *why)
+{
+    if (p->accepted)
+        ips_refusal_log(p->base, p, bufferevent_openssl_get_ssl(p->bev), why);
+}
+
 /* From now on nothing comes or goes; on_close follows in a later callback. */
 static void peer_fail(struct ips_peer *p, const char *why)
 {
     if (p->state == PEER_FAILED || p->state == PEER_REAPED)
         return;
+    if (p->state == PEER_OPENING && !p->left)
+        log_refusal(p, why);
     disarm(p);
     if (p->state != PEER_FINISHING)
         snprintf(p->why, sizeof(p->why), "%s", why);
@@ -133,6 +142,7 @@ void ips_peer_refuse(struct ips_peer *p, const char *why)
     answer.error = ips_wire_text(why);
     if (p->accepted)
         ips_send_hello(p, &answer);
+    log_refusal(p, why);
     ips_peer_finish(p, why);
 }
 
@@ -282,6 +292,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
             ;
     struct ssl_st *tls = bufferevent_openssl_get_ssl(bev);
     unsigned long tls_error = tls ? bufferevent_get_openssl_error(bev) : 0;
+    p->left = (what & BEV_EVENT_EOF) != 0 || tls_error == 0;
     if (what & BEV_EVENT_EOF)
         snprintf(why, sizeof(why), "closed by the other side");
     else if (tls_error)

@@ -76,8 +76,9 @@ void ips_peer_set_name(struct ips_peer *peer, const char *name);
 bool ips_peer_over(const struct ips_peer *peer);
 /* Sends what is queued, then closes; on_close comes with `why`. */
 void ips_peer_finish(struct ips_peer *peer, const char *why);
-/* Before our own Hello was sent: sends one with the error `why`, then the
- * same. The side that connected, which spoke first, gets the end alone. */
+/* Before our own Hello was sent: sends one with the error `why`, logs it (of
+ * many in a minute the first ones), then the same. The side that connected,
+ * which spoke first, sends and logs nothing. */
 void ips_peer_refuse(struct ips_peer *peer, const char *why);
 /* After the current turn of the loop. on_close is not called. */
 void ips_peer_free(struct ips_peer *peer);

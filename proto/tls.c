@@ -246,7 +246,8 @@ void ips_tls_why(struct ssl_st *tls, unsigned long error, char *out,
                  "TLS: its certificate is not taken: %s (both sides need keys "
                  "of the same ca.pem)",
                  X509_verify_cert_error_string(verdict));
-    else if (error && ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER)
+    else if (error && (ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER ||
+                       ERR_GET_REASON(error) == SSL_R_HTTP_REQUEST))
         snprintf(out, bytes,
                  "TLS: the other side does not speak it: is its "
                  "address a tls: one, too?");

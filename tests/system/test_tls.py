@@ -1,10 +1,12 @@
 """Three hosts that reach each other at tls: addresses alone, as machines of a
 real network do: nothing is shared but the keys that deploy/keys made; and the
 roles that these keys give."""
+import contextlib
 import re
 import socket
 import ssl
 import subprocess
+import time
 
 import pytest
 from conftest import ROOT, clean_env, end_process, wait_until
@@ -225,6 +227,47 @@ def test_a_key_has_one_role(tls_cluster):
     for made, role in (m1, wire.MASTER), (ada, wire.CLIENT):
         assert "other slaves only" in verdict(made, there, role)
     assert verdict(m2, there, wire.SLAVE, b"m2") == ""
+
+    # 8 and 5 in the log, which has room for 10 a minute.
+    for log, count in (c.log, 8), (c.machines[0].log, 5):
+        said = re.findall(r"warn connection refused: 127\.0\.0\.1:\d+(.*)",
+                          log.read_text())
+        assert len(said) == count, said
+        assert any('"ada"' in line and "role slave is needed" in line
+                   for line in said), said
+    assert '(certificate "m1"): this is a slave' in c.machines[0].log.read_text()
+
+
+def test_a_refused_version_is_one_line(tls_cluster):
+    """Would catch a wrong version that is not in the log with the address and
+    the name, and one whose text writes lines of its own into the log."""
+    c = tls_cluster
+    peer = peer_with(c.keys / "ada", c.address)
+    peer.put(wire.HELLO, wire.message((1, 99), (2, b"1\nforged"), (3, 1)))
+    assert b"protocol version 99" in peer.get()[1][7]
+    peer.close()
+    assert re.search(r'warn connection refused: 127\.0\.0\.1:\d+ \(certificate '
+                     r'"ada"\): protocol version 99 \(IPS 1\?forged\)',
+                     c.log.read_text()), c.log.read_text()
+
+
+def test_a_scanner_does_not_fill_the_log(tls_cluster):
+    """Would catch a master that logs each of very many refused connections, or
+    none of them."""
+    c = tls_cluster
+    begin = time.monotonic()
+    at = c.address.removeprefix("tls:127.0.0.1:")
+    for _ in range(300):
+        with socket.create_connection(("127.0.0.1", int(at))) as scan:
+            scan.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                while scan.recv(1000):
+                    pass
+    assert c.ipsq("runs").returncode == 0
+    lines = re.findall(r"warn connection refused: 127\.0\.0\.1:\d+: TLS",
+                       c.log.read_text())
+    minutes = 1 + (time.monotonic() - begin) // 60
+    assert 0 < len(lines) <= 10 * (1 + minutes), lines
 
 
 def test_programs_refuse_keys_of_another_role(tls_cluster):
