@@ -37,6 +37,7 @@ struct ipsrun_options {
     bool no_delays;
     bool quiet;
     bool no_daemons;
+    bool insecure;  /* --insecure: for the private slave */
     char **command; /* NULL ended; borrowed from argv */
 };
 

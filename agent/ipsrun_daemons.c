@@ -84,8 +84,12 @@ void ipsrun_daemons(const struct ipsrun_options *o)
                     o->master);
     } else {
         const char *const args[] = {
-            "--private", "--pool",   o->pool,    "--state", o->state,
-            "--machine", o->machine, "--master", o->master, NULL};
+            "--private", "--pool",
+            o->pool,     "--state",
+            o->state,    "--machine",
+            o->machine,  "--master",
+            o->master,   o->insecure ? "--insecure" : NULL,
+            NULL};
         start_program(o, "ips-slave", "slave.log", args);
     }
 }

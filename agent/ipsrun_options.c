@@ -27,6 +27,9 @@ static const char help[] =
     "                      else $XDG_STATE_HOME/ips, else ~/.local/state/ips)\n"
     "  --master ADDR       unix:PATH, tcp:HOST:PORT or tls:HOST:PORT of it\n"
     "                      (default: unix:STATE/master.sock)\n"
+    "  --insecure          allow a tcp: address that is not loopback: others "
+    "on\n"
+    "                      the network can read and change everything\n"
     "  --procedures=WHAT   which procedures the time goes to: off, sample\n"
     "                      (default) or exact\n"
     "  --rate MS           CPU time of a thread between two samples, 1 to 100\n"
@@ -69,6 +72,7 @@ enum {
     OPT_MACHINE,
     OPT_STATE,
     OPT_MASTER,
+    OPT_INSECURE,
     OPT_PROCEDURES,
     OPT_RATE,
     OPT_BUDGET,
@@ -93,6 +97,7 @@ static const struct option longs[] = {
     {"machine", required_argument, NULL, OPT_MACHINE},
     {"state", required_argument, NULL, OPT_STATE},
     {"master", required_argument, NULL, OPT_MASTER},
+    {"insecure", no_argument, NULL, OPT_INSECURE},
     {"procedures", required_argument, NULL, OPT_PROCEDURES},
     {"rate", required_argument, NULL, OPT_RATE},
     {"budget", required_argument, NULL, OPT_BUDGET},
@@ -247,7 +252,6 @@ static int take_locks(struct ipsrun_options *o, const char *which)
 
 static int take(struct ipsrun_options *o, int option, const char *value)
 {
-    struct ips_err err = {0};
     int n = 0;
     switch (option) {
     case OPT_NAME:
@@ -270,11 +274,13 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         return -1;
     case OPT_MASTER:
         n = snprintf(o->master, sizeof(o->master), "%s", value);
-        if (n >= (int)sizeof(o->master))
-            return usage("--master: at most %zu bytes", sizeof(o->master) - 1);
-        return ips_address_check(value, &err) < 0
-                   ? usage("--master: %s", err.msg)
-                   : -1;
+        if (n < 1 || n >= (int)sizeof(o->master))
+            return usage("--master: 1 to %zu bytes", sizeof(o->master) - 1);
+        return -1;
+    case OPT_INSECURE:
+        o->insecure = true;
+        ips_address_allow_insecure(true);
+        return -1;
     case OPT_PROCEDURES:
         return take_procedures(o, value);
     case OPT_RATE:
@@ -332,6 +338,8 @@ static int defaults(struct ipsrun_options *o)
     if (rc == 0 && !*o->state && (rc = ips_path_state(path, &err)) == 0 &&
         take_path(o->state, "IPS_STATE", path) >= 0)
         return IPSRUN_USAGE;
+    if (*o->master && ips_address_check(o->master, &err) < 0)
+        return usage("--master: %s", err.msg);
     if (rc == 0 && !*o->master)
         rc = ips_path_master(o->state, o->master, &err);
     if (!*o->machine)

@@ -77,8 +77,7 @@ void ipsq_command_usage(FILE *f, const struct ipsq_command *c)
     if (c->local)
         return;
     fputs("\noptions:\n", f);
-    ipsq_options_print(f, c->options | IPSQ_HAS(MASTER) | IPSQ_HAS(TLS) |
-                              IPSQ_HAS(STATE) | IPSQ_HAS(FORMAT));
+    ipsq_options_print(f, c->options | IPSQ_COMMON);
 }
 
 int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,

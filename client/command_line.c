@@ -26,8 +26,7 @@ static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
 #undef X
     };
     static const char *const formats[] = {"table", "tsv", "json", "jsonl"};
-    uint64_t known = c->options | IPSQ_HAS(MASTER) | IPSQ_HAS(TLS) |
-                     IPSQ_HAS(STATE) | IPSQ_HAS(FORMAT);
+    uint64_t known = c->options | IPSQ_COMMON;
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
         if (o->given & ~known & IPSQ_WINDOW & UINT64_C(1) << i)
             return ips_err_set(err, IPS_E_USAGE,

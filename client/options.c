@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/units.h"
+#include "common/address.h"
 #include "proto/tls.h"
 
 #define LONG_BASE 256 /* past what getopt returns of its own: letters, 1 */
@@ -189,6 +190,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return 0;
     case IPSQ_OPT_TLS:
         return ips_tls_use(text, err);
+    case IPSQ_OPT_INSECURE:
+        ips_address_allow_insecure(true);
+        return 0;
     case IPSQ_OPT_STATE:
         o->state = text;
         return 0;

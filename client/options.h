@@ -14,6 +14,11 @@
 
 #define IPSQ_ARGS_MAX 2
 
+/* Options that every command has. */
+#define IPSQ_COMMON                                                            \
+    (IPSQ_HAS(MASTER) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE) | IPSQ_HAS(STATE) | \
+     IPSQ_HAS(FORMAT))
+
 /* Every option: X(NAME, "name", "VALUE", "what it does"); VALUE NULL: it takes
  * none. */
 #define IPSQ_OPTIONS(X)                                                        \
@@ -24,6 +29,9 @@
     X(TLS, "tls", "DIR",                                                       \
       "keys for tls: addresses, as deploy/keys makes them\n"                   \
       "($IPS_TLS)")                                                            \
+    X(INSECURE, "insecure", NULL,                                              \
+      "allow tcp: addresses that are not loopback: others on\n"                \
+      "the network can read and change everything")                            \
     X(STATE, "state", "DIR",                                                   \
       "state directory ($IPS_STATE, else ~/.local/state/ips)")                 \
     X(FORMAT, "format", "F",                                                   \

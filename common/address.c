@@ -6,6 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool allow_insecure;
+
+void ips_address_allow_insecure(bool allow)
+{
+    allow_insecure = allow;
+}
+
 static int parse_unix(const char *path, struct ips_address *out,
                       struct ips_err *err)
 {
@@ -47,14 +54,15 @@ static int refuse(const char *address, struct ips_err *err)
 {
     return ips_err_set(
         err, IPS_E_REFUSED,
-        "address %s is not loopback: what others could read and change is not "
-        "spoken. Use tls:HOST:PORT with keys (--tls DIR; deploy/keys makes "
-        "them), or a Unix socket or loopback forwarded through ssh, for "
-        "example \"ssh -L 7070:127.0.0.1:7070 HOST\"",
+        "address %s is not loopback: without TLS others on the network could "
+        "read and change everything. Use tls:HOST:PORT with keys (--tls DIR; "
+        "deploy/keys makes them), or a Unix socket or loopback forwarded "
+        "through ssh, for example \"ssh -L 7070:127.0.0.1:7070 HOST\"; "
+        "--insecure permits it where every machine of the network is trusted",
         address);
 }
 
-/* Without TLS all but loopback is refused. */
+/* Without TLS all but loopback is refused, except with --insecure. */
 static int set_host(const char *host, uint16_t port, const char *address,
                     struct ips_address *out, struct ips_err *err)
 {
@@ -63,15 +71,13 @@ static int set_host(const char *host, uint16_t port, const char *address,
     if (strcmp(host, "localhost") == 0)
         host = "127.0.0.1";
     if (inet_pton(AF_INET, host, &v4) == 1) {
-        if (!out->tls && ntohl(v4.s_addr) >> 24 != 127)
-            return refuse(address, err);
+        out->insecure = !out->tls && ntohl(v4.s_addr) >> 24 != 127;
         struct sockaddr_in sin = {
             .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = v4};
         memcpy(&out->addr, &sin, sizeof(sin));
         out->len = sizeof(sin);
     } else if (inet_pton(AF_INET6, host, &v6) == 1) {
-        if (!out->tls && !IN6_IS_ADDR_LOOPBACK(&v6))
-            return refuse(address, err);
+        out->insecure = !out->tls && !IN6_IS_ADDR_LOOPBACK(&v6);
         struct sockaddr_in6 sin6 = {
             .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = v6};
         memcpy(&out->addr, &sin6, sizeof(sin6));
@@ -82,6 +88,8 @@ static int set_host(const char *host, uint16_t port, const char *address,
                            "[fd00::5]: names are not looked up",
                            address);
     }
+    if (out->insecure && !allow_insecure)
+        return refuse(address, err);
     snprintf(out->host, sizeof(out->host), "%.45s", host); /* was a number */
     return 0;
 }

@@ -42,6 +42,10 @@ void ips_log(enum ips_log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line + at, sizeof(line) - (size_t)at - 1, fmt, ap);
     va_end(ap);
+    /* What others sent may be part of it: it makes no lines of its own. */
+    for (char *c = line + at; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
     size_t len = strlen(line);
     line[len++] = '\n';
     /* One write, so lines of several threads do not mix. */

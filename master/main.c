@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/address.h"
 #include "common/log.h"
 #include "master/master.h"
 #include "proto/tls.h"
 
 static const char usage[] =
-    "usage: ips-master [--listen ADDR] [--tls DIR] [--state DIR] [--private]\n"
-    "                  [--idle N] [--foreground]\n"
+    "usage: ips-master [--listen ADDR] [--tls DIR] [--insecure] [--state DIR]\n"
+    "                  [--private] [--idle N] [--foreground]\n"
     "\n"
     "The master analyst: knows the slaves and the runs, computes what needs\n"
     "several machines, answers ipsq.\n"
@@ -20,6 +21,9 @@ static const char usage[] =
     "                    tls:HOST:PORT (default unix:STATE/master.sock)\n"
     "  --tls DIR         keys for tls: addresses, as deploy/keys makes them\n"
     "                    (default $IPS_TLS)\n"
+    "  --insecure        allow tcp: addresses that are not loopback: others "
+    "on\n"
+    "                    the network can read and change everything\n"
     "  --state DIR       where the catalogue is kept (default: $IPS_STATE,\n"
     "                    else $XDG_STATE_HOME/ips or ~/.local/state/ips)\n"
     "  --private         end when no slave and no client was there for a "
@@ -57,6 +61,7 @@ static int parse_options(int argc, char **argv, struct options *o)
     enum {
         OPT_LISTEN = 256,
         OPT_TLS,
+        OPT_INSECURE,
         OPT_STATE,
         OPT_PRIVATE,
         OPT_IDLE,
@@ -65,6 +70,7 @@ static int parse_options(int argc, char **argv, struct options *o)
     static const struct option longs[] = {
         {"listen", required_argument, NULL, OPT_LISTEN},
         {"tls", required_argument, NULL, OPT_TLS},
+        {"insecure", no_argument, NULL, OPT_INSECURE},
         {"state", required_argument, NULL, OPT_STATE},
         {"private", no_argument, NULL, OPT_PRIVATE},
         {"idle", required_argument, NULL, OPT_IDLE},
@@ -83,6 +89,9 @@ static int parse_options(int argc, char **argv, struct options *o)
                 fprintf(stderr, "ips-master: --tls: %s\n", err.msg);
                 return -1;
             }
+            break;
+        case OPT_INSECURE:
+            ips_address_allow_insecure(true);
             break;
         case OPT_STATE:
             o->master.state = optarg;

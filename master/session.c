@@ -206,7 +206,8 @@ static void on_first_message(struct ips_peer *peer, const Ips__Envelope *env,
     case _IPS__HELLO__ROLE_IS_INT_SIZE:
         break;
     }
-    answer_hello(peer, "this is a master: it speaks with clients and slaves");
+    ips_peer_refuse(peer,
+                    "this is a master: it speaks with clients and slaves");
 }
 
 static void on_early_close(struct ips_peer *peer, const char *why, void *arg)

@@ -13,6 +13,7 @@
 #include "master/kept.h"
 #include "master/master.h"
 #include "master/refresh.h"
+#include "proto/tls.h"
 
 uint64_t master_now_ns(void)
 {
@@ -84,8 +85,11 @@ static int catalogue_setup(struct master *m, struct ips_err *err)
 
 static int listener_setup(struct master *m, struct ips_err *err)
 {
-    int rc = ips_listener_new(m->base, m->address, session_on_accept, m,
-                              &m->listener, err);
+    int rc = ips_tls_own_may(m->address, IPS__HELLO__ROLE__MASTER, "", err);
+    if (rc < 0)
+        return ips_err_wrap(err, "--listen %s", m->address);
+    rc = ips_listener_new(m->base, m->address, session_on_accept, m,
+                          &m->listener, err);
     if (rc == 0)
         snprintf(m->address, sizeof(m->address), "%s",
                  ips_listener_address(m->listener));

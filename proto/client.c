@@ -261,6 +261,21 @@ int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
     }
 }
 
+/* Is the other side a master, by what it says and by its certificate? */
+static int check_master(const struct ips_client *c, const Ips__Hello *hello,
+                        struct ips_err *err)
+{
+    struct ips_tls_owner owner;
+    if (hello->role != IPS__HELLO__ROLE__MASTER)
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "this is no master: give the address that "
+                           "ips-master listens on (--master)");
+    if (!c->tls)
+        return 0;
+    ips_tls_other(c->tls, &owner);
+    return ips_tls_may(&owner, IPS__HELLO__ROLE__MASTER, "", err);
+}
+
 static int greet(struct ips_client *c, unsigned timeout_ms, struct ips_err *err)
 {
     Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__CLIENT);
@@ -286,6 +301,8 @@ static int greet(struct ips_client *c, unsigned timeout_ms, struct ips_err *err)
                          "the other side speaks protocol version %u, this "
                          "program %d: install the same version of IPS",
                          answer->hello->protocol, IPS_PROTOCOL);
+    else
+        rc = check_master(c, answer->hello, err);
     ips__envelope__free_unpacked(answer, NULL);
     c->greeted = rc == 0;
     return rc;

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/address.h"
@@ -22,6 +23,8 @@
 #include "proto/tls.h"
 
 #define BACKLOG 128
+#define MINUTE_S 60
+#define NUMBER_BYTES (INET6_ADDRSTRLEN + 8)
 
 struct ips_listener {
     struct event_base *base;
@@ -35,14 +38,102 @@ struct ips_listener {
     bool tls;
 };
 
+/* ---- what is refused ------------------------------------------------- */
+
+static struct {
+    uint64_t since_ns; /* the minute's begin; 0: nothing was refused yet */
+    unsigned shown, more;
+} refusals;
+
+static void log_more(void)
+{
+    if (refusals.more)
+        ips_log_warn("%u more connections refused within a minute",
+                     refusals.more);
+    refusals.more = 0;
+}
+
+/* One more, at now_ns: is it shown? */
+static bool add_refusal(uint64_t now_ns)
+{
+    if (!refusals.since_ns ||
+        now_ns - refusals.since_ns >= MINUTE_S * UINT64_C(1000000000)) {
+        log_more();
+        refusals.since_ns = now_ns;
+        refusals.shown = 0;
+    }
+    if (refusals.shown < IPS_REFUSALS_SHOWN) {
+        refusals.shown++;
+        return true;
+    }
+    refusals.more++;
+    return false;
+}
+
+static void on_minute(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg;
+    log_more();
+}
+
+void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
+                     const struct ssl_st *tls, const char *why)
+{
+    struct ips_tls_owner owner = {.role = IPS__HELLO__ROLE__UNKNOWN};
+    const char *name = ips_peer_name(peer);
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    if (!add_refusal((uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec)) {
+        const struct timeval wait = {MINUTE_S, 0};
+        if (refusals.more == 1) /* nothing may be refused after these */
+            event_base_once(base, -1, EV_TIMEOUT, on_minute, NULL, &wait);
+        return;
+    }
+    if (tls)
+        ips_tls_other(tls, &owner);
+    /* A refused role names both of them itself. */
+    char quoted[sizeof(owner.name) + 4];
+    snprintf(quoted, sizeof(quoted), "\"%s\"", owner.name);
+    bool named = *owner.name && !strstr(why, quoted);
+    bool placed = strncmp(why, name, strlen(name)) == 0;
+    ips_log_warn("connection refused: %s%s%s%s%s%s", placed ? "" : name,
+                 named ? " (certificate " : "", named ? quoted : "",
+                 named ? ")" : "", placed ? "" : ": ", why);
+}
+
+/* ---- connections ----------------------------------------------------- */
+
+/* "10.0.0.5:7070" or "[fd00::5]:7070"; false: no address of a network. */
+static bool number_of(const struct sockaddr *sa, int len, char *out,
+                      size_t bytes)
+{
+    char host[INET6_ADDRSTRLEN] = "";
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    if (sa->sa_family == AF_INET && len >= (int)sizeof(v4)) {
+        memcpy(&v4, sa, sizeof(v4));
+        inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host));
+        snprintf(out, bytes, "%s:%u", host, ntohs(v4.sin_port));
+        return true;
+    }
+    if (sa->sa_family == AF_INET6 && len >= (int)sizeof(v6)) {
+        memcpy(&v6, sa, sizeof(v6));
+        inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof(host));
+        snprintf(out, bytes, "[%s]:%u", host, ntohs(v6.sin6_port));
+        return true;
+    }
+    return false;
+}
+
 static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
                     struct sockaddr *sa, int len, void *arg)
 {
     (void)ev;
-    (void)sa;
-    (void)len;
     struct ips_listener *l = arg;
     struct ips_peer *peer;
+    char from[NUMBER_BYTES];
     struct ips_err err = {0};
     struct ssl_st *tls = NULL;
     int rc = l->tls ? ips_tls_new(NULL, &tls, &err) : 0;
@@ -53,6 +144,8 @@ static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
         close(fd);
         return;
     }
+    if (number_of(sa, len, from, sizeof(from)))
+        ips_peer_set_name(peer, from);
     l->on_accept(peer, l->arg);
 }
 
@@ -160,23 +253,11 @@ static void name_address(struct ips_listener *l, const char *asked, int fd)
 {
     struct sockaddr_storage ss = {0};
     socklen_t len = sizeof(ss);
-    char host[INET6_ADDRSTRLEN] = "";
+    char at[NUMBER_BYTES];
     snprintf(l->address, sizeof(l->address), "%s", asked);
-    if (*l->path || getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
-        return;
-    if (ss.ss_family == AF_INET) {
-        struct sockaddr_in sin;
-        memcpy(&sin, &ss, sizeof(sin));
-        inet_ntop(AF_INET, &sin.sin_addr, host, sizeof(host));
-        snprintf(l->address, sizeof(l->address), "%.4s%s:%u", asked, host,
-                 ntohs(sin.sin_port));
-    } else if (ss.ss_family == AF_INET6) {
-        struct sockaddr_in6 sin6;
-        memcpy(&sin6, &ss, sizeof(sin6));
-        inet_ntop(AF_INET6, &sin6.sin6_addr, host, sizeof(host));
-        snprintf(l->address, sizeof(l->address), "%.4s[%s]:%u", asked, host,
-                 ntohs(sin6.sin6_port));
-    }
+    if (!*l->path && getsockname(fd, (struct sockaddr *)&ss, &len) == 0 &&
+        number_of((struct sockaddr *)&ss, (int)len, at, sizeof(at)))
+        snprintf(l->address, sizeof(l->address), "%.4s%s", asked, at);
 }
 
 static int listener_start(struct ips_listener *l, const char *address,
@@ -200,6 +281,10 @@ static int listener_start(struct ips_listener *l, const char *address,
         memcpy(l->path, to.path, sizeof(l->path));
     l->tls = to.tls;
     name_address(l, address, fd);
+    if (to.insecure)
+        ips_log_warn("%s: no TLS (--insecure): whoever reaches it can read and "
+                     "change everything, and pose as any machine or client",
+                     l->address);
     l->again = event_new(l->base, -1, 0, on_again, l);
     if (l->again)
         l->ev = evconnlistener_new(

@@ -40,6 +40,8 @@ struct ips_peer {
     void *arg;
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
+    bool accepted; /* the other side connected */
+    bool left;     /* it went away before its Hello: nothing was refused */
     struct ips_traffic_count traffic;
     Ips__Envelope *current; /* while on_message runs, until taken */
     char name[96];
@@ -98,11 +100,19 @@ void ips_peer_free(struct ips_peer *p)
     event_base_once(p->base, -1, EV_TIMEOUT, on_reap, NULL, &now);
 }
 
+static void log_refusal(const struct ips_peer *p, const char *why)
+{
+    if (p->accepted)
+        ips_refusal_log(p->base, p, bufferevent_openssl_get_ssl(p->bev), why);
+}
+
 /* From now on nothing comes or goes; on_close follows in a later callback. */
 static void peer_fail(struct ips_peer *p, const char *why)
 {
     if (p->state == PEER_FAILED || p->state == PEER_REAPED)
         return;
+    if (p->state == PEER_OPENING && !p->left)
+        log_refusal(p, why);
     disarm(p);
     if (p->state != PEER_FINISHING)
         snprintf(p->why, sizeof(p->why), "%s", why);
@@ -126,7 +136,30 @@ void ips_peer_finish(struct ips_peer *p, const char *why)
     event_add(p->limit, &wait);
 }
 
+void ips_peer_refuse(struct ips_peer *p, const char *why)
+{
+    Ips__Hello answer = ips_hello(IPS__HELLO__ROLE__UNKNOWN);
+    answer.error = ips_wire_text(why);
+    if (p->accepted)
+        ips_send_hello(p, &answer);
+    log_refusal(p, why);
+    ips_peer_finish(p, why);
+}
+
 /* ---- incoming ------------------------------------------------------- */
+
+/* Without TLS everyone is what it says. */
+static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
+                      struct ips_err *err)
+{
+    const SSL *tls = bufferevent_openssl_get_ssl(p->bev);
+    struct ips_tls_owner owner;
+    if (!tls)
+        return 0;
+    ips_tls_other(tls, &owner);
+    int rc = ips_tls_may(&owner, hello->role, hello->machine, err);
+    return rc < 0 ? ips_err_wrap(err, "%s", p->name) : 0;
+}
 
 /* The rules of the first message; false where the peer was closed. */
 static bool take_hello(struct ips_peer *p, const Ips__Envelope *env)
@@ -148,10 +181,12 @@ static bool take_hello(struct ips_peer *p, const Ips__Envelope *env)
                  "protocol version %u (IPS %.32s) is not spoken here, only %d "
                  "(IPS %s): install the same version on both sides",
                  hello->protocol, hello->version, IPS_PROTOCOL, IPS_VERSION);
-        Ips__Hello answer = ips_hello(IPS__HELLO__ROLE__UNKNOWN);
-        answer.error = why;
-        ips_send_hello(p, &answer);
-        ips_peer_finish(p, why);
+        ips_peer_refuse(p, why);
+        return false;
+    }
+    struct ips_err err = {0};
+    if (check_role(p, hello, &err) < 0) {
+        ips_peer_refuse(p, err.msg);
         return false;
     }
     event_del(p->limit);
@@ -257,6 +292,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
             ;
     struct ssl_st *tls = bufferevent_openssl_get_ssl(bev);
     unsigned long tls_error = tls ? bufferevent_get_openssl_error(bev) : 0;
+    p->left = (what & BEV_EVENT_EOF) != 0 || tls_error == 0;
     if (what & BEV_EVENT_EOF)
         snprintf(why, sizeof(why), "closed by the other side");
     else if (tls_error)
@@ -324,6 +360,7 @@ int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
     if (counter == 0)
         signal(SIGPIPE, SIG_IGN);
     p->base = base;
+    p->accepted = fd >= 0;
     snprintf(p->name, sizeof(p->name), "peer %u", ++counter);
     p->later = event_new(base, -1, 0, on_later, p);
     p->limit = event_new(base, -1, 0, on_limit, p);

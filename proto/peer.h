@@ -1,13 +1,15 @@
 /*
  * A connection that speaks frames, over libevent; used by all three daemons
  * and, blocking, by the client. Addresses: "unix:PATH", "tcp:HOST:PORT" on
- * loopback, or "tls:HOST:PORT" (proto/tls.h).
+ * loopback (elsewhere with --insecure), or "tls:HOST:PORT" (proto/tls.h).
  *
  * Invariants:
  *  - the first message of either side is a Hello of our protocol version; a
  *    peer of another version gets a Hello with `error`, then the end. Until it
  *    said Hello its frames are limited to IPS_HELLO_MAX_BYTES and its time to
  *    IPS_HELLO_WAIT_S; after that it may be silent for as long as it lives.
+ *  - over TLS the certificate of the other side must let it be the role, and
+ *    the machine, that its Hello says; else it is refused like a wrong version.
  *  - callbacks come from the loop, never from within a call into this module.
  *  - one turn of the loop takes a bounded amount from each peer.
  *  - a peer is freed after the turn, never inside its own callback; after
@@ -74,13 +76,17 @@ void ips_peer_set_name(struct ips_peer *peer, const char *name);
 bool ips_peer_over(const struct ips_peer *peer);
 /* Sends what is queued, then closes; on_close comes with `why`. */
 void ips_peer_finish(struct ips_peer *peer, const char *why);
+/* Before our own Hello was sent: sends one with the error `why`, logs it (of
+ * many in a minute the first ones), then the same. The side that connected,
+ * which spoke first, sends and logs nothing. */
+void ips_peer_refuse(struct ips_peer *peer, const char *why);
 /* After the current turn of the loop. on_close is not called. */
 void ips_peer_free(struct ips_peer *peer);
 /* Frees now what waits for the end of the turn: after the loop ended. */
 void ips_peer_reap(void);
 
-/* Blocking client connection. connect says Hello as a client and takes the
- * other side's; timeout_ms bounds both together. */
+/* Blocking client connection, to a master. connect says Hello as a client and
+ * takes the other side's; timeout_ms bounds both together. */
 struct ips_client;
 int ips_client_connect(const char *address, unsigned timeout_ms,
                        struct ips_client **out,

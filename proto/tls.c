@@ -130,6 +130,108 @@ int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
     return 0;
 }
 
+/* ---- who may be what ---------------------------------------------------- */
+
+static const struct {
+    const char *unit, *word, *keys;
+    Ips__Hello__Role role;
+} roles[] = {
+    {"ips-client", "client", "use the keys that deploy/keys makes for a NAME",
+     IPS__HELLO__ROLE__CLIENT},
+    {"ips-slave", "slave",
+     "use the keys that deploy/keys makes for a machine, NAME=ADDRESS",
+     IPS__HELLO__ROLE__SLAVE},
+    {"ips-master", "master",
+     "use the keys that deploy/keys makes for --master NAME=ADDRESS",
+     IPS__HELLO__ROLE__MASTER},
+};
+#define ROLES (sizeof(roles) / sizeof(*roles))
+
+static void subject_part(const X509 *cert, int nid, char *out, int bytes)
+{
+    if (X509_NAME_get_text_by_NID(X509_get_subject_name(cert), nid, out,
+                                  bytes) < 0)
+        *out = '\0';
+    for (char *c = out; *c; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+}
+
+static void owner_of(const X509 *cert, struct ips_tls_owner *out)
+{
+    char unit[32];
+    *out = (struct ips_tls_owner){.role = IPS__HELLO__ROLE__UNKNOWN};
+    if (!cert)
+        return;
+    subject_part(cert, NID_commonName, out->name, (int)sizeof(out->name));
+    subject_part(cert, NID_organizationalUnitName, unit, (int)sizeof(unit));
+    for (size_t i = 0; i < ROLES; i++)
+        if (strcmp(unit, roles[i].unit) == 0)
+            out->role = roles[i].role;
+}
+
+void ips_tls_other(const struct ssl_st *tls, struct ips_tls_owner *out)
+{
+    const X509 *cert = SSL_get0_peer_certificate(tls);
+    STACK_OF(X509) *chain = cert ? NULL : SSL_get0_verified_chain(tls);
+    if (chain && sk_X509_num(chain) > 0)
+        cert = sk_X509_value(chain, 0);
+    owner_of(cert, out);
+}
+
+static size_t role_index(Ips__Hello__Role role)
+{
+    size_t i = 0;
+    while (i < ROLES - 1 && roles[i].role != role)
+        i++;
+    return i;
+}
+
+int ips_tls_may(const struct ips_tls_owner *owner, Ips__Hello__Role need,
+                const char *machine, struct ips_err *err)
+{
+    if (need == IPS__HELLO__ROLE__UNKNOWN)
+        need = IPS__HELLO__ROLE__CLIENT; /* every role may be that */
+    const char *wanted = roles[role_index(need)].word;
+    if (owner->role == IPS__HELLO__ROLE__UNKNOWN)
+        return ips_err_set(err, IPS_E_REFUSED,
+                           "the certificate of \"%s\" has no role, role %s is "
+                           "needed: an older deploy/keys made it; remove its "
+                           "directory and make it anew (deploy/keys --help)",
+                           owner->name, wanted);
+    const char *has = roles[role_index(owner->role)].word;
+    bool master = owner->role == IPS__HELLO__ROLE__MASTER;
+    if (need != IPS__HELLO__ROLE__CLIENT && need != owner->role && !master)
+        return ips_err_set(err, IPS_E_REFUSED,
+                           "the certificate of \"%s\" has role %s, role %s is "
+                           "needed: %s",
+                           owner->name, has, wanted,
+                           roles[role_index(need)].keys);
+    if (need == IPS__HELLO__ROLE__SLAVE && strcmp(owner->name, machine) != 0)
+        return ips_err_set(err, IPS_E_REFUSED,
+                           "the certificate of \"%s\" (role %s) is for machine "
+                           "%s, not for machine %.80s: start ips-slave with "
+                           "--machine %s, or with the keys of %.80s",
+                           owner->name, has, owner->name, machine, owner->name,
+                           machine);
+    return 0;
+}
+
+int ips_tls_own_may(const char *address, Ips__Hello__Role need,
+                    const char *machine, struct ips_err *err)
+{
+    struct ips_address to;
+    struct ips_tls_owner owner;
+    int rc = ips_address_parse(address, &to, err);
+    if (rc < 0 || !to.tls)
+        return rc;
+    rc = ips_tls_ready(err);
+    if (rc < 0)
+        return rc;
+    owner_of(SSL_CTX_get0_certificate(keys), &owner);
+    return ips_tls_may(&owner, need, machine, err);
+}
+
 void ips_tls_why(struct ssl_st *tls, unsigned long error, char *out,
                  size_t bytes)
 {
@@ -144,7 +246,8 @@ void ips_tls_why(struct ssl_st *tls, unsigned long error, char *out,
                  "TLS: its certificate is not taken: %s (both sides need keys "
                  "of the same ca.pem)",
                  X509_verify_cert_error_string(verdict));
-    else if (error && ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER)
+    else if (error && (ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER ||
+                       ERR_GET_REASON(error) == SSL_R_HTTP_REQUEST))
         snprintf(out, bytes,
                  "TLS: the other side does not speak it: is its "
                  "address a tls: one, too?");

@@ -17,6 +17,7 @@ enum {
     OPT_MACHINE,
     OPT_MASTER,
     OPT_TLS,
+    OPT_INSECURE,
     OPT_LISTEN,
     OPT_PRIVATE,
     OPT_IDLE,
@@ -47,6 +48,10 @@ static const struct record {
      "keys for tls: addresses, as deploy/keys makes\n"
      "them (default $IPS_TLS)",
      OPT_TLS},
+    {"insecure", NULL,
+     "allow tcp: addresses that are not loopback: others\n"
+     "on the network can read and change everything",
+     OPT_INSECURE},
     {"listen", "ADDR",
      "where other slaves reach this one, unix:PATH,\n"
      "tcp:HOST:PORT, tls:HOST:PORT or \"none\" (default\n"
@@ -170,6 +175,9 @@ static int take(struct slave_options *opt, int code, const char *value)
         return copy(opt->master, sizeof(opt->master), value, "--master");
     case OPT_TLS:
         return ips_tls_use(value, &err) < 0 ? complain("--tls", err.msg) : 0;
+    case OPT_INSECURE:
+        ips_address_allow_insecure(true);
+        return 0;
     case OPT_LISTEN:
         return copy(opt->listen, sizeof(opt->listen), value, "--listen");
     case OPT_PRIVATE:
@@ -244,13 +252,13 @@ static int fill_listen(struct slave_options *opt)
     return 0;
 }
 
-/* Without keys nothing at such an address would ever be reached. */
-static int check_tls(const char *address)
+/* Without the keys of this machine nothing at such an address would ever take
+ * us. */
+static int check_tls(const char *address, const char *machine)
 {
-    struct ips_address to;
     struct ips_err err = {0};
-    if (ips_address_parse(address, &to, &err) == 0 && to.tls &&
-        ips_tls_ready(&err) < 0)
+    if (strncmp(address, "tls:", 4) == 0 &&
+        ips_tls_own_may(address, IPS__HELLO__ROLE__SLAVE, machine, &err) < 0)
         return complain(address, err.msg);
     return 0;
 }
@@ -273,9 +281,9 @@ static int fill_defaults(struct slave_options *opt)
         return complain("cannot start", err.msg);
     if (strchr(opt->machine, '/') || opt->machine[0] == '.')
         return complain("not a machine's name", opt->machine);
-    if (check_tls(opt->master) < 0 || fill_listen(opt) < 0)
+    if (check_tls(opt->master, opt->machine) < 0 || fill_listen(opt) < 0)
         return -1;
-    return check_tls(opt->listen);
+    return check_tls(opt->listen, opt->machine);
 }
 
 enum slave_parsed slave_options_parse(int argc, char **argv,

@@ -162,6 +162,11 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
     struct slave_serve *v = arg;
     switch (env->body_case) {
     case IPS__ENVELOPE__BODY_HELLO:
+        if (env->hello->role != IPS__HELLO__ROLE__MASTER) {
+            ips_peer_refuse(peer, "this is no master: give the address that "
+                                  "ips-master listens on (--master)");
+            break;
+        }
         v->ready = true;
         v->backoff_ns = RECONNECT_MIN_NS;
         v->complained = false;
@@ -286,9 +291,14 @@ int slave_serve_open(struct slave *s, struct ips_err *err)
     v->s = s;
     v->backoff_ns = RECONNECT_MIN_NS;
     read_boot_id(v->boot_id);
-    int rc = ips_address_check(s->opt.master, err);
+    struct ips_address master;
+    int rc = ips_address_parse(s->opt.master, &master, err);
     if (rc < 0)
         return ips_err_wrap(err, "--master");
+    if (master.insecure)
+        ips_log_warn("--master %s: no TLS (--insecure): others on the network "
+                     "can read and change everything, and pose as the master",
+                     s->opt.master);
     slave_cm_open(v);
     v->tick = event_new(s->base, -1, EV_PERSIST, on_tick, v);
     const struct timeval every = {0, 50000};

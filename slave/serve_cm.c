@@ -269,7 +269,10 @@ static void wire_greeted(struct slave_serve *v, struct wire *w,
                          const Ips__Hello *hello)
 {
     if (hello->role != IPS__HELLO__ROLE__SLAVE) {
-        ips_peer_finish(w->peer, "is no slave");
+        ips_peer_refuse(w->peer, w->called
+                                     ? "is no slave"
+                                     : "this is a slave: at this address it "
+                                       "speaks with other slaves only");
         return;
     }
     if (!w->called) {

@@ -55,13 +55,20 @@ def test_help_and_version(build, program):
 
 @pytest.mark.quick
 def test_foreign_address_is_refused(build, tmp_path):
-    """Without TLS, with a message that says what to do."""
-    done = call(build, "ips-master", "--state", tmp_path, "--listen",
-                "tcp:0.0.0.0:7001")
-    assert done.returncode == 2 and "tls:HOST:PORT" in done.stderr
-    done = call(build, "ips-slave", "--state", tmp_path, "--pool", tmp_path,
-                "--master", "tcp:192.0.2.1:7001")
-    assert done.returncode != 0 and "tls:HOST:PORT" in done.stderr
+    """Would catch a program that talks to other machines without TLS and
+    without having been told so, and a message that does not say what to do."""
+    slave = ["ips-slave", "--state", tmp_path, "--pool", tmp_path]
+    for words, status in (
+            (["ips-master", "--state", tmp_path, "--listen",
+              "tcp:0.0.0.0:7001"], 2),
+            ([*slave, "--master", "tcp:192.0.2.1:7001"], 1),
+            ([*slave, "--listen", "tcp:0.0.0.0:7001"], 2),
+            (["ipsq", "--master", "tcp:192.0.2.1:7001", "runs"], 1),
+            (["ipsrun", "--master", "tcp:192.0.2.1:7001", "true"], 2)):
+        done = call(build, *words)
+        assert done.returncode == status, (words, done.stderr)
+        for text in ("tls:HOST:PORT", "deploy/keys", "--insecure"):
+            assert text in done.stderr, (words, done.stderr)
 
 
 # --- things that are not there -------------------------------------------

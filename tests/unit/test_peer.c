@@ -497,6 +497,13 @@ static void test_peer__tcp_is_loopback_only(void **state)
         assert_int_equal(ips_address_check(refused[i], &err), IPS_E_REFUSED);
         assert_non_null(strstr(err.msg, "tls:HOST:PORT"));
         assert_non_null(strstr(err.msg, "ssh -L"));
+        assert_non_null(strstr(err.msg, "--insecure"));
+        ips_address_allow_insecure(true);
+        struct ips_address to;
+        assert_int_equal(ips_address_parse(refused[i], &to, &err), 0);
+        assert_true(to.insecure && !to.tls);
+        ips_address_allow_insecure(false);
+        assert_int_equal(ips_address_check(refused[i], &err), IPS_E_REFUSED);
     }
     static const char *const wrong[] = {
         "",           "tcp:",         "tcp:127.0.0.1",   "tcp:127.0.0.1:x",

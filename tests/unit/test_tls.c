@@ -14,14 +14,18 @@
 #include <event2/event.h>
 
 #include "common/address.h"
+#include "common/log.h"
 #include "proto/message.h"
+#include "proto/peer_private.h"
 #include "proto/tls.h"
 
 #define PATIENCE_MS 20000
 #define LONG_BYTES (3u << 20) /* a message of many TLS records */
 
-/* ours/a, ours/b (not for loopback) and theirs/c of another ca.pem. */
-static char dir[64], a[96], b[96], c[96];
+/* Of one ca.pem: a, a master; b, a slave, not for loopback; m, a slave; ada, a
+ * client; old, without a role. And c, a master of another ca.pem, also
+ * in foreign, which takes our certificates. */
+static char dir[64], a[96], b[96], m[96], ada[96], old[96], c[96], foreign[96];
 
 struct side {
     struct ips_peer *peer;
@@ -30,6 +34,52 @@ struct side {
 };
 static struct side here, there;
 static struct event_base *base;
+
+/* ---- the log, the clock and the minute's end, as the product sees them --- */
+
+static char logged[32][1024];
+static unsigned lines;
+static uint64_t fixed_ns; /* 0: the real clock */
+static event_callback_fn minute;
+
+void __wrap_ips_log(enum ips_log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void __wrap_ips_log(enum ips_log_level level, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (level <= IPS_LOG_WARN && lines < 32)
+        vsnprintf(logged[lines++], sizeof(*logged), fmt, ap);
+    va_end(ap);
+}
+
+int __real_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *ts)
+{
+    if (!fixed_ns)
+        return __real_clock_gettime(clock, ts);
+    ts->tv_sec = (time_t)(fixed_ns / 1000000000);
+    ts->tv_nsec = (long)(fixed_ns % 1000000000);
+    return 0;
+}
+
+int __real_event_base_once(struct event_base *to, evutil_socket_t fd,
+                           short what, event_callback_fn call, void *arg,
+                           const struct timeval *wait);
+int __wrap_event_base_once(struct event_base *to, evutil_socket_t fd,
+                           short what, event_callback_fn call, void *arg,
+                           const struct timeval *wait);
+int __wrap_event_base_once(struct event_base *to, evutil_socket_t fd,
+                           short what, event_callback_fn call, void *arg,
+                           const struct timeval *wait)
+{
+    if (wait->tv_sec == 0)
+        return __real_event_base_once(to, fd, what, call, arg, wait);
+    assert_int_equal(wait->tv_sec, 60);
+    minute = call;
+    return 0;
+}
 
 static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
                        void *arg)
@@ -96,17 +146,24 @@ static struct ips_listener *listen_at(const char *address)
     return l;
 }
 
-/* A peer with these keys, to a listener with a's, and its Hello. */
-static void connect_with(const char *keys, const char *address)
+/* A peer with these keys, to a listener with a's, that says it is this. */
+static void connect_as(const char *keys, const char *address,
+                       Ips__Hello__Role role, const char *machine)
 {
     struct ips_err err = {0};
-    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    Ips__Hello hello = ips_hello(role);
+    hello.machine = ips_wire_text(machine);
     use(keys);
     if (ips_peer_connect(base, address, &there.peer, &err) < 0)
         fail_msg("%s", err.msg);
     use(a); /* what is accepted from now on */
     ips_peer_set_ops(there.peer, &ops, &there);
     ips_send_hello(there.peer, &hello);
+}
+
+static void connect_with(const char *keys, const char *address)
+{
+    connect_as(keys, address, IPS__HELLO__ROLE__SLAVE, "a");
 }
 
 static void end(struct ips_listener *l)
@@ -258,6 +315,183 @@ static void test_tls__blocking_client(void **state)
     end(l);
 }
 
+/* Would catch a key that may only ask and becomes a machine, a machine that
+ * passes for another or for the master, keys without a role that are taken, and
+ * a refusal that does not say of whom, why, and what to do. */
+static void test_tls__roles(void **state)
+{
+    enum { CLIENT = 1, SLAVE, MASTER };
+    static const struct {
+        const char *keys, *machine;
+        int role;
+        const char *name, *why; /* NULL: welcome */
+    } cases[] = {
+        {ada, "", CLIENT, "ada", NULL},
+        {m, "", CLIENT, "m", NULL},
+        {a, "", CLIENT, "a", NULL},
+        {m, "m", SLAVE, "m", NULL},
+        {b, "b", SLAVE, "b", NULL},
+        {a, "a", SLAVE, "a", NULL},
+        {a, "", MASTER, "a", NULL},
+        {ada, "ada", SLAVE, "ada", "role client, role slave is needed"},
+        {ada, "m", SLAVE, "ada", "role client, role slave is needed"},
+        {ada, "", MASTER, "ada", "role client, role master is needed"},
+        {m, "", MASTER, "m", "role slave, role master is needed"},
+        {m, "b", SLAVE, "m", "not for machine b"},
+        {a, "m", SLAVE, "a", "not for machine m"},
+        {old, "", CLIENT, "old", "no role, role client is needed"},
+        {old, "old", SLAVE, "old", "no role, role slave is needed"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        char named[32];
+        use(a);
+        struct ips_listener *l = listen_at("tls:127.0.0.1:0");
+        connect_as(cases[i].keys, ips_listener_address(l),
+                   (Ips__Hello__Role)cases[i].role, cases[i].machine);
+        turn_until(cases[i].why ? &there.closes : &there.hellos);
+        assert_int_equal(here.hellos, cases[i].why ? 0 : 1);
+        if (cases[i].why) {
+            turn_until(&here.closes);
+            snprintf(named, sizeof(named), "\"%s\"", cases[i].name);
+            for (const struct side *x = &here; x; x = x == &here ? &there : 0) {
+                assert_non_null(strstr(x->why, cases[i].why));
+                assert_non_null(strstr(x->why, named));
+                assert_non_null(strstr(x->why, "127.0.0.1:"));
+            }
+            assert_non_null(strstr(here.why, i < 11 || i > 12 ? "deploy/keys"
+                                                              : "--machine"));
+        }
+        end(l);
+    }
+}
+
+/* Would catch a slave, or ipsq, that takes a machine of the installation for
+ * its master. */
+static void test_tls__a_master_must_be_one(void **state)
+{
+    char said[1024];
+    (void)state;
+    use(m);
+    struct ips_listener *l = listen_at("tls:127.0.0.1:0");
+    connect_as(a, ips_listener_address(l), IPS__HELLO__ROLE__CLIENT, "");
+    use(m);
+    turn_until(&there.closes);
+    assert_non_null(
+        strstr(there.why, "\"m\" has role slave, role master is needed"));
+    assert_int_equal(0, there.hellos);
+    here.closes = here.hellos = 0;
+    int fd = ask_in_child(ada, ips_listener_address(l));
+    turn_until(&here.closes);
+    told(fd, said, sizeof(said));
+    assert_non_null(strstr(said, "role slave, role master is needed"));
+    assert_non_null(strstr(said, ips_listener_address(l)));
+    end(l);
+}
+
+/* A connection that says this and no more, until the listener's side ends. */
+static void say(const char *address, const char *text)
+{
+    struct ips_address to;
+    assert_int_equal(0, ips_address_parse(address, &to, NULL));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(0, connect(fd, (struct sockaddr *)&to.addr, to.len));
+    assert_int_equal(strlen(text), write(fd, text, strlen(text)));
+    if (!*text)
+        close(fd);
+    here.closes = 0;
+    turn_until(&here.closes);
+    if (*text)
+        close(fd);
+}
+
+/* Would catch a refusal that is not in the log, or without the address and the
+ * name, and a scanner of ports that fills the log or that nothing tells of. */
+static void test_tls__refusals_are_logged(void **state)
+{
+    struct ips_err err = {0};
+    Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
+    (void)state;
+    fixed_ns = UINT64_C(1000000000000000000);
+    use(a);
+    struct ips_listener *l = listen_at("tls:127.0.0.1:0");
+    char at[64];
+    snprintf(at, sizeof(at), "%s", ips_listener_address(l));
+    lines = 0;
+    connect_with(foreign, at);
+    turn_until(&here.closes);
+    turn_until(&there.closes);
+    connect_as(ada, at, IPS__HELLO__ROLE__SLAVE, "ada");
+    here.closes = there.closes = 0;
+    turn_until(&here.closes);
+    turn_until(&there.closes);
+    use(m);
+    hello.protocol = 99;
+    assert_int_equal(0, ips_peer_connect(base, at, &there.peer, &err));
+    use(a);
+    ips_peer_set_ops(there.peer, &ops, &there);
+    ips_send_hello(there.peer, &hello);
+    here.closes = there.closes = 0;
+    turn_until(&here.closes);
+    turn_until(&there.closes);
+    say(at, "GET / HTTP/1.0\r\n\r\n");
+    static const char *const parts[][2] = {{"(certificate \"c\")", "ca.pem"},
+                                           {"\"ada\" has", "role slave"},
+                                           {"(certificate \"m\")", "99"},
+                                           {"TLS", "does not speak it"}};
+    assert_int_equal(lines, 4);
+    for (unsigned i = 0; i < lines; i++) {
+        assert_memory_equal(logged[i], "connection refused: 127.0.0.1:", 30);
+        assert_non_null(strstr(logged[i], parts[i][0]));
+        assert_non_null(strstr(logged[i], parts[i][1]));
+    }
+    say(at, ""); /* went away by itself */
+    assert_int_equal(lines, 4);
+    for (int i = 0; i < 9; i++)
+        say(at, "GET / HTTP/1.0\r\n\r\n");
+    assert_int_equal(lines, IPS_REFUSALS_SHOWN);
+    minute(-1, EV_TIMEOUT, NULL);
+    minute = NULL;
+    assert_int_equal(lines, IPS_REFUSALS_SHOWN + 1);
+    assert_string_equal(logged[lines - 1],
+                        "3 more connections refused within a minute");
+    say(at, "GET / HTTP/1.0\r\n\r\n"); /* of the same minute */
+    assert_int_equal(lines, IPS_REFUSALS_SHOWN + 1);
+    fixed_ns += UINT64_C(60000000000);
+    say(at, "GET / HTTP/1.0\r\n\r\n");
+    assert_int_equal(lines, IPS_REFUSALS_SHOWN + 3);
+    assert_string_equal(logged[lines - 2],
+                        "1 more connections refused within a minute");
+    minute = NULL;
+    fixed_ns = 0;
+    end(l);
+}
+
+/* Would catch a daemon that starts with keys that no other will take. */
+static void test_tls__own_keys(void **state)
+{
+    struct ips_err err = {0};
+    (void)state;
+    use(ada);
+    assert_int_equal(IPS_E_REFUSED,
+                     ips_tls_own_may("tls:127.0.0.1:1", IPS__HELLO__ROLE__SLAVE,
+                                     "ada", &err));
+    assert_non_null(strstr(err.msg, "NAME=ADDRESS"));
+    assert_int_equal(
+        IPS_E_REFUSED,
+        ips_tls_own_may("tls:127.0.0.1:1", IPS__HELLO__ROLE__MASTER, "", &err));
+    assert_non_null(strstr(err.msg, "--master NAME=ADDRESS"));
+    assert_int_equal(
+        0, ips_tls_own_may("unix:/tmp/s", IPS__HELLO__ROLE__MASTER, "", &err));
+    use(m);
+    assert_int_equal(0, ips_tls_own_may("tls:127.0.0.1:1",
+                                        IPS__HELLO__ROLE__SLAVE, "m", &err));
+    assert_int_equal(
+        IPS_E_REFUSED,
+        ips_tls_own_may("tls:127.0.0.1:1", IPS__HELLO__ROLE__SLAVE, "b", &err));
+    assert_non_null(strstr(err.msg, "--machine m"));
+}
+
 static void test_tls__bad_keys(void **state)
 {
     char command[512];
@@ -269,14 +503,14 @@ static void test_tls__bad_keys(void **state)
              "cd %s && cp -r ours/a open && chmod 644 open/key.pem && "
              "cp -r ours/a mixed && cp ours/b/key.pem mixed && "
              "cp -r ours/a torn && echo no >torn/cert.pem && "
-             "cp -r ours/a old && openssl x509 -in ours/a/cert.pem -days 0 "
-             "-signkey old/key.pem -out old/cert.pem 2>/dev/null",
+             "cp -r ours/a past && openssl x509 -in ours/a/cert.pem -days 0 "
+             "-signkey past/key.pem -out past/cert.pem 2>/dev/null",
              dir);
     assert_int_equal(0, system(command)); /* NOLINT(cert-env33-c) */
     static const char *const bad[][2] = {{"open", "chmod 600"},
                                          {"mixed", "not the certificate's"},
                                          {"torn", "no certificate"},
-                                         {"old", "out of date"}};
+                                         {"past", "out of date"}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         snprintf(command, sizeof(command), "%s/%s", dir, bad[i][0]);
         assert_int_equal(IPS_E_REFUSED, ips_tls_use(command, &err));
@@ -284,7 +518,8 @@ static void test_tls__bad_keys(void **state)
     }
 }
 
-/* First, while no keys are in use. */
+/* First, while no keys are in use. (The one of the log is next, while nothing
+ * was refused yet.) */
 static void test_tls__no_keys(void **state)
 {
     struct ips_err err = {0};
@@ -304,19 +539,29 @@ static void test_tls__no_keys(void **state)
 
 static int make_keys(void **state)
 {
-    char command[512];
+    char command[1024];
     (void)state;
     snprintf(dir, sizeof(dir), "/tmp/ips-test-tls-XXXXXX");
     if (!mkdtemp(dir))
         return -1;
     snprintf(a, sizeof(a), "%s/ours/a", dir);
     snprintf(b, sizeof(b), "%s/ours/b", dir);
+    snprintf(m, sizeof(m), "%s/ours/m", dir);
+    snprintf(ada, sizeof(ada), "%s/ours/ada", dir);
+    snprintf(old, sizeof(old), "%s/ours/old", dir);
     snprintf(c, sizeof(c), "%s/theirs/c", dir);
+    snprintf(foreign, sizeof(foreign), "%s/foreign", dir);
+    /* `old` as deploy/keys made it before there were roles. */
     snprintf(command, sizeof(command),
-             DEPLOY_KEYS
-             " %s/ours a=127.0.0.1,::1 b=10.0.0.9 >/dev/null && " DEPLOY_KEYS
-             " %s/theirs c=127.0.0.1 >/dev/null",
-             dir, dir);
+             "cd %s && { " DEPLOY_KEYS " ours --master a=127.0.0.1,::1 "
+             "b=10.0.0.9 m=127.0.0.1 ada && " DEPLOY_KEYS
+             " theirs --master c=127.0.0.1 && cp -r theirs/c foreign && "
+             "cp ours/ca/ca.pem foreign && cp -r ours/ada ours/old && "
+             "openssl req -new -key ours/old/key.pem -subj /CN=old -out r && "
+             "openssl x509 -req -in r -days 9 -CA ours/ca/ca.pem "
+             "-CAkey ours/ca/ca.key -CAcreateserial -out ours/old/cert.pem; } "
+             ">/dev/null 2>&1",
+             dir);
     return system(command); /* NOLINT(cert-env33-c) */
 }
 
@@ -332,11 +577,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tls__no_keys),
+        cmocka_unit_test(test_tls__refusals_are_logged),
         cmocka_unit_test(test_tls__both_sides_talk),
         cmocka_unit_test(test_tls__strangers_are_refused),
         cmocka_unit_test(test_tls__a_certificate_is_for_its_addresses),
         cmocka_unit_test(test_tls__nothing_is_said_in_the_clear),
         cmocka_unit_test(test_tls__blocking_client),
+        cmocka_unit_test(test_tls__roles),
+        cmocka_unit_test(test_tls__a_master_must_be_one),
+        cmocka_unit_test(test_tls__own_keys),
         cmocka_unit_test(test_tls__bad_keys),
     };
     return cmocka_run_group_tests(tests, make_keys, remove_keys);
