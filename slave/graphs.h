@@ -102,8 +102,9 @@ struct slave_graphs {
     struct slave_growing growing;
     struct slave_follow follow;
     uint64_t next_generation;
-    char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
-    char helper[IPS_PATH_BYTES]; /* reads symbols; "": nobody does */
+    char db[IPS_PATH_BYTES];               /* "": IRT are not stored */
+    char helper[IPS_PATH_BYTES];           /* reads symbols; "": nobody does */
+    struct slave_symbol_failures failures; /* to read them */
     struct slave_store *store;
     struct slave_sql *sql; /* at rest, of that run; NULL: none */
     int64_t sql_run;

@@ -111,6 +111,18 @@ static void resume(struct slave_run *run, struct slave_segment *seg,
         slave_segment_set_state(seg, SLAVE_SEG_DONE, "was read");
 }
 
+/* The stream's records are as trustworthy as the least trustworthy of those who
+ * wrote its segments: root's program that became another user, or somebody who
+ * planted a segment in another's stream. */
+static void share_rights(struct slave_stream *stream, uint32_t uid)
+{
+    uint32_t *own = &stream->row.head.uid;
+    if (uid == *own || uid == 0)
+        return;
+    *own = *own == 0 ? uid : SLAVE_UID_NOBODY;
+    slave_stream_touch(stream);
+}
+
 static void poll_new(struct slave_drain *d, struct slave_run *run,
                      struct slave_segment *seg, uint64_t now_ns)
 {
@@ -153,15 +165,18 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         return;
     }
     uint32_t known = run->stream_count;
+    if (fstat(fd, &st) < 0)
+        return;           /* looked at again */
+    head.uid = st.st_uid; /* the header says what its writer likes */
     struct slave_stream *stream = slave_run_stream(run, &head);
     if (!stream)
         return; /* no memory: later */
+    share_rights(stream, st.st_uid);
     seg->stream = stream;
     seg->since_ns = 0;
     seg->next_poll_ns = 0;
     run->changed_ns = now_ns;
     if (stream->image->last_ns == 0) { /* a new image */
-        (void)fstat(fd, &st);
         slave_live_track(d, stream->image,
                          (uint64_t)st.st_mtim.tv_sec * SLAVE_SECOND_NS +
                              (uint64_t)st.st_mtim.tv_nsec);

@@ -5,13 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "common/paths.h"
 #include "common/types.h"
 #include "slave/store.h"
 
-#define FILL_MAX_S 120 /* of wall time; the rest goes without names */
+#define FILL_MAX_S 60 /* of wall time; the rest goes without names */
+/* A file that met a limit is not tried again for so long; another that could
+ * not be read may come back, and costs little. */
+#define LIMIT_AGAIN_S 3600
+#define AGAIN_S 60
+#define FAILURES_MAX 1024u
 
 /* ---- texts ---- */
 
@@ -71,16 +77,91 @@ static void batch_release(struct batch *b)
 }
 
 /* What the database calls a module: its build id; without one its path, which
- * holds for this run alone. */
+ * holds for this run alone. What another user's file says of a build holds for
+ * his modules alone. */
 static void module_key(const struct ips_code_module *m, const char *run,
                        char *out, size_t room)
 {
     size_t n = 0;
     out[0] = '\0';
+    if (geteuid() == 0 && m->uid != 0)
+        n = (size_t)snprintf(out, room, "user %u ", (unsigned)m->uid);
+    if (m->build_id_bytes == 0)
+        snprintf(out + n, room - n, "%s:%s", run, m->path);
     for (uint32_t i = 0; i < m->build_id_bytes && n + 2 < room; i++)
         n += (size_t)snprintf(out + n, room - n, "%02x", m->build_id[i]);
-    if (n == 0)
-        snprintf(out, room, "%s:%s", run, m->path);
+}
+
+/* ---- what could not be read ---- */
+
+struct slave_symbol_failure {
+    char *key;      /* the module's, and its path */
+    time_t again_s; /* not before */
+    uint64_t why;   /* the sentence's hash */
+};
+
+void slave_symbol_failures_release(struct slave_symbol_failures *f)
+{
+    for (uint32_t i = 0; i < f->count; i++)
+        free(f->of[i].key);
+    free(f->of);
+    *f = (struct slave_symbol_failures){0};
+}
+
+static struct slave_symbol_failure *
+find_failure(const struct slave_symbol_failures *f, const char *key)
+{
+    for (uint32_t i = 0; f && i < f->count; i++)
+        if (strcmp(f->of[i].key, key) == 0)
+            return &f->of[i];
+    return NULL;
+}
+
+/* NULL: it cannot be remembered. */
+static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
+                                                const char *key)
+{
+    struct slave_symbol_failure fresh = {.key = strdup(key)};
+    if (f->count == FAILURES_MAX) { /* the oldest */
+        free(f->of[0].key);
+        memmove(f->of, f->of + 1, --f->count * sizeof(*f->of));
+    }
+    void *grown =
+        fresh.key ? realloc(f->of, (f->count + 1) * sizeof(*f->of)) : NULL;
+    if (!grown) {
+        free(fresh.key);
+        return NULL;
+    }
+    f->of = grown;
+    f->of[f->count] = fresh;
+    return &f->of[f->count++];
+}
+
+/* `why` what the helper that has just ended could not read. Said once. */
+static void note_failure(struct slave_symbol_failures *f, const char *key,
+                         const char *path, const struct ips_err *why)
+{
+    struct slave_symbol_failure *old = find_failure(f, key);
+    uint64_t hash = ips_fnv1a(IPS_FNV_SEED, why->msg, strlen(why->msg));
+    bool harmless = why->code == IPS_E_NOT_FOUND || why->code == IPS_E_IO;
+    int wait_s = why->code == IPS_E_LIMIT        ? LIMIT_AGAIN_S
+                 : why->code == IPS_E_INCOMPLETE ? 0
+                                                 : AGAIN_S;
+    char when[80] = "";
+    if (wait_s)
+        snprintf(when, sizeof(when),
+                 "; it is read again in %d s at the earliest", wait_s);
+    if (!old || old->why != hash)
+        ips_log(harmless ? IPS_LOG_INFO : IPS_LOG_WARN,
+                "symbols of %s: %s; addresses without a name are shown as "
+                "%.80s+0x...%s",
+                path, why->msg, ips_code_base(path), when);
+    if (!old && f)
+        old = add_failure(f, key);
+    if (!old)
+        return;
+    old->why = hash;
+    old->again_s = time(NULL) + wait_s;
 }
 
 static void from_store(struct batch *b, const char *key,
@@ -101,10 +182,11 @@ static void from_store(struct batch *b, const char *key,
 /* Asks the helper about those of no grade, or of the lower one: debug
  * information may have come since. Keeps what is new. */
 static void from_file(struct batch *b, const struct ips_code_module *m,
-                      const char *key, const struct slave_symbol_source *from,
+                      const char *key, const char *file,
+                      const struct slave_symbol_source *from,
                       struct slave_symbols *s)
 {
-    struct ips_err err = {0};
+    struct ips_err err = {0}, why = {0};
     uint32_t n = 0;
     uint32_t *which = calloc((size_t)b->count + 1, sizeof(*which));
     uint64_t *address = calloc((size_t)b->count + 1, sizeof(*address));
@@ -118,6 +200,7 @@ static void from_file(struct batch *b, const struct ips_code_module *m,
         .path = m->path,
         .build_id = m->build_id,
         .build_id_bytes = m->build_id_bytes,
+        .uid = m->uid,
         .not_after_real_ns =
             ips_add_sat(from->created_real_ns,
                         ips_sub_sat(m->loaded_ns, from->created_raw_ns)),
@@ -126,8 +209,10 @@ static void from_file(struct batch *b, const struct ips_code_module *m,
         .count = n};
     if (n > 0 && fresh) {
         s->asked++;
-        if (slave_symbols_ask(from->helper, &ask, fresh, &err) < 0)
+        if (slave_symbols_ask(from->helper, &ask, fresh, &why, &err) < 0)
             ips_log_warn("symbols of %s: %s", m->path, err.msg);
+        if (why.code)
+            note_failure(from->failures, file, m->path, &why);
     }
     bool keep =
         n > 0 && from->store && slave_store_begin(from->store, &err) == 0;
@@ -158,7 +243,7 @@ static void fill_module(struct batch *b, const struct ips_code_module *m,
                         const struct slave_symbol_source *from, bool late,
                         struct slave_symbols *s)
 {
-    char key[IPS_REC_MAX_BYTES + 80];
+    char key[IPS_REC_MAX_BYTES + 80], file[2 * IPS_REC_MAX_BYTES + 100];
     module_key(m, from->run, key, sizeof(key));
     if (from->store)
         from_store(b, key, from->store);
@@ -167,7 +252,10 @@ static void fill_module(struct batch *b, const struct ips_code_module *m,
         all = all && b->symbol[i].grade == SLAVE_SYMBOL_DEBUG;
     if (all || late || !from->helper[0])
         return;
-    from_file(b, m, key, from, s);
+    snprintf(file, sizeof(file), "%s %s", key, m->path);
+    const struct slave_symbol_failure *f = find_failure(from->failures, file);
+    if (!f || time(NULL) >= f->again_s)
+        from_file(b, m, key, file, from, s);
 }
 
 /* ---- all ---- */

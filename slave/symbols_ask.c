@@ -3,19 +3,23 @@
  * own main. The ask is text on its standard input:
  *
  *   path \n build id in hex, or - \n not_after_real_ns \n debug root \n
- *   address in hex \n ...
+ *   user \n address in hex \n ...
  *
  * and it answers, address by address as it knows them:
  *
  *   grade SPACE index \n the symbol's lines \n an empty line
  *
- * or "! why". It has limits of its own on CPU and memory, and is killed when it
- * takes too long; what it had said by then counts.
+ * and "! code why" at the end where not all could be read. Root's helper takes
+ * the rights of that user before it opens anything: nobody learns of a file
+ * that he may not read. It has limits of its own on CPU and memory, and is
+ * killed when it takes too long; what it had said by then counts.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -29,11 +33,12 @@
 
 #include "common/log.h"
 #include "common/paths.h"
+#include "slave/drain.h"
 #include "slave/symbols.h"
 
-#define HELPER_CPU_S 30u
-#define HELPER_MEMORY_BYTES ((rlim_t)8 << 30)
-#define HELPER_WALL_MS 60000
+#define HELPER_CPU_S 20u
+#define HELPER_MEMORY_BYTES ((rlim_t)4 << 30)
+#define HELPER_WALL_MS 30000
 #define ANSWER_MAX_BYTES ((size_t)256 << 20)
 #define ASK_MAX_ADDRESSES 4000000u
 
@@ -57,6 +62,7 @@ static int write_ask(const struct slave_symbol_ask *a, int *fd,
         fprintf(f, "%02x", a->build_id[i]);
     fprintf(f, "%s\n%" PRIu64 "\n%s\n", a->build_id_bytes ? "" : "-",
             a->not_after_real_ns, a->debug_root);
+    fprintf(f, "%u\n", (unsigned)a->uid);
     for (size_t i = 0; i < a->count; i++)
         fprintf(f, "%" PRIx64 "\n", a->addresses[i]);
     bool bad = ferror(f) != 0;
@@ -144,8 +150,18 @@ static bool well_formed(const char *text)
     return frames > 0;
 }
 
-static void take_answer(char *text, const char *path, struct slave_symbol *out,
-                        size_t count)
+/* "! code why", which the helper may have written anything for. */
+static void take_reason(const char *text, struct ips_err *why)
+{
+    int code = 0, at = 0;
+    if (sscanf(text, "! %d %n", &code, &at) < 1 || at == 0)
+        return;
+    ips_err_set(why, code < 0 ? code : IPS_E_IO, "%.*s",
+                (int)strcspn(text + at, "\n"), text + at);
+}
+
+static void take_answer(char *text, struct slave_symbol *out, size_t count,
+                        struct ips_err *why)
 {
     while (*text && *text != '!') {
         char *line_end = strchr(text, '\n'), *end;
@@ -167,12 +183,29 @@ static void take_answer(char *text, const char *path, struct slave_symbol *out,
         text = end + 2;
     }
     if (*text == '!')
-        ips_log_info("symbols of %s: %.*s", path, (int)strcspn(text + 1, "\n"),
-                     text + 1);
+        take_reason(text, why);
+}
+
+static void say_ended(int status, bool whole, struct ips_err *why)
+{
+    if (!whole)
+        ips_err_set(why, IPS_E_LIMIT,
+                    "reading them took more than %d s, or their names more "
+                    "than %zu bytes",
+                    HELPER_WALL_MS / 1000, ANSWER_MAX_BYTES);
+    else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+        ips_err_set(why, IPS_E_LIMIT, "reading them took more than %u s of CPU",
+                    HELPER_CPU_S);
+    else if (WIFSIGNALED(status))
+        ips_err_set(why, IPS_E_LIMIT,
+                    "the reader ended by signal %d: the file is damaged, or "
+                    "needs more than %llu bytes of memory",
+                    WTERMSIG(status), (unsigned long long)HELPER_MEMORY_BYTES);
 }
 
 int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
-                      struct slave_symbol *out, struct ips_err *err)
+                      struct slave_symbol *out, struct ips_err *why,
+                      struct ips_err *err)
 {
     int in = -1, ends[2] = {-1, -1}, status = 0;
     pid_t pid = 0;
@@ -201,14 +234,11 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
         kill(pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    if (WIFSIGNALED(status))
-        ips_log_warn("symbols of %s: the reader ended by signal %d; what it "
-                     "had not named goes without",
-                     ask->path, WTERMSIG(status));
     if (text)
-        take_answer(text, ask->path, out, ask->count);
+        take_answer(text, out, ask->count, why);
     else
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
+    say_ended(status, whole, why);
 out:
     if (in >= 0)
         close(in);
@@ -223,14 +253,36 @@ out:
 
 static void limit_self(void)
 {
-    const struct rlimit cpu = {HELPER_CPU_S, HELPER_CPU_S}, core = {0, 0};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const struct rlimit cpu = {HELPER_CPU_S, HELPER_CPU_S + 1}, none = {0, 0};
+    (void)close_range(3, ~0u, 0);
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)setrlimit(RLIMIT_CPU, &cpu);
-    (void)setrlimit(RLIMIT_CORE, &core);
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)setrlimit(RLIMIT_FSIZE, &none);
+    /* Where memory lacks, this one is to go. */
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!write(fd, "1000", 4);
+        close(fd);
+    }
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     const struct rlimit memory = {HELPER_MEMORY_BYTES, HELPER_MEMORY_BYTES};
     (void)setrlimit(RLIMIT_AS, &memory);
 #endif
+}
+
+/* Root's helper only: any other has the slave's rights, which are its user's.
+ */
+static int take_rights(uint32_t uid, struct ips_err *err)
+{
+    if (geteuid() != 0 || uid == 0)
+        return 0;
+    const struct passwd *user = getpwuid(uid);
+    gid_t gid = user ? user->pw_gid : SLAVE_UID_NOBODY;
+    int rc = user ? initgroups(user->pw_name, gid) : setgroups(0, NULL);
+    if (rc < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return ips_err_errno(err, "the rights of user %u", (unsigned)uid);
+    return 0;
 }
 
 static bool read_line(FILE *in, char *out, size_t room)
@@ -263,13 +315,15 @@ static void put_answer(void *arg, size_t index, const char *text,
 int slave_symbols_main(FILE *in, FILE *out)
 {
     char path[IPS_PATH_BYTES], id[64], age[32], root[IPS_PATH_BYTES], line[32];
+    char uid[32];
     uint8_t build_id[20];
     struct ips_err err = {0};
     uint64_t *addresses = NULL;
     size_t count = 0, room = 0;
     limit_self();
     if (!read_line(in, path, sizeof(path)) || !read_line(in, id, sizeof(id)) ||
-        !read_line(in, age, sizeof(age)) || !read_line(in, root, sizeof(root)))
+        !read_line(in, age, sizeof(age)) ||
+        !read_line(in, root, sizeof(root)) || !read_line(in, uid, sizeof(uid)))
         return 2;
     while (read_line(in, line, sizeof(line))) {
         if (count == room) {
@@ -289,9 +343,13 @@ int slave_symbols_main(FILE *in, FILE *out)
         .debug_root = root,
         .addresses = addresses,
         .count = count};
-    int rc = slave_symbols_read(&ask, put_answer, out, &err);
-    if (rc < 0)
-        fprintf(out, "! %s\n", err.msg);
+    int rc = take_rights((uint32_t)strtoul(uid, NULL, 10), &err);
+    /* Taking rights forgets it. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (rc == 0)
+        rc = slave_symbols_read(&ask, put_answer, out, &err);
+    if (err.code)
+        fprintf(out, "! %d %s\n", err.code, err.msg);
     fflush(out);
     free(addresses);
     return rc < 0 ? 1 : 0;

@@ -295,6 +295,47 @@ static void test_ingest__hostile(void **state)
     slave_drain_close(&d);
 }
 
+/* Would catch: the rights of root for a stream that another user wrote, in
+ * whole or in part, whatever its header says. */
+static void test_ingest__owner_of_a_stream(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    static const struct {
+        uid_t first, then;
+        uint32_t rights;
+    } cases[] = {{0, 0, 0},
+                 {1000, 1000, 1000},
+                 {0, 1000, 1000},
+                 {1000, 0, 1000},
+                 {1000, 1001, SLAVE_UID_NOBODY}};
+    struct slave_drain d;
+    maker_run(&maker, "owners");
+    drain_open(&d);
+    for (uint32_t i = 0; i < 5; i++)
+        for (uint32_t seq = 0; seq < 2; seq++) {
+            struct maker_segment s;
+            uid_t owner = seq ? cases[i].then : cases[i].first;
+            maker_segment(&s, &maker, "owners", maker.child, 1 + i, seq);
+            maker_check(fchown(s.fd, owner, 0) == 0, "fchown");
+            maker_mark(&s, 2 * i + seq, 1);
+            maker_state(&s, IPS_SEGMENT_CLOSED);
+            TURNS_UNTIL(&d, events_of(&d, "owners") == 2 * i + seq + 1);
+        }
+    uint32_t seen = 0;
+    for (const struct slave_stream *st =
+             slave_drain_find(&d, "owners")->streams;
+         st; st = st->next) {
+        uint32_t i = st->row.head.tid - 1;
+        assert_true(i < 5);
+        assert_int_equal(st->row.head.uid, cases[i].rights);
+        seen |= 1u << i;
+    }
+    assert_int_equal(seen, 31);
+    slave_drain_close(&d);
+}
+
 /* Would catch: segments dropped when the archive cannot be written. */
 static void test_ingest__disk_full(void **state)
 {
@@ -522,6 +563,7 @@ int main(void)
         T(test_ingest__order_of_segments),
         T(test_ingest__segment_removed_by_others),
         T(test_ingest__hostile),
+        T(test_ingest__owner_of_a_stream),
         T(test_ingest__disk_full),
         T(test_ingest__slave_killed),
         T(test_ingest__dead_and_not_yet_read),
