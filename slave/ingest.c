@@ -1,5 +1,6 @@
 /* One segment: polled, read (take.c), given up. (settle.c hands back and
  * removes.) */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -200,41 +201,95 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
 
 /* ---- trouble ---- */
 
-/* Keeps the damaged file beside the archive, for whoever wants to know. */
-static void keep_aside(struct slave_run *run, struct slave_segment *seg)
+/* Bytes on disk of what was kept of this run before. */
+static uint64_t kept_bytes(int dirfd)
+{
+    uint64_t sum = 0;
+    struct dirent *e;
+    int fd = dup(dirfd);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    while (dir && (e = readdir(dir))) {
+        struct stat st;
+        if (fstatat(dirfd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(st.st_mode))
+            sum += (uint64_t)st.st_blocks * 512;
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    return sum;
+}
+
+/* What is really in the segment, at most `room` bytes of it. Its holes stay
+ * holes: its writer pays nothing for them, and neither does the disk. */
+static bool copy_data(const struct slave_segment *seg, int out, uint64_t room)
+{
+    uint8_t buffer[16384];
+    off_t at = 0, end = 0, size = (off_t)seg->size;
+    for (;;) {
+        if (at >= end) {
+            at = lseek(seg->fd, end, SEEK_DATA);
+            if (at < 0 || at >= size)
+                break;
+            end = lseek(seg->fd, at, SEEK_HOLE);
+            end = end < 0 || end > size ? size : end;
+            if (at >= end)
+                break;
+        }
+        size_t want = ips_min_u64(sizeof(buffer), (uint64_t)(end - at));
+        if (want > room)
+            return false;
+        ssize_t n = slave_take_read(seg->fd, buffer, want, (uint32_t)at);
+        if (n <= 0)
+            break;
+        if (pwrite(out, buffer, (size_t)n, at) != n)
+            return false;
+        at += n;
+        room -= (uint64_t)n;
+    }
+    return ftruncate(out, size) == 0;
+}
+
+/* Keeps the damaged file beside the archive, for whoever wants to know. Says
+ * what became of it. */
+static const char *keep_aside(struct slave_run *run, struct slave_segment *seg)
 {
     char path[IPS_PATH_BYTES + 160];
     snprintf(path, sizeof(path), "%s/damaged", run->dir);
     if (run->row.given_up > SLAVE_DAMAGED_MAX ||
         ips_path_make(path, 0700, NULL) < 0)
-        return;
-    snprintf(path, sizeof(path), "%s/damaged/%s.%u", run->dir, seg->row.file,
-             seg->row.seq);
-    int out =
-        open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (out < 0)
-        return;
-    uint8_t buffer[16384];
-    for (uint32_t at = 0; at < seg->size;) {
-        ssize_t n = slave_take_read(seg->fd, buffer, sizeof(buffer), at);
-        if (n <= 0 || write(out, buffer, (size_t)n) != n)
-            break;
-        at += (uint32_t)n;
-    }
-    close(out);
+        return "no copy is kept";
+    int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    uint64_t kept = dir < 0 ? 0 : kept_bytes(dir);
+    snprintf(path, sizeof(path), "%s.%u", seg->row.file, seg->row.seq);
+    int out = dir < 0
+                  ? -1
+                  : openat(dir, path,
+                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                           0600);
+    bool whole =
+        out >= 0 && copy_data(seg, out, ips_sub_sat(SLAVE_DAMAGED_BYTES, kept));
+    if (out >= 0)
+        close(out);
+    if (dir >= 0)
+        close(dir);
+    return out < 0 ? "no copy is kept"
+           : whole ? "a copy is kept"
+                   : "a copy of its beginning is kept";
 }
 
 static void give_up(struct slave_run *run, struct slave_segment *seg)
 {
-    ips_log_error("run %s: segment %s is damaged at byte %u of %u: the rest "
-                  "of it is given up, a copy is kept in %s/damaged",
-                  run->row.name, seg->row.file, seg->row.at, seg->size,
-                  run->dir);
     slave_run_touch(run);
     slave_segment_touch(seg);
     run->row.given_up++;
     seg->row.given_up = true;
-    keep_aside(run, seg);
+    const char *copy = keep_aside(run, seg);
+    ips_log_error("run %s: segment %s is damaged at byte %u of %u: the rest "
+                  "of it is given up, %s in %s/damaged",
+                  run->row.name, seg->row.file, seg->row.at, seg->size, copy,
+                  run->dir);
 }
 
 static void step_over(struct slave_run *run, struct slave_segment *seg,
