@@ -125,7 +125,6 @@ void slave_graphs_release(struct slave_graphs *gs)
     slave_follow_forget(&gs->follow);
     slave_records_forget(&gs->records, NULL);
     slave_symbol_failures_release(&gs->failures);
-    slave_sql_close(gs->sql);
     slave_store_close(gs->store);
     gs->store = NULL;
 }

@@ -15,18 +15,14 @@
  * killed when it takes too long; what it had said by then counts.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,29 +30,22 @@
 #include "common/log.h"
 #include "common/paths.h"
 #include "slave/drain.h"
+#include "slave/helper.h"
 #include "slave/symbols.h"
 
 #define HELPER_CPU_S 20u
-#define HELPER_MEMORY_BYTES ((rlim_t)4 << 30)
+#define HELPER_MEMORY_BYTES ((uint64_t)4 << 30)
 #define HELPER_WALL_MS 30000
 #define ANSWER_MAX_BYTES ((size_t)256 << 20)
 #define ASK_MAX_ADDRESSES 4000000u
 
-extern char **environ;
-
 /* ---- asking ---- */
 
-static int write_ask(const struct slave_symbol_ask *a, int *fd,
-                     struct ips_err *err)
+static FILE *write_ask(const struct slave_symbol_ask *a, struct ips_err *err)
 {
-    *fd = memfd_create("ips-symbols", MFD_CLOEXEC);
-    int own = *fd < 0 ? -1 : fcntl(*fd, F_DUPFD_CLOEXEC, 3);
-    FILE *f = own < 0 ? NULL : fdopen(own, "w");
-    if (!f) {
-        if (own >= 0)
-            close(own);
-        return ips_err_errno(err, "symbols");
-    }
+    FILE *f = slave_helper_input(err);
+    if (!f)
+        return NULL;
     fprintf(f, "%s\n", a->path);
     for (size_t i = 0; i < a->build_id_bytes; i++)
         fprintf(f, "%02x", a->build_id[i]);
@@ -65,37 +54,7 @@ static int write_ask(const struct slave_symbol_ask *a, int *fd,
     fprintf(f, "%u\n", (unsigned)a->uid);
     for (size_t i = 0; i < a->count; i++)
         fprintf(f, "%" PRIx64 "\n", a->addresses[i]);
-    bool bad = ferror(f) != 0;
-    if (fclose(f) != 0 || bad || lseek(*fd, 0, SEEK_SET) < 0)
-        return ips_err_errno(err, "symbols");
-    return 0;
-}
-
-static int spawn(const char *helper, int in, int out, pid_t *pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    char name[] = "ips-slave", mode[] = "--symbolise";
-    char *argv[] = {name, mode, NULL};
-    sigemptyset(&none);
-    sigfillset(&all);
-    if (posix_spawn_file_actions_init(&actions) != 0)
-        return ENOMEM;
-    if (posix_spawnattr_init(&attr) != 0) {
-        posix_spawn_file_actions_destroy(&actions);
-        return ENOMEM;
-    }
-    posix_spawnattr_setflags(&attr,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawn_file_actions_adddup2(&actions, in, 0);
-    posix_spawn_file_actions_adddup2(&actions, out, 1);
-    int rc = posix_spawn(pid, helper, &actions, &attr, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attr);
-    return rc;
+    return f;
 }
 
 static uint64_t now_ms(void)
@@ -207,69 +166,31 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
                       struct slave_symbol *out, struct ips_err *why,
                       struct ips_err *err)
 {
-    int in = -1, ends[2] = {-1, -1}, status = 0;
+    int answer, status;
     pid_t pid = 0;
-    char *text = NULL;
     size_t len = 0;
     bool whole = false;
     if (strchr(ask->path, '\n') || strchr(ask->debug_root, '\n') ||
         ask->count > ASK_MAX_ADDRESSES)
         return 0; /* nothing is known of it */
-    int rc = write_ask(ask, &in, err);
-    if (rc == 0 && pipe2(ends, O_CLOEXEC) < 0)
-        rc = ips_err_errno(err, "symbols");
-    if (rc == 0) {
-        errno = spawn(helper, in, ends[1], &pid);
-        if (errno)
-            rc = ips_err_errno(err, "%s", helper);
-    }
+    FILE *f = write_ask(ask, err);
+    int rc = f ? slave_helper_run(helper, "--symbolise", f, &pid, &answer, err)
+               : IPS_E_IO;
     if (rc < 0)
-        goto out;
-    close(ends[1]);
-    ends[1] = -1;
-    text = read_answer(ends[0], &len, &whole);
-    close(ends[0]);
-    ends[0] = -1;
-    if (!whole)
-        kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+        return rc;
+    char *text = read_answer(answer, &len, &whole);
+    close(answer);
+    status = slave_helper_wait(pid, !whole);
     if (text)
         take_answer(text, out, ask->count, why);
     else
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
     say_ended(status, whole, why);
-out:
-    if (in >= 0)
-        close(in);
-    for (int i = 0; i < 2; i++)
-        if (ends[i] >= 0)
-            close(ends[i]);
     free(text);
     return rc;
 }
 
 /* ---- the helper ---- */
-
-static void limit_self(void)
-{
-    const struct rlimit cpu = {HELPER_CPU_S, HELPER_CPU_S + 1}, none = {0, 0};
-    (void)close_range(3, ~0u, 0);
-    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    (void)setrlimit(RLIMIT_CPU, &cpu);
-    (void)setrlimit(RLIMIT_CORE, &none);
-    (void)setrlimit(RLIMIT_FSIZE, &none);
-    /* Where memory lacks, this one is to go. */
-    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)!write(fd, "1000", 4);
-        close(fd);
-    }
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    const struct rlimit memory = {HELPER_MEMORY_BYTES, HELPER_MEMORY_BYTES};
-    (void)setrlimit(RLIMIT_AS, &memory);
-#endif
-}
 
 /* Root's helper only: any other has the slave's rights, which are its user's.
  */
@@ -320,7 +241,7 @@ int slave_symbols_main(FILE *in, FILE *out)
     struct ips_err err = {0};
     uint64_t *addresses = NULL;
     size_t count = 0, room = 0;
-    limit_self();
+    slave_helper_confine(HELPER_CPU_S, HELPER_MEMORY_BYTES);
     if (!read_line(in, path, sizeof(path)) || !read_line(in, id, sizeof(id)) ||
         !read_line(in, age, sizeof(age)) ||
         !read_line(in, root, sizeof(root)) || !read_line(in, uid, sizeof(uid)))
