@@ -124,6 +124,23 @@ static void share_rights(struct slave_stream *stream, uint32_t uid)
     slave_stream_touch(stream);
 }
 
+/* Anybody may put files into a run of root's; what is no segment, or not one of
+ * the run's user's, is not counted as damage to the run. */
+static void leave_alone(struct slave_run *run, struct slave_segment *seg,
+                        int fd, int code, const char *why)
+{
+    struct stat st;
+    bool planted = code == IPS_E_REFUSED ||
+                   (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid != geteuid());
+    if (!planted) {
+        slave_ingest_refuse(run, seg, why);
+        return;
+    }
+    ips_log_warn("run %s: %s: %s; left alone", run->row.name, seg->row.file,
+                 why);
+    slave_segment_set_state(seg, SLAVE_SEG_BAD, "not of this run");
+}
+
 static void poll_new(struct slave_drain *d, struct slave_run *run,
                      struct slave_segment *seg, uint64_t now_ns)
 {
@@ -152,17 +169,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc < 0) {
-        /* Anybody may put files into a run of root's; what is no segment, or
-         * not one of the run's user's, is not counted as damage to the run. */
-        bool planted = rc == IPS_E_REFUSED || (fd >= 0 && fstat(fd, &st) == 0 &&
-                                               st.st_uid != geteuid());
-        if (!planted) {
-            slave_ingest_refuse(run, seg, err.msg);
-            return;
-        }
-        ips_log_warn("run %s: %s: %s; left alone", run->row.name, seg->row.file,
-                     err.msg);
-        slave_segment_set_state(seg, SLAVE_SEG_BAD, "not of this run");
+        leave_alone(run, seg, fd, rc, err.msg);
         return;
     }
     uint32_t known = run->stream_count;

@@ -229,8 +229,8 @@ static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
     if (!data)
         _exit(1); /* said by who waits for it */
     head.bytes = (uint32_t)ips__sql_answer__pack(r, data);
-    fwrite(&head, sizeof(head), 1, out);
-    fwrite(data, 1, len, out);
+    (void)fwrite(&head, sizeof(head), 1, out);
+    (void)fwrite(data, 1, len, out);
     if (fflush(out) != 0 || head.kind != kind)
         _exit(1);
     free(data);

@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "common/paths.h"
 #include "common/types.h"
+#include "slave/drain.h"
 #include "slave/store.h"
 
 #define FILL_MAX_S 60 /* of wall time; the rest goes without names */
@@ -18,6 +19,7 @@
 #define LIMIT_AGAIN_S 3600
 #define AGAIN_S 60
 #define FAILURES_MAX 1024u
+#define USER_MOST_NS (120 * SLAVE_SECOND_NS) /* in LIMIT_AGAIN_S */
 
 /* ---- texts ---- */
 
@@ -122,9 +124,13 @@ static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
                                                 const char *key)
 {
     struct slave_symbol_failure fresh = {.key = strdup(key)};
-    if (f->count == FAILURES_MAX) { /* the oldest */
-        free(f->of[0].key);
-        memmove(f->of, f->of + 1, --f->count * sizeof(*f->of));
+    if (f->count == FAILURES_MAX) { /* the one that is tried first again */
+        uint32_t first = 0;
+        for (uint32_t i = 1; i < f->count; i++)
+            if (f->of[i].again_s < f->of[first].again_s)
+                first = i;
+        free(f->of[first].key);
+        f->of[first] = f->of[--f->count];
     }
     void *grown =
         fresh.key ? realloc(f->of, (f->count + 1) * sizeof(*f->of)) : NULL;
@@ -162,6 +168,42 @@ static void note_failure(struct slave_symbol_failures *f, const char *key,
         return;
     old->why = hash;
     old->again_s = time(NULL) + wait_s;
+}
+
+/* The account of a user other than our own, of this hour; else NULL. */
+static struct slave_symbol_user *user_of(struct slave_symbol_failures *f,
+                                         uint32_t uid)
+{
+    if (!f || geteuid() != 0 || uid == 0)
+        return NULL;
+    uint64_t now = slave_now_ns();
+    struct slave_symbol_user *u = &f->users[0], *end = u + 64;
+    for (struct slave_symbol_user *at = u; at < end; at++) {
+        if (at->since_ns && at->uid == uid) {
+            u = at;
+            break;
+        }
+        if (at->since_ns < u->since_ns)
+            u = at;
+    }
+    if (u->uid != uid || now - u->since_ns > LIMIT_AGAIN_S * SLAVE_SECOND_NS)
+        *u = (struct slave_symbol_user){.uid = uid, .since_ns = now};
+    return u;
+}
+
+static void spend(struct slave_symbol_failures *f, uint32_t uid, uint64_t ns)
+{
+    struct slave_symbol_user *u = user_of(f, uid);
+    if (!u)
+        return;
+    bool had = u->spent_ns < USER_MOST_NS;
+    u->spent_ns += ns;
+    if (had && u->spent_ns >= USER_MOST_NS)
+        ips_log_warn("symbols: reading the files of user %u has taken %llu s "
+                     "within an hour: no more of them are read until it is "
+                     "over",
+                     (unsigned)uid,
+                     (unsigned long long)(u->spent_ns / SLAVE_SECOND_NS));
 }
 
 static void from_store(struct batch *b, const char *key,
@@ -208,9 +250,11 @@ static void from_file(struct batch *b, const struct ips_code_module *m,
         .addresses = address,
         .count = n};
     if (n > 0 && fresh) {
+        uint64_t began_ns = slave_now_ns();
         s->asked++;
         if (slave_symbols_ask(from->helper, &ask, fresh, &why, &err) < 0)
             ips_log_warn("symbols of %s: %s", m->path, err.msg);
+        spend(from->failures, m->uid, slave_now_ns() - began_ns);
         if (why.code)
             note_failure(from->failures, file, m->path, &why);
     }
@@ -254,7 +298,8 @@ static void fill_module(struct batch *b, const struct ips_code_module *m,
         return;
     snprintf(file, sizeof(file), "%s %s", key, m->path);
     const struct slave_symbol_failure *f = find_failure(from->failures, file);
-    if (!f || time(NULL) >= f->again_s)
+    const struct slave_symbol_user *u = user_of(from->failures, m->uid);
+    if ((!f || time(NULL) >= f->again_s) && (!u || u->spent_ns < USER_MOST_NS))
         from_file(b, m, key, file, from, s);
 }
 
@@ -334,10 +379,18 @@ int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
     for (; s->count < m->place_count; s->count++)
         s->of[s->count] = (struct slave_symbol){0};
     int rc = order_by_module(s, m, &first, &order, err);
-    for (uint32_t i = 0; rc == 0 && i < m->module_count; i++)
-        if (first[i + 1] > first[i] && !m->modules[i].recording)
-            rc = fill_one(s, m, i, order + first[i], first[i + 1] - first[i],
-                          from, time(NULL) >= until, err);
+    uint32_t late = 0;
+    for (uint32_t i = 0; rc == 0 && i < m->module_count; i++) {
+        if (first[i + 1] == first[i] || m->modules[i].recording)
+            continue;
+        late += time(NULL) >= until;
+        rc = fill_one(s, m, i, order + first[i], first[i + 1] - first[i], from,
+                      late > 0, err);
+    }
+    if (late)
+        ips_log_warn("run %s: reading symbols took more than %d s: %u files "
+                     "were not read; ask again for their names",
+                     from->run, FILL_MAX_S, late);
     for (uint32_t i = 0; rc == 0 && i < s->count; i++) {
         const struct ips_code_place *p = &m->places[i];
         if (s->of[i].text)

@@ -86,10 +86,17 @@ struct slave_symbols { /* of places[0 .. count) of one map */
     uint64_t asked; /* helpers run */
 };
 /* Files that could not be read: not tried again at each question, nor
- * complained of. Zeroed: none. */
+ * complained of. A user whose files take root's slave too long in an hour has
+ * none read for the rest of it. Zeroed: none. */
 struct slave_symbol_failures {
     struct slave_symbol_failure *of;
     uint32_t count;
+    /* root's slave: what reading a user's files has taken, by user */
+    struct slave_symbol_user {
+        uint32_t uid;
+        uint64_t since_ns; /* monotonic; 0: this is nobody's */
+        uint64_t spent_ns;
+    } users[64];
 };
 void slave_symbol_failures_release(struct slave_symbol_failures *f);
 
