@@ -143,6 +143,10 @@ static void gathered(struct query *q)
                                  : SQL_TIME_NS;
     request.ask_case = IPS__REQUEST__ASK_SQL;
     request.sql = &ask;
+    /* From here on it needs the slaves' tables alone, which others may renew:
+     * nobody waits for it, and it does not begin again. */
+    q->in_graph = false;
+    q->yielded = true;
     query_round(q, take, answered);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct part *p = q->gather.active[i];

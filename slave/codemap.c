@@ -145,22 +145,23 @@ static bool same_module(const void *arg, uint32_t number)
 {
     const struct ips_code_module *const *pair = arg;
     const struct ips_code_module *a = pair[0], *b = &pair[1][number];
-    return strcmp(a->path, b->path) == 0 &&
+    return a->uid == b->uid && strcmp(a->path, b->path) == 0 &&
            a->build_id_bytes == b->build_id_bytes &&
            memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0;
 }
 
 /* The number of a record's module. */
 static int module_of(struct ips_codemap *m, const struct ips_rec_module *r,
-                     char *path, uint64_t t_ns, uint32_t *number,
+                     char *path, uint32_t uid, uint64_t t_ns, uint32_t *number,
                      struct ips_err *err)
 {
-    struct ips_code_module key = {.path = path};
+    struct ips_code_module key = {.path = path, .uid = uid};
     key.build_id_bytes = r->build_id_bytes <= sizeof(r->build_id)
                              ? r->build_id_bytes
                              : (uint8_t)sizeof(r->build_id);
     memcpy(key.build_id, r->build_id, key.build_id_bytes);
     uint64_t hash = slave_wordhash(1, path, strlen(path));
+    hash = slave_wordhash(hash, &uid, sizeof(uid));
     hash = slave_wordhash(hash, key.build_id, key.build_id_bytes);
     bool fresh;
     if (m->module_count == m->module_room) {
@@ -189,8 +190,9 @@ static int module_of(struct ips_codemap *m, const struct ips_rec_module *r,
     return 0;
 }
 
-static int add_module(struct ips_codemap *m, uint32_t image, const uint8_t *p,
-                      uint32_t len, uint64_t t_ns, struct ips_err *err)
+static int add_module(struct ips_codemap *m, uint32_t image, uint32_t uid,
+                      const uint8_t *p, uint32_t len, uint64_t t_ns,
+                      struct ips_err *err)
 {
     struct ips_rec_module r;
     char path[IPS_REC_MAX_BYTES];
@@ -215,7 +217,7 @@ static int add_module(struct ips_codemap *m, uint32_t image, const uint8_t *p,
                           .module = IPS_NONE,
                           .order = m->span_count};
     if (!r.gone)
-        rc = module_of(m, &r, path, t_ns, &s.module, err);
+        rc = module_of(m, &r, path, uid, t_ns, &s.module, err);
     if (rc == 0)
         m->spans[m->span_count++] = s;
     return rc;
@@ -239,7 +241,7 @@ static int scan(struct ips_codemap *m, const struct ips_build_input *in,
             memcpy(&h, p, sizeof(h));
             uint64_t t = b_time(&s->head.clock, h.word, h.t);
             if (type == IPS_REC_MODULE) {
-                int rc = add_module(m, image, p, len, t, err);
+                int rc = add_module(m, image, s->head.uid, p, len, t, err);
                 if (rc < 0)
                     return rc;
                 continue;

@@ -25,6 +25,7 @@ struct ips_code_module {
     uint8_t build_id[20];
     uint8_t build_id_bytes; /* 0 none */
     bool recording;         /* our own code in the program */
+    uint32_t uid;           /* the user whose records name the file */
     uint64_t loaded_ns;     /* raw, the latest time it was */
 };
 struct ips_code_place {

@@ -13,6 +13,7 @@ int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
     const struct slave_symbol_source from = {
         .helper = gs->helper,
         .store = slave_graphs_store(gs, &db),
+        .failures = &gs->failures,
         .run = g->snap->run,
         .created_raw_ns = g->snap->control.created_raw_ns,
         .created_real_ns = g->snap->control.created_real_ns};

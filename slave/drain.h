@@ -47,7 +47,9 @@
 #define SLAVE_RUN_TURN_BYTES (8u << 20) /* of one run in one turn */
 #define SLAVE_READ_BYTES (256u << 10)   /* of one segment in one go */
 #define SLAVE_SYNCED 4u       /* run->synced at or above: up to date */
-#define SLAVE_DAMAGED_MAX 16u /* segments of a run kept aside */
+#define SLAVE_DAMAGED_MAX 16u /* segments of a run kept aside, and bytes */
+#define SLAVE_DAMAGED_BYTES (16u << 20)
+#define SLAVE_UID_NOBODY 65534u /* the kernel's overflow user */
 
 enum slave_segment_state {
     SLAVE_SEG_NEW,     /* no valid header seen yet */

@@ -124,7 +124,7 @@ void slave_graphs_release(struct slave_graphs *gs)
     slave_growing_forget(&gs->growing);
     slave_follow_forget(&gs->follow);
     slave_records_forget(&gs->records, NULL);
-    slave_sql_close(gs->sql);
+    slave_symbol_failures_release(&gs->failures);
     slave_store_close(gs->store);
     gs->store = NULL;
 }

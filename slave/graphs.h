@@ -103,11 +103,11 @@ struct slave_graphs {
     struct slave_follow follow;
     uint64_t next_generation;
     char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
-    char helper[IPS_PATH_BYTES]; /* reads symbols; "": nobody does */
+    char helper[IPS_PATH_BYTES]; /* this program, as slave/helper.h; "": none */
+    struct slave_symbol_failures failures; /* to read them */
     struct slave_store *store;
-    struct slave_sql *sql; /* at rest, of that run; NULL: none */
-    int64_t sql_run;
-    uint64_t builds; /* ever, from records */
+    uint32_t sql_helpers; /* running (serve_sql.c) */
+    uint64_t builds;      /* ever, from records */
 };
 
 void slave_graphs_init(struct slave_graphs *gs, const char *db,

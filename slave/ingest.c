@@ -1,5 +1,6 @@
 /* One segment: polled, read (take.c), given up. (settle.c hands back and
  * removes.) */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -111,6 +112,35 @@ static void resume(struct slave_run *run, struct slave_segment *seg,
         slave_segment_set_state(seg, SLAVE_SEG_DONE, "was read");
 }
 
+/* The stream's records are as trustworthy as the least trustworthy of those who
+ * wrote its segments: root's program that became another user, or somebody who
+ * planted a segment in another's stream. */
+static void share_rights(struct slave_stream *stream, uint32_t uid)
+{
+    uint32_t *own = &stream->row.head.uid;
+    if (uid == *own || uid == 0)
+        return;
+    *own = *own == 0 ? uid : SLAVE_UID_NOBODY;
+    slave_stream_touch(stream);
+}
+
+/* Anybody may put files into a run of root's; what is no segment, or not one of
+ * the run's user's, is not counted as damage to the run. */
+static void leave_alone(struct slave_run *run, struct slave_segment *seg,
+                        int fd, int code, const char *why)
+{
+    struct stat st;
+    bool planted = code == IPS_E_REFUSED ||
+                   (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid != geteuid());
+    if (!planted) {
+        slave_ingest_refuse(run, seg, why);
+        return;
+    }
+    ips_log_warn("run %s: %s: %s; left alone", run->row.name, seg->row.file,
+                 why);
+    slave_segment_set_state(seg, SLAVE_SEG_BAD, "not of this run");
+}
+
 static void poll_new(struct slave_drain *d, struct slave_run *run,
                      struct slave_segment *seg, uint64_t now_ns)
 {
@@ -139,29 +169,22 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc < 0) {
-        /* Anybody may put files into a run of root's; what is no segment, or
-         * not one of the run's user's, is not counted as damage to the run. */
-        bool planted = rc == IPS_E_REFUSED || (fd >= 0 && fstat(fd, &st) == 0 &&
-                                               st.st_uid != geteuid());
-        if (!planted) {
-            slave_ingest_refuse(run, seg, err.msg);
-            return;
-        }
-        ips_log_warn("run %s: %s: %s; left alone", run->row.name, seg->row.file,
-                     err.msg);
-        slave_segment_set_state(seg, SLAVE_SEG_BAD, "not of this run");
+        leave_alone(run, seg, fd, rc, err.msg);
         return;
     }
     uint32_t known = run->stream_count;
+    if (fstat(fd, &st) < 0)
+        return;           /* looked at again */
+    head.uid = st.st_uid; /* the header says what its writer likes */
     struct slave_stream *stream = slave_run_stream(run, &head);
     if (!stream)
         return; /* no memory: later */
+    share_rights(stream, st.st_uid);
     seg->stream = stream;
     seg->since_ns = 0;
     seg->next_poll_ns = 0;
     run->changed_ns = now_ns;
     if (stream->image->last_ns == 0) { /* a new image */
-        (void)fstat(fd, &st);
         slave_live_track(d, stream->image,
                          (uint64_t)st.st_mtim.tv_sec * SLAVE_SECOND_NS +
                              (uint64_t)st.st_mtim.tv_nsec);
@@ -185,41 +208,95 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
 
 /* ---- trouble ---- */
 
-/* Keeps the damaged file beside the archive, for whoever wants to know. */
-static void keep_aside(struct slave_run *run, struct slave_segment *seg)
+/* Bytes on disk of what was kept of this run before. */
+static uint64_t kept_bytes(int dirfd)
+{
+    uint64_t sum = 0;
+    struct dirent *e;
+    int fd = dup(dirfd);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    while (dir && (e = readdir(dir))) {
+        struct stat st;
+        if (fstatat(dirfd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(st.st_mode))
+            sum += (uint64_t)st.st_blocks * 512;
+    }
+    if (dir)
+        closedir(dir);
+    else if (fd >= 0)
+        close(fd);
+    return sum;
+}
+
+/* What is really in the segment, at most `room` bytes of it. Its holes stay
+ * holes: its writer pays nothing for them, and neither does the disk. */
+static bool copy_data(const struct slave_segment *seg, int out, uint64_t room)
+{
+    uint8_t buffer[16384];
+    off_t at = 0, end = 0, size = (off_t)seg->size;
+    for (;;) {
+        if (at >= end) {
+            at = lseek(seg->fd, end, SEEK_DATA);
+            if (at < 0 || at >= size)
+                break;
+            end = lseek(seg->fd, at, SEEK_HOLE);
+            end = end < 0 || end > size ? size : end;
+            if (at >= end)
+                break;
+        }
+        size_t want = ips_min_u64(sizeof(buffer), (uint64_t)(end - at));
+        if (want > room)
+            return false;
+        ssize_t n = slave_take_read(seg->fd, buffer, want, (uint32_t)at);
+        if (n <= 0)
+            break;
+        if (pwrite(out, buffer, (size_t)n, at) != n)
+            return false;
+        at += n;
+        room -= (uint64_t)n;
+    }
+    return ftruncate(out, size) == 0;
+}
+
+/* Keeps the damaged file beside the archive, for whoever wants to know. Says
+ * what became of it. */
+static const char *keep_aside(struct slave_run *run, struct slave_segment *seg)
 {
     char path[IPS_PATH_BYTES + 160];
     snprintf(path, sizeof(path), "%s/damaged", run->dir);
     if (run->row.given_up > SLAVE_DAMAGED_MAX ||
         ips_path_make(path, 0700, NULL) < 0)
-        return;
-    snprintf(path, sizeof(path), "%s/damaged/%s.%u", run->dir, seg->row.file,
-             seg->row.seq);
-    int out =
-        open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (out < 0)
-        return;
-    uint8_t buffer[16384];
-    for (uint32_t at = 0; at < seg->size;) {
-        ssize_t n = slave_take_read(seg->fd, buffer, sizeof(buffer), at);
-        if (n <= 0 || write(out, buffer, (size_t)n) != n)
-            break;
-        at += (uint32_t)n;
-    }
-    close(out);
+        return "no copy is kept";
+    int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    uint64_t kept = dir < 0 ? 0 : kept_bytes(dir);
+    snprintf(path, sizeof(path), "%s.%u", seg->row.file, seg->row.seq);
+    int out = dir < 0
+                  ? -1
+                  : openat(dir, path,
+                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                           0600);
+    bool whole =
+        out >= 0 && copy_data(seg, out, ips_sub_sat(SLAVE_DAMAGED_BYTES, kept));
+    if (out >= 0)
+        close(out);
+    if (dir >= 0)
+        close(dir);
+    return out < 0 ? "no copy is kept"
+           : whole ? "a copy is kept"
+                   : "a copy of its beginning is kept";
 }
 
 static void give_up(struct slave_run *run, struct slave_segment *seg)
 {
-    ips_log_error("run %s: segment %s is damaged at byte %u of %u: the rest "
-                  "of it is given up, a copy is kept in %s/damaged",
-                  run->row.name, seg->row.file, seg->row.at, seg->size,
-                  run->dir);
     slave_run_touch(run);
     slave_segment_touch(seg);
     run->row.given_up++;
     seg->row.given_up = true;
-    keep_aside(run, seg);
+    const char *copy = keep_aside(run, seg);
+    ips_log_error("run %s: segment %s is damaged at byte %u of %u: the rest "
+                  "of it is given up, %s in %s/damaged",
+                  run->row.name, seg->row.file, seg->row.at, seg->size, copy,
+                  run->dir);
 }
 
 static void step_over(struct slave_run *run, struct slave_segment *seg,

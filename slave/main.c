@@ -243,7 +243,9 @@ int main(int argc, char **argv)
     struct ips_err err = {0};
     char who[80];
     if (argc == 2 && strcmp(argv[1], "--symbolise") == 0)
-        return slave_symbols_main(stdin, stdout); /* our own helper */
+        return slave_symbols_main(stdin, stdout); /* our own helpers */
+    if (argc == 2 && strcmp(argv[1], "--sql") == 0)
+        return slave_sql_main(stdin, stdout);
     enum slave_parsed parsed = slave_options_parse(argc, argv, &s.opt);
     if (parsed != SLAVE_RUN)
         return parsed == SLAVE_EXIT_OK ? 0 : 2;

@@ -327,6 +327,8 @@ void slave_serve_close(struct slave *s)
         v->tasks = t->next;
         if (t->job->run)
             t->job->run->pins--;
+        if (t->readable)
+            event_free(t->readable);
         free(t);
     }
     slave_snapshot_free(v->known);

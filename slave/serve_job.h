@@ -20,6 +20,10 @@ struct slave_job *slave_events_job(const Ips__Request *request,
                                    struct slave_snapshot *snap,
                                    const char *machine);
 
+/* serve_sql.c: main of the helper that answers a question in SQL. Returns its
+ * exit status. */
+int slave_sql_main(FILE *in, FILE *out);
+
 struct ips_lane slave_lane_of(const Ips__Lane *l);
 
 #endif

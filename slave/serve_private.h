@@ -24,6 +24,8 @@ struct partial { /* a list that spans several requests of one id */
 struct task { /* a job as the loop sees it */
     struct task *next;
     struct slave_job *job;
+    struct slave_serve *serve;
+    struct event *readable; /* job->wait_fd is waited for; else NULL */
 };
 
 struct slave_serve {
@@ -58,7 +60,7 @@ struct slave_snapshot *slave_serve_snapshot(struct slave *s,
                                             struct ips_err *err);
 /* A snapshot and a job for what is asked. */
 void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);
-/* Mail came for a job that waits for it. */
+/* What a job waits for has come. */
 void slave_serve_wake(struct slave_serve *v, struct slave_job *job);
 /* Parked jobs that may go on; cancelled ones end. */
 void slave_serve_unpark(struct slave_serve *v);

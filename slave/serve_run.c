@@ -2,6 +2,7 @@
  * Reports of the runs that are known here, and requests about one of them: a
  * snapshot of what is committed, a job for the worker, its replies.
  */
+#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,8 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
     if (*p) {
         struct task *t = *p;
         *p = t->next;
+        if (t->readable)
+            event_free(t->readable);
         free(t);
     }
     if (job->run)
@@ -150,6 +153,7 @@ static void start_job(struct slave_serve *v, struct slave_job *job,
         return;
     }
     t->job = job;
+    t->serve = v;
     t->next = v->tasks;
     v->tasks = t;
     job->run = run;
@@ -164,6 +168,29 @@ static bool may_go_on(const struct slave_serve *v, const struct slave_job *job)
 {
     return job->credit > 0 && v->peer &&
            ips_peer_backlog(v->peer) < BACKLOG_BYTES;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct task *t = arg;
+    (void)fd;
+    (void)what;
+    event_free(t->readable);
+    t->readable = NULL;
+    t->serve->s->busy_ns = slave_now_ns();
+    slave_serve_wake(t->serve, t->job);
+}
+
+/* The job is parked until there is something to read for it. */
+static void wait_readable(struct slave_serve *v, struct slave_job *job)
+{
+    struct task *t = *task_of(v, job);
+    t->readable = event_new(v->s->base, job->wait_fd, EV_READ, on_readable, t);
+    if (t->readable && event_add(t->readable, NULL) == 0)
+        return;
+    slave_serve_fail(v, job->id, IPS_E_NO_MEMORY,
+                     job->run ? job->run->row.name : "", "out of memory");
+    end_job(v, job);
 }
 
 void slave_serve_worked(struct slave *s)
@@ -183,7 +210,9 @@ void slave_serve_worked(struct slave *s)
             slave_cm_flush(v, job);
         if (job->silent) {
             job->waiting = job->parked = true;
-            if (slave_box_has_mail(job->box))
+            if (!job->box)
+                wait_readable(v, job);
+            else if (slave_box_has_mail(job->box))
                 slave_serve_wake(v, job);
             continue;
         }

@@ -1,19 +1,56 @@
-/* SqlAsk: a question in SQL over the run's IRT, in pieces. An error of the
- * question is an answer, not a failure of this slave. */
+/*
+ * SqlAsk: a question in SQL over the run's IRT, in pieces. An error of the
+ * question is an answer, not a failure of this slave.
+ *
+ * SQLite looks at no limit within one function of one row, so a helper
+ * (`ips-slave --sql`) answers, which a timer ends: this worker never waits for
+ * it, and others are answered meanwhile. Its input is
+ *
+ *   database \n run \n ns it may take \n rows \n 1 (there are procedures) or 0
+ *   \n the question
+ *
+ * and its output frames: struct sql_frame, a packed SqlAnswer. Without a helper
+ * (tests) the worker answers itself.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "slave/helper.h"
 #include "slave/serve_graph.h"
 #include "slave/sql.h"
 
 #define PIECE_SQL_ROWS 1024u
 #define PIECE_SQL_BYTES (1u << 20)
+#define PIECE_SQL_NS (200 * SLAVE_MS_NS) /* then goes what there is */
+#define SQL_FRAME_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
+/* A question may take so much longer before the timer ends it: where SQLite
+ * does look at its limits, it says itself which. */
+#define SQL_GRACE_NS (500 * SLAVE_MS_NS)
+#define SQL_HELPER_BYTES ((uint64_t)512 << 20)
+#define SQL_HELPERS_MOST 16u
 
-struct sql_ask {
+enum sql_frame_kind {
+    SQL_MORE,
+    SQL_LAST,
+    SQL_PROCEDURES /* it needs them: to be asked again */
+};
+struct sql_frame {
+    uint32_t kind, bytes; /* of what follows */
+};
+
+/* ---- rows of a question, as messages ---- */
+
+struct sql_rows {
     struct slave_sql *q;
-    int64_t run;
-    uint64_t rows; /* told so far */
+    uint64_t count, most; /* told so far */
     Ips__SqlRow *row;
     Ips__SqlRow **row_ptr;
     Ips__SqlValue *value;
@@ -25,76 +62,21 @@ struct sql_ask {
     struct ips_err error; /* of the question */
 };
 
-/* What was opened stays for the next question about that run. */
-static int open_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
+static void rows_release(struct sql_rows *a)
 {
-    const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
-    const struct slave_sql_limits limits = {.time_ns = ask->time_ns};
-    struct sql_ask *a = j->sql;
-    if (gs->sql && gs->sql_run == a->run) {
-        a->q = gs->sql;
-        gs->sql = NULL;
-        slave_sql_again(a->q, &limits, &j->job.stop);
-        return 0;
-    }
-    return slave_sql_open(gs->db, a->run, &limits, &j->job.stop, &a->q,
-                          &j->job.err);
-}
-
-void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
-{
-    struct sql_ask *a = j->sql;
-    if (!a)
-        return;
-    if (a->q) {
-        slave_sql_rest(a->q);
-        slave_sql_close(gs->sql);
-        gs->sql = a->q;
-        gs->sql_run = a->run;
-    }
+    slave_sql_close(a->q);
     free(a->row);
     free(a->row_ptr);
     free(a->value);
     free(a->value_ptr);
     free(a->columns);
     free(a->texts);
-    free(a);
+    *a = (struct sql_rows){0};
 }
 
-static int no_memory(struct slave_graph_ask *j)
+static int rows_room(struct sql_rows *a, struct ips_err *err)
 {
-    return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-}
-
-/* The procedures of the graph that the IRT are of, made where they are not. */
-static int have_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
-{
-    struct slave_irt_row irt;
-    struct slave_store *store = slave_graphs_store(gs, &j->job.err);
-    if (!store)
-        return j->job.err.code;
-    if (slave_store_get_irt(store, j->sql->run, &irt) && irt.procedures)
-        return 0;
-    int rc = slave_graph_newest(j, gs);
-    return rc < 0 ? rc : slave_graph_costs(gs, j->graph, &j->job.err);
-}
-
-/* Asked without a SyncAsk before it, the tables may be of another build: those
- * of a closed run are made anew then, of an open one where there are none. */
-static int have_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
-{
-    struct slave_irt_row irt;
-    struct slave_store *store = slave_graphs_store(gs, &j->job.err);
-    if (!store)
-        return j->job.err.code;
-    if (slave_store_get_irt(store, j->sql->run, &irt) &&
-        (!j->snap->closed || irt.key == j->snap->key))
-        return 0;
-    return slave_graph_newest(j, gs);
-}
-
-static int make_room(struct slave_graph_ask *j, struct sql_ask *a)
-{
+    a->column_count = (uint32_t)sqlite3_column_count(slave_sql_stmt(a->q));
     size_t n = a->column_count, cells = n * PIECE_SQL_ROWS;
     a->row = calloc(PIECE_SQL_ROWS, sizeof(*a->row));
     a->row_ptr = calloc(PIECE_SQL_ROWS, sizeof(*a->row_ptr));
@@ -102,7 +84,7 @@ static int make_room(struct slave_graph_ask *j, struct sql_ask *a)
     a->value_ptr = calloc(cells, sizeof(*a->value_ptr));
     a->columns = calloc(n, sizeof(*a->columns));
     if (!a->row || !a->row_ptr || !a->value || !a->value_ptr || !a->columns)
-        return no_memory(j);
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < PIECE_SQL_ROWS; i++)
         a->row_ptr[i] = &a->row[i];
     for (size_t i = 0; i < cells; i++)
@@ -110,35 +92,9 @@ static int make_room(struct slave_graph_ask *j, struct sql_ask *a)
     return 0;
 }
 
-/* 0 with a->error set where the question is wrong. */
-static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
-{
-    const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
-    struct sql_ask *a = j->sql = calloc(1, sizeof(*a));
-    if (!a)
-        return no_memory(j);
-    a->run = j->snap->run_id; /* which a build takes */
-    int rc = have_tables(j, gs);
-    if (rc == 0)
-        rc = open_sql(j, gs);
-    if (rc < 0)
-        return rc;
-    rc = slave_sql_prepare(a->q, ask->text, &a->error);
-    if (rc == 0 && slave_sql_wants_procedures(a->q)) {
-        rc = have_procedures(j, gs);
-        if (rc < 0)
-            return rc;
-        rc = slave_sql_prepare(a->q, ask->text, &a->error);
-    }
-    if (rc < 0)
-        return 0;
-    a->column_count = (uint32_t)sqlite3_column_count(slave_sql_stmt(a->q));
-    return make_room(j, a);
-}
-
 /* Copies of the row's texts, since the statement's own go with its next step:
  * one behind the other, each up to its first zero byte. */
-static bool put_text(struct sql_ask *a, const char *text, size_t bytes)
+static bool put_text(struct sql_rows *a, const char *text, size_t bytes)
 {
     size_t len = text ? strnlen(text, bytes) : 0;
     if (a->texts_room - a->texts_len <= len) {
@@ -156,7 +112,7 @@ static bool put_text(struct sql_ask *a, const char *text, size_t bytes)
     return true;
 }
 
-static bool put_row(struct sql_ask *a, size_t at)
+static bool put_row(struct sql_rows *a, size_t at)
 {
     sqlite3_stmt *s = slave_sql_stmt(a->q);
     Ips__SqlRow *row = &a->row[at];
@@ -190,7 +146,7 @@ static bool put_row(struct sql_ask *a, size_t at)
 }
 
 /* The room moves while it grows: so at the end. */
-static void point_to_texts(struct sql_ask *a, size_t rows)
+static void point_to_texts(struct sql_rows *a, size_t rows)
 {
     char *text = a->texts;
     for (size_t i = 0; i < rows * a->column_count; i++)
@@ -200,50 +156,404 @@ static void point_to_texts(struct sql_ask *a, size_t rows)
         }
 }
 
-static void answer_error(struct slave_graph_ask *j)
+static void put_columns(struct sql_rows *a, Ips__SqlAnswer *r)
 {
-    Ips__SqlAnswer *r = &j->answer.sql;
-    struct sql_ask *a = j->sql;
-    if (a->error.code == IPS_E_LIMIT)
-        r->cut = a->error.msg;
-    else
-        r->error = a->error.msg;
-    j->job.finished = true;
-}
-
-static int fill(struct slave_graph_ask *j)
-{
-    const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
-    struct sql_ask *a = j->sql;
-    Ips__SqlAnswer *r = &j->answer.sql;
-    int rc = 1;
     r->columns = a->columns;
     r->n_columns = a->column_count;
     for (uint32_t c = 0; c < a->column_count; c++)
         a->columns[c] =
             ips_wire_text(sqlite3_column_name(slave_sql_stmt(a->q), (int)c));
+}
+
+static void put_error(struct sql_rows *a, Ips__SqlAnswer *r)
+{
+    if (a->error.code == IPS_E_LIMIT)
+        r->cut = a->error.msg;
+    else
+        r->error = a->error.msg;
+}
+
+/* The next rows; *last with the last ones, and where there is an error. */
+static int rows_next(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
+                     struct ips_err *err)
+{
+    uint64_t until_ns = slave_now_ns() + PIECE_SQL_NS;
+    int rc = 1;
+    put_columns(a, r);
     a->texts_len = 0;
     r->rows = a->row_ptr;
     while (r->n_rows < PIECE_SQL_ROWS && a->texts_len < PIECE_SQL_BYTES) {
         rc = slave_sql_step(a->q, &a->error);
         if (rc != 1)
             break;
-        if (a->rows == ask->rows) {
+        if (a->count == a->most) {
             rc = ips_err_set(&a->error, IPS_E_LIMIT,
                              "it has more than %llu rows",
-                             (unsigned long long)ask->rows);
+                             (unsigned long long)a->most);
             break;
         }
         if (!put_row(a, r->n_rows))
-            return no_memory(j);
+            return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
         r->n_rows++;
-        a->rows++;
+        a->count++;
+        if (slave_now_ns() >= until_ns)
+            break;
     }
     point_to_texts(a, r->n_rows);
     if (rc < 0)
-        answer_error(j);
-    j->job.finished |= rc == 0;
+        put_error(a, r);
+    *last = rc <= 0;
     return 0;
+}
+
+/* ---- the helper's own side ---- */
+
+static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
+{
+    const Ips__SqlAnswer none = IPS__SQL_ANSWER__INIT;
+    struct sql_frame head = {.kind = kind};
+    Ips__SqlAnswer cut = IPS__SQL_ANSWER__INIT;
+    char why[100];
+    r = r ? r : &none;
+    size_t len = ips__sql_answer__get_packed_size(r);
+    if (len > SQL_FRAME_BYTES) {
+        snprintf(why, sizeof(why),
+                 "a row of it has more than some %u MB; select less of it",
+                 SQL_FRAME_BYTES >> 20);
+        cut.cut = why;
+        r = &cut;
+        len = ips__sql_answer__get_packed_size(r);
+        head.kind = SQL_LAST;
+    }
+    uint8_t *data = malloc(len + 1);
+    if (!data)
+        _exit(1); /* said by who waits for it */
+    head.bytes = (uint32_t)ips__sql_answer__pack(r, data);
+    (void)fwrite(&head, sizeof(head), 1, out);
+    (void)fwrite(data, 1, len, out);
+    if (fflush(out) != 0 || head.kind != kind)
+        _exit(1);
+    free(data);
+}
+
+/* SIGALRM ends this process so much later; 0: not any more. */
+static void set_timer(uint64_t ns)
+{
+    const struct itimerval t = {
+        .it_value = {.tv_sec = (time_t)(ns / SLAVE_SECOND_NS),
+                     .tv_usec = (suseconds_t)(ns % SLAVE_SECOND_NS / 1000)}};
+    (void)setitimer(ITIMER_REAL, &t, NULL);
+}
+
+/* The time it waits until its rows are taken is not the question's. */
+static void tell_rows(struct sql_rows *a, uint64_t left_ns, FILE *out)
+{
+    struct ips_err err = {0};
+    Ips__SqlAnswer columns = IPS__SQL_ANSWER__INIT;
+    bool last = false;
+    if (rows_room(a, &err) < 0)
+        _exit(1);
+    put_columns(a, &columns);
+    put_frame(out, SQL_MORE, &columns);
+    while (!last) {
+        Ips__SqlAnswer r = IPS__SQL_ANSWER__INIT;
+        uint64_t began = slave_now_ns();
+        set_timer(left_ns + SQL_GRACE_NS);
+        int rc = rows_next(a, &r, &last, &err);
+        set_timer(0);
+        left_ns = ips_sub_sat(left_ns, slave_now_ns() - began);
+        if (rc < 0)
+            _exit(1);
+        put_frame(out, last ? SQL_LAST : SQL_MORE, &r);
+    }
+}
+
+int slave_sql_main(FILE *in, FILE *out)
+{
+    char db[IPS_PATH_BYTES];
+    static char text[SQL_TEXT_BYTES + 1];
+    struct sql_rows a = {0};
+    struct slave_sql_limits limits = {0};
+    Ips__SqlAnswer r = IPS__SQL_ANSWER__INIT;
+    atomic_bool stop = false;
+    int64_t run;
+    int procedures;
+    if (!fgets(db, sizeof(db), in) ||
+        fscanf(in, "%" SCNd64 " %" SCNu64 " %" SCNu64 " %d", &run,
+               &limits.time_ns, &a.most, &procedures) != 4 ||
+        fgetc(in) != '\n')
+        return 2;
+    db[strcspn(db, "\n")] = '\0';
+    text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
+    slave_helper_confine(limits.time_ns / SLAVE_SECOND_NS + 5,
+                         SQL_HELPER_BYTES);
+    set_timer(limits.time_ns + SQL_GRACE_NS);
+    int rc = slave_sql_open(db, run, &limits, &stop, &a.q, &a.error);
+    if (rc == 0)
+        rc = slave_sql_prepare(a.q, text, &a.error);
+    set_timer(0);
+    if (rc < 0) {
+        put_error(&a, &r);
+        put_frame(out, SQL_LAST, &r);
+    } else if (slave_sql_wants_procedures(a.q) && !procedures) {
+        put_frame(out, SQL_PROCEDURES, NULL);
+    } else {
+        tell_rows(&a, limits.time_ns, out);
+    }
+    rows_release(&a);
+    return 0;
+}
+
+/* ---- the job: the run's tables ---- */
+
+struct sql_ask {
+    int64_t run;
+    struct sql_rows own; /* without a helper */
+    pid_t helper;        /* 0 none */
+    int fd;              /* its output */
+    bool procedures;     /* are there */
+    uint8_t *data;       /* of the next frame, as far as it has come */
+    size_t len, room;
+    Ips__SqlAnswer *columns, *piece; /* told last */
+    char why[200];
+};
+
+/* The procedures of the graph that the IRT are of, made where they are not. */
+static int have_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    struct slave_irt_row irt;
+    struct slave_store *store = slave_graphs_store(gs, &j->job.err);
+    if (!store)
+        return j->job.err.code;
+    if (slave_store_get_irt(store, j->sql->run, &irt) && irt.procedures)
+        return 0;
+    int rc = slave_graph_newest(j, gs);
+    return rc < 0 ? rc : slave_graph_costs(gs, j->graph, &j->job.err);
+}
+
+/* Asked without a SyncAsk before it, the tables may be of another build: those
+ * of a closed run are made anew then, of an open one where there are none. */
+static int have_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    struct slave_irt_row irt;
+    struct slave_store *store = slave_graphs_store(gs, &j->job.err);
+    if (!store)
+        return j->job.err.code;
+    if (!slave_store_get_irt(store, j->sql->run, &irt) ||
+        (j->snap->closed && irt.key != j->snap->key))
+        return slave_graph_newest(j, gs);
+    j->sql->procedures = irt.procedures;
+    return 0;
+}
+
+/* ---- without a helper ---- */
+
+/* 0 with a->own.error set where the question is wrong. */
+static int begin_here(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
+    const struct slave_sql_limits limits = {.time_ns = ask->time_ns};
+    struct sql_rows *a = &j->sql->own;
+    a->most = ask->rows;
+    int rc = slave_sql_open(gs->db, j->sql->run, &limits, &j->job.stop, &a->q,
+                            &j->job.err);
+    if (rc < 0)
+        return rc;
+    rc = slave_sql_prepare(a->q, ask->text, &a->error);
+    if (rc == 0 && slave_sql_wants_procedures(a->q)) {
+        rc = have_procedures(j, gs);
+        if (rc < 0)
+            return rc;
+        rc = slave_sql_prepare(a->q, ask->text, &a->error);
+    }
+    return rc < 0 ? 0 : rows_room(a, &j->job.err);
+}
+
+static int step_here(struct slave_graph_ask *j)
+{
+    struct sql_rows *a = &j->sql->own;
+    if (!a->error.code)
+        return rows_next(a, &j->answer.sql, &j->job.finished, &j->job.err);
+    put_error(a, &j->answer.sql);
+    j->job.finished = true;
+    return 0;
+}
+
+/* ---- with one ---- */
+
+static void helper_end(struct sql_ask *a, struct slave_graphs *gs)
+{
+    if (!a->helper)
+        return;
+    (void)slave_helper_wait(a->helper, true);
+    close(a->fd);
+    a->helper = 0;
+    a->len = 0;
+    gs->sql_helpers--;
+}
+
+static int helper_begin(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
+    struct sql_ask *a = j->sql;
+    if (gs->sql_helpers >= SQL_HELPERS_MOST)
+        return ips_err_set(&j->job.err, IPS_E_LIMIT,
+                           "%u questions in SQL are being answered here: ask "
+                           "again when one of them is",
+                           SQL_HELPERS_MOST);
+    FILE *f = slave_helper_input(&j->job.err);
+    if (!f)
+        return j->job.err.code;
+    fprintf(f, "%s\n%" PRId64 "\n%" PRIu64 "\n%" PRIu64 "\n%d\n%s", gs->db,
+            a->run, ask->time_ns, ask->rows, a->procedures, ask->text);
+    int rc = slave_helper_run(gs->helper, "--sql", f, &a->helper, &a->fd,
+                              &j->job.err);
+    if (rc < 0)
+        return rc;
+    gs->sql_helpers++;
+    (void)fcntl(a->fd, F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+/* It has ended without a word. */
+static void say_ended(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    struct sql_ask *a = j->sql;
+    int status = slave_helper_wait(a->helper, false);
+    int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    a->helper = 0;
+    close(a->fd);
+    gs->sql_helpers--;
+    if (signal == SIGALRM || signal == SIGXCPU)
+        snprintf(
+            a->why, sizeof(a->why),
+            "it was not done within its %llu s: select less, with WHERE or "
+            "LIMIT",
+            slave_graph_request(j)->sql->time_ns / SLAVE_SECOND_NS);
+    else
+        snprintf(a->why, sizeof(a->why),
+                 "its process ended (%s %d): if it needs more than %u MB of "
+                 "memory, select less, with WHERE or LIMIT",
+                 signal ? "signal" : "status",
+                 signal ? signal : WEXITSTATUS(status),
+                 (unsigned)(SQL_HELPER_BYTES >> 20));
+    j->answer.sql.cut = a->why;
+    j->job.finished = true;
+}
+
+/* Reads on. 1: a frame is there, 0: later, IPS_E_NOT_FOUND: no more comes. */
+static int read_frame(struct sql_ask *a, struct sql_frame *head,
+                      struct ips_err *err)
+{
+    for (;;) {
+        size_t want = sizeof(*head);
+        if (a->len >= want) {
+            memcpy(head, a->data, sizeof(*head));
+            if (head->bytes > SQL_FRAME_BYTES)
+                return IPS_E_NOT_FOUND;
+            want += head->bytes;
+        }
+        if (a->len >= sizeof(*head) && a->len == want)
+            return 1;
+        if (want > a->room) {
+            uint8_t *grown = realloc(a->data, want);
+            if (!grown)
+                return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+            a->data = grown;
+            a->room = want;
+        }
+        ssize_t n = read(a->fd, a->data + a->len, want - a->len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return 0;
+        if (n <= 0)
+            return IPS_E_NOT_FOUND;
+        a->len += (size_t)n;
+    }
+}
+
+/* A frame is there. */
+static int take_frame(struct slave_graph_ask *j, struct slave_graphs *gs,
+                      const struct sql_frame *head)
+{
+    struct sql_ask *a = j->sql;
+    if (head->kind == SQL_PROCEDURES && !a->procedures) {
+        helper_end(a, gs);
+        a->procedures = true;
+        int rc = have_procedures(j, gs);
+        j->job.silent = rc == 0;
+        return rc == 0 ? helper_begin(j, gs) : rc;
+    }
+    Ips__SqlAnswer *r =
+        ips__sql_answer__unpack(NULL, head->bytes, a->data + sizeof(*head));
+    a->len = 0;
+    if (!r)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    if (a->piece != a->columns)
+        ips__sql_answer__free_unpacked(a->piece, NULL);
+    a->piece = r;
+    j->job.finished = head->kind == SQL_LAST;
+    /* The columns alone go with the first rows. */
+    j->job.silent = !j->job.finished && r->n_rows == 0;
+    if (!a->columns)
+        a->columns = r;
+    j->answer.sql = *r;
+    return 0;
+}
+
+static int step_helper(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    struct sql_ask *a = j->sql;
+    struct sql_frame head;
+    int rc;
+    do {
+        j->job.silent = false;
+        rc = read_frame(a, &head, &j->job.err);
+        if (rc == IPS_E_NOT_FOUND) {
+            say_ended(j, gs);
+            rc = 0;
+        } else if (rc == 1) {
+            rc = take_frame(j, gs, &head);
+        } else if (rc == 0) {
+            j->job.silent = true;
+            j->job.wait_fd = a->fd;
+            return 0;
+        }
+    } while (rc == 0 && j->job.silent);
+    if (rc == 0 && a->columns) {
+        j->answer.sql.columns = a->columns->columns;
+        j->answer.sql.n_columns = a->columns->n_columns;
+    }
+    return rc;
+}
+
+/* ---- both ---- */
+
+static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    struct sql_ask *a = j->sql = calloc(1, sizeof(*a));
+    if (!a)
+        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
+    a->run = j->snap->run_id; /* which a build takes */
+    int rc = have_tables(j, gs);
+    if (rc < 0)
+        return rc;
+    return gs->helper[0] ? helper_begin(j, gs) : begin_here(j, gs);
+}
+
+void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
+{
+    struct sql_ask *a = j->sql;
+    if (!a)
+        return;
+    helper_end(a, gs);
+    rows_release(&a->own);
+    if (a->piece != a->columns)
+        ips__sql_answer__free_unpacked(a->piece, NULL);
+    ips__sql_answer__free_unpacked(a->columns, NULL);
+    free(a->data);
+    free(a);
 }
 
 void slave_step_sql(struct slave_job *job, struct slave_graphs *gs)
@@ -253,11 +563,10 @@ void slave_step_sql(struct slave_job *job, struct slave_graphs *gs)
     ips__sql_answer__init(&j->answer.sql);
     if (!j->sql)
         rc = begin(j, gs);
-    if (rc == 0 && j->sql->error.code)
-        answer_error(j);
-    else if (rc == 0)
-        rc = fill(j);
+    if (rc == 0)
+        rc = gs->helper[0] ? step_helper(j, gs) : step_here(j);
     if (rc < 0) {
+        job->silent = false;
         slave_job_fail(job);
         return;
     }

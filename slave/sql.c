@@ -357,23 +357,6 @@ void slave_sql_close(struct slave_sql *q)
     free(q);
 }
 
-void slave_sql_again(struct slave_sql *q, const struct slave_sql_limits *limits,
-                     atomic_bool *stop)
-{
-    q->limits = *limits;
-    q->stop = stop;
-    q->used_ns = 0;
-    q->limit = NULL;
-    q->memory = sqlite3_memory_used();
-}
-
-void slave_sql_rest(struct slave_sql *q)
-{
-    (void)sqlite3_finalize(q->stmt);
-    q->stmt = NULL;
-    q->stop = NULL;
-}
-
 /* ---- asking ----------------------------------------------------------- */
 
 static int no_question(struct ips_err *err)

@@ -10,10 +10,12 @@
  *  - bounded: rows, time, memory (SQL_MEMORY_BYTES above what the process had),
  *    bytes of a value and of the text. What is cut is said, never left out
  *    silently.
- *  - can be stopped from another thread (`stop`).
+ *  - can be stopped from another thread (`stop`). SQLite looks at no limit
+ *    within one function of one row: so it runs in a process that a timer ends
+ *    (serve_sql.c).
  *
  * Errors in the question are SQLite's own sentence, IPS_E_USAGE.
- * Thread: one at a time, the worker's. Source: IPS-9 (category 2).
+ * Thread: one at a time. Source: IPS-9 (category 2).
  */
 #ifndef IPS_SLAVE_SQL_H
 #define IPS_SLAVE_SQL_H
@@ -41,11 +43,6 @@ int slave_sql_open(const char *db, int64_t run,
                    const struct slave_sql_limits *limits, atomic_bool *stop,
                    struct slave_sql **out, struct ips_err *err) IPS_MUST_USE;
 void slave_sql_close(struct slave_sql *q);
-/* The same for another question about the same run. */
-void slave_sql_again(struct slave_sql *q, const struct slave_sql_limits *limits,
-                     atomic_bool *stop);
-/* The question is answered: nothing of the database stays locked. */
-void slave_sql_rest(struct slave_sql *q);
 
 /* One statement, a SELECT. May be called again (the tables have changed). */
 int slave_sql_prepare(struct slave_sql *q, const char *text,

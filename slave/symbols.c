@@ -5,13 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/log.h"
 #include "common/paths.h"
 #include "common/types.h"
+#include "slave/drain.h"
 #include "slave/store.h"
 
-#define FILL_MAX_S 120 /* of wall time; the rest goes without names */
+#define FILL_MAX_S 60 /* of wall time; the rest goes without names */
+/* A file that met a limit is not tried again for so long; another that could
+ * not be read may come back, and costs little. */
+#define LIMIT_AGAIN_S 3600
+#define AGAIN_S 60
+#define FAILURES_MAX 1024u
+#define USER_MOST_NS (120 * SLAVE_SECOND_NS) /* in LIMIT_AGAIN_S */
 
 /* ---- texts ---- */
 
@@ -71,16 +79,131 @@ static void batch_release(struct batch *b)
 }
 
 /* What the database calls a module: its build id; without one its path, which
- * holds for this run alone. */
+ * holds for this run alone. What another user's file says of a build holds for
+ * his modules alone. */
 static void module_key(const struct ips_code_module *m, const char *run,
                        char *out, size_t room)
 {
     size_t n = 0;
     out[0] = '\0';
+    if (geteuid() == 0 && m->uid != 0)
+        n = (size_t)snprintf(out, room, "user %u ", (unsigned)m->uid);
+    if (m->build_id_bytes == 0)
+        snprintf(out + n, room - n, "%s:%s", run, m->path);
     for (uint32_t i = 0; i < m->build_id_bytes && n + 2 < room; i++)
         n += (size_t)snprintf(out + n, room - n, "%02x", m->build_id[i]);
-    if (n == 0)
-        snprintf(out, room, "%s:%s", run, m->path);
+}
+
+/* ---- what could not be read ---- */
+
+struct slave_symbol_failure {
+    char *key;      /* the module's, and its path */
+    time_t again_s; /* not before */
+    uint64_t why;   /* the sentence's hash */
+};
+
+void slave_symbol_failures_release(struct slave_symbol_failures *f)
+{
+    for (uint32_t i = 0; i < f->count; i++)
+        free(f->of[i].key);
+    free(f->of);
+    *f = (struct slave_symbol_failures){0};
+}
+
+static struct slave_symbol_failure *
+find_failure(const struct slave_symbol_failures *f, const char *key)
+{
+    for (uint32_t i = 0; f && i < f->count; i++)
+        if (strcmp(f->of[i].key, key) == 0)
+            return &f->of[i];
+    return NULL;
+}
+
+/* NULL: it cannot be remembered. */
+static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
+                                                const char *key)
+{
+    struct slave_symbol_failure fresh = {.key = strdup(key)};
+    if (f->count == FAILURES_MAX) { /* the one that is tried first again */
+        uint32_t first = 0;
+        for (uint32_t i = 1; i < f->count; i++)
+            if (f->of[i].again_s < f->of[first].again_s)
+                first = i;
+        free(f->of[first].key);
+        f->of[first] = f->of[--f->count];
+    }
+    void *grown =
+        fresh.key ? realloc(f->of, (f->count + 1) * sizeof(*f->of)) : NULL;
+    if (!grown) {
+        free(fresh.key);
+        return NULL;
+    }
+    f->of = grown;
+    f->of[f->count] = fresh;
+    return &f->of[f->count++];
+}
+
+/* `why` what the helper that has just ended could not read. Said once. */
+static void note_failure(struct slave_symbol_failures *f, const char *key,
+                         const char *path, const struct ips_err *why)
+{
+    struct slave_symbol_failure *old = find_failure(f, key);
+    uint64_t hash = ips_fnv1a(IPS_FNV_SEED, why->msg, strlen(why->msg));
+    bool harmless = why->code == IPS_E_NOT_FOUND || why->code == IPS_E_IO;
+    int wait_s = why->code == IPS_E_LIMIT        ? LIMIT_AGAIN_S
+                 : why->code == IPS_E_INCOMPLETE ? 0
+                                                 : AGAIN_S;
+    char when[80] = "";
+    if (wait_s)
+        snprintf(when, sizeof(when),
+                 "; it is read again in %d s at the earliest", wait_s);
+    if (!old || old->why != hash)
+        ips_log(harmless ? IPS_LOG_INFO : IPS_LOG_WARN,
+                "symbols of %s: %s; addresses without a name are shown as "
+                "%.80s+0x...%s",
+                path, why->msg, ips_code_base(path), when);
+    if (!old && f)
+        old = add_failure(f, key);
+    if (!old)
+        return;
+    old->why = hash;
+    old->again_s = time(NULL) + wait_s;
+}
+
+/* The account of a user other than our own, of this hour; else NULL. */
+static struct slave_symbol_user *user_of(struct slave_symbol_failures *f,
+                                         uint32_t uid)
+{
+    if (!f || geteuid() != 0 || uid == 0)
+        return NULL;
+    uint64_t now = slave_now_ns();
+    struct slave_symbol_user *u = &f->users[0], *end = u + 64;
+    for (struct slave_symbol_user *at = u; at < end; at++) {
+        if (at->since_ns && at->uid == uid) {
+            u = at;
+            break;
+        }
+        if (at->since_ns < u->since_ns)
+            u = at;
+    }
+    if (u->uid != uid || now - u->since_ns > LIMIT_AGAIN_S * SLAVE_SECOND_NS)
+        *u = (struct slave_symbol_user){.uid = uid, .since_ns = now};
+    return u;
+}
+
+static void spend(struct slave_symbol_failures *f, uint32_t uid, uint64_t ns)
+{
+    struct slave_symbol_user *u = user_of(f, uid);
+    if (!u)
+        return;
+    bool had = u->spent_ns < USER_MOST_NS;
+    u->spent_ns += ns;
+    if (had && u->spent_ns >= USER_MOST_NS)
+        ips_log_warn("symbols: reading the files of user %u has taken %llu s "
+                     "within an hour: no more of them are read until it is "
+                     "over",
+                     (unsigned)uid,
+                     (unsigned long long)(u->spent_ns / SLAVE_SECOND_NS));
 }
 
 static void from_store(struct batch *b, const char *key,
@@ -101,10 +224,11 @@ static void from_store(struct batch *b, const char *key,
 /* Asks the helper about those of no grade, or of the lower one: debug
  * information may have come since. Keeps what is new. */
 static void from_file(struct batch *b, const struct ips_code_module *m,
-                      const char *key, const struct slave_symbol_source *from,
+                      const char *key, const char *file,
+                      const struct slave_symbol_source *from,
                       struct slave_symbols *s)
 {
-    struct ips_err err = {0};
+    struct ips_err err = {0}, why = {0};
     uint32_t n = 0;
     uint32_t *which = calloc((size_t)b->count + 1, sizeof(*which));
     uint64_t *address = calloc((size_t)b->count + 1, sizeof(*address));
@@ -118,6 +242,7 @@ static void from_file(struct batch *b, const struct ips_code_module *m,
         .path = m->path,
         .build_id = m->build_id,
         .build_id_bytes = m->build_id_bytes,
+        .uid = m->uid,
         .not_after_real_ns =
             ips_add_sat(from->created_real_ns,
                         ips_sub_sat(m->loaded_ns, from->created_raw_ns)),
@@ -125,9 +250,13 @@ static void from_file(struct batch *b, const struct ips_code_module *m,
         .addresses = address,
         .count = n};
     if (n > 0 && fresh) {
+        uint64_t began_ns = slave_now_ns();
         s->asked++;
-        if (slave_symbols_ask(from->helper, &ask, fresh, &err) < 0)
+        if (slave_symbols_ask(from->helper, &ask, fresh, &why, &err) < 0)
             ips_log_warn("symbols of %s: %s", m->path, err.msg);
+        spend(from->failures, m->uid, slave_now_ns() - began_ns);
+        if (why.code)
+            note_failure(from->failures, file, m->path, &why);
     }
     bool keep =
         n > 0 && from->store && slave_store_begin(from->store, &err) == 0;
@@ -158,7 +287,7 @@ static void fill_module(struct batch *b, const struct ips_code_module *m,
                         const struct slave_symbol_source *from, bool late,
                         struct slave_symbols *s)
 {
-    char key[IPS_REC_MAX_BYTES + 80];
+    char key[IPS_REC_MAX_BYTES + 80], file[2 * IPS_REC_MAX_BYTES + 100];
     module_key(m, from->run, key, sizeof(key));
     if (from->store)
         from_store(b, key, from->store);
@@ -167,7 +296,11 @@ static void fill_module(struct batch *b, const struct ips_code_module *m,
         all = all && b->symbol[i].grade == SLAVE_SYMBOL_DEBUG;
     if (all || late || !from->helper[0])
         return;
-    from_file(b, m, key, from, s);
+    snprintf(file, sizeof(file), "%s %s", key, m->path);
+    const struct slave_symbol_failure *f = find_failure(from->failures, file);
+    const struct slave_symbol_user *u = user_of(from->failures, m->uid);
+    if ((!f || time(NULL) >= f->again_s) && (!u || u->spent_ns < USER_MOST_NS))
+        from_file(b, m, key, file, from, s);
 }
 
 /* ---- all ---- */
@@ -246,10 +379,18 @@ int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
     for (; s->count < m->place_count; s->count++)
         s->of[s->count] = (struct slave_symbol){0};
     int rc = order_by_module(s, m, &first, &order, err);
-    for (uint32_t i = 0; rc == 0 && i < m->module_count; i++)
-        if (first[i + 1] > first[i] && !m->modules[i].recording)
-            rc = fill_one(s, m, i, order + first[i], first[i + 1] - first[i],
-                          from, time(NULL) >= until, err);
+    uint32_t late = 0;
+    for (uint32_t i = 0; rc == 0 && i < m->module_count; i++) {
+        if (first[i + 1] == first[i] || m->modules[i].recording)
+            continue;
+        late += time(NULL) >= until;
+        rc = fill_one(s, m, i, order + first[i], first[i + 1] - first[i], from,
+                      late > 0, err);
+    }
+    if (late)
+        ips_log_warn("run %s: reading symbols took more than %d s: %u files "
+                     "were not read; ask again for their names",
+                     from->run, FILL_MAX_S, late);
     for (uint32_t i = 0; rc == 0 && i < s->count; i++) {
         const struct ips_code_place *p = &m->places[i];
         if (s->of[i].text)

@@ -11,9 +11,11 @@
  * text: nothing covers the address.
  *
  * The files are whatever the measured program had mapped, so a hostile user's:
- * they are read by a helper (`ips-slave --symbolise`, symbols_main.c) with
- * limits of CPU and memory, and what it says is checked. It may crash, hang or
- * lie about names; the slave goes on with "module+0xoffset".
+ * they are read by a helper (`ips-slave --symbolise`) with limits of size, CPU,
+ * memory and time, where we are root with the rights of the user whose records
+ * name the file, and what it says is checked. It may crash, hang or lie about
+ * names; the slave goes on with "module+0xoffset". A file that could not be
+ * read is not tried again for a while, and the log says why.
  *
  * Files: symbols_file.c finds and symbols_elf.c reads files (in the helper),
  * symbols_ask.c runs the helper, symbols.c keeps what is known in SQLite, so
@@ -37,7 +39,8 @@ struct slave_store;
 struct slave_symbol_ask {
     const char *path;
     const uint8_t *build_id;
-    size_t build_id_bytes;      /* 0: told by the file's age */
+    size_t build_id_bytes; /* 0: told by the file's age */
+    uint32_t uid;          /* root's helper reads with this user's rights */
     uint64_t not_after_real_ns; /* a file without a build id that is younger is
                                    another one; 0: any */
     const char *debug_root;
@@ -50,7 +53,9 @@ enum slave_symbol_grade {
     SLAVE_SYMBOL_DEBUG = 2, /* from debug information */
 };
 /* Calls `put` for each address that something is known of, at most twice: the
- * second is better. IPS_E_NOT_FOUND: no such file, or another one. */
+ * second is better. IPS_E_NOT_FOUND: no such file, or another one;
+ * IPS_E_REFUSED: one that may not be read; IPS_E_LIMIT: too large. Returns 0
+ * with `err` set to IPS_E_INCOMPLETE where its debug file may not be read. */
 int slave_symbols_read(const struct slave_symbol_ask *ask,
                        void (*put)(void *arg, size_t index, const char *text,
                                    enum slave_symbol_grade grade),
@@ -67,10 +72,10 @@ struct slave_symbol {
     enum slave_symbol_grade grade;
 };
 /* Fills out[count], zeroed before. `helper` is the program to run. A helper
- * that fails leaves what it had not answered: no error, a warning in the log.
- */
+ * that fails leaves what it had not answered: no error, `why` says what it was
+ * (zeroed before; IPS_E_LIMIT: it met a limit). */
 int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
-                      struct slave_symbol *out,
+                      struct slave_symbol *out, struct ips_err *why,
                       struct ips_err *err) IPS_MUST_USE;
 
 /* ---- all places of a map (symbols.c) ---- */
@@ -80,9 +85,25 @@ struct slave_symbols { /* of places[0 .. count) of one map */
     uint32_t count;
     uint64_t asked; /* helpers run */
 };
+/* Files that could not be read: not tried again at each question, nor
+ * complained of. A user whose files take root's slave too long in an hour has
+ * none read for the rest of it. Zeroed: none. */
+struct slave_symbol_failures {
+    struct slave_symbol_failure *of;
+    uint32_t count;
+    /* root's slave: what reading a user's files has taken, by user */
+    struct slave_symbol_user {
+        uint32_t uid;
+        uint64_t since_ns; /* monotonic; 0: this is nobody's */
+        uint64_t spent_ns;
+    } users[64];
+};
+void slave_symbol_failures_release(struct slave_symbol_failures *f);
+
 struct slave_symbol_source {
-    const char *helper;        /* "": files are never read */
-    struct slave_store *store; /* NULL: nothing is kept */
+    const char *helper;                     /* "": files are never read */
+    struct slave_store *store;              /* NULL: nothing is kept */
+    struct slave_symbol_failures *failures; /* NULL: none is remembered */
     const char *run;
     uint64_t created_raw_ns, created_real_ns; /* of the run */
 };

@@ -3,93 +3,58 @@
  * own main. The ask is text on its standard input:
  *
  *   path \n build id in hex, or - \n not_after_real_ns \n debug root \n
- *   address in hex \n ...
+ *   user \n address in hex \n ...
  *
  * and it answers, address by address as it knows them:
  *
  *   grade SPACE index \n the symbol's lines \n an empty line
  *
- * or "! why". It has limits of its own on CPU and memory, and is killed when it
- * takes too long; what it had said by then counts.
+ * and "! code why" at the end where not all could be read. Root's helper takes
+ * the rights of that user before it opens anything: nobody learns of a file
+ * that he may not read. It has limits of its own on CPU and memory, and is
+ * killed when it takes too long; what it had said by then counts.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/log.h"
 #include "common/paths.h"
+#include "slave/drain.h"
+#include "slave/helper.h"
 #include "slave/symbols.h"
 
-#define HELPER_CPU_S 30u
-#define HELPER_MEMORY_BYTES ((rlim_t)8 << 30)
-#define HELPER_WALL_MS 60000
+#define HELPER_CPU_S 20u
+#define HELPER_MEMORY_BYTES ((uint64_t)4 << 30)
+#define HELPER_WALL_MS 30000
 #define ANSWER_MAX_BYTES ((size_t)256 << 20)
 #define ASK_MAX_ADDRESSES 4000000u
 
-extern char **environ;
-
 /* ---- asking ---- */
 
-static int write_ask(const struct slave_symbol_ask *a, int *fd,
-                     struct ips_err *err)
+static FILE *write_ask(const struct slave_symbol_ask *a, struct ips_err *err)
 {
-    *fd = memfd_create("ips-symbols", MFD_CLOEXEC);
-    int own = *fd < 0 ? -1 : fcntl(*fd, F_DUPFD_CLOEXEC, 3);
-    FILE *f = own < 0 ? NULL : fdopen(own, "w");
-    if (!f) {
-        if (own >= 0)
-            close(own);
-        return ips_err_errno(err, "symbols");
-    }
+    FILE *f = slave_helper_input(err);
+    if (!f)
+        return NULL;
     fprintf(f, "%s\n", a->path);
     for (size_t i = 0; i < a->build_id_bytes; i++)
         fprintf(f, "%02x", a->build_id[i]);
     fprintf(f, "%s\n%" PRIu64 "\n%s\n", a->build_id_bytes ? "" : "-",
             a->not_after_real_ns, a->debug_root);
+    fprintf(f, "%u\n", (unsigned)a->uid);
     for (size_t i = 0; i < a->count; i++)
         fprintf(f, "%" PRIx64 "\n", a->addresses[i]);
-    bool bad = ferror(f) != 0;
-    if (fclose(f) != 0 || bad || lseek(*fd, 0, SEEK_SET) < 0)
-        return ips_err_errno(err, "symbols");
-    return 0;
-}
-
-static int spawn(const char *helper, int in, int out, pid_t *pid)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    char name[] = "ips-slave", mode[] = "--symbolise";
-    char *argv[] = {name, mode, NULL};
-    sigemptyset(&none);
-    sigfillset(&all);
-    if (posix_spawn_file_actions_init(&actions) != 0)
-        return ENOMEM;
-    if (posix_spawnattr_init(&attr) != 0) {
-        posix_spawn_file_actions_destroy(&actions);
-        return ENOMEM;
-    }
-    posix_spawnattr_setflags(&attr,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawn_file_actions_adddup2(&actions, in, 0);
-    posix_spawn_file_actions_adddup2(&actions, out, 1);
-    int rc = posix_spawn(pid, helper, &actions, &attr, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attr);
-    return rc;
+    return f;
 }
 
 static uint64_t now_ms(void)
@@ -144,8 +109,18 @@ static bool well_formed(const char *text)
     return frames > 0;
 }
 
-static void take_answer(char *text, const char *path, struct slave_symbol *out,
-                        size_t count)
+/* "! code why", which the helper may have written anything for. */
+static void take_reason(const char *text, struct ips_err *why)
+{
+    int code = 0, at = 0;
+    if (sscanf(text, "! %d %n", &code, &at) < 1 || at == 0)
+        return;
+    ips_err_set(why, code < 0 ? code : IPS_E_IO, "%.*s",
+                (int)strcspn(text + at, "\n"), text + at);
+}
+
+static void take_answer(char *text, struct slave_symbol *out, size_t count,
+                        struct ips_err *why)
 {
     while (*text && *text != '!') {
         char *line_end = strchr(text, '\n'), *end;
@@ -167,70 +142,68 @@ static void take_answer(char *text, const char *path, struct slave_symbol *out,
         text = end + 2;
     }
     if (*text == '!')
-        ips_log_info("symbols of %s: %.*s", path, (int)strcspn(text + 1, "\n"),
-                     text + 1);
+        take_reason(text, why);
+}
+
+static void say_ended(int status, bool whole, struct ips_err *why)
+{
+    if (!whole)
+        ips_err_set(why, IPS_E_LIMIT,
+                    "reading them took more than %d s, or their names more "
+                    "than %zu bytes",
+                    HELPER_WALL_MS / 1000, ANSWER_MAX_BYTES);
+    else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+        ips_err_set(why, IPS_E_LIMIT, "reading them took more than %u s of CPU",
+                    HELPER_CPU_S);
+    else if (WIFSIGNALED(status))
+        ips_err_set(why, IPS_E_LIMIT,
+                    "the reader ended by signal %d: the file is damaged, or "
+                    "needs more than %llu bytes of memory",
+                    WTERMSIG(status), (unsigned long long)HELPER_MEMORY_BYTES);
 }
 
 int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
-                      struct slave_symbol *out, struct ips_err *err)
+                      struct slave_symbol *out, struct ips_err *why,
+                      struct ips_err *err)
 {
-    int in = -1, ends[2] = {-1, -1}, status = 0;
+    int answer, status;
     pid_t pid = 0;
-    char *text = NULL;
     size_t len = 0;
     bool whole = false;
     if (strchr(ask->path, '\n') || strchr(ask->debug_root, '\n') ||
         ask->count > ASK_MAX_ADDRESSES)
         return 0; /* nothing is known of it */
-    int rc = write_ask(ask, &in, err);
-    if (rc == 0 && pipe2(ends, O_CLOEXEC) < 0)
-        rc = ips_err_errno(err, "symbols");
-    if (rc == 0) {
-        errno = spawn(helper, in, ends[1], &pid);
-        if (errno)
-            rc = ips_err_errno(err, "%s", helper);
-    }
+    FILE *f = write_ask(ask, err);
+    int rc = f ? slave_helper_run(helper, "--symbolise", f, &pid, &answer, err)
+               : IPS_E_IO;
     if (rc < 0)
-        goto out;
-    close(ends[1]);
-    ends[1] = -1;
-    text = read_answer(ends[0], &len, &whole);
-    close(ends[0]);
-    ends[0] = -1;
-    if (!whole)
-        kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (WIFSIGNALED(status))
-        ips_log_warn("symbols of %s: the reader ended by signal %d; what it "
-                     "had not named goes without",
-                     ask->path, WTERMSIG(status));
+        return rc;
+    char *text = read_answer(answer, &len, &whole);
+    close(answer);
+    status = slave_helper_wait(pid, !whole);
     if (text)
-        take_answer(text, ask->path, out, ask->count);
+        take_answer(text, out, ask->count, why);
     else
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
-out:
-    if (in >= 0)
-        close(in);
-    for (int i = 0; i < 2; i++)
-        if (ends[i] >= 0)
-            close(ends[i]);
+    say_ended(status, whole, why);
     free(text);
     return rc;
 }
 
 /* ---- the helper ---- */
 
-static void limit_self(void)
+/* Root's helper only: any other has the slave's rights, which are its user's.
+ */
+static int take_rights(uint32_t uid, struct ips_err *err)
 {
-    const struct rlimit cpu = {HELPER_CPU_S, HELPER_CPU_S}, core = {0, 0};
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)setrlimit(RLIMIT_CPU, &cpu);
-    (void)setrlimit(RLIMIT_CORE, &core);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    const struct rlimit memory = {HELPER_MEMORY_BYTES, HELPER_MEMORY_BYTES};
-    (void)setrlimit(RLIMIT_AS, &memory);
-#endif
+    if (geteuid() != 0 || uid == 0)
+        return 0;
+    const struct passwd *user = getpwuid(uid);
+    gid_t gid = user ? user->pw_gid : SLAVE_UID_NOBODY;
+    int rc = user ? initgroups(user->pw_name, gid) : setgroups(0, NULL);
+    if (rc < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return ips_err_errno(err, "the rights of user %u", (unsigned)uid);
+    return 0;
 }
 
 static bool read_line(FILE *in, char *out, size_t room)
@@ -263,13 +236,15 @@ static void put_answer(void *arg, size_t index, const char *text,
 int slave_symbols_main(FILE *in, FILE *out)
 {
     char path[IPS_PATH_BYTES], id[64], age[32], root[IPS_PATH_BYTES], line[32];
+    char uid[32];
     uint8_t build_id[20];
     struct ips_err err = {0};
     uint64_t *addresses = NULL;
     size_t count = 0, room = 0;
-    limit_self();
+    slave_helper_confine(HELPER_CPU_S, HELPER_MEMORY_BYTES);
     if (!read_line(in, path, sizeof(path)) || !read_line(in, id, sizeof(id)) ||
-        !read_line(in, age, sizeof(age)) || !read_line(in, root, sizeof(root)))
+        !read_line(in, age, sizeof(age)) ||
+        !read_line(in, root, sizeof(root)) || !read_line(in, uid, sizeof(uid)))
         return 2;
     while (read_line(in, line, sizeof(line))) {
         if (count == room) {
@@ -289,9 +264,13 @@ int slave_symbols_main(FILE *in, FILE *out)
         .debug_root = root,
         .addresses = addresses,
         .count = count};
-    int rc = slave_symbols_read(&ask, put_answer, out, &err);
-    if (rc < 0)
-        fprintf(out, "! %s\n", err.msg);
+    int rc = take_rights((uint32_t)strtoul(uid, NULL, 10), &err);
+    /* Taking rights forgets it. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (rc == 0)
+        rc = slave_symbols_read(&ask, put_answer, out, &err);
+    if (err.code)
+        fprintf(out, "! %d %s\n", err.code, err.msg);
     fflush(out);
     free(addresses);
     return rc < 0 ? 1 : 0;

@@ -570,7 +570,9 @@ int slave_symbols_read(const struct slave_symbol_ask *ask,
                : ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0) {
         if (!symbol_file_section(&r.main, ".debug_info", NULL))
-            symbol_file_debug(&r.main, ask, &r.debug);
+            symbol_file_debug(&r.main, ask, &r.debug, err);
+        if (err && err->code)
+            err->code = IPS_E_INCOMPLETE;
         load_starts(&r);
         r.cfi = dwarf_getcfi_elf(r.main.elf);
         load_symbols(&r);

@@ -10,7 +10,9 @@
 
 #include "common/paths.h"
 
-#define FILE_MAX_BYTES ((off_t)8 << 30)
+#define FILE_MAX_BYTES ((off_t)2 << 30)
+/* A debug file that is known by its checksum alone is read whole. */
+#define CRC_MAX_BYTES ((off_t)512 << 20)
 
 /* ---- files ---- */
 
@@ -33,13 +35,24 @@ static int file_open(struct symbol_file *o, const char *path,
     *o = (struct symbol_file){.fd = -1};
     o->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (o->fd < 0 || fstat(o->fd, &o->st) < 0) {
+        bool refused = errno == EACCES || errno == EPERM;
         ips_err_errno(err, "%s", path);
         symbol_file_close(o);
-        return IPS_E_NOT_FOUND;
+        if (err)
+            err->code = refused ? IPS_E_REFUSED : IPS_E_NOT_FOUND;
+        return refused ? IPS_E_REFUSED : IPS_E_NOT_FOUND;
     }
-    if (!S_ISREG(o->st.st_mode) || o->st.st_size > FILE_MAX_BYTES) {
+    if (!S_ISREG(o->st.st_mode)) {
         symbol_file_close(o);
-        return ips_err_set(err, IPS_E_LIMIT, "%s: no file, or too large", path);
+        return ips_err_set(err, IPS_E_REFUSED, "%s: not a regular file", path);
+    }
+    if (o->st.st_size > FILE_MAX_BYTES) {
+        long long has = (long long)o->st.st_size;
+        symbol_file_close(o);
+        return ips_err_set(err, IPS_E_LIMIT,
+                           "%s has %lld bytes, and files of more than %lld "
+                           "are not read; put its symbols into a smaller file",
+                           path, has, (long long)FILE_MAX_BYTES);
     }
     o->elf = elf_begin(o->fd, ELF_C_READ_MMAP_PRIVATE, NULL);
     if (!o->elf || elf_kind(o->elf) != ELF_K_ELF) {
@@ -123,15 +136,17 @@ Elf_Scn *symbol_file_section(const struct symbol_file *o, const char *name,
 static uint32_t file_crc(int fd)
 {
     uint8_t buf[16384];
-    uint32_t crc = ~0u;
+    uint32_t table[256], crc = ~0u;
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = i;
+        for (int k = 0; k < 8; k++)
+            table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320u : 0);
+    }
     off_t at = 0;
     ssize_t n;
     while ((n = pread(fd, buf, sizeof(buf), at)) > 0) {
-        for (ssize_t i = 0; i < n; i++) {
-            crc ^= buf[i];
-            for (int k = 0; k < 8; k++)
-                crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-        }
+        for (ssize_t i = 0; i < n; i++)
+            crc = crc >> 8 ^ table[(crc ^ buf[i]) & 0xff];
         at += n;
     }
     return ~crc;
@@ -139,18 +154,31 @@ static uint32_t file_crc(int fd)
 
 /* By its build id where the module has one, else by the link's checksum. */
 static bool try_debug(const struct symbol_file *o, const char *path,
-                      const uint32_t *crc, struct symbol_file *debug)
+                      const uint32_t *crc, struct symbol_file *debug,
+                      struct ips_err *why)
 {
     const void *id = NULL;
+    struct ips_err err = {0};
     ssize_t len = dwelf_elf_gnu_build_id(o->elf, &id);
-    if (file_open(debug, path, NULL) < 0)
+    if (file_open(debug, path, &err) < 0) {
+        if (err.code == IPS_E_LIMIT && why)
+            *why = err;
         return false;
+    }
     bool same = o->fd < 0 || debug->st.st_ino != o->st.st_ino ||
                 debug->st.st_dev != o->st.st_dev;
-    if (len > 0)
+    if (len > 0) {
         same = same && build_id_is(debug, id, (size_t)len);
-    else
+    } else if (debug->st.st_size > CRC_MAX_BYTES) {
+        same = false;
+        ips_err_set(why, IPS_E_LIMIT,
+                    "%s has more than %lld bytes, and without a build id it "
+                    "would have to be read whole; link the program with "
+                    "--build-id",
+                    path, (long long)CRC_MAX_BYTES);
+    } else {
         same = same && crc && file_crc(debug->fd) == *crc;
+    }
     if (!same)
         symbol_file_close(debug);
     return same;
@@ -158,7 +186,7 @@ static bool try_debug(const struct symbol_file *o, const char *path,
 
 void symbol_file_debug(const struct symbol_file *o,
                        const struct slave_symbol_ask *a,
-                       struct symbol_file *debug)
+                       struct symbol_file *debug, struct ips_err *why)
 {
     char path[IPS_PATH_BYTES], dir[IPS_PATH_BYTES];
     const void *id = NULL;
@@ -171,7 +199,7 @@ void symbol_file_debug(const struct symbol_file *o,
                           ((const uint8_t *)id)[i]);
         if (n < (int)sizeof(path))
             snprintf(path + n, sizeof(path) - (size_t)n, ".debug");
-        if (try_debug(o, path, NULL, debug))
+        if (try_debug(o, path, NULL, debug, why))
             return;
     }
     GElf_Word crc = 0;
@@ -185,7 +213,8 @@ void symbol_file_debug(const struct symbol_file *o,
     for (int i = 0; i < 3; i++) {
         int n = snprintf(path, sizeof(path), "%s%s%s/%s", places[i][0], dir,
                          places[i][1], link);
-        if (n > 0 && n < (int)sizeof(path) && try_debug(o, path, &crc, debug))
+        if (n > 0 && n < (int)sizeof(path) &&
+            try_debug(o, path, &crc, debug, why))
             return;
     }
 }

@@ -26,10 +26,11 @@ int symbol_file_open(struct symbol_file *o, const struct slave_symbol_ask *a,
                      struct ips_err *err) IPS_MUST_USE;
 void symbol_file_close(struct symbol_file *o);
 
-/* Its debug file; `debug` stays closed where there is none. */
+/* Its debug file; `debug` stays closed where there is none, and `why` says so
+ * where there is one that may not be read. */
 void symbol_file_debug(const struct symbol_file *o,
                        const struct slave_symbol_ask *a,
-                       struct symbol_file *debug);
+                       struct symbol_file *debug, struct ips_err *why);
 
 /* The section of that name that has bytes, or NULL. `header` may be NULL. */
 Elf_Scn *symbol_file_section(const struct symbol_file *o, const char *name,

@@ -34,13 +34,15 @@ struct slave_job {
     bool cancelled;        /* the asker is gone, or said so */
     atomic_bool stop;      /* the same, for a long step to look at */
     bool parked;
-    bool waiting;          /* parked until mail comes */
+    bool waiting;          /* parked until mail comes, or `wait_fd` */
     struct slave_box *box; /* talks with other slaves (cm_box.h), else NULL */
     void (*step)(struct slave_job *job, struct slave_graphs *graphs);
     void (*release)(struct slave_job *job, struct slave_graphs *graphs);
     /* Set by step: */
     bool finished; /* `reply` is the last one */
-    bool silent;   /* no reply this time: waits for mail; `box` only */
+    bool silent;   /* no reply this time: waits for mail where there is a
+                      `box`, else until `wait_fd` can be read */
+    int wait_fd;
     Ips__Reply reply;
     struct ips_err err; /* reply.message points here in an error */
 };

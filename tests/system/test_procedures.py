@@ -3,6 +3,7 @@ compiles: shares with their intervals, names from debug information, symbol
 tables and nothing, in processes, libraries, children and on two machines.
 """
 import contextlib
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -560,3 +561,31 @@ def test_without_samples(shared, programs):
     assert "ipsrun --procedures=sample" in done.stderr
     done = c.ipsq("procedures", "without-r", "--by", "moon")
     assert done.returncode == 2 and "procedure, process, line" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root's slave reads what a user named")
+def test_files_of_others(cluster, programs):
+    """A program that its user may execute but not read. Would catch names out of a file that
+    the user may not read, told to him by root's slave, and names that are missing without a
+    word; a debug file of 8 GiB of nothing that root's slave reads."""
+    c = cluster()
+    m = c.machines[0]
+    for path in (c.root, m.pool.parent, m.pool):
+        path.chmod(0o711)
+    for name, mode in (("hidden", 0o711), ("open", 0o755)):
+        subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", programs / "split",
+                        c.root / name], check=True)
+        (c.root / name).chmod(mode)
+        c.ipsrun(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", c.root / name,
+                  "split", "100"], name=name, options=["--rate", "1"], check=True)
+        c.wait_closed(name)
+        found = rows(c.json("procedures", name))
+        assert ("light" in found) == (name == "open")
+        assert any(r.startswith(name + "+0x") for r in found) == (name == "hidden")
+    assert m.log.read_text().count(f"{c.root}/hidden: Permission denied") == 1
+    subprocess.run("objcopy --only-keep-debug open huge && objcopy -g --add-gnu-debuglink=huge "
+                   "open large && truncate -s 8G huge", shell=True, cwd=c.root, check=True)
+    c.ipsrun([c.root / "large", "split", "100"], name="r", options=["--rate", "1"], check=True)
+    c.wait_closed("r")
+    assert rows(c.json("procedures", "r"))["light"]["file"] is None
+    assert f"symbols of {c.root}/large: {c.root}/huge has 8589934592 bytes" in m.log.read_text()

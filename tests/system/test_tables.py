@@ -4,11 +4,15 @@ programs, questions in SQL over several machines, selection and order.
 Nothing here depends on how long something takes: sums are exact, or one figure
 cannot be above another.
 """
+import contextlib
 import json
+import os
+import pathlib
 import resource
 
 import pytest
 
+import wire
 from conftest import Cluster, wait_until
 
 pytestmark = pytest.mark.quick
@@ -177,6 +181,63 @@ def test_sql_refuses(run):
     assert any("100000 rows" in n for n in answer["certificate"]["gaps"])
     assert run.json("sql", "one", "SELECT 1 AS one")["rows"] == \
         [{"machine": "m1", "one": 1}, {"machine": "m2", "one": 1}]
+
+
+# Each row is one step in which SQLite looks at no limit: some 10^13 bytes are compared.
+SLOW = ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c WHERE x < 100000) "
+        "SELECT x, " + " + ".join(f"instr(hex(zeroblob(524000)), hex(zeroblob(262000)) || (x+{i}))"
+                                  for i in range(40)) + " AS at FROM c")
+
+
+def helpers(machine):
+    """The processes that answer questions in SQL there."""
+    children = pathlib.Path(f"/proc/{machine.slave.pid}/task").glob("*/children")
+    found = []
+    for pid in " ".join(f.read_text() for f in children).split():
+        with contextlib.suppress(OSError):
+            if b"--sql" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                found.append(int(pid))
+    return found
+
+
+def test_sql_that_hangs(run):
+    """A question that is stopped within a step of it. Would catch: one that goes on past its
+    limit, a limit that is not named, a slave that answers no more."""
+    done = run.ipsq("sql", "one", SLOW, "--format", "json")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 3 and not answer["certificate"]["complete"]
+    assert answer["rows"] == []
+    for m in run.machines:
+        gap, = (g for g in answer["certificate"]["gaps"] if f"machine {m.name}:" in g)
+        assert "within its 10 s" in gap and "LIMIT" in gap
+    assert run.json("sql", "one", "SELECT 1 AS one")["rows"] == \
+        [{"machine": "m1", "one": 1}, {"machine": "m2", "one": 1}]
+
+
+def test_sql_holds_nobody_up(run):
+    """While a question in SQL goes on for minutes, others about that run and another are
+    answered; when its asker goes, it ends. Would catch: a slave or a master that waits for it,
+    a helper that has the slave's files and sockets, or that stays."""
+    run.ipsrun(["true"], name="beside", check=True)
+    run.wait_closed("beside")
+    asker = wire.Peer.connect(run.state / "master.sock")
+    asker.hello(wire.CLIENT)
+    asker.ask(1, b"one", wire.SQL, wire.message((1, SLOW.encode()), (3, 600 * 10**9)))
+    for m in run.machines:
+        wait_until("it is being answered", lambda m=m: len(helpers(m)) == 1)
+        fds = pathlib.Path(f"/proc/{helpers(m)[0]}/fd")
+        wait_until("it has its tables", lambda fds=fds: any(
+            "slave.db" in os.readlink(f) for f in fds.iterdir()))
+        assert not any("socket:" in os.readlink(f) or "lock" in os.readlink(f)
+                       for f in fds.iterdir())
+    assert run.json("sql", "one", "SELECT count(*) AS n FROM processes")["rows"]
+    assert run.json("path", "one", "--fresh")["segments"] is not None
+    assert run.json("ls", "beside")["processes"]
+    assert [len(helpers(m)) for m in run.machines] == [1, 1]
+    asker.close()
+    for m in run.machines:
+        wait_until("it is ended", lambda m=m: not helpers(m))
+    assert run.json("sql", "one", "SELECT 1 AS one")["rows"]
 
 
 def test_selection(run):

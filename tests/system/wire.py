@@ -5,7 +5,7 @@ import socket
 # Field numbers of Request's asks; the answers in Reply, where they differ.
 SYNC, TABLE, ENDS, PEERS, REDUCE, FINISH, EXPAND, SUBGRAPH = range(20, 28)
 RUNS, STATUS, LS, METRICS, PATH, EVENTS, GRAPH, MORE = range(10, 18)
-PROCEDURES, PROFILE = 30, 28
+PROCEDURES, PROFILE, SQL = 30, 28, 130
 ANSWER = {REDUCE: 340, SUBGRAPH: 24, PROFILE: 27}
 U32, U64 = 2**32 - 1, 2**64 - 1
 

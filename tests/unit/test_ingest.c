@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 /* cmocka last of these */
 #include <cmocka.h>
+#include <dirent.h>
 
 #include "agent/pool.h"
 #include "slave/drain.h"
@@ -295,6 +296,118 @@ static void test_ingest__hostile(void **state)
     slave_drain_close(&d);
 }
 
+/* What lies in damaged/ of a run: files, bytes on disk, bytes to read. */
+static void damaged_of(const char *run, uint32_t *files, uint64_t *disk,
+                       uint64_t *length)
+{
+    char path[400];
+    struct dirent *e;
+    snprintf(path, sizeof(path), "%s/runs/%s/damaged", maker.state, run);
+    DIR *dir = opendir(path);
+    *files = 0;
+    *disk = *length = 0;
+    while (dir && (e = readdir(dir))) {
+        struct stat st;
+        maker_check(fstatat(dirfd(dir), e->d_name, &st, 0) == 0, e->d_name);
+        if (!S_ISREG(st.st_mode))
+            continue;
+        (*files)++;
+        *disk += (uint64_t)st.st_blocks * 512;
+        *length += (uint64_t)st.st_size;
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* A segment of the largest size, damaged behind its header, with `data` bytes
+ * at its end. */
+static void damaged_segment(const char *run, uint32_t tid, size_t data)
+{
+    struct maker_segment s;
+    static uint8_t bytes[4 << 20];
+    uint32_t longer = IPS_REC_MARK | 255u << 8; /* over the limit */
+    memset(bytes, 0xa5, sizeof(bytes));
+    maker_segment(&s, &maker, run, maker.child, tid, 0);
+    maker_raw(&s, &longer, sizeof(longer));
+    maker_check(ftruncate(s.fd, IPS_SEGMENT_MAX_BYTES) == 0, "ftruncate");
+    maker_check(pwrite(s.fd, bytes, data,
+                       (off_t)(IPS_SEGMENT_MAX_BYTES - data)) == (ssize_t)data,
+                "data");
+    s.head.segment_bytes = IPS_SEGMENT_MAX_BYTES;
+    maker_put_header(&s);
+    close(s.fd);
+}
+
+/* Would catch: 64 KiB of segments that are holes, by whoever may put files into
+ * a run, of which the slave writes 1 GiB; a run that fills the disk with copies
+ * of what is damaged; copies without what was there. */
+static void test_ingest__copies_of_holes(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    uint32_t files;
+    uint64_t disk, length;
+    maker_run(&maker, "holes");
+    for (uint32_t i = 0; i < 16; i++)
+        damaged_segment("holes", 1 + i, 1);
+    maker_run(&maker, "large");
+    for (uint32_t i = 0; i < 8; i++)
+        damaged_segment("large", 1 + i, 4 << 20);
+    drain_open(&d);
+    TURNS_UNTIL(&d, slave_drain_find(&d, "holes") &&
+                        slave_drain_find(&d, "holes")->row.given_up == 16);
+    damaged_of("holes", &files, &disk, &length);
+    assert_int_equal(files, 16);
+    assert_int_equal(length, 16ull * IPS_SEGMENT_MAX_BYTES);
+    assert_true(disk <= 16 * 2 * 65536);
+    TURNS_UNTIL(&d, slave_drain_find(&d, "large")->row.given_up == 8);
+    damaged_of("large", &files, &disk, &length);
+    assert_int_equal(files, 8);
+    assert_true(disk >= 12 << 20 && disk <= 17 << 20);
+    slave_drain_close(&d);
+}
+
+/* Would catch: the rights of root for a stream that another user wrote, in
+ * whole or in part, whatever its header says. */
+static void test_ingest__owner_of_a_stream(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    static const struct {
+        uid_t first, then;
+        uint32_t rights;
+    } cases[] = {{0, 0, 0},
+                 {1000, 1000, 1000},
+                 {0, 1000, 1000},
+                 {1000, 0, 1000},
+                 {1000, 1001, SLAVE_UID_NOBODY}};
+    struct slave_drain d;
+    maker_run(&maker, "owners");
+    drain_open(&d);
+    for (uint32_t i = 0; i < 5; i++)
+        for (uint32_t seq = 0; seq < 2; seq++) {
+            struct maker_segment s;
+            uid_t owner = seq ? cases[i].then : cases[i].first;
+            maker_segment(&s, &maker, "owners", maker.child, 1 + i, seq);
+            maker_check(fchown(s.fd, owner, 0) == 0, "fchown");
+            maker_mark(&s, 2 * i + seq, 1);
+            maker_state(&s, IPS_SEGMENT_CLOSED);
+            TURNS_UNTIL(&d, events_of(&d, "owners") == 2 * i + seq + 1);
+        }
+    uint32_t seen = 0;
+    for (const struct slave_stream *st =
+             slave_drain_find(&d, "owners")->streams;
+         st; st = st->next) {
+        uint32_t i = st->row.head.tid - 1;
+        assert_true(i < 5);
+        assert_int_equal(st->row.head.uid, cases[i].rights);
+        seen |= 1u << i;
+    }
+    assert_int_equal(seen, 31);
+    slave_drain_close(&d);
+}
+
 /* Would catch: segments dropped when the archive cannot be written. */
 static void test_ingest__disk_full(void **state)
 {
@@ -522,6 +635,8 @@ int main(void)
         T(test_ingest__order_of_segments),
         T(test_ingest__segment_removed_by_others),
         T(test_ingest__hostile),
+        T(test_ingest__copies_of_holes),
+        T(test_ingest__owner_of_a_stream),
         T(test_ingest__disk_full),
         T(test_ingest__slave_killed),
         T(test_ingest__dead_and_not_yet_read),

@@ -150,16 +150,6 @@ static void test_sql__views(void **state)
     assert_true(slave_sql_wants_procedures(w->q));
     assert_string_equal(ask(w, "SELECT count(*) FROM procedures"), "1;");
     assert_true(slave_sql_wants_procedures(w->q));
-    /* Another question of the same connection, with limits of its own. */
-    const struct slave_sql_limits no_time = {.time_ns = 0};
-    const struct slave_sql_limits limits = {.time_ns = LONG_NS};
-    slave_sql_rest(w->q);
-    slave_sql_again(w->q, &no_time, &w->stop);
-    assert_int_equal(slave_sql_prepare(w->q, "SELECT 1", &w->err), 0);
-    assert_int_equal(slave_sql_step(w->q, &w->err), IPS_E_LIMIT);
-    slave_sql_rest(w->q);
-    slave_sql_again(w->q, &limits, &w->stop);
-    assert_string_equal(ask(w, "SELECT count(*) FROM procedures"), "1;");
     end(w);
 }
 
