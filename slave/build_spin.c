@@ -115,7 +115,8 @@ int b_unended_list(struct build *b)
 
 /* Node i is the return of a send that slept and has no arc. Where what was sent
  * could be followed it did not sleep for room (not_for_room in build_match.c);
- * of small messages to other machines that is taken for granted there. */
+ * of small messages to other machines that is taken for granted there, and here
+ * of UDP, which has the network's own queues. */
 static bool only_preempted(const struct ips_built *b, uint32_t i)
 {
     const struct ips_graph *g = &b->g;
@@ -123,8 +124,9 @@ static bool only_preempted(const struct ips_built *b, uint32_t i)
         g->site[i] == IPS_NONE || g->site[i] != g->site[i - 1])
         return false;
     const struct ips_end *e = &b->ends[g->site[i]];
-    bool whole = e->kind != IPS_CHAN_UDP && e->kind != IPS_CHAN_UNIX_DGRAM;
-    return whole && (e->peer == IPS_PEER_LOCAL || g->w[i] == 0);
+    if (e->kind == IPS_CHAN_UNIX_DGRAM) /* it waits for a place in a queue */
+        return false;
+    return e->kind == IPS_CHAN_UDP || e->peer == IPS_PEER_LOCAL || g->w[i] == 0;
 }
 
 /* What node i slept for, where it has no arc. */

@@ -63,7 +63,9 @@ static int on_acquire(struct maker *m, struct b_sync *s,
                                  v->blocked ? v->blocked_ns : 0, IPS_NONE);
         uint32_t z =
             b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
-        b->out->g.wait[z] = v->blocked ? v->blocked_ns : 0;
+        /* The last one to come lets all go: it was taken off its core. */
+        bool last = s->cause == IPS_NONE && s->arrived_before != IPS_NONE;
+        b->out->g.wait[z] = v->blocked && !last ? v->blocked_ns : 0;
         return 0;
     }
     if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !spun(s)) {
