@@ -52,10 +52,11 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 {
     Ips__RunRow **rows;
     size_t count;
+    uint64_t left_out;
     struct ipsq_table t;
     struct ipsq_out out;
     (void)self;
-    int rc = ipsq_session_runs(s, &rows, &count, err);
+    int rc = ipsq_session_runs(s, &rows, &count, &left_out, err);
     if (rc < 0)
         return rc;
     char(*created)[STAMP_BYTES] = calloc(count + 1, sizeof(*created));
@@ -66,7 +67,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_table_init(&t, "runs", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < count && (!o->top || i < o->top); i++)
         add_row(&t, rows[i], created[i]);
-    uint64_t left_out = count - t.row_count;
+    left_out += count - t.row_count;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
     ipsq_out_table(&out, &t, NULL);

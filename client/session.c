@@ -199,8 +199,10 @@ static int newest_first(const void *a, const void *b)
     return strcmp(x->run, y->run);
 }
 
-static int list_runs(struct ipsq_session *s, bool look, Ips__RunRow ***rows,
-                     size_t *count, struct ips_err *err)
+/* `name`: the run of just this name, if any; NULL all, as far as they fit. */
+static int list_runs(struct ipsq_session *s, const char *name, bool look,
+                     Ips__RunRow ***rows, size_t *count, uint64_t *left_out,
+                     struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__RunsAsk ask = IPS__RUNS_ASK__INIT;
@@ -209,6 +211,8 @@ static int list_runs(struct ipsq_session *s, bool look, Ips__RunRow ***rows,
     *count = 0;
     rq.ask_case = IPS__REQUEST__ASK_RUNS;
     rq.runs = &ask;
+    if (name)
+        rq.run = ips_wire_text(name);
     ask.look = look;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc < 0)
@@ -223,13 +227,14 @@ static int list_runs(struct ipsq_session *s, bool look, Ips__RunRow ***rows,
     qsort(copy, last->runs->n_runs, sizeof(*copy), newest_first);
     *rows = copy;
     *count = last->runs->n_runs;
+    *left_out = last->runs->left_out;
     return 0;
 }
 
 int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
-                      size_t *count, struct ips_err *err)
+                      size_t *count, uint64_t *left_out, struct ips_err *err)
 {
-    return list_runs(s, false, rows, count, err);
+    return list_runs(s, NULL, false, rows, count, left_out, err);
 }
 
 int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
@@ -278,9 +283,10 @@ static bool is_known(struct ipsq_session *s, const char *word, const char **run)
 {
     Ips__RunRow **rows;
     size_t count;
+    uint64_t left_out;
     struct ips_err err = {0};
     *run = NULL;
-    if (list_runs(s, false, &rows, &count, &err) < 0)
+    if (list_runs(s, word, false, &rows, &count, &left_out, &err) < 0)
         return false;
     for (size_t i = 0; i < count && !*run; i++)
         if (strcmp(rows[i]->run, word) == 0)
@@ -296,9 +302,10 @@ int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
 {
     Ips__RunRow **rows;
     size_t count;
+    uint64_t left_out;
     if (word && is_known(s, word, run))
         return 0;
-    int rc = list_runs(s, true, &rows, &count, err);
+    int rc = list_runs(s, NULL, true, &rows, &count, &left_out, err);
     if (rc == 0 && ipsq_pick_run(rows, count, word, run, err) < 0)
         rc = ips_err_wrap(err, "the master at %s", s->address);
     free(rows);

@@ -52,9 +52,11 @@ int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,
                   struct ips_err *err) IPS_MUST_USE;
 void ipsq_rows_release(struct ipsq_rows *rows);
 
-/* All runs, newest first. The array is malloc'd, its rows are kept replies'. */
+/* The newest runs, the newest first; so many older ones are left out. The array
+ * is malloc'd, its rows are kept replies'. */
 int ipsq_session_runs(struct ipsq_session *s, Ips__RunRow ***rows,
-                      size_t *count, struct ips_err *err) IPS_MUST_USE;
+                      size_t *count, uint64_t *left_out,
+                      struct ips_err *err) IPS_MUST_USE;
 
 /* The run that `word` names: its name, a unique beginning of it, or NULL: the
  * newest. */

@@ -37,8 +37,9 @@ char **ipsq_shell_runs(const struct ipsq_shell *s, const char *text)
     Ips__RunRow **rows = NULL;
     char **names = NULL;
     size_t count = 0, found = 0;
+    uint64_t left_out;
     if (ipsq_session_open(&session, &s->session, &ignored) == 0 &&
-        ipsq_session_runs(&session, &rows, &count, &ignored) == 0) {
+        ipsq_session_runs(&session, &rows, &count, &left_out, &ignored) == 0) {
         for (size_t i = 0; i < count; i++) {
             if (strncmp(rows[i]->run, text, strlen(text)) == 0)
                 add_name(&names, &found, rows[i]->run);

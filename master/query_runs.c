@@ -1,6 +1,7 @@
 /* The runs the catalogue knows, newest first, and who is missing. Category 1
  * of IPS-9: nobody else is asked; but for a look at the pools, where somebody
  * means a run that may have begun a moment ago. */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/types.h"
@@ -16,6 +17,7 @@ struct listing {
     Ips__RunsAnswer answer;
     size_t cap, machine_cap, missing_cap;
     uint64_t made_ns; /* of the row's created_real_ns: the earliest */
+    char left_out[QUERY_RUN_BYTES]; /* the last one that had no place */
 };
 
 static void add_text(struct arena *a, char ***list, size_t *count, size_t *cap,
@@ -61,8 +63,11 @@ static void on_row(const struct catalogue_row *r, void *arg)
     Ips__RunRow *row = m->n_runs ? m->runs[m->n_runs - 1] : NULL;
     if (!row || strcmp(row->run, r->run) != 0)
         row = new_row(l, r->run);
-    if (!row)
+    if (!row) {
+        m->left_out += strcmp(l->left_out, r->run) != 0;
+        snprintf(l->left_out, sizeof(l->left_out), "%s", r->run);
         return;
+    }
     add_text(&l->a, &row->machines, &row->n_machines, &l->machine_cap,
              r->machine);
     const struct slave *s = roster_find(&l->q->m->roster, r->machine);

@@ -189,7 +189,7 @@ int b_on_block(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
 /* The same of a call that failed so: not where a signal that is known ended it,
  * or its own time limit. */
-void b_unended_call(struct maker *m, const struct interval *v, uint16_t err);
+void b_unended_call(struct maker *m, const struct interval *v, uint32_t err);
 /* The pending wait, if there is one, was for nothing we saw. */
 void b_wait_idle(struct maker *m);
 

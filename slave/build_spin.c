@@ -79,7 +79,7 @@ void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node)
         b->unended.v[b->unended.n++] = (struct ips_unended){ns, arc, by_node};
 }
 
-void b_unended_call(struct maker *m, const struct interval *v, uint16_t err)
+void b_unended_call(struct maker *m, const struct interval *v, uint32_t err)
 {
     bool limit = err == EAGAIN || err == ETIMEDOUT || err == ETIME;
     bool broken = err == EPIPE || err == ECONNRESET;

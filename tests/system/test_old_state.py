@@ -1,0 +1,51 @@
+"""What a state directory holds of before: very many runs, and those of another version."""
+import json
+import sqlite3
+
+RUNS = 10000  # rows of one list
+
+
+def test_a_run_older_than_the_list(cluster):
+    """Would catch: a run that cannot be asked about since so many came later, and a list that
+    leaves runs out without a word."""
+    c = cluster()
+    c.ipsrun(["true"], name="old", check=True)
+    c.wait_closed("old")
+    c.stop_master()
+    with sqlite3.connect(c.state / "master" / "master.db") as db:
+        columns = [row[1] for row in db.execute("PRAGMA table_info(run_machine)")]
+        row = dict(zip(columns, db.execute("SELECT * FROM run_machine").fetchone()))
+        marks = ",".join("?" * len(columns))
+        for i in range(RUNS):
+            later = {**row, "run": f"later{i}", "machine": "gone",
+                     "created_real_ns": row["created_real_ns"] + 1 + i}
+            db.execute(f"INSERT INTO run_machine VALUES ({marks})", list(later.values()))
+    c.start_master()
+    c.wait_connected()
+    done = c.ipsq("ls", "old", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    listed = c.json("runs", status=(0, 3))
+    assert len(listed["runs"]) == RUNS and listed["runs_left_out"] == 1
+    assert listed["runs"][0]["run"] == f"later{RUNS - 1}"
+
+
+def test_an_archive_of_another_version(cluster):
+    """Would catch: tables of another layout that are read as ours; an error that does not say
+    what to do."""
+    c = cluster()
+    c.ipsrun(["true"], name="r", check=True)
+    c.wait_closed("r")
+    machine = c.machines[0]
+    machine.stop_slave()
+    c.stop_master()
+    [path] = machine.state.rglob("slave.db")
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE meta SET value = value + 1 WHERE key = 'schema'")
+    machine.start_slave()
+    assert machine.slave.wait(60) != 0
+    assert "another version of IPS" in machine.log.read_text()
+    with sqlite3.connect(c.state / "master" / "master.db") as db:
+        db.execute("PRAGMA user_version = 99")
+    c.start_master()
+    assert c.master.wait(60) != 0
+    assert "use the newer program, or another --state" in c.log.read_text()
