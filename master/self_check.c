@@ -53,8 +53,10 @@ static void check_finding(const struct checking *k, const Ips__WhyRow *f,
         broken(k, "a finding rests on nothing of the path", 0, wall_ns);
     at_most(k, "a finding rests on more than the path", f->path_ns, wall_ns);
     at_most(k, "a finding gains more than it rests on", f->gain_ns, f->path_ns);
-    at_most(k, "a finding gains more than all, in millionths", f->gain_ppm,
-            1000000);
+    uint64_t ppm =
+        wall_ns ? (uint64_t)((ips_u128)f->gain_ns * 1000000 / wall_ns) : 0;
+    same(k, "a gain is not its share of the elapsed time, in millionths",
+         f->gain_ppm, ppm);
 }
 
 void self_check_why(struct arena *a, struct certificate *c,
@@ -68,6 +70,12 @@ void self_check_why(struct arena *a, struct certificate *c,
         return;
     if (all != IPS_UNMEASURED)
         same(&k, "the parts of the path are not the path", all, w->wall_ns);
+    if (w->quiet_ns != IPS_UNMEASURED)
+        at_most(&k, "with a core for each thread it takes longer", w->quiet_ns,
+                w->own_ns);
+    if (w->own_ns != IPS_UNMEASURED)
+        at_most(&k, "alone it takes longer than it took", w->own_ns,
+                w->wall_ns);
     for (size_t i = 0; i < w->n_findings; i++)
         check_finding(&k, w->findings[i], w->wall_ns);
 }

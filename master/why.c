@@ -32,9 +32,13 @@ uint32_t why_ppm(uint64_t ns, uint64_t whole)
 
 uint64_t why_own_ns(const struct why_facts *f)
 {
-    return ips_add_sat(f->quiet_ns, f->crowd_ns);
+    /* Crowding is estimated; alone the run took no longer than it did. */
+    uint64_t beyond = ips_sub_sat(f->t_max_wall_ns, f->quiet_ns);
+    return ips_add_sat(f->quiet_ns, ips_min_u64(f->crowd_ns, beyond));
 }
 
+/* What findings are compared and chosen by: what the machine's other programs
+ * took does not make a cause of the program's own less of one. */
 static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
                          const struct why_amount *a)
 {
@@ -199,7 +203,8 @@ static struct why_finding finding_of(const struct list *l,
                             .ns = a->ns,
                             .gain_ns = a->gain_ns,
                             .bound_ns = ips_max_u64(a->bound_ns, a->gain_ns),
-                            .gain_ppm = c->gain_ppm};
+                            .gain_ppm =
+                                why_ppm(a->gain_ns, l->f->t_max_wall_ns)};
     if (a->phase) {
         x.phase = a->phase->number;
         x.from_ns = a->phase->from_ns;

@@ -188,7 +188,7 @@ struct why_finding {
     struct why_place place, wait_at;
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
-    uint32_t gain_ppm;       /* of why_own_ns(); BUSY: of the elapsed time */
+    uint32_t gain_ppm;       /* of the elapsed time */
     bool room;               /* LATE: to read, not to send */
     uint32_t phase;          /* 0: none */
     uint64_t from_ns, to_ns; /* its window */

@@ -35,6 +35,8 @@ static void sound(Ips__WhyAnswer *w, Ips__WhyRow *row, Ips__WhyRow **rows)
     w->outside_ns = 15;
     w->crossing_ns = 10;
     w->other_ns = 5;
+    w->quiet_ns = 80;
+    w->own_ns = 90;
     row->path_ns = 60;
     row->gain_ns = 30;
     row->gain_ppm = 300000;
@@ -59,7 +61,7 @@ static void test_self_check__why(void **state)
     } planted[] = {
         {&w.on_cpu_ns, 51},   {&w.run_delay_ns, 19}, {&w.outside_ns, 0},
         {&w.crossing_ns, 11}, {&w.other_ns, 6},      {&row.gain_ns, 61},
-        {&row.path_ns, 101},
+        {&row.path_ns, 101},  {&w.quiet_ns, 91},     {&w.own_ns, 101},
     };
     (void)state;
     sound(&w, &row, &rows);
@@ -68,16 +70,17 @@ static void test_self_check__why(void **state)
     for (size_t i = 0; i < sizeof(planted) / sizeof(*planted); i++) {
         sound(&w, &row, &rows);
         *planted[i].at = planted[i].value;
+        row.gain_ppm = (uint32_t)row.gain_ns * 10000;
         self_check_why(&arena, &c, &w);
         found(1);
         assert_non_null(strstr(c.msg.gaps[0], "contradicts itself"));
     }
     sound(&w, &row, &rows);
-    row.gain_ppm = 1000001;
+    row.gain_ppm = 300001;
     self_check_why(&arena, &c, &w);
     found(1);
     sound(&w, &row, &rows);
-    row.path_ns = row.gain_ns = 0;
+    row.path_ns = row.gain_ns = row.gain_ppm = 0;
     self_check_why(&arena, &c, &w);
     found(1);
     sound(&w, &row, &rows);

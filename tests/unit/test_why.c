@@ -322,8 +322,9 @@ static void test_why__cores_are_short_by_its_own_or_by_others(void **state)
     f.amount[WHY_BUSY] = amount(20000, 20000, "/m/p.1", NULL);
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 2);
-    /* Equal shares: half of what it takes alone (20 s), half of 40 s. */
-    assert_int_equal(x.finding[0].gain_ppm, 500000);
+    /* Compared by equal shares: half of what it takes alone (20 s), half of
+     * 40 s; told as shares of these 40. */
+    assert_int_equal(x.finding[0].gain_ppm, 250000);
     assert_int_equal(x.finding[1].gain_ppm, 500000);
     assert_int_equal(x.finding[0].kind, WHY_CORES);
     assert_int_equal(x.finding[1].kind, WHY_BUSY);
@@ -341,7 +342,7 @@ static void test_why__a_busy_machine_hides_nothing(void **state)
     f.procedures = 1;
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
-    assert_int_equal(x.finding[0].gain_ppm, 125000);
+    assert_int_equal(x.finding[0].gain_ppm, 12500);
 }
 
 static void test_why__cost_is_spread_where_none_has_a_tenth(void **state)
