@@ -164,6 +164,19 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
     return ns;
 }
 
+/* Of damaged records: no more in all than the kernels can add, as in
+ * build_weights.c. */
+static void bound(uint64_t *ns, uint32_t n)
+{
+    uint64_t cap = UINT64_MAX;
+    for (ips_u128 sum = (ips_u128)1 << 127; sum >= (ips_u128)1 << 58;
+         cap = cap == UINT64_MAX ? 1ull << 54 : cap / 16) {
+        sum = 0;
+        for (uint32_t i = 0; i < n; i++)
+            sum += ns[i] = ips_min_u64(ns[i], cap);
+    }
+}
+
 uint64_t *ips_unended_of(const struct ips_built *b, struct ips_err *err)
 {
     const struct ips_graph *g = &b->g;
@@ -179,5 +192,6 @@ uint64_t *ips_unended_of(const struct ips_built *b, struct ips_err *err)
         uint64_t *to = &out[b->unended[k].node];
         *to = ips_add_sat(*to, slept_before(b, &b->unended[k]));
     }
+    bound(out, g->node_count);
     return out;
 }

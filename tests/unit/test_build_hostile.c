@@ -1,6 +1,7 @@
 /* Well-formed records in any order with any fields: the build must answer
  * with a valid graph that has a longest path, and never crash or hang. Would
  * catch: an index taken from a record, a cycle, a quadratic corner. */
+#include "common/large.h"
 #include "recorder.h"
 
 static uint64_t seed;
@@ -175,6 +176,13 @@ static void check_built(struct recorder *r)
         assert_true(b->traffic[t].end < b->end_count &&
                     b->traffic[t].process < b->proc_count);
     rec_longest(b, 3, IPS_EXTERNAL_ALL);
+    uint64_t *unended = ips_unended_of(b, &err);
+    ips_u128 sum = 0;
+    assert_non_null(unended);
+    for (uint32_t i = 0; i < b->g.node_count; i++)
+        sum += unended[i];
+    assert_true(sum < (ips_u128)1 << 58); /* as all weights */
+    ips_free_large(unended);
     if (ips_built_set_peers(b, rows, n, &err) < 0 ||
         ips_graph_check(&b->g, &err) < 0)
         fail_msg("%s", err.msg);

@@ -1,7 +1,9 @@
 /* Waits: pending polls, sleeps, external and idle arcs. Each case says what it
  * would catch. */
 #include <errno.h>
+#include <signal.h>
 
+#include "common/large.h"
 #include "recorder.h"
 
 /* One thread with the read end (id 1) of a pipe nobody else has, and both
@@ -248,6 +250,56 @@ static void test_build_wait__handler_inside_a_call(void **state)
     rec_free(r);
 }
 
+static void taken(rs s, int sig, int code, uint64_t t, uint64_t cpu)
+{
+    struct ips_rec_signal *r =
+        rec_put(s, IPS_REC_SIGNAL, sizeof(*r), (uint32_t)sig, t);
+    r->code = code;
+    r->cpu = cpu;
+}
+
+/* Would catch: a wait that nobody was seen to end, passed over or laid in
+ * another arc; one whose end is known - a timer, a time limit - among them. */
+static void test_build_wait__nobody_was_seen_to_end_it(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    poll_wait(s, 100, 3105, 10, 1, 2); /* can be written: 3000 */
+    rec_send(s, 2, 3200, 20, 10);
+    rec_send(s, 2, 3300, 25, 10);
+    poll_wait(s, 3400, 3400, 30, 1, 2); /* the one before was for nothing */
+    rec_io(s, IPS_REC_RECVCALL, 1, 3500, 5510, 40, 50, -1)->err = EINTR;
+    rec_send(s, 2, 5600, 60, 10);
+    rec_io(s, IPS_REC_RECVCALL, 1, 6000, 9010, 70, 80, -1)->err = EAGAIN;
+    taken(s, SIGALRM, SI_KERNEL, 11000, 85);
+    rec_io(s, IPS_REC_RECVCALL, 1, 10000, 12010, 85, 95, -1)->err = EINTR;
+    rec_send(s, 2, 13000, 100, 10);
+    struct ips_rec_io *child =
+        rec_io(s, IPS_REC_BLOCK, 0, 14000, 18010, 110, 120, -1);
+    child->op = IPS_OP_CHILD;
+    child->err = ECHILD;
+    rec_sync(s, IPS_REC_ACQUIRE, IPS_SYNC_MUTEX, 20000, 28000, 130, 130, 99);
+    struct ips_built *b = rec_alone(r);
+    struct ips_err err = {0};
+    uint64_t *ns = ips_unended_of(b, &err), sum = 0;
+    uint32_t first = rec_kind(b, 10, IPS_NODE_SEND, 0);
+    uint32_t end = rec_kind(b, 10, IPS_NODE_END, 0);
+    assert_non_null(ns);
+    assert_int_equal(ns[first], 3000);
+    assert_int_equal(ns[first + 1], 0);
+    assert_int_equal(ns[rec_kind(b, 10, IPS_NODE_SEND, 2)], 2000);
+    assert_int_equal(ns[rec_kind(b, 10, IPS_NODE_SEND, 3)], 0);
+    assert_int_equal(ns[end], 4000 + 8000);
+    for (uint32_t i = 0; i < b->g.node_count; i++)
+        sum += ns[i];
+    assert_int_equal(sum, 3000 + 2000 + 12000);
+    assert_int_equal(sum, b->counts.unended_ns);
+    assert_int_equal(ips_unended_ns(b, first, end), 14000);
+    ips_free_large(ns);
+    rec_free(r);
+}
+
 /* Would catch: polls of one place ended now by one channel, now by another, not
  * counted or counted of two places together; several ready at once; polls that
  * gave up. */
@@ -288,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_build_wait__peers_may_be_settled_again),
         cmocka_unit_test(test_build_wait__sleep),
         cmocka_unit_test(test_build_wait__handler_inside_a_call),
+        cmocka_unit_test(test_build_wait__nobody_was_seen_to_end_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
