@@ -40,9 +40,9 @@ struct module {
 
 /* --- the record ------------------------------------------------------- */
 
-/* The build id in one note segment in memory. */
-static uint8_t build_id_in(const uint8_t *at, uint64_t bytes, uint64_t align,
-                           uint8_t out[20])
+/* What the notes of one segment in memory say: the build id, and Go's. */
+static void read_notes(const uint8_t *at, uint64_t bytes, uint64_t align,
+                       struct ips_rec_module *rec)
 {
     align = align == 8 ? 8 : 4;
     while (bytes >= sizeof(ElfW(Nhdr))) {
@@ -52,30 +52,29 @@ static uint8_t build_id_in(const uint8_t *at, uint64_t bytes, uint64_t align,
         uint64_t desc = (note.n_descsz + align - 1) & ~(align - 1);
         uint64_t all = sizeof(note) + name + desc;
         if (name > bytes || desc > bytes || all > bytes)
-            return 0;
+            return;
+        const uint8_t *owner = at + sizeof(note);
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-            memcmp(at + sizeof(note), "GNU", 4) == 0) {
+            memcmp(owner, "GNU", 4) == 0 && !rec->build_id_bytes) {
             uint32_t n = note.n_descsz < 20 ? note.n_descsz : 20;
-            memcpy(out, at + sizeof(note) + name, n);
-            return (uint8_t)n;
+            memcpy(rec->build_id, owner + name, n);
+            rec->build_id_bytes = (uint8_t)n;
         }
+        rec->go |= note.n_namesz == 4 && memcmp(owner, "Go\0", 4) == 0;
         at += all;
         bytes -= all;
     }
-    return 0;
 }
 
-static uint8_t build_id(const struct module *m, uint8_t out[20])
+static void read_all_notes(const struct module *m, struct ips_rec_module *rec)
 {
-    uint8_t n = 0;
-    for (uint32_t i = 0; i < m->phnum && !n; i++) {
+    for (uint32_t i = 0; i < m->phnum; i++) {
         const ElfW(Phdr) *ph = &m->phdr[i];
         uint64_t at = m->bias + ph->p_vaddr;
         if (ph->p_type == PT_NOTE && at >= m->start && at < m->end &&
             ph->p_memsz <= m->end - at)
-            n = build_id_in((const uint8_t *)at, ph->p_memsz, ph->p_align, out);
+            read_notes((const uint8_t *)at, ph->p_memsz, ph->p_align, rec);
     }
-    return n;
 }
 
 static void write_module(const struct module *m, bool gone)
@@ -105,9 +104,10 @@ static void write_module(const struct module *m, bool gone)
     rec->end = m->end;
     rec->bias = m->bias;
     memset(rec->build_id, 0, sizeof(rec->build_id));
-    rec->build_id_bytes = gone ? 0 : build_id(m, rec->build_id);
+    rec->build_id_bytes = rec->go = rec->reserved = 0;
     rec->gone = gone;
-    memset(rec->reserved, 0, sizeof(rec->reserved));
+    if (!gone)
+        read_all_notes(m, rec);
     memcpy(rec->path, path, n);
     memset(rec->path + n, 0, 8 - n % 8);
     ips_rec_publish(rec);

@@ -159,8 +159,14 @@ struct ips_untraced {
 /* Said by the agent: this process does something that leaves no record. */
 struct ips_unseen {
     uint32_t process;
-    char what[60]; /* "io_uring", "seccomp filter: new channels, ..." */
+    bool runtime;  /* what it does is not lost: it is a runtime's that waits in
+                      its own way */
+    char what[59]; /* "io_uring", "seccomp filter: new channels, ..." */
 };
+
+/* What a library whose file this is makes of threads' waits, in words; NULL:
+ * nothing that we know of. */
+const char *ips_runtime_of(const char *path, size_t len);
 
 /* CPU burnt by spinning, taken out of the arc into `node`, at its begin. So a
  * node's place on its thread's CPU clock is the base, and all w and spun ns of

@@ -336,6 +336,53 @@ static int scan_unseen(struct scan *c, const uint8_t *p, uint32_t len)
     return 0;
 }
 
+#define GO_RUNTIME "Go's runtime"
+
+const char *ips_runtime_of(const char *path, size_t len)
+{
+    static const struct {
+        const char *file, *what;
+    } known[] = {{"libgomp", "OpenMP (libgomp)"},
+                 {"libomp", "OpenMP (libomp)"},
+                 {"libiomp5", "OpenMP (libiomp5)"}};
+    const char *name = memrchr(path, '/', len);
+    size_t left = name ? (size_t)(path + len - ++name) : 0;
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+        size_t n = strlen(known[i].file);
+        if (left > n && memcmp(name, known[i].file, n) == 0 &&
+            (name[n] == '.' || name[n] == '-'))
+            return known[i].what;
+    }
+    return NULL;
+}
+
+static const char *runtime_of(const uint8_t *p, uint32_t len)
+{
+    struct ips_rec_module r;
+    memcpy(&r, p, sizeof(r));
+    const char *path = (const char *)p + sizeof(r);
+    return r.gone ? NULL
+           : r.go ? GO_RUNTIME
+                  : ips_runtime_of(path, strnlen(path, len - sizeof(r)));
+}
+
+/* OpenMP of GCC waits for futexes by instructions of its own, of LLVM and Intel
+ * mostly by looking at memory; Go makes all its calls itself. */
+static int scan_module(struct scan *c, const uint8_t *p, uint32_t len)
+{
+    const char *what = runtime_of(p, len);
+    int rc = what ? B_MORE(c->b->unseens, c->b->err) : 0;
+    if (what && rc == 0)
+        c->b->unseens.v[c->b->unseens.n++] =
+            (struct b_unseen){.runtime = true,
+                              .t = c->t,
+                              .text = (const uint8_t *)what,
+                              .len = (uint32_t)strlen(what),
+                              .stream = c->index,
+                              .fork = IPS_NONE};
+    return rc;
+}
+
 static void scan_end(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_end r;
@@ -422,6 +469,8 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return 0;
     case IPS_REC_UNSEEN:
         return scan_unseen(c, p, len);
+    case IPS_REC_MODULE:
+        return scan_module(c, p, len);
     case IPS_REC_COUNT:
         c->b->out->counts.code++;
         return 0;
@@ -512,7 +561,7 @@ static int scan_stream(struct build *b, uint32_t index)
 
 /* May it come behind what is built already? Nothing that names, begins or ends
  * something, or decides for the past. */
-static bool may_follow(uint32_t type, const uint8_t *p)
+static bool may_follow(uint32_t type, const uint8_t *p, uint32_t len)
 {
     struct ips_rec_io r;
     switch (type) {
@@ -526,7 +575,6 @@ static bool may_follow(uint32_t type, const uint8_t *p)
     case IPS_REC_BLOCK:
     case IPS_REC_SAMPLE:
     case IPS_REC_STACK:
-    case IPS_REC_MODULE:
     case IPS_REC_COUNT:
     case IPS_REC_ENTER:
     case IPS_REC_EXIT:
@@ -536,6 +584,8 @@ static bool may_follow(uint32_t type, const uint8_t *p)
     case IPS_REC_GUESSED:
     case IPS_REC_CALLS:
         return true;
+    case IPS_REC_MODULE:
+        return !runtime_of(p, len);
     default:
         return false;
     }
@@ -564,7 +614,7 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
         memcpy(&h, p, sizeof(h));
         c.word = h.word;
         c.t = b_time(&s->clock, c.word, h.t);
-        b->broken |= !may_follow(type, p) || s->end_kind || s->exec_last ||
+        b->broken |= !may_follow(type, p, len) || s->end_kind || s->exec_last ||
                      s->empty || s->in->dead;
         int rc = b->broken ? 0 : scan_record(&c, type, p, len);
         if (rc < 0)

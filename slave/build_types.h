@@ -193,7 +193,8 @@ struct b_stop {
 struct b_stopped { /* the node of one of its threads */
     uint32_t node, kill;
 };
-struct b_unseen { /* UNSEEN */
+struct b_unseen { /* UNSEEN, or a MODULE that is a runtime's */
+    bool runtime;
     uint64_t t;
     const uint8_t *text;
     uint32_t len, stream;

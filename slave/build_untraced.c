@@ -118,7 +118,7 @@ static void take_other(struct build *b, const struct b_unseen *u)
     uint32_t proc = b->images[b->streams[u->stream].image].proc;
     if (u->len >= 9 && memcmp(u->text, "untraced ", 9) == 0)
         return;
-    struct ips_unseen new = {.process = proc};
+    struct ips_unseen new = {.process = proc, .runtime = u->runtime};
     snprintf(new.what, sizeof(new.what), "%.*s",
              (int)ips_min_u64(u->len, sizeof(new.what) - 1),
              (const char *)u->text);

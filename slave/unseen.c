@@ -63,20 +63,12 @@ static void look_at_descriptors(struct looked *l)
  * one of that. */
 static bool own_runtime(struct slave_unseen_row *row)
 {
-    static const char *const names[] = {"libgomp", "libomp", "libiomp5"};
-    char file[64];
-    const char *name = strrchr(row->path, '/');
-    for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++) {
-        size_t n = strlen(names[i]);
-        if (strncmp(name + 1, names[i], n) != 0 ||
-            (name[1 + n] != '.' && name[1 + n] != '-'))
-            continue;
-        snprintf(file, sizeof(file), "%s", name + 1);
-        snprintf(row->path, sizeof(row->path), "OpenMP (%s)", file);
-        row->kind = SLAVE_UNSEEN_OWN;
-        return true;
-    }
-    return false;
+    const char *what = ips_runtime_of(row->path, strlen(row->path));
+    if (!what)
+        return false;
+    snprintf(row->path, sizeof(row->path), "%s", what);
+    row->kind = SLAVE_UNSEEN_OWN;
+    return true;
 }
 
 bool slave_unseen_map(const char *line, const char *pool,
@@ -330,7 +322,9 @@ uint32_t slave_unseen_unrecorded(const struct ips_built *b,
                                  const struct slave_unseen_row *rows,
                                  uint32_t count)
 {
-    uint32_t n = b->unseen_count;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->unseen_count; i++)
+        n += !b->unseen[i].runtime;
     for (uint32_t i = 0; i < count; i++)
         n += rows[i].kind == SLAVE_UNSEEN_URING ||
              rows[i].kind == SLAVE_UNSEEN_AIO;
