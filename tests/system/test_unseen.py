@@ -117,6 +117,10 @@ def test_runtimes_of_short_programs(cluster, build, tmp_path):
     subprocess.run(["gcc", "-fopenmp", "-xc", "-", "-o", tmp_path / "sum"], input=OPENMP,
                    text=True, check=True)
     assert c.ipsrun([tmp_path / "sum"], name="openmp", check=True).stdout == "4950\n"
+    c.ipsrun([tmp_path / "sum"], name="alone", env={"OMP_NUM_THREADS": "1",
+                                                    "OMP_THREAD_LIMIT": "1"}, check=True)
+    c.wait_closed("alone")
+    assert named(c, "alone") == []
     release(c, hold(c, build, "go", program="i_go"), "go")
     for run, what in (("openmp", "OpenMP (libgomp) in /m1/sum."),
                       ("go", "Go's runtime in /m1/i_go.")):
