@@ -59,6 +59,14 @@ static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
                    ipsq_count(a->other_ns));
 }
 
+/* Do processes outlive the command by so much that a path may seem too long? */
+static bool outlived(const Ips__PathAnswer *a)
+{
+    return a->elapsed_ns != IPS_UNMEASURED && a->lasted_ns != IPS_UNMEASURED &&
+           a->lasted_ns > a->elapsed_ns + a->elapsed_ns / 100 &&
+           a->t_max_ns > a->elapsed_ns;
+}
+
 static void put_values(struct ipsq_out *out, const char *run_name,
                        const Ips__PathAnswer *a)
 {
@@ -77,6 +85,9 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    ipsq_count(a->t_max_ns));
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
+    ipsq_out_value(out, IPSQ_NS, "lasted_ns",
+                   outlived(a) ? "went on for" : NULL,
+                   ipsq_count(a->lasted_ns));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns",
                    strcmp(a->weighting, "cpu") == 0 ? "total CPU" : "all arcs",
                    ipsq_count(a->total_cpu_ns));

@@ -156,6 +156,16 @@ uint64_t path_goal_elapsed(const struct query *q)
     return IPS_UNMEASURED;
 }
 
+/* Of a run on one machine: from the begin of its command to its last record. */
+static uint64_t lasted(const struct query *q)
+{
+    const Ips__SyncAnswer *s =
+        q->gather.count == 1 ? q->gather.active[0]->sync : NULL;
+    return s && s->root_start_ns && s->last_ns
+               ? ips_sub_sat(s->last_ns, s->root_start_ns)
+               : IPS_UNMEASURED;
+}
+
 /* DPM-10, of the cores that there were: the papers suppose one a machine. */
 static double rho(const struct query *q, double parallelism)
 {
@@ -190,6 +200,7 @@ static void fill_sums(const struct query *q, const struct path_data *d,
     (void)path_profile_pieces(q, &out->segment_count);
     out->messages = path_profile_shares(q, &window_ns)->messages;
     out->elapsed_ns = path_goal_elapsed(q);
+    out->lasted_ns = lasted(q);
     out->category = ips_wire_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
     out->open = certificate_open(q);
@@ -215,6 +226,18 @@ static bool takes_what_the_command_took(const struct query *q,
     return c->msg.complete && q->gather.count == 1 && !*ask->goal &&
            lane->weighting == IPS_WEIGH_WALL && !lane->any_off &&
            !lane->probe_off && lane->external == IPS_EXTERNAL_REPLY;
+}
+
+/* What the path is where messages take no time: never longer than the run.
+ * IPS_UNMEASURED: it has no such figure. */
+static uint64_t computed(const struct path_data *d)
+{
+    const struct lane_result *main = &d->lanes[LANE_MAIN];
+    const struct lane_result *without = &d->lanes[LANE_FREE];
+    if (main->lane.weighting != IPS_WEIGH_CPU ||
+        main->lane.external == IPS_EXTERNAL_ALL)
+        return IPS_UNMEASURED;
+    return without->wanted ? without->t_max : main->t_max;
 }
 
 static void send_last(struct query *q)
@@ -245,6 +268,7 @@ static void send_last(struct query *q)
     answer.window_ns = window_ns;
     path_profile_fill(q, &a, &c, &answer);
     self_check_path(&a, &c, &answer, takes_what_the_command_took(q, d, &c));
+    self_check_computed(&a, &c, &answer, computed(d));
     answer.certificate = &c.msg;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");

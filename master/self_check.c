@@ -106,3 +106,14 @@ void self_check_path(struct arena *a, struct certificate *c,
              p->t_max_ns, p->elapsed_ns);
     check_rows(&k, p);
 }
+
+void self_check_computed(struct arena *a, struct certificate *c,
+                         const Ips__PathAnswer *p, uint64_t computed_ns)
+{
+    const struct checking k = {a, c};
+    if (computed_ns == IPS_UNMEASURED || p->lasted_ns == IPS_UNMEASURED)
+        return;
+    uint64_t limit = ips_add_sat(p->lasted_ns, p->lasted_ns / 100 + 1000000);
+    limit = ips_add_sat(limit, c->msg.guess_off_ns);
+    at_most(&k, "the path is longer than the run", computed_ns, limit);
+}

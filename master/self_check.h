@@ -6,12 +6,9 @@
  * `why`: the parts of the path are all of it; every finding rests on something,
  * gains no more than what it rests on, and no more than there is. `path`: in
  * `wall`, on one machine, the path to the run's command is as long as that
- * took; in a weighting with waits what is computed is no more than the path; an
+ * took; in a weighting with waits what is computed is no more than the path; in
+ * `cpu` the path without message times is no longer than the run lasted; an
  * interval has its figure in it.
- *
- * Not looked at: whether the quiet path is longer than the one that was. It is
- * in some runs, by message times and clocks, and by more CPU time than elapsed
- * time in a record.
  */
 #ifndef IPS_MASTER_SELF_CHECK_H
 #define IPS_MASTER_SELF_CHECK_H
@@ -23,5 +20,10 @@ void self_check_why(struct arena *a, struct certificate *c,
 /* `command`: the path ends with the run's command, and nothing is cut off. */
 void self_check_path(struct arena *a, struct certificate *c,
                      const Ips__PathAnswer *answer, bool command);
+/* `computed_ns`: the path of a run on one machine where messages take no time;
+ * IPS_UNMEASURED: not known. Readings of the CPU clock may be off by a percent
+ * and a millisecond, and by what was guessed. */
+void self_check_computed(struct arena *a, struct certificate *c,
+                         const Ips__PathAnswer *answer, uint64_t computed_ns);
 
 #endif
