@@ -294,25 +294,35 @@ void certificate_fill(const struct query *q, struct arena *a,
                          c->msg.pending));
 }
 
-void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns)
+/* Less than a hundredth of the path changes no share that is told. */
+#define UNENDED_PARTS 100
+
+static void say_unended(struct arena *a, struct certificate *c, uint64_t ns,
+                        uint64_t path_ns, const char *text)
 {
     c->msg.unended_ns = ns;
-    if (ns)
-        certificate_gap(
-            a, c,
-            arena_printf(a,
-                         "nobody was seen to end waits of %.3f ms of the path",
-                         (double)ns / 1e6));
+    if (ns >= path_ns / UNENDED_PARTS && ns > 0)
+        certificate_gap(a, c, text);
+    else if (ns > 0)
+        certificate_note(a, c, text);
 }
 
-void certificate_short(struct arena *a, struct certificate *c, uint64_t ns)
+void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns,
+                         uint64_t path_ns)
 {
-    c->msg.unended_ns = ns;
-    if (ns)
-        certificate_gap(a, c,
-                        arena_printf(a,
-                                     "the path may be too short by up to "
-                                     "%.3f ms: nobody was seen to end some "
-                                     "waits",
-                                     (double)ns / 1e6));
+    say_unended(a, c, ns, path_ns,
+                arena_printf(a,
+                             "nobody was seen to end waits of %.3f ms of the "
+                             "path",
+                             (double)ns / 1e6));
+}
+
+void certificate_short(struct arena *a, struct certificate *c, uint64_t ns,
+                       uint64_t path_ns)
+{
+    say_unended(a, c, ns, path_ns,
+                arena_printf(a,
+                             "the path may be too short by up to %.3f ms: "
+                             "nobody was seen to end some waits",
+                             (double)ns / 1e6));
 }

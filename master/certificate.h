@@ -24,9 +24,12 @@ void certificate_note(struct arena *a, struct certificate *c, const char *text);
 void certificate_gap(struct arena *a, struct certificate *c, const char *text);
 
 /* Waits whose end left no arc: on a path over time so long was slept for that;
- * the longest path, of computing, may be too short by up to so much. */
-void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns);
-void certificate_short(struct arena *a, struct certificate *c, uint64_t ns);
+ * the longest path, of computing, may be too short by up to so much. A gap
+ * from a hundredth of the path on, else a note. */
+void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns,
+                         uint64_t path_ns);
+void certificate_short(struct arena *a, struct certificate *c, uint64_t ns,
+                       uint64_t path_ns);
 
 /* Is this cause of loss one that ipsrun --on-full=block avoids? */
 bool certificate_lost_room(const char *cause);
