@@ -229,13 +229,16 @@ static bool takes_what_the_command_took(const struct query *q,
 
 /* What the path is where messages take no time: never longer than the run.
  * IPS_UNMEASURED: it has no such figure. */
-static uint64_t computed(const struct path_data *d)
+static uint64_t computed(const struct query *q, const struct path_data *d)
 {
     const struct lane_result *main = &d->lanes[LANE_MAIN];
     const struct lane_result *without = &d->lanes[LANE_FREE];
     if (main->lane.weighting != IPS_WEIGH_CPU ||
         main->lane.external == IPS_EXTERNAL_ALL)
         return IPS_UNMEASURED;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        if (q->gather.active[i]->sync->tasks)
+            return IPS_UNMEASURED; /* a task's times are what it says */
     return without->wanted ? without->t_max : main->t_max;
 }
 
@@ -267,7 +270,7 @@ static void send_last(struct query *q)
     answer.window_ns = window_ns;
     path_profile_fill(q, &a, &c, &answer);
     self_check_path(&a, &c, &answer, takes_what_the_command_took(q, d, &c));
-    self_check_computed(&a, &c, &answer, computed(d));
+    self_check_computed(&a, &c, &answer, computed(q, d));
     answer.certificate = &c.msg;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");

@@ -193,6 +193,7 @@ struct ips_build_counts {
     uint64_t any;           /* resource arcs: their order was incidental */
     uint64_t any_unmatched; /* waits for resources without a release seen */
     uint64_t unended_ns;    /* ips_unended_ns of all arcs */
+    uint64_t tasks;         /* chains whose times the program gave itself */
     uint64_t spin_ns;       /* CPU burnt by waiting for them */
     uint64_t overhead_ns;   /* CPU that recording cost, by its kinds */
     uint64_t probe_arc_ns;  /* as much of it as arcs of the graph hold */

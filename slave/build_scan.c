@@ -654,6 +654,7 @@ int b_scan(struct build *b)
         s->in = &b->in->streams[i];
         s->clock = s->in->head.clock;
         s->task = s->in->head.flags & IPS_SEGMENT_TASK;
+        b->out->counts.tasks += s->task;
         s->image_ns = b_clock_ns(&s->clock, s->in->head.image_stamp);
         s->stream_ns = b_clock_ns(&s->clock, s->in->head.stream_stamp);
         s->next = IPS_NONE;

@@ -262,6 +262,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->any = b->counts.any;
     a->any_unmatched = b->counts.any_unmatched;
     a->unended_ns = b->counts.unended_ns;
+    a->tasks = b->counts.tasks;
     a->spin_ns = b->counts.spin_ns;
     a->probe_ns = c->probe_ns;
     a->overhead_ns = b->counts.overhead_ns;

@@ -383,6 +383,7 @@ static void test_ingest__owner_of_a_stream(void **state)
                  {1000, 0, 1000},
                  {1000, 1001, SLAVE_UID_NOBODY}};
     struct slave_drain d;
+    uint64_t stamp = 0;
     maker_run(&maker, "owners");
     drain_open(&d);
     for (uint32_t i = 0; i < 5; i++)
@@ -390,6 +391,9 @@ static void test_ingest__owner_of_a_stream(void **state)
             struct maker_segment s;
             uid_t owner = seq ? cases[i].then : cases[i].first;
             maker_segment(&s, &maker, "owners", maker.child, 1 + i, seq);
+            stamp = stamp ? stamp : s.head.image_stamp; /* of this second */
+            s.head.image_stamp = stamp;
+            maker_put_header(&s);
             maker_check(fchown(s.fd, owner, 0) == 0, "fchown");
             maker_mark(&s, 2 * i + seq, 1);
             maker_state(&s, IPS_SEGMENT_CLOSED);
