@@ -294,14 +294,16 @@ void certificate_fill(const struct query *q, struct arena *a,
                          c->msg.pending));
 }
 
-/* Less than a hundredth of the path changes no share that is told. */
+/* Less than a hundredth of the path changes no share that is told, and a call
+ * in which others had the core for a slice of time looks like such a wait. */
 #define UNENDED_PARTS 100
+#define UNENDED_NS 10000000u
 
 static void say_unended(struct arena *a, struct certificate *c, uint64_t ns,
                         uint64_t path_ns, const char *text)
 {
     c->msg.unended_ns = ns;
-    if (ns >= path_ns / UNENDED_PARTS && ns > 0)
+    if (ns >= ips_max_u64(path_ns / UNENDED_PARTS, UNENDED_NS))
         certificate_gap(a, c, text);
     else if (ns > 0)
         certificate_note(a, c, text);

@@ -25,7 +25,7 @@ void certificate_gap(struct arena *a, struct certificate *c, const char *text);
 
 /* Waits whose end left no arc: on a path over time so long was slept for that;
  * the longest path, of computing, may be too short by up to so much. A gap
- * from a hundredth of the path on, else a note. */
+ * from a hundredth of the path and 10 ms on, else a note. */
 void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns,
                          uint64_t path_ns);
 void certificate_short(struct arena *a, struct certificate *c, uint64_t ns,

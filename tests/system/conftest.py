@@ -305,8 +305,10 @@ class Cluster:
     def json(self, *words, status=(0,)):
         """The answer of `ipsq WORDS --format json`."""
         done = self.ipsq(*words, "--format", "json")
-        assert done.returncode in status, \
-            f"ipsq {words}: {done.returncode}: {done.stderr}{self.daemons()}"
+        if done.returncode not in status:
+            gaps = [line for line in done.stdout.splitlines() if '"gaps"' in line]
+            raise AssertionError(f"ipsq {words}: {done.returncode}: {done.stderr}{gaps}\n"
+                                 f"{self.daemons()}")
         return json.loads(done.stdout)
 
     def daemons(self):
