@@ -88,8 +88,8 @@ def test_longer_than_the_slave_looks(cluster):
     """Would catch: a run whose processes the slave has seen end, and forgotten, that is said
     to go on."""
     c = cluster()
-    for i in range(6):
-        c.ipsrun(["sleep", f"{1.5 + i * .3}"], name=f"r{i}", check=True)
+    for i in range(4):
+        c.ipsrun(["sleep", f"{1.8 + i * .2}"], name=f"r{i}", check=True)
         assert gaps(c, f"r{i}") == []
 
 
