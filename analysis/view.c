@@ -164,6 +164,17 @@ static int weigh(const struct ips_graph *g, const struct ips_lane *lane,
     return 0;
 }
 
+/* Room for weights of the view's own, where it has none yet. */
+static bool own_weights(struct ips_view *v, struct ips_err *err)
+{
+    if (!v->own_w)
+        v->own_w = ips_alloc_large(v->g.node_count, sizeof(*v->own_w));
+    if (!v->own_w)
+        ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
+                    v->g.node_count);
+    return v->own_w != NULL;
+}
+
 /* After the weighting: what a wait overlaps with its arc stays what it was, so
  * no arc becomes longer than it is with recording. */
 static int take_probe(struct ips_view *v, const struct ips_lane *lane,
@@ -176,11 +187,8 @@ static int take_probe(struct ips_view *v, const struct ips_lane *lane,
     if (!g->probe)
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph that does not say what recording cost");
-    if (!v->own_w)
-        v->own_w = ips_alloc_large(g->node_count, sizeof(*g->w));
-    if (!v->own_w)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
-                           g->node_count);
+    if (!own_weights(v, err))
+        return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < g->node_count; i++)
         v->own_w[i] = ips_sub_sat(g->w[i], g->probe[i]);
     v->g.w = v->own_w;
@@ -196,11 +204,8 @@ static int add_unended(struct ips_view *v, const struct ips_lane *lane,
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph or a weighting without waits of unknown "
                            "end");
-    if (!v->own_w)
-        v->own_w = ips_alloc_large(g->node_count, sizeof(*g->w));
-    if (!v->own_w)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
-                           g->node_count);
+    if (!own_weights(v, err))
+        return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < g->node_count; i++)
         v->own_w[i] = ips_add_sat(g->w[i], g->unended[i]);
     v->g.w = v->own_w;

@@ -58,21 +58,35 @@ static bool is_one_of(const char *const *causes, const char *cause)
     return *causes != NULL;
 }
 
+/* The rows of the arc into `node`, of part *part: from what is returned to
+ * *end; both 0 where there are none. */
+static uint64_t rows_of(const struct why_solving *y, uint32_t node,
+                        uint32_t *part, uint64_t *end)
+{
+    *part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
+    const struct waits_rows *r = &y->d->waits.part[*part];
+    uint32_t own = node - y->d->w.path.node_base[*part];
+    uint64_t at;
+    *end = 0;
+    if (!find(r, own, &at))
+        return 0;
+    for (*end = at; *end < r->count && r->node[*end] == own;)
+        ++*end;
+    while (at > 0 && r->node[at - 1] == own)
+        at--;
+    return at;
+}
+
 /* What the arc to `node` has of sleeps for these causes that no node ended. */
 static uint64_t slept_for(const struct why_solving *y, uint32_t node,
                           const char *const *causes)
 {
-    uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
+    uint32_t part;
+    uint64_t end, ns = 0, at = rows_of(y, node, &part, &end);
     const struct waits_rows *r = &y->d->waits.part[part];
     const struct ips_clock_map *clock =
         &engine_part_of(y->s.q->gather.active[part])->clock;
-    uint64_t at, ns = 0;
-    uint32_t own = node - y->d->w.path.node_base[part];
-    if (!find(r, own, &at))
-        return 0;
-    while (at > 0 && r->node[at - 1] == own)
-        at--;
-    for (; at < r->count && r->node[at] == own; at++) {
+    for (; at < end; at++) {
         if (!r->of_node[at] && is_one_of(causes, y->d->waits.cause[r->why[at]]))
             ns = ips_add_sat(
                 ns, why_within(y, ips_clock_map_ns(clock, r->end_ns[at]),
@@ -83,16 +97,10 @@ static uint64_t slept_for(const struct why_solving *y, uint32_t node,
 
 uint64_t why_unended(const struct why_solving *y, uint32_t node)
 {
-    uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
-    const struct waits_rows *r = &y->d->waits.part[part];
-    uint64_t at, ns = 0;
-    uint32_t own = node - y->d->w.path.node_base[part];
-    if (!find(r, own, &at))
-        return 0;
-    while (at > 0 && r->node[at - 1] == own)
-        at--;
-    for (; at < r->count && r->node[at] == own; at++)
-        ns = ips_add_sat(ns, r->unended_ns[at]);
+    uint32_t part;
+    uint64_t end, ns = 0, at = rows_of(y, node, &part, &end);
+    for (; at < end; at++)
+        ns = ips_add_sat(ns, y->d->waits.part[part].unended_ns[at]);
     return ns;
 }
 
