@@ -1,7 +1,6 @@
 /* i_unended WHAT: the main thread waits for 100 ms of a child's computing, of
  * which nothing tells it afterwards whose doing it was; then it computes for 50
  * ms itself. `read`: the same with a byte that is read. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
