@@ -506,7 +506,7 @@ struct ips_rec_module { /* a = length of path */
     uint8_t build_id[20];
     uint8_t build_id_bytes; /* 0 = it has none */
     uint8_t gone;
-    uint8_t go; /* it was made by Go's compiler: has its note */
+    uint8_t go; /* it has the note of Go's linker */
     uint8_t reserved;
     char path[]; /* NUL ended, padded to 8 bytes, at most 512 */
 };

@@ -40,7 +40,8 @@ struct module {
 
 /* --- the record ------------------------------------------------------- */
 
-/* What the notes of one segment in memory say: the build id, and Go's. */
+/* Reads the notes of one mapped segment: the build id, and whether Go's linker
+ * left one. */
 static void read_notes(const uint8_t *at, uint64_t bytes, uint64_t align,
                        struct ips_rec_module *rec)
 {

@@ -149,7 +149,7 @@ bool ips_control_good(const struct ips_control *c);
 
 /* START, and NAME of an image; then the hook for streams. */
 void ips_start_write(struct ips_stream *s);
-/* Of a stream that has begun: who made it. */
+/* Writes who made the thread of a stream that has begun already. */
 void ips_start_known(const struct ips_stream *s);
 /* A thread nobody announced begins with its first record. */
 void ips_start_defaults(struct ips_stream *s, uint64_t stamp);

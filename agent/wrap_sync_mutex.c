@@ -55,7 +55,8 @@ static inline bool robust(const pthread_mutex_t *m)
     return ips_sync_known.mutex &&
            __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
 }
-/* Of a robust one only: where the layout is not known, nothing is looked at. */
+/* The owner's thread id of a robust mutex; else, and of an unknown layout, 0.
+ */
 static int holder(const pthread_mutex_t *m)
 {
     return robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &

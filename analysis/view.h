@@ -23,8 +23,8 @@
  * stay as long as they were for it, and a path would be no run's elapsed time;
  * what a run without recording would have taken is a replay's to say.
  *
- * And a lane may weigh waits whose end left no arc, as if all of their time had
- * been somebody's work (`unended`): no path is longer, whatever ended them.
+ * A lane with `unended` counts waits whose end has no arc as work for their
+ * whole length: its longest path is an upper bound, whatever ended them.
  *
  * A lane that is `calibrated` has its messages' times from the graph's map
  * (analysis/mtime.h), before all that: its view has ns where the graph has

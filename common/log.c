@@ -42,7 +42,8 @@ void ips_log(enum ips_log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line + at, sizeof(line) - (size_t)at - 1, fmt, ap);
     va_end(ap);
-    /* What others sent may be part of it: it makes no lines of its own. */
+    /* The text may be what a peer sent: without control characters it cannot
+     * look like lines of our own. */
     for (char *c = line + at; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             *c = '?';

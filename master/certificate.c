@@ -299,32 +299,19 @@ void certificate_fill(const struct query *q, struct arena *a,
 #define UNENDED_PARTS 100
 #define UNENDED_NS 10000000u
 
-static void say_unended(struct arena *a, struct certificate *c, uint64_t ns,
-                        uint64_t path_ns, const char *text)
+void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns,
+                         uint64_t path_ns, bool in_path)
 {
+    const char *text = arena_printf(
+        a,
+        in_path
+            ? "%.3f ms of the path are waits, and what ended them is not known"
+            : "the path may be too short by up to %.3f ms: what ended some "
+              "waits is not known",
+        (double)ns / 1e6);
     c->msg.unended_ns = ns;
     if (ns >= ips_max_u64(path_ns / UNENDED_PARTS, UNENDED_NS))
         certificate_gap(a, c, text);
     else if (ns > 0)
         certificate_note(a, c, text);
-}
-
-void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns,
-                         uint64_t path_ns)
-{
-    say_unended(a, c, ns, path_ns,
-                arena_printf(a,
-                             "nobody was seen to end waits of %.3f ms of the "
-                             "path",
-                             (double)ns / 1e6));
-}
-
-void certificate_short(struct arena *a, struct certificate *c, uint64_t ns,
-                       uint64_t path_ns)
-{
-    say_unended(a, c, ns, path_ns,
-                arena_printf(a,
-                             "the path may be too short by up to %.3f ms: "
-                             "nobody was seen to end some waits",
-                             (double)ns / 1e6));
 }

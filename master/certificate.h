@@ -23,13 +23,11 @@ void certificate_note(struct arena *a, struct certificate *c, const char *text);
 /* The answer lacks something: it is not complete, for the reason `text`. */
 void certificate_gap(struct arena *a, struct certificate *c, const char *text);
 
-/* Waits whose end left no arc: on a path over time so long was slept for that;
- * the longest path, of computing, may be too short by up to so much. A gap
- * from a hundredth of the path and 10 ms on, else a note. */
+/* ns of waits whose end has no arc. in_path: the path, over time, has them in
+ * it; else the longest path, of computing, may be too short by up to so much. A
+ * gap from a hundredth of the path and 10 ms on, else a note. */
 void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns,
-                         uint64_t path_ns);
-void certificate_short(struct arena *a, struct certificate *c, uint64_t ns,
-                       uint64_t path_ns);
+                         uint64_t path_ns, bool in_path);
 
 /* Is this cause of loss one that ipsrun --on-full=block avoids? */
 bool certificate_lost_room(const char *cause);

@@ -127,12 +127,9 @@ static void fill_certificate(const struct query *q, struct path_data *d,
         c->msg.run_delay_unknown_ns = weighting_unknown(q);
     const struct lane_result *longest = &d->lanes[LANE_UNENDED];
     uint64_t t_max = d->lanes[LANE_MAIN].t_max;
-    if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL)
-        certificate_unended(a, c, d->unended_ns, t_max);
-    else
-        certificate_short(
-            a, c, longest->wanted ? ips_sub_sat(longest->t_max, t_max) : 0,
-            t_max);
+    bool wall = d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL;
+    uint64_t more = longest->wanted ? ips_sub_sat(longest->t_max, t_max) : 0;
+    certificate_unended(a, c, wall ? d->unended_ns : more, t_max, wall);
     if (*d->pdm_note)
         certificate_note(a, c, d->pdm_note);
     if (*d->relay_note)

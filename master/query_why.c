@@ -153,7 +153,7 @@ static void fill_certificate(struct filling *x)
     x->c.msg.any_on_path = x->d->w.resources;
     x->c.msg.run_delay_unknown_ns = weighting_unknown(x->q);
     certificate_unended(&x->d->a, &x->c, x->d->facts.unended_ns,
-                        x->d->facts.t_max_wall_ns);
+                        x->d->facts.t_max_wall_ns, true);
     x->c.msg.engine = ips_wire_text("central (why: all events at the master)");
     x->c.msg.message_times =
         path_mtime_text(x->q, &x->d->a, &d->lanes[LANE_MAIN].lane);

@@ -494,9 +494,7 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
         doubt(&d, WHY_LOW, "the machines' clocks are known no better");
     if (x && f->unended_ns > x->gain_ns / 2)
         doubt(&d, WHY_FAIR,
-              arena_printf(a,
-                           "of %s of the path it is not known what ended "
-                           "them",
+              arena_printf(a, "what ended %s of waits on the path is not known",
                            why_ns(a, f->unended_ns)));
     if (x && (x->kind == WHY_CORES || x->kind == WHY_BUSY) &&
         f->delay_unknown_ns > x->ns)

@@ -167,6 +167,7 @@ struct ips_unseen {
 /* What a library whose file this is makes of threads' waits, in words; NULL:
  * nothing that we know of. */
 const char *ips_runtime_of(const char *path, size_t len);
+#define IPS_GO_RUNTIME "Go's runtime" /* told by its note, not by a file */
 
 /* CPU burnt by spinning, taken out of the arc into `node`, at its begin. So a
  * node's place on its thread's CPU clock is the base, and all w and spun ns of

@@ -336,8 +336,6 @@ static int scan_unseen(struct scan *c, const uint8_t *p, uint32_t len)
     return 0;
 }
 
-#define GO_RUNTIME "Go's runtime"
-
 const char *ips_runtime_of(const char *path, size_t len)
 {
     static const struct {
@@ -362,7 +360,7 @@ static const char *runtime_of(const uint8_t *p, uint32_t len)
     memcpy(&r, p, sizeof(r));
     const char *path = (const char *)p + sizeof(r);
     return r.gone ? NULL
-           : r.go ? GO_RUNTIME
+           : r.go ? IPS_GO_RUNTIME
                   : ips_runtime_of(path, strnlen(path, len - sizeof(r)));
 }
 
@@ -375,6 +373,7 @@ static int scan_module(struct scan *c, const uint8_t *p, uint32_t len)
     if (what && rc == 0)
         c->b->unseens.v[c->b->unseens.n++] =
             (struct b_unseen){.runtime = true,
+                              .of_threads = strcmp(what, IPS_GO_RUNTIME) != 0,
                               .t = c->t,
                               .text = (const uint8_t *)what,
                               .len = (uint32_t)strlen(what),

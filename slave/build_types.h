@@ -195,6 +195,7 @@ struct b_stopped { /* the node of one of its threads */
 };
 struct b_unseen { /* UNSEEN, or a MODULE that is a runtime's */
     bool runtime;
+    bool of_threads; /* it makes them wait: nothing where there is one */
     uint64_t t;
     const uint8_t *text;
     uint32_t len, stream;

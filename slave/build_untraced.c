@@ -118,8 +118,7 @@ static void take_other(struct build *b, const struct b_unseen *u)
     uint32_t proc = b->images[b->streams[u->stream].image].proc;
     if (u->len >= 9 && memcmp(u->text, "untraced ", 9) == 0)
         return;
-    /* One thread waits for no other; Go's would not all be recorded. */
-    if (u->runtime && *u->text != 'G' && o->procs[proc].chain_count < 2)
+    if (u->of_threads && o->procs[proc].chain_count < 2)
         return;
     struct ips_unseen new = {.process = proc, .runtime = u->runtime};
     snprintf(new.what, sizeof(new.what), "%.*s",

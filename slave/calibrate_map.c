@@ -1,10 +1,10 @@
 #include "slave/calibrate_map.h"
-#include "common/large.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/contract.h"
+#include "common/large.h"
 
 /* Of a machine itself: by what its messages go. */
 struct own {

@@ -176,7 +176,7 @@ bool slave_unseen_go(int fd)
 static void look_at_program(struct looked *l)
 {
     struct slave_unseen_row row = {.kind = SLAVE_UNSEEN_OWN,
-                                   .path = "Go's runtime"};
+                                   .path = IPS_GO_RUNTIME};
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/exe", l->image->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
