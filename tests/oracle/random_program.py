@@ -85,6 +85,7 @@ class Plan:
         self.shared = False  # memory that processes share
         self.handed_on = False  # a mutex: who unlocked last is a guess
         self.locks = {}  # pair of threads -> mutexes only they use
+        self.closes = []  # thread, its operation: ends that were closed
         root = self._process(None)
         self._op(root.main, "SETUP")
         chances = dict(EVENTS)
@@ -170,6 +171,9 @@ class Plan:
     def _do_fork(self):
         if len(self.threads) < MAX_THREADS:
             by, = self._pick(1)
+            for thread, op in self.closes:  # its copy would be the last
+                if thread.process is by.process and thread is not by:
+                    self._op(by, "AFTER", thread.number, op)
             new = self._process(by.process).main
             how = self.random.choice(["FORK", "FORK", "SPAWN"])
             new.born = (by.number, self._op(by, how, new.number))
@@ -406,9 +410,10 @@ class Plan:
     def _close(self, thread, c, side):
         """Closes an end, once the children that need it have been born."""
         for child in thread.process.children:
-            if child.alive and child.main is not thread:
+            if child.main is not thread:
                 self._op(thread, "AFTER", child.main.number, 0)
-        return self._op(thread, "CLOSE", c.number, side)
+        self.closes.append((thread, self._op(thread, "CLOSE", c.number, side)))
+        return self.closes[-1][1]
 
     def _line(self, process):
         """A process and its descendants."""

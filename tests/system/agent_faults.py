@@ -107,13 +107,13 @@ class Judge:
                 if x[1] != x[2]]
 
 
-def judge(build, clock, seconds, seed):
-    """How many runs there were, and [(command line, options, ppm, seed, differences)]."""
+def judge(build, clock, enough, seed):
+    """Runs until enough(runs made): how many there were, and [(command line, options, ppm,
+    seed, differences)]."""
     drawn, made, bad = random.Random(seed), 0, []
     judge_ = Judge(build, clock)
     try:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while not enough(made):
             argv = drawn.choice(programs(pathlib.Path(build, "bin", "programs")))
             options = drawn.choice(OPTIONS)
             ppm = drawn.choice([2000, 20000, 100000, 300000])
@@ -134,7 +134,8 @@ def main():
         subprocess.run([build / "bin" / "ipsrun", "--no-daemons", "--quiet", "--pool", first,
                         "true"], check=True)
         clock = pathlib.Path(first, "clock").read_bytes()
-    made, bad = judge(build, clock, seconds, seed)
+    end = time.monotonic() + seconds
+    made, bad = judge(build, clock, lambda made: time.monotonic() > end, seed)
     for row in bad:
         print(*row, sep="\n  ")
     print(f"{made} runs, seed {seed}: {len(bad)} disturbed")
