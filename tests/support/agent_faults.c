@@ -6,8 +6,8 @@
  * IPS_TEST_FAULTS=PPM:SEED in the environment: so many of a million calls.
  * Left alone are calls that no kernel refuses to who makes them as we do: who
  * it is, its mask of signals, the time, the end of a thread. A process is held
- * up MOST_LATE times, up to 2 ms each: without a limit, one that makes thousands
- * of calls would take minutes.
+ * up MOST_LATE times, up to 2 ms each: without a limit, one that makes
+ * thousands of calls would take minutes.
  */
 #include <stdatomic.h>
 #include <string.h>

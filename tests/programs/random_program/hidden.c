@@ -111,6 +111,11 @@ void be(int thread)
     my_log->pid = (uint64_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
+void over(int operations)
+{
+    my_log->over = (uint64_t)operations;
+}
+
 struct entry *begin(enum call code)
 {
     struct entry *e = &my_log->entry[my_log->count];
@@ -158,9 +163,8 @@ void await_stopped(const struct log *of)
     hidden_sleep(1000);
 }
 
-/* Until `thread` sleeps in its operation `op`; or, over: until that has ended.
- */
-void await(int thread, long op, int over)
+/* Until `thread` sleeps in its operation `op`; or until that is over. */
+void await(int thread, long op, int until_over)
 {
     static _Thread_local char copy[LOG_BYTES];
     char path[400];
@@ -169,15 +173,17 @@ void await(int thread, long op, int over)
         if (hidden_read(path, copy, sizeof(copy)) < (long)sizeof(struct log))
             continue;
         const struct log *of = (const struct log *)(const void *)copy;
+        if (until_over) {
+            if (of->over > (uint64_t)op)
+                return;
+            continue;
+        }
         const struct entry *last = &of->entry[of->count ? of->count - 1 : 0];
         if (!of->count || last->op < op)
             continue;
-        if (last->op > op || last->after_ns) {
-            if (over)
-                return;
+        if (last->op > op || last->after_ns)
             die("was not waited for", thread);
-        }
-        if (!over && is_asleep((long)of->tid)) {
+        if (is_asleep((long)of->tid)) {
             hidden_sleep(1000);
             return;
         }

@@ -33,7 +33,7 @@ struct entry {
 struct log {
     uint64_t pid, tid;
     _Atomic uint64_t count;
-    uint64_t zero;
+    _Atomic uint64_t over; /* operations */
     struct entry entry[];
 };
 
@@ -62,15 +62,16 @@ void spin(uint64_t ns);
 void hidden_sleep(long us);
 /* This thread is `thread` from now on: opens its log, or goes on with it. */
 void be(int thread);
+/* So many of its operations are over. */
+void over(int operations);
 /* An entry of the log: finish() after the call, at once. Fails where result is
  * negative and `what` is not NULL. */
 struct entry *begin(enum call code);
 long finish(struct entry *e, long result, const char *what);
 /* Of a thread's log, once there is one. */
 struct log hidden_header(int thread);
-/* Until `thread` sleeps in its operation `op`; or, over: until that has ended.
- */
-void await(int thread, long op, int over);
+/* Until `thread` sleeps in its operation `op`; or until that is over. */
+void await(int thread, long op, int until_over);
 /* Until the process is stopped. */
 void await_stopped(const struct log *of);
 

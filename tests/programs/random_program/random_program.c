@@ -514,8 +514,10 @@ static void run(int from)
     int thread = my_thread;
     for (int i = from; i < op_count[thread]; i++) {
         my_op = i;
+        over(i);
         do_op(&ops[thread][i]);
     }
+    over(op_count[thread]);
 }
 
 /* --- the plan ------------------------------------------------------------ */
