@@ -69,8 +69,7 @@ static double quotient(uint64_t a, uint64_t b)
     return b ? (double)a / (double)b : IPS_UNMEASURED_REAL;
 }
 
-/* CPU time of `work` ns at speed 1. */
-static uint64_t at_speed(const struct predict_machine *m, uint64_t work)
+uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work)
 {
     struct ips_ratio s = or_else(m->is.speed, 1);
     return (uint64_t)((ips_u128)work * s.den / s.num);
@@ -80,7 +79,8 @@ static uint64_t at_speed(const struct predict_machine *m, uint64_t work)
 static void add_work(const struct predict_setup *setup, uint32_t m,
                      uint64_t work, uint64_t active, struct predict_answer *out)
 {
-    uint64_t cpu = ips_min_u64(at_speed(&setup->machine[m], work), active);
+    uint64_t cpu =
+        ips_min_u64(predict_at_speed(&setup->machine[m], work), active);
     out->use[m].cpu_ns += cpu;
     out->use[m].queued_ns += active - cpu;
 }
@@ -223,6 +223,8 @@ static int replay_in_order(const struct predict_run *run,
         rc = ips_replay(&run->replay.g, &run->lane_then, ask, &r, err);
     if (rc == 0)
         fill(run, setup, &r, place, out);
+    if (rc == 0)
+        rc = predict_least(run, setup, place, ask->locks, &out->least_ns, err);
     if (rc == 0 && setup->path)
         rc = path_alone(run, ask, setup, out, err);
     if (rc == 0 && setup->path)

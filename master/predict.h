@@ -239,6 +239,7 @@ struct predict_answer {
     uint32_t cores;          /* of the machines that somebody is on */
     struct predict_use *use; /* [machine_count] */
     uint64_t last_ns;        /* when the last thread ended */
+    uint64_t least_ns;       /* predict_least() */
     uint64_t *shared_ns;     /* [medium_count] some transfer was under way */
     double p, rho;
     /* with setup.path: */
@@ -254,6 +255,16 @@ int predict_replay(const struct predict_run *run,
                    struct predict_answer *out,
                    struct ips_err *err) IPS_MUST_USE;
 void predict_answer_release(struct predict_answer *a);
+/* CPU time of `work` ns at speed 1. */
+uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work);
+/* predict_least.c: what the last thread cannot end before: the CPU time of any
+ * thread, and that under any lock by the number of its units, at the speed of
+ * the machines. Where some give a lock back that others took, not of that lock.
+ * `locks` may be NULL. */
+int predict_least(const struct predict_run *run,
+                  const struct predict_setup *setup, const uint32_t *place,
+                  const struct ips_replay_locks *locks, uint64_t *least_ns,
+                  struct ips_err *err) IPS_MUST_USE;
 
 /* Does thread t fit a pattern as of --map? */
 bool predict_fits(const struct predict_run *run, const struct predict_thread *t,

@@ -6,6 +6,7 @@
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/predict_query.h"
+#include "master/self_check.h"
 #include "master/weighting.h"
 
 #define OFF_PARTS 50u /* of all CPU time: less is not worth a word */
@@ -304,6 +305,9 @@ void predict_tell(struct query *q)
     predict_order_tell(q, &a, &c, &answer);
     if (q->request->predict->search)
         predict_search_tell(q, &a, &answer);
+    self_check_predicted(&a, &c, d->own.last_ns, d->own.least_ns);
+    self_check_predicted(&a, &c, d->then.last_ns, d->then.least_ns);
+    self_check_search(&a, &c, &answer);
     say_rest(&f);
     answer.certificate = &c.msg;
     answer.took_ns = master_now_ns() - q->begun_ns;

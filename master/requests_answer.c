@@ -7,6 +7,7 @@
 #include "master/certificate.h"
 #include "master/part.h"
 #include "master/requests.h"
+#include "master/self_check.h"
 #include "master/weighting.h"
 #include "master/why.h"
 #include "master/why_service.h"
@@ -427,6 +428,7 @@ void requests_answer(struct query *q)
     answer.open = certificate_open(q);
     bool why = requests_why(q->request);
     fill(&f, why ? &none : q->request->requests);
+    self_check_requests(&a, &c, &answer);
     answer.certificate = &c.msg;
     certificate_plan(q, &a, &c, 3, "the slaves' graphs");
     answer.took_ns = c.msg.took_ns;

@@ -117,3 +117,40 @@ void self_check_computed(struct arena *a, struct certificate *c,
     limit = ips_add_sat(limit, c->msg.guess_off_ns);
     at_most(&k, "the path is longer than the run", computed_ns, limit);
 }
+
+void self_check_predicted(struct arena *a, struct certificate *c,
+                          uint64_t last_ns, uint64_t least_ns)
+{
+    const struct checking k = {a, c};
+    at_most(&k, "predicted shorter than its longest thread or lock", least_ns,
+            ips_add_sat(last_ns, last_ns / 1000000 + 1000));
+}
+
+void self_check_search(struct arena *a, struct certificate *c,
+                       const Ips__PredictAnswer *p)
+{
+    const struct checking k = {a, c};
+    const Ips__PredictFound *f = p->found;
+    for (size_t i = 0; f && i < f->n_maps; i++)
+        at_most(&k, "a placement is better than any can be", f->bound_ns,
+                f->maps[i]->makespan_ns);
+}
+
+void self_check_requests(struct arena *a, struct certificate *c,
+                         const Ips__RequestsAnswer *r)
+{
+    const struct checking k = {a, c};
+    for (size_t i = 0; i < r->n_services; i++) {
+        const Ips__ServiceRow *s = r->services[i];
+        if (s->mean_ns == IPS_UNMEASURED)
+            continue;
+        at_most(&k, "half of the requests took longer than nine tenths did",
+                s->p50_ns, s->p90_ns);
+        at_most(&k, "nine tenths of the requests took longer than 99% did",
+                s->p90_ns, s->p99_ns);
+        at_most(&k, "99% of the requests took longer than all did", s->p99_ns,
+                s->max_ns);
+        at_most(&k, "requests took longer on average than the longest",
+                s->mean_ns, s->max_ns);
+    }
+}

@@ -8,7 +8,9 @@
  * `wall`, on one machine, the path to the run's command is as long as that
  * took; in a weighting with waits what is computed is no more than the path; in
  * `cpu` the path without message times is no longer than the run lasted; an
- * interval has its figure in it.
+ * interval has its figure in it. `predict`: no shorter than its longest thread
+ * and the CPU time under any lock, at the predicted machines' speed; no
+ * placement beats the bound of all. `requests`: quantiles are in order.
  */
 #ifndef IPS_MASTER_SELF_CHECK_H
 #define IPS_MASTER_SELF_CHECK_H
@@ -25,5 +27,12 @@ void self_check_path(struct arena *a, struct certificate *c,
  * and a millisecond, and by what was guessed. */
 void self_check_computed(struct arena *a, struct certificate *c,
                          const Ips__PathAnswer *answer, uint64_t computed_ns);
+/* `least_ns`: predict_least(); `last_ns`: when the last thread ended. */
+void self_check_predicted(struct arena *a, struct certificate *c,
+                          uint64_t last_ns, uint64_t least_ns);
+void self_check_search(struct arena *a, struct certificate *c,
+                       const Ips__PredictAnswer *answer);
+void self_check_requests(struct arena *a, struct certificate *c,
+                         const Ips__RequestsAnswer *answer);
 
 #endif

@@ -147,11 +147,71 @@ static void test_self_check__path(void **state)
     arena_release(&arena);
 }
 
+static void test_self_check__predicted(void **state)
+{
+    Ips__PredictAnswer p = IPS__PREDICT_ANSWER__INIT;
+    Ips__PredictFound f = IPS__PREDICT_FOUND__INIT;
+    Ips__PredictMap map = IPS__PREDICT_MAP__INIT, *maps = &map;
+    (void)state;
+    begin();
+    self_check_predicted(&arena, &c, 1000000, 1001001);
+    self_check_search(&arena, &c, &p);
+    found(0);
+    self_check_predicted(&arena, &c, 1000000, 1001002);
+    found(1);
+    begin();
+    p.found = &f;
+    f.maps = &maps;
+    f.n_maps = 1;
+    f.bound_ns = map.makespan_ns = 100;
+    self_check_search(&arena, &c, &p);
+    found(0);
+    map.makespan_ns = 99;
+    self_check_search(&arena, &c, &p);
+    found(1);
+    arena_release(&arena);
+}
+
+static void test_self_check__requests(void **state)
+{
+    Ips__RequestsAnswer r = IPS__REQUESTS_ANSWER__INIT;
+    Ips__ServiceRow row, *rows = &row;
+    struct {
+        uint64_t *at, value;
+    } planted[] = {
+        {NULL, 0},         {&row.p50_ns, 21},  {&row.p90_ns, 31},
+        {&row.p99_ns, 41}, {&row.mean_ns, 41},
+    };
+    (void)state;
+    r.services = &rows;
+    r.n_services = 1;
+    for (size_t i = 0; i < sizeof(planted) / sizeof(*planted); i++) {
+        begin();
+        ips__service_row__init(&row);
+        row.p50_ns = 10;
+        row.p90_ns = 20;
+        row.p99_ns = 30;
+        row.max_ns = 40;
+        row.mean_ns = 15;
+        if (planted[i].at)
+            *planted[i].at = planted[i].value;
+        self_check_requests(&arena, &c, &r);
+        found(planted[i].at != NULL);
+    }
+    begin();
+    row.mean_ns = IPS_UNMEASURED; /* none was answered */
+    self_check_requests(&arena, &c, &r);
+    found(0);
+    arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_self_check__why),
         cmocka_unit_test(test_self_check__path),
+        cmocka_unit_test(test_self_check__predicted),
+        cmocka_unit_test(test_self_check__requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
