@@ -1,7 +1,6 @@
 /*
- * The certificate: what an answer rests on and what it cannot know. In JSON
- * always the same keys; in tables what is nothing is left out, what is
- * something is said.
+ * The certificate in JSON, where its keys are always the same, and in TSV.
+ * certificate_text.c writes it for people.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -114,8 +113,7 @@ static void put_loads(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
-/* What an answer without a certificate is worth. */
-static const Ips__Certificate *or_none(const Ips__Certificate *c)
+const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c)
 {
     static Ips__Certificate none = IPS__CERTIFICATE__INIT;
     static char note[] = "the answer came without a certificate";
@@ -139,7 +137,7 @@ static const Ips__Certificate *or_none(const Ips__Certificate *c)
 
 void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
 {
-    const Ips__Certificate *c = or_none(cert);
+    const Ips__Certificate *c = ipsq_certificate_or_none(cert);
     ipsq_json_open(j, '{');
     ipsq_json_key(j, "complete");
     ipsq_json_bool(j, c->complete);
@@ -183,15 +181,17 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     ipsq_json_close(j, '}');
 }
 
-/* "m1: 2 static: /usr/bin/x (pid 77)" */
-static char *untraced_text(char out[512], const Ips__Untraced *u)
+char *ipsq_untraced_text(char out[IPSQ_UNTRACED_BYTES], const Ips__Untraced *u)
 {
-    size_t n = (size_t)snprintf(out, 512, "%.100s: %" PRIu64 " %.32s",
-                                u->machine, u->count, u->cause);
+    size_t n =
+        (size_t)snprintf(out, IPSQ_UNTRACED_BYTES, "%.100s: %" PRIu64 " %.32s",
+                         u->machine, u->count, u->cause);
     if (*u->program)
-        n += (size_t)snprintf(out + n, 512 - n, ": %.250s", u->program);
+        n += (size_t)snprintf(out + n, IPSQ_UNTRACED_BYTES - n, ": %.250s",
+                              u->program);
     if (u->pid)
-        snprintf(out + n, 512 - n, " (pid %" PRIu32 ")", u->pid);
+        snprintf(out + n, IPSQ_UNTRACED_BYTES - n, " (pid %" PRIu32 ")",
+                 u->pid);
     return out;
 }
 
@@ -205,7 +205,7 @@ static void tsv_line(FILE *f, const char *key, enum ipsq_kind kind,
 
 void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
 {
-    const Ips__Certificate *c = or_none(cert);
+    const Ips__Certificate *c = ipsq_certificate_or_none(cert);
     uint64_t lost = 0;
     for (size_t i = 0; i < c->n_lost; i++)
         lost += c->lost[i]->count;
@@ -228,9 +228,9 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     tsv_line(f, "untraced_processes", IPSQ_COUNT,
              ipsq_count(c->untraced_processes));
     for (size_t i = 0; i < c->n_untraced; i++) {
-        char text[512];
+        char text[IPSQ_UNTRACED_BYTES];
         tsv_line(f, "untraced", IPSQ_TEXT,
-                 ipsq_text(untraced_text(text, c->untraced[i])));
+                 ipsq_text(ipsq_untraced_text(text, c->untraced[i])));
     }
     if (c->category) {
         tsv_line(f, "category", IPSQ_COUNT, ipsq_count(c->category));
@@ -245,192 +245,4 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     tsv_line(f, "guessed_cpu_ns", IPSQ_COUNT, ipsq_count(c->guessed_cpu_ns));
     tsv_line(f, "guess_off_max_ns", IPSQ_COUNT,
              ipsq_count(c->guess_off_max_ns));
-}
-
-/* "3 unmatched", where it is any. */
-static void say_count(FILE *f, uint64_t n, const char *what)
-{
-    if (n && n != UINT64_MAX)
-        fprintf(f, ", %" PRIu64 " %s", n, what);
-}
-
-/* The order in which threads got locks was incidental: is the path's? */
-static void say_any(FILE *f, const Ips__Certificate *c)
-{
-    char spin[IPSQ_UNIT_BYTES];
-    if (c->any && c->any != UINT64_MAX)
-        fprintf(f,
-                "  waits for locks and other resources: %" PRIu64
-                ", the path crosses %" PRIu64 "%s\n",
-                c->any, c->any_on_path,
-                c->any_on_path ? " (in another order it may be another)" : "");
-    if (c->any_unmatched && c->any_unmatched != UINT64_MAX)
-        fprintf(f,
-                "  waits for locks and other resources that nobody was seen to "
-                "end: %" PRIu64 "\n",
-                c->any_unmatched);
-    if (c->spin_ns && c->spin_ns != UINT64_MAX) {
-        ipsq_format_ns(c->spin_ns, spin);
-        fprintf(f, "  %s CPU was burnt by spinning; it counts nowhere\n", spin);
-    }
-}
-
-/* Of sched and wall. */
-static void say_delays(FILE *f, const Ips__Certificate *c)
-{
-    char unknown[IPSQ_UNIT_BYTES];
-    if (!c->run_delay_unknown_ns || c->run_delay_unknown_ns == UINT64_MAX)
-        return;
-    ipsq_format_ns(c->run_delay_unknown_ns, unknown);
-    fprintf(f,
-            "  threads were off the CPU for %s between waits, and it is not "
-            "known whether they queued\n",
-            unknown);
-}
-
-/* Others, where they wanted a quarter of a core or more. */
-static void say_loads(FILE *f, const Ips__Certificate *c)
-{
-    for (size_t i = 0; i < c->n_loads; i++) {
-        const Ips__MachineLoad *l = c->loads[i];
-        if (l->milli < l->own_milli + 250)
-            continue;
-        fprintf(f,
-                "  other programs of %s had %.1f threads that wanted a core\n",
-                l->machine, (double)(l->milli - l->own_milli) / 1e3);
-    }
-}
-
-static void say_list(FILE *f, const char *what, char **item, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct ipsq_cell cell = ipsq_text(item[i]);
-        char *text = ipsq_cell_text(IPSQ_TEXT, &cell);
-        fprintf(f, "  %s: %s\n", what, text);
-        free(text);
-    }
-}
-
-static void say_list_cell(FILE *f, const char *what, char **item, size_t count)
-{
-    struct ipsq_cell cell = ipsq_list(item, count);
-    char *text = ipsq_cell_text(IPSQ_LIST, &cell);
-    fprintf(f, "; %s %s", what, text);
-    free(text);
-}
-
-static void say_lanes(FILE *f, const Ips__Certificate *c)
-{
-    if (c->n_lanes == 0)
-        return;
-    fputs("  would be", f);
-    for (size_t i = 0; i < c->n_lanes; i++) {
-        char ns[IPSQ_UNIT_BYTES];
-        ipsq_format_ns(c->lanes[i]->t_max_ns, ns);
-        fprintf(f, "%s %s with %s%s", i ? "," : "", ns, c->lanes[i]->lane,
-                c->lanes[i]->same_order ? "" : " (another order)");
-    }
-    fputc('\n', f);
-}
-
-static void say_plan(FILE *f, const Ips__Certificate *c)
-{
-    char took[IPSQ_UNIT_BYTES];
-    if (!c->category)
-        return;
-    ipsq_format_ns(c->took_ns, took);
-    fprintf(f, "  answered in %s from %s (category %" PRIu32 ")\n", took,
-            c->plan, c->category);
-}
-
-/* Where the agent did not ask the clock. */
-static void say_guesses(FILE *f, const Ips__Certificate *c)
-{
-    char mean[IPSQ_UNIT_BYTES], most[IPSQ_UNIT_BYTES];
-    if (!c->guessed_cpu_ns || c->guessed_cpu_ns == UINT64_MAX ||
-        !c->guesses_settled || !c->cpu_ns)
-        return;
-    ipsq_format_ns(c->guess_off_ns / c->guesses_settled, mean);
-    ipsq_format_ns(c->guess_off_max_ns, most);
-    fprintf(f,
-            "  %.2f%% of the CPU time was guessed, after short waits; %" PRIu64
-            " readings of the clock found it off by %s in the mean, %s at "
-            "most, and settled that\n",
-            100.0 * (double)c->guessed_cpu_ns / (double)c->cpu_ns,
-            c->guesses_settled, mean, most);
-}
-
-/* The line of what was supposed and what measuring cost; none where there is
- * nothing to say. */
-static void say_costs(FILE *f, const Ips__Certificate *c)
-{
-    char probe[IPSQ_UNIT_BYTES], overhead[IPSQ_UNIT_BYTES];
-    const char *before = "  ";
-    if (c->message_times && *c->message_times) {
-        fprintf(f, "%smessage times %s", before, c->message_times);
-        before = "; ";
-    }
-    if (c->clock && *c->clock) {
-        fprintf(f, "%sclocks of machines compared: %s", before, c->clock);
-        before = "; ";
-    }
-    if (c->overhead_ns && c->overhead_ns != UINT64_MAX) {
-        ipsq_format_ns(c->overhead_ns, overhead);
-        ipsq_format_ns(c->probe_ns, probe);
-        fprintf(f, "%smeasuring cost %s CPU", before, overhead);
-        if (c->dilation_ppm != UINT64_MAX)
-            fprintf(f, ", %.2f%% of the program's",
-                    (double)c->dilation_ppm / 1e4);
-        fprintf(f, " (%s a recorded call)", probe);
-        before = "; ";
-    }
-    if (*before == ';')
-        fputc('\n', f);
-}
-
-void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert)
-{
-    const Ips__Certificate *c = or_none(cert);
-    char unattributed[IPSQ_UNIT_BYTES];
-    uint64_t lost = 0;
-    for (size_t i = 0; i < c->n_lost; i++)
-        lost += c->lost[i]->count;
-    fprintf(f, "certificate: %s", c->complete ? "complete" : "INCOMPLETE");
-    if (c->events != UINT64_MAX)
-        fprintf(f, "; %" PRIu64 " events", c->events);
-    fputs(lost ? "" : ", none lost", f);
-    for (size_t i = 0; i < c->n_lost; i++)
-        fprintf(f, ", %" PRIu64 " LOST (%s)", c->lost[i]->count,
-                c->lost[i]->name);
-    say_count(f, c->unmatched, "unmatched");
-    say_count(f, c->ambiguous, "ambiguous");
-    say_count(f, c->pending, "pending");
-    say_count(f, c->external, "external");
-    say_count(f, c->idle, "idle");
-    say_count(f, c->untraced_processes, "untraced processes");
-    say_list_cell(f, "machines", c->machines, c->n_machines);
-    if (c->n_missing_machines)
-        say_list_cell(f, "MISSING", c->missing_machines, c->n_missing_machines);
-    fputc('\n', f);
-    say_list(f, "incomplete", c->gaps, c->n_gaps);
-    say_plan(f, c);
-    say_costs(f, c);
-    say_guesses(f, c);
-    say_any(f, c);
-    say_delays(f, c);
-    say_loads(f, c);
-    say_lanes(f, c);
-    if (c->unattributed_cpu_ns && c->unattributed_cpu_ns != UINT64_MAX) {
-        ipsq_format_ns(c->unattributed_cpu_ns, unattributed);
-        fprintf(f,
-                "  %s CPU that wait() reports belongs to no thread's "
-                "record\n",
-                unattributed);
-    }
-    for (size_t i = 0; i < c->n_untraced; i++) {
-        char text[512], *line = untraced_text(text, c->untraced[i]);
-        say_list(f, "untraced", &line, 1);
-    }
-    say_list(f, "not seen", c->unseen, c->n_unseen);
-    say_list(f, "note", c->notes, c->n_notes);
 }

@@ -16,6 +16,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     int64_t over = wall ? (int64_t)(a->wall_ns - a->estimate_ns) : -1;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, false);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_value(&out, IPSQ_NS, "estimate_ns", "on a dedicated system",
                    ipsq_count(a->estimate_ns));
@@ -52,7 +53,6 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_out_value(&out, IPSQ_BOOL, "open", NULL, ipsq_bool(a->open));
     if (a->open)
         ipsq_out_line(&out, "the run still goes on: this is up to now");
-    ipsq_out_certificate(&out, a->certificate);
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }

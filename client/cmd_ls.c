@@ -84,6 +84,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
         if (level == 0) {
             ipsq_progress_end();
             ipsq_out_begin(&out, stdout, o->format, false);
+            ipsq_out_certificate(&out, a->certificate, o->verbose);
             ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
             ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
                            ipsq_text(o->object ? o->object : "/"));
@@ -94,7 +95,6 @@ static int print(const struct ipsq_options *o, const char *run_name,
         }
         ipsq_table_release(&t);
     }
-    ipsq_out_certificate(&out, a->certificate);
     return ipsq_out_end(&out, err);
 }
 

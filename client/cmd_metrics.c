@@ -240,6 +240,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
     ipsq_left_out(&out, "metrics",
@@ -262,7 +263,6 @@ static int print(const struct ipsq_options *o, const char *run_name,
     }
     if (o->pop)
         put_pop(&out, run_row(a), ideal_ns);
-    ipsq_out_certificate(&out, a->certificate);
     return ipsq_out_end(&out, err);
 }
 

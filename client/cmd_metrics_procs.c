@@ -77,13 +77,13 @@ static int print(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
     if (a->totals && w->rows.count < a->totals->rows) /* the master did */
         left_out += a->totals->rows - w->rows.count;
     ipsq_left_out(&out, "metrics", left_out);
     ipsq_table_release(&t);
-    ipsq_out_certificate(&out, a->certificate);
     return ipsq_out_end(&out, err);
 }
 

@@ -141,8 +141,9 @@ static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
     else if (a->t_max_ns == 0 && c && c->events == 0)
         ipsq_out_line(out, "\nNO PATH: not one event of this run is known.");
     else
-        ipsq_out_line(out, "\nNO PATH: nothing in this run has a length in CPU "
-                           "time; the certificate says\nwhat was recorded.");
+        ipsq_out_line(out,
+                      "\nNO PATH: nothing in this run took CPU time; -v says "
+                      "what was recorded.");
 }
 
 /* Rows of a list and pieces, 0: all. */
@@ -161,6 +162,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     bool empty = segments->row_count == 0;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a);
     put_cost(&out, a->cost);
     if (empty)
@@ -176,7 +178,6 @@ static int print(const struct ipsq_options *o, const char *run_name,
         ipsq_out_table(&out, segments, heading);
     if (more)
         ipsq_put_path_more(&out, o, more, top);
-    ipsq_out_certificate(&out, a->certificate);
     int rc = ipsq_out_end(&out, err);
     if (rc < 0)
         return rc;

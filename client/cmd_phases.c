@@ -140,6 +140,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     int rc = 0;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a);
     if (o->format == IPSQ_TABLE) {
         ipsq_out_line(&out, "%s", "");
@@ -159,7 +160,6 @@ static int print(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_out_line(&out, "phases of CPU use alone: %zu, of messages alone: %zu",
                   a->n_cpu_phase_ends, a->n_message_phase_ends);
-    ipsq_out_certificate(&out, a->certificate);
     return rc < 0 ? rc : ipsq_out_end(&out, err);
 }
 

@@ -310,6 +310,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     put_values(&out, run_name, a);
     if (a->found)
         put_search(&out, a->found);
@@ -323,7 +324,6 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_out_line(&out, "\nassumed");
     for (size_t i = 0; i < a->n_assumed; i++)
         ipsq_out_prose(&out, "  ", a->assumed[i], 4);
-    ipsq_out_certificate(&out, a->certificate);
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }

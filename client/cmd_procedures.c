@@ -163,6 +163,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_value(&out, IPSQ_TEXT, "object", NULL,
                    ipsq_text(o->object ? o->object : "/"));
@@ -175,7 +176,6 @@ static int print(const struct ipsq_options *o, const char *run_name,
         left_out += a->totals->rows - w->rows.count;
     ipsq_left_out(&out, "procedures", left_out);
     put_fallbacks(&out, &w->rows);
-    ipsq_out_certificate(&out, a->certificate);
     return ipsq_out_end(&out, err);
 }
 

@@ -258,6 +258,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_value(&out, IPSQ_BOOL, "open", a->open ? "still open" : NULL,
                    ipsq_bool(a->open));
@@ -280,7 +281,6 @@ static int print(const struct ipsq_options *o, const char *run_name,
         put_more(&out, a);
         put_slowest(&out, a);
     }
-    ipsq_out_certificate(&out, a->certificate);
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }

@@ -103,10 +103,10 @@ static int print(const struct ipsq_options *o, const char *run_name,
     if (rc == 0) {
         ipsq_progress_end();
         ipsq_out_begin(&out, stdout, o->format, false);
+        ipsq_out_certificate(&out, certificate, o->verbose);
         ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text(run_name));
         ipsq_out_table(&out, &t, NULL);
         ipsq_left_out(&out, "rows", left_out);
-        ipsq_out_certificate(&out, certificate);
         rc = ipsq_out_end(&out, err);
     }
     ipsq_table_release(&t);

@@ -297,6 +297,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     put_values(&out, o, run_name, a);
     out.parts = 1; /* a line between the values and the first table */
     ipsq_table_init(&t, "waits", wait_columns,
@@ -315,7 +316,6 @@ static int print(const struct ipsq_options *o, const char *run_name,
         put_blame(&out, groups);
     put_causes(&out, a);
     put_idle(&out, o, a);
-    ipsq_out_certificate(&out, a->certificate);
     free(texts);
     return ipsq_out_end(&out, err);
 }

@@ -94,6 +94,7 @@ static int print(const struct ipsq_options *o, const char *run_name, bool rank,
     char by[IPSQ_UNIT_BYTES], heading[160];
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     put_values(&out, run_name, ipsq_windowed(o), a);
     if (rank) {
         ipsq_out_value(&out, IPSQ_COUNT, "candidates", NULL,
@@ -117,7 +118,6 @@ static int print(const struct ipsq_options *o, const char *run_name, bool rank,
     } else if (rank) {
         ipsq_out_line(&out, "\nnothing that is known here would help alone");
     }
-    ipsq_out_certificate(&out, a->certificate);
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }

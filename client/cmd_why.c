@@ -221,6 +221,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     Ips__WhyRow *nearest[] = {a->nearest};
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
+    ipsq_out_certificate(&out, a->certificate, o->verbose);
     put_values(&out, run_name, o->phase, a);
     if (o->format == IPSQ_TABLE) {
         put_people(&out, a);
@@ -228,7 +229,6 @@ static int print(const struct ipsq_options *o, const char *run_name,
         put_table(&out, "findings", a->findings, a->n_findings);
         put_table(&out, "nearest", nearest, a->nearest != NULL);
     }
-    ipsq_out_certificate(&out, a->certificate);
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }

@@ -200,6 +200,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         rc = one_of("format", text, formats, &which, err);
         o->format = (enum ipsq_format)which;
         return rc;
+    case IPSQ_OPT_VERBOSE:
+        o->verbose = true;
+        return 0;
     case IPSQ_OPT_TOP:
         return ipsq_parse_count(text, &o->top, err);
     case IPSQ_OPT_GOAL:
@@ -380,7 +383,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
         /* '-': words come in order, as option 1; ':' tells a missing value
          * from an unknown option. */
         int word = optind ? optind : 1;
-        int c = getopt_long(argc, argv, "-:hV", longs, NULL);
+        int c = getopt_long(argc, argv, "-:hVv", longs, NULL);
         int rc = 0;
         if (c == -1)
             break;
@@ -388,6 +391,8 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
             o->help = true;
         else if (c == 'V')
             o->version = true;
+        else if (c == 'v')
+            rc = take_named(o, IPSQ_OPT_VERBOSE, NULL, err);
         else if (c == 1)
             rc = take_word(o, optarg, err);
         else if (c == ':')

@@ -17,7 +17,7 @@
 /* Options that every command has. */
 #define IPSQ_COMMON                                                            \
     (IPSQ_HAS(MASTER) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE) | IPSQ_HAS(STATE) | \
-     IPSQ_HAS(FORMAT))
+     IPSQ_HAS(FORMAT) | IPSQ_HAS(VERBOSE))
 
 /* Every option: X(NAME, "name", "VALUE", "what it does"); VALUE NULL: it takes
  * none. */
@@ -37,6 +37,9 @@
     X(FORMAT, "format", "F",                                                   \
       "table (default), tsv, json; events and graph:\n"                        \
       "jsonl")                                                                 \
+    X(VERBOSE, "verbose", NULL,                                                \
+      "-v: the whole certificate, and how the answer was\n"                    \
+      "computed")                                                              \
     X(TOP, "top", "N", "only the N greatest, newest or first")                 \
     X(OBJECT, "object", "OBJECT",                                              \
       "only below /machine, /machine/process or\n/machine/process/thread; "    \
@@ -174,7 +177,7 @@ struct ipsq_options {
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
     bool help, version, sites, stacks, sequences, whole, pop, fresh;
-    bool per_machine;
+    bool per_machine, verbose;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *answer; /* --for; NULL: by the program's shape */

@@ -135,33 +135,51 @@ void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
     ipsq_out_table_end(o, t);
 }
 
-/* Its lines, each folded below itself. */
-static void put_certificate(struct ipsq_out *o, const Ips__Certificate *c)
+static void write_folded(struct ipsq_out *o, char *text)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *lines = open_memstream(&text, &size);
-    fputc('\n', o->file);
-    if (!lines)
-        return;
-    ipsq_certificate_text(lines, c);
-    if (fclose(lines) == 0)
-        ipsq_fold(o->file, text, o->columns, 4);
+    ipsq_fold(o->file, text, o->columns, 4);
     free(text);
 }
 
-void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c)
+void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c,
+                          bool verbose)
 {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *lines = o->format == IPSQ_TABLE ? open_memstream(&text, &size) : NULL;
+    o->certified = true;
+    o->certificate = c;
+    o->verbose = verbose;
+    if (!lines)
+        return;
+    ipsq_certificate_limits(lines, c, verbose);
+    fclose(lines);
+    write_folded(o, text);
+    if (size)
+        fputc('\n', o->file);
+}
+
+static void put_certificate(struct ipsq_out *o)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *lines;
     switch (o->format) {
     case IPSQ_TABLE:
-        put_certificate(o, c);
+        fputc('\n', o->file);
+        lines = open_memstream(&text, &size);
+        if (!lines)
+            return;
+        ipsq_certificate_text(lines, o->certificate, o->verbose);
+        fclose(lines);
+        write_folded(o, text);
         return;
     case IPSQ_TSV:
-        ipsq_certificate_tsv(o->file, c);
+        ipsq_certificate_tsv(o->file, o->certificate);
         return;
     case IPSQ_JSON:
         ipsq_json_key(&o->json, "certificate");
-        ipsq_certificate_json(&o->json, c);
+        ipsq_certificate_json(&o->json, o->certificate);
         return;
     case IPSQ_JSONL:
         return;
@@ -192,6 +210,8 @@ void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
 
 int ipsq_out_end(struct ipsq_out *o, struct ips_err *err)
 {
+    if (o->certified)
+        put_certificate(o);
     if (o->format == IPSQ_JSON) {
         ipsq_json_close(&o->json, '}');
         ipsq_json_end(&o->json);

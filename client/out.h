@@ -1,7 +1,7 @@
 /*
- * An answer being written, in the format the user asked for: some named
- * values, then tables, then the certificate. Commands say what they have and
- * in which order; how it looks is decided here and in format_*.c.
+ * An answer being written, in the format the user asked for: what limits it,
+ * some named values, tables, and the certificate. Commands say what they have
+ * and in which order; how it looks is decided here and in format_*.c.
  *
  * JSON: one object, or with `jsonl` one row a line and nothing else. TSV: a
  * header line and rows; where there are several parts, each is preceded by a
@@ -24,6 +24,8 @@ struct ipsq_out {
     bool several;     /* TSV: the answer has more than one part */
     unsigned parts;   /* written so far */
     unsigned columns; /* of the terminal, for prose; 0: none */
+    bool certified, verbose;
+    const Ips__Certificate *certificate; /* of ipsq_out_certificate() */
     struct ipsq_json json;
 };
 
@@ -44,8 +46,11 @@ void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
                           const char *heading);
 void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t);
 void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
-/* NULL (an answer that came without one) is written as incomplete. */
-void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c);
+/* Right after ipsq_out_begin(): in the table format writes what limits the
+ * answer. ipsq_out_end() writes the certificate (NULL, of an answer without
+ * one, as incomplete). */
+void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c,
+                          bool verbose);
 /* Prose, in the table format alone: `before` as it is, then `text` with control
  * characters replaced, folded on a terminal, `indent` columns to the right. */
 void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
@@ -69,8 +74,17 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell);
 /* As TSV has it: raw numbers, \t \n \r \\ escaped, "" where not measured. */
 void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell);
 
-void ipsq_certificate_text(FILE *f, const Ips__Certificate *c);
+/* `verbose`: all of it; else one line. */
+void ipsq_certificate_text(FILE *f, const Ips__Certificate *c, bool verbose);
+/* The lines that say what limits an answer; none where nothing does. Without
+ * `verbose` one of each kind, with the number of the others. */
+void ipsq_certificate_limits(FILE *f, const Ips__Certificate *c, bool verbose);
 void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *c);
 void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *c);
+/* `c`, or the certificate of an answer that has none: not complete. */
+const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c);
+/* "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
+#define IPSQ_UNTRACED_BYTES 512
+char *ipsq_untraced_text(char out[IPSQ_UNTRACED_BYTES], const Ips__Untraced *u);
 
 #endif

@@ -251,6 +251,18 @@ void ipsq_format_ns(uint64_t ns, char out[IPSQ_UNIT_BYTES])
         format_scaled(ns, 1000000000, "s", out);
 }
 
+void ipsq_format_count(uint64_t n, char out[IPSQ_UNIT_BYTES])
+{
+    char digits[IPSQ_UNIT_BYTES];
+    int count = snprintf(digits, sizeof(digits), "%" PRIu64, n), to = 0;
+    for (int i = 0; i < count; i++) {
+        if (i && (count - i) % 3 == 0)
+            out[to++] = ',';
+        out[to++] = digits[i];
+    }
+    out[to] = '\0';
+}
+
 void ipsq_format_bytes(uint64_t bytes, char out[IPSQ_UNIT_BYTES])
 {
     static const char *const names[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};

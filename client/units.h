@@ -46,6 +46,8 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm,
 /* "-" where not measured (all ones, NaN). Widest unit in which the number has
  * at least one digit before the point: "17 ns", "1.250 us", "83.21 s". */
 void ipsq_format_ns(uint64_t ns, char out[IPSQ_UNIT_BYTES]);
+/* "34,298" */
+void ipsq_format_count(uint64_t n, char out[IPSQ_UNIT_BYTES]);
 void ipsq_format_bytes(uint64_t bytes, char out[IPSQ_UNIT_BYTES]);
 void ipsq_format_real(double r, char out[IPSQ_UNIT_BYTES]);
 void ipsq_format_share(double fraction, char out[IPSQ_UNIT_BYTES]);

@@ -133,6 +133,11 @@ static void fill_machines(const struct query *q, struct arena *a,
     }
 }
 
+/* The last of the list: no record of any run has these. */
+static const char never_seen[] =
+    "raw futexes and runtimes with schedulers of their own; io_uring, kernel "
+    "AIO and shared memory of processes that lived less than a second";
+
 static void add_unseen(struct arena *a, struct certificate *c, size_t *cap,
                        const char *text)
 {
@@ -281,6 +286,7 @@ void certificate_fill(const struct query *q, struct arena *a,
     fill_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)
         add_part(q->gather.active[i], a, c, &unseen_cap);
+    add_unseen(a, c, &unseen_cap, never_seen);
     fill_gaps(q, a, c);
     c->msg.dilation_ppm = dilation_ppm(c->msg.overhead_ns, c->msg.cpu_ns);
     c->msg.ambiguous += q->gather.ambiguous;

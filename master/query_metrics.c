@@ -158,7 +158,6 @@ static void send_kept(struct query *q, const Ips__MetricsAnswer *kept,
         certificate_gap(&a, &c, kept->certificate->gaps[i]);
     for (size_t i = 0; i < kept->certificate->n_notes; i++)
         certificate_note(&a, &c, kept->certificate->notes[i]);
-    certificate_note(&a, &c, "from the master's own table");
     certificate_plan(q, &a, &c, 1, "the master's own table");
     if (nobody) {
         certificate_gap(&a, &c,

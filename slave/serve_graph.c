@@ -173,24 +173,15 @@ int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
 
 /* ---- sync ---- */
 
-static char unseen_note[] =
-    "raw futexes and runtimes with schedulers of their own; io_uring, kernel "
-    "AIO and shared memory of processes that lived less than a second";
-
 static bool sync_unseen(struct slave_graph_ask *j, Ips__SyncAnswer *a)
 {
     const struct slave_graph *g = j->graph;
     j->line_count = slave_unseen_text(&g->b, g->snap->control.machine,
                                       j->unseen, j->unseen_rows, &j->lines);
-    char **more = realloc(j->lines, (j->line_count + 1) * sizeof(*more));
-    if (!more)
-        return false;
-    j->lines = more;
-    j->lines[j->line_count] = unseen_note;
     a->unseen = j->lines;
-    a->n_unseen = j->line_count + 1;
+    a->n_unseen = j->line_count;
     a->unrecorded = slave_unseen_unrecorded(&g->b, j->unseen, j->unseen_rows);
-    return true;
+    return j->lines != NULL;
 }
 
 static bool sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)

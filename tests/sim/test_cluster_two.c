@@ -175,8 +175,7 @@ static void strip(Ips__Reply *r, struct bytes *out)
         else if (strcmp(c->gaps[i], "machine m2 is missing") == 0)
             memcpy(c->gaps[i], "machine m2", sizeof("machine m2"));
     for (size_t i = 0; i < c->n_notes; i++) {
-        if (strncmp(c->notes[i], "a slave or its data changed", 27) == 0 ||
-            strcmp(c->notes[i], "from the master's own table") == 0)
+        if (strncmp(c->notes[i], "a slave or its data changed", 27) == 0)
             free(c->notes[i]);
         else
             c->notes[kept++] = c->notes[i];

@@ -43,15 +43,13 @@ NOT_FIXED_TEXT = [
      "whether the same was asked before"),
     (r"the master's own table \(category 1\)", "the slaves' tables (category 2)",
      "whether the master had looked at it before"),
-    (r"(?m)^.*from the master's own table\n", "",
-     "whether the master had looked at it before"),
     (r"round trip [0-9]+ us, (.*about) [0-9]+ us, (.*about) [0-9]+",
      r"round trip TIME, \1 TIME, \2 TIME", "how quick the machines are"),
     (r"exchanged +[0-9]+ values in .*", "exchanged VALUES",
      "who of the slaves is first"),
     (r"#cost_(bytes|values|messages|rounds|relayed)\t[0-9]+", r"#cost_\1\tCOST",
      "who of the slaves is first"),
-    (r"(?m)^  other programs of m\d had .*\n", "",
+    (r"; other programs wanted [0-9.]+ cores of m\d", "",
      "other programs of the machine"),
     (r"(?m)^(up|clients|kept answers|version) {3,}.*", r"\1",
      "of the daemons, not of runs"),
@@ -176,28 +174,16 @@ class Asked:
             self.json = json.loads(self.text, parse_float=Number)
             self.exact = json.loads(done.stdout)
 
-    def shown(self, before, said):
-        """`before`: the first answer of the file, cleaned. `said`: the lines of the
-        run's certificates so far, which are not repeated."""
+    def shown(self, before):
+        """`before`: the first answer of the file, cleaned."""
         out = "$ ipsq " + " ".join(
             f"'{w}'" if re.search(r"[ ;<>*#]", w) else w for w in self.words)
         out += f"\n[{self.status}]\n" if self.status else "\n"
         if self.error:
             out += "".join(f"! {x}\n" for x in self.error.splitlines())
         if self.json is None:
-            return out + self.unsaid(short(self.text), said)
+            return out + short(self.text)
         return out + "\n".join(lay(less(self.cleaned(), before))) + "\n"
-
-    @staticmethod
-    def unsaid(text, said):
-        table, mark, lines = text.rpartition("\ncertificate: ")
-        old = [x for x in lines.splitlines() if x and x in said]
-        new = [x for x in lines.splitlines() if x and x not in said]
-        said.update(new)
-        if not old:
-            return text
-        return table + mark + "\n".join(
-            [*new, f"  and {len(old)} lines as before"]) + "\n"
 
     def cleaned(self):
         return clean_value(self.json)

@@ -98,11 +98,11 @@ def compare(there, where, questions, tsv=False):
     there.ask([q for some in words.values() for q in some])
     if FREEZE:
         shutil.rmtree(WHERE / where, ignore_errors=True)
-    certificate, said, changed = None, set(), []
+    certificate, changed = None, []
     for command, some in words.items():
         text, before = "", {"certificate": certificate}
         for asked in there.ask(some):
-            text += asked.shown(before, said) + "\n"
+            text += asked.shown(before) + "\n"
             if asked.json and len(before) == 1:
                 before = asked.cleaned()
                 certificate = certificate or before.get("certificate")

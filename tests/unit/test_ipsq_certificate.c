@@ -16,7 +16,10 @@
 #include "client/out.h"
 #include "proto/message.h"
 
-static char *written(const Ips__Certificate *c, enum ipsq_format format)
+/* Beside enum ipsq_format, whose table has all lines. */
+enum { LINE = 100, LIMITS, ALL_LIMITS };
+
+static char *written(const Ips__Certificate *c, int format)
 {
     char *buffer;
     size_t length;
@@ -24,7 +27,13 @@ static char *written(const Ips__Certificate *c, enum ipsq_format format)
     if (format == IPSQ_TSV) {
         ipsq_certificate_tsv(f, c);
     } else if (format == IPSQ_TABLE) {
-        ipsq_certificate_text(f, c);
+        ipsq_certificate_text(f, c, true);
+    } else if (format == LIMITS) {
+        ipsq_certificate_limits(f, c, false);
+    } else if (format == ALL_LIMITS) {
+        ipsq_certificate_limits(f, c, true);
+    } else if (format == LINE) {
+        ipsq_certificate_text(f, c, false);
     } else {
         struct ipsq_json j;
         ipsq_json_init(&j, f, false);
@@ -34,8 +43,7 @@ static char *written(const Ips__Certificate *c, enum ipsq_format format)
     return buffer;
 }
 
-static void check(const Ips__Certificate *c, enum ipsq_format format,
-                  const char *want)
+static void check(const Ips__Certificate *c, int format, const char *want)
 {
     char *got = written(c, format);
     assert_string_equal(got, want);
@@ -141,31 +149,77 @@ static void test_certificate__in_words(void **state)
     (void)state;
     make(&m);
     check(&m.c, IPSQ_TABLE,
-          "certificate: INCOMPLETE; 1001 events, 3 LOST (pool full), 5 LOST "
-          "(torn), 11 unmatched, 12 ambiguous, 13 pending, 14 external, 15 "
-          "idle, 21 untraced processes; machines m1,m2; MISSING m3\n"
-          "  incomplete: m3 is missing\n"
+          "certificate: INCOMPLETE; 1,001 events\n"
+          "  machines: m1,m2\n"
+          "  machines missing: m3\n"
+          "  events lost (pool full): 3\n"
+          "  events lost (torn): 5\n"
+          "  receives whose send was not recorded: 11\n"
+          "  receives that several sends explain: 12\n"
+          "  receives on channels that are still open: 13\n"
+          "  waits for something not recorded (disk, timer, unrecorded peer): "
+          "14\n"
+          "  timed waits that ran out: 15\n"
           "  answered in 28.00 ms from the slaves' graphs (category 3)\n"
-          "  message times 1 us; clocks of machines compared: none used; "
-          "measuring cost 23.00 us CPU, 2.56% of the program's (22 ns a "
-          "recorded call)\n"
-          "  10.00% of the CPU time was guessed, after short waits; 4 readings "
-          "of the clock found it off by 26 ns in the mean, 99 ns at most, and "
-          "settled that\n"
-          "  waits for locks and other resources: 16, the path crosses 17 (in "
-          "another order it may be another)\n"
-          "  waits for locks and other resources that nobody was seen to end: "
-          "18\n"
-          "  19.00 us CPU was burnt by spinning; it counts nowhere\n"
-          "  threads were off the CPU for 20.00 us between waits, and it is "
-          "not known whether they queued\n"
-          "  other programs of m2 had 2.0 threads that wanted a core\n"
-          "  would be 3.000 ms with x2, 2.000 us with external off (another "
-          "order)\n"
-          "  27.00 us CPU that wait() reports belongs to no thread's record\n"
-          "  untraced: m1: 2 static: /bin/x (pid 77)\n"
-          "  not seen: raw futexes\n"
+          "  computed by: contract\n"
+          "  message times: 1 us\n"
+          "  comparison of the machines' clocks: none used\n"
+          "  recording overhead: 23.00 us CPU, 2.56% of the program's; 22 ns a "
+          "call\n"
+          "  10.00% of the CPU time was estimated after short waits; 4 clock "
+          "readings corrected it, by 26 ns on average and 99 ns at most\n"
+          "  waits for locks and similar resources: 16, on the path: 17 "
+          "(another order could change the path)\n"
+          "  waits for locks and similar resources, release not recorded: 18\n"
+          "  19.00 us CPU spent spinning, in no total\n"
+          "  threads were off the CPU for 20.00 us between waits; whether they "
+          "waited for a CPU is not known\n"
+          "  27.00 us of the CPU time that wait() reports is in no thread's "
+          "record\n"
+          "  other programs wanted 2.0 cores of m2\n"
+          "  longest path with x2: 3.000 ms\n"
+          "  longest path with external off: 2.000 us (through other events)\n"
           "  note: a note\n");
+    check(&m.c, LINE,
+          "INCOMPLETE; 1,001 events; recording overhead 2.6% CPU; 2 machines; "
+          "other programs wanted 2.0 cores of m2; another lock order could "
+          "change the path; 1 note: -v\n");
+}
+
+/* What limits an answer: all with -v, else one of each kind. What no record of
+ * any run has is not said of each. */
+static void test_certificate__limits(void **state)
+{
+    struct made m;
+    char *gaps[] = {ips_wire_text("m3 is missing"),
+                    ips_wire_text("it goes on")};
+    char *unseen[] = {ips_wire_text("io_uring"), ips_wire_text("any")};
+    Ips__Untraced *two[2];
+    (void)state;
+    make(&m);
+    two[0] = two[1] = &m.untraced;
+    m.c.gaps = gaps;
+    m.c.n_gaps = 2;
+    m.c.unseen = unseen;
+    m.c.n_unseen = 2;
+    m.c.untraced = two;
+    m.c.n_untraced = 2;
+    check(&m.c, LIMITS,
+          "INCOMPLETE: m3 is missing (and 1 more: -v)\n"
+          "not recorded: m1: 2 static: /bin/x (pid 77)\n"
+          "not recorded: 1 more (-v)\n"
+          "not seen: io_uring\n");
+    check(&m.c, ALL_LIMITS,
+          "INCOMPLETE: m3 is missing\nINCOMPLETE: it goes on\n"
+          "not recorded: m1: 2 static: /bin/x (pid 77)\n"
+          "not recorded: m1: 2 static: /bin/x (pid 77)\n"
+          "not seen: io_uring\nnot seen: any\n");
+    m.c.n_gaps = 0;
+    m.c.complete = true;
+    m.c.n_untraced = 0;
+    m.c.n_unseen = 1;
+    check(&m.c, LIMITS, "");
+    check(NULL, LIMITS, "INCOMPLETE: the answer came without a certificate\n");
 }
 
 static void test_certificate__in_tsv(void **state)
@@ -240,50 +294,45 @@ static void test_certificate__nothing_is_not_said(void **state)
     Ips__Certificate c = IPS__CERTIFICATE__INIT;
     (void)state;
     c.complete = true;
-    check(&c, IPSQ_TABLE,
-          "certificate: complete; 0 events, none lost; machines -\n");
+    check(&c, IPSQ_TABLE, "certificate: complete; 0 events\n");
+    check(&c, LINE, "complete; 0 events; 0 machines\n");
     c.unmatched = c.ambiguous = c.pending = c.external = UINT64_MAX;
     c.idle = c.any = c.any_unmatched = c.spin_ns = UINT64_MAX;
     c.run_delay_unknown_ns = c.overhead_ns = UINT64_MAX;
     c.guessed_cpu_ns = c.unattributed_cpu_ns = UINT64_MAX;
     c.untraced_processes = c.dilation_ppm = UINT64_MAX;
     c.cpu_ns = c.guesses_settled = 7;
-    check(&c, IPSQ_TABLE,
-          "certificate: complete; 0 events, none lost; machines -\n");
-    char *none = written(NULL, IPSQ_TABLE);
-    assert_string_equal(none, "certificate: INCOMPLETE, none lost; machines "
-                              "-\n  note: the answer came without a "
-                              "certificate\n");
-    free(none);
+    check(&c, IPSQ_TABLE, "certificate: complete; 0 events\n");
+    check(&c, LINE, "complete; 0 events; 0 machines\n");
+    check(NULL, IPSQ_TABLE,
+          "certificate: INCOMPLETE\n"
+          "  note: the answer came without a certificate\n");
 }
 
 /* Each line alone, at the least that is said. */
 static void test_certificate__one_is_said(void **state)
 {
-#define BEGIN "certificate: complete; 0 events, none lost"
     static const struct {
         size_t field;
         const char *text;
     } one[] = {
-        {offsetof(Ips__Certificate, unmatched), ", 1 unmatched; machines -\n"},
+        {offsetof(Ips__Certificate, unmatched),
+         "  receives whose send was not recorded: 1\n"},
         {offsetof(Ips__Certificate, any),
-         "; machines -\n  waits for locks and other resources: 1, the path "
-         "crosses 0\n"},
+         "  waits for locks and similar resources: 1, on the path: 0\n"},
         {offsetof(Ips__Certificate, any_unmatched),
-         "; machines -\n  waits for locks and other resources that nobody was "
-         "seen to end: 1\n"},
+         "  waits for locks and similar resources, release not recorded: 1\n"},
         {offsetof(Ips__Certificate, spin_ns),
-         "; machines -\n  1 ns CPU was burnt by spinning; it counts nowhere\n"},
+         "  1 ns CPU spent spinning, in no total\n"},
         {offsetof(Ips__Certificate, run_delay_unknown_ns),
-         "; machines -\n  threads were off the CPU for 1 ns between waits, and "
-         "it is not known whether they queued\n"},
+         "  threads were off the CPU for 1 ns between waits; whether they "
+         "waited for a CPU is not known\n"},
         {offsetof(Ips__Certificate, unattributed_cpu_ns),
-         "; machines -\n  1 ns CPU that wait() reports belongs to no thread's "
+         "  1 ns of the CPU time that wait() reports is in no thread's "
          "record\n"},
         {offsetof(Ips__Certificate, overhead_ns),
-         "; machines -\n  measuring cost 1 ns CPU, 0.00% of the program's (0 a "
-         "recorded call)\n"},
-        {offsetof(Ips__Certificate, guessed_cpu_ns), "; machines -\n"}};
+         "  recording overhead: 1 ns CPU, 0.00% of the program's; 0 a call\n"},
+        {offsetof(Ips__Certificate, guessed_cpu_ns), ""}};
     (void)state;
     for (size_t i = 0; i < sizeof(one) / sizeof(*one); i++) {
         Ips__Certificate c = IPS__CERTIFICATE__INIT;
@@ -291,7 +340,8 @@ static void test_certificate__one_is_said(void **state)
         char want[400];
         c.complete = true;
         memcpy((uint8_t *)&c + one[i].field, &n, sizeof(n));
-        snprintf(want, sizeof(want), "%s%s", BEGIN, one[i].text);
+        snprintf(want, sizeof(want), "certificate: complete; 0 events\n%s",
+                 one[i].text);
         check(&c, IPSQ_TABLE, want);
     }
     Ips__Certificate c = IPS__CERTIFICATE__INIT;
@@ -299,8 +349,15 @@ static void test_certificate__one_is_said(void **state)
     c.overhead_ns = 1;
     c.dilation_ppm = UINT64_MAX;
     check(&c, IPSQ_TABLE,
-          BEGIN "; machines -\n  measuring cost 1 ns CPU (0 a recorded "
-                "call)\n");
+          "certificate: complete; 0 events\n"
+          "  recording overhead: 1 ns CPU; 0 a call\n");
+    c.dilation_ppm = 499;
+    check(&c, LINE,
+          "complete; 0 events; recording overhead below 0.1% CPU; 0 "
+          "machines\n");
+    c.dilation_ppm = 500;
+    check(&c, LINE,
+          "complete; 0 events; recording overhead 0.1% CPU; 0 machines\n");
 }
 
 /* A run whose load is its own prints nothing of other programs; they are said
@@ -314,20 +371,20 @@ static void test_certificate__other_programs(void **state)
         const char *text; /* NULL: nothing */
     } load[] = {{5000, 5000, NULL},
                 {5249, 5000, NULL},
-                {5250, 5000, "had 0.2 threads"},
+                {5250, 5000, "wanted 0.2 cores"},
                 {3000, 5000, NULL},
-                {9000, 1500, "had 7.5 threads"}};
+                {9000, 1500, "wanted 7.5 cores"}};
     for (size_t i = 0; i < sizeof(load) / sizeof(*load); i++) {
         make(&m);
         m.c.n_loads = 1;
         m.load[0].milli = load[i].milli;
         m.load[0].own_milli = load[i].own;
         char *text = written(&m.c, IPSQ_TABLE);
-        const char *at = strstr(text, "other programs of m1 ");
+        const char *at = strstr(text, "other programs ");
         assert_int_equal(at != NULL, load[i].text != NULL);
         if (at)
-            assert_memory_equal(at + strlen("other programs of m1 "),
-                                load[i].text, strlen(load[i].text));
+            assert_memory_equal(at + strlen("other programs "), load[i].text,
+                                strlen(load[i].text));
         free(text);
     }
 }
@@ -336,6 +393,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_certificate__in_words),
+        cmocka_unit_test(test_certificate__limits),
         cmocka_unit_test(test_certificate__in_tsv),
         cmocka_unit_test(test_certificate__in_json),
         cmocka_unit_test(test_certificate__nothing_is_not_said),

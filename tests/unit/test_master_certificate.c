@@ -325,10 +325,11 @@ static void test_certificate__rows_of_machines(void **state)
     m.sync[0].file_bytes = 5u << 20;
     m.sync[1].memory_bytes = 9u << 20;
     const Ips__Certificate *c = fill(&m);
-    assert_int_equal(c->n_unseen, 3);
+    assert_int_equal(c->n_unseen, 4);
     SAME(c->unseen[0], "io_uring");
     SAME(c->unseen[1], "raw futexes");
     SAME(c->unseen[2], "vfork");
+    assert_non_null(strstr(c->unseen[3], "of their own"));
     assert_int_equal(c->n_untraced, 1);
     SAME(c->untraced[0]->machine, "m2");
     SAME(c->untraced[0]->cause, "static");

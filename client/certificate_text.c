@@ -1,0 +1,276 @@
+/*
+ * The certificate for people. What limits the answer comes before it, one line
+ * each; after the answer one line says what it rests on. With -v all of it.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/out.h"
+#include "client/units.h"
+#include "proto/message.h"
+
+#define OTHERS_MILLI 250 /* cores that other programs wanted: worth a word */
+
+static bool is_counted(uint64_t n)
+{
+    return n && n != UINT64_MAX;
+}
+
+/* "; 3 text" of the one line, or a line of its own. */
+struct writer {
+    FILE *f;
+    bool verbose;
+    bool begun; /* something is on the line already */
+};
+
+static void add(struct writer *w, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+static void add(struct writer *w, const char *fmt, ...)
+{
+    va_list ap;
+    fputs(w->verbose ? "  " : w->begun ? "; " : "", w->f);
+    w->begun = true;
+    va_start(ap, fmt);
+    vfprintf(w->f, fmt, ap);
+    va_end(ap);
+    if (w->verbose)
+        fputc('\n', w->f);
+}
+
+static void add_text(struct writer *w, const char *before, const char *text)
+{
+    struct ipsq_cell cell = ipsq_text(text);
+    char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
+    add(w, "%s%s", before, clean);
+    free(clean);
+}
+
+/* "34,298 events" */
+static void add_count(struct writer *w, uint64_t n, const char *what)
+{
+    char text[IPSQ_UNIT_BYTES];
+    if (n == UINT64_MAX)
+        return;
+    ipsq_format_count(n, text);
+    add(w, "%s %s%s", text, what, n == 1 ? "" : "s");
+}
+
+/* "one, two" */
+static void add_names(struct writer *w, const char *what, char **item,
+                      size_t count)
+{
+    struct ipsq_cell cell = ipsq_list(item, count);
+    char *text = ipsq_cell_text(IPSQ_LIST, &cell);
+    if (count)
+        add(w, "%s: %s", what, text);
+    free(text);
+}
+
+static void add_overhead(struct writer *w, const Ips__Certificate *c)
+{
+    char probe[IPSQ_UNIT_BYTES], overhead[IPSQ_UNIT_BYTES], share[48] = "";
+    double percent = (double)c->dilation_ppm / 1e4;
+    bool known = c->dilation_ppm != UINT64_MAX;
+    if (!is_counted(c->overhead_ns))
+        return;
+    ipsq_format_ns(c->overhead_ns, overhead);
+    ipsq_format_ns(c->probe_ns, probe);
+    if (known)
+        snprintf(share, sizeof(share), ", %.2f%% of the program's", percent);
+    if (w->verbose)
+        add(w, "recording overhead: %s CPU%s; %s a call", overhead, share,
+            probe);
+    else if (known && percent < 0.05)
+        add(w, "recording overhead below 0.1%% CPU");
+    else if (known)
+        add(w, "recording overhead %.1f%% CPU", percent);
+}
+
+/* Threads took locks in an order that chance decided. */
+static void add_order(struct writer *w, const Ips__Certificate *c)
+{
+    char spin[IPSQ_UNIT_BYTES];
+    if (!w->verbose) {
+        if (is_counted(c->any_on_path))
+            add(w, "another lock order could change the path");
+        return;
+    }
+    if (is_counted(c->any))
+        add(w,
+            "waits for locks and similar resources: %" PRIu64
+            ", on the path: %" PRIu64 "%s",
+            c->any, c->any_on_path,
+            c->any_on_path ? " (another order could change the path)" : "");
+    if (is_counted(c->any_unmatched))
+        add(w,
+            "waits for locks and similar resources, release not recorded: "
+            "%" PRIu64,
+            c->any_unmatched);
+    if (is_counted(c->spin_ns)) {
+        ipsq_format_ns(c->spin_ns, spin);
+        add(w, "%s CPU spent spinning, in no total", spin);
+    }
+}
+
+static void add_loads(struct writer *w, const Ips__Certificate *c)
+{
+    for (size_t i = 0; i < c->n_loads; i++) {
+        const Ips__MachineLoad *l = c->loads[i];
+        if (l->milli < l->own_milli + OTHERS_MILLI)
+            continue;
+        add(w, "other programs wanted %.1f cores of %s",
+            (double)(l->milli - l->own_milli) / 1e3, l->machine);
+    }
+}
+
+static void add_delays(struct writer *w, const Ips__Certificate *c)
+{
+    char ns[IPSQ_UNIT_BYTES];
+    if (is_counted(c->run_delay_unknown_ns)) {
+        ipsq_format_ns(c->run_delay_unknown_ns, ns);
+        add(w,
+            "threads were off the CPU for %s between waits; whether they "
+            "waited for a CPU is not known",
+            ns);
+    }
+    if (is_counted(c->unattributed_cpu_ns)) {
+        ipsq_format_ns(c->unattributed_cpu_ns, ns);
+        add(w,
+            "%s of the CPU time that wait() reports is in no thread's "
+            "record",
+            ns);
+    }
+}
+
+static void add_scenarios(struct writer *w, const Ips__Certificate *c)
+{
+    for (size_t i = 0; i < c->n_lanes; i++) {
+        char ns[IPSQ_UNIT_BYTES];
+        ipsq_format_ns(c->lanes[i]->t_max_ns, ns);
+        add(w, "longest path with %s: %s%s", c->lanes[i]->lane, ns,
+            c->lanes[i]->same_order ? "" : " (through other events)");
+    }
+}
+
+/* Short waits after which the agent did not read the CPU clock. */
+static void add_guesses(struct writer *w, const Ips__Certificate *c)
+{
+    char mean[IPSQ_UNIT_BYTES], most[IPSQ_UNIT_BYTES];
+    if (!is_counted(c->guessed_cpu_ns) || !c->guesses_settled || !c->cpu_ns)
+        return;
+    ipsq_format_ns(c->guess_off_ns / c->guesses_settled, mean);
+    ipsq_format_ns(c->guess_off_max_ns, most);
+    add(w,
+        "%.2f%% of the CPU time was estimated after short waits; %" PRIu64
+        " clock readings corrected it, by %s on average and %s at most",
+        100.0 * (double)c->guessed_cpu_ns / (double)c->cpu_ns,
+        c->guesses_settled, mean, most);
+}
+
+static void add_matches(struct writer *w, const Ips__Certificate *c)
+{
+    if (is_counted(c->unmatched))
+        add(w, "receives whose send was not recorded: %" PRIu64, c->unmatched);
+    if (is_counted(c->ambiguous))
+        add(w, "receives that several sends explain: %" PRIu64, c->ambiguous);
+    if (is_counted(c->pending))
+        add(w, "receives on channels that are still open: %" PRIu64,
+            c->pending);
+    if (is_counted(c->external))
+        add(w,
+            "waits for something not recorded (disk, timer, unrecorded peer): "
+            "%" PRIu64,
+            c->external);
+    if (is_counted(c->idle))
+        add(w, "timed waits that ran out: %" PRIu64, c->idle);
+}
+
+static void add_details(struct writer *w, const Ips__Certificate *c)
+{
+    char took[IPSQ_UNIT_BYTES];
+    add_names(w, "machines", c->machines, c->n_machines);
+    add_names(w, "machines missing", c->missing_machines,
+              c->n_missing_machines);
+    for (size_t i = 0; i < c->n_lost; i++)
+        add(w, "events lost (%s): %" PRIu64, c->lost[i]->name,
+            c->lost[i]->count);
+    add_matches(w, c);
+    if (c->category) {
+        ipsq_format_ns(c->took_ns, took);
+        add(w, "answered in %s from %s (category %" PRIu32 ")", took, c->plan,
+            c->category);
+    }
+    if (c->engine && *c->engine)
+        add_text(w, "computed by: ", c->engine);
+    if (c->message_times && *c->message_times)
+        add_text(w, "message times: ", c->message_times);
+    if (c->clock && *c->clock)
+        add_text(w, "comparison of the machines' clocks: ", c->clock);
+    add_overhead(w, c);
+    add_guesses(w, c);
+    add_order(w, c);
+    add_delays(w, c);
+    add_loads(w, c);
+    add_scenarios(w, c);
+    for (size_t i = 0; i < c->n_notes; i++)
+        add_text(w, "note: ", c->notes[i]);
+}
+
+/* At most one of a list without -v. */
+static void put_limits(FILE *f, bool verbose, const char *before, char **item,
+                       size_t count)
+{
+    for (size_t i = 0; i < count && (verbose || i == 0); i++) {
+        struct ipsq_cell cell = ipsq_text(item[i]);
+        char *text = ipsq_cell_text(IPSQ_TEXT, &cell);
+        fprintf(f, "%s: %s", before, text);
+        if (!verbose && count > 1)
+            fprintf(f, " (and %zu more: -v)", count - 1);
+        fputc('\n', f);
+        free(text);
+    }
+}
+
+void ipsq_certificate_limits(FILE *f, const Ips__Certificate *cert,
+                             bool verbose)
+{
+    const Ips__Certificate *c = ipsq_certificate_or_none(cert);
+    if (!c->complete && !c->n_gaps)
+        put_limits(f, verbose, "INCOMPLETE", c->notes, c->n_notes);
+    put_limits(f, verbose, "INCOMPLETE", c->gaps, c->n_gaps);
+    for (size_t i = 0; i < c->n_untraced && (verbose || i == 0); i++) {
+        char text[IPSQ_UNTRACED_BYTES],
+            *line = ipsq_untraced_text(text, c->untraced[i]);
+        char *lines[] = {line};
+        put_limits(f, true, "not recorded", lines, 1);
+        if (!verbose && c->n_untraced > 1)
+            fprintf(f, "not recorded: %zu more (-v)\n", c->n_untraced - 1);
+    }
+    /* The last is the same for all runs. */
+    put_limits(f, verbose, "not seen", c->unseen,
+               c->n_unseen - (c->n_unseen > 0 && !verbose));
+}
+
+void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert, bool verbose)
+{
+    const Ips__Certificate *c = ipsq_certificate_or_none(cert);
+    struct writer w = {.f = f, .begun = true};
+    fputs(verbose ? "certificate: " : "", f);
+    fputs(c->complete ? "complete" : "INCOMPLETE", f);
+    add_count(&w, c->events, "event");
+    if (verbose) {
+        fputc('\n', f);
+        w.verbose = true;
+        add_details(&w, c);
+        return;
+    }
+    add_overhead(&w, c);
+    add_count(&w, c->n_machines, "machine");
+    add_loads(&w, c);
+    add_order(&w, c);
+    if (c->n_notes)
+        add(&w, "%zu note%s: -v", c->n_notes, c->n_notes == 1 ? "" : "s");
+    fputc('\n', f);
+}
