@@ -30,6 +30,17 @@ static void put_list(struct ipsq_json *j, const char *key, char **item,
     ipsq_json_cell(j, IPSQ_LIST, &cell);
 }
 
+static void put_notes(struct ipsq_json *j, const Ips__Certificate *c)
+{
+    ipsq_json_key(j, "notes");
+    ipsq_json_open(j, '[');
+    for (size_t i = 0; i < c->n_notes; i++)
+        ipsq_json_text(j, c->notes[i]);
+    for (size_t i = 0; i < c->n_details; i++)
+        ipsq_json_text(j, c->details[i]);
+    ipsq_json_close(j, ']');
+}
+
 /* A fraction of the CPU the program took for itself. */
 static struct ipsq_cell dilation(const Ips__Certificate *c)
 {
@@ -117,11 +128,11 @@ const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c)
 {
     static Ips__Certificate none = IPS__CERTIFICATE__INIT;
     static char note[] = "the answer came without a certificate";
-    static char *notes[] = {note};
+    static char *gaps[] = {note};
     if (c)
         return c;
-    none.notes = notes;
-    none.n_notes = 1;
+    none.gaps = gaps;
+    none.n_gaps = 1;
     none.events = none.unmatched = none.ambiguous = none.pending = UINT64_MAX;
     none.external = none.idle = none.untraced_processes = UINT64_MAX;
     none.any = none.any_on_path = none.any_unmatched = UINT64_MAX;
@@ -177,7 +188,7 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_count(j, "category", c->category ? c->category : UINT64_MAX);
     put_text(j, "plan", c->plan);
     put_count(j, "took_ns", c->category ? c->took_ns : UINT64_MAX);
-    put_list(j, "notes", c->notes, c->n_notes);
+    put_notes(j, c);
     ipsq_json_close(j, '}');
 }
 

@@ -214,8 +214,8 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
     add_delays(w, c);
     add_loads(w, c);
     add_scenarios(w, c);
-    for (size_t i = 0; i < c->n_notes; i++)
-        add_text(w, "note: ", c->notes[i]);
+    for (size_t i = 0; i < c->n_details; i++)
+        add_text(w, "note: ", c->details[i]);
 }
 
 /* At most one of a list without -v. */
@@ -237,8 +237,6 @@ void ipsq_certificate_limits(FILE *f, const Ips__Certificate *cert,
                              bool verbose)
 {
     const Ips__Certificate *c = ipsq_certificate_or_none(cert);
-    if (!c->complete && !c->n_gaps)
-        put_limits(f, verbose, "INCOMPLETE", c->notes, c->n_notes);
     put_limits(f, verbose, "INCOMPLETE", c->gaps, c->n_gaps);
     for (size_t i = 0; i < c->n_untraced && (verbose || i == 0); i++) {
         char text[IPSQ_UNTRACED_BYTES],
@@ -257,6 +255,8 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert, bool verbose)
 {
     const Ips__Certificate *c = ipsq_certificate_or_none(cert);
     struct writer w = {.f = f, .begun = true};
+    for (size_t i = 0; i < c->n_notes; i++)
+        put_limits(f, true, "note", &c->notes[i], 1);
     fputs(verbose ? "certificate: " : "", f);
     fputs(c->complete ? "complete" : "INCOMPLETE", f);
     add_count(&w, c->events, "event");
@@ -270,7 +270,5 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert, bool verbose)
     add_count(&w, c->n_machines, "machine");
     add_loads(&w, c);
     add_order(&w, c);
-    if (c->n_notes)
-        add(&w, "%zu note%s: -v", c->n_notes, c->n_notes == 1 ? "" : "s");
     fputc('\n', f);
 }

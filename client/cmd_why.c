@@ -91,7 +91,7 @@ static void put_finding(struct ipsq_out *out, size_t number,
     if (r->gain_ns) {
         ipsq_format_ns(r->gain_ns, gain);
         ipsq_format_share((double)r->gain_ppm / 1e6, share);
-        snprintf(head, sizeof(head), "    gain:  %s (%s), if ", gain, share);
+        snprintf(head, sizeof(head), "    gain:  %s (%s) if ", gain, share);
         ipsq_out_prose(out, head, r->supposes, 11);
     }
     snprintf(head, sizeof(head), "    sure:  %.20s%s", r->sure,
@@ -111,7 +111,7 @@ static void put_nothing(struct ipsq_out *out, const Ips__WhyAnswer *a)
         return;
     ipsq_format_ns(a->nearest->gain_ns, gain);
     ipsq_format_share((double)a->nearest->gain_ppm / 1e6, share);
-    snprintf(head, sizeof(head), "Nearest to it (%s, %s): ", gain, share);
+    snprintf(head, sizeof(head), "The largest gain (%s, %s): ", gain, share);
     ipsq_out_prose(out, head, a->nearest->says, 4);
 }
 
@@ -122,7 +122,7 @@ static void put_people(struct ipsq_out *out, const Ips__WhyAnswer *a)
     if (a->n_findings == 0)
         put_nothing(out, a);
     if (a->left_out)
-        ipsq_out_line(out, "\n%llu more are left out",
+        ipsq_out_line(out, "\n%llu more findings (--top N)",
                       (unsigned long long)a->left_out);
 }
 
@@ -136,7 +136,34 @@ static void put_ns(struct ipsq_out *out, const char *key, const char *title,
                    ipsq_count(ns));
 }
 
-/* What stretch of the run it is about: null all of it, of `to_ns` its end. */
+/* The parts of the path: one line for people, who see none that is 0. */
+static void put_parts(struct ipsq_out *out, const Ips__WhyAnswer *a)
+{
+    const struct {
+        const char *key, *text;
+        uint64_t ns;
+    } part[] = {
+        {"on_cpu_ns", "on CPU", a->on_cpu_ns},
+        {"run_delay_ns", "waiting for a CPU", a->run_delay_ns},
+        {"outside_ns", "waiting for something not recorded", a->outside_ns},
+        {"crossing_ns", "between threads", a->crossing_ns},
+        {"other_ns", "unattributed", a->other_ns},
+    };
+    char line[400] = "", ns[IPSQ_UNIT_BYTES];
+    for (size_t i = 0; i < IPSQ_COUNT_OF(part); i++) {
+        size_t at = strlen(line);
+        ipsq_out_value(out, IPSQ_NS, part[i].key, NULL, ipsq_count(part[i].ns));
+        if (part[i].ns == IPS_UNMEASURED || !part[i].ns)
+            continue;
+        ipsq_format_ns(part[i].ns, ns);
+        snprintf(line + at, sizeof(line) - at, "%s%s %s", at ? ", " : "", ns,
+                 part[i].text);
+    }
+    if (*line)
+        ipsq_out_prose(out, "the path        ", line, 16);
+}
+
+/* The window that the answer is about; null: all of the run. */
 static void put_window(struct ipsq_out *out, uint32_t phase,
                        const Ips__WhyAnswer *a)
 {
@@ -161,7 +188,7 @@ static void put_common(struct ipsq_out *out, const Ips__WhyCommon *c)
     if (c)
         snprintf(text, sizeof(text), "%.300s, %s of its samples [%s, %s]",
                  c->procedure, share[0], share[1], share[2]);
-    ipsq_out_value(out, IPSQ_TEXT, "common_says", c ? "mostly under" : NULL,
+    ipsq_out_value(out, IPSQ_TEXT, "common_says", c ? "  mostly in" : NULL,
                    ipsq_text(c ? text : NULL));
     ipsq_out_value(out, IPSQ_TEXT, "common_procedure", NULL,
                    ipsq_text(c ? c->procedure : NULL));
@@ -188,25 +215,21 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     put_window(out, phase, a);
     ipsq_out_value(out, IPSQ_TEXT, "answers", NULL, ipsq_text(a->answers));
     ipsq_out_value(out, IPSQ_TEXT, "shape", NULL, ipsq_text(a->shape));
-    ipsq_out_value(out, IPSQ_TEXT, "shape_says", "answered",
+    ipsq_out_value(out, IPSQ_TEXT, "shape_says", "question",
                    ipsq_text(a->shape_says));
-    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
+    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "goal" : NULL,
                    ipsq_text(goal ? a->goal : NULL));
     ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", NULL,
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "wall_ns", NULL, ipsq_count(a->wall_ns));
-    put_ns(out, "own_ns", "alone it takes", a->own_ns);
+    put_ns(out, "own_ns", "ideal time", a->own_ns);
     ipsq_out_value(out, IPSQ_NS, "quiet_ns", NULL, ipsq_count(a->quiet_ns));
     ipsq_out_value(out, IPSQ_NS, "sched_ns", NULL, ipsq_count(a->sched_ns));
     ipsq_out_value(out, IPSQ_NS, "cpu_ns", NULL, ipsq_count(a->cpu_ns));
     put_ns(out, "total_cpu_ns", "total CPU", a->total_cpu_ns);
-    put_ns(out, "on_cpu_ns", "path on CPU", a->on_cpu_ns);
+    put_parts(out, a);
     put_common(out, a->common);
-    put_ns(out, "run_delay_ns", "path in run queue", a->run_delay_ns);
-    put_ns(out, "outside_ns", "path waits outside", a->outside_ns);
-    put_ns(out, "crossing_ns", "path between threads", a->crossing_ns);
-    put_ns(out, "other_ns", "path unexplained", a->other_ns);
     ipsq_out_value(out, IPSQ_TEXT, "sure", "sure", ipsq_text(a->sure));
     ipsq_out_value(out, IPSQ_TEXT, "sure_why", *a->sure_why ? "because" : NULL,
                    ipsq_text(a->sure_why));
@@ -292,21 +315,21 @@ const struct ipsq_command ipsq_cmd_why = {
     .name = "why",
     .usage = "[RUN[,RUN...]] [--for WHAT] [--goal OBJECT] [--mtime none]\n"
              "                [--top N] [--from TIME] [--to TIME] [--phase N]",
-    .summary = "what a run's time goes to, and what would help",
+    .summary = "where a run's time goes, and what would help",
     .help =
-        "A short list, what would gain most first: a procedure, a serial "
-        "section, a phase that dominates, a late sender, uneven work, too many "
-        "small messages, locks, too few cores, waiting for the outside, slow "
-        "messages, cost that is spread; each with what was seen, what would be "
-        "gained and what that supposes, how sure it is, and the command that "
-        "shows more. Nothing below 5% of the elapsed time is said. A service, "
-        "whose clients are not traced, is asked what its requests wait for and "
-        "what bounds their rate (--for latency, --for throughput), all else "
-        "for its elapsed time (--for turnaround). Of several runs: in how many "
-        "of them each was found, with its median gain and the least and "
-        "greatest. In a window (--from, --to, --phase): what that part itself "
-        "would take, as if all else of the run took no time; shares are of "
-        "it.\n",
+        "Lists what would help most, the largest gain first: a procedure, a "
+        "serial section, a phase, a slow sender, uneven work, small messages, "
+        "locks, too few cores, waits for something not recorded, slow "
+        "messages. Each finding has its evidence, the gain and the change that "
+        "the gain assumes, a confidence, and the command that shows more. "
+        "Findings below 5% of the elapsed time are left out. ideal time: what "
+        "the run would take on an idle machine with unlimited cores.\n"
+        "For a service with unrecorded clients the question is what its "
+        "requests wait for (--for latency) and what limits their rate (--for "
+        "throughput); for all else where the elapsed time went (--for "
+        "turnaround). With several runs: how many of them have each finding, "
+        "with its median, least and greatest gain. In a window (--from, --to, "
+        "--phase) times and shares are those of the window.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) |
                IPSQ_HAS(GOAL) | IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
                IPSQ_HAS(PHASE),

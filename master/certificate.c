@@ -21,6 +21,14 @@ void certificate_note(struct arena *a, struct certificate *c, const char *text)
         c->msg.notes[c->msg.n_notes++] = arena_printf(a, "%s", text);
 }
 
+void certificate_detail(struct arena *a, struct certificate *c,
+                        const char *text)
+{
+    if (arena_grow(a, &c->msg.details, c->msg.n_details, &c->detail_cap,
+                   sizeof(char *)))
+        c->msg.details[c->msg.n_details++] = arena_printf(a, "%s", text);
+}
+
 void certificate_gap(struct arena *a, struct certificate *c, const char *text)
 {
     c->msg.complete = false;
@@ -185,7 +193,7 @@ static void add_memory(struct arena *a, struct certificate *c,
     const Ips__SyncAnswer *s = p->sync;
     if (s->file_bytes == 0)
         return;
-    certificate_note(
+    certificate_detail(
         a, c,
         arena_printf(a,
                      "machine %s: its graph was built in %" PRIu64
@@ -270,7 +278,7 @@ static void fill_gaps(const struct query *q, struct arena *a,
                         arena_printf(a, "%" PRIu64 " process%s ran unrecorded",
                                      n, n == 1 ? "" : "es"));
     if (unrecorded)
-        certificate_gap(a, c, "calls were made that leave no record");
+        certificate_gap(a, c, "some calls left no record");
 }
 
 void certificate_fill(const struct query *q, struct arena *a,

@@ -12,7 +12,7 @@
 
 struct certificate {
     Ips__Certificate msg;
-    size_t note_cap, gap_cap, lane_cap, untraced_cap, load_cap;
+    size_t note_cap, detail_cap, gap_cap, lane_cap, untraced_cap, load_cap;
 };
 
 /* From the parts' SyncAnswers (and PeersAnswers where there are). Everything
@@ -20,6 +20,9 @@ struct certificate {
 void certificate_fill(const struct query *q, struct arena *a,
                       struct certificate *c);
 void certificate_note(struct arena *a, struct certificate *c, const char *text);
+/* A note that changes no decision. */
+void certificate_detail(struct arena *a, struct certificate *c,
+                        const char *text);
 /* The answer lacks something: it is not complete, for the reason `text`. */
 void certificate_gap(struct arena *a, struct certificate *c, const char *text);
 

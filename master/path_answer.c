@@ -48,10 +48,10 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
     size_t n = s->count[list] < MAX_SHARES ? s->count[list] : MAX_SHARES;
     Ips__Share **out = arena_alloc(a, (n + 1) * sizeof(*out));
     if (n < s->count[list])
-        certificate_note(a, c,
-                         arena_printf(a,
-                                      "%zu smaller shares by %s are left out",
-                                      s->count[list] - n, names[list]));
+        certificate_detail(a, c,
+                           arena_printf(a,
+                                        "%zu smaller shares by %s are left out",
+                                        s->count[list] - n, names[list]));
     *count = 0;
     for (size_t i = 0; i < n && out; i++) {
         const struct share_row *row = &s->row[list][i];
@@ -135,9 +135,9 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     if (*d->relay_note)
         certificate_note(a, c, d->relay_note);
     if (q->restarts > 0)
-        certificate_note(a, c,
-                         "a slave or its data changed on the way; the "
-                         "answer was computed again from the beginning");
+        certificate_detail(
+            a, c,
+            "a slave or its data changed, and the answer was computed again");
     fill_lanes(d, a, c);
 }
 

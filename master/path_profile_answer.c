@@ -94,7 +94,7 @@ static Ips__Share **fill_whole(const struct query *q, struct arena *a,
     size_t n = all < WHOLE_ROWS ? all : WHOLE_ROWS;
     Ips__Share **out = arena_alloc(a, (n + 1) * sizeof(*out));
     if (n < all)
-        certificate_note(
+        certificate_detail(
             a, c,
             arena_printf(a,
                          "%zu smaller shares of all work by %s are "
@@ -189,7 +189,7 @@ static void whole_graph(struct query *q, struct arena *a, struct certificate *c,
     else if (q->request->path->sequences)
         certificate_note(a, c,
                          arena_printf(a,
-                                      "sequences are of the path alone: the "
+                                      "sequences cover only the path: the "
                                       "whole graph has more than %u nodes",
                                       PROFILE_WHOLE_NODES));
     out->whole = w;
@@ -199,23 +199,23 @@ static void notes(const struct path_profile *pp, struct arena *a,
                   struct certificate *c, const Ips__ProcedureTotals *t)
 {
     if (t->cpu_ns && t->unsampled_ns)
-        certificate_note(
+        certificate_detail(
             a, c,
-            arena_printf(a,
-                         "%.1f%% of the path's CPU time is in no sample and in "
-                         "no procedure: [unsampled]",
-                         100.0 * (double)t->unsampled_ns / (double)t->cpu_ns));
+            arena_printf(
+                a, "%.1f%% of the path's CPU time has no sample: [unsampled]",
+                100.0 * (double)t->unsampled_ns / (double)t->cpu_ns));
     if (t->cpu_ns && pp->alike_ns)
-        certificate_note(
+        certificate_detail(
             a, c,
-            arena_printf(a,
-                         "%.1f%% of the path's CPU time is in arcs too short "
-                         "for a sample: told by samples of arcs alike",
-                         100.0 * (double)pp->alike_ns / (double)t->cpu_ns));
+            arena_printf(
+                a,
+                "%.1f%% of the path's CPU time is in intervals too short for a "
+                "sample; samples of similar intervals stand for them",
+                100.0 * (double)pp->alike_ns / (double)t->cpu_ns));
     if (pp->windowed)
-        certificate_note(a, c,
-                         "shares are of the window; whether they are stable is "
-                         "known of the whole path alone");
+        certificate_detail(a, c,
+                           "shares are those of the window; whether they are "
+                           "stable is known only of the whole path");
 }
 
 void path_profile_fill(struct query *q, struct arena *a, struct certificate *c,

@@ -115,7 +115,7 @@ static void fill_path(const struct filling *f)
         f->out->path[f->out->n_path++] = &rows[i];
     }
     if (left)
-        certificate_note(
+        certificate_detail(
             f->a, f->c,
             arena_printf(f->a, "%zu smaller rows of the path are left out",
                          left));

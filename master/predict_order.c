@@ -112,12 +112,13 @@ void predict_order_tell(struct query *q, struct arena *a, struct certificate *c,
             a, c,
             arena_printf(a,
                          "valid: marked: %" PRIu64 " of %" PRIu64
-                         " arcs between threads, and %" PRIu64
-                         " empty polls, depended on order; on other machines "
-                         "the program may do otherwise than it is supposed to",
+                         " dependencies between threads and %" PRIu64
+                         " empty polls depended on timing; on other machines "
+                         "the program may behave differently",
                          o->marked, o->arcs, o->count[IPS_ORDER_EMPTY]));
     else
-        certificate_note(a, c,
-                         arena_printf(a, "valid: yes: nothing that was seen "
-                                         "depended on order"));
+        certificate_detail(
+            a, c,
+            arena_printf(a,
+                         "valid: yes: nothing in this run depended on timing"));
 }

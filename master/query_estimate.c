@@ -160,11 +160,10 @@ static void answer(struct query *q)
         path_mtime_text(q, &a, &e->path.lanes[LANE_MAIN].lane);
     if (!e->path.lanes[LANE_MAIN].lane.calibrated)
         certificate_note(&a, &c,
-                         "no measured message times went into this: `ipsq "
-                         "calibrate` on the idle machines gives them");
-    certificate_note(&a, &c,
-                     "a core for each thread is supposed: for fewer see `ipsq "
-                     "predict`");
+                         "message times were not measured: run `ipsq "
+                         "calibrate` on the idle machines");
+    certificate_note(
+        &a, &c, "assumes a core for each thread; `ipsq predict` takes fewer");
     out.estimate_ns = e->estimate_ns;
     out.t_max_ns = e->t_max_ns;
     out.wall_ns = path_goal_elapsed(q);
@@ -177,9 +176,9 @@ static void answer(struct query *q)
     out.unshared_ns = e->unshared_ns;
     out.medium_busy_ns = e->busy_ns;
     if (q->request->estimate->shared_medium)
-        certificate_note(&a, &c,
-                         "messages between machines divide one medium among "
-                         "those that are under way at the same time");
+        certificate_note(
+            &a, &c,
+            "messages between machines that overlap in time share one medium");
     out.open = certificate_open(q);
     out.goal = ips_wire_text(e->path.goal_text);
     out.category = ips_wire_text("3");

@@ -152,12 +152,14 @@ static void send_kept(struct query *q, const Ips__MetricsAnswer *kept,
     struct certificate c = {.msg = *kept->certificate};
     Ips__MetricsAnswer answer = *kept;
     /* These lists move to the arena, where they can grow. */
-    c.msg.notes = c.msg.gaps = NULL;
-    c.msg.n_notes = c.msg.n_gaps = 0;
+    c.msg.notes = c.msg.details = c.msg.gaps = NULL;
+    c.msg.n_notes = c.msg.n_details = c.msg.n_gaps = 0;
     for (size_t i = 0; i < kept->certificate->n_gaps; i++)
         certificate_gap(&a, &c, kept->certificate->gaps[i]);
     for (size_t i = 0; i < kept->certificate->n_notes; i++)
         certificate_note(&a, &c, kept->certificate->notes[i]);
+    for (size_t i = 0; i < kept->certificate->n_details; i++)
+        certificate_detail(&a, &c, kept->certificate->details[i]);
     certificate_plan(q, &a, &c, 1, "the master's own table");
     if (nobody) {
         certificate_gap(&a, &c,

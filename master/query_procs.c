@@ -78,21 +78,20 @@ static void put_notes(const struct query *q, struct arena *a,
 {
     const Ips__ProcedureTotals *t = &((struct asked *)q->data)->totals;
     if (t->samples > 0)
-        certificate_note(
+        certificate_detail(
             a, c,
-            arena_printf(a,
-                         "%" PRIu64 " samples, one each %.2f ms of CPU (asked "
-                         "for: %.2f ms)",
-                         t->samples,
-                         (double)ips_sub_sat(t->sampled_ns, t->exact_ns) / 1e6 /
-                             (double)t->samples,
-                         (double)t->asked_ns / 1e6 / (double)t->samples));
+            arena_printf(
+                a,
+                "%" PRIu64
+                " samples, one every %.2f ms of CPU (requested: %.2f ms)",
+                t->samples,
+                (double)ips_sub_sat(t->sampled_ns, t->exact_ns) / 1e6 /
+                    (double)t->samples,
+                (double)t->asked_ns / 1e6 / (double)t->samples));
     if (t->unsampled_ns > 0 && t->cpu_ns > 0)
-        certificate_note(
+        certificate_detail(
             a, c,
-            arena_printf(a,
-                         "%.1f%% of the CPU time is in no sample and in no "
-                         "procedure: [unsampled]",
+            arena_printf(a, "%.1f%% of the CPU time has no sample: [unsampled]",
                          100.0 * (double)t->unsampled_ns / (double)t->cpu_ns));
 }
 

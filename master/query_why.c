@@ -159,13 +159,10 @@ static void fill_certificate(struct filling *x)
         path_mtime_text(x->q, &x->d->a, &d->lanes[LANE_MAIN].lane);
     if (weighting_clock_text(d))
         x->c.msg.clock = ips_wire_text(weighting_clock_text(d));
-    certificate_note(&x->d->a, &x->c,
-                     "gains suppose that the rest stays as it was: see what "
-                     "each supposes");
     if (!x->d->w.procedures)
-        certificate_note(&x->d->a, &x->c,
-                         "nothing is known of procedures in this run: measure "
-                         "with ipsrun --procedures=sample for them");
+        certificate_note(
+            &x->d->a, &x->c,
+            "procedures were not recorded: use ipsrun --procedures=sample");
 }
 
 static void fill_common(struct filling *x)

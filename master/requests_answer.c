@@ -326,9 +326,8 @@ static void notes(const struct filling *f)
             f->a, f->c,
             arena_printf(
                 f->a,
-                "the clients of %" PRIu64
-                " requests are not traced: these are counted from when "
-                "they were received, what they had waited is not seen",
+                "%" PRIu64 " requests came from unrecorded clients: their time "
+                "begins with the receive; what they waited before is not known",
                 outside));
     if (found->unanswered)
         certificate_note(f->a, f->c,

@@ -34,12 +34,13 @@ static void cut(struct summary *s)
     if (pairs > SUMMARY_PAIRS) {
         qsort(a->process_matrix, pairs, sizeof(*a->process_matrix), by_bytes);
         a->n_process_matrix = SUMMARY_PAIRS;
-        certificate_note(&s->a, &s->certificate,
-                         arena_printf(&s->a,
-                                      "%d of %zu pairs of processes are here, "
-                                      "those with the most bytes: ask with "
-                                      "--level process for all",
-                                      SUMMARY_PAIRS, pairs));
+        certificate_detail(
+            &s->a, &s->certificate,
+            arena_printf(&s->a,
+                         "%d of %zu pairs of processes are here, "
+                         "those with the most bytes: ask with "
+                         "--level process for all",
+                         SUMMARY_PAIRS, pairs));
     }
     if (rows > SUMMARY_PAIRS + 1) {
         Ips__MatrixTotal *all = a->process_totals[rows - 1];

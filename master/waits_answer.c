@@ -207,14 +207,14 @@ static void note(const struct filling *f, struct certificate *c)
     for (uint32_t i = 0; i < d->w.part_count; i++)
         procedures |= d->w.portions[i].count > 0;
     if (!procedures)
-        certificate_note(f->a, c,
-                         "nothing is known of procedures in this run: what "
-                         "others computed meanwhile is not told apart (ipsrun "
-                         "--procedures=sample)");
+        certificate_note(
+            f->a, c,
+            "procedures were not recorded, so what others computed meanwhile "
+            "is not split (ipsrun --procedures=sample)");
     if (d->groups.cut_ns)
         certificate_note(f->a, c,
-                         "chains of waits were too many to follow all to the "
-                         "end: ask about less (--object, --from, --to)");
+                         "too many chains of waits to follow: ask about less "
+                         "(--object, --from, --to)");
 }
 
 /* Groups first, in replies of their own. */

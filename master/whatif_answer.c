@@ -124,11 +124,11 @@ static void fill_slacks(const struct filling *f, Ips__WhatifAnswer *out)
     }
     out->near_ns = d->near_ns;
     if (d->slack_left)
-        certificate_note(f->a, f->c,
-                         arena_printf(f->a,
-                                      "%zu objects with more slack are left "
-                                      "out",
-                                      d->slack_left));
+        certificate_detail(f->a, f->c,
+                           arena_printf(f->a,
+                                        "%zu objects with more slack are left "
+                                        "out",
+                                        d->slack_left));
 }
 
 static void fill_next(const struct filling *f, Ips__WhatifAnswer *out)
@@ -179,9 +179,8 @@ static void note_caveats(const struct filling *f)
         certificate_note(
             f->a, f->c,
             arena_printf(f->a,
-                         "paths here cross up to %" PRIu64
-                         " waits for locks and their like (any): gains suppose "
-                         "that they are taken in the order that was seen",
+                         "gains assume that locks are taken in the recorded "
+                         "order (up to %" PRIu64 " waits on these paths)",
                          any));
     for (uint32_t i = 0; d->crowd && i < f->q->gather.count; i++) {
         const struct part *p = f->q->gather.active[i];
@@ -192,11 +191,9 @@ static void note_caveats(const struct filling *f)
             f->a, f->c,
             arena_printf(
                 f->a,
-                "gains suppose a core for each thread: /%s has %" PRIu64
-                ", and up to %u threads would be busy at once (more "
-                "than cores for %.1f%% of the path's time): what is "
-                "freed there may gain more than is said, and what "
-                "waits for a core less",
+                "gains assume a core for each thread: /%s has %" PRIu64
+                ", and up to %u threads would run at once (more than cores for "
+                "%.1f%% of the path's time)",
                 p->machine, p->sync->cores, d->crowd[i].peak,
                 100.0 * (double)d->crowd[i].beyond_ns / (double)d->t_max_ns));
     }
@@ -207,9 +204,9 @@ static void note_procedures(const struct filling *f)
     const Ips__WhatifAsk *ask = f->d->ask;
     if (f->d->procedures || (!ask->rank && !ask->slack && !ask->by_procedure))
         return;
-    certificate_note(f->a, f->c,
-                     "nothing is known of procedures in this run: measure with "
-                     "ipsrun --procedures=sample for them");
+    certificate_note(
+        f->a, f->c,
+        "procedures were not recorded: use ipsrun --procedures=sample");
 }
 
 void whatif_answer(struct query *q)

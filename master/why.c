@@ -281,9 +281,8 @@ bool why_serves(const struct why_facts *f)
 static void shape(const struct why_facts *f, struct arena *a,
                   struct why_findings *out)
 {
-    static const char ask[] = "--for latency tells what its single requests "
-                              "wait for, --for throughput what bounds their "
-                              "rate";
+    static const char ask[] = "--for latency shows what single requests wait "
+                              "for, --for throughput what limits their rate";
     const char *elapsed = why_ns(a, f->t_max_wall_ns);
     out->service =
         why_serves(f) ||
@@ -292,33 +291,33 @@ static void shape(const struct why_facts *f, struct arena *a,
     if (f->windowed)
         out->shape_says = arena_printf(
             a,
-            "turnaround: what %s of this window went to, as if all else of "
-            "the run took no time (%s)",
+            "turnaround: where %s of this window went, with the rest of the "
+            "run taking no time (%s)",
             elapsed, why_window_says(f, a));
     else if (why_serves(f))
         out->shape_says = arena_printf(
             a,
-            "turnaround: what %s up to the goal went to. This is a service "
-            "(its clients are not traced: %" PRIu64 " messages of theirs): %s",
+            "turnaround: where %s up to the goal went. This is a service "
+            "(%" PRIu64 " messages came from unrecorded clients): %s",
             elapsed, f->asked_outside, ask);
     else if (out->service)
         out->shape_says = arena_printf(
             a,
-            "turnaround: what %s up to the goal went to. This looks like a "
-            "service (connections accepted: %u, and it waited %s for what is "
-            "outside): %s",
+            "turnaround: where %s up to the goal went. This looks like a "
+            "service (it accepted %u connections and waited %s for something "
+            "not recorded): %s",
             elapsed, f->accepted, why_ns(a, f->path_outside_ns), ask);
     else if (f->accepted)
         out->shape_says = arena_printf(
             a,
-            "turnaround: what the elapsed time of %s went to (a batch program: "
-            "connections accepted: %u, of clients that are a part of it). Of "
-            "what serves there %s",
+            "turnaround: where the elapsed time of %s went (a batch program: "
+            "the %u connections that it accepted came from within). Of its "
+            "services %s",
             elapsed, f->accepted, ask);
     else
         out->shape_says = arena_printf(
             a,
-            "turnaround: what the elapsed time of %s went to (a batch program: "
+            "turnaround: where the elapsed time of %s went (a batch program: "
             "it accepted no connections)",
             elapsed);
 }

@@ -21,7 +21,7 @@ const char *why_window_says(const struct why_facts *f, struct arena *a)
 {
     const char *phase =
         f->window_phase ? arena_printf(a, "phase %u, ", f->window_phase) : "";
-    return arena_printf(a, "%s%s to %s since the run began", phase,
+    return arena_printf(a, "%s%s to %s after the run's start", phase,
                         why_ns(a, f->from_ns),
                         f->to_ns ? why_ns(a, f->to_ns) : "its end");
 }
@@ -87,14 +87,14 @@ static void say_lock(const struct saying *s)
 {
     struct why_finding *x = s->x;
     x->says = arena_printf(
-        s->a, "Threads stand in line for locks: %s waits while %s holds one%s.",
-        other(x), object(&x->place), s->where);
+        s->a, "Lock contention: %s waits for a lock that %s holds%s.", other(x),
+        object(&x->place), s->where);
     x->evidence = arena_printf(
-        s->a, "%" PRIu64 " waits for locks, %s in all threads together%s%s",
+        s->a, "%" PRIu64 " waits for locks, %s over all threads%s%s",
         s->m->count, why_ns(s->a, s->m->other_ns), *s->waits ? ", most" : "",
         s->waits);
-    x->supposes = "no lock makes anybody wait; the work is spread over the "
-                  "cores there are";
+    x->supposes = "no lock makes a thread wait, and the work is spread over "
+                  "the cores";
     x->command = arena_printf(s->a, "ipsq waits %s --by place", s->run);
 }
 
@@ -104,16 +104,15 @@ static void say_chatty(const struct saying *s)
     uint64_t count = s->m->count ? s->m->count : 1;
     x->says = arena_printf(
         s->a,
-        "%s and %s talk in many small messages; the time goes to the messages, "
-        "not to work.",
+        "%s and %s exchange many small messages, which take more time than the "
+        "work.",
         object(&x->place), other(x));
-    x->evidence =
-        arena_printf(s->a,
-                     "the path crosses %" PRIu64 " messages of %" PRIu64
-                     " bytes on average, one each %s",
-                     s->m->count, s->m->bytes / count,
-                     why_ns(s->a, s->f->chatty_path_ns / count));
-    x->supposes = "ten messages go as one";
+    x->evidence = arena_printf(s->a,
+                               "%" PRIu64 " messages on the path, %" PRIu64
+                               " bytes on average, one every %s",
+                               s->m->count, s->m->bytes / count,
+                               why_ns(s->a, s->f->chatty_path_ns / count));
+    x->supposes = "ten messages are sent as one";
     x->command = arena_printf(
         s->a, "ipsq whatif %s --message %s --weighting wall", s->run,
         why_quoted(
@@ -127,15 +126,15 @@ static void say_imbalance(const struct saying *s)
         x->other && x->place.object && strcmp(x->other, x->place.object) == 0;
     x->says = arena_printf(
         s->a,
-        "The work is uneven: %s%s is still at it%s while others like it wait "
-        "or are done.",
+        "Uneven work: %s%s is still working%s while others like it wait or "
+        "have finished.",
         threads ? "a thread of " : "", object(&x->place), s->where);
     x->evidence = arena_printf(
         s->a,
-        "%s of the path: at most half of the cores are used, and %s%s "
-        "could work",
+        "%s of the path, with at most half of the cores busy while %s%s could "
+        "work",
         s->ns, threads ? "other threads of " : "", other(x));
-    x->supposes = "that part of the work is spread over all that are alike";
+    x->supposes = "that part of the work is spread evenly over them";
     x->command =
         threads
             ? arena_printf(s->a, "ipsq metrics %s --object %s --level thread",
@@ -149,18 +148,18 @@ static void say_late(const struct saying *s)
     x->says =
         s->m->room
             ? arena_printf(s->a,
-                           "%s reads late: it computes%s while %s waits for "
-                           "room to write to it.",
+                           "%s is slow to read: it computes%s while %s is "
+                           "blocked writing to it.",
                            object(&x->place), s->where, other(x))
             : arena_printf(
                   s->a,
-                  "%s sends late: it computes%s while %s waits for its "
-                  "messages.",
+                  "%s is slow to send: it computes%s while %s is blocked "
+                  "receiving from it.",
                   object(&x->place), s->where, other(x));
-    x->evidence = arena_printf(
-        s->a, "%s of the path, most cores unused meanwhile", s->ns);
-    x->supposes = s->m->room ? "the reader takes half as long for that"
-                             : "the sender takes half as long for that";
+    x->evidence =
+        arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
+    x->supposes = s->m->room ? "the reader computes half as long"
+                             : "the sender computes half as long";
     x->command = arena_printf(
         s->a, "ipsq whatif %s --process %s --faster 50%% --weighting wall",
         s->run, why_quoted(s->a, object(&x->place)));
@@ -169,15 +168,14 @@ static void say_late(const struct saying *s)
 static void say_one_by_one(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    x->says = arena_printf(
-        s->a,
-        "One after another: %s begins %" PRIu64 " processes like %s, the next "
-        "one when the last is done, and nobody else is at work.",
-        other(x), s->m->count, object(&x->place));
-    x->evidence = arena_printf(
-        s->a, "%s of the path, most cores unused meanwhile", s->ns);
-    x->supposes = "they do not need each other's results, and run at the same "
-                  "time on all cores";
+    x->says = arena_printf(s->a,
+                           "Sequential processes: %s starts %" PRIu64
+                           " processes like %s one "
+                           "after another, and nothing else runs meanwhile.",
+                           other(x), s->m->count, object(&x->place));
+    x->evidence =
+        arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
+    x->supposes = "they are independent and run at the same time on all cores";
     x->command = arena_printf(
         s->a, "ipsq path %s --weighting wall --by process", s->run);
 }
@@ -187,11 +185,11 @@ static void say_queue(const struct saying *s)
     struct why_finding *x = s->x;
     x->says = arena_printf(
         s->a,
-        "%s serves one at a time%s: messages of other connections, as of %s, "
-        "stand in line for that thread, and cores are unused.",
+        "%s serves one request at a time%s: messages on other connections, for "
+        "example from %s, wait for that thread while cores are idle.",
         object(&x->place), s->where, other(x));
-    x->evidence = arena_printf(
-        s->a, "%s of the path, most cores unused meanwhile", s->ns);
+    x->evidence =
+        arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
     x->supposes = "as many threads or processes serve as there are cores";
     x->command = arena_printf(s->a, "ipsq requests %s", s->run);
 }
@@ -204,7 +202,7 @@ static void say_serial(const struct saying *s)
         return;
     }
     x->says = arena_printf(
-        s->a, "A serial section: one thread of %s works%s while %s%s.",
+        s->a, "Serial section: one thread of %s works%s while %s%s.",
         object(&x->place), s->where,
         x->other && x->place.object && strcmp(x->other, x->place.object) == 0
             ? "its other threads wait"
@@ -212,8 +210,8 @@ static void say_serial(const struct saying *s)
         x->other && x->place.object && strcmp(x->other, x->place.object) == 0
             ? ""
             : " waits");
-    x->evidence = arena_printf(
-        s->a, "%s of the path, most cores unused meanwhile", s->ns);
+    x->evidence =
+        arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
     x->supposes = "that work is spread over the threads that wait";
     x->command = arena_printf(
         s->a, "ipsq path %s --weighting wall --by thread --by procedure",
@@ -225,7 +223,7 @@ static const char *phase_does(const struct saying *s)
 {
     const struct why_phase *p = s->m->phase;
     if (why_ppm(p->outside_ns, s->m->ns) >= WHY_HALF_PPM)
-        return arena_printf(s->a, "%s waits for the outside in it",
+        return arena_printf(s->a, "%s waits for something not recorded",
                             object(&s->x->place));
     return arena_printf(s->a, "mostly %s%s", object(&s->x->place), s->where);
 }
@@ -236,15 +234,15 @@ static void say_phase(const struct saying *s)
     const struct why_phase *p = s->m->phase;
     x->says = arena_printf(
         s->a,
-        "Phase %u of %u (%s to %s since the run began) dominates, and is of "
-        "another kind than the rest: fewer cores are busy in it; %s.",
+        "Phase %u of %u (%s to %s after the start) takes most of the time, and "
+        "fewer cores are busy in it than in the rest: %s.",
         p->number, p->phases, why_ns(s->a, p->from_ns), why_ns(s->a, p->to_ns),
         phase_does(s));
     x->evidence = arena_printf(
-        s->a, "%s of the path, %s of it; %.1f cores busy, %.1f in other phases",
+        s->a, "%s of the path (%s); %.1f cores busy, %.1f in other phases",
         s->ns, s->share, (double)p->busy_ppm / 1e6,
         (double)p->others_ppm / 1e6);
-    x->supposes = "in it as many cores are busy as in the other phases";
+    x->supposes = "as many cores are busy in it as in the other phases";
     x->command =
         arena_printf(s->a, "ipsq why %s --phase %u", s->f->run, p->number);
 }
@@ -254,17 +252,18 @@ static void say_cores(const struct saying *s)
     struct why_finding *x = s->x;
     if (x->kind == WHY_CORES)
         x->says = arena_printf(s->a,
-                               "There are too few cores: up to %u threads want "
-                               "to run on %u.",
+                               "Too few cores: up to %u threads are ready to "
+                               "run on %u cores.",
                                s->m->threads, s->m->cores);
     else
         x->says = arena_printf(
             s->a,
-            "%s waits for a core that others have: something else runs on the "
-            "%u cores, or it may not use them all.",
+            "%s waits for CPU used by other programs, or it may not use all of "
+            "the %u cores.",
             object(&x->place), s->m->cores);
-    x->evidence = arena_printf(s->a, "%s of the path runnable, but not running",
-                               why_ns(s->a, s->m->other_ns));
+    x->evidence =
+        arena_printf(s->a, "%s of the path ready to run, waiting for a CPU",
+                     why_ns(s->a, s->m->other_ns));
     x->supposes = x->kind == WHY_CORES ? "a core for each thread"
                                        : "nothing else runs there";
     x->command = arena_printf(s->a, "ipsq path %s --weighting wall", s->run);
@@ -273,16 +272,16 @@ static void say_cores(const struct saying *s)
 static const char *cause_says(const char *cause)
 {
     static const char *const says[][2] = {
-        {"peer", "a program or machine that was not traced"},
-        {"child", "a child that was not traced"},
+        {"peer", "a program or machine that is not recorded"},
+        {"child", "a child process that is not recorded"},
         {"timer", "a timer or sleep"},
         {"signal", "a signal"},
         {"event", "an event"},
-        {"idle", "something to do"},
+        {"idle", "more work"},
         {"resolve", "the resolver"},
         {"disk", "the disk"},
-        {"lock", "a lock, nobody saw it let go"},
-        {"file lock", "a file lock, nobody saw it let go"},
+        {"lock", "a lock whose release was not recorded"},
+        {"file lock", "a file lock whose release was not recorded"},
         {"terminal", "the terminal"}};
     for (size_t i = 0; cause && i < sizeof(says) / sizeof(*says); i++) {
         if (strcmp(says[i][0], cause) == 0)
@@ -296,13 +295,12 @@ static void say_outside(const struct saying *s)
     struct why_finding *x = s->x;
     const char *cause = cause_says(s->m->cause);
     x->other = *cause ? cause : NULL;
-    x->says = arena_printf(
-        s->a, "%s waits for the outside%s%s%s%s.", object(&x->place),
-        *cause ? ", mostly for " : "", cause, s->waits,
-        *cause ? "" : ": what ends these waits was not recorded");
-    x->evidence =
-        arena_printf(s->a, "%s of the path, %s of it", s->ns, s->share);
-    x->supposes = "what is outside answers at once";
+    x->says =
+        arena_printf(s->a, "%s waits%s%s%s%s.", object(&x->place),
+                     *cause ? ", mostly for " : "", cause, s->waits,
+                     *cause ? "" : "; what ends the wait was not recorded");
+    x->evidence = arena_printf(s->a, "%s of the path (%s)", s->ns, s->share);
+    x->supposes = "these waits end at once";
     x->command = arena_printf(
         s->a, "ipsq path %s --weighting wall --by external", s->run);
 }
@@ -313,8 +311,8 @@ static void say_transit(const struct saying *s)
     uint64_t count = s->m->count ? s->m->count : 1;
     x->says = arena_printf(
         s->a,
-        "Messages between %s and %s are long under way: the network, or "
-        "what lies between.",
+        "Messages between %s and %s take long to arrive: the network or "
+        "something on the way is slow.",
         object(&x->place), other(x));
     x->evidence =
         arena_printf(s->a,
@@ -331,18 +329,18 @@ static void say_transit(const struct saying *s)
 static void say_requests(const struct saying *s)
 {
     struct why_finding *x = s->x;
+    const char *each =
+        why_ns(s->a, s->f->common.of_ns / ips_max_u64(s->f->asked, 1));
     x->says = arena_printf(
         s->a,
-        "What %s is asked is much work each time, most of it%s and what that "
-        "calls: less to do for each (an index, a cache, another plan) helps, "
-        "no single procedure.",
-        object(&x->place), s->where);
-    x->evidence = arena_printf(
-        s->a,
-        "%s of the path, %s of it; %" PRIu64 " messages asked for it, "
-        "%s of the path for each",
-        s->ns, s->share, s->f->asked,
-        why_ns(s->a, s->f->common.of_ns / ips_max_u64(s->f->asked, 1)));
+        "Each request to %s is expensive (%s), mostly%s and what it calls. Do "
+        "less for each request (an index, a cache, another plan); no single "
+        "procedure is worth optimising.",
+        object(&x->place), each, s->where);
+    x->evidence = arena_printf(s->a,
+                               "%s of the path (%s); %" PRIu64
+                               " requests, %s of the path for each",
+                               s->ns, s->share, s->f->asked, each);
     x->supposes = "it takes half as long, with what it calls";
     x->command =
         arena_printf(s->a, "ipsq procedures %s --sort total_ns", s->run);
@@ -355,14 +353,14 @@ static void say_procedure(const struct saying *s)
         say_requests(s);
         return;
     }
-    x->says = arena_printf(s->a, "%s spends the time%s.", object(&x->place),
+    x->says = arena_printf(s->a, "%s spends its time%s.", object(&x->place),
                            s->where);
     x->evidence =
         s->m->samples
-            ? arena_printf(
-                  s->a, "%s of the path, %s of it; about %" PRIu64 " samples",
-                  s->ns, s->share, s->m->samples)
-            : arena_printf(s->a, "%s of the path, %s of it", s->ns, s->share);
+            ? arena_printf(s->a,
+                           "%s of the path (%s); about %" PRIu64 " samples",
+                           s->ns, s->share, s->m->samples)
+            : arena_printf(s->a, "%s of the path (%s)", s->ns, s->share);
     x->supposes = "it takes half as long";
     x->command = arena_printf(
         s->a, "ipsq path %s --weighting wall --by procedure --by line", s->run);
@@ -371,13 +369,13 @@ static void say_procedure(const struct saying *s)
 static void say_spread(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    x->says = "The cost is spread over many procedures: none is worth mending "
-              "alone; look for what they have in common (a caller, a library, "
-              "a data structure).";
+    x->says =
+        "The cost is spread over many procedures; no single one is worth "
+        "optimising. Look for a common cause: a caller, a library, a data "
+        "structure.";
     x->evidence = arena_printf(
         s->a,
-        "half of the path's CPU time is in %u procedures, the %u greatest have "
-        "%s of it",
+        "half of the path's CPU time is in %u procedures; the top %u have %s",
         s->f->half_count, WHY_SPREAD_TOP,
         percent(s->a, s->f->top_ns, s->f->sampled_ns));
     x->supposes = "";
@@ -442,24 +440,23 @@ static void of_run(const struct why_facts *f, struct doubt *d)
     if (f->missing_machines)
         doubt(d, WHY_LOW, "machines are missing");
     if (f->open)
-        doubt(d, WHY_FAIR, "the run still goes on");
+        doubt(d, WHY_FAIR, "the run is still going on");
     if (f->lost)
         doubt(d, f->lost > f->events / 100 ? WHY_LOW : WHY_FAIR,
-              arena_printf(d->a, "%" PRIu64 " events were lost%s", f->lost,
-                           f->lost_room ? " (ipsrun --on-full=block loses none "
-                                          "for lack of room)"
-                                        : ""));
+              arena_printf(
+                  d->a, "%" PRIu64 " events were lost%s", f->lost,
+                  f->lost_room ? " (record with ipsrun --on-full=block)" : ""));
     if (f->t_max_wall_ns < WHY_SURE_NS)
         doubt(d, WHY_LOW,
               f->windowed ? "the window is shorter than 100 ms"
                           : "the run is shorter than 100 ms");
     if (f->dilation_ppm != UINT64_MAX && f->dilation_ppm > WHY_DILATION_PPM)
         doubt(d, WHY_FAIR,
-              arena_printf(d->a, "recording took %.0f%% beside the program",
+              arena_printf(d->a, "recording overhead was %.0f%% CPU",
                            (double)f->dilation_ppm / 1e4));
     if (f->untraced)
         doubt(d, WHY_FAIR,
-              arena_printf(d->a, "%" PRIu64 " processes were not traced",
+              arena_printf(d->a, "%" PRIu64 " processes were not recorded",
                            f->untraced));
 }
 
@@ -479,29 +476,30 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
     if (!x && why_ppm(unknown_ns, f->t_max_wall_ns) >= WHY_UNEXPLAINED_PPM)
         doubt(&d, WHY_FAIR,
               arena_printf(a,
-                           "%s of the path are unexplained: waits that nobody "
-                           "was seen to end",
+                           "%s of the path are unattributed: what ended these "
+                           "waits was not recorded",
                            why_ns(a, unknown_ns)));
     if (!x && !f->sampled)
         doubt(&d, WHY_FAIR,
-              "nothing is known of procedures (ipsrun --procedures=sample)");
+              "procedures were not recorded (ipsrun --procedures=sample)");
     if (x && by_samples(x->kind) && !f->exact &&
         amount->samples < WHY_SURE_SAMPLES)
         doubt(
             &d, WHY_LOW,
             arena_printf(a, "only about %" PRIu64 " samples", amount->samples));
     if (x && f->clock_bound_ns > x->gain_ns / 2)
-        doubt(&d, WHY_LOW, "the machines' clocks are known no better");
+        doubt(&d, WHY_LOW, "the error of the machines' clocks is as large");
     if (x && f->unended_ns > x->gain_ns / 2)
         doubt(&d, WHY_FAIR,
-              arena_printf(a, "what ended %s of waits on the path is not known",
-                           why_ns(a, f->unended_ns)));
+              arena_printf(
+                  a, "what ended %s of waits on the path was not recorded",
+                  why_ns(a, f->unended_ns)));
     if (x && (x->kind == WHY_CORES || x->kind == WHY_BUSY) &&
         f->delay_unknown_ns > x->ns)
-        doubt(&d, WHY_FAIR, "of more time nobody said why no core was had");
-    if (x && x->kind == WHY_LOCK)
         doubt(&d, WHY_FAIR,
-              "in which order threads would come is not foreseen");
+              "threads were off the CPU for longer without a known reason");
+    if (x && x->kind == WHY_LOCK)
+        doubt(&d, WHY_FAIR, "threads may take the lock in another order");
     *because = d.text;
     return d.sure;
 }

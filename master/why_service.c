@@ -43,18 +43,20 @@ enum part { QUEUED, UNTAKEN, OWN, ELSEWHERE, MESSAGE, EXTERNAL, PARTS };
 static const struct {
     const char *kind, *what, *supposes;
 } words[PARTS] = {
-    [QUEUED] = {"queueing", "behind other requests of the service",
-                "nobody were before it: more threads or processes that serve"},
-    [UNTAKEN] = {"not-taken", "until a thread that is at nothing takes them",
-                 "they were taken as they come"},
+    [QUEUED] = {"queueing", "queued behind other requests",
+                "enough threads or processes serve that none queues"},
+    [UNTAKEN] = {"not-taken", "until an idle thread accepts them",
+                 "they are accepted at once"},
     [OWN] = {"service-time", "in the service's own threads",
-             "these took no time"},
-    [ELSEWHERE] = {"back-end", "for other threads that the service waits for",
-                   "these took no time"},
-    [MESSAGE] = {"slow-messages", "under way between threads",
-                 "messages took no time"},
-    [EXTERNAL] = {"outside", "for what is not traced (disk, timers, others)",
-                  "it took no time"},
+             "the service's threads take no time"},
+    [ELSEWHERE] = {"back-end", "waiting on back ends",
+                   "the back ends take no time"},
+    [MESSAGE] = {"slow-messages", "in messages between threads",
+                 "messages take no time"},
+    [EXTERNAL] = {"outside",
+                  "waiting for something not recorded (disk, timer, unrecorded "
+                  "peer)",
+                  "these waits end at once"},
 };
 
 static void parts(const Ips__RequestParts *p, uint64_t out[PARTS])
@@ -116,11 +118,11 @@ static const char *place_says(struct saying *y, Ips__WhyRow *row, int part,
         return "";
     if (part == EXTERNAL) {
         put_waiting(row, m);
-        return arena_printf(y->a, "; those about the median wait most (%s)%s",
+        return arena_printf(y->a, "; median requests wait most (%s)%s",
                             m->cause, in_place(y->a, m));
     }
     put_computing(row, m);
-    return arena_printf(y->a, "; those about the median compute most%s: %s",
+    return arena_printf(y->a, "; median requests compute most%s: %s",
                         in_place(y->a, m), why_ns(y->a, m->median_ns));
 }
 
@@ -135,7 +137,7 @@ static void say_parts(struct saying *y)
             continue;
         Ips__WhyRow *row =
             add(y, words[i].kind,
-                arena_printf(y->a, "requests spend %s of %s (%.0f%%) %s",
+                arena_printf(y->a, "Requests spend %s of %s (%.0f%%) %s",
                              why_ns(y->a, ns[i]), why_ns(y->a, mean),
                              (double)ppm / 1e4, words[i].what));
         if (!row)
@@ -195,8 +197,8 @@ static void say_tail(struct saying *y)
     Ips__WhyRow *row = add(
         y, "slow-requests",
         arena_printf(y->a,
-                     "the slowest 1%% (%" PRIu64 ") take %s, %.0f times the "
-                     "median's %s: %s more %s",
+                     "The slowest 1%% (%" PRIu64 ") take %s, %.0f times the "
+                     "median of %s: %s more %s",
                      slow->requests, why_ns(y->a, slowest),
                      median ? (double)slowest / (double)median : 0,
                      why_ns(y->a, median), why_ns(y->a, more[most]),
@@ -205,7 +207,7 @@ static void say_tail(struct saying *y)
         return;
     row->evidence = arena_printf(y->a, "most of their time in %s%s", slow->most,
                                  more_says(y, row));
-    row->supposes = ips_wire_text("they were as the median");
+    row->supposes = ips_wire_text("they take as long as the median");
     /* Of a mean request: one in a hundred has it. */
     row->gain_ns = row->bound_ns =
         (slowest - median) * slow->requests / y->s->requests;
@@ -259,16 +261,16 @@ static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
     Ips__WhyRow *row = add(
         y, "bottleneck",
         arena_printf(y->a,
-                     "%s is busy for %s a request: no more than %.0f a second "
-                     "can be served",
+                     "%s is busy for %s a request, so at most %.0f requests a "
+                     "second can be served",
                      first->station, why_ns(y->a, (uint64_t)first->demand_ns),
                      first->bound));
     if (!row)
         return;
     row->evidence = arena_printf(
         y->a,
-        "busy %s in %" PRIu64 " requests; %.0f a second came, %.0f%% of it "
-        "in use; next is %s with at most %.0f a second",
+        "busy %s in %" PRIu64 " requests; %.0f a second arrived, %.0f%% "
+        "utilisation; the next limit is %s with %.0f a second",
         why_ns(y->a, first->busy_ns), y->s->requests, y->s->rate,
         100 * first->use, next ? next->station : "nothing",
         next ? next->bound : 0);
@@ -278,8 +280,8 @@ static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
         return;
     row = add(y, "slow-clients",
               arena_printf(y->a,
-                           "the client %s is busier than the service (%s a "
-                           "request): it asks no more than %.0f a second",
+                           "The client %s is busier than the service (%s a "
+                           "request) and sends at most %.0f requests a second",
                            client->station,
                            why_ns(y->a, (uint64_t)client->demand_ns),
                            client->bound));
@@ -298,12 +300,12 @@ static const char *none_says(const Ips__ServiceRow *s, struct arena *a)
     if (s && s->pipelined)
         return arena_printf(
             a,
-            "no requests of %s: on %" PRIu64 " of its %" PRIu64 " connections "
-            "one was sent before the last was answered (pipelined, "
-            "multiplexed), which are left out",
+            "no requests to %s: %" PRIu64 " of its %" PRIu64 " connections are "
+            "pipelined or multiplexed (a request was sent before the last was "
+            "answered), which IPS does not count",
             s->service, s->pipelined, s->connections);
-    return "no requests: no traced process accepted a connection and answered "
-           "on it, or marked what it calls one (ips_mark)";
+    return "no requests: no recorded process accepted a connection and "
+           "answered on it, or marked requests with ips_mark()";
 }
 
 void why_service(const Ips__RequestsAnswer *from, const char *run,
@@ -333,8 +335,8 @@ void why_service(const Ips__RequestsAnswer *from, const char *run,
         "%s of %s: %" PRIu64 " requests, %.0f a second, median %s, 99%% %s%s",
         both ? "latency and throughput" : asked, s->service, s->requests,
         s->rate, why_ns(a, s->p50_ns), why_ns(a, s->p99_ns),
-        both ? " (a service: its clients are not traced; --for turnaround "
-               "tells what its elapsed time went to)"
+        both ? " (a service with unrecorded clients; --for turnaround shows "
+               "where its elapsed time went)"
              : "");
     if (strcmp(asked, "throughput") != 0)
         say_latency(&y);

@@ -335,10 +335,7 @@ LINES = {
     "estimate_ns", "of it computing": "compute_ns", "messages": "message_ns",
     "waiting outside": "external_ns", "messages on the path": "messages",
     "estimate of elapsed": "estimate_of_elapsed", "within limits": "within",
-    "complete": "complete", "alone it takes": "own_ns", "path on CPU": "on_cpu_ns",
-    "path in run queue": "run_delay_ns", "path waits outside": "outside_ns",
-    "path between threads": "crossing_ns", "path unexplained": "other_ns",
-    "sure": "sure", "because": "sure_why", "runs": "run_count", "verdict": "verdict"}
+    "complete": "complete", "ideal time": "own_ns", "sure": "sure", "because": "sure_why", "runs": "run_count", "verdict": "verdict"}
 
 
 def lines_in(text):

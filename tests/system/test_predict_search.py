@@ -203,4 +203,4 @@ def test_order(three, code, pattern, processes):
         row = rows[pattern]
         assert row["count"] == 1 and row["process_count"] == processes
         assert len(row["processes"]) == processes
-        assert "depended on order" in three.ipsq("predict", run).stdout
+        assert "depended on timing" in three.ipsq("predict", run).stdout

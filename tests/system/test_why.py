@@ -120,7 +120,7 @@ def test_slow_reader(cluster):
     rows = {f"/m1/{r['name']}": r for r in c.json("ls", "r")["processes"]}
     assert "os.read" in rows[late[0]["object"]]["command"]
     assert "os.write" in rows[late[0]["other"]]["command"]
-    assert "reads late" in late[0]["says"] and "room" in late[0]["says"]
+    assert "slow to read" in late[0]["says"] and "blocked writing" in late[0]["says"]
 
 
 def test_our_own_code(cluster):

@@ -56,7 +56,7 @@ struct made {
     Ips__Untraced untraced, *untraceds[1];
     Ips__MachineLoad load[2], *loads[2];
     Ips__LaneResult lane[2], *lanes[2];
-    char *machines[2], *missing[1], *unseen[1], *notes[1], *gap[1];
+    char *machines[2], *missing[1], *unseen[1], *notes[1], *details[1], *gap[1];
 };
 
 static void make_rows(struct made *m)
@@ -98,6 +98,7 @@ static void make(struct made *m)
     m->gap[0] = ips_wire_text("m3 is missing");
     m->unseen[0] = ips_wire_text("raw futexes");
     m->notes[0] = ips_wire_text("a note");
+    m->details[0] = ips_wire_text("a detail");
 #define LIST(field, from, count)                                               \
     m->c.field = m->from;                                                      \
     m->c.n_##field = (count)
@@ -107,6 +108,7 @@ static void make(struct made *m)
     LIST(gaps, gap, 1);
     LIST(unseen, unseen, 1);
     LIST(notes, notes, 1);
+    LIST(details, details, 1);
     LIST(untraced, untraceds, 1);
     LIST(loads, loads, 2);
     LIST(lanes, lanes, 2);
@@ -149,6 +151,7 @@ static void test_certificate__in_words(void **state)
     (void)state;
     make(&m);
     check(&m.c, IPSQ_TABLE,
+          "note: a note\n"
           "certificate: INCOMPLETE; 1,001 events\n"
           "  machines: m1,m2\n"
           "  machines missing: m3\n"
@@ -179,11 +182,12 @@ static void test_certificate__in_words(void **state)
           "  other programs wanted 2.0 cores of m2\n"
           "  longest path with x2: 3.000 ms\n"
           "  longest path with external off: 2.000 us (through other events)\n"
-          "  note: a note\n");
+          "  note: a detail\n");
     check(&m.c, LINE,
+          "note: a note\n"
           "INCOMPLETE; 1,001 events; recording overhead 2.6% CPU; 2 machines; "
           "other programs wanted 2.0 cores of m2; another lock order could "
-          "change the path; 1 note: -v\n");
+          "change the path\n");
 }
 
 /* What limits an answer: all with -v, else one of each kind. What no record of
@@ -285,7 +289,7 @@ static void test_certificate__in_json(void **state)
           "\"same_order\": true}, {\"lane\": \"external off\", \"t_max_ns\": "
           "2000, \"same_order\": false}], \"unattributed_cpu_ns\": 27000, "
           "\"category\": 3, \"plan\": \"the slaves' graphs\", \"took_ns\": "
-          "28000000, \"notes\": [\"a note\"]}");
+          "28000000, \"notes\": [\"a note\", \"a detail\"]}");
 }
 
 /* Nothing, and not measured: the same words, which are next to none. */
@@ -304,9 +308,7 @@ static void test_certificate__nothing_is_not_said(void **state)
     c.cpu_ns = c.guesses_settled = 7;
     check(&c, IPSQ_TABLE, "certificate: complete; 0 events\n");
     check(&c, LINE, "complete; 0 events; 0 machines\n");
-    check(NULL, IPSQ_TABLE,
-          "certificate: INCOMPLETE\n"
-          "  note: the answer came without a certificate\n");
+    check(NULL, IPSQ_TABLE, "certificate: INCOMPLETE\n");
 }
 
 /* Each line alone, at the least that is said. */
