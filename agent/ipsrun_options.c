@@ -17,7 +17,9 @@ static const char help[] =
     "terminal are its own. Ask about the run with ipsq.\n"
     "\n"
     "  --name NAME         name of the run (default: command, time, random)\n"
-    "  --join RUN          be part of RUN, here or started on another machine\n"
+    "  --join RUN          be part of RUN, which was started here or, with\n"
+    "                      --master, on another machine (waits for it a "
+    "while)\n"
     "  --tag K=V           note kept with the run; may be repeated\n"
     "  --pool DIR          data pool (default: $IPS_POOL_ROOT,\n"
     "                      else /dev/shm/ips-UID)\n"
@@ -338,6 +340,7 @@ static int defaults(struct ipsrun_options *o)
     if (rc == 0 && !*o->state && (rc = ips_path_state(path, &err)) == 0 &&
         take_path(o->state, "IPS_STATE", path) >= 0)
         return IPSRUN_USAGE;
+    o->master_given = *o->master != '\0';
     if (*o->master && ips_address_check(o->master, &err) < 0)
         return usage("--master: %s", err.msg);
     if (rc == 0 && !*o->master)

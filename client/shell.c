@@ -360,6 +360,11 @@ int ipsq_shell(const struct ipsq_options *o)
     char past[IPS_PATH_BYTES] = "";
     struct ipsq_shell s;
     begin(&s, o);
+    /* A child's exit() moves a file's offset back to what its copy of the
+     * buffer has not read, and that offset is ours too. Nothing is read ahead:
+     * what follows a command's line is there for the command. */
+    if (!s.terminal)
+        setvbuf(stdin, NULL, _IONBF, 0);
     using_history();
     if (s.terminal) {
         struct sigaction act = {.sa_handler = on_interrupt};

@@ -9,7 +9,9 @@
 
 #include "common/types.h"
 #include "master/certificate.h"
+#include "master/gather.h"
 #include "master/part.h"
+#include "master/procs.h"
 #include "master/self_check.h"
 #include "master/weighting.h"
 #include "master/why_facts.h"
@@ -21,8 +23,8 @@ static void sync_facts(const struct query *q, struct why_facts *f)
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
         f->accepted += s->accepted;
-        f->sample_ns = ips_max_u64(f->sample_ns, s->sample_ns);
     }
+    f->sample_ns = gather_sample_ns(q);
 }
 
 /* Who asked by the connections that were accepted. */
@@ -73,7 +75,6 @@ static void certificate_facts(struct filling *x)
     f->unmatched = c->unmatched;
     f->ambiguous = c->ambiguous;
     f->untraced = c->untraced_processes;
-    f->dilation_ppm = c->dilation_ppm;
     f->delay_unknown_ns = weighting_unknown(x->q);
     f->open = certificate_goes_on(x->q);
     f->missing_machines = query_incomplete(x->q);
@@ -162,10 +163,15 @@ static void fill_certificate(struct filling *x)
     certificate_note(&x->d->a, &x->c,
                      "gains suppose that the rest stays as it was: see what "
                      "each supposes");
-    if (!x->d->w.procedures)
+    if (!x->d->w.procedures) {
+        char none[PROCS_NONE_BYTES];
+        procs_none_text(x->d->facts.sample_ns, none);
         certificate_note(&x->d->a, &x->c,
-                         "nothing is known of procedures in this run: measure "
-                         "with ipsrun --procedures=sample for them");
+                         arena_printf(&x->d->a,
+                                      "nothing is known of procedures in this "
+                                      "run: %s",
+                                      none));
+    }
 }
 
 static void fill_common(struct filling *x)

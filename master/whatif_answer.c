@@ -5,6 +5,8 @@
 
 #include "common/types.h"
 #include "master/certificate.h"
+#include "master/gather.h"
+#include "master/procs.h"
 #include "master/weighting.h"
 #include "master/whatif.h"
 
@@ -207,9 +209,12 @@ static void note_procedures(const struct filling *f)
     const Ips__WhatifAsk *ask = f->d->ask;
     if (f->d->procedures || (!ask->rank && !ask->slack && !ask->by_procedure))
         return;
-    certificate_note(f->a, f->c,
-                     "nothing is known of procedures in this run: measure with "
-                     "ipsrun --procedures=sample for them");
+    char none[PROCS_NONE_BYTES];
+    procs_none_text(gather_sample_ns(f->q), none);
+    certificate_note(
+        f->a, f->c,
+        arena_printf(f->a, "nothing is known of procedures in this run: %s",
+                     none));
 }
 
 void whatif_answer(struct query *q)

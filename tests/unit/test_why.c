@@ -447,15 +447,26 @@ static void test_why__doubts_are_said(void **state)
     f.lost = 11;
     assert_int_equal(find(&f).sure, WHY_LOW);
     f.lost = 0;
-    f.dilation_ppm = 100001;
+    f.overhead_ns = 910 * MS; /* of 10 s: the rest is 10.01% longer by it */
     assert_int_equal(find(&f).sure, WHY_FAIR);
-    f.dilation_ppm = UINT64_MAX; /* not known */
+    f.overhead_ns = UINT64_MAX; /* not known */
     assert_int_equal(find(&f).sure, WHY_HIGH);
+    f.overhead_ns = 0;
     f.sampled = false;
+    f.sample_ns = 0;
     x = find(&f);
     assert_int_equal(x.sure, WHY_FAIR);
     assert_non_null(strstr(x.sure_why, "--procedures=sample"));
-    f.sampled = true;
+    f.sample_ns = 10 * MS; /* sampling was on: that is no advice */
+    x = find(&f);
+    assert_int_equal(x.sure, WHY_FAIR);
+    assert_null(strstr(x.sure_why, "--procedures=sample"));
+    assert_non_null(strstr(x.sure_why, "--rate 1"));
+    f.path_cpu_ns = 2499ull * MS; /* too little for a procedure to be hot */
+    assert_int_equal(find(&f).sure, WHY_HIGH);
+    f = healthy();
+    f.procedure = &p;
+    f.procedures = 1;
     f.t_max_wall_ns = 99 * MS;
     assert_int_equal(find(&f).sure, WHY_LOW);
     f = healthy();

@@ -292,11 +292,15 @@ static void test_doubts__of_the_run(void **state)
                                           "--on-full=block loses none for lack "
                                           "of room)"});
     f = facts();
-    f.dilation_ppm = 100000;
+    f.t_max_wall_ns = 1100 * MS;
+    f.overhead_ns = 100 * MS;
     check_run(&f, (struct doubt){WHY_HIGH, ""});
-    f.dilation_ppm = 124000;
-    check_run(
-        &f, (struct doubt){WHY_FAIR, "recording took 12% beside the program"});
+    f.overhead_ns = 120 * MS;
+    check_run(&f,
+              (struct doubt){WHY_FAIR, "recording made the path 12% longer"});
+    f.overhead_ns = 1100 * MS;
+    check_run(&f,
+              (struct doubt){WHY_FAIR, "recording made the path 100% longer"});
     f = facts();
     f.t_max_wall_ns = 100 * MS;
     check_run(&f, (struct doubt){WHY_HIGH, ""});
@@ -308,10 +312,12 @@ static void test_doubts__of_the_run(void **state)
     f.untraced = 3;
     check_run(&f, (struct doubt){WHY_FAIR, "3 processes were not traced"});
     f.sampled = false;
+    f.sample_ns = 0;
     check_run(&f, (struct doubt){WHY_FAIR,
                                  "3 processes were not traced; nothing is "
-                                 "known of procedures (ipsrun "
-                                 "--procedures=sample)"});
+                                 "known of procedures: they were not "
+                                 "recorded; measure with ipsrun "
+                                 "--procedures=sample"});
     f = facts();
     f.path_other_ns = 2500 * MS;
     check_run(&f, (struct doubt){WHY_FAIR,
