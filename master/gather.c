@@ -6,6 +6,7 @@
 
 #include "agent/format.h"
 #include "common/log.h"
+#include "common/nearest.h"
 #include "common/object.h"
 #include "common/types.h"
 #include "master/join.h"
@@ -76,14 +77,24 @@ bool gather_has_object(const struct query *q, const char *object)
     return each_object(q, is_selected, (void *)(uintptr_t)object);
 }
 
+static bool offer(const char *object, void *near)
+{
+    ips_nearest_offer(near, object);
+    return false;
+}
+
 void gather_no_object(const struct query *q, const char *object,
                       struct ips_err *err)
 {
     char missing[800];
+    struct ips_nearest near;
     gather_missing_text(q, missing, sizeof(missing));
+    ips_nearest_begin(&near, object);
+    (void)each_object(q, offer, &near);
     ips_err_set(err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
-                "no object %s in run %s%s%s", object, q->run,
-                *missing ? "; not asked: " : "", missing);
+                "no object %.300s in run %s%s%s%s", object, q->run,
+                *missing ? "; not asked: " : "", missing,
+                ips_nearest_text(&near));
 }
 
 void gather_release(struct query *q)

@@ -34,7 +34,8 @@ uint64_t gather_sample_ns(const struct query *q);
  * a process or thread of its table? A thread is selected by its number or its
  * name. Wants GATHER_TABLE where the pattern has more than one part. */
 bool gather_has_object(const struct query *q, const char *object);
-/* Sets that no machine that was asked has the object, and who was not asked. */
+/* Sets that no machine that was asked has the object, who was not asked, and
+ * the nearest name of those that the question gathered. */
 void gather_no_object(const struct query *q, const char *object,
                       struct ips_err *err);
 
