@@ -311,6 +311,9 @@ int main(int argc, char **argv)
         name = made_up;
     }
     join_words(command_line, sizeof(command_line), o.command);
+    status = o.join ? ipsrun_join_check(&o) : -1;
+    if (status >= 0)
+        return status;
     status = make_run(&o, name, command_line);
     if (status >= 0)
         return status;

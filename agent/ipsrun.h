@@ -37,8 +37,9 @@ struct ipsrun_options {
     bool no_delays;
     bool quiet;
     bool no_daemons;
-    bool insecure;  /* --insecure: for the private slave */
-    char **command; /* NULL ended; borrowed from argv */
+    bool insecure;     /* --insecure: for the private slave */
+    bool master_given; /* --master: other machines may report to it */
+    char **command;    /* NULL ended; borrowed from argv */
 };
 
 /* Fills `o`. Returns -1 to go on, else the exit status to end with (after
@@ -47,6 +48,10 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
 
 /* Says it on standard error; IPSRUN_FAILED. */
 int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* --join: is there such a run, here or at the master? -1 to go on, also where
+ * that cannot be known (which is said); else the exit status to end with. */
+int ipsrun_join_check(const struct ipsrun_options *o);
 
 /* Turns the library's path into one that the loader takes, for every user of
  * the run (ipsrun_library.c): a path with a blank or a colon becomes a link in

@@ -10,6 +10,7 @@
 #include "agent/format.h"
 #include "agent/ipsrun.h"
 #include "common/address.h"
+#include "common/nearest.h"
 
 static const char help[] =
     "usage: ipsrun [options] [--] COMMAND [ARGUMENT...]\n"
@@ -17,7 +18,9 @@ static const char help[] =
     "terminal are its own. Ask about the run with ipsq.\n"
     "\n"
     "  --name NAME         name of the run (default: command, time, random)\n"
-    "  --join RUN          be part of RUN, here or started on another machine\n"
+    "  --join RUN          be part of RUN, which was started here or, with\n"
+    "                      --master, on another machine (waits for it a "
+    "while)\n"
     "  --tag K=V           note kept with the run; may be repeated\n"
     "  --pool DIR          data pool (default: $IPS_POOL_ROOT,\n"
     "                      else /dev/shm/ips-UID)\n"
@@ -321,10 +324,25 @@ static int take(struct ipsrun_options *o, int option, const char *value)
     case OPT_HELP:
         fputs(help, stdout);
         return 0;
-    default: /* getopt_long has said what is wrong */
-        fputs("Try 'ipsrun --help'.\n", stderr);
+    default: /* wrong_option() says what */
         return IPSRUN_USAGE;
     }
+}
+
+/* `word` as it was typed. */
+static int wrong_option(int option, const char *word)
+{
+    struct ips_nearest near;
+    char typed[64], name[64];
+    if (option == ':')
+        return usage("option %s needs a value", word);
+    snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(word, "="), word);
+    ips_nearest_begin(&near, typed);
+    for (const struct option *o = longs; strlen(typed) > 2 && o->name; o++) {
+        snprintf(name, sizeof(name), "--%s", o->name);
+        ips_nearest_offer(&near, name);
+    }
+    return usage("no such option: %s%s", word, ips_nearest_text(&near));
 }
 
 static int defaults(struct ipsrun_options *o)
@@ -338,6 +356,7 @@ static int defaults(struct ipsrun_options *o)
     if (rc == 0 && !*o->state && (rc = ips_path_state(path, &err)) == 0 &&
         take_path(o->state, "IPS_STATE", path) >= 0)
         return IPSRUN_USAGE;
+    o->master_given = *o->master != '\0';
     if (*o->master && ips_address_check(o->master, &err) < 0)
         return usage("--master: %s", err.msg);
     if (rc == 0 && !*o->master)
@@ -352,9 +371,14 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
     *o = (struct ipsrun_options){.procedures = IPS_PROCEDURES_SAMPLE,
                                  .sample_us = 10000,
                                  .budget_ppm = 20000};
-    int option;
-    while ((option = getopt_long(argc, argv, "+", longs, NULL)) != -1) {
-        int status = take(o, option, optarg);
+    opterr = 0;
+    for (;;) {
+        int word = optind, option = getopt_long(argc, argv, "+:", longs, NULL);
+        if (option == -1)
+            break;
+        int status = option == '?' || option == ':'
+                         ? wrong_option(option, argv[word])
+                         : take(o, option, optarg);
         if (status >= 0)
             return status;
     }

@@ -11,8 +11,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     }
     const struct ipsq_command *c = ipsq_command_find(o->args[0]);
     if (!c)
-        return ips_err_set(err, IPS_E_USAGE, "no such command: '%.80s'",
-                           o->args[0]);
+        return ipsq_no_command(o->args[0], err);
     ipsq_command_usage(stdout, c);
     return IPSQ_OK;
 }

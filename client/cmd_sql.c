@@ -132,7 +132,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         ask.text = ips_wire_text(word);
         word = NULL;
     }
-    int rc = ipsq_session_run(s, word, &run_name, err);
+    int rc = ipsq_choose_run(s, word, &run_name, err);
     rq.run = ips_wire_text(run_name ? run_name : "");
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, take_piece, &w, &last, err);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/fold.h"
+#include "common/nearest.h"
 
 #define HELP_COLUMNS 80
 
@@ -44,6 +45,16 @@ const struct ipsq_command *ipsq_command_find(const char *name)
     return NULL;
 }
 
+int ipsq_no_command(const char *name, struct ips_err *err)
+{
+    struct ips_nearest near;
+    ips_nearest_begin(&near, name);
+    for (int i = 0; ipsq_commands[i]; i++)
+        ips_nearest_offer(&near, ipsq_commands[i]->name);
+    return ips_err_set(err, IPS_E_USAGE, "no such command: '%.80s'%s", name,
+                       ips_nearest_text(&near));
+}
+
 void ipsq_usage(FILE *f)
 {
     fputs("usage: ipsq [OPTIONS] COMMAND [RUN]\n"
@@ -80,11 +91,23 @@ void ipsq_command_usage(FILE *f, const struct ipsq_command *c)
     ipsq_options_print(f, c->options | IPSQ_COMMON);
 }
 
+int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,
+                    struct ips_err *err)
+{
+    int rc = ipsq_session_run(s, word, run, err);
+    if (rc == 0 && !word) {
+        ipsq_progress_end();
+        fprintf(stderr, "ipsq: run %s, the newest\n", *run);
+        ipsq_progress_begin();
+    }
+    return rc;
+}
+
 int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
                  Ips__Request *rq, struct ips_err *err)
 {
     const char *run;
-    int rc = ipsq_session_run(s, o->arg_count ? o->args[0] : NULL, &run, err);
+    int rc = ipsq_choose_run(s, o->arg_count ? o->args[0] : NULL, &run, err);
     if (rc == 0)
         rq->run = ips_wire_text(run);
     rq->fresh = o->fresh;

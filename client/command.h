@@ -64,6 +64,8 @@ extern const struct ipsq_command ipsq_cmd_why;
 /* In the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];
 const struct ipsq_command *ipsq_command_find(const char *name);
+/* IPS_E_USAGE: there is no command `name`, and which is nearest. */
+int ipsq_no_command(const char *name, struct ips_err *err);
 
 /* All that main() does: runs a command, or the shell where none is given on a
  * terminal. Returns an exit status. */
@@ -73,6 +75,10 @@ int ipsq_command_line(int argc, char **argv);
 void ipsq_usage(FILE *f);
 void ipsq_command_usage(FILE *f, const struct ipsq_command *c);
 
+/* The run that `word` names; NULL: the newest, and standard error says which.
+ */
+int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,
+                    struct ips_err *err) IPS_MUST_USE;
 /* Asks about the run that the first word names (or the newest): fills rq->run.
  */
 int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,

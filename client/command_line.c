@@ -87,7 +87,7 @@ int ipsq_command_line(int argc, char **argv)
     }
     const struct ipsq_command *c = ipsq_command_find(o.command);
     if (!c) {
-        ips_err_set(&err, IPS_E_USAGE, "no such command: '%.80s'", o.command);
+        ipsq_no_command(o.command, &err);
         return complain(&err, "");
     }
     if (o.help) {

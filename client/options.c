@@ -5,6 +5,7 @@
 
 #include "client/units.h"
 #include "common/address.h"
+#include "common/nearest.h"
 #include "proto/tls.h"
 
 #define LONG_BASE 256 /* past what getopt returns of its own: letters, 1 */
@@ -371,6 +372,22 @@ static int take_word(struct ipsq_options *o, const char *word,
     return 0;
 }
 
+/* `word` as it was typed: "--objcet=/m1", or a letter. */
+static int no_option(const char *word, struct ips_err *err)
+{
+    struct ips_nearest near;
+    char typed[64], name[64];
+    snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(word, "="), word);
+    ips_nearest_begin(&near, typed);
+    for (const struct option *o = longs; o->name; o++) {
+        snprintf(name, sizeof(name), "--%s", o->name);
+        if (strlen(typed) > 2)
+            ips_nearest_offer(&near, name);
+    }
+    return ips_err_set(err, IPS_E_USAGE, "no such option: '%.80s'%s", word,
+                       ips_nearest_text(&near));
+}
+
 int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
                        struct ips_err *err)
 {
@@ -399,8 +416,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
             rc = ips_err_set(err, IPS_E_USAGE, "'%.80s' needs a value",
                              argv[word]);
         else if (c == '?')
-            rc = ips_err_set(err, IPS_E_USAGE, "no such option: '%.80s'",
-                             argv[word]);
+            rc = no_option(argv[word], err);
         else
             rc = take_named(o, (enum ipsq_option)(c - LONG_BASE), optarg, err);
         if (rc < 0)

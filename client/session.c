@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/nearest.h"
+
 #define CONNECT_MS 5000
 #define START_WAIT_MS 8000 /* for a master we started to answer */
 #define SLAVE_WAIT_MS 3000 /* for a slave to report its runs to it */
@@ -270,10 +272,15 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
                            "'%.80s' may be run %s or run %s", word, also,
                            found);
     }
-    if (!found || len == 0)
+    if (!found || len == 0) {
+        struct ips_nearest near;
+        ips_nearest_begin(&near, word);
+        for (size_t i = 0; i < count; i++)
+            ips_nearest_offer(&near, rows[i]->run);
         return ips_err_set(err, IPS_E_NOT_FOUND,
-                           "no run '%.80s' is known (`ipsq runs` lists %zu)",
-                           word, count);
+                           "no run '%.80s' is known (`ipsq runs` lists %zu)%s",
+                           word, count, ips_nearest_text(&near));
+    }
     *run = found;
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/fold.h"
+#include "common/nearest.h"
 
 #define HISTORY_LINES 1000
 
@@ -140,8 +141,12 @@ static int wrong(const char *what, const char *word)
     return IPSQ_USAGE;
 }
 
-/* The one of `names` that `text` is or begins; says so where it is none. */
-static const char *only_one(char **names, const char *text, const char *what)
+/* The one of `names` that `text` is or begins; says so where it is none, and
+ * which of all names (`list` of the shell) was meant. */
+static const char *only_one(const struct ipsq_shell *s,
+                            char **(*list)(const struct ipsq_shell *,
+                                           const char *),
+                            char **names, const char *text, const char *what)
 {
     for (int i = 0; names && names[i]; i++) {
         if (strcmp(names[i], text) == 0)
@@ -150,7 +155,14 @@ static const char *only_one(char **names, const char *text, const char *what)
     /* What begins so and goes on below it is one as well: /m1 of /m1/a. */
     const char *first = names ? names[0] : NULL;
     if (!first) {
-        fprintf(stderr, "ipsq: no %s '%s'\n", what, text);
+        struct ips_nearest near;
+        char **all = list(s, "");
+        ips_nearest_begin(&near, text);
+        for (int i = 0; all && all[i]; i++)
+            ips_nearest_offer(&near, all[i]);
+        fprintf(stderr, "ipsq: no %s '%s'%s\n", what, text,
+                ips_nearest_text(&near));
+        ipsq_names_free(all);
         return NULL;
     }
     for (int i = 1; names[i]; i++) {
@@ -185,7 +197,8 @@ static int zoom(struct ipsq_shell *s, const char *word, const char *more)
         return IPSQ_OK;
     }
     char **names = ipsq_shell_objects(s, object);
-    const char *found = only_one(names, object, "object");
+    const char *found =
+        only_one(s, ipsq_shell_objects, names, object, "object");
     if (found)
         snprintf(s->focus.object, sizeof(s->focus.object), "%s", found);
     ipsq_names_free(names);
@@ -197,7 +210,7 @@ static int take_run(struct ipsq_shell *s, const char *word)
     struct ipsq_focus next = {0};
     if (word) {
         char **names = ipsq_shell_runs(s, word);
-        const char *found = only_one(names, word, "run");
+        const char *found = only_one(s, ipsq_shell_runs, names, word, "run");
         if (found)
             snprintf(next.run, sizeof(next.run), "%s", found);
         ipsq_names_free(names);
@@ -360,6 +373,11 @@ int ipsq_shell(const struct ipsq_options *o)
     char past[IPS_PATH_BYTES] = "";
     struct ipsq_shell s;
     begin(&s, o);
+    /* A child's exit() moves a file's offset back to what its copy of the
+     * buffer has not read, and that offset is ours too. Nothing is read ahead:
+     * what follows a command's line is there for the command. */
+    if (!s.terminal)
+        setvbuf(stdin, NULL, _IONBF, 0);
     using_history();
     if (s.terminal) {
         struct sigaction act = {.sa_handler = on_interrupt};

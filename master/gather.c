@@ -6,6 +6,8 @@
 
 #include "agent/format.h"
 #include "common/log.h"
+#include "common/nearest.h"
+#include "common/object.h"
 #include "common/types.h"
 #include "master/join.h"
 #include "master/mtimes_plan.h"
@@ -27,14 +29,72 @@ void gather_missing_text(const struct query *q, char *out, size_t cap)
     }
 }
 
+uint64_t gather_sample_ns(const struct query *q)
+{
+    uint64_t ns = 0;
+    for (uint32_t i = 0; i < q->gather.count; i++)
+        ns = ips_max_u64(ns, q->gather.active[i]->sync->sample_ns);
+    return ns;
+}
+
+/* Each thread twice, by its number and by its name. True: `stop` said so. */
+static bool each_object(const struct query *q,
+                        bool (*stop)(const char *object, void *arg), void *arg)
+{
+    char name[OBJECT_BYTES], thread[2 * OBJECT_BYTES];
+    for (uint32_t i = 0; i < q->gather.count; i++) {
+        const struct part *p = q->gather.active[i];
+        snprintf(name, sizeof(name), "/%s", p->machine);
+        if (stop(name, arg))
+            return true;
+        for (uint32_t k = 0; k < p->t.proc_count; k++) {
+            part_process_object(p, k, name);
+            if (stop(name, arg))
+                return true;
+        }
+        for (uint32_t k = 0; k < p->t.thread_count; k++) {
+            const Ips__ThreadRow *t = p->t.threads[k];
+            part_process_object(p, t->process, name);
+            snprintf(thread, sizeof(thread), "%s/%u", name, t->tid);
+            if (stop(thread, arg))
+                return true;
+            snprintf(thread, sizeof(thread), "%s/%.*s", name, OBJECT_BYTES - 2,
+                     t->name);
+            if (stop(thread, arg))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool is_selected(const char *object, void *pattern)
+{
+    return ips_object_in(pattern, object);
+}
+
+bool gather_has_object(const struct query *q, const char *object)
+{
+    return each_object(q, is_selected, (void *)(uintptr_t)object);
+}
+
+static bool offer(const char *object, void *near)
+{
+    ips_nearest_offer(near, object);
+    return false;
+}
+
 void gather_no_object(const struct query *q, const char *object,
                       struct ips_err *err)
 {
     char missing[800];
+    struct ips_nearest near;
     gather_missing_text(q, missing, sizeof(missing));
+    ips_nearest_begin(&near, object);
+    (void)each_object(q, offer, &near);
     ips_err_set(err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
-                "no object %s in run %s%s%s", object, q->run,
-                *missing ? "; not asked: " : "", missing);
+                "no object %.300s in run %s%s%s%s", object, q->run,
+                *missing ? "; not asked: " : "", missing,
+                ips_nearest_text(&near));
 }
 
 void gather_release(struct query *q)

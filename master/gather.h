@@ -28,7 +28,14 @@ void gather_release(struct query *q);
 
 /* "m1 (not connected), m2 (why)" of what is missing; "" where nothing is. */
 void gather_missing_text(const struct query *q, char *out, size_t cap);
-/* Sets that no machine that was asked has the object, and who was not asked. */
+/* CPU time between two samples; 0: no machine that answered took any. */
+uint64_t gather_sample_ns(const struct query *q);
+/* Does `object` (a pattern, common/object.h) select a machine that answered, or
+ * a process or thread of its table? A thread is selected by its number or its
+ * name. Wants GATHER_TABLE where the pattern has more than one part. */
+bool gather_has_object(const struct query *q, const char *object);
+/* Sets that no machine that was asked has the object, who was not asked, and
+ * the nearest name of those that the question gathered. */
 void gather_no_object(const struct query *q, const char *object,
                       struct ips_err *err);
 

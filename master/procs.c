@@ -1,6 +1,7 @@
 #include "master/procs.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,4 +150,18 @@ void procs_add_totals(Ips__ProcedureTotals *sum,
     sum->calls = ips_add_sat(sum->calls, more->calls);
     sum->called = ips_add_sat(sum->called, more->called);
     sum->exact_threads = ips_add_sat(sum->exact_threads, more->exact_threads);
+}
+
+void procs_none_text(uint64_t sample_ns, char out[PROCS_NONE_BYTES])
+{
+    unsigned ms = (unsigned)(sample_ns / 1000000);
+    if (sample_ns == 0)
+        snprintf(
+            out, PROCS_NONE_BYTES,
+            "procedures were not recorded: use ipsrun --procedures=sample");
+    else
+        snprintf(out, PROCS_NONE_BYTES,
+                 "no thread used enough CPU time for a sample, taken every %u "
+                 "ms%s",
+                 ms, ms > 1 ? " (ipsrun --rate 1 samples every 1 ms)" : "");
 }

@@ -30,4 +30,9 @@ bool procs_attach_path(Ips__ProcedureRow **rows, size_t count,
  */
 void procs_wilson(double p, double n, double *low, double *high);
 
+/* Why no procedure is known, and what helps. sample_ns: CPU time between two
+ * samples, 0: none were taken. */
+#define PROCS_NONE_BYTES 160
+void procs_none_text(uint64_t sample_ns, char out[PROCS_NONE_BYTES]);
+
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/object.h"
 #include "common/types.h"
 #include "master/gather.h"
 #include "master/part.h"
@@ -18,7 +19,6 @@ struct relay {
     uint32_t at;   /* active part being asked */
     uint64_t sent; /* events */
     bool waiting;  /* window not widened: the client is full */
-    bool any;      /* a machine matched the object */
 };
 
 static void relay_next(struct query *q);
@@ -89,15 +89,11 @@ static void ask_part(struct query *q, struct part *p, uint64_t left)
 
 static void events_over(struct query *q)
 {
-    struct relay *r = q->data;
     struct ips_err err = {0};
     char missing[800];
     const char *object = q->request->events->object;
     gather_missing_text(q, missing, sizeof(missing));
-    if (!r->any) {
-        gather_no_object(q, object, &err);
-        query_fail(q, &err);
-    } else if (*missing && part_concerned("", object)) {
+    if (*missing && part_concerned("", object)) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "events of these machines are missing: %s", missing);
         query_fail(q, &err);
@@ -117,7 +113,6 @@ static void relay_next(struct query *q)
     while (r->at < q->gather.count &&
            !part_concerned(q->gather.active[r->at]->machine, asked->object))
         r->at++;
-    r->any = r->any || r->at < q->gather.count;
     if (r->at == q->gather.count ||
         (asked->limit > 0 && r->sent >= asked->limit))
         events_over(q);
@@ -128,9 +123,16 @@ static void relay_next(struct query *q)
 
 static void events_gathered(struct query *q)
 {
+    const char *object = q->request->events->object;
+    struct ips_err err = {0};
     q->in_graph = false; /* what was sent cannot be taken back */
     q->streaming = q->yielded = true;
-    relay_next(q);
+    if (gather_has_object(q, object)) {
+        relay_next(q);
+        return;
+    }
+    gather_no_object(q, object, &err);
+    query_fail(q, &err);
 }
 
 static void events_pump(struct query *q)
@@ -154,7 +156,8 @@ static void events_start(struct query *q)
         return;
     }
     q->data = r;
-    gather_start(q, 0, events_gathered);
+    bool below = ips_object_parts(q->request->events->object) > 1;
+    gather_start(q, below ? GATHER_TABLE : 0, events_gathered);
 }
 
 static void events_release(struct query *q)

@@ -135,21 +135,18 @@ static bool refuse(struct query *q)
     const Ips__ProceduresAsk *ask = q->request->procedures;
     const char *object = ask->object;
     bool windowed = ask->from_ns || ask->to_ns;
-    char missing[800];
+    char missing[800], none[PROCS_NONE_BYTES];
     bool whole = *object == '\0' || strcmp(object, "/") == 0;
     struct ips_err err = {0};
     gather_missing_text(q, missing, sizeof(missing));
+    procs_none_text(gather_sample_ns(q), none);
     if (a->totals.threads == 0)
         gather_no_object(q, object, &err);
     else if (a->count == 0)
         ips_err_set(&err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
-                    "nothing is known of procedures in run %s%s%s%s: no thread "
-                    "used as much CPU time as lies between two samples, or "
-                    "procedures were off. %s again with ipsrun "
-                    "--procedures=sample --rate 1 (ms of CPU time)%s%s",
-                    q->run, whole ? "" : ", ", whole ? "" : object,
-                    windowed ? ", in that window" : "",
-                    windowed ? "Take a longer one, or measure" : "Measure",
+                    "no procedures in run %s%s%s%s: %s%s%s", q->run,
+                    whole ? "" : ", ", whole ? "" : object,
+                    windowed ? ", in that window" : "", none,
                     *missing ? "; not asked: " : "", missing);
     if (err.code)
         query_fail(q, &err);

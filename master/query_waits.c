@@ -127,14 +127,19 @@ static int choose(struct query *q, const struct waits *w, const char *object,
                    (!*o.word[2] || thread_fits(p, o.word[2], ch));
         some |= chain[c];
     }
-    for (uint32_t i = 0; i < w->place_count; i++)
+    bool waited = !*o.word[3]; /* in a procedure of that name */
+    for (uint32_t i = 0; i < w->place_count; i++) {
         place[i] = fits(o.word[3], w->place[i].procedure);
-    if (some)
-        return 0;
-    return ips_err_set(err, IPS_E_NOT_FOUND,
-                       "object %.200s: run %s has no such thread; `ipsq ls` "
-                       "lists them",
-                       object, q->run);
+        waited |= place[i];
+    }
+    if (!some)
+        gather_no_object(q, object, err);
+    else if (!waited)
+        ips_err_set(err, IPS_E_NOT_FOUND,
+                    "object %.200s: run %s has no wait in procedure %.200s; "
+                    "`ipsq waits` lists them",
+                    object, q->run, o.word[3]);
+    return some && waited ? 0 : err->code;
 }
 
 /* ---- order -------------------------------------------------------------- */

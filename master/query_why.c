@@ -9,7 +9,9 @@
 
 #include "common/types.h"
 #include "master/certificate.h"
+#include "master/gather.h"
 #include "master/part.h"
+#include "master/procs.h"
 #include "master/self_check.h"
 #include "master/weighting.h"
 #include "master/why_facts.h"
@@ -21,8 +23,8 @@ static void sync_facts(const struct query *q, struct why_facts *f)
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
         f->accepted += s->accepted;
-        f->sample_ns = ips_max_u64(f->sample_ns, s->sample_ns);
     }
+    f->sample_ns = gather_sample_ns(q);
 }
 
 /* Who asked by the connections that were accepted. */
@@ -73,7 +75,6 @@ static void certificate_facts(struct filling *x)
     f->unmatched = c->unmatched;
     f->ambiguous = c->ambiguous;
     f->untraced = c->untraced_processes;
-    f->dilation_ppm = c->dilation_ppm;
     f->delay_unknown_ns = weighting_unknown(x->q);
     f->open = certificate_goes_on(x->q);
     f->missing_machines = query_incomplete(x->q);
@@ -159,10 +160,11 @@ static void fill_certificate(struct filling *x)
         path_mtime_text(x->q, &x->d->a, &d->lanes[LANE_MAIN].lane);
     if (weighting_clock_text(d))
         x->c.msg.clock = ips_wire_text(weighting_clock_text(d));
-    if (!x->d->w.procedures)
-        certificate_note(
-            &x->d->a, &x->c,
-            "procedures were not recorded: use ipsrun --procedures=sample");
+    if (!x->d->w.procedures) {
+        char none[PROCS_NONE_BYTES];
+        procs_none_text(x->d->facts.sample_ns, none);
+        certificate_note(&x->d->a, &x->c, none);
+    }
 }
 
 static void fill_common(struct filling *x)

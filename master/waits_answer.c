@@ -4,7 +4,9 @@
 
 #include "common/types.h"
 #include "master/certificate.h"
+#include "master/gather.h"
 #include "master/part.h"
+#include "master/procs.h"
 #include "master/query_waits.h"
 #include "master/weighting.h"
 
@@ -206,11 +208,14 @@ static void note(const struct filling *f, struct certificate *c)
     bool procedures = false;
     for (uint32_t i = 0; i < d->w.part_count; i++)
         procedures |= d->w.portions[i].count > 0;
-    if (!procedures)
+    if (!procedures) {
+        char none[PROCS_NONE_BYTES];
+        procs_none_text(gather_sample_ns(f->q), none);
         certificate_note(
             f->a, c,
-            "procedures were not recorded, so what others computed meanwhile "
-            "is not split (ipsrun --procedures=sample)");
+            arena_printf(
+                f->a, "what others computed meanwhile is not split: %s", none));
+    }
     if (d->groups.cut_ns)
         certificate_note(f->a, c,
                          "too many chains of waits to follow: ask about less "

@@ -7,6 +7,7 @@
 
 #include "analysis/view.h"
 #include "master/clocks.h"
+#include "master/gather.h"
 #include "master/part.h"
 
 static const char *const names[] = {"cpu", "sched", "wall"};
@@ -88,10 +89,8 @@ static int find_goal(struct query *q, const char *object, struct ips_err *err)
             return 0;
         }
     }
-    return ips_err_set(err, IPS_E_NOT_FOUND,
-                       "goal %.200s: run %s has no such process or thread; "
-                       "`ipsq ls` lists them",
-                       object, q->run);
+    gather_no_object(q, object, err);
+    return ips_err_wrap(err, "--goal");
 }
 
 int weighting_goal(struct query *q, const char *object, struct ips_err *err)

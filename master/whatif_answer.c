@@ -5,6 +5,8 @@
 
 #include "common/types.h"
 #include "master/certificate.h"
+#include "master/gather.h"
+#include "master/procs.h"
 #include "master/weighting.h"
 #include "master/whatif.h"
 
@@ -204,9 +206,9 @@ static void note_procedures(const struct filling *f)
     const Ips__WhatifAsk *ask = f->d->ask;
     if (f->d->procedures || (!ask->rank && !ask->slack && !ask->by_procedure))
         return;
-    certificate_note(
-        f->a, f->c,
-        "procedures were not recorded: use ipsrun --procedures=sample");
+    char none[PROCS_NONE_BYTES];
+    procs_none_text(gather_sample_ns(f->q), none);
+    certificate_note(f->a, f->c, none);
 }
 
 void whatif_answer(struct query *q)

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "common/types.h"
+#include "master/gather.h"
 #include "master/part.h"
+#include "master/procs.h"
 #include "master/weighting.h"
 
 static int no_memory(struct whatif_solving *s)
@@ -119,13 +121,11 @@ static int make_base(struct whatif_solving *s)
 static int nothing_fits(struct whatif_solving *s, const Ips__WhatifEdit *e)
 {
     const char *run = s->q->run;
+    char none[PROCS_NONE_BYTES];
+    procs_none_text(gather_sample_ns(s->q), none);
     if (*e->procedure && !s->d->procedures)
-        return ips_err_set(
-            s->err, IPS_E_NOT_FOUND,
-            "nothing is known of procedures in run %s: no arc was sampled. "
-            "Measure again with ipsrun --procedures=sample --rate 1 (ms of CPU "
-            "time)",
-            run);
+        return ips_err_set(s->err, IPS_E_NOT_FOUND,
+                           "no procedures in run %s: %s", run, none);
     return ips_err_set(
         s->err, IPS_E_NOT_FOUND,
         "nothing in run %s is%s%.60s%s%.60s%s%.100s%s%.60s (ipsq %s %s lists "

@@ -304,15 +304,14 @@ static void shape(const struct why_facts *f, struct arena *a,
         out->shape_says = arena_printf(
             a,
             "turnaround: where %s up to the goal went. This looks like a "
-            "service (it accepted %u connections and waited %s for something "
+            "service (connections accepted: %u; %s spent waiting for something "
             "not recorded): %s",
             elapsed, f->accepted, why_ns(a, f->path_outside_ns), ask);
     else if (f->accepted)
         out->shape_says = arena_printf(
             a,
             "turnaround: where the elapsed time of %s went (a batch program: "
-            "the %u connections that it accepted came from within). Of its "
-            "services %s",
+            "connections accepted: %u, all from its own processes). %s",
             elapsed, f->accepted, ask);
     else
         out->shape_says = arena_printf(

@@ -72,8 +72,8 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_PHASE_BUSY_PPM 666667u /* of their busy cores, at most */
 #define WHY_NAMED_PPM 600000u /* of a procedure's path that a finding names */
 #define WHY_SURE_SAMPLES 30u
-#define WHY_SURE_NS 100000000u /* elapsed */
-#define WHY_DILATION_PPM 100000u
+#define WHY_SURE_NS 100000000u      /* elapsed */
+#define WHY_OVERHEAD_PPM 100000u    /* of the path without it, recording */
 #define WHY_UNEXPLAINED_PPM 250000u /* of the path */
 #define WHY_SERVICE_IDLE_PPM 250000u
 #define WHY_SERVICE_ASKED 100u        /* by who is not traced, and */
@@ -163,8 +163,8 @@ struct why_facts {
     uint32_t window_phase;   /* which is this phase; 0: none */
     /* for how sure */
     uint64_t lost, unmatched, ambiguous, untraced, events;
-    uint64_t lost_room;    /* of lost: there was no room for them */
-    uint64_t dilation_ppm; /* UINT64_MAX: not known */
+    uint64_t lost_room;   /* of lost: there was no room for them */
+    uint64_t overhead_ns; /* of the path: recording; UINT64_MAX: not known */
     uint64_t delay_unknown_ns;
     uint64_t clock_bound_ns; /* 0: one machine */
     uint64_t any_on_path;

@@ -110,6 +110,8 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
         uint64_t untraced = idle ? 0 : why_slept_untraced(y, i);
         untraced = ips_min_u64(untraced, left - delay - slept);
         f->path_cpu_ns += all - left;
+        if (g->probe)
+            f->overhead_ns += ips_min_u64(g->probe[i], all - left);
         f->path_delay_ns += delay;
         f->path_outside_ns += slept + untraced;
         f->path_other_ns += left - delay - slept - untraced;
@@ -175,6 +177,7 @@ int why_remake(struct whatif_solving *s)
     if (rc == 0 && y->d->w.path.window.given)
         rc = why_cut(y);
     if (rc == 0 && wall.end != IPS_NO_NODE) {
+        f->overhead_ns = g->probe ? 0 : UINT64_MAX;
         walk_wall(y, &wall, *delayed);
         f->t_max_wall_ns = wall.t_max;
         if (y->d->w.path.window.given)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/types.h"
+#include "master/procs.h"
 #include "master/why.h"
 
 const char *why_ns(struct arena *a, uint64_t ns)
@@ -58,7 +59,7 @@ static const char *object(const struct why_place *p)
 
 static const char *other(const struct why_finding *x)
 {
-    return x->other && *x->other ? x->other : "others";
+    return x->other && *x->other ? x->other : "another thread";
 }
 
 /* " in f (file:12)", or "". */
@@ -434,6 +435,28 @@ static void doubt(struct doubt *d, enum why_sure at_most, const char *text)
     d->text = *d->text ? arena_printf(d->a, "%s; %s", d->text, text) : text;
 }
 
+/* Only recording that lies on the path made the run longer. A program that
+ * hardly computes may spend half of its CPU time on it, and lose nothing. */
+static uint64_t overhead_ppm(const struct why_facts *f)
+{
+    if (f->overhead_ns == UINT64_MAX)
+        return 0;
+    uint64_t own = ips_sub_sat(f->t_max_wall_ns, f->overhead_ns);
+    return why_ppm(f->overhead_ns, ips_max_u64(own, 1));
+}
+
+/* Procedures are missing where a hot one may be among them: not where threads
+ * that sleep left nothing to sample. */
+static void of_procedures(const struct why_facts *f, struct doubt *d)
+{
+    char none[PROCS_NONE_BYTES];
+    if (f->sampled || (f->sample_ns &&
+                       why_ppm(f->path_cpu_ns, f->t_max_wall_ns) < WHY_HOT_PPM))
+        return;
+    procs_none_text(f->sample_ns, none);
+    doubt(d, WHY_FAIR, arena_printf(d->a, "%s", none));
+}
+
 /* What holds for all that is said of a run. */
 static void of_run(const struct why_facts *f, struct doubt *d)
 {
@@ -450,14 +473,15 @@ static void of_run(const struct why_facts *f, struct doubt *d)
         doubt(d, WHY_LOW,
               f->windowed ? "the window is shorter than 100 ms"
                           : "the run is shorter than 100 ms");
-    if (f->dilation_ppm != UINT64_MAX && f->dilation_ppm > WHY_DILATION_PPM)
+    uint64_t slower = overhead_ppm(f);
+    if (slower > WHY_OVERHEAD_PPM)
         doubt(d, WHY_FAIR,
-              arena_printf(d->a, "recording overhead was %.0f%% CPU",
-                           (double)f->dilation_ppm / 1e4));
+              arena_printf(d->a, "recording made the path %.0f%% longer",
+                           (double)slower / 1e4));
     if (f->untraced)
         doubt(d, WHY_FAIR,
-              arena_printf(d->a, "%" PRIu64 " processes were not recorded",
-                           f->untraced));
+              arena_printf(d->a, "%" PRIu64 " process%s not recorded",
+                           f->untraced, f->untraced == 1 ? " was" : "es were"));
 }
 
 static bool by_samples(enum why_kind kind)
@@ -479,9 +503,8 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
                            "%s of the path are unattributed: what ended these "
                            "waits was not recorded",
                            why_ns(a, unknown_ns)));
-    if (!x && !f->sampled)
-        doubt(&d, WHY_FAIR,
-              "procedures were not recorded (ipsrun --procedures=sample)");
+    if (!x)
+        of_procedures(f, &d);
     if (x && by_samples(x->kind) && !f->exact &&
         amount->samples < WHY_SURE_SAMPLES)
         doubt(

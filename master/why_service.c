@@ -267,13 +267,16 @@ static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
                      first->bound));
     if (!row)
         return;
-    row->evidence = arena_printf(
-        y->a,
-        "busy %s in %" PRIu64 " requests; %.0f a second arrived, %.0f%% "
-        "utilisation; the next limit is %s with %.0f a second",
-        why_ns(y->a, first->busy_ns), y->s->requests, y->s->rate,
-        100 * first->use, next ? next->station : "nothing",
-        next ? next->bound : 0);
+    const char *limit =
+        next ? arena_printf(y->a, "; the next limit is %s with %.0f a second",
+                            next->station, next->bound)
+             : "";
+    row->evidence = arena_printf(y->a,
+                                 "busy %s in %" PRIu64
+                                 " requests; %.0f a second arrived, %.0f%% "
+                                 "utilisation%s",
+                                 why_ns(y->a, first->busy_ns), y->s->requests,
+                                 y->s->rate, 100 * first->use, limit);
     row->object = first->station;
     row->command = command(y, "bottleneck");
     if (!client || client->demand_ns <= first->demand_ns)

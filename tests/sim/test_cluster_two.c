@@ -174,13 +174,13 @@ static void strip(Ips__Reply *r, struct bytes *out)
             memcpy(c->gaps[i], "machine m2", sizeof("machine m2"));
         else if (strcmp(c->gaps[i], "machine m2 is missing") == 0)
             memcpy(c->gaps[i], "machine m2", sizeof("machine m2"));
-    for (size_t i = 0; i < c->n_notes; i++) {
-        if (strncmp(c->notes[i], "a slave or its data changed", 27) == 0)
-            free(c->notes[i]);
+    for (size_t i = 0; i < c->n_details; i++) {
+        if (strncmp(c->details[i], "a slave or its data changed", 27) == 0)
+            free(c->details[i]);
         else
-            c->notes[kept++] = c->notes[i];
+            c->details[kept++] = c->details[i];
     }
-    c->n_notes = kept;
+    c->n_details = kept;
 }
 
 static void add_reply(struct bytes *b, Ips__Reply *r)

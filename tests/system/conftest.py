@@ -271,13 +271,21 @@ class Cluster:
 
     def popen(self, cmd, name=None, join=None, machine=0, options=(),
               env=None, **kw):
-        """Starts `cmd` under ipsrun on a machine; as subprocess.Popen."""
+        """Starts `cmd` under ipsrun on a machine; as subprocess.Popen. A run that
+        is joined has begun, so that nothing depends on how long ipsrun waits."""
+        if join:
+            wait_until(f"run {join} has begun", lambda: self.has_begun(join))
         kw.setdefault("stdin", subprocess.DEVNULL)
         proc = subprocess.Popen(
             self._ipsrun(cmd, name, join, machine, options),
             env=clean_env(**self.machines[machine].env, **(env or {})), **kw)
         self.started.append(proc)
         return proc
+
+    def has_begun(self, run):
+        return any(path.exists() for m in self.machines for path in (
+            pathlib.Path(m.pool, run, "control"),
+            pathlib.Path(m.state, f"slave-{m.name}", "runs", run, "archive")))
 
     def ipsrun(self, cmd, name=None, join=None, machine=0, options=(),
                env=None, check=False, timeout=270, **kw):

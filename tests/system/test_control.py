@@ -199,8 +199,10 @@ def test_names_commands_and_the_environment(build, top):
     assert c == want
     # Who joins is a part of the run, and not its command; it keeps what is
     # there.
-    done = run(build, top, "--join", "j", "--rate", "1", "--", "true")
-    assert done.returncode == 0 and done.stderr == "ipsrun: run j\n"
+    done = run(build, top, "--join", "j", "--master", f"unix:{top}/nobody",
+               "--rate", "1", "--", "true")
+    assert done.returncode == 0 and done.stderr.endswith("ipsrun: run j\n")
+    assert "cannot tell whether run j exists" in done.stderr
     c = read(top, "j")
     assert (c["root_pid"], c["sample_us"], c["command"]) == (0, 1000, "true")
     done = run(build, top, "--join", "t", "--rate", "1", "--", "false")

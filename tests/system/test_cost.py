@@ -101,6 +101,35 @@ def test_probe_cost_subtracted(cluster):
     assert oracle.without_recording(wall) is None
 
 
+# Sleeps for most of the time, and computes little.
+SLEEPS = """
+import os, socket, time
+a, b = socket.socketpair()
+for _ in range(60):
+    a.send(b"12345678")
+    b.recv(8)
+    time.sleep(0.02)
+"""
+
+
+def test_recording_that_nobody_waits_for_is_no_doubt(cluster):
+    """Every record 100 us dearer. A program that sleeps spends much of its CPU time
+    on that, and is not 10% longer for it: no doubt about `why`. One that does
+    nothing but talk is. Would catch overhead that is held against CPU time."""
+    c = cluster()
+    for name, program in (("sleeps", SLEEPS), ("talks", QUICK)):
+        c.ipsrun([sys.executable, "-c", program], name=name, check=True,
+                 options=("--procedures=off",),
+                 env={"IPS_TEST_PROBE_NS": "100000"})
+        c.wait_closed(name)
+    why = c.json("why", "sleeps")
+    assert why["certificate"]["dilation"] > 0.1
+    assert "recording" not in (why["sure_why"] or ""), why["sure_why"]
+    why = c.json("why", "talks")
+    assert "recording made the path" in why["sure_why"], why["sure_why"]
+    assert why["sure"] != "high"
+
+
 # Three processes in a ring that work one after the other, unequally.
 RING = """
 import os, socket

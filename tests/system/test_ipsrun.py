@@ -256,6 +256,44 @@ def test_a_name_is_not_taken_again(cluster):
     assert c.ipsrun(["true"], join="r").returncode == 0
 
 
+def test_a_run_that_is_not_there_is_not_joined(ipsrun, pool):
+    """Would catch a misspelt name that makes a run of its own."""
+    done = ipsrun("--join", "typo", "echo", "ran")
+    assert done.returncode == 125 and done.stdout == ""
+    assert "no such run" in done.stderr and "ipsq" in done.stderr
+    assert not os.path.exists(f"{pool}/typo")
+    assert ipsrun("--no-daemons", "--join", "typo", "true").returncode == 125
+
+
+def test_the_master_knows_which_runs_can_be_joined(cluster, build):
+    """Would catch: a run of another machine refused, one that begins a moment
+    later refused, one that nobody began taken for it."""
+    c = cluster(["m1", "m2"])
+    c.ipsrun(["true"], name="third", check=True)
+    c.wait_closed("third")
+    assert c.ipsrun(["true"], join="third", machine=1).returncode == 0
+    early = subprocess.Popen(
+        c._ipsrun(["echo", "joined"], None, "fourth", 1, ()), text=True,
+        env=clean_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL)
+    try:
+        assert not c.has_begun("fourth")
+        c.ipsrun(["true"], name="fourth", check=True)
+        assert early.communicate(timeout=120)[0] == "joined\n"
+    finally:
+        early.kill()
+    c.wait_closed("fourth", machines=2)
+    # The master of this state directory, which was not named: nobody else
+    # reports to it, so nothing is waited for.
+    done = subprocess.run(
+        [build.bin("ipsrun"), "--pool", c.machines[0].pool, "--state", c.state,
+         "--join", "thrid", "echo", "ran"], env=clean_env(), text=True,
+        capture_output=True, timeout=120)
+    assert done.returncode == 125 and done.stdout == ""
+    assert "did you mean 'third'?" in done.stderr
+    assert "thrid" not in c.runs()
+
+
 def test_root_image(ipsrun, build, pool):
     """START(ROOT), NAME, EXEC of ipsrun, then START(IMAGE) with the same pid:
     the command goes on where ipsrun was."""

@@ -589,3 +589,28 @@ def test_files_of_others(cluster, programs):
     c.wait_closed("r")
     assert rows(c.json("procedures", "r"))["light"]["file"] is None
     assert f"symbols of {c.root}/large: {c.root}/huge has 8589934592 bytes" in m.log.read_text()
+
+
+@pytest.mark.parametrize("options,advice,not_advice", [
+    (("--procedures=off",), "--procedures=sample", "--rate"),
+    (("--rate", "100"), "--rate 1", "--procedures=sample"),
+])
+def test_advice_where_no_procedure_is_known(shared, options, advice,
+                                            not_advice):
+    """Would catch the advice to sample where samples were taken: of a program that
+    computes too little there are none."""
+    c, name = shared, "advice" + "".join(options).replace("=", "")
+    c.ipsrun(["sleep", "0.3"], name=name, options=options, check=True)
+    c.wait_closed(name)
+    errors = [c.ipsq("procedures", name).stderr,
+              c.ipsq("whatif", name, "--procedure", "x", "--faster",
+                     "2x").stderr]
+    notes = [note for words in (("why", name), ("waits", name),
+                                ("whatif", name))
+             for note in c.json(*words)["certificate"]["notes"]
+             if "for a sample" in note or "were not recorded" in note]
+    assert len(notes) == 3
+    for text in errors + notes:
+        assert advice in text and not_advice not in text, text
+    doubt = c.json("why", name)["sure_why"] or ""
+    assert ("procedures" in doubt) == (advice == "--procedures=sample"), doubt

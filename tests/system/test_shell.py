@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import signal
+import subprocess
 import time
 
 import pytest
@@ -217,6 +218,31 @@ def test_from_a_script(two_runs):
     assert done.returncode == 0
     done = two_runs.ipsq()
     assert done.returncode == 2 and "usage:" in done.stderr
+
+
+def test_from_a_file(two_runs, tmp_path):
+    """Would catch: lines that are read again, because a command's child leaves
+    the file where its own copy of what was read ahead ends (it went on for ever),
+    and a command that cannot read what follows it."""
+    script = tmp_path / "script"
+    script.write_text("version\nfocus\n" + f"# {'x' * 5000}\n" +
+                      "version\nfocus\n" * 2)
+    with script.open() as typed:
+        done = subprocess.run(
+            [two_runs.build.bin("ipsq"), "--master", two_runs.address, "shell"],
+            env=clean_env(), stdin=typed, capture_output=True, text=True,
+            timeout=120)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert len(lines) == 6 and lines[:2] * 3 == lines, lines
+    table = two_runs.ipsq("calibrate", "--export", "-").stdout
+    script.write_text(f"calibrate --import -\n{table}")
+    with script.open() as typed:
+        done = subprocess.run(
+            [two_runs.build.bin("ipsq"), "--master", two_runs.address, "shell"],
+            env=clean_env(), stdin=typed, capture_output=True, text=True,
+            timeout=120)
+    assert "no such command" not in done.stderr, done.stderr
 
 
 def test_check(two_runs):

@@ -173,9 +173,25 @@ static void test_master_procs__digests_name_the_first(void **state)
     }
 }
 
+/* Catches: advice to sample where samples were taken, or to take more where no
+ * more can be had. */
+static void test_master_procs__what_helps_where_none_is_known(void **state)
+{
+    (void)state;
+    char text[PROCS_NONE_BYTES];
+    procs_none_text(0, text);
+    assert_non_null(strstr(text, "--procedures=sample"));
+    procs_none_text(100000000, text);
+    assert_non_null(strstr(text, "every 100 ms (ipsrun --rate 1 samples"));
+    procs_none_text(1000000, text);
+    assert_non_null(strstr(text, "every 1 ms"));
+    assert_null(strstr(text, "ipsrun"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_master_procs__what_helps_where_none_is_known),
         cmocka_unit_test(test_master_procs__digests_name_the_first),
         cmocka_unit_test(test_master_procs__intervals_are_wilsons),
         cmocka_unit_test(test_master_procs__equal_rows_are_one),

@@ -116,9 +116,8 @@ static void test_why__a_procedure_is_hot_from_a_quarter_on(void **state)
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
     assert_int_equal(x.finding[0].kind, WHY_PROCEDURE);
-    SAME(x.finding[0].says, "/m/p.1 spends the time in f (p.c:12).");
-    SAME(x.finding[0].evidence,
-         "2.50 s of the path, 25% of it; about 1000 samples");
+    SAME(x.finding[0].says, "/m/p.1 spends its time in f (p.c:12).");
+    SAME(x.finding[0].evidence, "2.50 s of the path (25%); about 1000 samples");
     SAME(x.finding[0].command,
          "ipsq path r1 --weighting wall --by procedure --by line");
     assert_int_equal(x.finding[0].sure, WHY_HIGH);
@@ -144,11 +143,11 @@ static void test_why__few_requests_that_are_much_work(void **state)
     assert_int_equal(x.count, 1);
     assert_int_equal(x.finding[0].kind, WHY_PROCEDURE);
     SAME(x.finding[0].says,
-         "What /m/p.1 is asked is much work each time, most of it in f "
-         "(p.c:12) and what that calls: less to do for each (an index, a "
-         "cache, another plan) helps, no single procedure.");
-    SAME(x.finding[0].evidence, "6.00 s of the path, 60% of it; 9000 messages "
-                                "asked for it, 1.00 ms of the path for each");
+         "Each request to /m/p.1 is expensive (1.00 ms), mostly in f (p.c:12) "
+         "and what it calls. Do less for each request (an index, a cache, "
+         "another plan); no single procedure is worth optimising.");
+    SAME(x.finding[0].evidence, "6.00 s of the path (60%); 9000 requests, 1.00 "
+                                "ms of the path for each");
     SAME(x.finding[0].command, "ipsq procedures r1 --sort total_ns");
     f.asked = 9001;
     assert_int_equal(find(&f).count, 0);
@@ -202,13 +201,12 @@ static void test_why__a_phase_dominates_from_two_fifths_on(void **state)
     assert_int_equal(x.finding[0].phase, 2);
     assert_int_equal(x.finding[0].from_ns, 1000ull * MS);
     assert_int_equal(x.finding[0].to_ns, 5000ull * MS);
-    SAME(
-        x.finding[0].says,
-        "Phase 2 of 4 (1.00 s to 5.00 s since the run began) dominates, and is "
-        "of another kind than the rest: fewer cores are busy in it; mostly "
-        "/m/p.1 in f (p.c:12).");
-    SAME(x.finding[0].evidence, "4.50 s of the path, 45% of it; 1.0 cores "
-                                "busy, 2.0 in other phases");
+    SAME(x.finding[0].says,
+         "Phase 2 of 4 (1.00 s to 5.00 s after the start) takes most of the "
+         "time, and fewer cores are busy in it than in the rest: mostly /m/p.1 "
+         "in f (p.c:12).");
+    SAME(x.finding[0].evidence,
+         "4.50 s of the path (45%); 1.0 cores busy, 2.0 in other phases");
     SAME(x.finding[0].command, "ipsq why r1 --phase 2");
     p.amount.ns = 4000ull * MS - 1;
     assert_int_equal(count_with(&f, &p), 0);
@@ -269,8 +267,8 @@ static void test_why__chatty_messages_are_many_small_and_quick(void **state)
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1); /* and not that they are slow */
     assert_int_equal(x.finding[0].kind, WHY_CHATTY);
-    SAME(x.finding[0].evidence, "the path crosses 100000 messages of 4096 "
-                                "bytes on average, one each 100.00 us");
+    SAME(x.finding[0].evidence, "100000 messages on the path, 4096 bytes on "
+                                "average, one every 100.00 us");
     SAME(x.finding[0].command, "ipsq whatif r1 --message '/m/a.1 -> /m/b.2' "
                                "--weighting wall");
     f = chatty(100000, 100000ull * 4097, 10000); /* large */
@@ -301,11 +299,10 @@ static void test_why__a_lock_names_the_holder(void **state)
     f.amount[WHY_LOCK].wait_at =
         (struct why_place){.procedure = "g", .file = "p.c", .line = 9};
     struct why_findings x = find(&f);
-    SAME(x.finding[0].says, "Threads stand in line for locks: /m/p.1 waits "
-                            "while /m/p.1 holds one in f (p.c:12).");
+    SAME(x.finding[0].says, "Lock contention: /m/p.1 waits for a lock that "
+                            "/m/p.1 holds in f (p.c:12).");
     SAME(x.finding[0].evidence,
-         "300 waits for locks, 30.00 s in all threads together, most in g "
-         "(p.c:9)");
+         "300 waits for locks, 30.00 s over all threads, most in g (p.c:9)");
     assert_int_equal(x.finding[0].sure, WHY_FAIR);
 }
 
@@ -328,8 +325,8 @@ static void test_why__cores_are_short_by_its_own_or_by_others(void **state)
     assert_int_equal(x.finding[1].gain_ppm, 500000);
     assert_int_equal(x.finding[0].kind, WHY_CORES);
     assert_int_equal(x.finding[1].kind, WHY_BUSY);
-    SAME(x.finding[0].says, "There are too few cores: up to 4 threads "
-                            "want to run on 2.");
+    SAME(x.finding[0].says,
+         "Too few cores: up to 4 threads are ready to run on 2 cores.");
 }
 
 static void test_why__a_busy_machine_hides_nothing(void **state)
@@ -357,9 +354,9 @@ static void test_why__cost_is_spread_where_none_has_a_tenth(void **state)
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
     assert_int_equal(x.finding[0].kind, WHY_SPREAD);
-    SAME(x.finding[0].evidence,
-         "half of the path's CPU time is in 21 procedures, the 10 greatest "
-         "have 49% of it");
+    SAME(
+        x.finding[0].evidence,
+        "half of the path's CPU time is in 21 procedures; the top 10 have 49%");
     p.ns = 1000 * MS;
     assert_int_equal(find(&f).count, 0);
     p.ns = 999 * MS;
@@ -447,28 +444,39 @@ static void test_why__doubts_are_said(void **state)
     f.lost = 11;
     assert_int_equal(find(&f).sure, WHY_LOW);
     f.lost = 0;
-    f.dilation_ppm = 100001;
+    f.overhead_ns = 910 * MS; /* of 10 s: the rest is 10.01% longer by it */
     assert_int_equal(find(&f).sure, WHY_FAIR);
-    f.dilation_ppm = UINT64_MAX; /* not known */
+    f.overhead_ns = UINT64_MAX; /* not known */
     assert_int_equal(find(&f).sure, WHY_HIGH);
+    f.overhead_ns = 0;
     f.sampled = false;
+    f.sample_ns = 0;
     x = find(&f);
     assert_int_equal(x.sure, WHY_FAIR);
     assert_non_null(strstr(x.sure_why, "--procedures=sample"));
-    f.sampled = true;
+    f.sample_ns = 10 * MS; /* sampling was on: that is no advice */
+    x = find(&f);
+    assert_int_equal(x.sure, WHY_FAIR);
+    assert_null(strstr(x.sure_why, "--procedures=sample"));
+    assert_non_null(strstr(x.sure_why, "--rate 1"));
+    f.path_cpu_ns = 2499ull * MS; /* too little for a procedure to be hot */
+    assert_int_equal(find(&f).sure, WHY_HIGH);
+    f = healthy();
+    f.procedure = &p;
+    f.procedures = 1;
     f.t_max_wall_ns = 99 * MS;
     assert_int_equal(find(&f).sure, WHY_LOW);
     f = healthy();
     f.path_other_ns = f.t_max_wall_ns / 4;
     x = find(&f);
     assert_int_equal(x.sure, WHY_FAIR);
-    assert_non_null(strstr(x.sure_why, "are unexplained"));
+    assert_non_null(strstr(x.sure_why, "are unattributed"));
     f.path_other_ns -= 10;
     assert_int_equal(find(&f).sure, WHY_HIGH);
     f = healthy();
     f.open = true;
     f.missing_machines = true;
-    SAME(find(&f).sure_why, "machines are missing; the run still goes on");
+    SAME(find(&f).sure_why, "machines are missing; the run is still going on");
 }
 
 static void test_why__a_service_accepts_and_waits(void **state)
@@ -499,7 +507,7 @@ static void test_why__a_service_is_asked_from_outside(void **state)
     f.asked_outside = 500;
     assert_true(why_serves(&f));
     assert_true(find(&f).service);
-    assert_non_null(strstr(find(&f).shape_says, "clients are not traced"));
+    assert_non_null(strstr(find(&f).shape_says, "from unrecorded clients"));
     f.asked = f.asked_outside = WHY_SERVICE_ASKED - 1;
     assert_false(why_serves(&f));
 }
@@ -526,7 +534,7 @@ static void test_why__of_a_window(void **state)
     struct why_findings x = find(&f);
     SAME(x.finding[0].command, "ipsq path r1 --from 1000000000ns --to "
                                "3000000000ns --weighting wall --by external");
-    assert_non_null(strstr(x.shape_says, "1.00 s to 3.00 s since"));
+    assert_non_null(strstr(x.shape_says, "1.00 s to 3.00 s after"));
     f.window_phase = 2;
     f.t_max_wall_ns = 50 * MS;
     x = find(&f);

@@ -132,12 +132,12 @@ static void test_rules__chatty(void **state)
     struct why_facts f = chatty();
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
-    SAME(x.finding[0].says,
-         "/m/a.1 and /m/b.2 talk in many small messages; the time goes to the "
-         "messages, not to work.");
-    SAME(x.finding[0].evidence, "the path crosses 200 messages of 4096 bytes "
-                                "on average, one each 100.00 us");
-    SAME(x.finding[0].supposes, "ten messages go as one");
+    SAME(x.finding[0].says, "/m/a.1 and /m/b.2 exchange many small messages, "
+                            "which take more time than the work.");
+    SAME(
+        x.finding[0].evidence,
+        "200 messages on the path, 4096 bytes on average, one every 100.00 us");
+    SAME(x.finding[0].supposes, "ten messages are sent as one");
     f.amount[WHY_CHATTY].count--;
     assert_int_equal(find(&f).count, 0);
     f = chatty();
@@ -177,10 +177,9 @@ static void test_rules__spread(void **state)
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
     assert_int_equal(x.finding[0].kind, WHY_SPREAD);
-    SAME(x.finding[0].says,
-         "The cost is spread over many procedures: none is worth mending "
-         "alone; look for what they have in common (a caller, a library, a "
-         "data structure).");
+    SAME(x.finding[0].says, "The cost is spread over many procedures; no "
+                            "single one is worth optimising. Look for a common "
+                            "cause: a caller, a library, a data structure.");
     SAME(x.finding[0].supposes, "");
     SAME(x.finding[0].command,
          "ipsq path r1 --weighting wall --by procedure --sequences");
@@ -215,7 +214,7 @@ static void test_rules__procedure(void **state)
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
     assert_int_equal(x.finding[0].gain_ns, 500 * MS);
-    SAME(x.finding[0].evidence, "2.50 s of the path, 25% of it");
+    SAME(x.finding[0].evidence, "2.50 s of the path (25%)");
     SAME(x.finding[0].supposes, "it takes half as long");
     assert_true(x.has_nearest);
     assert_int_equal(x.nearest.gain_ns, 700 * MS);
@@ -288,15 +287,20 @@ static void test_doubts__of_the_run(void **state)
     check_run(&f, (struct doubt){WHY_FAIR, "10 events were lost"});
     f.lost = 11;
     f.lost_room = 1;
-    check_run(&f, (struct doubt){WHY_LOW, "11 events were lost (ipsrun "
-                                          "--on-full=block loses none for lack "
-                                          "of room)"});
+    check_run(&f,
+              (struct doubt){
+                  WHY_LOW,
+                  "11 events were lost (record with ipsrun --on-full=block)"});
     f = facts();
-    f.dilation_ppm = 100000;
+    f.t_max_wall_ns = 1100 * MS;
+    f.overhead_ns = 100 * MS;
     check_run(&f, (struct doubt){WHY_HIGH, ""});
-    f.dilation_ppm = 124000;
-    check_run(
-        &f, (struct doubt){WHY_FAIR, "recording took 12% beside the program"});
+    f.overhead_ns = 120 * MS;
+    check_run(&f,
+              (struct doubt){WHY_FAIR, "recording made the path 12% longer"});
+    f.overhead_ns = 1100 * MS;
+    check_run(&f,
+              (struct doubt){WHY_FAIR, "recording made the path 100% longer"});
     f = facts();
     f.t_max_wall_ns = 100 * MS;
     check_run(&f, (struct doubt){WHY_HIGH, ""});
@@ -306,24 +310,26 @@ static void test_doubts__of_the_run(void **state)
     check_run(&f, (struct doubt){WHY_LOW, "the window is shorter than 100 ms"});
     f = facts();
     f.untraced = 3;
-    check_run(&f, (struct doubt){WHY_FAIR, "3 processes were not traced"});
+    check_run(&f, (struct doubt){WHY_FAIR, "3 processes were not recorded"});
     f.sampled = false;
-    check_run(&f, (struct doubt){WHY_FAIR,
-                                 "3 processes were not traced; nothing is "
-                                 "known of procedures (ipsrun "
-                                 "--procedures=sample)"});
+    f.sample_ns = 0;
+    check_run(&f,
+              (struct doubt){WHY_FAIR,
+                             "3 processes were not recorded; procedures were "
+                             "not recorded: use ipsrun --procedures=sample"});
     f = facts();
     f.path_other_ns = 2500 * MS;
     check_run(&f, (struct doubt){WHY_FAIR,
-                                 "2.50 s of the path are unexplained: waits "
-                                 "that nobody was seen to end"});
+                                 "2.50 s of the path are unattributed: what "
+                                 "ended these waits was not recorded"});
     f.path_other_ns -= 10;
     check_run(&f, (struct doubt){WHY_HIGH, ""});
     /* Low stays low, whatever comes after it. */
     f.missing_machines = true;
     f.untraced = 1;
-    check_run(&f, (struct doubt){WHY_LOW, "machines are missing; 1 processes "
-                                          "were not traced"});
+    check_run(
+        &f, (struct doubt){WHY_LOW,
+                           "machines are missing; 1 process was not recorded"});
     SAME(why_sure_name(WHY_LOW), "low");
     SAME(why_sure_name(WHY_FAIR), "fair");
     SAME(why_sure_name(WHY_HIGH), "high");
@@ -346,8 +352,9 @@ static void test_doubts__of_a_finding(void **state)
     f.clock_bound_ns = 1 * S; /* half of what it gains */
     check_first(&f, (struct doubt){WHY_HIGH, ""});
     f.clock_bound_ns++;
-    check_first(&f, (struct doubt){WHY_LOW, "the machines' clocks are known no "
-                                            "better"});
+    check_first(
+        &f, (struct doubt){WHY_LOW,
+                           "the error of the machines' clocks is as large"});
     static const enum why_kind cores[] = {WHY_CORES, WHY_BUSY};
     for (int i = 0; i < 2; i++) {
         f = facts();
@@ -355,8 +362,11 @@ static void test_doubts__of_a_finding(void **state)
         f.delay_unknown_ns = 4 * S;
         check_first(&f, (struct doubt){WHY_HIGH, ""});
         f.delay_unknown_ns++;
-        check_first(&f, (struct doubt){WHY_FAIR, "of more time nobody said "
-                                                 "why no core was had"});
+        check_first(
+            &f,
+            (struct doubt){
+                WHY_FAIR,
+                "threads were off the CPU for longer without a known reason"});
     }
     f = facts();
     f.amount[WHY_LATE] = amount(); /* which says nothing of cores */
@@ -364,8 +374,9 @@ static void test_doubts__of_a_finding(void **state)
     check_first(&f, (struct doubt){WHY_HIGH, ""});
     f = facts();
     f.amount[WHY_LOCK] = amount();
-    check_first(&f, (struct doubt){WHY_FAIR, "in which order threads would "
-                                             "come is not foreseen"});
+    check_first(
+        &f,
+        (struct doubt){WHY_FAIR, "threads may take the lock in another order"});
     f = facts();
     struct why_amount p = amount();
     f.procedure = &p;

@@ -140,7 +140,7 @@ static void throughput(void **state)
     assert_int_equal(to.n_findings, 2);
     assert_string_equal(to.findings[0]->kind, "bottleneck");
     assert_string_equal(to.findings[0]->object, "/m1/server.1/1");
-    assert_non_null(strstr(to.findings[0]->says, "50000 a second"));
+    assert_non_null(strstr(to.findings[0]->says, "50000 requests a second"));
     assert_non_null(strstr(to.findings[0]->evidence, "(2 cores)"));
     assert_string_equal(to.findings[1]->kind, "slow-clients");
     m.station[0].demand_ns = 10000;

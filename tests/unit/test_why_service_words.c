@@ -87,30 +87,30 @@ static void test_service__parts(void **state)
         uint32_t ppm;
     } want[] = {
         {"queueing",
-         "requests spend 300.00 us of 1.00 ms (30%) behind other requests of "
-         "the service",
-         "nobody were before it: more threads or processes that serve",
+         "Requests spend 300.00 us of 1.00 ms (30%) queued behind other "
+         "requests",
+         "enough threads or processes serve that none queues",
          "ipsq requests r1", 300000},
         {"service-time",
-         "requests spend 250.00 us of 1.00 ms (25%) in the service's own "
+         "Requests spend 250.00 us of 1.00 ms (25%) in the service's own "
          "threads",
-         "these took no time", "ipsq procedures r1 --object /m1/server.1",
-         250000},
+         "the service's threads take no time",
+         "ipsq procedures r1 --object /m1/server.1", 250000},
         {"back-end",
-         "requests spend 200.00 us of 1.00 ms (20%) for other threads that the "
-         "service waits for",
-         "these took no time", "ipsq requests r1", 200000},
+         "Requests spend 200.00 us of 1.00 ms (20%) waiting on back ends",
+         "the back ends take no time", "ipsq requests r1", 200000},
         {"outside",
-         "requests spend 100.00 us of 1.00 ms (10%) for what is not traced "
-         "(disk, timers, others)",
-         "it took no time", "ipsq requests r1", 100000},
+         "Requests spend 100.00 us of 1.00 ms (10%) waiting for something not "
+         "recorded (disk, timer, unrecorded peer)",
+         "these waits end at once", "ipsq requests r1", 100000},
         {"slow-messages",
-         "requests spend 100.00 us of 1.00 ms (10%) under way between threads",
-         "messages took no time", "ipsq requests r1", 100000},
+         "Requests spend 100.00 us of 1.00 ms (10%) in messages between "
+         "threads",
+         "messages take no time", "ipsq requests r1", 100000},
         {"not-taken",
-         "requests spend 50.00 us of 1.00 ms (5%) until a thread that is at "
-         "nothing takes them",
-         "they were taken as they come", "ipsq requests r1", 50000}};
+         "Requests spend 50.00 us of 1.00 ms (5%) until an idle thread accepts "
+         "them",
+         "they are accepted at once", "ipsq requests r1", 50000}};
     const size_t n = sizeof(want) / sizeof(*want);
     (void)state;
     make(200);
@@ -164,11 +164,11 @@ static void test_service__the_slowest(void **state)
     /* (3000 - 1000) us of one in a hundred. */
     const Ips__WhyRow *x = a->findings[6];
     SAME(x->kind, "slow-requests");
-    SAME(x->says, "the slowest 1% (1) take 3.00 ms, 3 times the median's 1.00 "
-                  "ms: 1.60 ms more behind other requests of the service");
+    SAME(x->says, "The slowest 1% (1) take 3.00 ms, 3 times the median of 1.00 "
+                  "ms: 1.60 ms more queued behind other requests");
     SAME(x->evidence, "most of their time in /m1/server.1/1; 1.50 ms more than "
                       "the median waiting (timer) in f (a.c:3)");
-    SAME(x->supposes, "they were as the median");
+    SAME(x->supposes, "they take as long as the median");
     SAME(x->other, "queueing");
     SAME(x->command, "ipsq requests r1 --top 1");
     SAME(x->wait_procedure, "f");
@@ -230,27 +230,27 @@ static void test_service__throughput(void **state)
     set_station(0, "/m1/server.1/1", "thread", 500);
     const Ips__WhyAnswer *a = say("throughput");
     assert_int_equal(a->n_findings, 1);
-    SAME(a->findings[0]->says, "/m1/server.1/1 is busy for 500.00 us a "
-                               "request: no more than 2000 a second can be "
-                               "served");
-    SAME(a->findings[0]->evidence,
-         "busy 100.00 ms in 200 requests; 123 a second came, 25% of it in use; "
-         "next is nothing with at most 0 a second");
+    SAME(a->findings[0]->says,
+         "/m1/server.1/1 is busy for 500.00 us a request, so at most 2000 "
+         "requests a second can be served");
+    SAME(a->findings[0]->evidence, "busy 100.00 ms in 200 requests; 123 a "
+                                   "second arrived, 25% utilisation");
     SAME(a->findings[0]->command, "ipsq bottleneck r1");
     set_station(1, "/m1/load.9/9", "client", 500);
     set_station(2, "/m1 (2 cores)", "cores", 400);
     a = say("throughput"); /* the client is as busy, and no busier */
     assert_int_equal(a->n_findings, 1);
-    assert_non_null(strstr(a->findings[0]->evidence,
-                           "next is /m1 (2 cores) with at most 2500 a second"));
+    assert_non_null(
+        strstr(a->findings[0]->evidence,
+               "the next limit is /m1 (2 cores) with 2500 a second"));
     set_station(1, "/m1/load.9/9", "client", 501);
     m.from.n_stations = 3;
     a = say("throughput");
     assert_int_equal(a->n_findings, 2);
     SAME(a->findings[1]->kind, "slow-clients");
-    SAME(a->findings[1]->says, "the client /m1/load.9/9 is busier than the "
-                               "service (501.00 us a request): it asks no more "
-                               "than 1996 a second");
+    SAME(a->findings[1]->says,
+         "The client /m1/load.9/9 is busier than the service (501.00 us a "
+         "request) and sends at most 1996 requests a second");
     SAME(a->findings[1]->evidence, "busy 100.20 ms");
     SAME(a->findings[1]->object, "/m1/load.9/9");
     m.station[0].demand_ns = 0; /* nothing bounds it */

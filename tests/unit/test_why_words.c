@@ -72,74 +72,71 @@ struct words {
 
 static const struct words all[] = {
     {WHY_LOCK, false, 2000,
-     "Threads stand in line for locks: /m/b.2 waits while /m/a.1 holds one in "
-     "f (p.c:12).",
-     "2000 waits for locks, 7.00 s in all threads together, most in g "
-     "(/lib/q)",
-     "no lock makes anybody wait; the work is spread over the cores there are",
+     "Lock contention: /m/b.2 waits for a lock that /m/a.1 holds in f "
+     "(p.c:12).",
+     "2000 waits for locks, 7.00 s over all threads, most in g (/lib/q)",
+     "no lock makes a thread wait, and the work is spread over the cores",
      "ipsq waits r1 --by place"},
     {WHY_IMBALANCE, false, 0,
-     "The work is uneven: /m/a.1 is still at it in f (p.c:12) while others "
-     "like it wait or are done.",
-     "4.00 s of the path: at most half of the cores are used, and /m/b.2 "
+     "Uneven work: /m/a.1 is still working in f (p.c:12) while others like it "
+     "wait or have finished.",
+     "4.00 s of the path, with at most half of the cores busy while /m/b.2 "
      "could work",
-     "that part of the work is spread over all that are alike",
+     "that part of the work is spread evenly over them",
      "ipsq metrics r1 --level process"},
     {WHY_IMBALANCE, true, 0,
-     "The work is uneven: a thread of /m/a.1 is still at it in f (p.c:12) "
-     "while others like it wait or are done.",
-     "4.00 s of the path: at most half of the cores are used, and other "
+     "Uneven work: a thread of /m/a.1 is still working in f (p.c:12) while "
+     "others like it wait or have finished.",
+     "4.00 s of the path, with at most half of the cores busy while other "
      "threads of /m/a.1 could work",
-     "that part of the work is spread over all that are alike",
+     "that part of the work is spread evenly over them",
      "ipsq metrics r1 --object '/m/a.1' --level thread"},
     {WHY_LATE, false, 0,
-     "/m/a.1 sends late: it computes in f (p.c:12) while /m/b.2 waits for its "
-     "messages.",
-     "4.00 s of the path, most cores unused meanwhile",
-     "the sender takes half as long for that",
+     "/m/a.1 is slow to send: it computes in f (p.c:12) while /m/b.2 is "
+     "blocked receiving from it.",
+     "4.00 s of the path, with most cores idle",
+     "the sender computes half as long",
      "ipsq whatif r1 --process '/m/a.1' --faster 50% --weighting wall"},
     {WHY_SERIAL, false, 0,
-     "A serial section: one thread of /m/a.1 works in f (p.c:12) while "
-     "/m/b.2 waits.",
-     "4.00 s of the path, most cores unused meanwhile",
+     "Serial section: one thread of /m/a.1 works in f (p.c:12) while /m/b.2 "
+     "waits.",
+     "4.00 s of the path, with most cores idle",
      "that work is spread over the threads that wait",
      "ipsq path r1 --weighting wall --by thread --by procedure"},
     {WHY_SERIAL, true, 0,
-     "A serial section: one thread of /m/a.1 works in f (p.c:12) while its "
-     "other threads wait.",
-     "4.00 s of the path, most cores unused meanwhile",
+     "Serial section: one thread of /m/a.1 works in f (p.c:12) while its other "
+     "threads wait.",
+     "4.00 s of the path, with most cores idle",
      "that work is spread over the threads that wait",
      "ipsq path r1 --weighting wall --by thread --by procedure"},
     {WHY_SERIAL, false, 7,
-     "One after another: /m/b.2 begins 7 processes like /m/a.1, the next one "
-     "when the last is done, and nobody else is at work.",
-     "4.00 s of the path, most cores unused meanwhile",
-     "they do not need each other's results, and run at the same time on all "
-     "cores",
+     "Sequential processes: /m/b.2 starts 7 processes like /m/a.1 one after "
+     "another, and nothing else runs meanwhile.",
+     "4.00 s of the path, with most cores idle",
+     "they are independent and run at the same time on all cores",
      "ipsq path r1 --weighting wall --by process"},
     {WHY_QUEUE, false, 0,
-     "/m/a.1 serves one at a time in f (p.c:12): messages of other "
-     "connections, as of /m/b.2, stand in line for that thread, and cores are "
-     "unused.",
-     "4.00 s of the path, most cores unused meanwhile",
+     "/m/a.1 serves one request at a time in f (p.c:12): messages on other "
+     "connections, for example from /m/b.2, wait for that thread while cores "
+     "are idle.",
+     "4.00 s of the path, with most cores idle",
      "as many threads or processes serve as there are cores",
      "ipsq requests r1"},
     {WHY_CORES, false, 0,
-     "There are too few cores: up to 5 threads want to run on 2.",
-     "7.00 s of the path runnable, but not running", "a core for each thread",
-     "ipsq path r1 --weighting wall"},
+     "Too few cores: up to 5 threads are ready to run on 2 cores.",
+     "7.00 s of the path ready to run, waiting for a CPU",
+     "a core for each thread", "ipsq path r1 --weighting wall"},
     {WHY_BUSY, false, 0,
-     "/m/a.1 waits for a core that others have: something else runs on the 2 "
-     "cores, or it may not use them all.",
-     "7.00 s of the path runnable, but not running", "nothing else runs there",
-     "ipsq path r1 --weighting wall"},
-    {WHY_OUTSIDE, false, 0,
-     "/m/a.1 waits for the outside, mostly for the disk in g (/lib/q).",
-     "4.00 s of the path, 40% of it", "what is outside answers at once",
+     "/m/a.1 waits for CPU used by other programs, or it may not use all of "
+     "the 2 cores.",
+     "7.00 s of the path ready to run, waiting for a CPU",
+     "nothing else runs there", "ipsq path r1 --weighting wall"},
+    {WHY_OUTSIDE, false, 0, "/m/a.1 waits, mostly for the disk in g (/lib/q).",
+     "4.00 s of the path (40%)", "these waits end at once",
      "ipsq path r1 --weighting wall --by external"},
     {WHY_TRANSIT, false, 2000,
-     "Messages between /m/a.1 and /m/b.2 are long under way: the network, or "
-     "what lies between.",
+     "Messages between /m/a.1 and /m/b.2 take long to arrive: the network or "
+     "something on the way is slow.",
      "4.00 s of the path in 2000 messages of 30 bytes on average, 2.00 ms each",
      "messages take half as long",
      "ipsq path r1 --weighting wall --by message"},
@@ -190,13 +187,12 @@ static void test_words__of_what_is_not_known(void **state)
     f.amount[WHY_OUTSIDE].cause = NULL;
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 2);
-    SAME(x.finding[0].says, "Threads stand in line for locks: others waits "
-                            "while the program holds one in f (?).");
+    SAME(x.finding[0].says, "Lock contention: another thread waits for a lock "
+                            "that the program holds in f (?).");
     SAME(x.finding[0].evidence,
-         "2000 waits for locks, 7.00 s in all threads together");
+         "2000 waits for locks, 7.00 s over all threads");
     SAME(x.finding[1].says,
-         "the program waits for the outside: what ends these waits was not "
-         "recorded.");
+         "the program waits; what ends the wait was not recorded.");
     assert_null(x.finding[1].other);
     /* A file without a line says less than the module. */
     f.amount[WHY_LOCK].place =
@@ -207,16 +203,16 @@ static void test_words__of_what_is_not_known(void **state)
 static void test_words__of_what_is_outside(void **state)
 {
     static const char *const causes[][2] = {
-        {"peer", "a program or machine that was not traced"},
-        {"child", "a child that was not traced"},
+        {"peer", "a program or machine that is not recorded"},
+        {"child", "a child process that is not recorded"},
         {"timer", "a timer or sleep"},
         {"signal", "a signal"},
         {"event", "an event"},
-        {"idle", "something to do"},
+        {"idle", "more work"},
         {"resolve", "the resolver"},
         {"disk", "the disk"},
-        {"lock", "a lock, nobody saw it let go"},
-        {"file lock", "a file lock, nobody saw it let go"},
+        {"lock", "a lock whose release was not recorded"},
+        {"file lock", "a file lock whose release was not recorded"},
         {"terminal", "the terminal"},
         {"moon", "moon"}};
     (void)state;
@@ -258,11 +254,11 @@ static void test_words__of_times_and_windows(void **state)
     f.windowed = true;
     f.from_ns = 5;
     SAME(why_run_and_window(&f, &arena), "r1 --from 5ns");
-    SAME(why_window_says(&f, &arena), "5 ns to its end since the run began");
+    SAME(why_window_says(&f, &arena), "5 ns to its end after the run's start");
     f.from_ns = 0;
     f.to_ns = 7;
     SAME(why_run_and_window(&f, &arena), "r1 --to 7ns");
-    SAME(why_window_says(&f, &arena), "0 ns to 7 ns since the run began");
+    SAME(why_window_says(&f, &arena), "0 ns to 7 ns after the run's start");
     assert_int_equal(why_ppm(1, 0), 0);
     assert_int_equal(why_ppm(9, 9), 1000000);
     assert_int_equal(why_ppm(10, 9), 1000000);
@@ -288,24 +284,24 @@ static void test_words__of_a_phase(void **state)
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
     SAME(x.finding[0].says,
-         "Phase 3 of 3 (1.50 s to 6.00 s since the run began) dominates, and "
-         "is of another kind than the rest: fewer cores are busy in it; /m/a.1 "
-         "waits for the outside in it.");
+         "Phase 3 of 3 (1.50 s to 6.00 s after the start) takes most of the "
+         "time, and fewer cores are busy in it than in the rest: /m/a.1 waits "
+         "for something not recorded.");
     SAME(x.finding[0].evidence,
-         "4.00 s of the path, 40% of it; 0.5 cores busy, 1.5 in other phases");
+         "4.00 s of the path (40%); 0.5 cores busy, 1.5 in other phases");
     SAME(x.finding[0].supposes,
-         "in it as many cores are busy as in the other phases");
+         "as many cores are busy in it as in the other phases");
     p.outside_ns--;
     assert_non_null(strstr(find(&f).finding[0].says,
-                           "in it; mostly /m/a.1 in f (p.c:12)."));
+                           "in the rest: mostly /m/a.1 in f (p.c:12)."));
 }
 
 /* ---- the shape -----------------------------------------------------------
  */
 
 #define FOR                                                                    \
-    "--for latency tells what its single requests wait for, --for throughput " \
-    "what bounds their rate"
+    "--for latency shows what single requests wait for, --for throughput "     \
+    "what limits their rate"
 
 static void check_shape(const struct why_facts *f, bool service,
                         const char *says)
@@ -320,31 +316,30 @@ static void test_shapes(void **state)
     (void)state;
     struct why_facts f = facts();
     check_shape(&f, false,
-                "turnaround: what the elapsed time of 10.00 s went to (a batch "
+                "turnaround: where the elapsed time of 10.00 s went (a batch "
                 "program: it accepted no connections)");
     f.path_outside_ns = 9 * S; /* without connections no service */
     check_shape(&f, false,
-                "turnaround: what the elapsed time of 10.00 s went to (a batch "
+                "turnaround: where the elapsed time of 10.00 s went (a batch "
                 "program: it accepted no connections)");
     f.accepted = 3;
     f.path_outside_ns = 2500 * MS - 10;
     check_shape(&f, false,
-                "turnaround: what the elapsed time of 10.00 s went to (a batch "
-                "program: connections accepted: 3, of clients that are a part "
-                "of it). Of what serves there " FOR);
+                "turnaround: where the elapsed time of 10.00 s went (a batch "
+                "program: connections accepted: 3, all from its own "
+                "processes). " FOR);
     f.path_outside_ns += 10;
     check_shape(&f, true,
-                "turnaround: what 10.00 s up to the goal went to. This looks "
-                "like a service (connections accepted: 3, and it waited 2.50 s "
-                "for what is outside): " FOR);
+                "turnaround: where 10.00 s up to the goal went. This looks "
+                "like a service (connections accepted: 3; 2.50 s spent waiting "
+                "for something not recorded): " FOR);
     f.accepted = 1;
     assert_true(find(&f).service);
     f.asked = 200;
     f.asked_outside = 100;
     check_shape(&f, true,
-                "turnaround: what 10.00 s up to the goal went to. This is a "
-                "service (its clients are not traced: 100 messages of "
-                "theirs): " FOR);
+                "turnaround: where 10.00 s up to the goal went. This is a "
+                "service (100 messages came from unrecorded clients): " FOR);
     assert_true(why_serves(&f));
     f.asked = 201; /* less than half */
     assert_false(why_serves(&f));
@@ -354,10 +349,10 @@ static void test_shapes(void **state)
     f.window_phase = 4;
     f.from_ns = 1 * S;
     f.to_ns = 2 * S;
-    check_shape(&f, true,
-                "turnaround: what 10.00 s of this window went to, as if all "
-                "else of the run took no time (phase 4, 1.00 s to 2.00 s since "
-                "the run began)");
+    check_shape(
+        &f, true,
+        "turnaround: where 10.00 s of this window went, with the rest of the "
+        "run taking no time (phase 4, 1.00 s to 2.00 s after the run's start)");
 }
 
 int main(void)

@@ -1,0 +1,158 @@
+/*
+ * Is there a run to join? One that this machine does not have may have begun on
+ * another: the master knows, and ipsq asks it. Where all machines are started
+ * at once the run may begin a moment later, so a master that other machines
+ * report to is asked for a while.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/ipsrun.h"
+#include "common/daemon.h"
+#include "common/nearest.h"
+
+#define WAIT_S 30
+#define ASK_EVERY_MS 200
+
+enum answer { RUN_KNOWN, RUN_UNKNOWN, NO_ANSWER };
+
+struct asking {
+    const struct ipsrun_options *o;
+    struct ips_nearest near; /* of the runs that the master knows */
+    char why[256];           /* NO_ANSWER */
+};
+
+/* In the pool, or drained from it into the state directory. */
+static bool is_here(const struct ipsrun_options *o)
+{
+    char path[2 * IPS_PATH_BYTES + 160];
+    snprintf(path, sizeof(path), "%s/%.63s/control", o->pool, o->join);
+    if (access(path, F_OK) == 0)
+        return true;
+    snprintf(path, sizeof(path), "%s/slave-%s/runs/%.63s/archive", o->state,
+             o->machine, o->join);
+    return access(path, F_OK) == 0;
+}
+
+/* The list of runs, as `ipsq runs --format tsv` prints it. */
+static enum answer find_run(FILE *list, const char *run,
+                            struct ips_nearest *near)
+{
+    char *line = NULL;
+    size_t room = 0;
+    enum answer answer = NO_ANSWER;
+    while (answer != RUN_KNOWN && getline(&line, &room, list) >= 0) {
+        line[strcspn(line, "\t\n")] = '\0';
+        if (answer == NO_ANSWER && strcmp(line, "run") != 0)
+            break;
+        if (answer == NO_ANSWER)
+            answer = RUN_UNKNOWN; /* the heading: the master answered */
+        else if (strcmp(line, run) == 0)
+            answer = RUN_KNOWN;
+        else
+            ips_nearest_offer(near, line);
+    }
+    free(line);
+    return answer;
+}
+
+struct child {
+    char program[IPS_PATH_BYTES];
+    const struct ipsrun_options *o;
+    FILE *out, *complaint; /* what ipsq prints */
+};
+
+static void become_ipsq(void *arg)
+{
+    const struct child *c = arg;
+    const char *argv[] = {c->program,
+                          "--master",
+                          c->o->master,
+                          "runs",
+                          "--format",
+                          "tsv",
+                          c->o->insecure ? "--insecure" : NULL,
+                          NULL};
+    if (dup2(fileno(c->out), STDOUT_FILENO) >= 0 &&
+        dup2(fileno(c->complaint), STDERR_FILENO) >= 0)
+        execv(c->program, (char *const *)(uintptr_t)argv);
+    _exit(127);
+}
+
+static FILE *memory_file(void)
+{
+    int fd = memfd_create("ipsq", MFD_CLOEXEC);
+    return fd < 0 ? NULL : fdopen(fd, "r+");
+}
+
+static enum answer ask_master(struct asking *a)
+{
+    struct child c = {.o = a->o, .out = memory_file()};
+    struct ips_err err = {0};
+    enum answer answer = NO_ANSWER;
+    c.complaint = memory_file();
+    ips_nearest_begin(&a->near, a->o->join);
+    snprintf(a->why, sizeof(a->why), "ipsq cannot be run");
+    if (ips_path_program("ipsq", c.program, &err) < 0) {
+        snprintf(a->why, sizeof(a->why), "%.250s", err.msg);
+    } else if (c.out && c.complaint &&
+               ips_run_uncounted(become_ipsq, &c) == 0) {
+        rewind(c.out);
+        rewind(c.complaint);
+        answer = find_run(c.out, a->o->join, &a->near);
+        if (answer == NO_ANSWER &&
+            fgets(a->why, (int)sizeof(a->why), c.complaint))
+            a->why[strcspn(a->why, "\n")] = '\0';
+    }
+    if (c.out)
+        fclose(c.out);
+    if (c.complaint)
+        fclose(c.complaint);
+    return answer;
+}
+
+/* Asks until the run is known, for WAIT_S at most. */
+static enum answer wait_for_run(struct asking *a)
+{
+    const struct timespec pause = {0, ASK_EVERY_MS * 1000000};
+    enum answer answer = ask_master(a);
+    if (answer == RUN_UNKNOWN && !a->o->quiet)
+        fprintf(stderr,
+                "ipsrun: run %s has not begun yet; waiting for it, %d s at "
+                "most\n",
+                a->o->join, WAIT_S);
+    for (int i = 0; answer == RUN_UNKNOWN && i < WAIT_S * 1000 / ASK_EVERY_MS;
+         i++) {
+        nanosleep(&pause, NULL);
+        answer = ask_master(a);
+    }
+    return answer;
+}
+
+int ipsrun_join_check(const struct ipsrun_options *o)
+{
+    struct asking a = {.o = o};
+    if (!ips_run_name_ok(o->join) || is_here(o))
+        return -1; /* a wrong name: who makes the run says so */
+    enum answer answer = o->master_given ? wait_for_run(&a) : ask_master(&a);
+    if (answer == RUN_KNOWN)
+        return -1;
+    /* No other machine reports to a master that was started here. */
+    if (answer == NO_ANSWER && o->master_given) {
+        fprintf(stderr,
+                "ipsrun: cannot tell whether run %s exists: the master at %s "
+                "did not answer (%s); recording it on this machine all the "
+                "same\n",
+                o->join, o->master, a.why);
+        return -1;
+    }
+    return ipsrun_failed("--join %s: there is no such run in %s or at the "
+                         "master at %s%s\n`ipsq --master %s runs` lists the "
+                         "runs, `ipsrun --name %s` begins one",
+                         o->join, o->pool, o->master, ips_nearest_text(&a.near),
+                         o->master, o->join);
+}
