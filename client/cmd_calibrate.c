@@ -279,7 +279,10 @@ const struct ipsq_command ipsq_cmd_calibrate = {
              "                      --show | --export FILE | --import FILE "
              "[--replace] |\n"
              "                      --forget [MACHINE...]",
-    .summary = "measure how long messages take between the machines",
+    .summary = "measure message times between the machines",
+    .group = IPSQ_PREDICT,
+    .examples = "  ipsq calibrate\n"
+                "  ipsq calibrate --show\n",
     .help =
         "Every slave exchanges messages with every other and inside its "
         "machine, one pair at a time: do it while nothing else runs. A time is "

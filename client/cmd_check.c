@@ -163,7 +163,10 @@ const struct ipsq_command ipsq_cmd_check = {
         "[RUN] [--max-wall T] [--max-cpu T] [--max-path T]\n"
         "                  [--max-lost N] [--from TIME] [--to TIME] [--phase "
         "N]",
-    .summary = "whether a run kept within limits, for scripts",
+    .summary = "whether a run kept limits (for scripts)",
+    .group = IPSQ_COMPARE,
+    .examples = "  ipsq check run3 --max-wall 10s\n"
+                "  ipsq check run3 --max-cpu 60s --max-lost 0\n",
     .help =
         "Elapsed time, CPU time, the longest path (cpu) and lost events. Exit "
         "status 4 if a limit was passed; 0 all hold; 3 cannot tell: the answer "

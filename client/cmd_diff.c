@@ -574,7 +574,10 @@ const struct ipsq_command ipsq_cmd_diff = {
     .name = "diff",
     .usage = "RUN[,RUN...] RUN[,RUN...] [--from TIME] [--to TIME] [--phase N]\n"
              "                 [--top N]",
-    .summary = "what changed between runs, and what made the difference",
+    .summary = "what changed between runs, and its cause",
+    .group = IPSQ_COMPARE,
+    .examples = "  ipsq diff run3 run4\n"
+                "  ipsq diff old1,old2,old3 new1,new2,new3\n",
     .help =
         "The critical path of the second side less that of the first, in "
         "elapsed time (wall), and what the difference is made of: the parts "

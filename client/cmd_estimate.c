@@ -84,7 +84,10 @@ const struct ipsq_command ipsq_cmd_estimate = {
     .name = "estimate",
     .usage = "[RUN] [--system-share S] [--shared-medium] [--mtime SPEC]\n"
              "                     [--external WHICH] [--goal OBJECT]",
-    .summary = "how long a run would take on machines of its own",
+    .summary = "the elapsed time on idle machines",
+    .group = IPSQ_PREDICT,
+    .examples = "  ipsq estimate run3\n"
+                "  ipsq estimate run3 --shared-medium\n",
     .help =
         "The longest path of CPU time and message times, beside the elapsed "
         "time of the run's command: what others on the machines cost is the "

@@ -121,7 +121,10 @@ const struct ipsq_command ipsq_cmd_events = {
     .name = "events",
     .usage = "[RUN] [--object OBJECT] [--from TIME] [--to TIME] [--phase N]\n"
              "                   [--top N] [--sites] [--stacks]",
-    .summary = "the raw events, machine by machine",
+    .summary = "recorded events, machine by machine",
+    .group = IPSQ_DRILL,
+    .examples = "  ipsq events run3 --object /m1/server.123 --top 50\n"
+                "  ipsq events run3 --from 1s --to 1.1s --stacks\n",
     .help =
         "TIME NS is the machine's own monotonic clock: times of different "
         "machines do not compare. --from and --to count from the machine's "

@@ -137,7 +137,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_graph = {
     .name = "graph",
     .usage = "[RUN] [--format jsonl] [--from TIME] [--to TIME] [--phase N]",
-    .summary = "the whole activity graph, one node a line",
+    .summary = "the activity graph, one node a line",
+    .group = IPSQ_DRILL,
+    .examples = "  ipsq graph run3 --top 100\n"
+                "  ipsq graph run3 --format jsonl > graph.jsonl\n",
     .help =
         "For those who want to compute an answer themselves. PRED is the "
         "thread's node before, XPRED the node of another thread (or the cause "

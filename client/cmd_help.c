@@ -19,7 +19,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_help = {
     .name = "help",
     .usage = "[COMMAND]",
-    .summary = "what ipsq can do, or one command in full",
+    .summary = "this text, or one command in full",
+    .group = IPSQ_ADMIN,
+    .examples = "  ipsq help\n"
+                "  ipsq help why\n",
     .help = "",
     .formats = IPSQ_FORMAT_BIT(TABLE),
     .max_args = 1,

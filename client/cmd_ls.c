@@ -142,7 +142,10 @@ const struct ipsq_command ipsq_cmd_ls = {
     .usage =
         "[RUN] [--object OBJECT] [--sort COLUMN] [--per machine] [--top N]\n"
         "               [--phase N | --from TIME --to TIME]",
-    .summary = "the machines, processes and threads of a run",
+    .summary = "machines, processes and threads of a run",
+    .group = IPSQ_DRILL,
+    .examples = "  ipsq ls run3\n"
+                "  ipsq ls run3 --object \"/m1/*\" --sort cpu_ns --top 5\n",
     .help = "START is since the run's first event on that machine. --top takes "
             "those that used most CPU (in JSON, of each level).\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(SORT) | IPSQ_HAS(PER) |

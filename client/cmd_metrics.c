@@ -371,7 +371,10 @@ const struct ipsq_command ipsq_cmd_metrics = {
     .usage = "[RUN] [--object OBJECT] [--level LEVEL] [--sort COLUMN]\n"
              "                    [--top N] [--pop] [--per machine]\n"
              "                    [--phase N | --from TIME --to TIME]",
-    .summary = "how busy everything was, and who talked to whom",
+    .summary = "CPU use, waits and traffic at each level",
+    .group = IPSQ_ASK,
+    .examples = "  ipsq metrics run3\n"
+                "  ipsq metrics run3 --level thread --sort cpu_ns --top 10\n",
     .help = "P is CPU time by elapsed time. JSON and TSV have all the metrics, "
             "the table the more common ones; docs/metrics.md defines them. "
             "--top takes those with the most CPU, waits and bytes.\n",

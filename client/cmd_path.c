@@ -236,7 +236,10 @@ const struct ipsq_command ipsq_cmd_path = {
         "TIME]\n"
         "                 [--to TIME] [--phase N] [--engine E] [--mtime SPEC]\n"
         "                 [--external WHICH] [--fresh] [--top N]",
-    .summary = "the critical path: what set the length of a run",
+    .summary = "the critical path: what determined the elapsed time",
+    .group = IPSQ_ASK,
+    .examples = "  ipsq path run3 --top 5\n"
+                "  ipsq path run3 --weighting wall --by line\n",
     .help =
         "The longest path through the program's activities: computing, and the "
         "messages and waits that tie processes together. What is not on it can "

@@ -192,7 +192,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_phases = {
     .name = "phases",
     .usage = "[RUN] [--phase N | --from TIME --to TIME]",
-    .summary = "where a run's CPU use and messages change for good",
+    .summary = "phases in which CPU use or traffic differ",
+    .group = IPSQ_DRILL,
+    .examples = "  ipsq phases run3\n"
+                "  ipsq phases run3 --format json\n",
     .help =
         "The run is cut where CPU use, message frequency or both change. CORES "
         "is CPU time and WAITING blocked threads, on average; MOST CPU is the "

@@ -393,7 +393,10 @@ const struct ipsq_command ipsq_cmd_predict = {
              "[--move MOVES]...\n"
              "                    [--goal OBJECT] [--top N] [--search [--tries "
              "N] [--seed N]]",
-    .summary = "what a run would do on other machines, or placed otherwise",
+    .summary = "the run on other machines or placed differently",
+    .group = IPSQ_PREDICT,
+    .examples = "  ipsq predict run3 --machines 'big:cores=16' --map '*=big'\n"
+                "  ipsq predict run3 --machines 'a;b' --search\n",
     .help =
         "Replays the run's CPU times, messages and waits on machines whose "
         "cores its threads share. SPEC is 'NAME:cores=N,speed=X,load=B;...': "

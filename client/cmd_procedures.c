@@ -232,7 +232,10 @@ const struct ipsq_command ipsq_cmd_procedures = {
     .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN]\n"
              "                       [--top N] [--per machine]\n"
              "                       [--phase N | --from TIME --to TIME]",
-    .summary = "which procedures the CPU time was spent in",
+    .summary = "CPU time by procedure",
+    .group = IPSQ_ASK,
+    .examples = "  ipsq procedures run3 --top 20\n"
+                "  ipsq procedures run3 --by line --object /m1/server.123\n",
     .help =
         "SELF is CPU time in the procedure itself, TOTAL with what it called. "
         "Of sampled procedures LOW and HIGH are the 95% interval of SELF, and "

@@ -318,7 +318,10 @@ const struct ipsq_command ipsq_cmd_requests = {
     .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC]\n"
              "                     [--external WHICH] [--from TIME] [--to "
              "TIME] [--phase N]",
-    .summary = "the requests a run's services had: rate, times, the slowest",
+    .summary = "requests to a service: rate, latency, the slowest",
+    .group = IPSQ_ASK,
+    .examples = "  ipsq requests run3\n"
+                "  ipsq requests run3 --by mark --top 20\n",
     .help =
         "A request is a turn of a connection that a traced process accepted: "
         "received, then answered. Its time is QUEUED behind others of the "
@@ -341,7 +344,10 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
     .usage = "[RUN] [--by WHAT] [--top N] [--mtime SPEC]\n"
              "                       [--external WHICH] [--from TIME] [--to "
              "TIME] [--phase N]",
-    .summary = "what bounds requests' rate: threads, cores, locks, links",
+    .summary = "what limits the rate of requests",
+    .group = IPSQ_ASK,
+    .examples = "  ipsq bottleneck run3\n"
+                "  ipsq bottleneck run3 --by task\n",
     .help =
         "Of the service that had most requests. A station's demand is how long "
         "a request keeps it busy, from the first request to the last: CPU "

@@ -86,7 +86,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_runs = {
     .name = "runs",
     .usage = "[--top N]",
-    .summary = "the runs that were measured, newest first",
+    .summary = "recorded runs, newest first",
+    .group = IPSQ_ADMIN,
+    .examples = "  ipsq runs\n"
+                "  ipsq runs --top 10 --format json\n",
     .help = "A run is open while one of its processes lives or its data is not "
             "all taken in.\n",
     .options = IPSQ_HAS(TOP),

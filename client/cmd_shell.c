@@ -12,7 +12,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_shell = {
     .name = "shell",
     .usage = "",
-    .summary = "reads commands from standard input, about what 'zoom' chose",
+    .summary = "read commands from standard input",
+    .group = IPSQ_ADMIN,
+    .examples = "  ipsq shell\n"
+                "  ipsq shell < commands\n",
     .help =
         "What ipsq does on a terminal when no command is named. Each line is a "
         "command as here, without 'ipsq'; the run, the object and the time of "

@@ -147,7 +147,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_sql = {
     .name = "sql",
     .usage = "[RUN] 'SELECT ...' [--sort COLUMN] [--per machine] [--top N]",
-    .summary = "a question in SQL about a run's tables",
+    .summary = "an SQL query on a run's tables",
+    .group = IPSQ_DRILL,
+    .examples = "  ipsq sql run3 \"select name, cpu_ns from processes\"\n"
+                "  ipsq sql run3 .tables\n",
     .help =
         "Each machine answers from its tables of the run; the rows follow each "
         "other by machine. A question of nothing ('') lists the views and "

@@ -75,7 +75,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_status = {
     .name = "status",
     .usage = "",
-    .summary = "the master, and the machines whose slaves it knows",
+    .summary = "the master and its machines",
+    .group = IPSQ_ADMIN,
+    .examples = "  ipsq status\n"
+                "  ipsq status --master tls:head:7070 --tls keys\n",
     .help =
         "LAST SEEN is how long ago the slave was last heard of. COMPUTING and "
         "ASKED: paths that it computes with others, and answers that it has in "

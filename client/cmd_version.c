@@ -15,6 +15,9 @@ const struct ipsq_command ipsq_cmd_version = {
     .name = "version",
     .usage = "",
     .summary = "the version of ipsq",
+    .group = IPSQ_ADMIN,
+    .examples = "  ipsq version\n"
+                "  ipsq --version\n",
     .help = "`ipsq status` says which version the master and slaves are.\n",
     .formats = IPSQ_FORMAT_BIT(TABLE),
     .local = true,

@@ -387,7 +387,10 @@ const struct ipsq_command ipsq_cmd_waits = {
     .name = "waits",
     .usage = "[RUN] [--object OBJECT] [--by WHAT] [--sort COLUMN] [--top N]\n"
              "                  [--stacks] [--phase N | --from TIME --to TIME]",
-    .summary = "where threads waited, for what, and whose doing it was",
+    .summary = "where threads waited, for what, and for whom",
+    .group = IPSQ_ASK,
+    .examples = "  ipsq waits run3 --top 10\n"
+                "  ipsq waits run3 --by cause --object /m1\n",
     .help =
         "One row for each place, cause and process that ended the waits (--by: "
         "cause, peer, process or thread instead). MEANWHILE says whose doing "

@@ -177,7 +177,10 @@ const struct ipsq_command ipsq_cmd_whatif = {
         "                   [--external WHICH] [--top N] [--from TIME] [--to "
         "TIME]\n"
         "                   [--phase N]",
-    .summary = "what a run would gain if something in it were faster",
+    .summary = "the gain if something were faster",
+    .group = IPSQ_PREDICT,
+    .examples = "  ipsq whatif run3\n"
+                "  ipsq whatif run3 --procedure parse --faster 2x\n",
     .help =
         "WHAT is --procedure, --process, --message or --object; those named "
         "together narrow each other, the same one again begins another edit, "

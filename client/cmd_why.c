@@ -316,6 +316,9 @@ const struct ipsq_command ipsq_cmd_why = {
     .usage = "[RUN[,RUN...]] [--for WHAT] [--goal OBJECT] [--mtime none]\n"
              "                [--top N] [--from TIME] [--to TIME] [--phase N]",
     .summary = "where a run's time goes, and what would help",
+    .group = IPSQ_ASK,
+    .examples = "  ipsq why\n"
+                "  ipsq why run3 --phase 2\n",
     .help =
         "Lists what would help most, the largest gain first: a procedure, a "
         "serial section, a phase, a slow sender, uneven work, small messages, "

@@ -9,26 +9,26 @@
 
 const struct ipsq_command *const ipsq_commands[] = {
     // clang-format off
-    &ipsq_cmd_status,
-    &ipsq_cmd_runs,
     &ipsq_cmd_why,
-    &ipsq_cmd_ls,
-    &ipsq_cmd_metrics,
     &ipsq_cmd_path,
-    &ipsq_cmd_whatif,
-    &ipsq_cmd_predict,
     &ipsq_cmd_waits,
     &ipsq_cmd_procedures,
-    &ipsq_cmd_events,
-    &ipsq_cmd_phases,
-    &ipsq_cmd_diff,
-    &ipsq_cmd_graph,
+    &ipsq_cmd_metrics,
     &ipsq_cmd_requests,
     &ipsq_cmd_bottleneck,
+    &ipsq_cmd_ls,
+    &ipsq_cmd_events,
+    &ipsq_cmd_phases,
+    &ipsq_cmd_graph,
+    &ipsq_cmd_sql,
+    &ipsq_cmd_whatif,
+    &ipsq_cmd_predict,
     &ipsq_cmd_estimate,
     &ipsq_cmd_calibrate,
-    &ipsq_cmd_sql,
+    &ipsq_cmd_diff,
     &ipsq_cmd_check,
+    &ipsq_cmd_runs,
+    &ipsq_cmd_status,
     &ipsq_cmd_shell,
     &ipsq_cmd_help,
     &ipsq_cmd_version,
@@ -57,27 +57,37 @@ int ipsq_no_command(const char *name, struct ips_err *err)
 
 void ipsq_usage(FILE *f)
 {
-    fputs("usage: ipsq [OPTIONS] COMMAND [RUN]\n"
-          "Asks where the time of a measured program went (measure one with "
-          "ipsrun).\n"
-          "RUN is a run's name or a unique beginning of it; without it, the "
-          "newest run.\nWithout a COMMAND, on a terminal: a prompt (see 'ipsq "
-          "help shell').\n\n"
-          "commands:\n",
-          f);
-    for (int i = 0; ipsq_commands[i]; i++)
-        fprintf(f, "  %-18s %s\n", ipsq_commands[i]->name,
-                ipsq_commands[i]->summary);
-    fputs("\noptions:\n", f);
-    ipsq_options_print(f, ~UINT64_C(0));
+    static const char *const groups[] = {
+#define X(name, text) text,
+        IPSQ_GROUPS(X)
+#undef X
+    };
     fputs(
-        "  --help             this text; after a command, about that command\n"
-        "  --version          the version\n\n"
-        "exit status: 0 answered, 1 failure, 2 wrong usage, 3 the answer is "
-        "incomplete\n"
-        "(its certificate says what is missing), 4 check found a limit "
-        "passed\n",
+        "usage: ipsq [OPTIONS] COMMAND [RUN]\n"
+        "Shows where the time of a recorded program goes. Record one with "
+        "ipsrun.\n"
+        "RUN is a run's name or a unique beginning of it; default: the newest "
+        "run.\n\n",
         f);
+    for (int i = 0; ipsq_commands[i]; i++) {
+        const struct ipsq_command *c = ipsq_commands[i];
+        if (i == 0 || c->group != ipsq_commands[i - 1]->group)
+            fprintf(f, "%s:\n", groups[c->group]);
+        fprintf(f, "  %-12s %s\n", c->name, c->summary);
+    }
+    fputs("options of all commands:\n"
+          "  --master ADDR  unix:PATH, tls:HOST:PORT (--tls DIR), "
+          "tcp:HOST:PORT (--insecure)\n"
+          "  --state DIR    state directory ($IPS_STATE, else "
+          "~/.local/state/ips)\n"
+          "  --format F     table (default), tsv, json; events and graph also "
+          "jsonl\n"
+          "  -v, --verbose  the whole certificate, and how the answer was "
+          "computed\n"
+          "  --help         after a command: its own options and examples\n"
+          "exit status: 0 answered, 1 failed, 2 wrong usage, 3 incomplete, "
+          "4 limit passed\n",
+          f);
 }
 
 void ipsq_command_usage(FILE *f, const struct ipsq_command *c)
@@ -85,10 +95,12 @@ void ipsq_command_usage(FILE *f, const struct ipsq_command *c)
     fprintf(f, "usage: ipsq %s%s%s\n%s\n\n", c->name, *c->usage ? " " : "",
             c->usage, c->summary);
     ipsq_fold(f, c->help, HELP_COLUMNS, 0);
-    if (c->local)
-        return;
-    fputs("\noptions:\n", f);
-    ipsq_options_print(f, c->options | IPSQ_COMMON);
+    fprintf(f, "%sexamples:\n%s", *c->help ? "\n" : "", c->examples);
+    if (c->options) {
+        fputs("\noptions:\n", f);
+        ipsq_options_print(f, c->options);
+    }
+    fputs("\nipsq --help lists the options of all commands.\n", f);
 }
 
 int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,

@@ -18,10 +18,25 @@ enum ipsq_status {
     IPSQ_PASSED_LIMIT = 4, /* ipsq check */
 };
 
+/* Commands that stand together in the help. */
+#define IPSQ_GROUPS(X)                                                         \
+    X(ASK, "ask")                                                              \
+    X(DRILL, "drill down")                                                     \
+    X(PREDICT, "predict")                                                      \
+    X(COMPARE, "compare")                                                      \
+    X(ADMIN, "administer")
+enum ipsq_group {
+#define X(name, text) IPSQ_##name,
+    IPSQ_GROUPS(X)
+#undef X
+};
+
 struct ipsq_command {
     const char *name;
-    const char *usage;   /* words after the name */
-    const char *summary; /* one line */
+    enum ipsq_group group;
+    const char *usage;    /* words after the name */
+    const char *summary;  /* one line */
+    const char *examples; /* two lines */
     const char *help; /* more, for `ipsq help NAME`: paragraphs, each ended by
                          \n, broken where they are printed */
     uint64_t options; /* IPSQ_HAS bits, beyond master, state and format */

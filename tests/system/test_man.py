@@ -13,7 +13,9 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 def options_of_help(build, program):
     done = subprocess.run([build.bin(program), "--help"], capture_output=True,
                           text=True, env=clean_env(), check=True)
-    return set(OPTION.findall(done.stdout))
+    own = [ipsq_help(build, name, "--help") for name in commands_of(build)] \
+        if program == "ipsq" else []
+    return set(OPTION.findall("\n".join([done.stdout, *own])))
 
 
 def man_text(program):
@@ -50,7 +52,7 @@ def ipsq_help(build, *words):
 
 def commands_of(build):
     text = ipsq_help(build, "--help")
-    return re.findall(r"(?m)^  ([a-z]+)  ", text[:text.index("\noptions:")])
+    return re.findall(r"(?m)^  ([a-z]+)  ", text[:text.index("\noptions of all")])
 
 
 @pytest.mark.quick
@@ -106,3 +108,16 @@ def test_help_fits_a_terminal(build):
         wide += [(words, line) for line in done.stdout.splitlines()
                  if len(line) > 80]
     assert wide == []
+
+
+@pytest.mark.quick
+def test_help_is_short(build):
+    """At most 40 lines for all of ipsq, and two examples for each command that name
+    it. Would catch: a list that nobody reads, a command without an example."""
+    assert len(ipsq_help(build, "--help").splitlines()) <= 40
+    for name in commands_of(build):
+        text = ipsq_help(build, name, "--help")
+        examples = re.search(r"(?s)\nexamples:\n((?:  ipsq .*\n){2})\n", text)
+        assert examples, name
+        assert all(f"ipsq {name}" in line or name == "version"
+                   for line in examples[1].splitlines()), name
