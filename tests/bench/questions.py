@@ -58,6 +58,7 @@ def record(s, build, events, pattern):
             env={k: v for k, v in s.env.items() if k != "IPS_POOL_ROOT"})
     s.wait("taking in", s.closed, 180 + events / 1e5)
     s.ipsq("ls", name)
+    s.ipsq("estimate", name)  # a large run's graph is made when somebody asks
     s.wait("the graph's file", lambda: any(
         "graph" in files for _, _, files in os.walk(s.top)), 600)
     s.settle()
