@@ -1,11 +1,11 @@
-#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/kernel.h"
+#include "common/large.h"
 
 void ips_path_release(struct ips_path *p)
 {
-    free(p->seg);
+    ips_free_large(p->seg);
     p->seg = NULL;
     p->count = 0;
 }
@@ -16,7 +16,8 @@ static int append(struct ips_path *p, const struct ips_path_segment *seg,
 {
     if ((p->count & (p->count - 1)) == 0) {
         uint64_t room = p->count ? p->count * 2 : 1;
-        struct ips_path_segment *grown = realloc(p->seg, room * sizeof(*grown));
+        struct ips_path_segment *grown = ips_grow_large(
+            p->seg, p->count * sizeof(*grown), room * sizeof(*grown));
         if (!grown)
             return ips_err_set(err, IPS_E_NO_MEMORY, "path of %llu segments",
                                (unsigned long long)room);

@@ -5,6 +5,10 @@
 #include <string.h>
 
 #include "common/large.h"
+#include "common/types.h"
+
+/* Pieces of a path that is not kept. */
+#define COUNTED_TOGETHER ((uint64_t)1 << 14)
 
 enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at)
 {
@@ -43,9 +47,21 @@ static void free_part_graph(struct engine_part *e)
     ips_graph_release(&e->g);
     ips_free_large(e->joins.data);
     free(e->told.pair);
-    free(e->told.piece);
     memset(&e->joins, 0, sizeof(e->joins));
-    memset(&e->told, 0, sizeof(e->told));
+    /* The next lane has about as many pieces. */
+    e->told = (struct engine_told){.piece = e->told.piece, .cap = e->told.cap};
+}
+
+void engine_drop_pieces(struct query *q)
+{
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        struct engine_part *e = q->parts[i].own;
+        if (!e)
+            continue;
+        free(e->told.piece);
+        e->told.piece = NULL;
+        e->told.cap = 0;
+    }
 }
 
 void engine_begin_subgraph(struct part *p, bool detail)
@@ -301,39 +317,67 @@ static bool same_place(struct place a, struct place b)
     return a.part == b.part && a.process == b.process && a.tid == b.tid;
 }
 
-bool engine_push(struct path_data *d, const struct path_piece *piece)
+/* Adds the pieces at hand to the shares, but the last `left`. */
+static bool count_pieces(struct path_data *d, uint64_t left)
 {
+    struct shares *s = &d->lanes[d->now].shares;
+    for (uint64_t i = 0; i + left < d->work_count; i++)
+        if (shares_add(s, &d->work[i], &d->err) < 0)
+            return false;
+    return true;
+}
+
+/* For one more piece. cm walks backwards: it needs all of them. */
+static bool make_room(struct path_data *d)
+{
+    if (d->now != LANE_MAIN && !d->cm && d->work_count == COUNTED_TOGETHER) {
+        bool fine = count_pieces(d, 1);
+        d->work[0] = d->work[d->work_count - 1];
+        d->work_count = 1;
+        return fine;
+    }
+    if (d->work_count < d->work_cap)
+        return true;
+    uint64_t cap = ips_max_u64(d->work_cap * 2, COUNTED_TOGETHER);
+    struct path_piece *more = realloc(d->work, cap * sizeof(*more));
+    if (!more) {
+        ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory for the path");
+        return false;
+    }
+    d->work = more;
+    d->work_cap = cap;
+    return true;
+}
+
+bool engine_push(struct path_data *d, struct place came,
+                 const struct path_piece *piece)
+{
+    struct lane_result *r = &d->lanes[d->now];
     struct path_piece *last =
         d->work_count ? &d->work[d->work_count - 1] : NULL;
+    if (d->cm || !last) /* cm: the last one pushed is the first */
+        r->begin = r->shares.at = came;
     if (last && last->kind == IPS_SEG_COMPUTE &&
         piece->kind == IPS_SEG_COMPUTE && last->to == piece->from &&
-        last->from != IPS_UNMEASURED && /* it came before the chain */
+        last->from != IPS_NO_NODE && /* it came before the chain */
         same_place(last->at, piece->at)) {
         last->to = piece->to;
         last->ns += piece->ns;
         return true;
     }
-    if (d->work_count == d->work_cap) {
-        uint64_t cap = d->work_cap * 2 + 64;
-        struct path_piece *more = realloc(d->work, cap * sizeof(*more));
-        if (!more) {
-            ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory for the path");
-            return false;
-        }
-        d->work = more;
-        d->work_cap = cap;
-    }
+    if (!make_room(d))
+        return false;
     d->work[d->work_count++] = *piece;
     return true;
 }
 
-bool engine_lane_done(struct path_data *d, enum lane_id id)
+bool engine_lane_done(struct path_data *d)
 {
-    struct lane_result *r = &d->lanes[id];
-    if (r->with_shares &&
-        shares_make(d->work, d->work_count, r->t_max, &r->shares, &d->err) < 0)
+    struct lane_result *r = &d->lanes[d->now];
+    if (r->with_shares && (!count_pieces(d, 0) ||
+                           shares_finish(&r->shares, r->t_max, &d->err) < 0))
         return false;
-    if (id == LANE_MAIN) {
+    if (d->now == LANE_MAIN) {
         d->pieces = d->work;
         d->piece_count = d->work_count;
         d->work = NULL;
@@ -363,6 +407,7 @@ void engine_release(struct query *q)
     if (!d)
         return;
     engine_drop_graphs(q);
+    engine_drop_pieces(q);
     for (uint32_t i = 0; i < q->part_count; i++) {
         free(q->parts[i].own);
         q->parts[i].own = NULL;

@@ -48,6 +48,7 @@ struct lane_result {
     bool wanted; /* else equal to LANE_MAIN */
     bool with_shares;
     uint64_t t_max;
+    struct place begin; /* of its path */
     struct shares shares;
 };
 
@@ -75,8 +76,8 @@ struct path_data { /* query.data of a path question */
     /* of the worker's job */
     struct ips_graph merged;
     struct ips_err err;
-    struct part *blame; /* whose data was wrong, else NULL */
-    struct path_piece *work;
+    struct part *blame;      /* whose data was wrong, else NULL */
+    struct path_piece *work; /* the path of lane `now`, or its end */
     uint64_t work_count, work_cap;
     struct ips_est est;
     uint32_t *node_base;      /* in `merged`, [parts] */
@@ -197,15 +198,20 @@ bool engine_make_graphs(struct query *q);
 bool engine_merge(struct query *q);
 /* Releases graphs and takers of the parts, and d->merged, d->est. */
 void engine_drop_graphs(struct query *q);
+/* Releases the parts' pieces of the path; they are told of no lane any more. */
+void engine_drop_pieces(struct query *q);
 
-/* Appends to d->work; a COMPUTE that goes on in the same thread where the last
- * one ended is joined to it. */
-bool engine_push(struct path_data *d, const struct path_piece *piece);
+/* Appends to d->work a piece that begins at `came`; a COMPUTE that goes on in
+ * the same thread where the last one ended is joined to it. Of lanes but the
+ * main one, what is walked forwards is added to the shares bit by bit and not
+ * kept. */
+bool engine_push(struct path_data *d, struct place came,
+                 const struct path_piece *piece);
 struct place engine_place(const struct ips_graph *g, uint32_t node);
 
-/* d->work is the path of lane `id`: makes its shares, keeps the main one. In
+/* The path of lane `now` was pushed: makes its shares, keeps the main one. In
  * the worker or the loop. */
-bool engine_lane_done(struct path_data *d, enum lane_id id);
+bool engine_lane_done(struct path_data *d);
 
 /* The job failed: the slave to blame is left out, or the question refused. */
 void engine_failed(struct query *q);

@@ -7,27 +7,25 @@
 #include "master/weighting.h"
 
 /* The merged path as pieces. */
-static bool walk_lane(struct path_data *d, const struct ips_graph *g,
-                      enum lane_id id)
+static bool walk_lane(struct path_data *d, const struct ips_graph *g)
 {
     struct ips_path path = {0};
     uint32_t stop;
     bool ok = true;
-    if (ips_path_walk(g, &d->lanes[id].lane, &d->est, d->est.end, &path, &stop,
-                      &d->err) < 0)
+    if (ips_path_walk(g, &d->lanes[d->now].lane, &d->est, d->est.end, &path,
+                      &stop, &d->err) < 0)
         return false;
     for (uint64_t i = 0; i < path.count && ok; i++) {
         const struct ips_path_segment *s = &path.seg[i];
-        struct path_piece piece = {
-            .kind = (uint8_t)s->kind,
-            .xkind = s->xkind,
-            .at = engine_place(g, s->to),
-            .from = s->from == IPS_NO_NODE ? IPS_UNMEASURED : s->from,
-            .to = s->to,
-            .ns = s->ns};
-        piece.came =
-            s->from == IPS_NO_NODE ? piece.at : engine_place(g, s->from);
-        ok = engine_push(d, &piece);
+        const struct path_piece piece = {.kind = (uint8_t)s->kind,
+                                         .xkind = s->xkind,
+                                         .at = engine_place(g, s->to),
+                                         .from = s->from,
+                                         .to = s->to,
+                                         .ns = s->ns};
+        ok = engine_push(
+            d, s->from == IPS_NO_NODE ? piece.at : engine_place(g, s->from),
+            &piece);
     }
     ips_path_release(&path);
     return ok;
@@ -62,37 +60,37 @@ static bool check_pdm(struct path_data *d, const struct ips_lane *lane)
     return same;
 }
 
-static bool solve_view(struct query *q, enum lane_id id,
-                       const struct ips_graph *g)
+static bool solve_view(struct query *q, const struct ips_graph *g)
 {
     struct path_data *d = path_of(q);
-    struct lane_result *r = &d->lanes[id];
+    struct lane_result *r = &d->lanes[d->now];
     struct ips_lane lane = weighting_merged(q, &r->lane);
     ips_est_release(&d->est);
     if (ips_longest_path(g, &lane, NULL, &d->est, &d->err) < 0)
         return false;
     r->t_max = d->est.t_max;
-    if (id == LANE_MAIN)
+    if (d->now == LANE_MAIN)
         d->total_cpu_ns = d->est.total;
-    if (id == LANE_MAIN && !check_pdm(d, &lane))
+    if (d->now == LANE_MAIN && !check_pdm(d, &lane))
         return false;
     if (d->est.end == IPS_NO_NODE) {
         ips_err_set(&d->err, IPS_E_INCOMPLETE,
                     "no thread of this run has an end yet: nothing to show");
         return false;
     }
-    if (r->with_shares && !walk_lane(d, g, id))
+    if (r->with_shares && !walk_lane(d, g))
         return false;
-    return engine_lane_done(d, id);
+    return engine_lane_done(d);
 }
 
 static bool solve_lane(struct query *q, enum lane_id id)
 {
     struct path_data *d = path_of(q);
     struct ips_view view; /* of d->merged, a view of the weighting already */
+    d->now = id;
     bool ok = ips_graph_view_changed(&d->merged, &d->lanes[id].lane, &view,
                                      &d->err) == 0 &&
-              solve_view(q, id, &view.g);
+              solve_view(q, &view.g);
     ips_view_release(&view);
     return ok;
 }

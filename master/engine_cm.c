@@ -104,7 +104,7 @@ static void lane_made(struct query *q)
 static void make_lane(struct query *q)
 {
     struct path_data *d = path_of(q);
-    (void)engine_lane_done(d, d->now); /* says why not in d->err */
+    (void)engine_lane_done(d); /* says why not in d->err */
 }
 
 void cm_lane_walked(struct query *q)

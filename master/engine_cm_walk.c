@@ -65,15 +65,15 @@ static bool push_pieces(struct path_data *d, const struct part *p,
     uint64_t base = engine_part_of(p)->base;
     bool ok = true;
     for (size_t i = a->n_kinds; i-- > 0 && ok;) {
-        struct path_piece piece = {
+        const struct path_piece piece = {
             .kind = (uint8_t)a->kinds[i],
             .xkind = (uint8_t)a->xkinds[i],
             .at = place_of(p, a->chains[i]),
-            .from = before_chain(a, i) ? IPS_UNMEASURED : base + a->from[i],
-            .to = base + a->to[i],
+            .from = before_chain(a, i) ? IPS_NO_NODE
+                                       : (uint32_t)(base + a->from[i]),
+            .to = (uint32_t)(base + a->to[i]),
             .ns = a->ns[i]};
-        piece.came = piece.at;
-        ok = engine_push(d, &piece);
+        ok = engine_push(d, piece.at, &piece);
     }
     return ok;
 }
@@ -86,11 +86,10 @@ static int push_crossing(struct path_data *d, const struct part *p,
     if (a->est_ns > r->cross_est)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a message arrives before it was sent");
-    r->cross.came = place_of(p, a->node_chain);
-    r->cross.from = engine_part_of(p)->base + a->node;
+    r->cross.from = (uint32_t)(engine_part_of(p)->base + a->node);
     r->cross.ns = r->cross_est - a->est_ns;
     r->crossing = false;
-    if (!engine_push(d, &r->cross))
+    if (!engine_push(d, place_of(p, a->node_chain), &r->cross))
         return ips_err_set(err, IPS_E_NO_MEMORY, "%s", d->err.msg);
     return 0;
 }
@@ -105,25 +104,20 @@ static void note_end(struct cm_run *r, const struct part *p,
     r->next_est = a->stop_est_ns;
     if (!a->crosses)
         return;
-    r->next_cross =
-        (struct path_piece){.kind = IPS_SEG_MESSAGE,
-                            .xkind = (uint8_t)a->stop_xkind,
-                            .at = place_of(p, a->stop_chain),
-                            .to = engine_part_of(p)->base + a->stop};
+    r->next_cross = (struct path_piece){
+        .kind = IPS_SEG_MESSAGE,
+        .xkind = (uint8_t)a->stop_xkind,
+        .at = place_of(p, a->stop_chain),
+        .to = (uint32_t)(engine_part_of(p)->base + a->stop)};
 }
 
-/* From END to START until now. A piece within a machine came from where the
- * piece before it ended. */
+/* From END to START until now. */
 static void turn_round(struct path_data *d)
 {
     for (uint64_t a = 0, b = d->work_count; a + 1 < b; a++) {
         struct path_piece swap = d->work[--b];
         d->work[b] = d->work[a];
         d->work[a] = swap;
-    }
-    for (uint64_t i = 1; i < d->work_count; i++) {
-        if (d->work[i].kind != IPS_SEG_COMPUTE)
-            d->work[i].came = d->work[i - 1].at;
     }
 }
 

@@ -34,10 +34,12 @@ static void lane_made(struct query *q)
     }
     engine_drop_graphs(q);
     enum lane_id next = engine_next_lane(d, d->now);
-    if (next == LANES)
-        path_done(q);
-    else
+    if (next != LANES) {
         begin_lane(q, next);
+        return;
+    }
+    engine_drop_pieces(q);
+    path_done(q);
 }
 
 static bool put_together(struct query *q);
@@ -46,7 +48,7 @@ static void make_lane(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->visit_count == 0 || put_together(q))
-        (void)engine_lane_done(d, d->now); /* says why not in d->err */
+        (void)engine_lane_done(d); /* says why not in d->err */
 }
 
 /* The path of this lane is whole: its shares are summed in the worker. */
@@ -62,13 +64,15 @@ static void lane_over(struct query *q)
 static bool expansion_fits(const struct part *p, const Ips__ExpandAnswer *a)
 {
     size_t n = a->n_kind, pairs = a->n_pair_from;
+    uint64_t nodes = p->sync->nodes;
     if (a->n_xkind != n || a->n_chain != n || a->n_from != n || a->n_to != n ||
         a->n_ns != n || a->n_part != n || a->n_pair_from_chain != pairs ||
         a->n_pair_to != pairs || a->n_pair_to_chain != pairs)
         return false;
     for (size_t i = 0; i < n; i++) {
         if (a->kind[i] > IPS_SEG_EXTERNAL || a->xkind[i] > IPS_X_LAST ||
-            a->chain[i] >= p->t.thread_count)
+            a->chain[i] >= p->t.thread_count || a->to[i] >= nodes ||
+            (a->from[i] >= nodes && a->from[i] != IPS_NO_NODE))
             return false;
     }
     for (size_t i = 0; i < pairs; i++) {
@@ -116,9 +120,9 @@ static int keep_pieces(struct part *p, const Ips__ExpandAnswer *a,
             .kind = (uint8_t)a->kind[i],
             .xkind = (uint8_t)a->xkind[i],
             .at = place_of(p, a->chain[i]),
-            .from =
-                a->from[i] == IPS_NO_NODE ? IPS_UNMEASURED : base + a->from[i],
-            .to = base + a->to[i],
+            .from = a->from[i] == IPS_NO_NODE ? IPS_NO_NODE
+                                              : (uint32_t)(base + a->from[i]),
+            .to = (uint32_t)(base + a->to[i]),
             .ns = a->ns[i]};
     }
     return 0;
@@ -155,13 +159,13 @@ static struct path_piece message_of(struct query *q,
 {
     const struct part *p = q->gather.active[visit->part];
     const struct part *from = q->gather.active[visit[-1].part];
-    return (struct path_piece){.kind = IPS_SEG_MESSAGE,
-                               .xkind = visit->xkind,
-                               .at = place_of(p, pair->from_chain),
-                               .came = place_of(from, before->to_chain),
-                               .from = engine_part_of(from)->base + before->to,
-                               .to = engine_part_of(p)->base + pair->from,
-                               .ns = visit->from_ns - visit[-1].to_ns};
+    return (struct path_piece){
+        .kind = IPS_SEG_MESSAGE,
+        .xkind = visit->xkind,
+        .at = place_of(p, pair->from_chain),
+        .from = (uint32_t)(engine_part_of(from)->base + before->to),
+        .to = (uint32_t)(engine_part_of(p)->base + pair->from),
+        .ns = visit->from_ns - visit[-1].to_ns};
 }
 
 /* The pieces that a slave told of one visit, behind what there is. */
@@ -175,13 +179,10 @@ static bool push_visit(struct query *q, const struct ips_visit *visit,
     uint64_t end =
         visit->in == IPS_NO_NODE ? IPS_UNMEASURED : pair->from + base;
     for (uint64_t i = 0; i < pair->pieces; i++) {
-        struct path_piece piece = told->piece[pair->piece + i];
-        sum = ips_add_sat(sum, piece.ns);
-        end = piece.to;
-        piece.came = piece.at;
-        if (piece.kind != IPS_SEG_COMPUTE && d->work_count > 0)
-            piece.came = d->work[d->work_count - 1].at;
-        if (!engine_push(d, &piece))
+        const struct path_piece *piece = &told->piece[pair->piece + i];
+        sum = ips_add_sat(sum, piece->ns);
+        end = piece->to;
+        if (!engine_push(d, piece->at, piece))
             return false;
     }
     bool there = visit->out != IPS_NO_NODE || pair->to == d->joined.end_node;
@@ -207,7 +208,8 @@ static bool put_together(struct query *q)
         const struct engine_pair *pair = &told->pair[told->next++];
         if (before) {
             struct path_piece message = message_of(q, visit, pair, before);
-            if (!engine_push(d, &message))
+            const struct part *from = q->gather.active[visit[-1].part];
+            if (!engine_push(d, place_of(from, before->to_chain), &message))
                 return false;
         }
         if (!push_visit(q, visit, pair))

@@ -1,6 +1,7 @@
 /* ips-master: the analyst that asks the slaves and answers the clients. */
 #include <event2/event.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,15 @@ static int signals_setup(struct event_base *base, struct event *stop[2],
     return 0;
 }
 
+/* A piece of a slave's answer is unpacked into some MB of arrays and freed
+ * again. By default the C library gives these to the kernel each time, which
+ * clears the pages again for the next piece. */
+static void keep_heap(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 16 << 20);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+}
+
 static int serve(const struct options *o, struct ips_err *err)
 {
     struct master m = {0};
@@ -176,6 +186,7 @@ int main(int argc, char **argv)
     if (rc != 0)
         return rc > 0 ? 0 : 2;
     ips_log_init("master");
+    keep_heap();
     signal(SIGPIPE, SIG_IGN);
     if (!o.master.state) {
         rc = ips_path_state(o.state, &err);

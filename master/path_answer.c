@@ -308,7 +308,7 @@ static void fill_segment(const struct query *q, struct arena *a,
     s->machine = ips_wire_text(part->machine);
     s->process = ips_wire_text(part_process_name(part, p->at.process));
     s->thread = arena_printf(a, "%u", p->at.tid);
-    s->from_node = p->from;
+    s->from_node = p->from == IPS_NO_NODE ? IPS_UNMEASURED : p->from;
     s->to_node = p->to;
     s->ns = p->ns;
 }

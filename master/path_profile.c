@@ -64,34 +64,42 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
 }
 
 /* Pieces that the window leaves nothing of are no part of anybody's share. */
-static uint64_t drop_empty(struct path_piece *p, uint64_t count)
+static bool in_window(const struct path_piece *p)
 {
-    uint64_t kept = 0;
+    return p->ns || (p->kind != IPS_SEG_COMPUTE && !p->elsewhere);
+}
+
+/* `cut` is the profile's from now on. */
+static void keep_window(struct path_profile *pp, struct path_piece *cut,
+                        uint64_t count)
+{
+    pp->pieces = cut;
     for (uint64_t i = 0; i < count; i++)
-        if (p[i].ns || (p[i].kind != IPS_SEG_COMPUTE && !p[i].elsewhere))
-            p[kept++] = p[i];
-    return kept;
+        if (in_window(&cut[i]))
+            cut[pp->piece_count++] = cut[i];
 }
 
 static int make_window(struct query *q, const struct path_piece *cut,
                        struct ips_err *err)
 {
-    struct path_data *d = path_of(q);
+    const struct path_data *d = path_of(q);
     struct path_profile *pp = profile_of(q);
-    struct path_piece *in = malloc(((size_t)d->piece_count + 1) * sizeof(*in));
-    if (!in)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    memcpy(in, cut, (size_t)d->piece_count * sizeof(*in));
-    uint64_t n = drop_empty(in, d->piece_count);
-    int rc = shares_make(in, n, pp->window_ns, &pp->shares, err);
+    struct shares *s = &pp->shares;
+    int rc = 0;
+    s->at = d->lanes[LANE_MAIN].begin;
+    for (uint64_t i = 0; i < d->piece_count && rc == 0; i++) {
+        if (in_window(&cut[i]))
+            rc = shares_add(s, &cut[i], err);
+        s->at = cut[i].at;
+    }
+    if (rc == 0)
+        rc = shares_finish(s, pp->window_ns, err);
     for (int list = 0; rc == 0 && list < SHARE_LISTS; list++)
-        for (size_t i = 0; i < pp->shares.count[list]; i++) {
-            struct share_row *row = &pp->shares.row[list][i];
+        for (size_t i = 0; i < s->count[list]; i++) {
+            struct share_row *row = &s->row[list][i];
             row->stable = false; /* lanes have other paths: not told */
             row->ns_low = row->ns_high = IPS_UNMEASURED;
         }
-    pp->pieces = in;
-    pp->piece_count = n;
     return rc;
 }
 
@@ -334,25 +342,21 @@ static int make_sequences(struct query *q, enum profile_side side,
 static int cpu_shares(const struct query *q, const struct path_piece *cut,
                       struct shares *out, struct ips_err *err)
 {
-    const struct path_data *d = q->data;
     const struct path_profile *pp = profile_of(q);
-    uint64_t n = 0, sum = 0;
-    struct path_piece *cpu =
-        malloc(((size_t)d->piece_count + 1) * sizeof(*cpu));
-    if (!cpu)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+    uint64_t sum = 0;
+    int rc = 0;
     for (uint32_t i = 0; i < pp->parts; i++) {
         const struct profile_face *f = &pp->face[PROFILE_PATH][i];
-        for (uint32_t k = 0; k < f->count; k++)
-            if (cut[f->piece[k]].kind == IPS_SEG_COMPUTE) {
-                cpu[n] = cut[f->piece[k]];
-                cpu[n++].ns = f->ns[k];
-                sum = ips_add_sat(sum, f->ns[k]);
-            }
+        for (uint32_t k = 0; k < f->count && rc == 0; k++) {
+            struct path_piece cpu = cut[f->piece[k]];
+            if (cpu.kind != IPS_SEG_COMPUTE)
+                continue;
+            cpu.ns = f->ns[k];
+            sum = ips_add_sat(sum, cpu.ns);
+            rc = shares_add(out, &cpu, err);
+        }
     }
-    int rc = shares_make(cpu, n, sum, out, err);
-    free(cpu);
-    return rc;
+    return rc < 0 ? rc : shares_finish(out, sum, err);
 }
 
 int path_profile_make(struct query *q, struct ips_err *err)
@@ -360,11 +364,13 @@ int path_profile_make(struct query *q, struct ips_err *err)
     struct path_data *d = path_of(q);
     const Ips__PathAsk *ask = q->request->path;
     struct path_profile *pp = profile_of(q);
-    struct path_piece *cut =
-        malloc(((size_t)d->piece_count + 1) * sizeof(*cut));
-    if (!cut)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    memcpy(cut, d->pieces, (size_t)d->piece_count * sizeof(*cut));
+    struct path_piece *cut = d->pieces;
+    if (pp->windowed) {
+        cut = malloc(((size_t)d->piece_count + 1) * sizeof(*cut));
+        if (!cut)
+            return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
+        memcpy(cut, d->pieces, (size_t)d->piece_count * sizeof(*cut));
+    }
     int rc = cut_pieces(q, cut, err);
     if (rc == 0 && pp->windowed)
         rc = make_window(q, cut, err);
@@ -380,6 +386,7 @@ int path_profile_make(struct query *q, struct ips_err *err)
          rc == 0 && ask->whole && list <= SHARE_THREAD; list++)
         rc = make_whole(q, (enum share_list)list, &path, err);
     shares_release(&path);
-    free(cut);
+    if (pp->windowed)
+        keep_window(pp, cut, d->piece_count);
     return rc;
 }

@@ -194,8 +194,8 @@ static void ask_part(struct query *q, struct part *p, const struct round *r)
             ask.from = f->from + at;
             ask.to = f->to + at;
             ask.n_from = ask.n_to = n;
-            ask.most = f->most + at;
             ask.n_most = pp->cpu && !pp->windowed ? 0 : n;
+            ask.most = ask.n_most ? f->most + at : NULL;
         }
         ask.steps =
             asked->sequences && r->first && !(ask.whole && pp->no_whole_steps);
@@ -263,14 +263,18 @@ static void next_round(struct query *q)
 
 /* ---- beginning ---- */
 
-static bool face_room(struct profile_face *f, uint32_t count)
+/* Of what is not asked for, the columns are empty. */
+static bool face_room(const struct path_profile *pp, struct profile_face *f,
+                      uint32_t count)
 {
+    size_t window = pp->windowed ? count : 0;
+    size_t most = pp->cpu ? window : count;
     f->piece = calloc((size_t)count + 1, sizeof(*f->piece));
     f->from = calloc((size_t)count + 1, sizeof(*f->from));
     f->to = calloc((size_t)count + 1, sizeof(*f->to));
     f->ns = calloc((size_t)count + 1, sizeof(*f->ns));
-    f->weight_ns = calloc((size_t)count + 1, sizeof(*f->weight_ns));
-    f->most = calloc((size_t)count + 1, sizeof(*f->most));
+    f->weight_ns = calloc(window + 1, sizeof(*f->weight_ns));
+    f->most = calloc(most + 1, sizeof(*f->most));
     for (int i = 0; i < PROFILE_LISTS; i++)
         ips__procedure_totals__init(&f->totals[i]);
     return f->piece && f->from && f->to && f->ns && f->weight_ns && f->most;
@@ -280,7 +284,7 @@ static bool face_room(struct profile_face *f, uint32_t count)
  * the chain (in `wall`). */
 static bool has_arcs(const struct path_piece *p)
 {
-    return p->kind == IPS_SEG_COMPUTE && p->from != IPS_UNMEASURED;
+    return p->kind == IPS_SEG_COMPUTE && p->from != IPS_NO_NODE;
 }
 
 /* What each machine has of the path: of what is computed the arcs, and in a
@@ -295,7 +299,7 @@ static bool make_faces(struct query *q)
         if (has_arcs(&d->pieces[i]) || pp->windowed)
             count[d->pieces[i].at.part]++;
     for (uint32_t i = 0; fine && i < pp->parts; i++)
-        fine = face_room(&pp->face[PROFILE_PATH][i], count[i]);
+        fine = face_room(pp, &pp->face[PROFILE_PATH][i], count[i]);
     for (uint64_t i = 0; fine && i < d->piece_count; i++) {
         const struct path_piece *x = &d->pieces[i];
         struct profile_face *f = &pp->face[PROFILE_PATH][x->at.part];
@@ -306,14 +310,15 @@ static bool make_faces(struct query *q)
         f->to[f->count] = (uint32_t)(x->to - base);
         f->from[f->count] =
             has_arcs(x) ? (uint32_t)(x->from - base) : f->to[f->count];
-        f->most[f->count] = x->ns;
+        if (!pp->cpu || pp->windowed)
+            f->most[f->count] = x->ns;
         f->count++;
     }
     for (uint32_t i = 0; fine && q->request->path->whole && i < pp->parts;
          i++) {
         struct profile_face *f = &pp->face[PROFILE_WHOLE][i];
         uint32_t chains = q->gather.active[i]->t.thread_count;
-        fine = face_room(f, chains);
+        fine = face_room(pp, f, chains);
         f->count = chains;
     }
     free(count);

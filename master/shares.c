@@ -11,11 +11,6 @@ static uint64_t process_key(struct place p)
     return (uint64_t)p.part << 32 | p.process;
 }
 
-static uint64_t machine_key(struct place p)
-{
-    return (uint64_t)p.part << 32;
-}
-
 static int compare_keys(const void *left, const void *right)
 {
     const struct share_row *x = left, *y = right;
@@ -32,70 +27,98 @@ static int compare_sizes(const void *left, const void *right)
     return compare_keys(left, right);
 }
 
-static struct share_row row_of(const struct path_piece *p, enum share_list list)
+/* ---- adding: a row of `count` 0 is a free place of a hash table ---- */
+
+static struct share_row *find_row(struct share_row *row, size_t room,
+                                  uint64_t a, uint64_t b)
 {
-    struct share_row row = {.ns = p->ns, .count = 1};
-    if (list == SHARE_MACHINE) {
-        row.a = machine_key(p->at);
-    } else if (list == SHARE_PROCESS) {
-        row.a = process_key(p->at);
-    } else if (list == SHARE_THREAD) {
+    uint64_t mixed = (a * 0x9e3779b97f4a7c15u + b) * 0xd6e8feb86659fd93u;
+    size_t at = (size_t)(mixed >> 32) & (room - 1);
+    while (row[at].count && (row[at].a != a || row[at].b != b))
+        at = (at + 1) & (room - 1);
+    return &row[at];
+}
+
+static bool grow(struct shares *s, enum share_list list)
+{
+    size_t room = s->room[list] ? 2 * s->room[list] : 64;
+    struct share_row *from = s->row[list], *to = calloc(room, sizeof(*to));
+    if (!to)
+        return false;
+    for (size_t i = 0; i < s->room[list]; i++)
+        if (from[i].count)
+            *find_row(to, room, from[i].a, from[i].b) = from[i];
+    free(from);
+    s->row[list] = to;
+    s->room[list] = room;
+    return true;
+}
+
+static int add(struct shares *s, enum share_list list,
+               const struct share_row *more, struct ips_err *err)
+{
+    if (s->count[list] >= s->room[list] / 2 && !grow(s, list))
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for shares");
+    struct share_row *row =
+        find_row(s->row[list], s->room[list], more->a, more->b);
+    s->count[list] += row->count == 0;
+    row->a = more->a;
+    row->b = more->b;
+    row->ns += more->ns;
+    row->count += more->count;
+    return 0;
+}
+
+/* What is computed goes to its thread; shares_finish adds up threads. Lifetime,
+ * room, signal and resource arcs are no messages; they weigh nothing. */
+int shares_add(struct shares *s, const struct path_piece *p,
+               struct ips_err *err)
+{
+    bool computed = p->kind == IPS_SEG_COMPUTE, data = p->xkind == IPS_X_DATA;
+    struct share_row row = {.a = process_key(s->at),
+                            .b = process_key(p->at),
+                            .ns = p->ns,
+                            .count = 1};
+    s->at = p->at;
+    s->messages += !computed && !p->elsewhere && data;
+    s->resources += !computed && !p->elsewhere && p->xkind == IPS_X_RESOURCE;
+    if (computed) {
         row.a = process_key(p->at);
         row.b = p->at.tid;
-    } else {
-        row.a = process_key(p->came);
-        row.b = p->xkind == IPS_X_EXTERNAL ? SHARE_EXTERNAL
-                : p->xkind == IPS_X_IDLE   ? SHARE_IDLE
-                                           : process_key(p->at);
+        return add(s, SHARE_THREAD, &row, err);
     }
-    return row;
-}
-
-/* Lifetime, room, signal and resource arcs are no messages; they weigh nothing.
- */
-static bool belongs(const struct path_piece *p, enum share_list list)
-{
-    bool outside = p->xkind == IPS_X_EXTERNAL || p->xkind == IPS_X_IDLE;
-    if (p->kind == IPS_SEG_COMPUTE)
-        return list != SHARE_MESSAGE && list != SHARE_OUTSIDE;
-    if (outside)
-        return list == SHARE_OUTSIDE;
-    return list == SHARE_MESSAGE && (p->ns > 0 || p->xkind == IPS_X_DATA);
-}
-
-static size_t compress(struct share_row *row, size_t n)
-{
-    size_t kept = 0;
-    if (n > 0)
-        qsort(row, n, sizeof(*row), compare_keys);
-    for (size_t i = 0; i < n; i++) {
-        struct share_row *last = kept ? &row[kept - 1] : NULL;
-        if (last && compare_keys(last, &row[i]) == 0) {
-            last->ns += row[i].ns;
-            last->count += row[i].count;
-        } else {
-            row[kept++] = row[i];
-        }
+    if (p->xkind == IPS_X_EXTERNAL || p->xkind == IPS_X_IDLE) {
+        row.b = p->xkind == IPS_X_EXTERNAL ? SHARE_EXTERNAL : SHARE_IDLE;
+        return add(s, SHARE_OUTSIDE, &row, err);
     }
-    return kept;
+    return p->ns > 0 || data ? add(s, SHARE_MESSAGE, &row, err) : 0;
 }
 
-static int make_list(const struct path_piece *pieces, uint64_t count,
-                     enum share_list list, struct shares *out,
-                     struct ips_err *err)
+/* ---- the lists ---- */
+
+static int add_up_threads(struct shares *s, struct ips_err *err)
 {
+    int rc = 0;
+    for (size_t i = 0; i < s->room[SHARE_THREAD] && rc == 0; i++) {
+        struct share_row row = s->row[SHARE_THREAD][i];
+        row.b = SHARE_NONE;
+        if (row.count)
+            rc = add(s, SHARE_PROCESS, &row, err);
+        row.a &= ~(uint64_t)UINT32_MAX;
+        if (row.count && rc == 0)
+            rc = add(s, SHARE_MACHINE, &row, err);
+    }
+    return rc;
+}
+
+static void make_list(struct shares *s, enum share_list list)
+{
+    struct share_row *row = s->row[list];
     size_t n = 0;
-    for (uint64_t i = 0; i < count; i++)
-        n += belongs(&pieces[i], list);
-    struct share_row *row = calloc(n + 1, sizeof(*row));
-    if (!row)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for shares");
-    n = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        if (belongs(&pieces[i], list))
-            row[n++] = row_of(&pieces[i], list);
-    }
-    n = compress(row, n);
+    for (size_t i = 0; i < s->room[list]; i++)
+        if (row[i].count)
+            row[n++] = row[i];
+    s->room[list] = 0;
     if (n > 0)
         qsort(row, n, sizeof(*row), compare_sizes);
     for (size_t i = 0; i < n; i++) {
@@ -103,9 +126,6 @@ static int make_list(const struct path_piece *pieces, uint64_t count,
         row[i].stable = true;
         row[i].ns_low = row[i].ns_high = row[i].ns;
     }
-    out->row[list] = row;
-    out->count[list] = n;
-    return 0;
 }
 
 static uint64_t sum_of(const struct shares *s, enum share_list list)
@@ -123,34 +143,27 @@ void shares_release(struct shares *s)
     memset(s, 0, sizeof(*s));
 }
 
-int shares_make(const struct path_piece *pieces, uint64_t count, uint64_t t_max,
-                struct shares *out, struct ips_err *err)
+int shares_finish(struct shares *s, uint64_t t_max, struct ips_err *err)
 {
-    int rc = 0;
-    memset(out, 0, sizeof(*out));
+    int rc = add_up_threads(s, err);
     for (int i = 0; i < SHARE_LISTS && rc == 0; i++)
-        rc = make_list(pieces, count, (enum share_list)i, out, err);
+        make_list(s, (enum share_list)i);
     if (rc == 0) {
         uint64_t between =
-            ips_add_sat(sum_of(out, SHARE_MESSAGE), sum_of(out, SHARE_OUTSIDE));
-        uint64_t machine = sum_of(out, SHARE_MACHINE);
-        uint64_t process = sum_of(out, SHARE_PROCESS);
+            ips_add_sat(sum_of(s, SHARE_MESSAGE), sum_of(s, SHARE_OUTSIDE));
+        uint64_t machine = sum_of(s, SHARE_MACHINE);
+        uint64_t process = sum_of(s, SHARE_PROCESS);
         if (ips_add_sat(machine, between) != t_max ||
             ips_add_sat(process, between) != t_max ||
-            ips_add_sat(sum_of(out, SHARE_THREAD), between) != t_max)
+            ips_add_sat(sum_of(s, SHARE_THREAD), between) != t_max)
             rc = ips_err_set(err, IPS_E_CORRUPT,
                              "the path's pieces sum to %llu ns, not to its "
                              "length %llu: a bug of IPS",
                              (unsigned long long)ips_add_sat(machine, between),
                              (unsigned long long)t_max);
     }
-    for (uint64_t i = 0; i < count; i++) {
-        bool cross = pieces[i].kind != IPS_SEG_COMPUTE && !pieces[i].elsewhere;
-        out->messages += cross && pieces[i].xkind == IPS_X_DATA;
-        out->resources += cross && pieces[i].xkind == IPS_X_RESOURCE;
-    }
     if (rc < 0)
-        shares_release(out);
+        shares_release(s);
     return rc;
 }
 

@@ -22,14 +22,16 @@ struct place {        /* a thread */
     uint32_t tid;
 };
 
-/* A piece of the path. Nodes are numbered through all machines. */
+/* A piece of the path; it begins where the piece before it ends. Nodes are
+ * numbered through all machines. A path may have as many pieces as a run has
+ * events, so this is small. */
 struct path_piece {
-    uint8_t kind;          /* enum ips_segment_kind */
-    uint8_t xkind;         /* enum ips_xkind */
-    struct place came, at; /* of `from` and of `to` */
-    uint64_t from, to;
+    uint8_t kind;      /* enum ips_segment_kind */
+    uint8_t xkind;     /* enum ips_xkind */
+    bool elsewhere;    /* of a window: it arrives after it, and counts there */
+    struct place at;   /* of `to` */
+    uint32_t from, to; /* `from` IPS_NO_NODE: it came before the chain */
     uint64_t ns;
-    bool elsewhere; /* of a window: it arrives after it, and counts there */
 };
 
 enum share_list {
@@ -60,11 +62,20 @@ struct shares {
     size_t count[SHARE_LISTS];
     uint64_t messages;  /* DATA arcs */
     uint64_t resources; /* arcs by locks and their like that it crosses */
+    /* while pieces are added */
+    struct place
+        at; /* where the last one ended; first, where the path begins */
+    size_t room[SHARE_LISTS];
 };
 
-/* IPS_E_CORRUPT where the sums are not t_max: a bug, said loudly. */
-int shares_make(const struct path_piece *pieces, uint64_t count, uint64_t t_max,
-                struct shares *out, struct ips_err *err) IPS_MUST_USE;
+/* Adds the next piece of the path to `s`, in which only `at` is set before the
+ * first one. O(1). */
+int shares_add(struct shares *s, const struct path_piece *p,
+               struct ips_err *err) IPS_MUST_USE;
+/* All pieces are there: makes the lists, and releases them if it fails.
+ * IPS_E_CORRUPT where the sums are not t_max: a bug, said loudly. */
+int shares_finish(struct shares *s, uint64_t t_max,
+                  struct ips_err *err) IPS_MUST_USE;
 void shares_release(struct shares *s);
 
 /* Ranges and stability of `main` over the other lanes (of which main need not

@@ -218,7 +218,7 @@ static int take_split(struct query *q, struct part *p, const Ips__Reply *reply,
 static bool has_nodes(const struct path_piece *piece, const struct part *p)
 {
     return piece->kind == IPS_SEG_COMPUTE && piece->at.part == p->number &&
-           piece->from != IPS_UNMEASURED;
+           piece->from != IPS_NO_NODE;
 }
 
 static int ask_split(struct query *q, struct part *p, struct ips_err *err)

@@ -12,22 +12,39 @@
 #include "analysis/path.h"
 #include "master/shares.h"
 
-static struct path_piece compute(uint32_t part, uint32_t process, uint64_t ns)
+/* A piece, and where it begins. */
+struct stretch {
+    struct place came;
+    struct path_piece piece;
+};
+
+static struct stretch compute(uint32_t part, uint32_t process, uint64_t ns)
 {
     struct place p = {part, process, 1};
-    return (struct path_piece){
-        .kind = IPS_SEG_COMPUTE, .came = p, .at = p, .ns = ns};
+    return (struct stretch){p, {.kind = IPS_SEG_COMPUTE, .at = p, .ns = ns}};
 }
 
-static struct path_piece cross(uint32_t from, uint32_t to, uint8_t xkind,
-                               uint64_t ns)
+static struct stretch cross(uint32_t from, uint32_t to, uint8_t xkind,
+                            uint64_t ns)
 {
-    return (struct path_piece){
-        .kind = xkind >= IPS_X_EXTERNAL ? IPS_SEG_EXTERNAL : IPS_SEG_MESSAGE,
-        .xkind = xkind,
-        .came = {from, 0, 1},
-        .at = {to, 0, 1},
-        .ns = ns};
+    return (struct stretch){
+        {from, 0, 1},
+        {.kind = xkind >= IPS_X_EXTERNAL ? IPS_SEG_EXTERNAL : IPS_SEG_MESSAGE,
+         .xkind = xkind,
+         .at = {to, 0, 1},
+         .ns = ns}};
+}
+
+static int make(const struct stretch *p, size_t count, uint64_t t_max,
+                struct shares *s, struct ips_err *err)
+{
+    *s = (struct shares){0};
+    for (size_t i = 0; i < count; i++) {
+        s->at = p[i].came;
+        if (shares_add(s, &p[i].piece, err) < 0)
+            return IPS_E_NO_MEMORY;
+    }
+    return shares_finish(s, t_max, err);
 }
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
@@ -35,7 +52,7 @@ static struct path_piece cross(uint32_t from, uint32_t to, uint8_t xkind,
 static void test_master_shares__sums_and_order(void **state)
 {
     (void)state;
-    const struct path_piece p[] = {
+    const struct stretch p[] = {
         compute(0, 0, 5),           cross(0, 1, IPS_X_DATA, 3),
         compute(1, 0, 10),          cross(1, 0, IPS_X_DATA, 3),
         compute(0, 0, 1),           cross(0, 0, IPS_X_EXTERNAL, 30),
@@ -43,7 +60,7 @@ static void test_master_shares__sums_and_order(void **state)
         cross(0, 1, IPS_X_DATA, 3),
     };
     struct shares s;
-    assert_int_equal(shares_make(p, COUNT(p), 62, &s, NULL), 0);
+    assert_int_equal(make(p, COUNT(p), 62, &s, NULL), 0);
     assert_int_equal(s.count[SHARE_MACHINE], 2);
     assert_int_equal(s.row[SHARE_MACHINE][0].a, 0);
     assert_int_equal(s.row[SHARE_MACHINE][0].ns, 13);
@@ -65,23 +82,68 @@ static void test_master_shares__sums_and_order(void **state)
     shares_release(&s);
     /* Not the length: said, not shown. */
     struct ips_err err = {0};
-    assert_int_equal(shares_make(p, COUNT(p), 61, &s, &err), IPS_E_CORRUPT);
+    assert_int_equal(make(p, COUNT(p), 61, &s, &err), IPS_E_CORRUPT);
+}
+
+/* Many objects, so that tables grow; a message is from where the piece before
+ * it ended. Catches: rows lost or doubled as a table grows, a message that is
+ * laid to another sender. */
+static void test_master_shares__many_objects(void **state)
+{
+    (void)state;
+    enum { PROCESSES = 5000, ROUNDS = 3 };
+    struct shares s = {.at = {0, 0, 1}};
+    struct ips_err err;
+    for (uint32_t i = 0; i < PROCESSES * ROUNDS; i++) {
+        struct place at = {i % PROCESSES / 100, i % PROCESSES % 100, 1};
+        const struct path_piece message = {.kind = IPS_SEG_MESSAGE,
+                                           .xkind = IPS_X_DATA,
+                                           .at = at,
+                                           .ns = 2},
+                                work = {.kind = IPS_SEG_COMPUTE,
+                                        .at = at,
+                                        .ns = 1 + i % PROCESSES};
+        assert_int_equal(shares_add(&s, &message, &err), 0);
+        assert_int_equal(shares_add(&s, &work, &err), 0);
+    }
+    uint64_t computed = (uint64_t)ROUNDS * PROCESSES * (PROCESSES + 1) / 2;
+    assert_int_equal(shares_finish(&s, computed + 2 * PROCESSES * ROUNDS, &err),
+                     0);
+    assert_int_equal(s.messages, PROCESSES * ROUNDS);
+    assert_int_equal(s.count[SHARE_MACHINE], PROCESSES / 100);
+    assert_int_equal(s.count[SHARE_PROCESS], PROCESSES);
+    for (size_t i = 0; i < PROCESSES; i++) {
+        const struct share_row *row = &s.row[SHARE_PROCESS][i];
+        uint64_t process = PROCESSES - 1 - i;
+        assert_int_equal(row->a, process / 100 << 32 | process % 100);
+        assert_int_equal(row->ns, ROUNDS * (process + 1));
+        assert_int_equal(row->count, ROUNDS);
+        assert_int_equal(row->rank, i);
+    }
+    /* The first comes once from itself, then from the last. */
+    assert_int_equal(s.count[SHARE_MESSAGE], PROCESSES + 1);
+    assert_int_equal(s.row[SHARE_MESSAGE][PROCESSES].count, 1);
+    assert_int_equal(s.row[SHARE_MESSAGE][PROCESSES].a, 0);
+    assert_int_equal(s.row[SHARE_MESSAGE][PROCESSES].b, 0);
+    assert_int_equal(s.row[SHARE_MESSAGE][PROCESSES - 1].count, ROUNDS - 1);
+    assert_int_equal(s.row[SHARE_MESSAGE][PROCESSES - 1].b, 0);
+    shares_release(&s);
 }
 
 static void test_master_shares__stability_over_lanes(void **state)
 {
     (void)state;
-    const struct path_piece main_path[] = {compute(0, 0, 10), compute(0, 1, 8),
-                                           compute(0, 2, 3)};
-    const struct path_piece swapped[] = {compute(0, 0, 7), compute(0, 1, 9),
-                                         compute(0, 2, 3)};
-    const struct path_piece shorter[] = {compute(0, 0, 12)};
+    const struct stretch main_path[] = {compute(0, 0, 10), compute(0, 1, 8),
+                                        compute(0, 2, 3)};
+    const struct stretch swapped[] = {compute(0, 0, 7), compute(0, 1, 9),
+                                      compute(0, 2, 3)};
+    const struct stretch shorter[] = {compute(0, 0, 12)};
     struct shares s, a, b;
     struct shares *lanes[] = {&a, &b};
     bool same[2];
-    assert_int_equal(shares_make(main_path, 3, 21, &s, NULL), 0);
-    assert_int_equal(shares_make(swapped, 3, 19, &a, NULL), 0);
-    assert_int_equal(shares_make(shorter, 1, 12, &b, NULL), 0);
+    assert_int_equal(make(main_path, 3, 21, &s, NULL), 0);
+    assert_int_equal(make(swapped, 3, 19, &a, NULL), 0);
+    assert_int_equal(make(shorter, 1, 12, &b, NULL), 0);
     shares_compare(&s, lanes, 1, same);
     assert_false(same[0]);
     assert_false(s.row[SHARE_PROCESS][0].stable);
@@ -95,7 +157,7 @@ static void test_master_shares__stability_over_lanes(void **state)
     assert_int_equal(s.row[SHARE_PROCESS][2].ns_low, 0);
     assert_int_equal(s.row[SHARE_PROCESS][0].ns_high, 12);
     shares_release(&s);
-    assert_int_equal(shares_make(main_path, 3, 21, &s, NULL), 0);
+    assert_int_equal(make(main_path, 3, 21, &s, NULL), 0);
     struct shares *self[] = {&s};
     shares_compare(&s, self, 1, same);
     assert_true(same[0]);
@@ -108,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_master_shares__sums_and_order),
+        cmocka_unit_test(test_master_shares__many_objects),
         cmocka_unit_test(test_master_shares__stability_over_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
