@@ -76,15 +76,15 @@ void ipsq_usage(FILE *f)
         fprintf(f, "  %-12s %s\n", c->name, c->summary);
     }
     fputs("options of all commands:\n"
-          "  --master ADDR  unix:PATH, tls:HOST:PORT (--tls DIR), "
+          "  --master ADDR unix:PATH, tls:HOST:PORT (--tls DIR), "
           "tcp:HOST:PORT (--insecure)\n"
-          "  --state DIR    state directory ($IPS_STATE, else "
+          "  --state DIR   state directory ($IPS_STATE, else "
           "~/.local/state/ips)\n"
-          "  --format F     table (default), tsv, json; events and graph also "
+          "  --format F    table (default), tsv, json; events and graph also "
           "jsonl\n"
-          "  -v, --verbose  the whole certificate, and how the answer was "
+          "  -v, --verbose the whole certificate, and how the answer was "
           "computed\n"
-          "  --help         after a command: its own options and examples\n"
+          "  --help        after a command: its own options and examples\n"
           "exit status: 0 answered, 1 failed, 2 wrong usage, 3 incomplete, "
           "4 limit passed\n",
           f);
