@@ -26,6 +26,9 @@
 #define TURN_BUSY_NS SLAVE_MS_NS
 #define TURN_LIVE_NS (10 * SLAVE_MS_NS)
 #define TURN_IDLE_NS (500 * SLAVE_MS_NS)
+/* A run that is closed is synced to the disk. Of many that are over at once the
+ * rest are closed in later turns: meanwhile somebody may ask. */
+#define TURN_CLOSES_NS (20 * SLAVE_MS_NS)
 
 static uint64_t now_of(clockid_t clock)
 {
@@ -94,7 +97,8 @@ int slave_drain_open(struct slave_drain *d,
                      const struct slave_drain_options *opt, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
-    *d = (struct slave_drain){.pool_fd = -1, .epoll_fd = -1, .inotify_fd = -1};
+    *d = (struct slave_drain){
+        .pool_fd = -1, .epoll_fd = -1, .inotify_fd = -1, .pool_lock = -1};
     snprintf(d->pool, sizeof(d->pool), "%s", opt->pool);
     snprintf(d->state, sizeof(d->state), "%s", opt->state);
     d->archive_max_bytes = opt->archive_max_bytes;
@@ -141,6 +145,8 @@ void slave_drain_close(struct slave_drain *d)
     d->store = NULL;
     free(d->frames);
     free(d->peek);
+    free(d->carried);
+    d->carried = NULL;
     d->frames = d->peek = NULL;
     slave_pack_free(d->pack);
     d->pack = NULL;
@@ -385,7 +391,7 @@ static void look_around(struct slave_drain *d, uint64_t now_ns)
 static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
 {
     uint64_t next = ips_min_u64(now_ns + TURN_IDLE_NS, slave_load_next_ns(d));
-    if (d->moved_bytes)
+    if (d->moved_bytes || d->more_to_close)
         return TURN_BUSY_NS;
     for (const struct slave_run *r = d->runs; r; r = r->next) {
         if (!r->in_pool)
@@ -406,6 +412,8 @@ static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
 
 static void after_commit(struct slave_drain *d, uint64_t now_ns)
 {
+    uint64_t begun_ns = slave_now_ns();
+    d->more_to_close = false;
     for (struct slave_run *r = d->runs; r; r = r->next) {
         if (!r->in_pool)
             continue;
@@ -415,8 +423,11 @@ static void after_commit(struct slave_drain *d, uint64_t now_ns)
         for (struct slave_segment *s = r->segments; s; s = s->next)
             slave_ingest_settle(d, r, s, now_ns);
         slave_run_forget_dead(d, r, now_ns);
-        slave_run_try_close(d, r, now_ns);
+        d->more_to_close = slave_now_ns() - begun_ns >= TURN_CLOSES_NS;
+        if (!d->more_to_close)
+            slave_run_try_close(d, r, now_ns);
     }
+    slave_run_closes_end(d);
     if (now_ns >= d->next_limits_ns) {
         d->next_limits_ns = now_ns + LIMITS_NS;
         slave_run_limits(d);

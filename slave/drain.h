@@ -185,6 +185,11 @@ struct slave_drain {
     uint64_t next_scan_ns, next_limits_ns, next_control_ns;
     uint64_t pidns;     /* inode of our own pid namespace */
     bool pidns_initial; /* every process of the machine is in our /proc */
+    struct slave_carried {
+        char run[64];
+    } * carried; /* live.c: runs in the environments of processes */
+    size_t carried_count, carried_room;
+    uint64_t carried_ns; /* when that was read; 0: it is not known */
     uint64_t next_proc_scan_ns, next_unseen_ns, next_load_ns;
     uint32_t open_fds, max_fds;
     uint8_t *frames; /* [SLAVE_FRAMES_BYTES] of the run in hand, not staged */
@@ -194,9 +199,12 @@ struct slave_drain {
     uint64_t failing_since_ns; /* archive or database; 0 fine */
     char failing[200];         /* why; "" fine */
     uint64_t retry_ns;
-    uint64_t version;     /* +1 with every change that a report would show */
-    uint64_t found;       /* +1 with every run that appears in the pool */
-    uint64_t moved_bytes; /* by the last turn */
+    uint64_t version;      /* +1 with every change that a report would show */
+    uint64_t found;        /* +1 with every run that appears in the pool */
+    uint64_t moved_bytes;  /* by the last turn */
+    bool more_to_close;    /* which it had no time for */
+    int pool_lock;         /* while runs are closed, else -1 */
+    bool pool_lock_missed; /* in this turn */
 };
 
 /* Makes what is missing, opens the database, restores what was known. The
@@ -245,6 +253,8 @@ struct slave_segment *slave_run_add_segment(struct slave_run *run,
                                             const char *file);
 /* Has every process of it that was seen ended? false where none was seen. */
 bool slave_run_all_dead(const struct slave_run *run);
+/* slave_run_closes_end() lets go of what the turn's closes needed. */
+void slave_run_closes_end(struct slave_drain *d);
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
 void slave_run_limits(struct slave_drain *d);
@@ -287,9 +297,10 @@ void slave_live_track(struct slave_drain *d, struct slave_image *image,
 void slave_live_events(struct slave_drain *d, uint64_t now_ns);
 void slave_live_look(struct slave_drain *d, uint64_t now_ns);
 void slave_live_forget(struct slave_image *image);
-/* Does some process on this machine carry the run in its environment? Slow
- * (reads /proc); asked once before a run is closed. */
-bool slave_live_environment(const struct slave_drain *d, const char *run);
+/* Does some process on this machine carry the run in its environment? Asked
+ * before a run is closed. Reads /proc at most every 50 ms for all runs: 10 us a
+ * process. */
+bool slave_live_environment(struct slave_drain *d, const char *run);
 
 /* ingest.c */
 void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,

@@ -36,6 +36,8 @@
     (50 * SLAVE_MS_NS) /* a zombie is waited for at the longest                \
                         */
 #define PROC_SCAN_NS SLAVE_SECOND_NS
+/* Less than a run has been quiet for (run.c) when this is asked about it. */
+#define ENVIRONMENT_NS (50 * SLAVE_MS_NS)
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -369,12 +371,6 @@ void slave_live_look(struct slave_drain *d, uint64_t now_ns)
 
 /* ---- before a run is closed ---- */
 
-struct environment_ask {
-    const struct slave_drain *d;
-    char run[80];                   /* IPS_RUN=... */
-    char pool[IPS_PATH_BYTES + 16]; /* IPS_POOL=... */
-};
-
 /* IPS itself may have been started from within the run's environment. */
 static bool is_ours(const char *pid)
 {
@@ -391,10 +387,35 @@ static bool is_ours(const char *pid)
            strncmp(base, "ipsq", 4) == 0;
 }
 
-static bool has_environment(const char *pid, void *arg)
+static bool carries(const struct slave_drain *d, const char *run)
 {
-    const struct environment_ask *ask = arg;
-    char path[64];
+    for (size_t i = 0; i < d->carried_count; i++)
+        if (strcmp(d->carried[i].run, run) == 0)
+            return true;
+    return false;
+}
+
+static bool add_carried(struct slave_drain *d, const char *run)
+{
+    if (d->carried_count == d->carried_room) {
+        size_t room = 2 * d->carried_room + 16;
+        struct slave_carried *more = realloc(d->carried, room * sizeof(*more));
+        if (!more)
+            return false;
+        d->carried = more;
+        d->carried_room = room;
+    }
+    snprintf(d->carried[d->carried_count++].run, sizeof(d->carried->run), "%s",
+             run);
+    return true;
+}
+
+/* Adds the run that process `pid` carries in its environment. True: no memory.
+ */
+static bool add_environment(const char *pid, void *arg)
+{
+    struct slave_drain *d = arg;
+    char path[64], pool[IPS_PATH_BYTES + 16];
     static char text[256 * 1024];
     snprintf(path, sizeof(path), "/proc/%.20s/environ", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -407,18 +428,27 @@ static bool has_environment(const char *pid, void *arg)
         len += (size_t)n;
     close(fd);
     text[len] = '\0';
-    bool run = false, pool = false;
-    for (char *p = text; p < text + len; p += strlen(p) + 1) {
-        run |= strcmp(p, ask->run) == 0;
-        pool |= strcmp(p, ask->pool) == 0;
-    }
-    return run && pool && !is_ours(pid);
+    snprintf(pool, sizeof(pool), "IPS_POOL=%s", d->pool);
+    bool here = false, failed = false;
+    for (char *p = text; p < text + len && !here; p += strlen(p) + 1)
+        here = strcmp(p, pool) == 0;
+    if (!here || is_ours(pid))
+        return false;
+    for (char *p = text; p < text + len && !failed; p += strlen(p) + 1)
+        if (strncmp(p, "IPS_RUN=", 8) == 0 && ips_run_name_ok(p + 8) &&
+            !carries(d, p + 8))
+            failed = !add_carried(d, p + 8);
+    return failed;
 }
 
-bool slave_live_environment(const struct slave_drain *d, const char *run)
+bool slave_live_environment(struct slave_drain *d, const char *run)
 {
-    struct environment_ask ask = {.d = d};
-    snprintf(ask.run, sizeof(ask.run), "IPS_RUN=%s", run);
-    snprintf(ask.pool, sizeof(ask.pool), "IPS_POOL=%s", d->pool);
-    return each_process(has_environment, &ask);
+    uint64_t now_ns = slave_now_ns();
+    if (!d->carried_ns || now_ns >= d->carried_ns + ENVIRONMENT_NS) {
+        d->carried_count = 0;
+        d->carried_ns = now_ns;
+        if (each_process(add_environment, d))
+            d->carried_ns = 0;
+    }
+    return !d->carried_ns || carries(d, run); /* no memory: any might */
 }

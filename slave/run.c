@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/pool.h"
@@ -18,6 +19,8 @@
  * stream was ever seen, not before it is so old. */
 #define QUIET_NS (100 * SLAVE_MS_NS)
 #define EMPTY_NS (10 * SLAVE_SECOND_NS)
+#define LOCK_TRIES 20u
+#define LOCK_PAUSE_NS 100000
 #define CLOSE_TRY_NS (50 * SLAVE_MS_NS)
 /* An archive that takes more is packed again before the run is closed. */
 #define REPACK_EVENT_BYTES 8u
@@ -509,6 +512,28 @@ static bool repacked(struct slave_drain *d, struct slave_run *run)
     return rc != IPS_E_BUSY;
 }
 
+/* For all runs that this turn closes. Where many runs are made one after the
+ * other somebody has it nearly always; so it is tried for a while. */
+static bool take_pool_lock(struct slave_drain *d)
+{
+    const struct timespec pause = {0, LOCK_PAUSE_NS};
+    if (d->pool_lock >= 0 || d->pool_lock_missed)
+        return d->pool_lock >= 0;
+    int fd = openat(d->pool_fd, IPS_POOL_LOCK,
+                    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    for (unsigned i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            d->pool_lock = fd;
+            return true;
+        }
+        nanosleep(&pause, NULL);
+    }
+    if (fd >= 0)
+        close(fd);
+    d->pool_lock_missed = true;
+    return false;
+}
+
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns)
 {
@@ -528,12 +553,16 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         run->next_close_ns = now_ns;
         return;
     }
-    int lock = openat(d->pool_fd, IPS_POOL_LOCK,
-                      O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0)
+    if (take_pool_lock(d))
         close_run(d, run);
-    if (lock >= 0)
-        close(lock);
+}
+
+void slave_run_closes_end(struct slave_drain *d)
+{
+    if (d->pool_lock >= 0)
+        close(d->pool_lock);
+    d->pool_lock = -1;
+    d->pool_lock_missed = false;
 }
 
 /* ---- limits ---- */

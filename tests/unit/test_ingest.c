@@ -239,6 +239,26 @@ static void test_ingest__segment_removed_by_others(void **state)
     slave_drain_close(&d);
 }
 
+/* The slave never saw the first segment of a stream; the second one's number
+ * tells. Would catch: a stream that begins in the middle and is taken for
+ * whole.
+ */
+static void test_ingest__first_segment_never_seen(void **state)
+{
+    (void)state;
+    struct slave_drain d;
+    struct maker_segment b;
+    maker_run(&maker, "headless");
+    maker_segment(&b, &maker, "headless", maker.child, 1, 1);
+    maker_mark(&b, 0, 1);
+    maker_kill(&maker.child);
+    drain_open(&d);
+    assert_true(until_closed(&d, "headless"));
+    expect_marks(&d, "headless", 1);
+    assert_int_equal(slave_drain_find(&d, "headless")->row.given_up, 1);
+    slave_drain_close(&d);
+}
+
 /* Would catch: a crash or a hang on anything that is no segment of ours;
  * damage that hides what came before it. */
 static void test_ingest__hostile(void **state)
@@ -638,6 +658,7 @@ int main(void)
         T(test_ingest__segment_used_again),
         T(test_ingest__order_of_segments),
         T(test_ingest__segment_removed_by_others),
+        T(test_ingest__first_segment_never_seen),
         T(test_ingest__hostile),
         T(test_ingest__copies_of_holes),
         T(test_ingest__owner_of_a_stream),

@@ -7,6 +7,8 @@
 /* cmocka last of these */
 #include <cmocka.h>
 
+#include <sys/file.h>
+
 #include "agent/pool.h"
 #include "common/log.h"
 #include "slave/drain.h"
@@ -264,6 +266,72 @@ static void test_settle__refused_in_a_turn_that_failed(void **state)
     close(bad.fd);
 }
 
+/* So many runs are over at once. Catches: /proc read once for each of them, as
+ * long as 10 us a process and run. */
+static void test_settle__environments_are_read_once_for_all(void **state)
+{
+    (void)state;
+    char run[32], pool[sizeof(maker.pool) + 16];
+    static char sleep_path[] = "/bin/sleep", seconds[] = "1000";
+    char *argv[] = {sleep_path, seconds, NULL}, *env[] = {run, pool, NULL};
+    snprintf(run, sizeof(run), "IPS_RUN=carried");
+    snprintf(pool, sizeof(pool), "IPS_POOL=%s", maker.pool);
+    pid_t pid = fork();
+    if (pid == 0) {
+        execve(argv[0], argv, env);
+        _exit(127);
+    }
+    /* /proc has the new environment once it is executed. */
+    for (bool seen = false; !seen;) {
+        turns(60);
+        seen = slave_live_environment(&d, "carried");
+    }
+    turns(60);
+    fault_watch(FAULT_CALL);
+    assert_true(slave_live_environment(&d, "carried"));
+    assert_int_not_equal(fault_end(), 0);
+    fault_watch(FAULT_CALL);
+    assert_false(slave_live_environment(&d, "another"));
+    assert_true(slave_live_environment(&d, "carried"));
+    assert_false(slave_live_environment(&d, "carrie"));
+    assert_int_equal(fault_end(), 0);
+    maker_kill(&pid);
+    assert_true(slave_live_environment(&d, "carried")); /* as it was read */
+    turns(60);
+    assert_false(slave_live_environment(&d, "carried"));
+}
+
+/* Who makes a run holds the pool's lock. Catches: a run closed all the same,
+ * the lock kept by the slave, or never tried again. */
+static void test_settle__closed_when_the_pool_is_free(void **state)
+{
+    (void)state;
+    struct maker_segment here, there;
+    char path[sizeof(maker.pool) + 32];
+    static const char *const runs[] = {"here", "there"};
+    maker_run(&maker, "here");
+    maker_segment(&here, &maker, "here", maker.child, 1, 0);
+    maker_mark(&here, 0, 1);
+    maker_run(&maker, "there");
+    maker_segment(&there, &maker, "there", maker.child, 2, 0);
+    maker_mark(&there, 0, 1);
+    turns(100);
+    maker_kill(&maker.child);
+    snprintf(path, sizeof(path), "%s/" IPS_POOL_LOCK, maker.pool);
+    int lock = open(path, O_RDWR | O_CREAT, 0600);
+    assert_int_equal(flock(lock, LOCK_EX | LOCK_NB), 0);
+    turns(3000);
+    for (unsigned i = 0; i < 2; i++)
+        assert_false(run_of(runs[i])->row.closed);
+    assert_int_equal(flock(lock, LOCK_UN), 0);
+    for (unsigned i = 0; i < 2; i++)
+        until_closed(runs[i]);
+    close(here.fd);
+    close(there.fd);
+    assert_int_equal(flock(lock, LOCK_EX | LOCK_NB), 0);
+    close(lock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +340,8 @@ int main(void)
         T(test_settle__limit_below_one_run),
         T(test_settle__joined_after_a_failed_rename),
         T(test_settle__refused_in_a_turn_that_failed),
+        T(test_settle__environments_are_read_once_for_all),
+        T(test_settle__closed_when_the_pool_is_free),
 #undef T
     };
     ips_log_set_level(IPS_LOG_ERROR);
