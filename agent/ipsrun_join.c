@@ -16,7 +16,9 @@
 #include "common/nearest.h"
 
 #define WAIT_S 30
-#define ASK_EVERY_MS 200
+#define ASK_EVERY_MS 50
+#define HERE_MS 2000 /* the run may be starting on this machine, too */
+#define LOOK_EVERY_MS 20
 
 enum answer { RUN_KNOWN, RUN_UNKNOWN, NO_ANSWER };
 
@@ -36,6 +38,14 @@ static bool is_here(const struct ipsrun_options *o)
     snprintf(path, sizeof(path), "%s/slave-%s/runs/%.63s/archive", o->state,
              o->machine, o->join);
     return access(path, F_OK) == 0;
+}
+
+static bool comes_here(const struct ipsrun_options *o)
+{
+    const struct timespec pause = {0, LOOK_EVERY_MS * 1000000};
+    for (int i = 0; i < HERE_MS / LOOK_EVERY_MS && !is_here(o); i++)
+        nanosleep(&pause, NULL);
+    return is_here(o);
 }
 
 /* The list of runs, as `ipsq runs --format tsv` prints it. */
@@ -128,7 +138,7 @@ static enum answer wait_for_run(struct asking *a)
     for (int i = 0; answer == RUN_UNKNOWN && i < WAIT_S * 1000 / ASK_EVERY_MS;
          i++) {
         nanosleep(&pause, NULL);
-        answer = ask_master(a);
+        answer = is_here(a->o) ? RUN_KNOWN : ask_master(a);
     }
     return answer;
 }
@@ -138,6 +148,8 @@ int ipsrun_join_check(const struct ipsrun_options *o)
     struct asking a = {.o = o};
     if (!ips_run_name_ok(o->join) || is_here(o))
         return -1; /* a wrong name: who makes the run says so */
+    if (!o->master_given && comes_here(o))
+        return -1;
     enum answer answer = o->master_given ? wait_for_run(&a) : ask_master(&a);
     if (answer == RUN_KNOWN)
         return -1;

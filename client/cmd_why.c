@@ -122,8 +122,9 @@ static void put_people(struct ipsq_out *out, const Ips__WhyAnswer *a)
     if (a->n_findings == 0)
         put_nothing(out, a);
     if (a->left_out)
-        ipsq_out_line(out, "\n%llu more findings (--top N)",
-                      (unsigned long long)a->left_out);
+        ipsq_out_line(out, "\n%llu more finding%s (--top N)",
+                      (unsigned long long)a->left_out,
+                      a->left_out == 1 ? "" : "s");
 }
 
 /* ---- all ----------------------------------------------------------------- */

@@ -311,8 +311,8 @@ static void shape(const struct why_facts *f, struct arena *a,
         out->shape_says = arena_printf(
             a,
             "turnaround: where the elapsed time of %s went (a batch program: "
-            "connections accepted: %u, all from its own processes). %s",
-            elapsed, f->accepted, ask);
+            "connections accepted: %u, all from its own processes)",
+            elapsed, f->accepted);
     else
         out->shape_says = arena_printf(
             a,

@@ -327,7 +327,7 @@ static void test_shapes(void **state)
     check_shape(&f, false,
                 "turnaround: where the elapsed time of 10.00 s went (a batch "
                 "program: connections accepted: 3, all from its own "
-                "processes). " FOR);
+                "processes)");
     f.path_outside_ns += 10;
     check_shape(&f, true,
                 "turnaround: where 10.00 s up to the goal went. This looks "
