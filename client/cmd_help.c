@@ -1,31 +1,81 @@
 #include "client/command.h"
 
+#include <string.h>
+#include <strings.h>
+
+#include "client/fold.h"
+#include "common/nearest.h"
+
+#define COLUMNS 80
+#define TERM_BYTES 128
+
+/* The term of a paragraph "**term** - text"; NULL: it has none. */
+static const char *term_of(const char *paragraph, char out[TERM_BYTES])
+{
+    const char *end = strstr(paragraph + 2, "** - ");
+    if (strncmp(paragraph, "**", 2) != 0 || !end)
+        return NULL;
+    snprintf(out, TERM_BYTES, "%.*s", (int)(end - paragraph - 2),
+             paragraph + 2);
+    return out;
+}
+
+static bool print_term(const char *word)
+{
+    char term[TERM_BYTES];
+    for (int i = 0; ipsq_glossary[i]; i++) {
+        if (!term_of(ipsq_glossary[i], term) || strcasecmp(term, word) != 0)
+            continue;
+        ipsq_fold(stdout, ipsq_glossary[i] + strlen(term) + 7, COLUMNS, 0);
+        fputc('\n', stdout);
+        return true;
+    }
+    return false;
+}
+
+static int no_help(const char *word, struct ips_err *err)
+{
+    char term[TERM_BYTES];
+    struct ips_nearest near;
+    ips_nearest_begin(&near, word);
+    for (int i = 0; ipsq_commands[i]; i++)
+        ips_nearest_offer(&near, ipsq_commands[i]->name);
+    for (int i = 0; ipsq_glossary[i]; i++)
+        if (term_of(ipsq_glossary[i], term))
+            ips_nearest_offer(&near, term);
+    return ips_err_set(err, IPS_E_USAGE, "no such command or term: '%.80s'%s",
+                       word, ips_nearest_text(&near));
+}
+
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
                struct ipsq_session *s, struct ips_err *err)
 {
+    char word[TERM_BYTES];
     (void)self;
     (void)s;
     if (o->arg_count == 0) {
         ipsq_usage(stdout);
         return IPSQ_OK;
     }
-    const struct ipsq_command *c = ipsq_command_find(o->args[0]);
+    snprintf(word, sizeof(word), "%s%s%s", o->args[0],
+             o->arg_count > 1 ? " " : "", o->arg_count > 1 ? o->args[1] : "");
+    const struct ipsq_command *c = ipsq_command_find(word);
     if (!c)
-        return ipsq_no_command(o->args[0], err);
+        return print_term(word) ? IPSQ_OK : no_help(word, err);
     ipsq_command_usage(stdout, c);
     return IPSQ_OK;
 }
 
 const struct ipsq_command ipsq_cmd_help = {
     .name = "help",
-    .usage = "[COMMAND]",
-    .summary = "this text, or one command in full",
+    .usage = "[COMMAND | TERM]",
+    .summary = "this text, one command in full, or a term",
     .group = IPSQ_ADMIN,
     .examples = "  ipsq help\n"
-                "  ipsq help why\n",
+                "  ipsq help critical path\n",
     .help = "",
     .formats = IPSQ_FORMAT_BIT(TABLE),
-    .max_args = 1,
+    .max_args = 2,
     .local = true,
     .run = run,
 };

@@ -327,7 +327,7 @@ const struct ipsq_command ipsq_cmd_why = {
         "messages. Each finding has its evidence, the gain and the change that "
         "the gain assumes, a confidence, and the command that shows more. "
         "Findings below 5% of the elapsed time are left out. ideal time: what "
-        "the run would take on an idle machine with unlimited cores.\n"
+        "the run would take on the same machines if nothing else ran there.\n"
         "For a service with unrecorded clients the question is what its "
         "requests wait for (--for latency) and what limits their rate (--for "
         "throughput); for all else where the elapsed time went (--for "

@@ -82,6 +82,10 @@ const struct ipsq_command *ipsq_command_find(const char *name);
 /* IPS_E_USAGE: there is no command `name`, and which is nearest. */
 int ipsq_no_command(const char *name, struct ips_err *err);
 
+/* Paragraphs of docs/glossary.md, "**term** - text" but the title; NULL at the
+ * end. */
+extern const char *const ipsq_glossary[];
+
 /* All that main() does: runs a command, or the shell where none is given on a
  * terminal. Returns an exit status. */
 int ipsq_command_line(int argc, char **argv);

@@ -11,13 +11,21 @@ NAMED = re.compile(rf"`((?:{DIRS})/[\w./-]+)`")
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("name", ["README.md", "NEWS.md", "docs/paper-map.md",
-                                  "docs/HACKING.md"])
+@pytest.mark.parametrize("name", ["README.md", "NEWS.md", "docs/paper-map.md", "docs/HACKING.md",
+                                  "CONTRIBUTING.md", "docs/tutorial.md", "docs/concepts.md",
+                                  "docs/troubleshooting.md", "docs/limits.md"])
 def test_named_files_are_there(name):
     text = (ROOT / name).read_text()
     missing = [path for path in NAMED.findall(text)
                if not (ROOT / path).exists()]
     assert missing == []
+
+
+@pytest.mark.quick
+def test_a_newcomer_reads_it():
+    """Would catch: pages that grow past what somebody reads in the first hour."""
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+    assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 60
 
 
 @pytest.mark.quick

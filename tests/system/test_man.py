@@ -121,3 +121,17 @@ def test_help_is_short(build):
         assert examples, name
         assert all(f"ipsq {name}" in line or name == "version"
                    for line in examples[1].splitlines()), name
+
+
+@pytest.mark.quick
+def test_help_explains_terms(build):
+    """Each of at most 60 terms of the glossary, whole. Would catch: a paragraph that the
+    build loses or cuts, and a misspelt term without a suggestion."""
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    terms = re.findall(r"(?m)^\*\*(.+?)\*\* - ((?:.+\n)+)", text)
+    assert 30 < len(terms) <= 60
+    for term, means in terms:
+        assert ipsq_help(build, "help", term).split() == means.split(), term
+    done = subprocess.run([build.bin("ipsq"), "help", "critical", "pth"],
+                          capture_output=True, text=True, env=clean_env())
+    assert done.returncode == 2 and "did you mean 'critical path'?" in done.stderr
