@@ -48,14 +48,14 @@ static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
     double share = known && a->window_ns /* without a window t_max */
                        ? (double)a->run_delay_ns / (double)a->window_ns
                        : IPS_UNMEASURED_REAL;
-    ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", known ? "  on the CPU" : NULL,
+    ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", known ? "  on CPU" : NULL,
                    ipsq_count(a->on_cpu_ns));
     ipsq_out_value(out, IPSQ_NS, "run_delay_ns",
-                   known ? "  in run queues" : NULL,
+                   known ? "  waiting for a CPU" : NULL,
                    ipsq_count(a->run_delay_ns));
     ipsq_out_value(out, IPSQ_SHARE, "run_delay_share",
-                   known ? "  share of that" : NULL, ipsq_real(share));
-    ipsq_out_value(out, IPSQ_NS, "other_ns", known ? "  untraced waits" : NULL,
+                   known ? "  share of it" : NULL, ipsq_real(share));
+    ipsq_out_value(out, IPSQ_NS, "other_ns", known ? "  unattributed" : NULL,
                    ipsq_count(a->other_ns));
 }
 
@@ -68,7 +68,7 @@ static bool outlived(const Ips__PathAnswer *a)
 }
 
 static void put_values(struct ipsq_out *out, const char *run_name,
-                       const Ips__PathAnswer *a)
+                       const Ips__PathAnswer *a, bool verbose)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED;
     ipsq_out_value(out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
@@ -77,9 +77,10 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_TEXT, "weighting", "weighting",
                    ipsq_text(a->weighting));
     bool goal = a->goal && *a->goal;
-    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "ends with" : NULL,
+    ipsq_out_value(out, IPSQ_TEXT, "goal", goal ? "goal" : NULL,
                    ipsq_text(goal ? a->goal : NULL));
-    ipsq_out_value(out, IPSQ_TEXT, "engine", "engine", ipsq_text(a->engine));
+    ipsq_out_value(out, IPSQ_TEXT, "engine", verbose ? "engine" : NULL,
+                   ipsq_text(a->engine));
     ipsq_out_value(out, IPSQ_TEXT, "category", NULL, ipsq_text(a->category));
     ipsq_out_value(out, IPSQ_NS, "t_max_ns", "critical path",
                    ipsq_count(a->t_max_ns));
@@ -89,7 +90,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    outlived(a) ? "went on for" : NULL,
                    ipsq_count(a->lasted_ns));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns",
-                   strcmp(a->weighting, "cpu") == 0 ? "total CPU" : "all arcs",
+                   strcmp(a->weighting, "cpu") == 0 ? "total CPU" : "total time",
                    ipsq_count(a->total_cpu_ns));
     put_competition(out, a);
     ipsq_out_value(out, IPSQ_REAL, "parallelism_factor", NULL,
@@ -98,19 +99,20 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     char p[IPSQ_UNIT_BYTES], p_max[IPSQ_UNIT_BYTES];
     ipsq_format_real(a->parallelism, p);
     ipsq_format_real(a->p_max, p_max);
-    ipsq_out_line(out, "parallelism factor %s (%s if messages cost nothing)", p,
+    ipsq_out_line(out, "parallelism     %s (%s if messages took no time)", p,
                   p_max);
     ipsq_out_value(out, IPSQ_REAL, "rho",
-                   a->rho == IPS_UNMEASURED_REAL ? NULL : "rho, of all cores",
+                   a->rho == IPS_UNMEASURED_REAL ? NULL : "utilisation",
                    ipsq_real(a->rho));
-    ipsq_out_value(out, IPSQ_COUNT, "messages", "messages on it",
+    ipsq_out_value(out, IPSQ_COUNT, "messages", "messages on the path",
                    ipsq_count(a->messages));
-    ipsq_out_value(out, IPSQ_COUNT, "segment_count", "pieces",
+    ipsq_out_value(out, IPSQ_COUNT, "segment_count", "segments",
                    ipsq_count(a->segment_count));
     ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
 }
 
-static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c)
+static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c,
+                     bool verbose)
 {
     static const Ips__EngineCost unknown = IPS__ENGINE_COST__INIT;
     bool known = c != NULL;
@@ -124,7 +126,7 @@ static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c)
                    ipsq_count(c->relayed));
     char bytes[IPSQ_UNIT_BYTES];
     ipsq_format_bytes(c->bytes, bytes);
-    if (known)
+    if (known && verbose)
         ipsq_out_line(out, "%-15s %llu values in %llu messages, %s",
                       "exchanged", (unsigned long long)c->values,
                       (unsigned long long)c->messages, bytes);
@@ -163,16 +165,16 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_certificate(&out, a->certificate, o->verbose);
-    put_values(&out, run_name, a);
-    put_cost(&out, a->cost);
+    put_values(&out, run_name, a, o->verbose);
+    put_cost(&out, a->cost, o->verbose);
     if (empty)
         say_empty(&out, o, a);
     ipsq_put_path_profile(&out, o, a, &taken->rows, top);
     char heading[96];
     snprintf(heading, sizeof(heading),
              segments->row_count < a->segment_count
-                 ? "the %zu longest of its pieces, in order"
-                 : "its pieces, in order",
+                 ? "the %zu longest segments, in order of time"
+                 : "all segments, in order of time",
              segments->row_count);
     if (!empty || o->format != IPSQ_TABLE)
         ipsq_out_table(&out, segments, heading);

@@ -128,21 +128,27 @@ static inline bool real_volatile(const ProtobufCMessageDescriptor *d,
     return false;
 }
 
+/* Without what says how an answer was come by; a check that could not be made
+ * is said so. */
+static inline void real_scrub_notes(char **note, size_t *count)
+{
+    static const char *const how[] = {"not checked by label correcting",
+                                      "slaves that did not reach each other",
+                                      "a slave or its data changed"};
+    for (size_t k = 0; k < sizeof(how) / sizeof(*how); k++)
+        for (size_t i = 0; i < *count; i++)
+            if (strncmp(note[i], how[k], strlen(how[k])) == 0) {
+                free(note[i]);
+                note[i--] = note[--*count];
+            }
+}
+
 static inline void real_certificate(Ips__Certificate *c, struct real_answer *a)
 {
     a->incomplete |= !c->complete;
     a->missing += (unsigned)c->n_missing_machines;
-    /* Of how it was come by; a check that could not be made is said so. */
-    static const char *const how[] = {"from the master's own table",
-                                      "not checked by label correcting",
-                                      "slaves that did not reach each other",
-                                      "a slave or its data changed on the way"};
-    for (size_t k = 0; k < sizeof(how) / sizeof(*how); k++)
-        for (size_t i = 0; i < c->n_notes; i++)
-            if (strncmp(c->notes[i], how[k], strlen(how[k])) == 0) {
-                free(c->notes[i]);
-                c->notes[i--] = c->notes[--c->n_notes];
-            }
+    real_scrub_notes(c->notes, &c->n_notes);
+    real_scrub_notes(c->details, &c->n_details);
 }
 
 static inline void real_scrub(ProtobufCMessage *m, struct real_answer *a)

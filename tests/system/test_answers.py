@@ -12,9 +12,9 @@ def test_path_asked_ahead(cluster):
     c.wait_closed("r")
     wait_until("an answer that is kept",
                lambda: c.json("status")["kept_answers"] >= 1)
-    kept = c.ipsq("path", "r").stdout
+    kept = c.ipsq("path", "r", "-v").stdout
     assert "from an answer that was kept" in kept
-    fresh = c.ipsq("path", "r", "--fresh").stdout
+    fresh = c.ipsq("path", "r", "-v", "--fresh").stdout
     assert "from an answer that was kept" not in fresh
 
     def body(text):

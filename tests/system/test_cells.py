@@ -320,11 +320,11 @@ def test_a_table_is_its_json(run, words):
 
 # The key that each line above the tables shows.
 LINES = {
-    "run": "run", "weighting": "weighting", "engine": "engine", "ends with": "goal",
+    "run": "run", "weighting": "weighting", "goal": "goal",
     "critical path": "t_max_ns", "elapsed": "elapsed_ns", "total CPU": "total_cpu_ns",
-    "on the CPU": "on_cpu_ns", "in run queues": "run_delay_ns", "share of that":
-    "run_delay_share", "untraced waits": "other_ns", "messages on it": "messages",
-    "pieces": "segment_count", "gain": "gain_ns", "at most": "bound_ns",
+    "on CPU": "on_cpu_ns", "waiting for a CPU": "run_delay_ns", "share of it":
+    "run_delay_share", "unattributed": "other_ns", "utilisation": "rho",
+    "segments": "segment_count", "gain": "gain_ns", "at most": "bound_ns",
     "path then": "t_max_then_ns", "makespan": "makespan_ns", "path, unshared":
     "t_max_ns", "parallelism": "p", "unshared": "p_path", "rho": "rho", "valid":
     "valid", "waited": "total_ns", "waits": "wait_count", "for late senders":

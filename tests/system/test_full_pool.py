@@ -69,6 +69,6 @@ def test_full_pool(build):
         assert certificate["events"] > 20
         assert "damaged segments" not in lost, done.stderr
         assert answer["segments"]
-        assert "LOST (pool full)" in (top / "text").read_text()
+        assert "events were lost: pool full" in (top / "text").read_text()
     finally:
         shutil.rmtree(top, ignore_errors=True)

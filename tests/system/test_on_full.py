@@ -117,7 +117,7 @@ def test_ring_keeps_the_newest(cluster, build):
     nodes = c.graph("ring")
     assert sum(n["xkind"] == "data" for n in nodes) >= len(newest)
     done = c.ipsq("path", "ring")
-    assert done.returncode == 3 and "LOST (overwritten)" in done.stdout
+    assert done.returncode == 3 and "events were lost: overwritten" in done.stdout
 
 
 @pytest.mark.quick

@@ -206,8 +206,9 @@ def test_windows(serve):
         parts.append({row["arrival_ns"]: row for row in answer["slowest"]})
         stations = c.json("bottleneck", "r", *words)["stations"]
         busy.append(max(r["busy_ns"] for r in stations if r["kind"] == "thread"))
-        served = sum(row["own_ns"] >= STALL_S * 1e9 for row in answer["slowest"])
-        assert busy[-1] >= STALL_S * 1e9 * served
+        # One of each hundred stalls; others may where the machine does.
+        assert sum(row["own_ns"] >= STALL_S * 1e9 for row in answer["slowest"]) >= 1
+        assert busy[-1] >= STALL_S * 1e9
     assert max(parts[0]) < min(parts[1])
     # But for who arrived before the middle and was served after it.
     whole = max(row["busy_ns"] for row in c.json("bottleneck", "r")["stations"]

@@ -187,7 +187,7 @@ def test_turns_end_to_end(cluster):
     off, = [lane["t_max_ns"] for lane in sure["lanes"]
             if lane["lane"] == "resource arcs off"]
     assert off <= answer["t_max_ns"]
-    said = cluster.ipsq("path", run).stdout
+    said = cluster.ipsq("path", run, "-v").stdout
     assert "waits for locks" in said and "resource arcs off" in said
 
 

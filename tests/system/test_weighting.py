@@ -185,7 +185,7 @@ def test_a_goal_of_ones_own(cluster):
         # 1%: another clock than that of the sleep
         assert 0.0495e9 < answer["t_max_ns"] < answer["elapsed_ns"] - 0.297e9
     done = c.ipsq("path", "g", "--goal", "/m1/nobody.1")
-    assert done.returncode == 1 and "no such process" in done.stderr
+    assert done.returncode == 1 and "no object /m1/nobody.1" in done.stderr
 
 
 def bound_of(answer):
