@@ -90,7 +90,8 @@ static void put_values(struct ipsq_out *out, const char *run_name,
                    outlived(a) ? "went on for" : NULL,
                    ipsq_count(a->lasted_ns));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns",
-                   strcmp(a->weighting, "cpu") == 0 ? "total CPU" : "total time",
+                   strcmp(a->weighting, "cpu") == 0 ? "total CPU"
+                                                    : "total time",
                    ipsq_count(a->total_cpu_ns));
     put_competition(out, a);
     ipsq_out_value(out, IPSQ_REAL, "parallelism_factor", NULL,

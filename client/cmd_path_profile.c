@@ -378,8 +378,8 @@ static void put_path_shares(struct ipsq_out *out, unsigned by,
         put_shares(out, "messages", "by message", a->by_message,
                    a->n_by_message, of, top);
     if (by & IPSQ_IS_BY(EXTERNAL))
-        put_shares(out, "externals", "by wait for something not recorded", a->by_external,
-                   a->n_by_external, of, top);
+        put_shares(out, "externals", "by wait for something not recorded",
+                   a->by_external, a->n_by_external, of, top);
 }
 
 void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
