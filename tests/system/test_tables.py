@@ -214,6 +214,22 @@ def test_sql_that_hangs(run):
         [{"machine": "m1", "one": 1}, {"machine": "m2", "one": 1}]
 
 
+def open_files(pid):
+    """What a process has open; it may open and close files meanwhile."""
+    found = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def only_tables(files):
+    return any("slave.db" in f for f in files) and \
+        not any("socket:" in f or "lock" in f for f in files)
+
+
 def test_sql_holds_nobody_up(run):
     """While a question in SQL goes on for minutes, others about that run and another are
     answered; when its asker goes, it ends. Would catch: a slave or a master that waits for it,
@@ -225,11 +241,9 @@ def test_sql_holds_nobody_up(run):
     asker.ask(1, b"one", wire.SQL, wire.message((1, SLOW.encode()), (3, 600 * 10**9)))
     for m in run.machines:
         wait_until("it is being answered", lambda m=m: len(helpers(m)) == 1)
-        fds = pathlib.Path(f"/proc/{helpers(m)[0]}/fd")
-        wait_until("it has its tables", lambda fds=fds: any(
-            "slave.db" in os.readlink(f) for f in fds.iterdir()))
-        assert not any("socket:" in os.readlink(f) or "lock" in os.readlink(f)
-                       for f in fds.iterdir())
+        pid, = helpers(m)
+        wait_until("it has its tables, and nothing else of the slave's",
+                   lambda pid=pid: only_tables(open_files(pid)))
     assert run.json("sql", "one", "SELECT count(*) AS n FROM processes")["rows"]
     assert run.json("path", "one", "--fresh")["segments"] is not None
     assert run.json("ls", "beside")["processes"]
