@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -218,37 +219,35 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
         add_text(w, "note: ", c->details[i]);
 }
 
-/* At most one of a list without -v. */
-static void put_limits(FILE *f, bool verbose, const char *before, char **item,
-                       size_t count)
+/* `more`: how many of the kind are not shown. */
+static void put_limit(FILE *f, const char *before, const char *text,
+                      size_t more)
 {
-    for (size_t i = 0; i < count && (verbose || i == 0); i++) {
-        struct ipsq_cell cell = ipsq_text(item[i]);
-        char *text = ipsq_cell_text(IPSQ_TEXT, &cell);
-        fprintf(f, "%s: %s", before, text);
-        if (!verbose && count > 1)
-            fprintf(f, " (and %zu more: -v)", count - 1);
-        fputc('\n', f);
-        free(text);
-    }
+    struct ipsq_cell cell = ipsq_text(text);
+    char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
+    fprintf(f, "%s: %s", before, clean);
+    if (more)
+        fprintf(f, " (and %zu more: -v)", more);
+    fputc('\n', f);
+    free(clean);
 }
 
 void ipsq_certificate_limits(FILE *f, const Ips__Certificate *cert,
                              bool verbose)
 {
     const Ips__Certificate *c = ipsq_certificate_or_none(cert);
-    put_limits(f, verbose, "INCOMPLETE", c->gaps, c->n_gaps);
-    for (size_t i = 0; i < c->n_untraced && (verbose || i == 0); i++) {
-        char text[IPSQ_UNTRACED_BYTES],
-            *line = ipsq_untraced_text(text, c->untraced[i]);
-        char *lines[] = {line};
-        put_limits(f, true, "not recorded", lines, 1);
-        if (!verbose && c->n_untraced > 1)
-            fprintf(f, "not recorded: %zu more (-v)\n", c->n_untraced - 1);
+    /* The last of `unseen` is the same for all runs. */
+    size_t unseen = c->n_unseen - (c->n_unseen > 0 && !verbose);
+    size_t most = verbose ? SIZE_MAX : 1;
+    for (size_t i = 0; i < c->n_gaps && i < most; i++)
+        put_limit(f, "INCOMPLETE", c->gaps[i], verbose ? 0 : c->n_gaps - 1);
+    for (size_t i = 0; i < c->n_untraced && i < most; i++) {
+        char text[IPSQ_UNTRACED_BYTES];
+        put_limit(f, "not recorded", ipsq_untraced_text(text, c->untraced[i]),
+                  verbose ? 0 : c->n_untraced - 1);
     }
-    /* The last is the same for all runs. */
-    put_limits(f, verbose, "not seen", c->unseen,
-               c->n_unseen - (c->n_unseen > 0 && !verbose));
+    for (size_t i = 0; i < unseen && i < most; i++)
+        put_limit(f, "not seen", c->unseen[i], verbose ? 0 : unseen - 1);
 }
 
 void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert, bool verbose)
@@ -256,7 +255,7 @@ void ipsq_certificate_text(FILE *f, const Ips__Certificate *cert, bool verbose)
     const Ips__Certificate *c = ipsq_certificate_or_none(cert);
     struct writer w = {.f = f, .begun = true};
     for (size_t i = 0; i < c->n_notes; i++)
-        put_limits(f, true, "note", &c->notes[i], 1);
+        put_limit(f, "note", c->notes[i], 0);
     fputs(verbose ? "certificate: " : "", f);
     fputs(c->complete ? "complete" : "INCOMPLETE", f);
     add_count(&w, c->events, "event");

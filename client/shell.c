@@ -375,7 +375,7 @@ int ipsq_shell(const struct ipsq_options *o)
     begin(&s, o);
     /* A child's exit() moves a file's offset back to what its copy of the
      * buffer has not read, and that offset is ours too. Nothing is read ahead:
-     * what follows a command's line is there for the command. */
+     * a command may read the lines that follow it. */
     if (!s.terminal)
         setvbuf(stdin, NULL, _IONBF, 0);
     using_history();

@@ -270,32 +270,42 @@ static void say_cores(const struct saying *s)
     x->command = arena_printf(s->a, "ipsq path %s --weighting wall", s->run);
 }
 
-static const char *cause_says(const char *cause)
+/* In words, and as JSON has it where that is not the same. */
+struct cause {
+    const char *name, *says, *json;
+};
+
+static struct cause find_cause(const char *name)
 {
-    static const char *const says[][2] = {
-        {"peer", "a program or machine that is not recorded"},
-        {"child", "a child process that is not recorded"},
-        {"timer", "a timer or sleep"},
-        {"signal", "a signal"},
-        {"event", "an event"},
-        {"idle", "more work"},
-        {"resolve", "the resolver"},
-        {"disk", "the disk"},
-        {"lock", "a lock whose release was not recorded"},
-        {"file lock", "a file lock whose release was not recorded"},
-        {"terminal", "the terminal"}};
-    for (size_t i = 0; cause && i < sizeof(says) / sizeof(*says); i++) {
-        if (strcmp(says[i][0], cause) == 0)
-            return says[i][1];
+    static const struct cause known[] = {
+        {"peer", "a program or machine that is not recorded",
+         "a program or machine that was not traced"},
+        {"child", "a child process that is not recorded",
+         "a child that was not traced"},
+        {"timer", "a timer or sleep", NULL},
+        {"signal", "a signal", NULL},
+        {"event", "an event", NULL},
+        {"idle", "more work", "something to do"},
+        {"resolve", "the resolver", NULL},
+        {"disk", "the disk", NULL},
+        {"lock", "a lock whose release was not recorded",
+         "a lock, nobody saw it let go"},
+        {"file lock", "a file lock whose release was not recorded",
+         "a file lock, nobody saw it let go"},
+        {"terminal", "the terminal", NULL}};
+    for (size_t i = 0; name && i < sizeof(known) / sizeof(*known); i++) {
+        if (strcmp(known[i].name, name) == 0)
+            return known[i];
     }
-    return cause ? cause : "";
+    return (struct cause){name, name ? name : "", NULL};
 }
 
 static void say_outside(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    const char *cause = cause_says(s->m->cause);
-    x->other = *cause ? cause : NULL;
+    struct cause found = find_cause(s->m->cause);
+    const char *cause = found.says;
+    x->other = found.json ? found.json : *cause ? cause : NULL;
     x->says =
         arena_printf(s->a, "%s waits%s%s%s%s.", object(&x->place),
                      *cause ? ", mostly for " : "", cause, s->waits,

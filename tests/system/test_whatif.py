@@ -16,7 +16,8 @@ import whatif_oracle  # noqa: E402
 import whatif_real  # noqa: E402
 
 # A parent that hands rounds of work to two children over pipes and waits for
-# both: `slow` in one decides, `quick` in the other is off the path, `combine`
+# both: `slow` in one decides (by far: a core that is stolen counts as CPU time),
+# `quick` in the other is off the path, `combine`
 # in the parent is on it whatever happens.
 SOURCE = r"""
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static long now(void)
             for (int i = 0; i < 20000; i++) \
                 x = x * 1.0000001 + 0.5; \
     }
-PROCEDURE(slow, 12)
+PROCEDURE(slow, 30)
 PROCEDURE(quick, 5)
 PROCEDURE(combine, 4)
 static void serve(int in, int out, void (*work)(void))
