@@ -317,10 +317,13 @@ int main(int argc, char **argv)
     status = make_run(&o, name, command_line);
     if (status >= 0)
         return status;
+    if (!o.quiet)
+        fprintf(stderr, "ipsrun: run %s\n", name);
+    status = ipsrun_stay(&o, name);
+    if (status >= 0)
+        return status;
     status = set_environment(&o, name);
     if (status >= 0)
         return status;
-    if (!o.quiet)
-        fprintf(stderr, "ipsrun: run %s\n", name);
     return become(o.command, command_line, o.quiet);
 }

@@ -1,8 +1,9 @@
 /*
  * ipsrun: makes or joins a run, sees to it that somebody drains its pool,
  * then *becomes* the command (exec), so that status, signals and terminal are
- * the command's own. Options (ipsrun_options.c), private daemons
- * (ipsrun_daemons.c), the order of things (ipsrun.c).
+ * the command's own; on a terminal it stays as the parent. Options
+ * (ipsrun_options.c), private daemons (ipsrun_daemons.c), the parent
+ * (ipsrun_parent.c), the order of things (ipsrun.c).
  */
 #ifndef IPS_AGENT_IPSRUN_H
 #define IPS_AGENT_IPSRUN_H
@@ -37,7 +38,9 @@ struct ipsrun_options {
     bool no_delays;
     bool quiet;
     bool no_daemons;
+    bool exec;         /* --exec: never stay as the parent */
     bool insecure;     /* --insecure: for the private slave */
+    bool state_given;  /* --state */
     bool master_given; /* --master: other machines may report to it */
     char **command;    /* NULL ended; borrowed from argv */
 };
@@ -45,6 +48,12 @@ struct ipsrun_options {
 /* Fills `o`. Returns -1 to go on, else the exit status to end with (after
  * --help, --version or a message). */
 int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
+
+/* Where standard error is a terminal, forks: -1 in the child, which goes on to
+ * become the command, or where there is nothing to stay for; in the parent the
+ * exit status to end with, after the command has ended and a line was printed
+ * (ipsrun_parent.c). The command's death by a signal kills the parent, too. */
+int ipsrun_stay(const struct ipsrun_options *o, const char *name);
 
 /* Says it on standard error; IPSRUN_FAILED. */
 int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

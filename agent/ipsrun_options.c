@@ -15,7 +15,9 @@
 static const char help[] =
     "usage: ipsrun [options] [--] COMMAND [ARGUMENT...]\n"
     "Runs COMMAND as a measured program. Its output, exit status, signals and\n"
-    "terminal are its own. Ask about the run with ipsq.\n"
+    "terminal are its own. Ask about the run with ipsq. On a terminal, one "
+    "line at\n"
+    "the end says how the command ended and what was recorded.\n"
     "\n"
     "  --name NAME         name of the run (default: command, time, random)\n"
     "  --join RUN          be part of RUN, which was started here or, with\n"
@@ -62,7 +64,11 @@ static const char help[] =
     "for a\n"
     "                      core (some microseconds, every 2 ms at most)\n"
     "  --attach PID        not to be had: says what to do instead\n"
-    "  --quiet             do not print the run's name\n"
+    "  --quiet             print neither the run's name nor the line at the "
+    "end\n"
+    "  --exec              replace ipsrun with COMMAND on a terminal, too: no "
+    "line\n"
+    "                      at the end\n"
     "  --no-daemons        start neither slave nor master\n"
     "  --version           print the version\n"
     "  --help              print this\n";
@@ -88,6 +94,7 @@ enum {
     OPT_ATTACH,
     OPT_QUIET,
     OPT_NO_DAEMONS,
+    OPT_EXEC,
     OPT_VERSION,
     OPT_HELP,
 };
@@ -113,6 +120,7 @@ static const struct option longs[] = {
     {"attach", required_argument, NULL, OPT_ATTACH},
     {"quiet", no_argument, NULL, OPT_QUIET},
     {"no-daemons", no_argument, NULL, OPT_NO_DAEMONS},
+    {"exec", no_argument, NULL, OPT_EXEC},
     {"version", no_argument, NULL, OPT_VERSION},
     {"help", no_argument, NULL, OPT_HELP},
     {NULL, 0, NULL, 0},
@@ -318,6 +326,9 @@ static int take(struct ipsrun_options *o, int option, const char *value)
     case OPT_NO_DAEMONS:
         o->no_daemons = true;
         return -1;
+    case OPT_EXEC:
+        o->exec = true;
+        return -1;
     case OPT_VERSION:
         puts("ipsrun " IPS_VERSION);
         return 0;
@@ -353,6 +364,7 @@ static int defaults(struct ipsrun_options *o)
     if (!*o->pool && (rc = ips_path_pool_root(path, &err)) == 0 &&
         take_path(o->pool, "IPS_POOL_ROOT", path) >= 0)
         return IPSRUN_USAGE;
+    o->state_given = *o->state != '\0';
     if (rc == 0 && !*o->state && (rc = ips_path_state(path, &err)) == 0 &&
         take_path(o->state, "IPS_STATE", path) >= 0)
         return IPSRUN_USAGE;

@@ -192,17 +192,40 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     ipsq_json_close(j, '}');
 }
 
-char *ipsq_untraced_text(char out[IPSQ_UNTRACED_BYTES], const Ips__Untraced *u)
+const char *ipsq_untraced_why(const char *cause)
+{
+    static const char *const why[][2] = {
+        {"static", "linked statically"},
+        {"32-bit", "a 32-bit program"},
+        {"other-machine", "for another kind of processor"},
+        {"other-C-library", "its C library is not the GNU one"},
+        {"set-user-id", "its file gives it other rights"},
+        {"library-out-of-reach", "it cannot read the library that records"},
+        {"loader", "called to list or check what a program loads"},
+        {"AddressSanitizer",
+         "AddressSanitizer must be loaded before any other library"},
+        {"unknown", "not known why"},
+        {"various", "for several reasons"},
+    };
+    for (size_t i = 0; i < sizeof(why) / sizeof(*why); i++) {
+        if (strcmp(cause, why[i][0]) == 0)
+            return why[i][1];
+    }
+    return cause;
+}
+
+/* "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
+#define UNTRACED_BYTES 512
+static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
 {
     size_t n =
-        (size_t)snprintf(out, IPSQ_UNTRACED_BYTES, "%.100s: %" PRIu64 " %.32s",
+        (size_t)snprintf(out, UNTRACED_BYTES, "%.100s: %" PRIu64 " %.32s",
                          u->machine, u->count, u->cause);
     if (*u->program)
-        n += (size_t)snprintf(out + n, IPSQ_UNTRACED_BYTES - n, ": %.250s",
+        n += (size_t)snprintf(out + n, UNTRACED_BYTES - n, ": %.250s",
                               u->program);
     if (u->pid)
-        snprintf(out + n, IPSQ_UNTRACED_BYTES - n, " (pid %" PRIu32 ")",
-                 u->pid);
+        snprintf(out + n, UNTRACED_BYTES - n, " (pid %" PRIu32 ")", u->pid);
     return out;
 }
 
@@ -239,9 +262,9 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     tsv_line(f, "untraced_processes", IPSQ_COUNT,
              ipsq_count(c->untraced_processes));
     for (size_t i = 0; i < c->n_untraced; i++) {
-        char text[IPSQ_UNTRACED_BYTES];
+        char text[UNTRACED_BYTES];
         tsv_line(f, "untraced", IPSQ_TEXT,
-                 ipsq_text(ipsq_untraced_text(text, c->untraced[i])));
+                 ipsq_text(untraced_text(text, c->untraced[i])));
     }
     if (c->category) {
         tsv_line(f, "category", IPSQ_COUNT, ipsq_count(c->category));

@@ -232,6 +232,21 @@ static void put_limit(FILE *f, const char *before, const char *text,
     free(clean);
 }
 
+/* "2 processes on m1, linked statically: /usr/bin/x (pid 77)"; returns `out`.
+ */
+#define UNTRACED_BYTES 512
+static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
+{
+    char count[IPSQ_UNIT_BYTES], pid[32] = "";
+    ipsq_format_count(u->count, count);
+    if (u->pid)
+        snprintf(pid, sizeof(pid), " (pid %" PRIu32 ")", u->pid);
+    snprintf(out, UNTRACED_BYTES, "%s process%s on %.100s, %s%s%.250s%s", count,
+             u->count == 1 ? "" : "es", u->machine, ipsq_untraced_why(u->cause),
+             *u->program ? ": " : "", u->program, pid);
+    return out;
+}
+
 void ipsq_certificate_limits(FILE *f, const Ips__Certificate *cert,
                              bool verbose)
 {
@@ -242,8 +257,8 @@ void ipsq_certificate_limits(FILE *f, const Ips__Certificate *cert,
     for (size_t i = 0; i < c->n_gaps && i < most; i++)
         put_limit(f, "INCOMPLETE", c->gaps[i], verbose ? 0 : c->n_gaps - 1);
     for (size_t i = 0; i < c->n_untraced && i < most; i++) {
-        char text[IPSQ_UNTRACED_BYTES];
-        put_limit(f, "not recorded", ipsq_untraced_text(text, c->untraced[i]),
+        char text[UNTRACED_BYTES];
+        put_limit(f, "not recorded", untraced_text(text, c->untraced[i]),
                   verbose ? 0 : c->n_untraced - 1);
     }
     for (size_t i = 0; i < unseen && i < most; i++)

@@ -16,6 +16,7 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_metrics,
     &ipsq_cmd_requests,
     &ipsq_cmd_bottleneck,
+    &ipsq_cmd_summary,
     &ipsq_cmd_ls,
     &ipsq_cmd_events,
     &ipsq_cmd_phases,

@@ -71,6 +71,7 @@ extern const struct ipsq_command ipsq_cmd_runs;
 extern const struct ipsq_command ipsq_cmd_shell;
 extern const struct ipsq_command ipsq_cmd_sql;
 extern const struct ipsq_command ipsq_cmd_status;
+extern const struct ipsq_command ipsq_cmd_summary;
 extern const struct ipsq_command ipsq_cmd_version;
 extern const struct ipsq_command ipsq_cmd_waits;
 extern const struct ipsq_command ipsq_cmd_whatif;

@@ -83,8 +83,7 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *c);
 void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *c);
 /* `c`, or the certificate of an answer that has none: not complete. */
 const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c);
-/* "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
-#define IPSQ_UNTRACED_BYTES 512
-char *ipsq_untraced_text(char out[IPSQ_UNTRACED_BYTES], const Ips__Untraced *u);
+/* Why a process was not recorded, in words, of an Untraced's `cause`. */
+const char *ipsq_untraced_why(const char *cause);
 
 #endif

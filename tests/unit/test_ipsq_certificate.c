@@ -210,13 +210,15 @@ static void test_certificate__limits(void **state)
     m.c.n_untraced = 2;
     check(&m.c, LIMITS,
           "INCOMPLETE: m3 is missing (and 1 more: -v)\n"
-          "not recorded: m1: 2 static: /bin/x (pid 77) (and 1 more: -v)\n"
+          "not recorded: 2 processes on m1, linked statically: /bin/x (pid 77) "
+          "(and 1 more: -v)\n"
           "not seen: io_uring\n");
-    check(&m.c, ALL_LIMITS,
-          "INCOMPLETE: m3 is missing\nINCOMPLETE: it goes on\n"
-          "not recorded: m1: 2 static: /bin/x (pid 77)\n"
-          "not recorded: m1: 2 static: /bin/x (pid 77)\n"
-          "not seen: io_uring\nnot seen: any\n");
+    check(
+        &m.c, ALL_LIMITS,
+        "INCOMPLETE: m3 is missing\nINCOMPLETE: it goes on\n"
+        "not recorded: 2 processes on m1, linked statically: /bin/x (pid 77)\n"
+        "not recorded: 2 processes on m1, linked statically: /bin/x (pid 77)\n"
+        "not seen: io_uring\nnot seen: any\n");
     m.c.n_gaps = 0;
     m.c.complete = true;
     m.c.n_untraced = 0;

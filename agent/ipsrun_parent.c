@@ -1,0 +1,262 @@
+/*
+ * On a terminal ipsrun stays as the command's parent, as time(1) does, and says
+ * at the end how it went. Nobody else may notice: it is in the command's
+ * process group, passes on the signals that were sent to it alone, stops and
+ * goes on with the command, and ends as the command ended.
+ *
+ * All signals are blocked and taken by sigwaitinfo() in a loop, so no handler
+ * runs. What was sent to the whole group (^C, ^Z, kill %1) has reached the
+ * command; what was sent to ipsrun alone is passed on. Which of both it was is
+ * seen in the witness: another process of the group, which only sleeps with all
+ * signals blocked, so that what it got stays pending.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/ipsrun.h"
+
+#define SUMMARY_WAIT_MS 2000
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* A pipe's other end must see that the command closed its own; a file system
+ * must be free to unmount. Standard error stays, for the last line. */
+static void let_go(void)
+{
+    int null = open("/dev/null", O_RDWR);
+    if (null >= 0) {
+        dup2(null, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+    }
+    close_range(STDERR_FILENO + 1, ~0u, 0);
+    if (chdir("/") < 0)
+        return; /* then it stays where it was */
+}
+
+/* As the command stopped: by the same signal, so the shell says the same. */
+static void stop_too(pid_t child, int sig, const sigset_t *all)
+{
+    struct sigaction act = {.sa_handler = SIG_DFL}, old = act;
+    sigset_t one;
+    siginfo_t info = {0};
+    sigemptyset(&one);
+    sigaddset(&one, sig);
+    sigaction(sig, &act, &old);
+    raise(sig);
+    sigprocmask(SIG_UNBLOCK, &one, NULL); /* here it stops */
+    sigprocmask(SIG_BLOCK, all, NULL);
+    sigaction(sig, &old, NULL);
+    /* It goes on; whoever continued it alone meant the command. */
+    if (waitid(P_PID, (id_t)child, &info, WCONTINUED | WNOHANG | WNOWAIT) ==
+            0 &&
+        info.si_pid == 0)
+        kill(child, SIGCONT);
+}
+
+/* -1: none is to be had. All signals are blocked. */
+static pid_t start_witness(void)
+{
+    pid_t parent = getpid(), pid = fork();
+    if (pid)
+        return pid;
+    close_range(0, ~0u, 0);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+        _exit(0);
+    for (;;)
+        pause();
+}
+
+static void end_witness(pid_t witness)
+{
+    if (witness < 0)
+        return;
+    kill(witness, SIGKILL);
+    waitpid(witness, NULL, 0);
+}
+
+/* The witness' pending signals: bit 0 is signal 1. */
+static uint64_t pending(pid_t witness)
+{
+    char path[64], line[256];
+    unsigned long long set = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)witness);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        if (sscanf(line, "ShdPnd: %llx", &set) == 1)
+            break;
+    }
+    if (f)
+        fclose(f);
+    return set;
+}
+
+/* Was it sent to ipsrun alone? The fork waits in the kernel until a kill() of
+ * the group that goes on has reached all: the old witness knows. */
+static bool is_for_us(const siginfo_t *info, pid_t *witness)
+{
+    if (info->si_code > 0 || info->si_signo == SIGCHLD ||
+        info->si_signo == SIGCONT)
+        return false;
+    pid_t old = *witness;
+    *witness = start_witness();
+    uint64_t group = old < 0 ? 0 : pending(old);
+    end_witness(old);
+    return !(group >> (info->si_signo - 1) & 1);
+}
+
+/* Until the command has ended: its wait status. */
+static int wait_for(pid_t child, const sigset_t *all)
+{
+    pid_t witness = start_witness();
+    for (;;) {
+        siginfo_t info;
+        int status;
+        pid_t pid = waitpid(child, &status, WUNTRACED | WNOHANG);
+        if (pid == child && WIFSTOPPED(status)) {
+            stop_too(child, WSTOPSIG(status), all);
+            continue;
+        }
+        if (pid == child) {
+            end_witness(witness);
+            return status;
+        }
+        if (sigwaitinfo(all, &info) > 0 && is_for_us(&info, &witness))
+            kill(child, info.si_signo);
+    }
+}
+
+/* Without a core of our own. */
+static int end_as(int status)
+{
+    if (!WIFSIGNALED(status))
+        return WEXITSTATUS(status);
+    int sig = WTERMSIG(status);
+    struct sigaction act = {.sa_handler = SIG_DFL};
+    sigset_t one;
+    prctl(PR_SET_DUMPABLE, 0);
+    sigaction(sig, &act, NULL);
+    raise(sig);
+    sigemptyset(&one);
+    sigaddset(&one, sig);
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+    return 128 + sig;
+}
+
+static pid_t start_summary(const struct ipsrun_options *o, const char *name,
+                           int *from)
+{
+    char program[IPS_PATH_BYTES];
+    struct ips_err err;
+    int ends[2];
+    if (ips_path_program("ipsq", program, &err) < 0 ||
+        pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, STDERR_FILENO);
+        dup2(ends[1], STDOUT_FILENO);
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        execl(program, program, "summary", name, "--state", o->state,
+              o->master_given ? "--master" : NULL, o->master,
+              o->insecure ? "--insecure" : NULL, (char *)NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    *from = ends[0];
+    return pid;
+}
+
+/* What ipsq says of the run, without its newline; "" where that takes long. */
+static void ask_summary(const struct ipsrun_options *o, const char *name,
+                        char *out, size_t size)
+{
+    size_t n = 0;
+    int from;
+    bool whole = false;
+    double end = now_s() + SUMMARY_WAIT_MS / 1e3;
+    out[0] = '\0';
+    pid_t pid = start_summary(o, name, &from);
+    if (pid < 0)
+        return;
+    while (!whole && n + 1 < size) {
+        struct pollfd p = {.fd = from, .events = POLLIN};
+        int left_ms = (int)((end - now_s()) * 1e3);
+        if (left_ms <= 0 || poll(&p, 1, left_ms) <= 0)
+            break;
+        ssize_t got = read(from, out + n, size - 1 - n);
+        if (got <= 0)
+            break;
+        n += (size_t)got;
+        whole = out[n - 1] == '\n';
+    }
+    out[whole ? n - 1 : 0] = '\0';
+    close(from);
+    if (!whole)
+        kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void say_end(const struct ipsrun_options *o, const char *name,
+                    int status, double took_s)
+{
+    char how[64], took[32], summary[1024] = "";
+    if (WIFSIGNALED(status))
+        snprintf(how, sizeof(how), "ended by SIG%s",
+                 sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status))
+                                                : "NAL");
+    else
+        snprintf(how, sizeof(how), "exit %d", WEXITSTATUS(status));
+    snprintf(took, sizeof(took), took_s < 0.1 ? "%.0f ms" : "%.1f s",
+             took_s < 0.1 ? took_s * 1e3 : took_s);
+    if (!o->no_daemons)
+        ask_summary(o, name, summary, sizeof(summary));
+    fprintf(stderr, "ipsrun: %s: %s, %s%s%s. Next: ipsq why %s%s%s%s%s\n", name,
+            how, took, *summary ? ", " : "", summary, name,
+            o->state_given ? " --state " : "", o->state_given ? o->state : "",
+            o->master_given ? " --master " : "",
+            o->master_given ? o->master : "");
+}
+
+int ipsrun_stay(const struct ipsrun_options *o, const char *name)
+{
+    sigset_t all, before;
+    struct sigaction act = {.sa_handler = SIG_DFL}, old;
+    if (o->quiet || o->exec || getpid() == 1 || !isatty(STDERR_FILENO))
+        return -1;
+    fflush(NULL);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    sigaction(SIGCHLD, &act, &old); /* ignored, it would hide how it ended */
+    double begun = now_s();
+    pid_t parent = getpid(), child = fork();
+    if (child <= 0) {
+        sigaction(SIGCHLD, &old, NULL);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        /* SIGKILL cannot be passed on. */
+        if (child == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+            getppid() != parent)
+            raise(SIGKILL);
+        return -1; /* no process to be had: the command in our place */
+    }
+    let_go();
+    int status = wait_for(child, &all);
+    say_end(o, name, status, now_s() - begun);
+    return end_as(status);
+}

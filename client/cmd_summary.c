@@ -1,0 +1,139 @@
+/* A run in one line: ipsrun prints it when its command has ended. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/units.h"
+
+/* Of a run's objects. */
+struct counts {
+    uint64_t processes, threads;
+};
+
+static int ask_counts(struct ipsq_session *s, Ips__Request *rq,
+                      struct counts *n, const Ips__LsAnswer **answer,
+                      struct ips_err *err)
+{
+    static char everything[] = "/";
+    enum { PROCESS = 2, THREAD = 3 }; /* levels, as left_out counts them */
+    Ips__LsAsk ask = IPS__LS_ASK__INIT;
+    Ips__Select select = IPS__SELECT__INIT;
+    const Ips__Reply *last = NULL;
+    rq->ask_case = IPS__REQUEST__ASK_LS;
+    rq->ls = &ask;
+    ask.object = everything;
+    ask.select = &select;
+    select.top = 1;
+    select.per_level = true;
+    int rc = ipsq_session_ask(s, rq, false, NULL, NULL, &last, err);
+    if (rc == 0)
+        rc = ipsq_expect(last, IPS__REPLY__ANSWER_LS, err);
+    if (rc < 0)
+        return rc;
+    const Ips__LsAnswer *a = *answer = last->ls;
+    for (size_t i = 0; i < a->n_rows; i++) {
+        n->processes += strcmp(a->rows[i]->level, "process") == 0;
+        n->threads += strcmp(a->rows[i]->level, "thread") == 0;
+    }
+    if (a->left_out && a->left_out->n_rows > THREAD) {
+        n->processes += a->left_out->rows[PROCESS];
+        n->threads += a->left_out->rows[THREAD];
+    }
+    return 0;
+}
+
+static void print_count(uint64_t n, const char *one, const char *more)
+{
+    char text[IPSQ_UNIT_BYTES];
+    ipsq_format_count(n, text);
+    printf("%s %s", text, n == 1 ? one : more);
+}
+
+/* "; 3 processes not recorded (busybox: linked statically)" */
+static void print_unrecorded(const Ips__Certificate *c)
+{
+    uint64_t n = 0;
+    const Ips__Untraced *most = NULL;
+    for (size_t i = 0; i < c->n_untraced; i++) {
+        const Ips__Untraced *u = c->untraced[i];
+        n += u->count;
+        most = !most || u->count > most->count ? u : most;
+    }
+    if (!most)
+        return;
+    fputs("; ", stdout);
+    print_count(n, "process", "processes");
+    const char *slash = strrchr(most->program, '/');
+    struct ipsq_cell program = ipsq_text(slash ? slash + 1 : most->program);
+    char *name = ipsq_cell_text(IPSQ_TEXT, &program);
+    printf(" not recorded (%s%s%s%s)", *program.text ? name : "",
+           *program.text ? ": " : "", ipsq_untraced_why(most->cause),
+           c->n_untraced > 1 ? ", ..." : "");
+    free(name);
+}
+
+static void print_line(const struct counts *n, const Ips__Certificate *c)
+{
+    print_count(n->processes, "process", "processes");
+    if (c->n_machines > 1)
+        printf(" on %zu machines", c->n_machines);
+    if (c->dilation_ppm != UINT64_MAX && c->dilation_ppm < 500)
+        fputs(", recording overhead below 0.1%", stdout);
+    else if (c->dilation_ppm != UINT64_MAX)
+        printf(", recording overhead %.1f%%", (double)c->dilation_ppm / 1e4);
+    print_unrecorded(c);
+    if (!c->complete)
+        fputs("; INCOMPLETE", stdout);
+    /* One of them may be that some were not recorded, said already. */
+    if (c->n_gaps > (c->n_untraced > 0)) {
+        struct ipsq_cell gaps = ipsq_list(c->gaps, c->n_gaps);
+        char *text = ipsq_cell_text(IPSQ_LIST, &gaps);
+        printf(": %s", text);
+        free(text);
+    }
+    putchar('\n');
+}
+
+static int run(const struct ipsq_command *self, const struct ipsq_options *o,
+               struct ipsq_session *s, struct ips_err *err)
+{
+    Ips__Request rq = IPS__REQUEST__INIT;
+    struct counts n = {0};
+    const Ips__LsAnswer *a = NULL;
+    (void)self;
+    int rc = ipsq_ask_run(s, o, &rq, err);
+    if (rc == 0)
+        rc = ask_counts(s, &rq, &n, &a, err);
+    if (rc < 0)
+        return rc;
+    const Ips__Certificate *c = ipsq_certificate_or_none(a->certificate);
+    ipsq_progress_end();
+    if (o->format == IPSQ_TABLE) {
+        print_line(&n, c);
+        return ipsq_certified(c);
+    }
+    struct ipsq_out out;
+    ipsq_out_begin(&out, stdout, o->format, false);
+    ipsq_out_certificate(&out, c, o->verbose);
+    ipsq_out_value(&out, IPSQ_TEXT, "run", NULL, ipsq_text(rq.run));
+    ipsq_out_value(&out, IPSQ_COUNT, "processes", NULL,
+                   ipsq_count(n.processes));
+    ipsq_out_value(&out, IPSQ_COUNT, "threads", NULL, ipsq_count(n.threads));
+    rc = ipsq_out_end(&out, err);
+    return rc < 0 ? rc : ipsq_certified(c);
+}
+
+const struct ipsq_command ipsq_cmd_summary = {
+    .name = "summary",
+    .usage = "[RUN]",
+    .summary = "a run in one line",
+    .group = IPSQ_ASK,
+    .examples = "  ipsq summary\n"
+                "  ipsq summary run3 --format json\n",
+    .help = "How many processes were recorded and how many were not, what "
+            "recording cost, and what is incomplete.\n",
+    .formats = IPSQ_FORMAT_BIT(TABLE) | IPSQ_FORMAT_BIT(JSON),
+    .max_args = 1,
+    .run = run,
+};
