@@ -25,10 +25,10 @@ static const struct ipsq_column figure_columns[] = {
     {"second", NULL, IPSQ_REAL},
     {"low", NULL, IPSQ_REAL},
     {"high", NULL, IPSQ_REAL},
-    {"first_text", "FIRST", IPSQ_TEXT}, /* in tables alone */
-    {"second_text", "SECOND", IPSQ_TEXT},
-    {"change_text", "CHANGE", IPSQ_TEXT},
-    {"interval_text", "95% INTERVAL", IPSQ_TEXT},
+    {"first_text", "FIRST", IPSQ_FIGURE}, /* in tables alone */
+    {"second_text", "SECOND", IPSQ_FIGURE},
+    {"change_text", "CHANGE", IPSQ_FIGURE},
+    {"interval_text", "95% INTERVAL", IPSQ_FIGURE},
 };
 #define FIGURE_RAW 5
 static const struct ipsq_column item_columns[] = {
@@ -43,7 +43,7 @@ static const struct ipsq_column item_columns[] = {
     {"low_ns", NULL, IPSQ_REAL},
     {"high_ns", NULL, IPSQ_REAL},
     {"cause", "CAUSE", IPSQ_BOOL},
-    {"change_text", "CHANGE", IPSQ_TEXT}, /* in tables alone */
+    {"change_text", "CHANGE", IPSQ_FIGURE}, /* in tables alone */
 };
 #define ITEM_RAW 11
 

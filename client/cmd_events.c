@@ -106,6 +106,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     st.run = rq.run;
     ipsq_table_init(&st.t, "events", columns,
                     PLAIN_COLUMNS + (size_t)ask.sites + (size_t)ask.stacks);
+    st.t.spare = "cpu_ns tid machine bytes";
     rc = ipsq_session_ask(s, &rq, true, take_piece, &st, NULL, err);
     if (rc == 0) {
         begin(&st);

@@ -231,6 +231,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     Ips__LeftOut none = IPS__LEFT_OUT__INIT;
     const Ips__LeftOut *left = a->left_out ? a->left_out : &none;
     ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
+    t.spare = "message_rate messages_in+bytes_in";
     for (size_t i = 0; i < a->n_rows; i++)
         add_row(&t, a->rows[i], ipsq_windowed(o));
     int rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);

@@ -100,7 +100,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     char p[IPSQ_UNIT_BYTES], p_max[IPSQ_UNIT_BYTES];
     ipsq_format_real(a->parallelism, p);
     ipsq_format_real(a->p_max, p_max);
-    ipsq_out_line(out, "parallelism     %s (%s if messages took no time)", p,
+    ipsq_out_text(out, "parallelism", "%s (%s if messages took no time)", p,
                   p_max);
     ipsq_out_value(out, IPSQ_REAL, "rho",
                    a->rho == IPS_UNMEASURED_REAL ? NULL : "utilisation",
@@ -219,6 +219,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         return rc;
     ipsq_table_init(&taken.segments, "segments", segment_columns,
                     IPSQ_COUNT_OF(segment_columns));
+    taken.segments.spare = "from_node+to_node arc";
     rc = ipsq_session_ask(s, &rq, false, take_piece, &taken, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);

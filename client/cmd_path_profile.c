@@ -86,6 +86,7 @@ static void put_shares(struct ipsq_out *out, const char *name,
 {
     struct ipsq_table t;
     ipsq_table_init(&t, name, share_columns, IPSQ_COUNT_OF(share_columns));
+    t.spare = "ns_low+ns_high stable count";
     for (size_t i = 0; i < count; i++) {
         struct ipsq_cell *cell = ipsq_table_row(&t);
         *cell++ = share_of(shares[i]->ns, whole);
@@ -215,6 +216,7 @@ static void put_procedures(struct ipsq_out *out, const struct procedures *p,
                     (p->whole ? IPSQ_COUNT_OF(whole_procedure_columns)
                               : IPSQ_COUNT_OF(procedure_columns)) -
                         !table);
+    t.spare = "samples total_ns ns_low+ns_high";
     for (size_t i = 0; i < n; i++)
         put_procedure(&t, p->rows->row[i], p,
                       table ? places + i * PLACE_BYTES : NULL);

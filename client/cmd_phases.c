@@ -2,6 +2,7 @@
 
 #include "client/command.h"
 #include "client/strip.h"
+#include "client/terminal.h"
 #include "client/units.h"
 #include "common/types.h"
 
@@ -66,7 +67,7 @@ static void strip(struct ipsq_out *out, const char *name, const uint64_t *v,
 {
     char line[IPSQ_STRIP_BYTES], text[IPSQ_UNIT_BYTES];
     uint64_t top;
-    ipsq_strip(v, n, ipsq_strip_utf8(), line, &top);
+    ipsq_strip(v, n, ipsq_is_utf8(), line, &top);
     ipsq_format_real(cpu ? rate(top, bin_ns) / 1e9 : rate(top, bin_ns), text);
     ipsq_out_line(out, "%-9s %s  up to %s%s", name, line, text,
                   cpu ? " cores" : "/s");

@@ -155,15 +155,14 @@ static void put_own(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_format_ns(a->own_loaded_ns, loaded);
     ipsq_format_ns(a->elapsed_ns, measured);
     if (!isnan(error))
-        ipsq_out_line(out,
-                      "%-15s this run replayed on its own machines: %s, "
-                      "measured %s (%+.1f%%)",
-                      "the model", own, measured, error * 100);
+        ipsq_out_text(out, "the model",
+                      "this run replayed on its own machines: %s, measured %s "
+                      "(%+.1f%%)",
+                      own, measured, error * 100);
     if (!isnan(loaded_error) && a->own_load > 0)
-        ipsq_out_line(out,
-                      "%-15s with others there, as its run delays tell (load "
-                      "%.2f): %s (%+.1f%%)",
-                      "", a->own_load, loaded, loaded_error * 100);
+        ipsq_out_text(out, "  beside others",
+                      "as its run delays tell (load %.2f): %s (%+.1f%%)",
+                      a->own_load, loaded, loaded_error * 100);
 }
 
 static void put_values(struct ipsq_out *out, const char *run_name,

@@ -147,6 +147,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_table_init(&t, "procedures",
                     with_object ? WITH_OBJECT : WITHOUT_OBJECT,
                     IPSQ_COUNT_OF(columns) - !with_object - !table);
+    t.spare = "calls samples total_low_ns+total_high_ns "
+              "self_low_ns+self_high_ns total_ns";
     for (size_t i = 0; i < w->rows.count; i++)
         add_row(&t, w->rows.row[i], a->totals->cpu_ns, with_object,
                 table ? w->texts + i * PLACE_BYTES : NULL);

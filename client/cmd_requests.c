@@ -106,6 +106,7 @@ static void put_services(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "services", services, IPSQ_COUNT_OF(services));
+    t.spare = "pipelined connections p90_ns processes";
     for (size_t i = 0; i < a->n_services; i++) {
         const Ips__ServiceRow *r = a->services[i];
         struct ipsq_cell *cell = ipsq_table_row(&t);
@@ -134,6 +135,7 @@ static void put_parts(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "parts", parts, IPSQ_COUNT_OF(parts));
+    t.spare = "external_ns requests untaken_ns message_ns";
     for (size_t i = 0; i < a->n_services; i++) {
         const Ips__ServiceRow *r = a->services[i];
         put_parts_row(&t, r->service, "all", r->all);
@@ -206,6 +208,7 @@ static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "slowest", slowest, IPSQ_COUNT_OF(slowest));
+    t.spare = "behind_arrival_ns external_ns untaken_ns message_ns arrival_ns";
     for (size_t i = 0; i < a->n_slowest; i++) {
         const Ips__RequestRow *r = a->slowest[i];
         const Ips__RequestParts *p = r->parts;

@@ -302,9 +302,10 @@ static int print(const struct ipsq_options *o, const char *run_name,
     out.parts = 1; /* a line between the values and the first table */
     ipsq_table_init(&t, "waits", wait_columns,
                     IPSQ_COUNT_OF(wait_columns) - (table ? 0 : TABLE_ALONE));
+    t.spare = "late mean_ns longest_ns count cause";
     for (size_t i = 0; i < groups->count; i++)
         add_group(&t, groups->row[i], a->total_ns, table ? &texts[i] : NULL);
-    ipsq_out_table(&out, &t, "");
+    ipsq_out_table(&out, &t, NULL);
     ipsq_table_release(&t);
     if (groups->count < a->group_count) {
         char ns[IPSQ_UNIT_BYTES];

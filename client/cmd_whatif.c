@@ -46,6 +46,7 @@ static void put_rows(struct ipsq_out *out, const char *name,
 {
     struct ipsq_table t;
     ipsq_table_init(&t, name, edit_columns, IPSQ_COUNT_OF(edit_columns));
+    t.spare = "any total_ns t_max_ns faster_by kind";
     for (size_t i = 0; i < count; i++)
         put_row(&t, rows[i], t_max);
     if (all && count > 1)

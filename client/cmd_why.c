@@ -86,7 +86,9 @@ static void put_finding(struct ipsq_out *out, size_t number,
 {
     char head[160], gain[IPSQ_UNIT_BYTES], share[IPSQ_UNIT_BYTES];
     snprintf(head, sizeof(head), "\n%2zu. ", number);
+    ipsq_out_bold(out, true);
     ipsq_out_prose(out, head, r->says, 4);
+    ipsq_out_bold(out, false);
     ipsq_out_prose(out, "    seen:  ", r->evidence, 11);
     if (r->gain_ns) {
         ipsq_format_ns(r->gain_ns, gain);

@@ -85,6 +85,7 @@ void ipsq_usage(FILE *f)
           "jsonl\n"
           "  -v, --verbose the whole certificate, and how the answer was "
           "computed\n"
+          "  --wide        tables wider than the terminal, with all columns\n"
           "  --help        after a command: its own options and examples\n"
           "exit status: 0 answered, 1 failed, 2 wrong usage, 3 incomplete, "
           "4 limit passed\n",

@@ -55,6 +55,7 @@ static int run_command(const struct ipsq_command *c,
     if (rc < 0)
         return complain(&err, c->name);
     memset(&s, 0, sizeof(s));
+    ipsq_tables_wide(o->wide);
     if (!c->local) {
         ipsq_progress_begin();
         rc = ipsq_session_open(&s, o, &err);

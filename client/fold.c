@@ -2,10 +2,6 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-static unsigned of_all;
 
 unsigned ipsq_width(const char *text, size_t bytes)
 {
@@ -13,19 +9,6 @@ unsigned ipsq_width(const char *text, size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         n += ((unsigned char)text[i] & 0xc0) != 0x80;
     return n;
-}
-
-unsigned ipsq_columns(FILE *file)
-{
-    struct winsize size = {0};
-    if (of_all)
-        return of_all;
-    return ioctl(fileno(file), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
-void ipsq_columns_are(unsigned columns)
-{
-    of_all = columns;
 }
 
 void ipsq_fold(FILE *file, const char *text, unsigned columns, unsigned indent)

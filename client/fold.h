@@ -12,11 +12,6 @@
 /* Columns that `bytes` of `text` take: characters, of whatever width. */
 unsigned ipsq_width(const char *text, size_t bytes);
 
-/* Columns of the terminal that `file` is, 0 where it is none. */
-unsigned ipsq_columns(FILE *file);
-/* From now on every file has so many: what is written passes a pager. */
-void ipsq_columns_are(unsigned columns);
-
 /* Writes `text`, of any number of lines, folded at `columns` (0: not at all);
  * what goes on stands `indent` columns to the right. A word that is wider than
  * all columns stays whole. */

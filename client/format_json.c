@@ -5,6 +5,7 @@ void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
 {
     switch (kind) {
     case IPSQ_TEXT:
+    case IPSQ_FIGURE:
         ipsq_json_text(j, cell->text);
         return;
     case IPSQ_COUNT:

@@ -1,10 +1,12 @@
-/* Tables for people: aligned, in human units, no colours. */
+/* Tables for people: aligned, in human units. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/fold.h"
 #include "client/out.h"
+#include "client/table_fit.h"
+#include "client/terminal.h"
 #include "client/units.h"
 
 static char *copy(const char *text)
@@ -15,6 +17,18 @@ static char *copy(const char *text)
         exit(1);
     }
     return out;
+}
+
+static bool is_wide, is_ascii;
+
+void ipsq_tables_wide(bool wide)
+{
+    is_wide = wide;
+}
+
+void ipsq_cells_ascii(bool ascii)
+{
+    is_ascii = ascii;
 }
 
 /* Control characters would move the cursor or worse; bytes that are no UTF-8
@@ -29,8 +43,13 @@ static char *clean(const char *text)
         bool c1 = n == 2 && c == 0xc2 && (unsigned char)p[1] < 0xa0;
         if (n == 0 || c < 0x20 || c == 0x7f || c1)
             *p = '?';
-        if (c1)
+        if (is_ascii && n > 1) {
+            *p = '?';
+            memmove(p + 1, p + n, strlen(p + n) + 1);
+            n = 1;
+        } else if (c1) {
             p[1] = '?';
+        }
         p += n ? n : 1;
     }
     return out;
@@ -55,6 +74,7 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell)
     char unit[IPSQ_UNIT_BYTES] = "-";
     switch (kind) {
     case IPSQ_TEXT:
+    case IPSQ_FIGURE:
         return clean(cell->text);
     case IPSQ_COUNT:
         if (cell->n != UINT64_MAX)
@@ -103,7 +123,8 @@ static unsigned width_of(const char *text)
 
 static bool to_the_left(enum ipsq_kind kind)
 {
-    return kind == IPSQ_TEXT || kind == IPSQ_BOOL || kind == IPSQ_LIST;
+    return kind == IPSQ_TEXT || kind == IPSQ_FIGURE || kind == IPSQ_BOOL ||
+           kind == IPSQ_LIST;
 }
 
 static void put(FILE *f, const char *text, unsigned width, bool left, bool last)
@@ -118,36 +139,87 @@ static void put(FILE *f, const char *text, unsigned width, bool left, bool last)
         fprintf(f, "%*s", (int)(left ? pad + 2 : 2), "");
 }
 
-void ipsq_table_write_text(FILE *f, struct ipsq_table *t)
+static bool is_number(enum ipsq_kind kind, const struct ipsq_cell *cell)
 {
-    size_t last = 0, cells = t->row_count * t->column_count;
+    return kind == IPSQ_VALUE &&
+           (cell->value.type == 'i' || cell->value.type == 'r');
+}
+
+/* The cells as texts, [rows * columns], NULL where they are not shown; the
+ * widths that they need, and which columns have nothing. */
+static char **measure(struct ipsq_table *t, bool *empty)
+{
+    size_t n = t->column_count, cells = t->row_count * n;
     char **text = calloc(cells + 1, sizeof(*text));
-    if (!text)
-        return;
-    for (size_t c = 0; c < t->column_count; c++) {
+    for (size_t c = 0; text && c < n; c++) {
         if (!t->columns[c].title)
             continue;
-        last = c;
-        unsigned title = width_of(t->columns[c].title);
-        t->widths[c] = t->widths[c] > title ? t->widths[c] : title;
-        for (size_t i = c; i < cells; i += t->column_count) {
+        unsigned most = width_of(t->columns[c].title);
+        most = t->widths[c] > most ? t->widths[c] : most;
+        empty[c] = true;
+        for (size_t i = c; i < cells; i += n) {
             text[i] = ipsq_cell_text(t->columns[c].kind, &t->cells[i]);
             unsigned w = width_of(text[i]);
-            t->widths[c] = t->widths[c] > w ? t->widths[c] : w;
+            most = w > most ? w : most;
+            empty[c] = empty[c] && strcmp(text[i], "-") == 0;
+            if (is_number(t->columns[c].kind, &t->cells[i]))
+                t->cuts[c] = false;
         }
+        t->widths[c] = most;
     }
-    for (size_t c = 0; !t->begun && c <= last; c++) {
-        if (t->columns[c].title)
+    return text;
+}
+
+void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
+                           bool color)
+{
+    size_t n = t->column_count, last = 0, cells = t->row_count * n;
+    bool *empty = calloc(n + 1, sizeof(*empty)), utf8 = ipsq_is_utf8();
+    char **text = empty ? measure(t, empty) : NULL;
+    if (text && columns && !is_wide)
+        ipsq_table_fit(t, empty, columns);
+    for (size_t c = 0; c < n; c++) {
+        if (t->columns[c].title && !t->hidden[c])
+            last = c;
+    }
+    if (text && !t->begun && color)
+        fputs("\033[1m", f);
+    for (size_t c = 0; text && !t->begun && c <= last; c++) {
+        if (t->columns[c].title && !t->hidden[c])
             put(f, t->columns[c].title, t->widths[c],
                 to_the_left(t->columns[c].kind), c == last);
     }
-    t->begun = true;
-    for (size_t i = 0; i < cells; i++) {
-        size_t c = i % t->column_count;
-        if (text[i])
+    if (text && !t->begun && color)
+        fputs("\033[0m", f);
+    t->begun = t->begun || text;
+    for (size_t i = 0; text && i < cells; i++) {
+        size_t c = i % n;
+        if (text[i] && !t->hidden[c]) {
+            if (t->cuts[c])
+                text[i] = ipsq_cut(text[i], t->widths[c], utf8);
             put(f, text[i], t->widths[c], to_the_left(t->columns[c].kind),
                 c == last);
+        }
         free(text[i]);
     }
     free(text);
+    free(empty);
+}
+
+void ipsq_table_say_hidden(FILE *f, const struct ipsq_table *t)
+{
+    bool any = false;
+    for (size_t c = 0; c < t->column_count; c++) {
+        bool again = false; /* a title that two columns have */
+        for (size_t i = 0; i < c && t->hidden[c]; i++)
+            again = again || (t->hidden[i] && strcmp(t->columns[i].title,
+                                                     t->columns[c].title) == 0);
+        if (!t->hidden[c] || again)
+            continue;
+        fprintf(f, "%s%s",
+                any ? ", " : "(--wide also shows: ", t->columns[c].title);
+        any = true;
+    }
+    if (any)
+        fputs(")\n", f);
 }

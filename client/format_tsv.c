@@ -29,6 +29,7 @@ void ipsq_tsv_cell(FILE *f, enum ipsq_kind kind, const struct ipsq_cell *cell)
 {
     switch (kind) {
     case IPSQ_TEXT:
+    case IPSQ_FIGURE:
         tsv_text(f, cell->text);
         return;
     case IPSQ_COUNT:

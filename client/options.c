@@ -201,6 +201,9 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         rc = one_of("format", text, formats, &which, err);
         o->format = (enum ipsq_format)which;
         return rc;
+    case IPSQ_OPT_WIDE:
+        o->wide = true;
+        return 0;
     case IPSQ_OPT_VERBOSE:
         o->verbose = true;
         return 0;

@@ -17,7 +17,7 @@
 /* Options that every command has. */
 #define IPSQ_COMMON                                                            \
     (IPSQ_HAS(MASTER) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE) | IPSQ_HAS(STATE) | \
-     IPSQ_HAS(FORMAT) | IPSQ_HAS(VERBOSE))
+     IPSQ_HAS(FORMAT) | IPSQ_HAS(VERBOSE) | IPSQ_HAS(WIDE))
 
 /* Every option: X(NAME, "name", "VALUE", "what it does"); VALUE NULL: it takes
  * none. */
@@ -40,6 +40,9 @@
     X(VERBOSE, "verbose", NULL,                                                \
       "-v: the whole certificate, and how the answer was\n"                    \
       "computed")                                                              \
+    X(WIDE, "wide", NULL,                                                      \
+      "tables wider than the terminal: all columns, no text\n"                 \
+      "cut")                                                                   \
     X(TOP, "top", "N", "only the N greatest, newest or first")                 \
     X(OBJECT, "object", "OBJECT",                                              \
       "only below /machine, /machine/process or\n/machine/process/thread; "    \
@@ -177,7 +180,7 @@ struct ipsq_options {
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
     bool help, version, sites, stacks, sequences, whole, pop, fresh;
-    bool per_machine, verbose;
+    bool per_machine, verbose, wide;
     uint64_t given; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *answer; /* --for; NULL: by the program's shape */

@@ -6,6 +6,12 @@
 #include <string.h>
 
 #include "client/fold.h"
+#include "client/terminal.h"
+
+/* What a terminal is sent for it. */
+#define WARNING "\033[33m" /* yellow */
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
 
 void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
                     bool several)
@@ -15,6 +21,8 @@ void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
     o->format = format;
     o->several = several;
     o->columns = format == IPSQ_TABLE ? ipsq_columns(file) : 0;
+    o->color = o->columns && ipsq_has_color(file);
+    ipsq_cells_ascii(o->columns && !ipsq_is_utf8());
     ipsq_json_init(&o->json, file, format == IPSQ_JSON);
     if (format == IPSQ_JSON)
         ipsq_json_open(&o->json, '{');
@@ -34,17 +42,35 @@ static void fold(struct ipsq_out *o, const char *before, const char *text,
     free(line);
 }
 
+/* Those that stand together, their texts below one another. */
+static void write_values(struct ipsq_out *o)
+{
+    unsigned wide = 15;
+    for (unsigned i = 0; i < o->value_count; i++) {
+        const char *title = o->value[i].title;
+        unsigned w = ipsq_width(title, strlen(title));
+        wide = w > wide ? w : wide;
+    }
+    for (unsigned i = 0; i < o->value_count; i++) {
+        char head[80];
+        snprintf(head, sizeof(head), "%-*s ", (int)wide, o->value[i].title);
+        fold(o, head, o->value[i].text, wide + 1);
+        free(o->value[i].text);
+    }
+    o->value_count = 0;
+}
+
 void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
                     const char *title, struct ipsq_cell value)
 {
     switch (o->format) {
     case IPSQ_TABLE:
-        if (title) {
-            char *text = ipsq_cell_text(kind, &value), head[80];
-            snprintf(head, sizeof(head), "%-15s ", title);
-            fold(o, head, text, 16);
-            free(text);
-        }
+        if (!title)
+            return;
+        if (o->value_count == sizeof(o->value) / sizeof(*o->value))
+            write_values(o);
+        o->value[o->value_count].title = title;
+        o->value[o->value_count++].text = ipsq_cell_text(kind, &value);
         return;
     case IPSQ_TSV:
         fprintf(o->file, "#%s\t", key);
@@ -58,6 +84,18 @@ void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
     case IPSQ_JSONL:
         return;
     }
+}
+
+void ipsq_out_text(struct ipsq_out *o, const char *title, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+    if (o->format != IPSQ_TABLE)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    ipsq_out_value(o, IPSQ_TEXT, NULL, title, ipsq_text(text));
 }
 
 void ipsq_out_group(struct ipsq_out *o, const char *name)
@@ -74,15 +112,24 @@ void ipsq_out_group_end(struct ipsq_out *o)
         ipsq_json_close(&o->json, '}');
 }
 
+static void write_folded(struct ipsq_out *o, char *text)
+{
+    ipsq_fold(o->file, text, o->columns, 4);
+    free(text);
+}
+
 void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
                           const char *heading)
 {
+    write_values(o);
     switch (o->format) {
     case IPSQ_TABLE:
+        if (!ipsq_table_has_titles(t))
+            return;
         if (o->parts)
             fputc('\n', o->file);
         if (heading)
-            fprintf(o->file, "%s\n", heading);
+            fold(o, heading, "", 0);
         break;
     case IPSQ_TSV:
         if (o->several)
@@ -102,7 +149,7 @@ void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t)
 {
     switch (o->format) {
     case IPSQ_TABLE:
-        ipsq_table_write_text(o->file, t);
+        ipsq_table_write_text(o->file, t, o->columns, o->color);
         break;
     case IPSQ_TSV:
         ipsq_table_write_tsv(o->file, t);
@@ -121,9 +168,23 @@ void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t)
     ipsq_table_clear(t);
 }
 
+static void say_hidden(struct ipsq_out *o, const struct ipsq_table *t)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *line = open_memstream(&text, &size);
+    if (!line)
+        return;
+    ipsq_table_say_hidden(line, t);
+    fclose(line);
+    write_folded(o, text);
+}
+
 void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t)
 {
     ipsq_out_table_rows(o, t);
+    if (o->format == IPSQ_TABLE)
+        say_hidden(o, t);
     if (o->format == IPSQ_JSON)
         ipsq_json_close(&o->json, ']');
 }
@@ -135,17 +196,12 @@ void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
     ipsq_out_table_end(o, t);
 }
 
-static void write_folded(struct ipsq_out *o, char *text)
-{
-    ipsq_fold(o->file, text, o->columns, 4);
-    free(text);
-}
-
 void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c,
                           bool verbose)
 {
     char *text = NULL;
     size_t size = 0;
+    write_values(o);
     FILE *lines = o->format == IPSQ_TABLE ? open_memstream(&text, &size) : NULL;
     o->certified = true;
     o->certificate = c;
@@ -154,7 +210,9 @@ void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c,
         return;
     ipsq_certificate_limits(lines, c, verbose);
     fclose(lines);
+    fputs(o->color && size ? WARNING : "", o->file);
     write_folded(o, text);
+    fputs(o->color && size ? PLAIN : "", o->file);
     if (size)
         fputc('\n', o->file);
 }
@@ -192,9 +250,17 @@ void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
     const struct ipsq_cell cell = ipsq_text(text);
     if (o->format != IPSQ_TABLE)
         return;
+    write_values(o);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
     fold(o, before, clean, indent);
     free(clean);
+}
+
+void ipsq_out_bold(struct ipsq_out *o, bool bold)
+{
+    write_values(o);
+    if (o->color)
+        fputs(bold ? BOLD : PLAIN, o->file);
 }
 
 void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
@@ -202,6 +268,7 @@ void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
     va_list ap;
     if (o->format != IPSQ_TABLE)
         return;
+    write_values(o);
     va_start(ap, fmt);
     vfprintf(o->file, fmt, ap);
     va_end(ap);
@@ -210,6 +277,7 @@ void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
 
 int ipsq_out_end(struct ipsq_out *o, struct ips_err *err)
 {
+    write_values(o);
     if (o->certified)
         put_certificate(o);
     if (o->format == IPSQ_JSON) {

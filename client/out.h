@@ -23,7 +23,13 @@ struct ipsq_out {
     enum ipsq_format format;
     bool several;     /* TSV: the answer has more than one part */
     unsigned parts;   /* written so far */
-    unsigned columns; /* of the terminal, for prose; 0: none */
+    unsigned columns; /* of the terminal; 0: none */
+    bool color;
+    struct {
+        const char *title;
+        char *text;
+    } value[24]; /* of the table format, to be written below one another */
+    unsigned value_count;
     bool certified, verbose;
     const Ips__Certificate *certificate; /* of ipsq_out_certificate() */
     struct ipsq_json json;
@@ -34,6 +40,9 @@ void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
 /* A named value; `title` NULL: not in the table format. */
 void ipsq_out_value(struct ipsq_out *o, enum ipsq_kind kind, const char *key,
                     const char *title, struct ipsq_cell value);
+/* A named text of up to 255 bytes, in the table format alone. */
+void ipsq_out_text(struct ipsq_out *o, const char *title, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* A group of tables in JSON ({"name": {...}}); nothing elsewhere. */
 void ipsq_out_group(struct ipsq_out *o, const char *name);
 void ipsq_out_group_end(struct ipsq_out *o);
@@ -55,6 +64,8 @@ void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c,
  * characters replaced, folded on a terminal, `indent` columns to the right. */
 void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
                     unsigned indent);
+/* What follows stands out, until false; on a terminal with colours alone. */
+void ipsq_out_bold(struct ipsq_out *o, bool bold);
 /* A line, in the table format alone. */
 void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -63,7 +74,16 @@ int ipsq_out_end(struct ipsq_out *o, struct ips_err *err) IPS_MUST_USE;
 
 /* ---- format_*.c ------------------------------------------------------- */
 
-void ipsq_table_write_text(FILE *f, struct ipsq_table *t);
+/* The rows, and before the first ones the titles. `columns`: as wide as the
+ * table may be, 0 any; `color`: the titles stand out. */
+void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
+                           bool color);
+/* After the last row: which columns were left out. */
+void ipsq_table_say_hidden(FILE *f, const struct ipsq_table *t);
+/* Tables from now on are as wide as they are (--wide). */
+void ipsq_tables_wide(bool wide);
+/* Characters beyond ASCII become '?'. */
+void ipsq_cells_ascii(bool ascii);
 void ipsq_table_write_tsv(FILE *f, struct ipsq_table *t);
 void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
                     const struct ipsq_cell *cell);

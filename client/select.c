@@ -37,6 +37,7 @@ static int by_cell(enum ipsq_kind kind, const struct ipsq_cell *x,
 {
     switch (kind) {
     case IPSQ_TEXT:
+    case IPSQ_FIGURE:
         return ips_rank_text(x->text, y->text, back);
     case IPSQ_COUNT:
     case IPSQ_NS:

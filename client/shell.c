@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/fold.h"
+#include "client/terminal.h"
 #include "common/nearest.h"
 
 #define HISTORY_LINES 1000

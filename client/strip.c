@@ -1,25 +1,9 @@
 #include "client/strip.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/types.h"
-
-bool ipsq_strip_utf8(void)
-{
-    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-        const char *value = getenv(names[i]);
-        if (!value || !*value)
-            continue; /* the next one says */
-        const char *set = strchr(value, '.');
-        return set && (strncasecmp(set, ".utf-8", 6) == 0 ||
-                       strncasecmp(set, ".utf8", 5) == 0);
-    }
-    return false;
-}
 
 static size_t columns_of(size_t count)
 {

@@ -10,11 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define IPSQ_STRIP_WIDTH 64u
+#define IPSQ_STRIP_WIDTH 48u
 #define IPSQ_STRIP_BYTES (IPSQ_STRIP_WIDTH * 3 + 1)
-
-/* Does the environment say that text is UTF-8 (LC_ALL, LC_CTYPE, LANG)? */
-bool ipsq_strip_utf8(void);
 
 /* `count` values in as many columns, at most IPSQ_STRIP_WIDTH: a column is the
  * mean of its values, its height that mean's share of the greatest column's. 0

@@ -21,12 +21,29 @@ void ipsq_table_init(struct ipsq_table *t, const char *name,
     t->columns = columns;
     t->column_count = column_count;
     t->widths = must(calloc(column_count, sizeof(*t->widths)));
+    t->hidden = must(calloc(column_count, sizeof(*t->hidden)));
+    t->cuts = must(calloc(column_count, sizeof(*t->cuts)));
+    for (size_t c = 0; c < column_count; c++)
+        t->cuts[c] = columns[c].kind == IPSQ_TEXT ||
+                     columns[c].kind == IPSQ_LIST ||
+                     columns[c].kind == IPSQ_VALUE;
+}
+
+bool ipsq_table_has_titles(const struct ipsq_table *t)
+{
+    for (size_t c = 0; c < t->column_count; c++) {
+        if (t->columns[c].title)
+            return true;
+    }
+    return false;
 }
 
 void ipsq_table_release(struct ipsq_table *t)
 {
     free(t->cells);
     free(t->widths);
+    free(t->hidden);
+    free(t->cuts);
     memset(t, 0, sizeof(*t));
 }
 

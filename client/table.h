@@ -14,10 +14,11 @@
 
 enum ipsq_kind {
     IPSQ_TEXT,
-    IPSQ_COUNT, /* uint64_t */
-    IPSQ_NS,    /* uint64_t, human units in tables */
-    IPSQ_BYTES, /* uint64_t, the same */
-    IPSQ_INT,   /* int64_t */
+    IPSQ_FIGURE, /* a text of numbers: never cut */
+    IPSQ_COUNT,  /* uint64_t */
+    IPSQ_NS,     /* uint64_t, human units in tables */
+    IPSQ_BYTES,  /* uint64_t, the same */
+    IPSQ_INT,    /* int64_t */
     IPSQ_REAL,
     IPSQ_SHARE, /* a fraction; per cent in tables */
     IPSQ_BOOL,  /* true/false; yes/no in tables */
@@ -59,14 +60,20 @@ struct ipsq_table {
     size_t column_count;
     struct ipsq_cell *cells; /* row after row */
     size_t row_count, row_room;
-    unsigned *widths; /* [column_count] of the table format; kept while rows
-                         are written in several goes */
-    bool begun;       /* the header was written */
+    unsigned *widths;  /* [column_count] of the table format; kept while rows
+                          are written in several goes */
+    bool *cuts;        /* [column_count] its texts may be cut */
+    bool *hidden;      /* [column_count] left out: the terminal is too narrow */
+    const char *spare; /* keys, a blank between: left out first, in this order,
+                          those of "a+b" together; NULL none */
+    bool begun;        /* the header was written */
 };
 
 void ipsq_table_init(struct ipsq_table *t, const char *name,
                      const struct ipsq_column *columns, size_t column_count);
 void ipsq_table_release(struct ipsq_table *t);
+/* Is any of it shown in the table format? */
+bool ipsq_table_has_titles(const struct ipsq_table *t);
 /* A new row, zeroed, for the caller to fill in column order. Aborts the
  * program where memory is short. */
 struct ipsq_cell *ipsq_table_row(struct ipsq_table *t);

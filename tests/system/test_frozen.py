@@ -18,6 +18,7 @@ import pytest
 import frozen_elf
 import frozen_questions as fq
 import frozen_runs
+import frozen_screens
 from conftest import ROOT, Cluster
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
@@ -152,6 +153,43 @@ def test_answers_with_message_times(there):
     finally:
         there.asked = {}
         assert c.ipsq("calibrate", "--forget").returncode == 0
+
+
+@pytest.mark.parametrize("size", frozen_screens.SIZES)
+def test_screens(there, size):
+    """Would catch: a table wider than the terminal, a number that is cut, colours without being
+    asked for, and any other change of what a person sees."""
+    columns, rows = frozen_screens.SIZES[size]
+    text = ""
+    for words in frozen_screens.QUESTIONS:
+        seen = frozen_screens.screen(there.cluster, words, columns, rows)
+        assert frozen_screens.too_wide(seen, columns) == [], words
+        whole = there.cluster.ipsq(*words)
+        cut = frozen_screens.cut_figures(seen, whole.stdout + whole.stderr)
+        assert not cut and "\x1b" not in seen, words
+        text += f"$ ipsq {' '.join(words)}\n" + \
+            fq.clean_text(seen, there.cluster.root) + "\n"
+    file = WHERE / "screens" / f"{size}.txt"
+    if FREEZE:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    old = file.read_text() if file.exists() else ""
+    assert old == text, "\n".join(difflib.unified_diff(
+        old.splitlines(), text.splitlines(), f"frozen/screens/{size}", "now", lineterm="", n=1))
+
+
+def test_colours_and_characters(there):
+    """Would catch: no colours where they are wanted, or where they are not (a pipe, NO_COLOR, a
+    terminal that has none); characters that the locale does not have."""
+    words = ("ls", "farm")
+    plain = frozen_screens.screen(there.cluster, words, 80, 24)
+    gay = frozen_screens.screen(there.cluster, words, 80, 24, NO_COLOR="")
+    assert "\x1b[1mOBJECT" in gay and "\x1b" not in plain
+    assert "\x1b" not in frozen_screens.screen(there.cluster, words, 80, 24, NO_COLOR="", TERM="dumb")
+    assert "\x1b" not in there.cluster.ipsq(*words).stdout
+    phases = ("phases", "shop")
+    assert "█" in frozen_screens.screen(there.cluster, phases, 60, 24)
+    assert frozen_screens.screen(there.cluster, phases, 60, 24, LANG="C").isascii()
 
 
 # ---- against what is worked out elsewhere -------------------------------------
@@ -338,6 +376,6 @@ def test_all_is_asked(there):
     frozen that no engineer reads what has changed."""
     files = list(WHERE.rglob("*.txt"))
     runs = {f.relative_to(WHERE).parts[0] for f in files}
-    assert runs == {*fq.RUNS, "several", "calibrated"}
+    assert runs == {*fq.RUNS, "several", "calibrated", "screens"}
     assert len(files) > 150
     assert sum(f.stat().st_size for f in files) < 1_600_000

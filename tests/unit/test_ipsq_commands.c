@@ -348,7 +348,7 @@ static void test_commands__path_top(void **state)
             "compute\t\tm1\tsort.7\t7\t1\t2\t30\n#certificate");
     ask("path --top 1", GOOD, &a);
     has(&a, "the 1 longest segments");
-    has(&a, "critical path   50 ns");
+    has(&a, "critical path        50 ns");
     has(&a, "complete; 99 events; 1 machine");
 }
 

@@ -1,0 +1,144 @@
+#include "client/table_fit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/fold.h"
+
+static bool is_shown(const struct ipsq_table *t, size_t c)
+{
+    return t->columns[c].title && !t->hidden[c];
+}
+
+/* Of the columns that are shown; texts as narrow as they may get. */
+static unsigned least_width(const struct ipsq_table *t)
+{
+    unsigned all = 0;
+    for (size_t c = 0; c < t->column_count; c++) {
+        if (!is_shown(t, c))
+            continue;
+        bool cuts = t->cuts[c];
+        all += all ? IPSQ_GAP : 0;
+        all +=
+            cuts && t->widths[c] > IPSQ_TEXT_MIN ? IPSQ_TEXT_MIN : t->widths[c];
+    }
+    return all;
+}
+
+/* Where the key stands in t->spare, from 1, those that go together (a+b) at one
+ * place; 0: nowhere. */
+static size_t spare_rank(const struct ipsq_table *t, const char *key)
+{
+    size_t n = strlen(key), rank = 1;
+    for (const char *at = t->spare; at && *at; at++) {
+        size_t word = strcspn(at, "+ ");
+        if (word == n && memcmp(at, key, n) == 0)
+            return rank;
+        at += word;
+        rank += *at == ' ';
+        if (!*at)
+            break;
+    }
+    return 0;
+}
+
+/* The next one to leave out; column_count: none. */
+static size_t next_to_hide(const struct ipsq_table *t, const bool *empty)
+{
+    size_t n = t->column_count, first = 0, spare = n, number = n, least = 0;
+    while (first < n && !t->columns[first].title)
+        first++;
+    for (size_t c = first + 1; c < n; c++) {
+        if (!is_shown(t, c))
+            continue;
+        size_t rank = spare_rank(t, t->columns[c].key);
+        if (empty[c])
+            return c;
+        if (rank && (spare == n || rank < least)) {
+            spare = c;
+            least = rank;
+        }
+        if (!t->cuts[c])
+            number = c;
+    }
+    return spare < n ? spare : number;
+}
+
+/* Takes from the widest text until the table fits or none is wider than
+ * `least`. */
+static void narrow_texts(struct ipsq_table *t, unsigned columns, unsigned least)
+{
+    for (;;) {
+        unsigned all = 0, widest = least;
+        size_t which = t->column_count;
+        for (size_t c = 0; c < t->column_count; c++) {
+            if (!is_shown(t, c))
+                continue;
+            all += (all ? IPSQ_GAP : 0) + t->widths[c];
+            if (t->cuts[c] && t->widths[c] > widest) {
+                widest = t->widths[c];
+                which = c;
+            }
+        }
+        if (all <= columns || which == t->column_count)
+            return;
+        t->widths[which]--;
+    }
+}
+
+void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns)
+{
+    while (!t->begun && least_width(t) > columns) {
+        size_t which = next_to_hide(t, empty);
+        if (which == t->column_count)
+            break;
+        size_t rank = spare_rank(t, t->columns[which].key);
+        t->hidden[which] = true;
+        for (size_t c = 0; rank && c < t->column_count; c++)
+            t->hidden[c] |= spare_rank(t, t->columns[c].key) == rank;
+    }
+    narrow_texts(t, columns, IPSQ_TEXT_MIN);
+    narrow_texts(t, columns, IPSQ_TEXT_MIN / 2); /* rows that came later */
+}
+
+/* Bytes of the first `n` characters. */
+static size_t bytes_of(const char *text, unsigned n)
+{
+    size_t i = 0;
+    while (text[i] && n) {
+        i++;
+        while (((unsigned char)text[i] & 0xc0) == 0x80)
+            i++;
+        n--;
+    }
+    return i;
+}
+
+/* Do these two stand inside one number? */
+static bool in_number(char a, char b)
+{
+    const char *of = "0123456789.,";
+    return a && b && strchr(of, a) && strchr(of, b);
+}
+
+char *ipsq_cut(char *text, unsigned width, bool utf8)
+{
+    const char *mark = utf8 ? "\xe2\x80\xa6" : "..";
+    unsigned all = ipsq_width(text, strlen(text)), of_mark = utf8 ? 1 : 2;
+    if (all <= width || width <= of_mark)
+        return text;
+    size_t head = bytes_of(text, (width - of_mark + 1) / 2);
+    size_t tail = bytes_of(text, all - (width - of_mark) / 2);
+    while (head && in_number(text[head - 1], text[head]))
+        head--;
+    while (text[tail] && in_number(text[tail - 1], text[tail]))
+        tail++;
+    size_t size = strlen(text) + strlen(mark) + 1;
+    char *out = malloc(size);
+    if (!out)
+        return text;
+    snprintf(out, size, "%.*s%s%s", (int)head, text, mark, text + tail);
+    free(text);
+    return out;
+}

@@ -1,0 +1,1 @@
+target_link_libraries(test_table_fit PRIVATE ips_client)
