@@ -263,6 +263,10 @@ const struct ipsq_command ipsq_cmd_path = {
                IPSQ_HAS(WHOLE) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
                IPSQ_HAS(PHASE) | IPSQ_HAS(SLACK) | IPSQ_HAS(NEXT),
     .formats = IPSQ_FORMATS_USUAL,
+    .bys = IPSQ_IS_BY(MACHINE) | IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(THREAD) |
+           IPSQ_IS_BY(PROCEDURE) | IPSQ_IS_BY(LINE) | IPSQ_IS_BY(MESSAGE) |
+           IPSQ_IS_BY(EXTERNAL),
+    .several_bys = true,
     .max_args = 1,
     .run = run,
 };

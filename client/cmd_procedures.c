@@ -197,13 +197,6 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     struct whole whole = {0};
     Ips__Select select;
     (void)self;
-    if (o->by && strcmp(o->by, "procedure") != 0 &&
-        strcmp(o->by, "process") != 0 && strcmp(o->by, "machine") != 0 &&
-        strcmp(o->by, "line") != 0)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--by %.80s: procedures go by one of procedure, "
-                           "process, machine, line",
-                           o->by);
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
@@ -246,6 +239,8 @@ const struct ipsq_command ipsq_cmd_procedures = {
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
                IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
+    .bys = IPSQ_IS_BY(PROCEDURE) | IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(MACHINE) |
+           IPSQ_IS_BY(LINE),
     .max_args = 1,
     .run = run,
 };

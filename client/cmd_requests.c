@@ -335,6 +335,7 @@ const struct ipsq_command ipsq_cmd_requests = {
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
+    .bys = IPSQ_IS_BY(CONNECTION) | IPSQ_IS_BY(MARK) | IPSQ_IS_BY(TASK),
     .max_args = 1,
     .run = run,
 };
@@ -360,6 +361,7 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
+    .bys = IPSQ_IS_BY(CONNECTION) | IPSQ_IS_BY(MARK) | IPSQ_IS_BY(TASK),
     .max_args = 1,
     .run = run,
 };

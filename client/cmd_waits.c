@@ -330,20 +330,11 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 
 static int check(const struct ipsq_options *o, struct ips_err *err)
 {
-    static const char *const bys[] = {"place", "cause", "peer", "process",
-                                      "thread"};
     static const char *const columns[] = {"total_ns", "count", "longest_ns",
                                           "mean_ns"};
-    bool by = !o->by, sort = !o->sort;
-    for (size_t i = 0; i < IPSQ_COUNT_OF(bys); i++)
-        by = by || strcmp(o->by, bys[i]) == 0;
+    bool sort = !o->sort;
     for (size_t i = 0; i < IPSQ_COUNT_OF(columns); i++)
         sort = sort || strcmp(o->sort + (*o->sort == '-'), columns[i]) == 0;
-    if (!by)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--by %.80s: waits go by one of place, cause, "
-                           "peer, process, thread",
-                           o->by);
     if (!sort)
         return ips_err_set(err, IPS_E_USAGE,
                            "--sort %.80s: waits are sorted by total_ns, "
@@ -405,6 +396,8 @@ const struct ipsq_command ipsq_cmd_waits = {
                IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(STACKS) |
                IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
+    .bys = IPSQ_IS_BY(PLACE) | IPSQ_IS_BY(CAUSE) | IPSQ_IS_BY(PEER) |
+           IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(THREAD),
     .max_args = 1,
     .run = run,
 };

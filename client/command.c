@@ -30,6 +30,7 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_runs,
     &ipsq_cmd_status,
     &ipsq_cmd_shell,
+    &ipsq_cmd_completion,
     &ipsq_cmd_help,
     &ipsq_cmd_version,
     NULL,
@@ -80,8 +81,8 @@ void ipsq_usage(FILE *f)
           "tcp:HOST:PORT (--insecure)\n"
           "  --state DIR   state directory ($IPS_STATE, else "
           "~/.local/state/ips)\n"
-          "  --format F    table (default), tsv, json; events and graph also "
-          "jsonl\n"
+          "  --format F    table (default), tsv (--tsv), json (--json); some "
+          "also jsonl\n"
           "  -v, --verbose the whole certificate, and how the answer was "
           "computed\n"
           "  --help        after a command: its own options and examples\n"

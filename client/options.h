@@ -17,7 +17,7 @@
 /* Options that every command has. */
 #define IPSQ_COMMON                                                            \
     (IPSQ_HAS(MASTER) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE) | IPSQ_HAS(STATE) | \
-     IPSQ_HAS(FORMAT) | IPSQ_HAS(VERBOSE))
+     IPSQ_HAS(FORMAT) | IPSQ_HAS(JSON) | IPSQ_HAS(TSV) | IPSQ_HAS(VERBOSE))
 
 /* Every option: X(NAME, "name", "VALUE", "what it does"); VALUE NULL: it takes
  * none. */
@@ -37,6 +37,8 @@
     X(FORMAT, "format", "F",                                                   \
       "table (default), tsv, json; events and graph:\n"                        \
       "jsonl")                                                                 \
+    X(JSON, "json", NULL, "short for --format json")                           \
+    X(TSV, "tsv", NULL, "short for --format tsv")                              \
     X(VERBOSE, "verbose", NULL,                                                \
       "-v: the whole certificate, and how the answer was\n"                    \
       "computed")                                                              \
@@ -219,6 +221,20 @@ static inline bool ipsq_windowed(const struct ipsq_options *o)
 {
     return o->from_ns || o->to_ns || o->phase;
 }
+
+struct ipsq_option_row {
+    const char *name;  /* without "--" */
+    const char *value; /* its name in the help; NULL: the option has none */
+    const char *help;
+};
+extern const struct ipsq_option_row ipsq_option_table[IPSQ_OPT_COUNT];
+
+/* The option called `name` of `len` bytes, without "--"; IPSQ_OPT_COUNT: none.
+ */
+enum ipsq_option ipsq_option_find(const char *name, size_t len);
+/* All values of an option that has a fixed set of them, NULL at the end; NULL:
+ * it has not. --by: those of all commands; the command's `bys` says which. */
+const char *const *ipsq_option_values(enum ipsq_option option);
 
 /* The options of `mask` as --help lists them. */
 void ipsq_options_print(FILE *f, uint64_t mask);

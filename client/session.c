@@ -84,33 +84,35 @@ static int start_master(struct ipsq_session *s, struct ips_err *err)
                         s->state);
 }
 
-int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
-                      struct ips_err *err)
+int ipsq_session_connect(struct ipsq_session *s, const struct ipsq_options *o,
+                         struct ips_err *err)
 {
     memset(s, 0, sizeof(*s));
     s->next_id = 1;
+    if (o->state && snprintf(s->state, sizeof(s->state), "%s", o->state) >=
+                        (int)sizeof(s->state))
+        return ips_err_set(err, IPS_E_USAGE, "--state is too long");
+    if (o->master && snprintf(s->address, sizeof(s->address), "%s",
+                              o->master) >= (int)sizeof(s->address))
+        return ips_err_set(err, IPS_E_USAGE, "--master is too long");
     int rc = 0;
-    if (o->state) {
-        if (snprintf(s->state, sizeof(s->state), "%s", o->state) >=
-            (int)sizeof(s->state))
-            return ips_err_set(err, IPS_E_USAGE, "--state is too long");
-    } else if (!o->master) {
+    if (!o->state && !o->master)
         rc = ips_path_state(s->state, err);
-    }
-    if (rc < 0)
-        return rc;
-    if (o->master) {
-        if (snprintf(s->address, sizeof(s->address), "%s", o->master) >=
-            (int)sizeof(s->address))
-            return ips_err_set(err, IPS_E_USAGE, "--master is too long");
+    if (rc == 0 && !o->master)
+        rc = ips_path_master(s->state, s->address, err);
+    if (rc == 0)
         rc = ips_client_connect(s->address, CONNECT_MS, &s->client, err);
+    return rc;
+}
+
+int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
+                      struct ips_err *err)
+{
+    int rc = ipsq_session_connect(s, o, err);
+    if (o->master)
         return rc == IPS_E_UNREACHABLE
                    ? ips_err_wrap(err, "the master cannot be reached")
                    : rc;
-    }
-    rc = ips_path_master(s->state, s->address, err);
-    if (rc == 0)
-        rc = ips_client_connect(s->address, CONNECT_MS, &s->client, err);
     if (rc == IPS_E_UNREACHABLE)
         rc = start_master(s, err);
     if (rc == 0)

@@ -86,7 +86,7 @@ def test_who_takes_an_option(build):
         for option in options:
             told[option] = told.get(option, set()) | named & commands
     common = {"--master", "--tls", "--insecure", "--state", "--format",
-              "--help", "--version", "--verbose"}
+              "--json", "--tsv", "--help", "--version", "--verbose"}
     assert set(told) - common == set(takes) - common
     wrong = {option: (sorted(takes[option]), sorted(named))
              for option, named in told.items()
