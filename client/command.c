@@ -46,12 +46,15 @@ const struct ipsq_command *ipsq_command_find(const char *name)
     return NULL;
 }
 
-int ipsq_no_command(const char *name, struct ips_err *err)
+int ipsq_no_command(const char *name, const char *const *more,
+                    struct ips_err *err)
 {
     struct ips_nearest near;
     ips_nearest_begin(&near, name);
     for (int i = 0; ipsq_commands[i]; i++)
         ips_nearest_offer(&near, ipsq_commands[i]->name);
+    for (int i = 0; more && more[i]; i++)
+        ips_nearest_offer(&near, more[i]);
     return ips_err_set(err, IPS_E_USAGE, "no such command: '%.80s'%s", name,
                        ips_nearest_text(&near));
 }

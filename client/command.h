@@ -82,8 +82,10 @@ extern const struct ipsq_command ipsq_cmd_why;
 /* In the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];
 const struct ipsq_command *ipsq_command_find(const char *name);
-/* IPS_E_USAGE: there is no command `name`, and which is nearest. */
-int ipsq_no_command(const char *name, struct ips_err *err);
+/* IPS_E_USAGE: there is no command `name`, and which is nearest; `more`: words
+ * beside the commands, NULL at the end, or NULL. */
+int ipsq_no_command(const char *name, const char *const *more,
+                    struct ips_err *err);
 
 /* Paragraphs of docs/glossary.md, "**term** - text" but the title; NULL at the
  * end. */

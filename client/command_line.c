@@ -113,7 +113,7 @@ int ipsq_command_line(int argc, char **argv)
     }
     const struct ipsq_command *c = ipsq_command_find(o.command);
     if (!c) {
-        ipsq_no_command(o.command, &err);
+        ipsq_no_command(o.command, NULL, &err);
         return complain(&err, "");
     }
     if (o.help) {

@@ -253,12 +253,19 @@ static void options_of_all(struct ipsq_shell *s)
 
 static int take_format(struct ipsq_shell *s, const char *word)
 {
-    if (!word || (strcmp(word, "table") != 0 && strcmp(word, "tsv") != 0 &&
-                  strcmp(word, "json") != 0))
-        return wrong("the formats are table, tsv and json", NULL);
-    snprintf(s->format, sizeof(s->format), "--format=%s", word);
-    options_of_all(s);
-    return IPSQ_OK;
+    const char *const *formats = ipsq_option_values(IPSQ_OPT_FORMAT);
+    struct ips_nearest near;
+    ips_nearest_begin(&near, word ? word : "");
+    for (int i = 0; i <= IPSQ_JSON; i++) {
+        ips_nearest_offer(&near, formats[i]);
+        if (!word || strcmp(word, formats[i]) != 0)
+            continue;
+        snprintf(s->format, sizeof(s->format), "--format=%s", word);
+        options_of_all(s);
+        return IPSQ_OK;
+    }
+    return wrong("the formats are table, tsv and json",
+                 ips_nearest_text(&near));
 }
 
 static int show_history(void)
@@ -309,6 +316,11 @@ static int line(struct ipsq_shell *s, const char *text)
     }
     if (strcmp(word, "help") == 0 && words.count == 1)
         fputs(words_help, stdout);
+    if (*word != '-' && !ipsq_command_find(word)) {
+        ipsq_no_command(word, ipsq_shell_words, &err);
+        fprintf(stderr, "ipsq: %s\ntry: help\n", err.msg);
+        return IPSQ_USAGE;
+    }
     return command(s, &words);
 }
 

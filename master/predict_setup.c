@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/nearest.h"
 #include "common/types.h"
 #include "master/part.h"
 #include "master/predict.h"
@@ -289,16 +290,41 @@ bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
     return fits(pattern, base);
 }
 
+int predict_no_process(const struct predict_run *run, const char *option,
+                       const char *what, const char *rest, struct ips_err *err)
+{
+    struct ips_nearest near;
+    ips_nearest_begin(&near, what);
+    things_offer_processes(run->t, what, &near);
+    return ips_err_set(err, IPS_E_NOT_FOUND,
+                       "%s %.80s%s: the run has no such process%s; `ipsq ls` "
+                       "lists them",
+                       option, what, rest, ips_nearest_text(&near));
+}
+
+/* "; did you mean 'm1'?" */
+static const char *nearest_machine(const struct predict_setup *s,
+                                   const char *word, struct ips_nearest *near)
+{
+    ips_nearest_begin(near, word);
+    for (uint32_t m = 0; m < s->machine_count; m++)
+        ips_nearest_offer(near, s->machine[m].name);
+    return ips_nearest_text(near);
+}
+
 static int place(const struct predict_run *run, const Ips__PredictPlace *p,
                  struct predict_setup *s, struct ips_err *err)
 {
     char all[PREDICT_NAMES_BYTES];
     uint32_t m = find_machine(s, p->machine), count = 0;
+    struct ips_nearest near;
     if (m == PREDICT_NOWHERE)
-        return ips_err_set(err, IPS_E_NOT_FOUND,
-                           "--map %.80s=%.80s: no such machine; there are %s; "
-                           "--machines '%.80s:cores=N' makes it",
-                           p->what, p->machine, names(s, all), p->machine);
+        return ips_err_set(
+            err, IPS_E_NOT_FOUND,
+            "--map %.80s=%.80s: no such machine; there are %s%s; "
+            "--machines '%.80s:cores=N' adds it",
+            p->what, p->machine, names(s, all),
+            nearest_machine(s, p->machine, &near), p->machine);
     for (uint32_t c = 0; c < run->whole->chain_count; c++) {
         if (!predict_fits(run, &run->thread[c], p->what))
             continue;
@@ -306,12 +332,10 @@ static int place(const struct predict_run *run, const Ips__PredictPlace *p,
         s->placed[c] = true;
         count++;
     }
-    if (count == 0)
-        return ips_err_set(err, IPS_E_NOT_FOUND,
-                           "--map %.80s=%.80s: the run has no such process; "
-                           "`ipsq ls` lists them",
-                           p->what, p->machine);
-    return 0;
+    if (count)
+        return 0;
+    snprintf(all, sizeof(all), "=%.80s", p->machine);
+    return predict_no_process(run, "--map", p->what, all, err);
 }
 
 static int place_moves(const struct predict_run *run,
@@ -319,16 +343,18 @@ static int place_moves(const struct predict_run *run,
                        struct ips_err *err)
 {
     char all[PREDICT_NAMES_BYTES];
+    struct ips_nearest near;
     s->move = calloc(run->cut_count + 1, sizeof(*s->move));
     if (!s->move)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu moves", run->cut_count);
     for (size_t i = 0; i < ask->n_moves; i++) {
         if (find_machine(s, ask->moves[i]->machine) == PREDICT_NOWHERE)
-            return ips_err_set(err, IPS_E_NOT_FOUND,
-                               "--move %.80s@...=%.80s: no such machine; "
-                               "there are %s",
-                               ask->moves[i]->what, ask->moves[i]->machine,
-                               names(s, all));
+            return ips_err_set(
+                err, IPS_E_NOT_FOUND,
+                "--move %.80s@...=%.80s: no such machine; "
+                "there are %s%s",
+                ask->moves[i]->what, ask->moves[i]->machine, names(s, all),
+                nearest_machine(s, ask->moves[i]->machine, &near));
     }
     for (size_t k = 0; k < run->cut_count; k++) {
         const struct predict_cut *cut = &run->cut[k];

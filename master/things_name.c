@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/nearest.h"
 #include "master/part.h"
 #include "master/things.h"
 
@@ -192,4 +193,37 @@ int things_select(const struct things *t, const struct thing_selector *s,
     }
     *feature = list;
     return 0;
+}
+
+/* ---- did you mean ------------------------------------------------------- */
+
+static void offer_process(const struct thing_part *p, const char *process,
+                          const char *word, struct ips_nearest *near)
+{
+    char name[NAME_BYTES];
+    if (strchr(word, '/')) {
+        snprintf(name, sizeof(name), "%s%s/%s", *word == '/' ? "/" : "",
+                 p->machine, process);
+        ips_nearest_offer(near, name);
+        return;
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)part_program_len(process),
+             process);
+    ips_nearest_offer(near, name);
+    ips_nearest_offer(near, process);
+}
+
+void things_offer_processes(const struct things *t, const char *word,
+                            struct ips_nearest *near)
+{
+    for (uint32_t i = 0; i < t->part_count; i++) {
+        for (uint32_t k = 0; k < t->part[i].process_count; k++)
+            offer_process(&t->part[i], t->part[i].process[k], word, near);
+    }
+}
+
+void things_offer_procedures(const struct things *t, struct ips_nearest *near)
+{
+    for (uint32_t i = 0; i < t->procedure_count; i++)
+        ips_nearest_offer(near, t->procedure[i].name);
 }

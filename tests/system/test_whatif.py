@@ -151,6 +151,11 @@ def test_procedures(cluster, program):
     c = cluster()
     c.ipsrun([program, "40"], name="r", options=["--rate", "1"], check=True)
     c.wait_closed("r")
+    for words, meant in ((["--procedure", "slwo"], "slow"),
+                         (["--procedure", "slow", "--process", "ruonds"], "rounds")):
+        done = c.ipsq("whatif", "r", *words)
+        assert done.returncode == 1, done.stderr
+        assert f"; did you mean '{meant}'?" in done.stderr, done.stderr
 
     def ask(*words):
         return c.json("whatif", "r", *words, status=(0, 3))
