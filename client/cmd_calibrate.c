@@ -283,15 +283,15 @@ const struct ipsq_command ipsq_cmd_calibrate = {
     .group = IPSQ_PREDICT,
     .examples = "  ipsq calibrate\n"
                 "  ipsq calibrate --show\n",
-    .help =
-        "Every slave exchanges messages with every other and inside its "
-        "machine, one pair at a time: do it while nothing else runs. A time is "
-        "half a round trip less the CPU of both ends, which the graph has "
-        "already; the median of the rounds. Of a machine that is not idle, and "
-        "where times vary widely or differ by direction, nothing is kept; with "
-        "--force it is, and marked. From then on answers use the table, unless "
-        "--mtime says otherwise, and their certificates say so. It is a text "
-        "file that can be edited (docs/calibrate.md).\n",
+    .help = "Every slave exchanges messages with every other one and within "
+            "its own machine, one pair at a time; nothing else should run "
+            "meanwhile. A message time is half a round trip less the CPU time "
+            "of both ends, which the graph already contains; the median of all "
+            "rounds is kept. Times from a machine that is not idle, that vary "
+            "widely or that differ by direction are dropped; --force keeps and "
+            "marks them. Later answers use the table unless --mtime is given, "
+            "and their certificates say so. The table is an editable text file "
+            "(docs/calibrate.md).\n",
     .options = IPSQ_HAS(SHOW) | IPSQ_HAS(EXPORT) | IPSQ_HAS(IMPORT) |
                IPSQ_HAS(REPLACE) | IPSQ_HAS(FORGET) | IPSQ_HAS(LENGTHS) |
                IPSQ_HAS(ROUNDS) | IPSQ_HAS(FORCE),

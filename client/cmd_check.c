@@ -167,12 +167,12 @@ const struct ipsq_command ipsq_cmd_check = {
     .group = IPSQ_COMPARE,
     .examples = "  ipsq check run3 --max-wall 10s\n"
                 "  ipsq check run3 --max-cpu 60s --max-lost 0\n",
-    .help =
-        "Elapsed time, CPU time, the longest path (cpu) and lost events. Exit "
-        "status 4 if a limit was passed; 0 all hold; 3 cannot tell: the answer "
-        "is incomplete (the run goes on, events were lost, a program ran "
-        "unrecorded; `ipsq ls` says why). In a window (--from, --to, "
-        "--phase) times are of what lies in it, lost events of the run.\n",
+    .help = "Checks the elapsed time, the CPU time, the longest path (cpu) and "
+            "the lost events. Exit status 0: within all limits; 4: a limit was "
+            "exceeded; 3: cannot tell, because the answer is incomplete (the "
+            "run is still open, events were lost, a program ran unrecorded; "
+            "`ipsq ls` says why). In a window (--from, --to, --phase) times "
+            "are those of the window, lost events those of the run.\n",
     .options = IPSQ_HAS(MAX_WALL) | IPSQ_HAS(MAX_CPU) | IPSQ_HAS(MAX_PATH) |
                IPSQ_HAS(MAX_LOST) | IPSQ_WINDOW,
     .formats = IPSQ_FORMATS_USUAL,

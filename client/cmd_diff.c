@@ -578,17 +578,16 @@ const struct ipsq_command ipsq_cmd_diff = {
     .group = IPSQ_COMPARE,
     .examples = "  ipsq diff run3 run4\n"
                 "  ipsq diff old1,old2,old3 new1,new2,new3\n",
-    .help =
-        "The critical path of the second side less that of the first, in "
-        "elapsed time (wall), and what the difference is made of: the parts "
-        "add up to it. Of several runs a side the means are compared. With 5 "
-        "and more runs a side, P is how often anything would be so far apart "
-        "if runs were dealt to the sides at random; what has P of at most 0.05 "
-        "and a twentieth of the difference is a cause, if the sides themselves "
-        "differ so. With fewer, no cause is named. Numbers of processes are "
-        "left out of names.\n"
-        "In a window (--from, --to, --phase: each run's own phase N) what lies "
-        "in it is compared.\n",
+    .help = "Compares the critical path of the second side with that of the "
+            "first in elapsed time (wall) and splits the difference into parts "
+            "that add up to it. With several runs on a side it compares the "
+            "means. With 5 or more runs on each side, P is the permutation "
+            "p-value of each part. If the sides differ significantly, a part "
+            "with P of at most 0.05 and at least a twentieth of the difference "
+            "is called a cause; with fewer runs none is. Process numbers are "
+            "left out of names.\n"
+            "In a window (--from, --to, or --phase: phase N of each run) only "
+            "that part of each run is compared.\n",
     .options = IPSQ_HAS(TOP) | IPSQ_WINDOW,
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 2,

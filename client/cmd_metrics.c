@@ -375,9 +375,10 @@ const struct ipsq_command ipsq_cmd_metrics = {
     .group = IPSQ_ASK,
     .examples = "  ipsq metrics run3\n"
                 "  ipsq metrics run3 --level thread --sort cpu_ns --top 10\n",
-    .help = "P is CPU time by elapsed time. JSON and TSV have all the metrics, "
-            "the table the more common ones; docs/metrics.md defines them. "
-            "--top takes those with the most CPU, waits and bytes.\n",
+    .help = "P is CPU time divided by elapsed time. JSON and TSV contain all "
+            "metrics, the table the common ones; docs/metrics.md defines them. "
+            "--top selects the rows with the most CPU time, waiting and "
+            "bytes.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(SORT) |
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),

@@ -229,12 +229,13 @@ const struct ipsq_command ipsq_cmd_procedures = {
     .group = IPSQ_ASK,
     .examples = "  ipsq procedures run3 --top 20\n"
                 "  ipsq procedures run3 --by line --object /m1/server.123\n",
-    .help =
-        "SELF is CPU time in the procedure itself, TOTAL with what it called. "
-        "Of sampled procedures LOW and HIGH are the 95% interval of SELF, and "
-        "SAMPLES what it rests on; PLACE is where the procedure is declared "
-        "(--by line: the line that ran), as far as debug information tells. "
-        "[unsampled] is CPU time that no sample stands for.\n",
+    .help = "SELF is the CPU time in the procedure itself, TOTAL includes the "
+            "procedures that it called. For sampled procedures LOW and HIGH "
+            "are the 95% interval of SELF, and SAMPLES is the number of "
+            "samples. PLACE is where the debug information says that the "
+            "procedure is declared; with --by line it is the line that ran. "
+            "[unsampled] is CPU time that no sample attributes to a "
+            "procedure.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) | IPSQ_HAS(SORT) |
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
                IPSQ_HAS(PHASE),

@@ -90,8 +90,8 @@ const struct ipsq_command ipsq_cmd_runs = {
     .group = IPSQ_ADMIN,
     .examples = "  ipsq runs\n"
                 "  ipsq runs --top 10 --format json\n",
-    .help = "A run is open while one of its processes lives or its data is not "
-            "all taken in.\n",
+    .help = "A run is open until all its processes have ended and all its data "
+            "is archived.\n",
     .options = IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .run = run,

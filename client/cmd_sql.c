@@ -152,10 +152,10 @@ const struct ipsq_command ipsq_cmd_sql = {
     .examples = "  ipsq sql run3 \"select name, cpu_ns from processes\"\n"
                 "  ipsq sql run3 .tables\n",
     .help =
-        "Each machine answers from its tables of the run; the rows follow each "
-        "other by machine. A question of nothing ('') lists the views and "
-        "their columns (docs/metrics.md). Only SELECT is allowed; a machine "
-        "gives 100000 rows and takes 10 seconds at most.\n",
+        "Each machine answers from its own tables of the run; rows are "
+        "grouped by machine. An empty query ('') lists the views and their "
+        "columns (docs/metrics.md). Only SELECT is allowed. A machine "
+        "returns at most 100000 rows and computes for at most 10 seconds.\n",
     .options = IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(PER),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 2,

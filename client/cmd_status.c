@@ -79,10 +79,10 @@ const struct ipsq_command ipsq_cmd_status = {
     .group = IPSQ_ADMIN,
     .examples = "  ipsq status\n"
                 "  ipsq status --master tls:head:7070 --tls keys\n",
-    .help =
-        "LAST SEEN is how long ago the slave was last heard of. COMPUTING and "
-        "ASKED: paths that it computes with others, and answers that it has in "
-        "hand. TROUBLE: why a machine cannot archive what it records.\n",
+    .help = "LAST SEEN is the time since the slave's last message. COMPUTING "
+            "is the number of distributed path computations of the slave, "
+            "ASKED the number of its open questions. TROUBLE says why a "
+            "machine cannot archive its recordings.\n",
     .formats = IPSQ_FORMATS_USUAL,
     .run = run,
 };

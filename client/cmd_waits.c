@@ -382,16 +382,16 @@ const struct ipsq_command ipsq_cmd_waits = {
     .group = IPSQ_ASK,
     .examples = "  ipsq waits run3 --top 10\n"
                 "  ipsq waits run3 --by cause --object /m1\n",
-    .help =
-        "One row for each place, cause and process that ended the waits (--by: "
-        "cause, peer, process or thread instead). MEANWHILE says whose doing "
-        "it was: what the thread that ended a wait did until then, and where "
-        "that one waited too, what the next one did; its parts add up to the "
-        "waits. LATE: the sender, where a receive waited; the receiver, where "
-        "a send waited for room.\n"
-        "Below: what threads waited for by cause, and what each machine's "
-        "cores did all the time. OBJECT is /machine/process/thread/procedure, "
-        "each a pattern (* ? []).\n",
+    .help = "One row for each call site, cause and process that ended the "
+            "waits (with --by: for each cause, peer, process or thread). "
+            "MEANWHILE says what the thread that ended a wait did during the "
+            "wait; if that thread waited too, what the next one did, and so "
+            "on. The parts add up to the waits. LATE names the sender if a "
+            "receive waited, and the receiver if a send waited for room.\n"
+            "Below the rows: all waits by cause, and what the cores of each "
+            "machine did during the elapsed time. OBJECT is "
+            "/machine/process/thread/procedure; each part is a pattern (* ? "
+            "[]).\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) |
                IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(STACKS) |
                IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
