@@ -179,8 +179,8 @@ static int read_file(const char *name, char **out, struct ips_err *err)
         rc = ips_err_set(err, IPS_E_USAGE, "%s: more than %u bytes", name,
                          FILE_MAX);
     else if (rc == 0 && memchr(text, '\0', len))
-        rc = ips_err_set(err, IPS_E_USAGE, "%s: no text, it has zero bytes",
-                         name);
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "%s is not a text file: it contains zero bytes", name);
     if (f && !standard)
         fclose(f);
     if (rc < 0) {
@@ -213,18 +213,21 @@ static int what_of(const struct ipsq_options *o, Ips__CalibrateAsk__What *what,
     int named = o->show + o->forget + (o->export_file != NULL) +
                 (o->import_file != NULL);
     if (named > 1)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "one of --show, --export, --import and --forget");
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "give only one of --show, --export, --import and --forget");
     if (named && (o->length_count || o->rounds))
         return ips_err_set(err, IPS_E_USAGE,
-                           "--lengths and --rounds are for measuring");
+                           "--lengths and --rounds apply only when measuring");
     if (named && o->force)
-        return ips_err_set(err, IPS_E_USAGE, "--force is for measuring");
-    if (o->replace && !o->import_file)
-        return ips_err_set(err, IPS_E_USAGE, "--replace goes with --import");
-    if (o->arg_count && (o->show || o->export_file || o->import_file))
         return ips_err_set(err, IPS_E_USAGE,
-                           "machines are named for measuring and forgetting");
+                           "--force applies only when measuring");
+    if (o->replace && !o->import_file)
+        return ips_err_set(err, IPS_E_USAGE, "--replace needs --import");
+    if (o->arg_count && (o->show || o->export_file || o->import_file))
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "machine names apply only when measuring and with --forget");
     *what = o->show          ? IPS__CALIBRATE_ASK__WHAT__SHOW
             : o->forget      ? IPS__CALIBRATE_ASK__WHAT__FORGET
             : o->export_file ? IPS__CALIBRATE_ASK__WHAT__EXPORT

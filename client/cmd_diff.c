@@ -249,10 +249,11 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
         return rc;
     const Ips__PathAnswer *a = last->path;
     if (a->t_max_ns && !a->window_ns)
-        return ips_err_set(err, IPS_E_NOT_FOUND,
-                           "nothing of run %.120s's path lies in that window: "
-                           "`ipsq phases` tells when it did what",
-                           w->run[run].run);
+        return ips_err_set(
+            err, IPS_E_NOT_FOUND,
+            "the path of run %.120s has nothing in that window: `ipsq "
+            "phases` shows what the run did when",
+            w->run[run].run);
     w->run[run].path_ns = a->window_ns; /* without a window all of it */
     w->run[run].elapsed_ns = a->elapsed_ns;
     w->run[run].complete = a->certificate && a->certificate->complete;
@@ -500,9 +501,9 @@ static int name_runs(struct whole *w, struct ipsq_session *s, const char *list,
         char word[256];
         size_t len = strcspn(from, ",");
         if (len == 0 || len >= sizeof(word))
-            return ips_err_set(err, IPS_E_USAGE,
-                               "'%.80s': names of runs with commas between",
-                               list);
+            return ips_err_set(
+                err, IPS_E_USAGE,
+                "'%.80s': expected names of runs separated by commas", list);
         memcpy(word, from, len);
         word[len] = '\0';
         int rc = ipsq_session_run(s, word, &w->run[at].run, err);
@@ -523,7 +524,7 @@ static int begin(struct whole *w, const struct ipsq_options *o,
 {
     if (o->arg_count != 2)
         return ips_err_set(err, IPS_E_USAGE,
-                           "two runs, or two lists of runs (A1,A2 B1,B2)");
+                           "name two runs, or two lists of runs (A1,A2 B1,B2)");
     unsigned first = count_words(o->args[0]), second = count_words(o->args[1]);
     int rc = diff_init(&w->what, first, second, err);
     if (rc == 0)

@@ -52,7 +52,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
                    ipsq_count(a->total_cpu_ns));
     ipsq_out_value(&out, IPSQ_BOOL, "open", NULL, ipsq_bool(a->open));
     if (a->open)
-        ipsq_out_line(&out, "the run still goes on: this is up to now");
+        ipsq_out_line(
+            &out, "the run is still open: this estimate covers it up to now");
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }

@@ -215,9 +215,10 @@ static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
     if (is || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "efficiencies (POP)");
     else
-        ipsq_out_line(out, "no POP efficiencies: fewer than two threads last "
-                           "for half of the run,\nor others have more than a "
-                           "tenth of the CPU");
+        ipsq_out_line(
+            out, "no POP efficiencies: fewer than two threads last for half "
+                 "of the run,\nor the other threads use more than a tenth "
+                 "of the CPU time");
     ipsq_table_release(&t);
 }
 
@@ -336,13 +337,15 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (o->level && strcmp(o->level, "procedure") == 0)
         return ipsq_metrics_procedures(o, s, err);
     if (o->pop && ipsq_windowed(o))
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--pop is of the whole run: not of a window");
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "--pop covers the whole run: it cannot be used with a "
+            "window");
     if (o->pop && (o->level ? strcmp(o->level, "run") != 0
                             : o->object && strcmp(o->object, "/") != 0))
         return ips_err_set(err, IPS_E_USAGE,
-                           "--pop is of the whole run: use it without --object "
-                           "and --level");
+                           "--pop covers the whole run: it cannot be used with "
+                           "--object or --level");
     rq.ask_case = IPS__REQUEST__ASK_METRICS;
     rq.metrics = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");

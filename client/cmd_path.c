@@ -139,10 +139,11 @@ static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
 {
     const Ips__Certificate *c = a->certificate;
     if (ipsq_windowed(o) && a->t_max_ns)
-        ipsq_out_line(out, "\nNO PATH in this window: it counts from each "
-                           "machine's first event.");
+        ipsq_out_line(out,
+                      "\nNO PATH in this window. A window counts from each "
+                      "machine's first event.");
     else if (a->t_max_ns == 0 && c && c->events == 0)
-        ipsq_out_line(out, "\nNO PATH: not one event of this run is known.");
+        ipsq_out_line(out, "\nNO PATH: no event of this run is known.");
     else
         ipsq_out_line(out,
                       "\nNO PATH: nothing in this run took CPU time; -v says "

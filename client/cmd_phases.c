@@ -183,7 +183,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     const Ips__PhasesAnswer *a = rc == 0 ? last->phases : NULL;
     if (a && (a->bin_ns == 0 || a->n_messages != a->n_cpu_ns ||
               a->n_bytes != a->n_cpu_ns || a->n_wait_ns != a->n_cpu_ns))
-        rc = ips_err_set(err, IPS_E_PROTOCOL, "series of different lengths");
+        rc = ips_err_set(err, IPS_E_PROTOCOL,
+                         "the master sent series of different lengths");
     if (rc == 0)
         rc = print(o, rq.run, a, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);

@@ -371,7 +371,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     (void)self;
     if (!o->search && o->given & (IPSQ_HAS(TRIES) | IPSQ_HAS(SEED)))
         return ips_err_set(err, IPS_E_USAGE,
-                           "--tries and --seed are of --search");
+                           "--tries and --seed need --search");
     for (unsigned i = 0; i < o->machines_count && rc == 0; i++)
         rc = ipsq_placing_machines(&p, o->machines[i], err);
     for (unsigned i = 0; i < o->map_count && rc == 0; i++)

@@ -212,7 +212,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PROCEDURES, err);
     if (rc == 0 && !last->procedures->totals)
-        rc = ips_err_set(err, IPS_E_PROTOCOL, "an answer without its totals");
+        rc = ips_err_set(err, IPS_E_PROTOCOL, "the answer has no totals");
     if (rc == 0)
         rc = print(o, rq.run, last->procedures, &whole, err);
     ipsq_rows_release(&whole.rows);

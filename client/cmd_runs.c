@@ -74,7 +74,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_left_out(&out, "runs", left_out);
     if (count == 0)
         ipsq_out_line(&out,
-                      "no run is known to the master at %s: measure one with "
+                      "no run is known to the master at %s: record one with "
                       "ipsrun -- COMMAND",
                       s->address);
     ipsq_table_release(&t);

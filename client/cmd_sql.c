@@ -48,10 +48,11 @@ static int check_names(const struct whole *w, struct ips_err *err)
         for (size_t k = 0; k < i; k++)
             again = again || strcmp(w->columns[i], w->columns[k]) == 0;
         if (again)
-            return ips_err_set(err, IPS_E_USAGE,
-                               "two columns are called %.80s ('machine' is "
-                               "always there): name one by AS",
-                               w->columns[i]);
+            return ips_err_set(
+                err, IPS_E_USAGE,
+                "two columns are called %.80s (the answer always has a "
+                "column 'machine'): rename one with AS",
+                w->columns[i]);
     }
     return 0;
 }
@@ -63,8 +64,7 @@ static int fill(struct ipsq_table *t, const struct whole *w,
         const Ips__SqlAnswer *a = w->pieces.row[p];
         for (size_t i = 0; i < a->n_rows; i++) {
             if (a->rows[i]->n_values != w->column_count)
-                return ips_err_set(err, IPS_E_PROTOCOL,
-                                   "a row has not its columns");
+                return ips_err_set(err, IPS_E_PROTOCOL, "a row lacks columns");
             struct ipsq_cell *cell = ipsq_table_row(t);
             cell->value.type = 't';
             cell->value.text = a->machine;

@@ -62,9 +62,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     for (size_t i = 0; i < a->n_slaves; i++)
         trouble |= *a->slaves[i]->trouble != '\0';
     if (trouble)
-        ipsq_out_line(&out, "what is recorded stays in the machine's pool "
-                            "until the trouble is mended; where the pool is "
-                            "full, events are lost");
+        ipsq_out_line(&out,
+                      "until the problem is fixed, recordings stay in the "
+                      "machine's pool; when the pool is full, events are lost");
     if (a->n_slaves == 0)
         ipsq_out_line(&out, "no slave is connected: start ips-slave on each "
                             "machine, or just use ipsrun");

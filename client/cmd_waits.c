@@ -336,10 +336,11 @@ static int check(const struct ipsq_options *o, struct ips_err *err)
     for (size_t i = 0; i < IPSQ_COUNT_OF(columns); i++)
         sort = sort || strcmp(o->sort + (*o->sort == '-'), columns[i]) == 0;
     if (!sort)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--sort %.80s: waits are sorted by total_ns, "
-                           "count, longest_ns or mean_ns",
-                           o->sort);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "--sort %.80s: waits can be sorted by total_ns, count, "
+            "longest_ns and mean_ns",
+            o->sort);
     return 0;
 }
 

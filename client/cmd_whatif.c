@@ -110,13 +110,13 @@ static int print(const struct ipsq_options *o, const char *run_name, bool rank,
         ipsq_format_share(a->n_ranking ? (double)a->ranking[0]->ppm / 1e6 : 0,
                           by);
         snprintf(heading, sizeof(heading),
-                 "what would help most, were it faster by %s", by);
+                 "what would help most if it were faster by %s", by);
         put_rows(&out, "ranking", heading, a->ranking, a->n_ranking, NULL,
                  a->t_max_ns);
         ipsq_left_out(&out, "ranking",
                       ips_sub_sat(a->candidates, a->n_ranking));
     } else if (rank) {
-        ipsq_out_line(&out, "\nnothing that is known here would help alone");
+        ipsq_out_line(&out, "\nno single change would help");
     }
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);

@@ -299,9 +299,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.phase = o->phase;
     ask.uncalibrated = o->given & IPSQ_HAS(MTIME);
     if (o->mtime_base_ns || o->mtime_per_byte_q32)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "why takes --mtime none alone: else messages take "
-                           "what was measured");
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "why accepts only --mtime none; without it, it uses the "
+            "measured message times");
     rq.ask_case = IPS__REQUEST__ASK_WHY;
     rq.why = &ask;
     if (why_names_several(o))

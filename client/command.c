@@ -154,8 +154,9 @@ int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
 {
     if (last && last->answer_case == answer)
         return 0;
-    return ips_err_set(err, IPS_E_PROTOCOL,
-                       "the master answered something else than was asked");
+    return ips_err_set(
+        err, IPS_E_PROTOCOL,
+        "the master sent another kind of answer than was asked for");
 }
 
 int ipsq_certified(const Ips__Certificate *c)

@@ -50,23 +50,26 @@ static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
     uint64_t known = c->options | IPSQ_COMMON;
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
         if (o->given & ~known & IPSQ_WINDOW & UINT64_C(1) << i)
-            return ips_err_set(err, IPS_E_USAGE,
-                               "%s has no use for --%s: what it answers is not "
-                               "of a window or a phase",
-                               c->name, ipsq_option_table[i].name);
+            return ips_err_set(
+                err, IPS_E_USAGE,
+                "%s does not accept --%s: its answer covers the whole run, "
+                "not a window or a phase",
+                c->name, ipsq_option_table[i].name);
         if (o->given & ~known & UINT64_C(1) << i)
-            return ips_err_set(err, IPS_E_USAGE, "%s has no use for --%s",
+            return ips_err_set(err, IPS_E_USAGE, "%s does not accept --%s",
                                c->name, ipsq_option_table[i].name);
     }
     if (!(c->formats & 1u << o->format))
-        return ips_err_set(err, IPS_E_USAGE, "%s has no format %s", c->name,
+        return ips_err_set(err, IPS_E_USAGE, "%s has no output format %s",
+                           c->name,
                            ipsq_option_values(IPSQ_OPT_FORMAT)[o->format]);
     int rc = check_by(c, o, err);
     if (rc < 0)
         return rc;
     if (o->arg_count > c->max_args)
-        return ips_err_set(err, IPS_E_USAGE, "%s has no use for '%.80s'",
-                           c->name, o->args[c->max_args]);
+        return ips_err_set(err, IPS_E_USAGE,
+                           "%s does not accept the argument '%.80s'", c->name,
+                           o->args[c->max_args]);
     return 0;
 }
 

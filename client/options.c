@@ -164,7 +164,7 @@ static int take_phase(struct ipsq_options *o, const char *text,
     int rc = ipsq_parse_count(text, &n, err);
     if (rc == 0 && n > UINT32_MAX)
         rc =
-            ips_err_set(err, IPS_E_USAGE, "--phase %.40s: there is none", text);
+            ips_err_set(err, IPS_E_USAGE, "--phase %.40s: no such phase", text);
     if (rc == 0)
         o->phase = (uint32_t)n;
     return rc;
@@ -174,8 +174,9 @@ static int take_spec(const char **list, unsigned *count, const char *text,
                      struct ips_err *err)
 {
     if (*count == IPSQ_SPECS_MAX)
-        return ips_err_set(err, IPS_E_USAGE, "more than %d times: '%.80s'",
-                           IPSQ_SPECS_MAX, text);
+        return ips_err_set(err, IPS_E_USAGE,
+                           "given more than %d times: '%.80s'", IPSQ_SPECS_MAX,
+                           text);
     list[(*count)++] = text;
     return 0;
 }
@@ -244,17 +245,18 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         o->goal = text;
         if (*text != '/')
             rc = ips_err_set(err, IPS_E_USAGE,
-                             "'%.80s' is no /machine/process and no "
+                             "'%.80s' is not of the form /machine/process or "
                              "/machine/process/thread (`ipsq ls` lists them)",
                              text);
         return rc;
     case IPSQ_OPT_OBJECT:
         o->object = text;
         if (*text != '/')
-            return ips_err_set(err, IPS_E_USAGE,
-                               "'%.80s' is no /machine, /machine/process or "
-                               "/machine/process/thread (`ipsq ls` lists them)",
-                               text);
+            return ips_err_set(
+                err, IPS_E_USAGE,
+                "'%.80s' is not of the form /machine, /machine/process or "
+                "/machine/process/thread (`ipsq ls` lists them)",
+                text);
         return name_edit(o, option, text, err);
     case IPSQ_OPT_LEVEL:
         o->level = text;
@@ -278,7 +280,7 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_TO:
         rc = ipsq_parse_duration(text, &o->to_ns, err);
         if (rc == 0 && o->to_ns == 0)
-            rc = ips_err_set(err, IPS_E_USAGE, "--to 0 leaves nothing");
+            rc = ips_err_set(err, IPS_E_USAGE, "--to 0 is an empty window");
         return rc;
     case IPSQ_OPT_PHASE:
         return take_phase(o, text, err);
@@ -466,8 +468,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
         return ips_err_set(err, IPS_E_USAGE, "--from is not before --to");
     if (o->phase && (o->from_ns || o->to_ns))
         return ips_err_set(err, IPS_E_USAGE,
-                           "--phase is a window, as --from and --to are: one "
-                           "of the two");
+                           "--phase cannot be combined with --from or --to");
     return 0;
 }
 

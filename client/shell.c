@@ -126,10 +126,11 @@ static int command(const struct ipsq_shell *s, const struct ipsq_words *words)
     before[n] = NULL; /* the format is the last */
     int argc = ipsq_focus_apply(&s->focus, before, words, argv, &unused);
     if (unused)
-        fprintf(
-            stderr, "ipsq: %s cannot be narrowed to %s: this is the run's\n",
-            words->word[0],
-            unused & IPSQ_UNUSED_OBJECT ? s->focus.object : "a piece of time");
+        fprintf(stderr,
+                "ipsq: %s cannot be restricted to %s: this answer covers "
+                "the whole run\n",
+                words->word[0],
+                unused & IPSQ_UNUSED_OBJECT ? s->focus.object : "a window");
     return run_words(s, argc, argv);
 }
 
@@ -212,7 +213,7 @@ static int zoom(struct ipsq_shell *s, const char *word, const char *more)
     if (ipsq_focus_window(&s->focus, word, &err))
         return err.code ? wrong(err.msg, NULL) : IPSQ_OK;
     if (!ipsq_focus_object(&s->focus, word, object))
-        return wrong("too long a name: ", word);
+        return wrong("name too long: ", word);
     if (!*object) {
         *s->focus.object = '\0';
         return IPSQ_OK;
@@ -298,8 +299,9 @@ static int line(struct ipsq_shell *s, const char *text)
     if (strcmp(word, "zoom") == 0)
         return zoom(s, words.word[1], words.count > 1 ? words.word[2] : NULL);
     if (strcmp(word, "up") == 0)
-        return ipsq_focus_up(&s->focus) ? IPSQ_OK
-                                        : wrong("this is the top", NULL);
+        return ipsq_focus_up(&s->focus)
+                   ? IPSQ_OK
+                   : wrong("the focus is already the newest run", NULL);
     if (strcmp(word, "run") == 0)
         return take_run(s, words.word[1]);
     if (strcmp(word, "focus") == 0)
@@ -309,7 +311,7 @@ static int line(struct ipsq_shell *s, const char *text)
     if (strcmp(word, "history") == 0)
         return show_history();
     if (strcmp(word, "shell") == 0)
-        return wrong("this is the shell", NULL);
+        return wrong("already in the shell", NULL);
     if (strcmp(word, "quit") == 0 || strcmp(word, "exit") == 0) {
         s->leave = true;
         return s->status;

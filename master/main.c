@@ -118,7 +118,7 @@ static int parse_options(int argc, char **argv, struct options *o)
         }
     }
     if (optind < argc) {
-        fprintf(stderr, "ips-master: %s: takes no arguments\n", argv[optind]);
+        fprintf(stderr, "ips-master: unexpected argument '%s'\n", argv[optind]);
         return -1;
     }
     return 0;
@@ -127,7 +127,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 static void on_stop(evutil_socket_t number, short what, void *arg)
 {
     (void)what;
-    ips_log_info("signal %d: ends", (int)number);
+    ips_log_info("signal %d: ending", (int)number);
     event_base_loopbreak(arg);
 }
 
@@ -164,7 +164,7 @@ static int serve(const struct options *o, struct ips_err *err)
     if (rc == 0)
         rc = master_start(&m, base, &o->master, err);
     if (rc == 0) {
-        ips_log_info("listens on %s", m.address);
+        ips_log_info("listening on %s", m.address);
         event_base_dispatch(base);
     }
     if (m.base)

@@ -155,10 +155,11 @@ static int split_message(const char *message, char from[NAME_BYTES],
 {
     const char *arrow = strstr(message, "->");
     if (!arrow || strlen(message) >= NAME_BYTES)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "messages '%.80s': not of the form 'FROM -> TO', "
-                           "each a process (or its name's pattern)",
-                           message);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "messages '%.80s': not of the form 'FROM -> TO'; each is a "
+            "process name or a pattern",
+            message);
     const char *end = arrow, *begin = arrow + 2;
     while (end > message && end[-1] == ' ')
         end--;

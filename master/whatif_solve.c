@@ -45,8 +45,7 @@ static int make_graph(struct whatif_solving *s)
         rc = ips_longest_path(&d->merged, &s->lane, NULL, &d->est, s->err);
     if (rc == 0 && (d->est.end == IPS_NO_NODE || d->est.t_max == 0))
         rc = ips_err_set(s->err, IPS_E_INCOMPLETE,
-                         "run %s: what was recorded has no path longer than 0 "
-                         "ns: nothing to ask about",
+                         "run %s: its longest path is 0 ns: nothing to compute",
                          q->run);
     if (rc == 0)
         rc = ips_order_make(&d->merged, &s->lane, &s->order, s->err);

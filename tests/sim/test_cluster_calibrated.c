@@ -488,8 +488,8 @@ static void test_cluster_calibrated__what_is_in_doubt(void **state)
     assert_int_equal(a->n_failed, 4);
     assert_string_equal(a->failed[0],
                         "m1 -> m1 (tcp): m1 was not idle: load average 1.50, 2 "
-                        "processors; not kept: again on an idle machine, or "
-                        "with --force");
+                        "processors; not kept: repeat it on an idle machine, "
+                        "or use --force");
     assert_int_equal(a->n_wakes, 1);
     assert_string_equal(a->wakes[0]->machine, "m2");
     assert_int_equal(a->wakes[0]->ns, 900);

@@ -124,7 +124,7 @@ static void test_limits__names_of_runs(void **state)
     run[QUERY_RUN_BYTES - 1] = '\0';
     assert_int_equal(ask_of(run, message), IPS_E_NOT_FOUND);
     assert_int_equal(ask_of("", message), IPS_E_NOT_FOUND);
-    SAME(message, "no run is known here yet: start one with ipsrun");
+    SAME(message, "the master knows no run yet: record one with ipsrun");
     cluster_stop(&c);
 }
 

@@ -115,7 +115,7 @@ def test_short_forms_of_formats(run):
         assert long.returncode == short.returncode == 0
         assert long.stdout == short.stdout and long.stdout
     done = run.ipsq("help", "--json")
-    assert done.returncode == 2 and "help has no format json" in done.stderr
+    assert done.returncode == 2 and "help has no output format json" in done.stderr
 
 
 def test_the_option_of_ipsrun_that_was_meant(build):

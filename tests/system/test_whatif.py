@@ -234,7 +234,7 @@ def test_wrong_questions(cluster, program):
             (["--process", "rounds", "--faster", "130%"], 2, "up to 100%"),
             (["--process", "rounds", "--faster", "0.5x"], 2, "2x"),
             (["--procedure", "f", "--message", "a->b"], 2, "two edits"),
-            (["--object", "m1"], 2, "is no /machine")):
+            (["--object", "m1"], 2, "not of the form /machine")):
         done = c.ipsq("whatif", "r", *words)
         assert done.returncode == status, (words, done)
         assert text in done.stderr, (words, done.stderr)
