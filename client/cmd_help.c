@@ -67,7 +67,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_help = {
     .name = "help",
     .usage = "[COMMAND | TERM]",
-    .summary = "this text, one command in full, or a term",
+    .summary = "list the commands, describe one, or explain a term",
     .group = IPSQ_ADMIN,
     .examples = "  ipsq help\n"
                 "  ipsq help critical path\n",

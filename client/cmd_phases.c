@@ -197,12 +197,13 @@ const struct ipsq_command ipsq_cmd_phases = {
     .group = IPSQ_DRILL,
     .examples = "  ipsq phases run3\n"
                 "  ipsq phases run3 --format json\n",
-    .help = "A phase ends where CPU use, message frequency or both change. "
-            "CORES is the average number of busy cores and WAITING the average "
-            "number of blocked threads. MOST CPU is the process that used most "
-            "CPU, IN its main procedure. --phase N of other commands selects a "
-            "phase; here it shows the phases within phase N. Times count from "
-            "the run's first event.\n",
+    .help = "A phase ends where CPU use, message frequency or both "
+            "change. CORES is the average number of busy cores and "
+            "WAITING the average number of blocked threads. MOST CPU "
+            "is the process that used most CPU time; IN is the "
+            "procedure in which it used most. --phase N of other "
+            "commands selects a phase; here it shows the phases within "
+            "phase N. Times count from the run's first event.\n",
     .options = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,

@@ -104,7 +104,7 @@ static int print(const struct ipsq_options *o, const char *run_name, bool rank,
     }
     out.parts = 1; /* a line between the values and the first table */
     if (a->n_edits)
-        put_rows(&out, "edits", "what was asked, each alone and then together",
+        put_rows(&out, "edits", "the edits: each alone, then all together",
                  a->edits, a->n_edits, a->all, a->t_max_ns);
     if (rank && (a->n_ranking || o->format != IPSQ_TABLE)) {
         ipsq_format_share(a->n_ranking ? (double)a->ranking[0]->ppm / 1e6 : 0,

@@ -252,8 +252,8 @@ static void say_rest(const struct filling *f)
                     d->then.resources);
     if (predict_names(&d->setup, speed_not_given, names))
         predict_say(said,
-                    "speed 1 (that of the recorded cores): %s (speed= was not "
-                    "given)",
+                    "no speed= was given for %s: assumed 1, the speed of the "
+                    "recorded cores",
                     names);
     f->out->n_assumed = said->count;
     f->out->assumed = said->text;
