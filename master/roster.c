@@ -90,11 +90,11 @@ int roster_admit(struct roster *r, const Ips__Hello *hello,
     if (s && roster_alive(s, now_ns))
         return ips_err_set(
             err, IPS_E_REFUSED,
-            "another connected slave uses the machine name %s%s: give "
+            "machine name %s is in use by a slave connected from %s: give "
             "this one its own name (--machine NAME), or stop the other",
             s->machine,
-            strcmp(s->boot_id, hello->boot_id) == 0 ? " from the same host"
-                                                    : "");
+            strcmp(s->boot_id, hello->boot_id) == 0 ? "the same host"
+                                                    : "another host");
     if (!s && !(s = roster_add(r, hello->machine, err)))
         return err ? err->code : IPS_E_NO_MEMORY;
     *old = s->peer;

@@ -194,12 +194,12 @@ static void test_limits__silence(void **state)
     } t[] = {{HEARD_NOW, 30, true, ""},
              {HEARD_NOW, 41, true, "machine m2: no answer for 40 s"},
              {SILENT, 10, true, ""},
-             {SILENT, 21, true, "machine m2: no sign of life for 20 s"},
-             {SILENT, 50, true, "machine m2: no sign of life for 20 s"},
+             {SILENT, 21, true, "machine m2: no message for 20 s"},
+             {SILENT, 50, true, "machine m2: no message for 20 s"},
              {STOPPED, 3, false, ""},
-             {STOPPED, 11, false, "machine m2: no sign of life for 10 s"},
+             {STOPPED, 11, false, "machine m2: no message for 10 s"},
              {STOPPED, 11, true, ""},
-             {STOPPED, 21, true, "machine m2: no sign of life for 20 s"},
+             {STOPPED, 21, true, "machine m2: no message for 20 s"},
              {SILENT, 11, false, ""}};
     (void)state;
     if (master_now_ns() < 60 * SECOND)

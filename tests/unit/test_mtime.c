@@ -178,12 +178,12 @@ static void test_mtime__doubts(void **state)
     assert_string_equal(why, "2 of 4 lengths vary widely: 1 B take 1 to 24 us");
     trip[2].delay_ns = trip[3].delay_ns = 101;
     assert_true(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
-    assert_string_equal(why, "its ends waited 10% of the time for a processor");
+    assert_string_equal(why, "its ends waited for a CPU 10% of the time");
     assert_false(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
     back.point[2].ns = back.point[3].ns = 85000;
     assert_true(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
     assert_string_equal(
-        why, "the two ways differ: 3 B take 1 us this way, 85 us back");
+        why, "the directions differ: 3 B take 1 us forth and 85 us back");
     back.point[2].ns = 23000;
     assert_false(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
     back.count = 1; /* nothing else in common */
