@@ -142,7 +142,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     enum verdict worst = WITHIN;
     if (!(o->given & self->options & ~IPSQ_WINDOW))
         return ips_err_set(err, IPS_E_USAGE,
-                           "check what? Name a limit: --max-wall 10s");
+                           "name at least one limit, such as --max-wall 10s");
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ask_metrics(s, o, rq.run, &m, err);
@@ -163,7 +163,7 @@ const struct ipsq_command ipsq_cmd_check = {
         "[RUN] [--max-wall T] [--max-cpu T] [--max-path T]\n"
         "                  [--max-lost N] [--from TIME] [--to TIME] [--phase "
         "N]",
-    .summary = "whether a run kept limits (for scripts)",
+    .summary = "check a run against limits (for scripts)",
     .group = IPSQ_COMPARE,
     .examples = "  ipsq check run3 --max-wall 10s\n"
                 "  ipsq check run3 --max-cpu 60s --max-lost 0\n",

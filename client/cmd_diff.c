@@ -425,16 +425,16 @@ static const char *verdict(const struct whole *w)
 {
     const struct diff_item *sum = &w->what.sum;
     if (w->first < DIFF_RUNS_MIN || w->runs - w->first < DIFF_RUNS_MIN)
-        return "no cause named: with fewer than 5 runs a side a difference is "
-               "not told from chance";
+        return "no cause named: with fewer than 5 runs on a side a "
+               "difference may be chance";
     if (!sum->cause)
-        return "no cause named: runs dealt to the sides at random differ as "
-               "much";
+        return "no cause named: the sides do not differ by more than "
+               "chance";
     for (size_t i = 0; i < w->what.count; i++)
         if (w->what.item[i].cause)
-            return "what follows is marked as a cause where it differs by more "
-                   "than chance";
-    return "the sides differ, but no single thing does by more than chance";
+            return "rows that differ by more than chance are marked as causes";
+    return "the sides differ, but no single row differs by more than "
+           "chance";
 }
 
 static int print(const struct ipsq_options *o, struct whole *w,
@@ -472,11 +472,12 @@ static int print(const struct ipsq_options *o, struct whole *w,
                    ipsq_text(verdict(w)));
     out.parts = 1;
     put_items(&out, &w->what, "path",
-              "what the difference of the critical path is made of (means)",
-              top, kept);
-    put_items(&out, &w->whose, "processes", "the same by process", top, kept);
-    put_items(&out, &w->cpu, "cpu", "all CPU time by procedure (means)", top,
+              "parts of the difference between the critical paths (means)", top,
               kept);
+    put_items(&out, &w->whose, "processes",
+              "parts of the difference by process", top, kept);
+    put_items(&out, &w->cpu, "cpu",
+              "CPU time of the whole run by procedure (means)", top, kept);
     put_figures(&out, w, kept);
     put_runs(&out, w);
     free(texts.text);

@@ -139,7 +139,7 @@ const struct ipsq_command ipsq_cmd_graph = {
     .usage = "[RUN] [--format jsonl] [--from TIME] [--to TIME] [--phase N]",
     .summary = "the activity graph, one node a line",
     .group = IPSQ_DRILL,
-    .examples = "  ipsq graph run3 --top 100\n"
+    .examples = "  ipsq graph run3 --phase 2\n"
                 "  ipsq graph run3 --format jsonl > graph.jsonl\n",
     .help = "For computing your own answers. PRED is the previous node of the "
             "thread. XPRED is the node of another thread, or the external "

@@ -156,14 +156,15 @@ static void put_own(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_format_ns(a->elapsed_ns, measured);
     if (!isnan(error))
         ipsq_out_line(out,
-                      "%-15s this run replayed on its own machines: %s, "
-                      "measured %s (%+.1f%%)",
+                      "%-15s a replay on the run's own machines takes %s, the "
+                      "run took %s (%+.1f%%)",
                       "the model", own, measured, error * 100);
     if (!isnan(loaded_error) && a->own_load > 0)
-        ipsq_out_line(out,
-                      "%-15s with others there, as its run delays tell (load "
-                      "%.2f): %s (%+.1f%%)",
-                      "", a->own_load, loaded, loaded_error * 100);
+        ipsq_out_line(
+            out,
+            "%-15s with the load of other programs (%.2f, from the run "
+            "delays): %s (%+.1f%%)",
+            "", a->own_load, loaded, loaded_error * 100);
 }
 
 static void put_values(struct ipsq_out *out, const char *run_name,
@@ -222,12 +223,12 @@ static const struct ipsq_column map_columns[] = {
 static const char *search_says(const Ips__PredictFound *f)
 {
     if (strcmp(f->end, "all") == 0)
-        return "all maps were tried: none is better";
+        return "all placements were tried: none is better";
     if (f->best)
-        return "the bound is reached: no map is better";
+        return "the bound is reached: no placement is better";
     if (strcmp(f->end, "settled") == 0)
-        return "nothing new was met any more: there may be better maps";
-    return "the tries were used up (--tries): there may be better maps";
+        return "the search found nothing new: better placements may exist";
+    return "all tries are used (--tries): better placements may exist";
 }
 
 static void put_bound(struct ipsq_out *out, const Ips__PredictFound *f)
@@ -248,7 +249,9 @@ static void put_bound(struct ipsq_out *out, const Ips__PredictFound *f)
     ipsq_out_value(out, IPSQ_TEXT, "bound_process", NULL,
                    ipsq_text(*f->bound_process ? f->bound_process : NULL));
     ipsq_format_ns(f->bound_ns, bound);
-    ipsq_out_line(out, "%-15s no map of these machines is below %s (%s)",
+    ipsq_out_line(out,
+                  "%-15s no placement on these machines takes less than %s "
+                  "(%s)",
                   "the bound", bound, by);
 }
 
@@ -265,8 +268,8 @@ static void put_search(struct ipsq_out *out, const Ips__PredictFound *f)
     ipsq_out_value(out, IPSQ_COUNT, "search_seed", NULL, ipsq_count(f->seed));
     ipsq_out_value(out, IPSQ_COUNT, "search_processes", NULL,
                    ipsq_count(f->free_processes));
-    ipsq_out_line(out, "%-15s %llu maps of %llu processes; %s", "the search",
-                  (unsigned long long)f->tries,
+    ipsq_out_line(out, "%-15s %llu placements of %llu processes tried; %s",
+                  "the search", (unsigned long long)f->tries,
                   (unsigned long long)f->free_processes, search_says(f));
 }
 
@@ -298,7 +301,8 @@ static int on_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     if (reply->answer_case != IPS__REPLY__ANSWER_PREDICT_PROGRESS)
         return 0;
     ipsq_format_ns(reply->predict_progress->best_ns, best);
-    snprintf(text, sizeof(text), "ipsq: %llu maps tried, the best so far %s",
+    snprintf(text, sizeof(text),
+             "ipsq: %llu placements tried, the best so far %s",
              (unsigned long long)reply->predict_progress->tries, best);
     ipsq_progress_say(text);
     return 0;
@@ -393,7 +397,7 @@ const struct ipsq_command ipsq_cmd_predict = {
              "[--move MOVES]...\n"
              "                    [--goal OBJECT] [--top N] [--search [--tries "
              "N] [--seed N]]",
-    .summary = "the run on other machines or placed differently",
+    .summary = "simulate the run on other machines or placements",
     .group = IPSQ_PREDICT,
     .examples = "  ipsq predict run3 --machines 'big:cores=16' --map '*=big'\n"
                 "  ipsq predict run3 --machines 'a;b' --search\n",

@@ -189,8 +189,8 @@ static void put_more(struct ipsq_out *out, const Ips__RequestsAnswer *a)
         }
     }
     if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t,
-                       "what the slowest have that the median has not");
+        ipsq_out_table(
+            out, &t, "what the slowest requests have more of than the median");
     ipsq_table_release(&t);
 }
 

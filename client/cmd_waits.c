@@ -248,8 +248,8 @@ static void put_idle(struct ipsq_out *out, const struct ipsq_options *o,
     if (!s.table)
         ipsq_out_table(out, &m, NULL);
     ipsq_out_table(out, &s.t,
-                   "the machines' cores, all of the elapsed time (idle: what "
-                   "the waiting threads waited for)");
+                   "the cores of the machines during the elapsed time (idle: "
+                   "by what threads waited for)");
     ipsq_table_release(&m);
     ipsq_table_release(&s.t);
 }

@@ -125,7 +125,7 @@ def test_search_goes_on_and_is_ended(three):
         stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     seen = b""
-    while b"maps tried" not in seen:
+    while b"placements tried" not in seen:
         seen += os.read(tty, 4096)
     client.kill()
     client.wait()
