@@ -179,8 +179,8 @@ static int read_file(const char *name, char **out, struct ips_err *err)
         rc = ips_err_set(err, IPS_E_USAGE, "%s: more than %u bytes", name,
                          FILE_MAX);
     else if (rc == 0 && memchr(text, '\0', len))
-        rc = ips_err_set(err, IPS_E_USAGE, "%s: no text, it has zero bytes",
-                         name);
+        rc = ips_err_set(err, IPS_E_USAGE,
+                         "%s is not a text file: it contains zero bytes", name);
     if (f && !standard)
         fclose(f);
     if (rc < 0) {
@@ -213,18 +213,21 @@ static int what_of(const struct ipsq_options *o, Ips__CalibrateAsk__What *what,
     int named = o->show + o->forget + (o->export_file != NULL) +
                 (o->import_file != NULL);
     if (named > 1)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "one of --show, --export, --import and --forget");
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "give only one of --show, --export, --import and --forget");
     if (named && (o->length_count || o->rounds))
         return ips_err_set(err, IPS_E_USAGE,
-                           "--lengths and --rounds are for measuring");
+                           "--lengths and --rounds apply only when measuring");
     if (named && o->force)
-        return ips_err_set(err, IPS_E_USAGE, "--force is for measuring");
-    if (o->replace && !o->import_file)
-        return ips_err_set(err, IPS_E_USAGE, "--replace goes with --import");
-    if (o->arg_count && (o->show || o->export_file || o->import_file))
         return ips_err_set(err, IPS_E_USAGE,
-                           "machines are named for measuring and forgetting");
+                           "--force applies only when measuring");
+    if (o->replace && !o->import_file)
+        return ips_err_set(err, IPS_E_USAGE, "--replace needs --import");
+    if (o->arg_count && (o->show || o->export_file || o->import_file))
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "machine names apply only when measuring and with --forget");
     *what = o->show          ? IPS__CALIBRATE_ASK__WHAT__SHOW
             : o->forget      ? IPS__CALIBRATE_ASK__WHAT__FORGET
             : o->export_file ? IPS__CALIBRATE_ASK__WHAT__EXPORT
@@ -283,15 +286,15 @@ const struct ipsq_command ipsq_cmd_calibrate = {
     .group = IPSQ_PREDICT,
     .examples = "  ipsq calibrate\n"
                 "  ipsq calibrate --show\n",
-    .help =
-        "Every slave exchanges messages with every other and inside its "
-        "machine, one pair at a time: do it while nothing else runs. A time is "
-        "half a round trip less the CPU of both ends, which the graph has "
-        "already; the median of the rounds. Of a machine that is not idle, and "
-        "where times vary widely or differ by direction, nothing is kept; with "
-        "--force it is, and marked. From then on answers use the table, unless "
-        "--mtime says otherwise, and their certificates say so. It is a text "
-        "file that can be edited (docs/calibrate.md).\n",
+    .help = "Every slave exchanges messages with every other one and within "
+            "its own machine, one pair at a time; nothing else should run "
+            "meanwhile. A message time is half a round trip less the CPU time "
+            "of both ends, which the graph already contains; the median of all "
+            "rounds is kept. Times from a machine that is not idle, that vary "
+            "widely or that differ by direction are dropped; --force keeps and "
+            "marks them. Later answers use the table unless --mtime is given, "
+            "and their certificates say so. The table is an editable text file "
+            "(docs/calibrate.md).\n",
     .options = IPSQ_HAS(SHOW) | IPSQ_HAS(EXPORT) | IPSQ_HAS(IMPORT) |
                IPSQ_HAS(REPLACE) | IPSQ_HAS(FORGET) | IPSQ_HAS(LENGTHS) |
                IPSQ_HAS(ROUNDS) | IPSQ_HAS(FORCE),

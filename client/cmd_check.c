@@ -142,7 +142,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     enum verdict worst = WITHIN;
     if (!(o->given & self->options & ~IPSQ_WINDOW))
         return ips_err_set(err, IPS_E_USAGE,
-                           "check what? Name a limit: --max-wall 10s");
+                           "name at least one limit, such as --max-wall 10s");
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ask_metrics(s, o, rq.run, &m, err);
@@ -163,16 +163,16 @@ const struct ipsq_command ipsq_cmd_check = {
         "[RUN] [--max-wall T] [--max-cpu T] [--max-path T]\n"
         "                  [--max-lost N] [--from TIME] [--to TIME] [--phase "
         "N]",
-    .summary = "whether a run kept limits (for scripts)",
+    .summary = "check a run against limits (for scripts)",
     .group = IPSQ_COMPARE,
     .examples = "  ipsq check run3 --max-wall 10s\n"
                 "  ipsq check run3 --max-cpu 60s --max-lost 0\n",
-    .help =
-        "Elapsed time, CPU time, the longest path (cpu) and lost events. Exit "
-        "status 4 if a limit was passed; 0 all hold; 3 cannot tell: the answer "
-        "is incomplete (the run goes on, events were lost, a program ran "
-        "unrecorded; `ipsq ls` says why). In a window (--from, --to, "
-        "--phase) times are of what lies in it, lost events of the run.\n",
+    .help = "Checks the elapsed time, the CPU time, the longest path (cpu) and "
+            "the lost events. Exit status 0: within all limits; 4: a limit was "
+            "exceeded; 3: cannot tell, because the answer is incomplete (the "
+            "run is still open, events were lost, a program ran unrecorded; "
+            "`ipsq ls` says why). In a window (--from, --to, --phase) times "
+            "are those of the window, lost events those of the run.\n",
     .options = IPSQ_HAS(MAX_WALL) | IPSQ_HAS(MAX_CPU) | IPSQ_HAS(MAX_PATH) |
                IPSQ_HAS(MAX_LOST) | IPSQ_WINDOW,
     .formats = IPSQ_FORMATS_USUAL,

@@ -249,10 +249,11 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
         return rc;
     const Ips__PathAnswer *a = last->path;
     if (a->t_max_ns && !a->window_ns)
-        return ips_err_set(err, IPS_E_NOT_FOUND,
-                           "nothing of run %.120s's path lies in that window: "
-                           "`ipsq phases` tells when it did what",
-                           w->run[run].run);
+        return ips_err_set(
+            err, IPS_E_NOT_FOUND,
+            "the path of run %.120s has nothing in that window: `ipsq "
+            "phases` shows what the run did when",
+            w->run[run].run);
     w->run[run].path_ns = a->window_ns; /* without a window all of it */
     w->run[run].elapsed_ns = a->elapsed_ns;
     w->run[run].complete = a->certificate && a->certificate->complete;
@@ -424,16 +425,16 @@ static const char *verdict(const struct whole *w)
 {
     const struct diff_item *sum = &w->what.sum;
     if (w->first < DIFF_RUNS_MIN || w->runs - w->first < DIFF_RUNS_MIN)
-        return "no cause named: with fewer than 5 runs a side a difference is "
-               "not told from chance";
+        return "no cause named: with fewer than 5 runs on a side a "
+               "difference may be chance";
     if (!sum->cause)
-        return "no cause named: runs dealt to the sides at random differ as "
-               "much";
+        return "no cause named: the sides do not differ by more than "
+               "chance";
     for (size_t i = 0; i < w->what.count; i++)
         if (w->what.item[i].cause)
-            return "what follows is marked as a cause where it differs by more "
-                   "than chance";
-    return "the sides differ, but no single thing does by more than chance";
+            return "rows that differ by more than chance are marked as causes";
+    return "the sides differ, but no single row differs by more than "
+           "chance";
 }
 
 static int print(const struct ipsq_options *o, struct whole *w,
@@ -471,11 +472,12 @@ static int print(const struct ipsq_options *o, struct whole *w,
                    ipsq_text(verdict(w)));
     out.parts = 1;
     put_items(&out, &w->what, "path",
-              "what the difference of the critical path is made of (means)",
-              top, kept);
-    put_items(&out, &w->whose, "processes", "the same by process", top, kept);
-    put_items(&out, &w->cpu, "cpu", "all CPU time by procedure (means)", top,
+              "parts of the difference between the critical paths (means)", top,
               kept);
+    put_items(&out, &w->whose, "processes",
+              "parts of the difference by process", top, kept);
+    put_items(&out, &w->cpu, "cpu",
+              "CPU time of the whole run by procedure (means)", top, kept);
     put_figures(&out, w, kept);
     put_runs(&out, w);
     free(texts.text);
@@ -500,9 +502,9 @@ static int name_runs(struct whole *w, struct ipsq_session *s, const char *list,
         char word[256];
         size_t len = strcspn(from, ",");
         if (len == 0 || len >= sizeof(word))
-            return ips_err_set(err, IPS_E_USAGE,
-                               "'%.80s': names of runs with commas between",
-                               list);
+            return ips_err_set(
+                err, IPS_E_USAGE,
+                "'%.80s': expected names of runs separated by commas", list);
         memcpy(word, from, len);
         word[len] = '\0';
         int rc = ipsq_session_run(s, word, &w->run[at].run, err);
@@ -523,7 +525,7 @@ static int begin(struct whole *w, const struct ipsq_options *o,
 {
     if (o->arg_count != 2)
         return ips_err_set(err, IPS_E_USAGE,
-                           "two runs, or two lists of runs (A1,A2 B1,B2)");
+                           "name two runs, or two lists of runs (A1,A2 B1,B2)");
     unsigned first = count_words(o->args[0]), second = count_words(o->args[1]);
     int rc = diff_init(&w->what, first, second, err);
     if (rc == 0)
@@ -578,17 +580,16 @@ const struct ipsq_command ipsq_cmd_diff = {
     .group = IPSQ_COMPARE,
     .examples = "  ipsq diff run3 run4\n"
                 "  ipsq diff old1,old2,old3 new1,new2,new3\n",
-    .help =
-        "The critical path of the second side less that of the first, in "
-        "elapsed time (wall), and what the difference is made of: the parts "
-        "add up to it. Of several runs a side the means are compared. With 5 "
-        "and more runs a side, P is how often anything would be so far apart "
-        "if runs were dealt to the sides at random; what has P of at most 0.05 "
-        "and a twentieth of the difference is a cause, if the sides themselves "
-        "differ so. With fewer, no cause is named. Numbers of processes are "
-        "left out of names.\n"
-        "In a window (--from, --to, --phase: each run's own phase N) what lies "
-        "in it is compared.\n",
+    .help = "Compares the critical path of the second side with that of the "
+            "first in elapsed time (wall) and splits the difference into parts "
+            "that add up to it. With several runs on a side it compares the "
+            "means. With 5 or more runs on each side, P is the permutation "
+            "p-value of each part. If the sides differ significantly, a part "
+            "with P of at most 0.05 and at least a twentieth of the difference "
+            "is called a cause; with fewer runs none is. Process numbers are "
+            "left out of names.\n"
+            "In a window (--from, --to, or --phase: phase N of each run) only "
+            "that part of each run is compared.\n",
     .options = IPSQ_HAS(TOP) | IPSQ_WINDOW,
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 2,

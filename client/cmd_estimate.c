@@ -52,7 +52,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
                    ipsq_count(a->total_cpu_ns));
     ipsq_out_value(&out, IPSQ_BOOL, "open", NULL, ipsq_bool(a->open));
     if (a->open)
-        ipsq_out_line(&out, "the run still goes on: this is up to now");
+        ipsq_out_line(
+            &out, "the run is still open: this estimate covers it up to now");
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }
@@ -88,13 +89,12 @@ const struct ipsq_command ipsq_cmd_estimate = {
     .group = IPSQ_PREDICT,
     .examples = "  ipsq estimate run3\n"
                 "  ipsq estimate run3 --shared-medium\n",
-    .help =
-        "The longest path of CPU time and message times, beside the elapsed "
-        "time of the run's command: what others on the machines cost is the "
-        "difference. It does not change with their load. Message times are "
-        "those of `ipsq calibrate`; a core for each thread is supposed. With "
-        "--shared-medium messages between machines that are under way together "
-        "divide its bandwidth.\n",
+    .help = "Prints the longest path of CPU time and message times, and the "
+            "elapsed time of the run's command. The difference is the time "
+            "lost to other programs on the machines; their load does not "
+            "change the estimate. Message times come from `ipsq calibrate`. "
+            "The estimate assumes a core for each thread. With --shared-medium "
+            "concurrent messages between machines share its bandwidth.\n",
     .options = IPSQ_HAS(SYSTEM_SHARE) | IPSQ_HAS(SHARED_MEDIUM) |
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(GOAL),
     .formats = IPSQ_FORMATS_USUAL,

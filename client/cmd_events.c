@@ -126,13 +126,12 @@ const struct ipsq_command ipsq_cmd_events = {
     .group = IPSQ_DRILL,
     .examples = "  ipsq events run3 --object /m1/server.123 --top 50\n"
                 "  ipsq events run3 --from 1s --to 1.1s --stacks\n",
-    .help =
-        "TIME NS is the machine's own monotonic clock: times of different "
-        "machines do not compare. --from and --to count from the machine's "
-        "first event of the run.\n"
-        "--top takes the first N. --sites names the place that called "
-        "(procedure, file:line or module), --stacks in addition all callers of "
-        "what blocked, innermost first.\n",
+    .help = "TIME NS is the machine's own monotonic clock; do not compare "
+            "times of different machines. --from and --to count from the "
+            "machine's first event of the run. --top selects the first N "
+            "events. --sites adds the call site (procedure, file:line or "
+            "module), --stacks also all callers of blocking calls, innermost "
+            "first.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
                IPSQ_HAS(PHASE) | IPSQ_HAS(TOP) | IPSQ_HAS(SITES) |
                IPSQ_HAS(STACKS),

@@ -139,16 +139,15 @@ const struct ipsq_command ipsq_cmd_graph = {
     .usage = "[RUN] [--format jsonl] [--from TIME] [--to TIME] [--phase N]",
     .summary = "the activity graph, one node a line",
     .group = IPSQ_DRILL,
-    .examples = "  ipsq graph run3 --top 100\n"
+    .examples = "  ipsq graph run3 --phase 2\n"
                 "  ipsq graph run3 --format jsonl > graph.jsonl\n",
-    .help =
-        "For those who want to compute an answer themselves. PRED is the "
-        "thread's node before, XPRED the node of another thread (or the cause "
-        "of an outside wait) that this one depends on; the arcs weigh CPU "
-        "time, XARC what a message or wait costs, with message times 0. Of a "
-        "window: the nodes that stand in it and those one of whose arcs meets "
-        "it, with what of each arc lies outside (arc_cut, xarc_cut: none, "
-        "begin, end, both, all).\n",
+    .help = "For computing your own answers. PRED is the previous node of the "
+            "thread. XPRED is the node of another thread, or the external "
+            "cause, on which this node depends. The weight of a chain arc is "
+            "CPU time; XARC is the time of the message or wait, with message "
+            "times 0. A window has the nodes inside it and those with an arc "
+            "that overlaps it; arc_cut and xarc_cut say which part of the arc "
+            "is outside (none, begin, end, both, all).\n",
     .options = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_ALL,
     .max_args = 1,

@@ -7,24 +7,22 @@
 #include "common/nearest.h"
 
 #define COLUMNS 80
-#define TERM_BYTES 128
 
-/* The term of a paragraph "**term** - text"; NULL: it has none. */
-static const char *term_of(const char *paragraph, char out[TERM_BYTES])
+const char *ipsq_term(const char *paragraph, char out[IPSQ_TERM_BYTES])
 {
     const char *end = strstr(paragraph + 2, "** - ");
     if (strncmp(paragraph, "**", 2) != 0 || !end)
         return NULL;
-    snprintf(out, TERM_BYTES, "%.*s", (int)(end - paragraph - 2),
+    snprintf(out, IPSQ_TERM_BYTES, "%.*s", (int)(end - paragraph - 2),
              paragraph + 2);
     return out;
 }
 
 static bool print_term(const char *word)
 {
-    char term[TERM_BYTES];
+    char term[IPSQ_TERM_BYTES];
     for (int i = 0; ipsq_glossary[i]; i++) {
-        if (!term_of(ipsq_glossary[i], term) || strcasecmp(term, word) != 0)
+        if (!ipsq_term(ipsq_glossary[i], term) || strcasecmp(term, word) != 0)
             continue;
         ipsq_fold(stdout, ipsq_glossary[i] + strlen(term) + 7, COLUMNS, 0);
         fputc('\n', stdout);
@@ -35,13 +33,13 @@ static bool print_term(const char *word)
 
 static int no_help(const char *word, struct ips_err *err)
 {
-    char term[TERM_BYTES];
+    char term[IPSQ_TERM_BYTES];
     struct ips_nearest near;
     ips_nearest_begin(&near, word);
     for (int i = 0; ipsq_commands[i]; i++)
         ips_nearest_offer(&near, ipsq_commands[i]->name);
     for (int i = 0; ipsq_glossary[i]; i++)
-        if (term_of(ipsq_glossary[i], term))
+        if (ipsq_term(ipsq_glossary[i], term))
             ips_nearest_offer(&near, term);
     return ips_err_set(err, IPS_E_USAGE, "no such command or term: '%.80s'%s",
                        word, ips_nearest_text(&near));
@@ -50,7 +48,7 @@ static int no_help(const char *word, struct ips_err *err)
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
                struct ipsq_session *s, struct ips_err *err)
 {
-    char word[TERM_BYTES];
+    char word[IPSQ_TERM_BYTES];
     (void)self;
     (void)s;
     if (o->arg_count == 0) {
@@ -69,7 +67,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
 const struct ipsq_command ipsq_cmd_help = {
     .name = "help",
     .usage = "[COMMAND | TERM]",
-    .summary = "this text, one command in full, or a term",
+    .summary = "list the commands, describe one, or explain a term",
     .group = IPSQ_ADMIN,
     .examples = "  ipsq help\n"
                 "  ipsq help critical path\n",

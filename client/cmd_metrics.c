@@ -215,9 +215,10 @@ static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
     if (is || out->format != IPSQ_TABLE)
         ipsq_out_table(out, &t, "efficiencies (POP)");
     else
-        ipsq_out_line(out, "no POP efficiencies: fewer than two threads last "
-                           "for half of the run,\nor others have more than a "
-                           "tenth of the CPU");
+        ipsq_out_line(
+            out, "no POP efficiencies: fewer than two threads last for half "
+                 "of the run,\nor the other threads use more than a tenth "
+                 "of the CPU time");
     ipsq_table_release(&t);
 }
 
@@ -337,13 +338,15 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (o->level && strcmp(o->level, "procedure") == 0)
         return ipsq_metrics_procedures(o, s, err);
     if (o->pop && ipsq_windowed(o))
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--pop is of the whole run: not of a window");
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "--pop covers the whole run: it cannot be used with a "
+            "window");
     if (o->pop && (o->level ? strcmp(o->level, "run") != 0
                             : o->object && strcmp(o->object, "/") != 0))
         return ips_err_set(err, IPS_E_USAGE,
-                           "--pop is of the whole run: use it without --object "
-                           "and --level");
+                           "--pop covers the whole run: it cannot be used with "
+                           "--object or --level");
     rq.ask_case = IPS__REQUEST__ASK_METRICS;
     rq.metrics = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
@@ -376,9 +379,10 @@ const struct ipsq_command ipsq_cmd_metrics = {
     .group = IPSQ_ASK,
     .examples = "  ipsq metrics run3\n"
                 "  ipsq metrics run3 --level thread --sort cpu_ns --top 10\n",
-    .help = "P is CPU time by elapsed time. JSON and TSV have all the metrics, "
-            "the table the more common ones; docs/metrics.md defines them. "
-            "--top takes those with the most CPU, waits and bytes.\n",
+    .help = "P is CPU time divided by elapsed time. JSON and TSV contain all "
+            "metrics, the table the common ones; docs/metrics.md defines them. "
+            "--top selects the rows with the most CPU time, waiting and "
+            "bytes.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(SORT) |
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),

@@ -139,10 +139,11 @@ static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
 {
     const Ips__Certificate *c = a->certificate;
     if (ipsq_windowed(o) && a->t_max_ns)
-        ipsq_out_line(out, "\nNO PATH in this window: it counts from each "
-                           "machine's first event.");
+        ipsq_out_line(out,
+                      "\nNO PATH in this window. A window counts from each "
+                      "machine's first event.");
     else if (a->t_max_ns == 0 && c && c->events == 0)
-        ipsq_out_line(out, "\nNO PATH: not one event of this run is known.");
+        ipsq_out_line(out, "\nNO PATH: no event of this run is known.");
     else
         ipsq_out_line(out,
                       "\nNO PATH: nothing in this run took CPU time; -v says "
@@ -244,26 +245,30 @@ const struct ipsq_command ipsq_cmd_path = {
     .group = IPSQ_ASK,
     .examples = "  ipsq path run3 --top 5\n"
                 "  ipsq path run3 --weighting wall --by line\n",
-    .help =
-        "The longest path through the program's activities: computing, and the "
-        "messages and waits that tie processes together. What is not on it can "
-        "be made faster without any effect. STABLE says whether a share keeps "
-        "its rank when message times are halved and doubled and outside waits "
-        "left out; FROM and TO are its range then. The parallelism factor is "
-        "total CPU by the path; the second figure what it would be if messages "
-        "cost nothing.\n"
-        "Of procedures LOW and HIGH are the 95% interval by the samples that "
-        "SELF rests on. --whole puts beside it what of all work is on the "
-        "path. In a window (--from, --to) shares are of the part of the path "
-        "that lies in it.\n"
-        "The table shows the 10 greatest of each list, --top N so "
-        "many.\n" IPSQ_PATH_MORE_HELP,
+    .help = "The critical path is the longest chain of dependent activities of "
+            "the run: computing, messages and waits. It determines the elapsed "
+            "time; making anything else faster has no effect. STABLE says "
+            "whether a share keeps its rank if message times are halved or "
+            "doubled or external waits are left out; FROM and TO are the range "
+            "of the share in these scenarios. The parallelism factor is total "
+            "CPU time divided by the length of the path; the second figure "
+            "assumes messages of length 0.\n"
+            "LOW and HIGH are the 95% interval of a procedure's share, "
+            "computed from the samples. --whole also shows all work of the run "
+            "and how much of it is on the path. In a window (--from, --to) "
+            "shares are shares of the path inside the window.\n"
+            "The table shows the 10 greatest rows of each list, or with --top "
+            "at most N.\n" IPSQ_PATH_MORE_HELP,
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(ENGINE) | IPSQ_HAS(WEIGHTING) |
                IPSQ_HAS(GOAL) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
                IPSQ_HAS(TOP) | IPSQ_HAS(BY) | IPSQ_HAS(SEQUENCES) |
                IPSQ_HAS(WHOLE) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
                IPSQ_HAS(PHASE) | IPSQ_HAS(SLACK) | IPSQ_HAS(NEXT),
     .formats = IPSQ_FORMATS_USUAL,
+    .bys = IPSQ_IS_BY(MACHINE) | IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(THREAD) |
+           IPSQ_IS_BY(PROCEDURE) | IPSQ_IS_BY(LINE) | IPSQ_IS_BY(MESSAGE) |
+           IPSQ_IS_BY(EXTERNAL),
+    .several_bys = true,
     .max_args = 1,
     .run = run,
 };

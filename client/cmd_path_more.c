@@ -129,6 +129,7 @@ void ipsq_put_path_more(struct ipsq_out *out, const struct ipsq_options *o,
                    ipsq_bool(a->next_complete));
     put_next(out, a);
     if (!a->next_complete)
-        ipsq_out_line(out, "the search met its limit of memory: there may be "
-                           "more");
+        ipsq_out_line(out,
+                      "the search reached its memory limit: there may be more "
+                      "paths");
 }

@@ -276,7 +276,7 @@ static void put_sequences(struct ipsq_out *out, const char *heading,
         }
     }
     if (table && n == 0)
-        ipsq_out_line(out, "\n%s: none occurs twice", heading);
+        ipsq_out_line(out, "\n%s: no sequence occurs twice", heading);
     put_table(out, &t, heading, left_out);
     for (size_t i = 0; texts && i < n; i++)
         free(texts[i]);

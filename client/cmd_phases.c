@@ -184,7 +184,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     const Ips__PhasesAnswer *a = rc == 0 ? last->phases : NULL;
     if (a && (a->bin_ns == 0 || a->n_messages != a->n_cpu_ns ||
               a->n_bytes != a->n_cpu_ns || a->n_wait_ns != a->n_cpu_ns))
-        rc = ips_err_set(err, IPS_E_PROTOCOL, "series of different lengths");
+        rc = ips_err_set(err, IPS_E_PROTOCOL,
+                         "the master sent series of different lengths");
     if (rc == 0)
         rc = print(o, rq.run, a, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
@@ -197,12 +198,13 @@ const struct ipsq_command ipsq_cmd_phases = {
     .group = IPSQ_DRILL,
     .examples = "  ipsq phases run3\n"
                 "  ipsq phases run3 --format json\n",
-    .help =
-        "The run is cut where CPU use, message frequency or both change. CORES "
-        "is CPU time and WAITING blocked threads, on average; MOST CPU is the "
-        "process that used most of it, IN the procedure. A phase is the window "
-        "of other commands by --phase N, and here it shows the phases within "
-        "that one. Times are since the run's first event.\n",
+    .help = "A phase ends where CPU use, message frequency or both "
+            "change. CORES is the average number of busy cores and "
+            "WAITING the average number of blocked threads. MOST CPU "
+            "is the process that used most CPU time; IN is the "
+            "procedure in which it used most. --phase N of other "
+            "commands selects a phase; here it shows the phases within "
+            "phase N. Times count from the run's first event.\n",
     .options = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,

@@ -156,12 +156,13 @@ static void put_own(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_format_ns(a->elapsed_ns, measured);
     if (!isnan(error))
         ipsq_out_text(out, "the model",
-                      "this run replayed on its own machines: %s, measured %s "
-                      "(%+.1f%%)",
+                      "a replay on the run's own machines takes %s, the run "
+                      "took %s (%+.1f%%)",
                       own, measured, error * 100);
     if (!isnan(loaded_error) && a->own_load > 0)
-        ipsq_out_text(out, "  beside others",
-                      "as its run delays tell (load %.2f): %s (%+.1f%%)",
+        ipsq_out_text(out, "  with load",
+                      "with the load of other programs (%.2f, from the run "
+                      "delays): %s (%+.1f%%)",
                       a->own_load, loaded, loaded_error * 100);
 }
 
@@ -221,12 +222,12 @@ static const struct ipsq_column map_columns[] = {
 static const char *search_says(const Ips__PredictFound *f)
 {
     if (strcmp(f->end, "all") == 0)
-        return "all maps were tried: none is better";
+        return "all placements were tried: none is better";
     if (f->best)
-        return "the bound is reached: no map is better";
+        return "the bound is reached: no placement is better";
     if (strcmp(f->end, "settled") == 0)
-        return "nothing new was met any more: there may be better maps";
-    return "the tries were used up (--tries): there may be better maps";
+        return "the search found nothing new: better placements may exist";
+    return "all tries are used (--tries): better placements may exist";
 }
 
 static void put_bound(struct ipsq_out *out, const Ips__PredictFound *f)
@@ -247,7 +248,9 @@ static void put_bound(struct ipsq_out *out, const Ips__PredictFound *f)
     ipsq_out_value(out, IPSQ_TEXT, "bound_process", NULL,
                    ipsq_text(*f->bound_process ? f->bound_process : NULL));
     ipsq_format_ns(f->bound_ns, bound);
-    ipsq_out_line(out, "%-15s no map of these machines is below %s (%s)",
+    ipsq_out_line(out,
+                  "%-15s no placement on these machines takes less than %s "
+                  "(%s)",
                   "the bound", bound, by);
 }
 
@@ -264,8 +267,8 @@ static void put_search(struct ipsq_out *out, const Ips__PredictFound *f)
     ipsq_out_value(out, IPSQ_COUNT, "search_seed", NULL, ipsq_count(f->seed));
     ipsq_out_value(out, IPSQ_COUNT, "search_processes", NULL,
                    ipsq_count(f->free_processes));
-    ipsq_out_line(out, "%-15s %llu maps of %llu processes; %s", "the search",
-                  (unsigned long long)f->tries,
+    ipsq_out_line(out, "%-15s %llu placements of %llu processes tried; %s",
+                  "the search", (unsigned long long)f->tries,
                   (unsigned long long)f->free_processes, search_says(f));
 }
 
@@ -297,7 +300,8 @@ static int on_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     if (reply->answer_case != IPS__REPLY__ANSWER_PREDICT_PROGRESS)
         return 0;
     ipsq_format_ns(reply->predict_progress->best_ns, best);
-    snprintf(text, sizeof(text), "ipsq: %llu maps tried, the best so far %s",
+    snprintf(text, sizeof(text),
+             "ipsq: %llu placements tried, the best so far %s",
              (unsigned long long)reply->predict_progress->tries, best);
     ipsq_progress_say(text);
     return 0;
@@ -370,7 +374,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     (void)self;
     if (!o->search && o->given & (IPSQ_HAS(TRIES) | IPSQ_HAS(SEED)))
         return ips_err_set(err, IPS_E_USAGE,
-                           "--tries and --seed are of --search");
+                           "--tries and --seed need --search");
     for (unsigned i = 0; i < o->machines_count && rc == 0; i++)
         rc = ipsq_placing_machines(&p, o->machines[i], err);
     for (unsigned i = 0; i < o->map_count && rc == 0; i++)
@@ -392,32 +396,33 @@ const struct ipsq_command ipsq_cmd_predict = {
              "[--move MOVES]...\n"
              "                    [--goal OBJECT] [--top N] [--search [--tries "
              "N] [--seed N]]",
-    .summary = "the run on other machines or placed differently",
+    .summary = "simulate the run on other machines or placements",
     .group = IPSQ_PREDICT,
     .examples = "  ipsq predict run3 --machines 'big:cores=16' --map '*=big'\n"
                 "  ipsq predict run3 --machines 'a;b' --search\n",
-    .help =
-        "Replays the run's CPU times, messages and waits on machines whose "
-        "cores its threads share. SPEC is 'NAME:cores=N,speed=X,load=B;...': "
-        "speed in cores of the measured machines, load other threads that want "
-        "a core, with % what others take of the cycles, or `recorded`: what "
-        "the run's own machine had of others; turn=TIME, how long threads and "
-        "load have a core in turn. A machine of the run may be named to change "
-        "it. MAP is 'WHAT=MACHINE,...' or a file of such lines; WHAT is a "
-        "process (a.3, a, a pid, /m1/a.3, or a thread as /m1/a.3/TID), and may "
-        "have * ?; the last that fits decides, and what none fits stays where "
-        "it was.\n"
-        "--network says what messages take between machines (patterns), once "
-        "or times as long; pairs with the same @NAME divide that medium's "
-        "bandwidth among their transfers. --move takes threads elsewhere at a "
-        "time since their machine's first event.\n"
-        "With --search the places of the processes that --map does not name "
-        "are looked for, on the machines that --machines names (none: the "
-        "run's own); the bound is what no map of them can pass. `valid: "
-        "marked` says that what the program did depended on order.\n"
-        "MAKESPAN is when the last thread ends; QUEUED is time without a core. "
-        "`the model` is the same replay on the run's own machines beside what "
-        "was measured.\n",
+    .help = "Replays the CPU times, messages and waits of the run on other "
+            "machines, whose cores the threads share. SPEC is "
+            "'NAME:cores=N,speed=X,load=B;...': speed is relative to a core of "
+            "the recorded machines; load is the number of other threads that "
+            "want a core, with % the share of the cycles that other programs "
+            "use, or `recorded`, the load that the run's machine had. "
+            "turn=TIME is the time slice of threads and load. Name a machine "
+            "of the run to change it. MAP is 'WHAT=MACHINE,...' or a file of "
+            "such lines; WHAT is a process (a.3, a, a pid, /m1/a.3) or a "
+            "thread (/m1/a.3/TID) and may contain * and ?. The last entry that "
+            "matches decides; other processes stay where they were. --network "
+            "gives message times between machines (patterns), as a time or a "
+            "factor; pairs with the same @NAME share the bandwidth of one "
+            "medium. --move moves threads to another machine at a time after "
+            "their machine's first event.\n"
+            "--search looks for the best placement of the processes that --map "
+            "does not name, on the machines that --machines names (default: "
+            "the run's own). No placement can be better than the printed "
+            "bound. `valid: marked` means that the program's behaviour "
+            "depended on the order of events.\n"
+            "MAKESPAN is when the last thread ends; QUEUED is time waiting for "
+            "a core. `the model` compares a replay on the run's own machines "
+            "with the recorded run.\n",
     .options = IPSQ_HAS(MACHINES) | IPSQ_HAS(MAP) | IPSQ_HAS(NETWORK) |
                IPSQ_HAS(MOVE) | IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) |
                IPSQ_HAS(GOAL) | IPSQ_HAS(TOP) | IPSQ_HAS(SEARCH) |

@@ -199,13 +199,6 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     struct whole whole = {0};
     Ips__Select select;
     (void)self;
-    if (o->by && strcmp(o->by, "procedure") != 0 &&
-        strcmp(o->by, "process") != 0 && strcmp(o->by, "machine") != 0 &&
-        strcmp(o->by, "line") != 0)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--by %.80s: procedures go by one of procedure, "
-                           "process, machine, line",
-                           o->by);
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
@@ -221,7 +214,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PROCEDURES, err);
     if (rc == 0 && !last->procedures->totals)
-        rc = ips_err_set(err, IPS_E_PROTOCOL, "an answer without its totals");
+        rc = ips_err_set(err, IPS_E_PROTOCOL, "the answer has no totals");
     if (rc == 0)
         rc = print(o, rq.run, last->procedures, &whole, err);
     ipsq_rows_release(&whole.rows);
@@ -238,16 +231,19 @@ const struct ipsq_command ipsq_cmd_procedures = {
     .group = IPSQ_ASK,
     .examples = "  ipsq procedures run3 --top 20\n"
                 "  ipsq procedures run3 --by line --object /m1/server.123\n",
-    .help =
-        "SELF is CPU time in the procedure itself, TOTAL with what it called. "
-        "Of sampled procedures LOW and HIGH are the 95% interval of SELF, and "
-        "SAMPLES what it rests on; PLACE is where the procedure is declared "
-        "(--by line: the line that ran), as far as debug information tells. "
-        "[unsampled] is CPU time that no sample stands for.\n",
+    .help = "SELF is the CPU time in the procedure itself, TOTAL includes the "
+            "procedures that it called. For sampled procedures LOW and HIGH "
+            "are the 95% interval of SELF, and SAMPLES is the number of "
+            "samples. PLACE is where the debug information says that the "
+            "procedure is declared; with --by line it is the line that ran. "
+            "[unsampled] is CPU time that no sample attributes to a "
+            "procedure.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) | IPSQ_HAS(SORT) |
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
                IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
+    .bys = IPSQ_IS_BY(PROCEDURE) | IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(MACHINE) |
+           IPSQ_IS_BY(LINE),
     .max_args = 1,
     .run = run,
 };

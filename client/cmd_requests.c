@@ -191,8 +191,8 @@ static void put_more(struct ipsq_out *out, const Ips__RequestsAnswer *a)
         }
     }
     if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t,
-                       "what the slowest have that the median has not");
+        ipsq_out_table(
+            out, &t, "what the slowest requests have more of than the median");
     ipsq_table_release(&t);
 }
 
@@ -325,19 +325,22 @@ const struct ipsq_command ipsq_cmd_requests = {
     .group = IPSQ_ASK,
     .examples = "  ipsq requests run3\n"
                 "  ipsq requests run3 --by mark --top 20\n",
-    .help =
-        "A request is a turn of a connection that a traced process accepted: "
-        "received, then answered. Its time is QUEUED behind others of the "
-        "service, NOT TAKEN though the thread was at none, SERVED by its "
-        "threads, ELSEWHERE in threads that they waited for, MESSAGES under "
-        "way, or OUTSIDE in waits for what is not traced. Connections with "
-        "requests before the last answer are LEFT OUT. Where nobody accepted "
-        "one, and with --by mark: what a thread did from ips_mark(\"begin "
-        "NAME\") to \"end NAME\". --top: of the slowest (10).\n",
+    .help = "A request is one turn of a connection that a recorded process "
+            "accepted: received, then answered. Its time is the sum of: QUEUED "
+            "behind other requests of the service; NOT TAKEN, although the "
+            "serving thread had no other request (accept delay); SERVED by "
+            "threads of the service; ELSEWHERE, waiting for threads of back "
+            "ends; MESSAGES in transit; and OUTSIDE, waiting for something not "
+            "recorded. Connections that send a request before the last answer "
+            "are LEFT OUT. If no process accepted a connection, or with --by "
+            "mark, a request is what a thread does between ips_mark(\"begin "
+            "NAME\") and \"end NAME\". --top: the number of slowest requests "
+            "to list (10).\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
+    .bys = IPSQ_IS_BY(CONNECTION) | IPSQ_IS_BY(MARK) | IPSQ_IS_BY(TASK),
     .max_args = 1,
     .run = run,
 };
@@ -351,18 +354,19 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
     .group = IPSQ_ASK,
     .examples = "  ipsq bottleneck run3\n"
                 "  ipsq bottleneck run3 --by task\n",
-    .help =
-        "Of the service that had most requests. A station's demand is how long "
-        "a request keeps it busy, from the first request to the last: CPU "
-        "time, and of a thread waits for disk; of a lock how long it was held "
-        "while others stood in line; of a link its bytes, by --mtime or as "
-        "calibrate measured it. No more than one by the demand can be served "
-        "in its time. Threads of clients are shown but are no bound of the "
-        "service.\n",
+    .help = "Covers the service with the most requests. A station is a thread, "
+            "the cores of a machine, a lock or a link. Its demand is how long "
+            "one request keeps it busy: CPU time, for a thread also waits for "
+            "disk; for a lock the time it was held while other threads waited "
+            "for it; for a link the time for its bytes, from --mtime or `ipsq "
+            "calibrate`. The station with the greatest demand limits the rate "
+            "to one request per demand. Threads of clients are shown but do "
+            "not limit the service.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(BY) | IPSQ_HAS(TOP) |
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
+    .bys = IPSQ_IS_BY(CONNECTION) | IPSQ_IS_BY(MARK) | IPSQ_IS_BY(TASK),
     .max_args = 1,
     .run = run,
 };

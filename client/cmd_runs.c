@@ -74,7 +74,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_left_out(&out, "runs", left_out);
     if (count == 0)
         ipsq_out_line(&out,
-                      "no run is known to the master at %s: measure one with "
+                      "no run is known to the master at %s: record one with "
                       "ipsrun -- COMMAND",
                       s->address);
     ipsq_table_release(&t);
@@ -90,8 +90,8 @@ const struct ipsq_command ipsq_cmd_runs = {
     .group = IPSQ_ADMIN,
     .examples = "  ipsq runs\n"
                 "  ipsq runs --top 10 --format json\n",
-    .help = "A run is open while one of its processes lives or its data is not "
-            "all taken in.\n",
+    .help = "A run is open until all its processes have ended and all its data "
+            "is archived.\n",
     .options = IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
     .run = run,

@@ -48,10 +48,11 @@ static int check_names(const struct whole *w, struct ips_err *err)
         for (size_t k = 0; k < i; k++)
             again = again || strcmp(w->columns[i], w->columns[k]) == 0;
         if (again)
-            return ips_err_set(err, IPS_E_USAGE,
-                               "two columns are called %.80s ('machine' is "
-                               "always there): name one by AS",
-                               w->columns[i]);
+            return ips_err_set(
+                err, IPS_E_USAGE,
+                "two columns are called %.80s (the answer always has a "
+                "column 'machine'): rename one with AS",
+                w->columns[i]);
     }
     return 0;
 }
@@ -63,8 +64,7 @@ static int fill(struct ipsq_table *t, const struct whole *w,
         const Ips__SqlAnswer *a = w->pieces.row[p];
         for (size_t i = 0; i < a->n_rows; i++) {
             if (a->rows[i]->n_values != w->column_count)
-                return ips_err_set(err, IPS_E_PROTOCOL,
-                                   "a row has not its columns");
+                return ips_err_set(err, IPS_E_PROTOCOL, "a row lacks columns");
             struct ipsq_cell *cell = ipsq_table_row(t);
             cell->value.type = 't';
             cell->value.text = a->machine;
@@ -152,10 +152,10 @@ const struct ipsq_command ipsq_cmd_sql = {
     .examples = "  ipsq sql run3 \"select name, cpu_ns from processes\"\n"
                 "  ipsq sql run3 .tables\n",
     .help =
-        "Each machine answers from its tables of the run; the rows follow each "
-        "other by machine. A question of nothing ('') lists the views and "
-        "their columns (docs/metrics.md). Only SELECT is allowed; a machine "
-        "gives 100000 rows and takes 10 seconds at most.\n",
+        "Each machine answers from its own tables of the run; rows are "
+        "grouped by machine. An empty query ('') lists the views and their "
+        "columns (docs/metrics.md). Only SELECT is allowed. A machine "
+        "returns at most 100000 rows and computes for at most 10 seconds.\n",
     .options = IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(PER),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 2,

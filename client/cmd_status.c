@@ -62,9 +62,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     for (size_t i = 0; i < a->n_slaves; i++)
         trouble |= *a->slaves[i]->trouble != '\0';
     if (trouble)
-        ipsq_out_line(&out, "what is recorded stays in the machine's pool "
-                            "until the trouble is mended; where the pool is "
-                            "full, events are lost");
+        ipsq_out_line(&out,
+                      "until the problem is fixed, recordings stay in the "
+                      "machine's pool; when the pool is full, events are lost");
     if (a->n_slaves == 0)
         ipsq_out_line(&out, "no slave is connected: start ips-slave on each "
                             "machine, or just use ipsrun");
@@ -79,10 +79,10 @@ const struct ipsq_command ipsq_cmd_status = {
     .group = IPSQ_ADMIN,
     .examples = "  ipsq status\n"
                 "  ipsq status --master tls:head:7070 --tls keys\n",
-    .help =
-        "LAST SEEN is how long ago the slave was last heard of. COMPUTING and "
-        "ASKED: paths that it computes with others, and answers that it has in "
-        "hand. TROUBLE: why a machine cannot archive what it records.\n",
+    .help = "LAST SEEN is the time since the slave's last message. COMPUTING "
+            "is the number of distributed path computations of the slave, "
+            "ASKED the number of its open questions. TROUBLE says why a "
+            "machine cannot archive its recordings.\n",
     .formats = IPSQ_FORMATS_USUAL,
     .run = run,
 };

@@ -248,8 +248,8 @@ static void put_idle(struct ipsq_out *out, const struct ipsq_options *o,
     if (!s.table)
         ipsq_out_table(out, &m, NULL);
     ipsq_out_table(out, &s.t,
-                   "the machines' cores, all of the elapsed time (idle: what "
-                   "the waiting threads waited for)");
+                   "the cores of the machines during the elapsed time (idle: "
+                   "by what threads waited for)");
     ipsq_table_release(&m);
     ipsq_table_release(&s.t);
 }
@@ -331,25 +331,17 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 
 static int check(const struct ipsq_options *o, struct ips_err *err)
 {
-    static const char *const bys[] = {"place", "cause", "peer", "process",
-                                      "thread"};
     static const char *const columns[] = {"total_ns", "count", "longest_ns",
                                           "mean_ns"};
-    bool by = !o->by, sort = !o->sort;
-    for (size_t i = 0; i < IPSQ_COUNT_OF(bys); i++)
-        by = by || strcmp(o->by, bys[i]) == 0;
+    bool sort = !o->sort;
     for (size_t i = 0; i < IPSQ_COUNT_OF(columns); i++)
         sort = sort || strcmp(o->sort + (*o->sort == '-'), columns[i]) == 0;
-    if (!by)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--by %.80s: waits go by one of place, cause, "
-                           "peer, process, thread",
-                           o->by);
     if (!sort)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--sort %.80s: waits are sorted by total_ns, "
-                           "count, longest_ns or mean_ns",
-                           o->sort);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "--sort %.80s: waits can be sorted by total_ns, count, "
+            "longest_ns and mean_ns",
+            o->sort);
     return 0;
 }
 
@@ -392,20 +384,22 @@ const struct ipsq_command ipsq_cmd_waits = {
     .group = IPSQ_ASK,
     .examples = "  ipsq waits run3 --top 10\n"
                 "  ipsq waits run3 --by cause --object /m1\n",
-    .help =
-        "One row for each place, cause and process that ended the waits (--by: "
-        "cause, peer, process or thread instead). MEANWHILE says whose doing "
-        "it was: what the thread that ended a wait did until then, and where "
-        "that one waited too, what the next one did; its parts add up to the "
-        "waits. LATE: the sender, where a receive waited; the receiver, where "
-        "a send waited for room.\n"
-        "Below: what threads waited for by cause, and what each machine's "
-        "cores did all the time. OBJECT is /machine/process/thread/procedure, "
-        "each a pattern (* ? []).\n",
+    .help = "One row for each call site, cause and process that ended the "
+            "waits (with --by: for each cause, peer, process or thread). "
+            "MEANWHILE says what the thread that ended a wait did during the "
+            "wait; if that thread waited too, what the next one did, and so "
+            "on. The parts add up to the waits. LATE names the sender if a "
+            "receive waited, and the receiver if a send waited for room.\n"
+            "Below the rows: all waits by cause, and what the cores of each "
+            "machine did during the elapsed time. OBJECT is "
+            "/machine/process/thread/procedure; each part is a pattern (* ? "
+            "[]).\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(OBJECT) | IPSQ_HAS(BY) |
                IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(STACKS) |
                IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
+    .bys = IPSQ_IS_BY(PLACE) | IPSQ_IS_BY(CAUSE) | IPSQ_IS_BY(PEER) |
+           IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(THREAD),
     .max_args = 1,
     .run = run,
 };

@@ -105,19 +105,19 @@ static int print(const struct ipsq_options *o, const char *run_name, bool rank,
     }
     out.parts = 1; /* a line between the values and the first table */
     if (a->n_edits)
-        put_rows(&out, "edits", "what was asked, each alone and then together",
+        put_rows(&out, "edits", "the edits: each alone, then all together",
                  a->edits, a->n_edits, a->all, a->t_max_ns);
     if (rank && (a->n_ranking || o->format != IPSQ_TABLE)) {
         ipsq_format_share(a->n_ranking ? (double)a->ranking[0]->ppm / 1e6 : 0,
                           by);
         snprintf(heading, sizeof(heading),
-                 "what would help most, were it faster by %s", by);
+                 "what would help most if it were faster by %s", by);
         put_rows(&out, "ranking", heading, a->ranking, a->n_ranking, NULL,
                  a->t_max_ns);
         ipsq_left_out(&out, "ranking",
                       ips_sub_sat(a->candidates, a->n_ranking));
     } else if (rank) {
-        ipsq_out_line(&out, "\nnothing that is known here would help alone");
+        ipsq_out_line(&out, "\nno single change would help");
     }
     int rc = ipsq_out_end(&out, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
@@ -182,21 +182,21 @@ const struct ipsq_command ipsq_cmd_whatif = {
     .group = IPSQ_PREDICT,
     .examples = "  ipsq whatif run3\n"
                 "  ipsq whatif run3 --procedure parse --faster 2x\n",
-    .help =
-        "WHAT is --procedure, --process, --message or --object; those named "
-        "together narrow each other, the same one again begins another edit, "
-        "and a speed is for all that was named since the last one (none: "
-        "--gone). All edits are made at once, and each alone.\n"
-        "GAIN is what the critical path loses; AT MOST is the speed times what "
-        "it has of the path: another path takes over where GAIN is less. "
-        "Without WHAT, or with --rank: what would help most, by machine, "
-        "process, procedure and messages, each faster by 50% or as --faster "
-        "says.\n"
-        "With --from, --to or --phase only what lies in that window is faster: "
-        "ON PATH, TOTAL and AT MOST are of the window, GAIN is what the whole "
-        "run would gain.\n"
-        "Gains suppose a core for each thread, and that locks are taken in the "
-        "order that was seen; the certificate says where that is not so.\n",
+    .help = "WHAT is --procedure, --process, --message or --object. Options of "
+            "different kinds narrow the same edit; an option of the same kind "
+            "begins another edit. --faster or --gone (the default) applies to "
+            "all edits since the last one of these. The answer has all edits "
+            "made together, and each alone.\n"
+            "GAIN is how much shorter the critical path becomes. AT MOST is "
+            "the time saved on the present path; if GAIN is less, another path "
+            "becomes critical. Without WHAT, or with --rank, the answer lists "
+            "what would help most by machine, process, procedure and message, "
+            "each 50% faster or as --faster says.\n"
+            "With --from, --to or --phase only work in that window becomes "
+            "faster: ON PATH, TOTAL and AT MOST are those of the window, GAIN "
+            "is that of the whole run. Gains assume a core for each thread and "
+            "the recorded order of locks; the certificate says where that "
+            "order could change.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(PROCEDURE) | IPSQ_HAS(PROCESS) |
                IPSQ_HAS(MESSAGE) | IPSQ_HAS(OBJECT) | IPSQ_HAS(FASTER) |
                IPSQ_HAS(GONE) | IPSQ_HAS(RANK) | IPSQ_HAS(MTIME) |

@@ -301,9 +301,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.phase = o->phase;
     ask.uncalibrated = o->given & IPSQ_HAS(MTIME);
     if (o->mtime_base_ns || o->mtime_per_byte_q32)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "why takes --mtime none alone: else messages take "
-                           "what was measured");
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "why accepts only --mtime none; without it, it uses the "
+            "measured message times");
     rq.ask_case = IPS__REQUEST__ASK_WHY;
     rq.why = &ask;
     if (why_names_several(o))
@@ -322,20 +323,21 @@ const struct ipsq_command ipsq_cmd_why = {
     .group = IPSQ_ASK,
     .examples = "  ipsq why\n"
                 "  ipsq why run3 --phase 2\n",
-    .help =
-        "Lists what would help most, the largest gain first: a procedure, a "
-        "serial section, a phase, a slow sender, uneven work, small messages, "
-        "locks, too few cores, waits for something not recorded, slow "
-        "messages. Each finding has its evidence, the gain and the change that "
-        "the gain assumes, a confidence, and the command that shows more. "
-        "Findings below 5% of the elapsed time are left out. ideal time: what "
-        "the run would take on the same machines if nothing else ran there.\n"
-        "For a service with unrecorded clients the question is what its "
-        "requests wait for (--for latency) and what limits their rate (--for "
-        "throughput); for all else where the elapsed time went (--for "
-        "turnaround). With several runs: how many of them have each finding, "
-        "with its median, least and greatest gain. In a window (--from, --to, "
-        "--phase) times and shares are those of the window.\n",
+    .help = "Lists the changes that would help most, the largest gain first: a "
+            "procedure, a serial section, a phase, a slow sender, uneven work, "
+            "small messages, locks, too few cores, waits for something not "
+            "recorded, slow messages. Each finding has its evidence, the gain "
+            "and the change that the gain assumes, a confidence, and the "
+            "command that shows more. Findings below 5% of the elapsed time "
+            "are left out. The ideal time is how long the run would take on "
+            "the same machines if nothing else ran there.\n"
+            "For a service with unrecorded clients the answer is what its "
+            "requests wait for (--for latency) and what limits their rate "
+            "(--for throughput), for any other program where the elapsed time "
+            "went (--for turnaround). With several runs: how many of them have "
+            "each finding, with its median, least and greatest gain. In a "
+            "window (--from, --to, --phase) times and shares are those of the "
+            "window.\n",
     .options = IPSQ_HAS(FRESH) | IPSQ_HAS(FOR) | IPSQ_HAS(MTIME) |
                IPSQ_HAS(GOAL) | IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) |
                IPSQ_HAS(PHASE),

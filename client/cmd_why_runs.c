@@ -63,9 +63,10 @@ static int name_runs(struct whole *w, const struct ipsq_options *o,
         char word[256];
         size_t len = strcspn(from, ",");
         if (len == 0 || len >= sizeof(word))
-            return ips_err_set(err, IPS_E_USAGE,
-                               "'%.80s': names of runs with commas between",
-                               o->args[0]);
+            return ips_err_set(
+                err, IPS_E_USAGE,
+                "'%.80s': expected names of runs separated by commas",
+                o->args[0]);
         memcpy(word, from, len);
         word[len] = '\0';
         rc = name_run(w, s, word, err);

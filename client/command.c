@@ -31,6 +31,7 @@ const struct ipsq_command *const ipsq_commands[] = {
     &ipsq_cmd_runs,
     &ipsq_cmd_status,
     &ipsq_cmd_shell,
+    &ipsq_cmd_completion,
     &ipsq_cmd_help,
     &ipsq_cmd_version,
     NULL,
@@ -46,12 +47,15 @@ const struct ipsq_command *ipsq_command_find(const char *name)
     return NULL;
 }
 
-int ipsq_no_command(const char *name, struct ips_err *err)
+int ipsq_no_command(const char *name, const char *const *more,
+                    struct ips_err *err)
 {
     struct ips_nearest near;
     ips_nearest_begin(&near, name);
     for (int i = 0; ipsq_commands[i]; i++)
         ips_nearest_offer(&near, ipsq_commands[i]->name);
+    for (int i = 0; more && more[i]; i++)
+        ips_nearest_offer(&near, more[i]);
     return ips_err_set(err, IPS_E_USAGE, "no such command: '%.80s'%s", name,
                        ips_nearest_text(&near));
 }
@@ -68,7 +72,7 @@ void ipsq_usage(FILE *f)
         "Shows where the time of a recorded program goes. Record one with "
         "ipsrun.\n"
         "RUN is a run's name or a unique beginning of it; default: the newest "
-        "run.\n\n",
+        "run.\n",
         f);
     for (int i = 0; ipsq_commands[i]; i++) {
         const struct ipsq_command *c = ipsq_commands[i];
@@ -76,20 +80,20 @@ void ipsq_usage(FILE *f)
             fprintf(f, "%s:\n", groups[c->group]);
         fprintf(f, "  %-12s %s\n", c->name, c->summary);
     }
-    fputs("options of all commands:\n"
-          "  --master ADDR unix:PATH, tls:HOST:PORT (--tls DIR), "
-          "tcp:HOST:PORT (--insecure)\n"
-          "  --state DIR   state directory ($IPS_STATE, else "
-          "~/.local/state/ips)\n"
-          "  --format F    table (default), tsv, json; events and graph also "
-          "jsonl\n"
-          "  -v, --verbose the whole certificate, and how the answer was "
-          "computed\n"
-          "  --wide        tables wider than the terminal, with all columns\n"
-          "  --help        after a command: its own options and examples\n"
-          "exit status: 0 answered, 1 failed, 2 wrong usage, 3 incomplete, "
-          "4 limit passed\n",
-          f);
+    fputs(
+        "options of all commands:\n"
+        "  --master ADDR unix:PATH, tls:HOST:PORT (--tls DIR), "
+        "tcp:HOST:PORT (--insecure)\n"
+        "  --state DIR   state directory ($IPS_STATE, else "
+        "~/.local/state/ips)\n"
+        "  --format F    table (default), tsv (--tsv), json (--json); some "
+        "also jsonl\n"
+        "  -v, --verbose the whole certificate; --wide: tables wider than the "
+        "terminal\n"
+        "  --help        after a command: its own options and examples\n"
+        "exit status: 0 answered, 1 failed, 2 wrong usage, 3 incomplete, "
+        "4 limit passed\n",
+        f);
 }
 
 void ipsq_command_usage(FILE *f, const struct ipsq_command *c)
@@ -152,8 +156,9 @@ int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
 {
     if (last && last->answer_case == answer)
         return 0;
-    return ips_err_set(err, IPS_E_PROTOCOL,
-                       "the master answered something else than was asked");
+    return ips_err_set(
+        err, IPS_E_PROTOCOL,
+        "the master sent another kind of answer than was asked for");
 }
 
 int ipsq_certified(const Ips__Certificate *c)

@@ -41,6 +41,8 @@ struct ipsq_command {
                          \n, broken where they are printed */
     uint64_t options; /* IPSQ_HAS bits, beyond master, state and format */
     unsigned formats; /* bits 1 << enum ipsq_format */
+    unsigned bys;     /* IPSQ_IS_BY bits: values of --by */
+    bool several_bys; /* --by may name more than one */
     int max_args;
     bool local; /* needs no master */
     int (*run)(const struct ipsq_command *self, const struct ipsq_options *o,
@@ -55,6 +57,7 @@ struct ipsq_command {
 extern const struct ipsq_command ipsq_cmd_bottleneck;
 extern const struct ipsq_command ipsq_cmd_calibrate;
 extern const struct ipsq_command ipsq_cmd_check;
+extern const struct ipsq_command ipsq_cmd_completion;
 extern const struct ipsq_command ipsq_cmd_diff;
 extern const struct ipsq_command ipsq_cmd_estimate;
 extern const struct ipsq_command ipsq_cmd_events;
@@ -80,12 +83,22 @@ extern const struct ipsq_command ipsq_cmd_why;
 /* In the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];
 const struct ipsq_command *ipsq_command_find(const char *name);
-/* IPS_E_USAGE: there is no command `name`, and which is nearest. */
-int ipsq_no_command(const char *name, struct ips_err *err);
+/* IPS_E_USAGE: there is no command `name`, and which is nearest; `more`: words
+ * beside the commands, NULL at the end, or NULL. */
+int ipsq_no_command(const char *name, const char *const *more,
+                    struct ips_err *err);
 
 /* Paragraphs of docs/glossary.md, "**term** - text" but the title; NULL at the
  * end. */
 extern const char *const ipsq_glossary[];
+/* The term of a paragraph; NULL: it has none. */
+#define IPSQ_TERM_BYTES 128
+const char *ipsq_term(const char *paragraph, char out[IPSQ_TERM_BYTES]);
+
+/* The shells of `ipsq completion`, NULL at the end, and its scripts. */
+extern const char *const ipsq_completion_shells[];
+extern const char ipsq_completion_bash[], ipsq_completion_zsh[],
+    ipsq_completion_fish[];
 
 /* All that main() does: runs a command, or the shell where none is given on a
  * terminal. Returns an exit status. */

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "client/command.h"
+#include "client/complete.h"
 #include "client/shell.h"
+#include "common/nearest.h"
 
 static int complain(const struct ips_err *err, const char *where)
 {
@@ -16,33 +18,58 @@ static int complain(const struct ips_err *err, const char *where)
     return IPSQ_USAGE;
 }
 
+/* Has the command rows by what --by names? */
+static int check_by(const struct ipsq_command *c, const struct ipsq_options *o,
+                    struct ips_err *err)
+{
+    const char *const *bys = ipsq_option_values(IPSQ_OPT_BY);
+    unsigned given = o->by_mask;
+    struct ips_nearest near;
+    char all[128] = "";
+    if (!c->several_bys && given & (given - 1))
+        return ips_err_set(err, IPS_E_USAGE, "--by %.80s: %s takes one value",
+                           o->by, c->name);
+    if (!(given & ~c->bys))
+        return 0;
+    ips_nearest_begin(&near, o->by);
+    for (unsigned i = 0; i < IPSQ_BY_COUNT; i++) {
+        size_t at = strlen(all);
+        if (!(c->bys & 1u << i))
+            continue;
+        snprintf(all + at, sizeof(all) - at, "%s%s", at ? ", " : "", bys[i]);
+        ips_nearest_offer(&near, bys[i]);
+    }
+    return ips_err_set(err, IPS_E_USAGE, "--by %.80s: %s takes %s%s", o->by,
+                       c->name, all, ips_nearest_text(&near));
+}
+
 /* Has the command a use for what it was given? */
 static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
                      struct ips_err *err)
 {
-    static const char *const names[] = {
-#define X(name, text, value, help) text,
-        IPSQ_OPTIONS(X)
-#undef X
-    };
-    static const char *const formats[] = {"table", "tsv", "json", "jsonl"};
     uint64_t known = c->options | IPSQ_COMMON;
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
         if (o->given & ~known & IPSQ_WINDOW & UINT64_C(1) << i)
-            return ips_err_set(err, IPS_E_USAGE,
-                               "%s has no use for --%s: what it answers is not "
-                               "of a window or a phase",
-                               c->name, names[i]);
+            return ips_err_set(
+                err, IPS_E_USAGE,
+                "%s does not accept --%s: its answer covers the whole run, "
+                "not a window or a phase",
+                c->name, ipsq_option_table[i].name);
         if (o->given & ~known & UINT64_C(1) << i)
-            return ips_err_set(err, IPS_E_USAGE, "%s has no use for --%s",
-                               c->name, names[i]);
+            return ips_err_set(err, IPS_E_USAGE, "%s does not accept --%s",
+                               c->name, ipsq_option_table[i].name);
     }
     if (!(c->formats & 1u << o->format))
-        return ips_err_set(err, IPS_E_USAGE, "%s has no format %s", c->name,
-                           formats[o->format]);
+        return ips_err_set(err, IPS_E_USAGE, "%s has no output format %s",
+                           c->name,
+                           ipsq_option_values(IPSQ_OPT_FORMAT)[o->format]);
+    int rc = check_by(c, o, err);
+    if (rc < 0)
+        return rc;
     if (o->arg_count > c->max_args)
-        return ips_err_set(err, IPS_E_USAGE, "%s has no use for '%.80s'",
-                           c->name, o->args[c->max_args]);
+        return ips_err_set(err, IPS_E_USAGE,
+                           "%s does not accept the argument '%.80s'", c->name,
+                           o->args[c->max_args]);
     return 0;
 }
 
@@ -75,6 +102,8 @@ int ipsq_command_line(int argc, char **argv)
 {
     struct ipsq_options o;
     struct ips_err err = {0};
+    if (argc > 2 && strcmp(argv[1], "complete") == 0)
+        return ipsq_complete_print(argc - 2, argv + 2);
     if (ipsq_options_parse(&o, argc, argv, &err) < 0)
         return complain(
             &err, o.command && ipsq_command_find(o.command) ? o.command : "");
@@ -88,7 +117,7 @@ int ipsq_command_line(int argc, char **argv)
     }
     const struct ipsq_command *c = ipsq_command_find(o.command);
     if (!c) {
-        ipsq_no_command(o.command, &err);
+        ipsq_no_command(o.command, NULL, &err);
         return complain(&err, "");
     }
     if (o.help) {

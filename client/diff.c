@@ -19,10 +19,11 @@ int diff_init(struct diff *d, unsigned first_side, unsigned second_side,
     memset(d, 0, sizeof(*d));
     if (first_side == 0 || second_side == 0 ||
         first_side > DIFF_RUNS_MAX - second_side)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "%u runs against %u: at least one each, and at most "
-                           "%u together",
-                           first_side, second_side, DIFF_RUNS_MAX);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "%u runs against %u: each side needs at least one, and "
+            "both together at most %u",
+            first_side, second_side, DIFF_RUNS_MAX);
     d->runs = first_side + second_side;
     d->first = first_side;
     return 0;

@@ -22,7 +22,7 @@ static int split_word(const char **at, char **to, struct ips_err *err)
     *(*to)++ = '\0';
     *at = p;
     if (quote)
-        return ips_err_set(err, IPS_E_USAGE, "a %c is not closed", quote);
+        return ips_err_set(err, IPS_E_USAGE, "missing closing %c", quote);
     return 0;
 }
 
@@ -34,7 +34,7 @@ int ipsq_words_split(const char *line, struct ipsq_words *out,
     out->word[0] = NULL;
     /* Words with their ends take no more than the line with its own. */
     if (strlen(line) >= sizeof(out->text))
-        return ips_err_set(err, IPS_E_USAGE, "a line of more than %zu bytes",
+        return ips_err_set(err, IPS_E_USAGE, "line longer than %zu bytes",
                            sizeof(out->text) - 1);
     for (const char *at = line;;) {
         at += strspn(at, " \t\n");
@@ -99,7 +99,7 @@ bool ipsq_focus_window(struct ipsq_focus *f, const char *word,
     if (rc == 0 && *next.to)
         rc = ipsq_parse_duration(next.to, &to, err);
     if (rc == 0 && ((*next.to && from >= to) || (!*next.from && !*next.to)))
-        rc = ips_err_set(err, IPS_E_USAGE, "'%.40s' leaves nothing", word);
+        rc = ips_err_set(err, IPS_E_USAGE, "'%.40s' is an empty window", word);
     *next.phase = '\0';
     if (rc == 0)
         *f = next;

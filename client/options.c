@@ -21,10 +21,58 @@ static const struct option longs[] = {
     {NULL, 0, NULL, 0},
 };
 
-static int one_of(const char *what, const char *text, const char *const *words,
-                  uint32_t *index, struct ips_err *err)
+const struct ipsq_option_row ipsq_option_table[IPSQ_OPT_COUNT] = {
+#define X(name, text, value, help) {text, value, help},
+    IPSQ_OPTIONS(X)
+#undef X
+};
+
+enum ipsq_option ipsq_option_find(const char *name, size_t len)
 {
+    for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
+        const char *known = ipsq_option_table[i].name;
+        if (strncmp(known, name, len) == 0 && known[len] == '\0')
+            return (enum ipsq_option)i;
+    }
+    return IPSQ_OPT_COUNT;
+}
+
+static const char *const bys[] = {
+#define X(name, word) word,
+    IPSQ_BYS(X)
+#undef X
+        NULL};
+
+const char *const *ipsq_option_values(enum ipsq_option option)
+{
+    static const char *const formats[] = {"table", "tsv", "json", "jsonl",
+                                          NULL};
+    static const char *const engines[] = {"auto",     "contract", "central",
+                                          "cm-async", "cm-sync",  NULL};
+    static const char *const levels[] = {"run",    "machine",   "process",
+                                         "thread", "procedure", NULL};
+    static const char *const weightings[] = {"cpu", "sched", "wall", NULL};
+    static const char *const externals[] = {"reply", "all", "off", NULL};
+    static const char *const pers[] = {"machine", NULL};
+    static const char *const answers[] = {"turnaround", "latency", "throughput",
+                                          NULL};
+    static const char *const *const values[IPSQ_OPT_COUNT] = {
+        [IPSQ_OPT_FORMAT] = formats,     [IPSQ_OPT_ENGINE] = engines,
+        [IPSQ_OPT_LEVEL] = levels,       [IPSQ_OPT_WEIGHTING] = weightings,
+        [IPSQ_OPT_EXTERNAL] = externals, [IPSQ_OPT_PER] = pers,
+        [IPSQ_OPT_FOR] = answers,        [IPSQ_OPT_BY] = bys,
+    };
+    return values[option];
+}
+
+/* The position of `text` among the values of `option`. */
+static int one_of(enum ipsq_option option, const char *text, uint32_t *index,
+                  struct ips_err *err)
+{
+    const char *const *words = ipsq_option_values(option);
+    struct ips_nearest near;
     char all[128] = "";
+    ips_nearest_begin(&near, text);
     for (uint32_t i = 0; words[i]; i++) {
         size_t at = strlen(all);
         if (strcmp(text, words[i]) == 0) {
@@ -32,18 +80,11 @@ static int one_of(const char *what, const char *text, const char *const *words,
             return 0;
         }
         snprintf(all + at, sizeof(all) - at, "%s%s", i ? ", " : "", words[i]);
+        ips_nearest_offer(&near, words[i]);
     }
-    return ips_err_set(err, IPS_E_USAGE, "--%s '%.40s' is none of %s", what,
-                       text, all);
-}
-
-static int take_weighting(struct ipsq_options *o, const char *text,
-                          struct ips_err *err)
-{
-    static const char *const words[] = {"cpu", "sched", "wall", NULL};
-    uint32_t which;
-    o->weighting = text;
-    return one_of("weighting", text, words, &which, err);
+    return ips_err_set(err, IPS_E_USAGE, "--%s '%.40s' is not one of %s%s",
+                       ipsq_option_table[option].name, text, all,
+                       ips_nearest_text(&near));
 }
 
 /* A word that says what: narrows the edit at hand, or begins another where that
@@ -97,11 +138,6 @@ static int take_next(struct ipsq_options *o, const char *text,
 static int take_bys(struct ipsq_options *o, const char *text,
                     struct ips_err *err)
 {
-    static const char *const words[] = {
-#define X(name, word) word,
-        IPSQ_BYS(X)
-#undef X
-            NULL};
     o->by = text;
     for (const char *at = text;;) {
         char word[32];
@@ -111,7 +147,7 @@ static int take_bys(struct ipsq_options *o, const char *text,
                      strncmp(at, "task:", 5) == 0;
         n = named ? n : len;
         snprintf(word, sizeof(word), "%.*s", (int)(n < 31 ? n : 31), at);
-        int rc = one_of("by", word, words, &which, err);
+        int rc = one_of(IPSQ_OPT_BY, word, &which, err);
         if (rc < 0)
             return rc;
         o->by_mask |= 1u << which;
@@ -128,7 +164,7 @@ static int take_phase(struct ipsq_options *o, const char *text,
     int rc = ipsq_parse_count(text, &n, err);
     if (rc == 0 && n > UINT32_MAX)
         rc =
-            ips_err_set(err, IPS_E_USAGE, "--phase %.40s: there is none", text);
+            ips_err_set(err, IPS_E_USAGE, "--phase %.40s: no such phase", text);
     if (rc == 0)
         o->phase = (uint32_t)n;
     return rc;
@@ -138,8 +174,9 @@ static int take_spec(const char **list, unsigned *count, const char *text,
                      struct ips_err *err)
 {
     if (*count == IPSQ_SPECS_MAX)
-        return ips_err_set(err, IPS_E_USAGE, "more than %d times: '%.80s'",
-                           IPSQ_SPECS_MAX, text);
+        return ips_err_set(err, IPS_E_USAGE,
+                           "given more than %d times: '%.80s'", IPSQ_SPECS_MAX,
+                           text);
     list[(*count)++] = text;
     return 0;
 }
@@ -174,14 +211,6 @@ static int take_whole(uint64_t *n, const char *text, struct ips_err *err)
 static int take(struct ipsq_options *o, enum ipsq_option option,
                 const char *text, struct ips_err *err)
 {
-    static const char *const formats[] = {"table", "tsv", "json", "jsonl",
-                                          NULL};
-    static const char *const engines[] = {"auto",     "contract", "central",
-                                          "cm-async", "cm-sync",  NULL};
-    static const char *const levels[] = {"run",    "machine",   "process",
-                                         "thread", "procedure", NULL};
-    static const char *const pers[] = {"machine", NULL};
-    static const char *const externals[] = {"reply", "all", "off", NULL};
     uint32_t which = 0;
     int rc = 0;
     o->given |= UINT64_C(1) << option;
@@ -198,11 +227,17 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         o->state = text;
         return 0;
     case IPSQ_OPT_FORMAT:
-        rc = one_of("format", text, formats, &which, err);
+        rc = one_of(option, text, &which, err);
         o->format = (enum ipsq_format)which;
         return rc;
     case IPSQ_OPT_WIDE:
         o->wide = true;
+        return 0;
+    case IPSQ_OPT_JSON:
+        o->format = IPSQ_JSON;
+        return 0;
+    case IPSQ_OPT_TSV:
+        o->format = IPSQ_TSV;
         return 0;
     case IPSQ_OPT_VERBOSE:
         o->verbose = true;
@@ -213,40 +248,42 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         o->goal = text;
         if (*text != '/')
             rc = ips_err_set(err, IPS_E_USAGE,
-                             "'%.80s' is no /machine/process and no "
+                             "'%.80s' is not of the form /machine/process or "
                              "/machine/process/thread (`ipsq ls` lists them)",
                              text);
         return rc;
     case IPSQ_OPT_OBJECT:
         o->object = text;
         if (*text != '/')
-            return ips_err_set(err, IPS_E_USAGE,
-                               "'%.80s' is no /machine, /machine/process or "
-                               "/machine/process/thread (`ipsq ls` lists them)",
-                               text);
+            return ips_err_set(
+                err, IPS_E_USAGE,
+                "'%.80s' is not of the form /machine, /machine/process or "
+                "/machine/process/thread (`ipsq ls` lists them)",
+                text);
         return name_edit(o, option, text, err);
     case IPSQ_OPT_LEVEL:
         o->level = text;
-        return one_of("level", text, levels, &which, err);
+        return one_of(option, text, &which, err);
     case IPSQ_OPT_ENGINE:
         o->engine = text;
-        return one_of("engine", text, engines, &which, err);
+        return one_of(option, text, &which, err);
     case IPSQ_OPT_FOR:
         o->answer = text;
-        return 0;
+        return one_of(option, text, &which, err);
     case IPSQ_OPT_WEIGHTING:
-        return take_weighting(o, text, err);
+        o->weighting = text;
+        return one_of(option, text, &which, err);
     case IPSQ_OPT_MTIME:
         return ipsq_parse_mtime(text, &o->mtime_base_ns, &o->mtime_per_byte_q32,
                                 err);
     case IPSQ_OPT_EXTERNAL:
-        return one_of("external", text, externals, &o->external, err);
+        return one_of(option, text, &o->external, err);
     case IPSQ_OPT_FROM:
         return ipsq_parse_duration(text, &o->from_ns, err);
     case IPSQ_OPT_TO:
         rc = ipsq_parse_duration(text, &o->to_ns, err);
         if (rc == 0 && o->to_ns == 0)
-            rc = ips_err_set(err, IPS_E_USAGE, "--to 0 leaves nothing");
+            rc = ips_err_set(err, IPS_E_USAGE, "--to 0 is an empty window");
         return rc;
     case IPSQ_OPT_PHASE:
         return take_phase(o, text, err);
@@ -292,7 +329,7 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
         return 0;
     case IPSQ_OPT_PER:
         o->per_machine = true;
-        return one_of("per", text, pers, &which, err);
+        return one_of(option, text, &which, err);
     case IPSQ_OPT_MAX_WALL:
         return ipsq_parse_duration(text, &o->max_wall_ns, err);
     case IPSQ_OPT_MAX_CPU:
@@ -434,26 +471,21 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
         return ips_err_set(err, IPS_E_USAGE, "--from is not before --to");
     if (o->phase && (o->from_ns || o->to_ns))
         return ips_err_set(err, IPS_E_USAGE,
-                           "--phase is a window, as --from and --to are: one "
-                           "of the two");
+                           "--phase cannot be combined with --from or --to");
     return 0;
 }
 
 void ipsq_options_print(FILE *f, uint64_t mask)
 {
-    static const char *const lines[][3] = {
-#define X(name, text, value, help) {"--" text, value, help},
-        IPSQ_OPTIONS(X)
-#undef X
-    };
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
+        const struct ipsq_option_row *row = &ipsq_option_table[i];
         char head[32];
         if (!(mask & UINT64_C(1) << i))
             continue;
-        snprintf(head, sizeof(head), "%s %s", lines[i][0],
-                 lines[i][1] ? lines[i][1] : "");
+        snprintf(head, sizeof(head), "--%s %s", row->name,
+                 row->value ? row->value : "");
         fprintf(f, "  %-18s ", head);
-        for (const char *p = lines[i][2]; *p; p++) {
+        for (const char *p = row->help; *p; p++) {
             fputc(*p, f);
             if (*p == '\n')
                 fprintf(f, "%21s", "");

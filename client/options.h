@@ -17,118 +17,141 @@
 /* Options that every command has. */
 #define IPSQ_COMMON                                                            \
     (IPSQ_HAS(MASTER) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE) | IPSQ_HAS(STATE) | \
-     IPSQ_HAS(FORMAT) | IPSQ_HAS(VERBOSE) | IPSQ_HAS(WIDE))
+     IPSQ_HAS(FORMAT) | IPSQ_HAS(JSON) | IPSQ_HAS(TSV) | IPSQ_HAS(VERBOSE) |   \
+     IPSQ_HAS(WIDE))
 
 /* Every option: X(NAME, "name", "VALUE", "what it does"); VALUE NULL: it takes
  * none. */
 #define IPSQ_OPTIONS(X)                                                        \
     X(MASTER, "master", "ADDR",                                                \
       "ask the master at unix:PATH, tcp:HOST:PORT or\n"                        \
-      "tls:HOST:PORT; else the one of the state directory,\n"                  \
-      "started if need be")                                                    \
+      "tls:HOST:PORT; default: that of the state directory,\n"                 \
+      "started if necessary")                                                  \
     X(TLS, "tls", "DIR",                                                       \
-      "keys for tls: addresses, as deploy/keys makes them\n"                   \
-      "($IPS_TLS)")                                                            \
+      "directory of keys for tls: addresses, as deploy/keys\n"                 \
+      "makes them ($IPS_TLS)")                                                 \
     X(INSECURE, "insecure", NULL,                                              \
       "allow tcp: addresses that are not loopback: others on\n"                \
       "the network can read and change everything")                            \
     X(STATE, "state", "DIR",                                                   \
       "state directory ($IPS_STATE, else ~/.local/state/ips)")                 \
     X(FORMAT, "format", "F",                                                   \
-      "table (default), tsv, json; events and graph:\n"                        \
+      "table (default), tsv or json; events and graph also\n"                  \
       "jsonl")                                                                 \
+    X(JSON, "json", NULL, "short for --format json")                           \
+    X(TSV, "tsv", NULL, "short for --format tsv")                              \
     X(VERBOSE, "verbose", NULL,                                                \
       "-v: the whole certificate, and how the answer was\n"                    \
       "computed")                                                              \
     X(WIDE, "wide", NULL,                                                      \
       "tables wider than the terminal: all columns, no text\n"                 \
       "cut")                                                                   \
-    X(TOP, "top", "N", "only the N greatest, newest or first")                 \
+    X(TOP, "top", "N", "at most N rows")                                       \
     X(OBJECT, "object", "OBJECT",                                              \
-      "only below /machine, /machine/process or\n/machine/process/thread; "    \
-      "parts may have * ?")                                                    \
-    X(LEVEL, "level", "LEVEL", "run, machine, process, thread or procedure")   \
+      "only below /machine, /machine/process or\n"                             \
+      "/machine/process/thread; parts may contain * and ?")                    \
+    X(LEVEL, "level", "LEVEL",                                                 \
+      "only rows of this level: run, machine, process, thread\n"               \
+      "or procedure")                                                          \
     X(ENGINE, "engine", "E",                                                   \
-      "auto (default), contract, central, cm-sync or cm-async")                \
+      "how to compute the path: auto (default), contract,\n"                   \
+      "central, cm-sync or cm-async")                                          \
     X(WEIGHTING, "weighting", "W",                                             \
-      "cpu (default), sched (and the time runnable but not\n"                  \
-      "running) or wall (elapsed time up to the goal)")                        \
+      "cpu (default), sched (CPU time and time waiting for a\n"                \
+      "CPU) or wall (elapsed time up to the goal)")                            \
     X(GOAL, "goal", "OBJECT",                                                  \
-      "the path ends with this process or thread; default\n"                   \
-      "with wall the run's command, else what ends the path\n"                 \
-      "latest")                                                                \
+      "the path ends with this process or thread; default:\n"                  \
+      "with wall the command of the run, else the last end")                   \
     X(MTIME, "mtime", "SPEC",                                                  \
       "message times: BASE or BASE+PER_BYTE, in ns or with us,\n"              \
-      "ms, s; none: 0. Default: as `ipsq calibrate` measured\n"                \
-      "them, 0 where it did not")                                              \
+      "ms, s; none: 0. Default: as measured by `ipsq\n"                        \
+      "calibrate`, 0 without it")                                              \
     X(EXTERNAL, "external", "WHICH",                                           \
-      "waits for what is not traced: reply (default), all, off")               \
-    X(FROM, "from", "TIME", "since the machine's first event (1.5s, 20ms)")    \
-    X(TO, "to", "TIME", "the same")                                            \
+      "which waits for something not recorded count: reply\n"                  \
+      "(default), all or off")                                                 \
+    X(FROM, "from", "TIME",                                                    \
+      "start of the window, since the machine's first event\n"                 \
+      "(1.5s, 20ms)")                                                          \
+    X(TO, "to", "TIME", "end of the window, counted the same way")             \
     X(PHASE, "phase", "N", "only phase N of `ipsq phases`")                    \
     X(BY, "by", "WHAT",                                                        \
-      "procedure (default), process or line; path: also\n"                     \
-      "machine, thread, message, external, or several: a,b;\n"                 \
-      "waits: place (default), cause, peer, process or thread;\n"              \
+      "procedures: procedure (default), process, machine, line;\n"             \
+      "path: also thread, message, external; several: a,b;\n"                  \
+      "waits: place (default), cause, peer, process, thread;\n"                \
       "requests: connection, mark, mark:NAME, task, task:NAME")                \
-    X(SITES, "sites", NULL, "name the place each event was called from")       \
-    X(STACKS, "stacks", NULL, "and the call stacks of what blocked")           \
+    X(SITES, "sites", NULL, "print the call site of each event")               \
+    X(STACKS, "stacks", NULL, "also print the call stacks of blocking calls")  \
     X(PROCEDURE, "procedure", "NAME",                                          \
-      "what if procedures NAME (may have * ?)")                                \
+      "what if these procedures took less time; NAME may\n"                    \
+      "contain * and ?")                                                       \
     X(PROCESS, "process", "NAME",                                              \
-      "what if processes NAME: a, a.123, /m1/a.123, a*")                       \
+      "what if these processes took less time: a, a.123,\n"                    \
+      "/m1/a.123, a*")                                                         \
     X(MESSAGE, "message", "'A->B'",                                            \
-      "what if messages of process A to B (or external)")                      \
-    X(FASTER, "faster", "BY", "were faster by 30%, or 2x")                     \
-    X(GONE, "gone", NULL, "took no time at all")                               \
-    X(RANK, "rank", NULL, "what would help most (without edits: default)")     \
-    X(FRESH, "fresh", NULL, "compute it again, although an answer is kept")    \
-    X(SLACK, "slack", NULL, "how far everything is from being critical")       \
-    X(NEXT, "next", "K", "the K longest paths, grouped by who is on them")     \
+      "what if messages from process A to process B (or\n"                     \
+      "external) took less time")                                              \
+    X(FASTER, "faster", "BY", "how much less: 30%, or 2x (twice as fast)")     \
+    X(GONE, "gone", NULL, "the same as --faster 100% (default)")               \
+    X(RANK, "rank", NULL, "list what would help most (default without edits)") \
+    X(FRESH, "fresh", NULL,                                                    \
+      "compute the answer again, do not use a cached one")                     \
+    X(SLACK, "slack", NULL,                                                    \
+      "how much each object may grow before the path grows")                   \
+    X(NEXT, "next", "K",                                                       \
+      "the K longest paths, grouped by the processes on them")                 \
     X(SEQUENCES, "sequences", NULL, "the most common sequences on the path")   \
-    X(WHOLE, "whole", NULL, "the same of all work, beside the path")           \
+    X(WHOLE, "whole", NULL, "also the shares of all work, on the path or not") \
     X(FOR, "for", "WHAT",                                                      \
-      "turnaround: what the elapsed time goes to;\n"                           \
-      "of a service: latency, what requests wait for, or\n"                    \
-      "throughput, what bounds their rate")                                    \
+      "turnaround: where the elapsed time goes; for a service:\n"              \
+      "latency (what requests wait for) or throughput (what\n"                 \
+      "limits their rate)")                                                    \
     X(SORT, "sort", "COLUMN",                                                  \
-      "by a column as JSON names it, numbers greatest first;\n"                \
-      "-COLUMN the other way round")                                           \
-    X(PER, "per", "machine", "--sort and --top for each machine by itself")    \
-    X(MAX_WALL, "max-wall", "TIME", "the elapsed time is no longer")           \
-    X(MAX_CPU, "max-cpu", "TIME", "the CPU time is no more")                   \
-    X(MAX_PATH, "max-path", "TIME", "the longest path (cpu) is no longer")     \
-    X(MAX_LOST, "max-lost", "N", "no more events were lost")                   \
+      "sort by a column, named as in JSON, numbers descending;\n"              \
+      "-COLUMN: ascending")                                                    \
+    X(PER, "per", "machine",                                                   \
+      "apply --sort and --top to each machine separately")                     \
+    X(MAX_WALL, "max-wall", "TIME", "limit of the elapsed time")               \
+    X(MAX_CPU, "max-cpu", "TIME", "limit of the CPU time")                     \
+    X(MAX_PATH, "max-path", "TIME", "limit of the longest path (cpu)")         \
+    X(MAX_LOST, "max-lost", "N", "limit of the number of lost events")         \
     X(POP, "pop", NULL, "the efficiencies of the POP methodology")             \
     X(MACHINES, "machines", "SPEC",                                            \
-      "what if there were 'one:cores=2,speed=1.5,load=0;two'")                 \
+      "the machines: 'one:cores=2,speed=1.5,load=0;two'")                      \
     X(MAP, "map", "MAP",                                                       \
-      "and processes were there: 'a.3=one,b*=two', or a file\nof such lines")  \
+      "which process runs where: 'a.3=one,b*=two', or a file\n"                \
+      "of such lines")                                                         \
     X(SEARCH, "search", NULL,                                                  \
-      "the best places of processes on --machines; --map\n"                    \
-      "fixes what it names; --top N: the N best")                              \
-    X(TRIES, "tries", "N", "at most so many maps (default: some seconds)")     \
-    X(SEED, "seed", "N", "where the search goes from (default 0)")             \
-    X(SHOW, "show", NULL, "what is known, without measuring anything")         \
+      "look for the best placement on --machines; --map fixes\n"               \
+      "processes; --top N: the N best placements")                             \
+    X(TRIES, "tries", "N",                                                     \
+      "with --search: replay at most N maps (default: for some\n"              \
+      "tens of seconds)")                                                      \
+    X(SEED, "seed", "N", "with --search: random seed (default 0)")             \
+    X(SHOW, "show", NULL, "print the known message times, measure nothing")    \
     X(EXPORT, "export", "FILE", "write the table to FILE (- standard output)") \
     X(IMPORT, "import", "FILE",                                                \
-      "take a table from FILE (- standard input), beside what\n"               \
-      "is there")                                                              \
-    X(FORCE, "force", NULL, "keep message times that are in doubt, marked")    \
-    X(REPLACE, "replace", NULL, "with --import: instead of what is there")     \
-    X(FORGET, "forget", NULL, "forget it, or what is of these machines")       \
+      "add the table in FILE (- standard input) to the known\n"                \
+      "message times")                                                         \
+    X(FORCE, "force", NULL,                                                    \
+      "also keep doubtful message times, marked as such")                      \
+    X(REPLACE, "replace", NULL,                                                \
+      "with --import: first remove all known message times")                   \
+    X(FORGET, "forget", NULL,                                                  \
+      "remove the table, or its entries for these machines")                   \
     X(LENGTHS, "lengths", "LIST",                                              \
-      "bytes, rising: 1,64,4k,1m (default: 1 B to 1 MiB)")                     \
-    X(ROUNDS, "rounds", "N", "round trips of each length (default 200)")       \
+      "message lengths in bytes, ascending: 1,64,4k,1m\n"                      \
+      "(default: 1 B to 1 MiB)")                                               \
+    X(ROUNDS, "rounds", "N", "round trips for each length (default 200)")      \
     X(SHARED_MEDIUM, "shared-medium", NULL,                                    \
-      "messages between machines divide one medium")                           \
+      "messages between machines share one medium")                            \
     X(SYSTEM_SHARE, "system-share", "S",                                       \
-      "so much of the CPU time is the operating system's own\n"                \
-      "and not measured (5%): computing takes 1/(1-S)")                        \
+      "share of the CPU time that the operating system uses and\n"             \
+      "IPS does not measure (5%): computing takes 1/(1-S) times\n"             \
+      "as long")                                                               \
     X(NETWORK, "network", "SPEC",                                              \
-      "and messages took 'one<>two=100us+8ns@bus;*>*=x0.5':\n"                 \
-      "a time, or times as long; @: they share a medium")                      \
-    X(MOVE, "move", "MOVES", "and processes moved: 'a.3@1.5s=two,b*@20ms=one'")
+      "message times: 'one<>two=100us+8ns@bus;*>*=x0.5', a\n"                  \
+      "time or a factor; @NAME: these pairs share a medium")                   \
+    X(MOVE, "move", "MOVES", "move processes: 'a.3@1.5s=two,b*@20ms=one'")
 
 enum ipsq_option {
 #define X(name, text, value, help) IPSQ_OPT_##name,
@@ -222,6 +245,20 @@ static inline bool ipsq_windowed(const struct ipsq_options *o)
 {
     return o->from_ns || o->to_ns || o->phase;
 }
+
+struct ipsq_option_row {
+    const char *name;  /* without "--" */
+    const char *value; /* its name in the help; NULL: the option has none */
+    const char *help;
+};
+extern const struct ipsq_option_row ipsq_option_table[IPSQ_OPT_COUNT];
+
+/* The option called `name` of `len` bytes, without "--"; IPSQ_OPT_COUNT: none.
+ */
+enum ipsq_option ipsq_option_find(const char *name, size_t len);
+/* All values of an option that has a fixed set of them, NULL at the end; NULL:
+ * it has not. --by: those of all commands; the command's `bys` says which. */
+const char *const *ipsq_option_values(enum ipsq_option option);
 
 /* The options of `mask` as --help lists them. */
 void ipsq_options_print(FILE *f, uint64_t mask);

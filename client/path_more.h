@@ -8,11 +8,12 @@
 #include "client/command.h"
 
 #define IPSQ_PATH_MORE_HELP                                                    \
-    "--slack: SLACK is by how much one piece of an object may grow before "    \
-    "the path grows; 0 is on a longest path. NEAR is its time in pieces with " \
-    "a slack of at most a hundredth of the path: what comes next when the "    \
-    "path is made shorter. --next K: the K longest paths, one for each set "   \
-    "of processes (--by procedure: of procedures) that they go through.\n"
+    "--slack: SLACK is the time by which one piece of an object may "          \
+    "grow before the path grows; it is 0 on a longest path. NEAR is "          \
+    "the object's time in pieces with a slack of at most a hundredth "         \
+    "of the path: these become critical next when the path becomes "           \
+    "shorter. --next K: the K longest paths, one for each set of "             \
+    "processes (--by procedure: of procedures) on them.\n"
 
 /* Asks for slacks and next paths as `o` says. *answer is kept by the session.
  */

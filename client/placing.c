@@ -100,7 +100,7 @@ static int take_load(Ips__PredictMachine *m, const char *value,
     uint32_t num = 0, den = 1;
     int rc = ipsq_parse_ratio(number, &num, &den, err);
     if (rc == 0 && num >= den * 100)
-        rc = ips_err_set(err, IPS_E_USAGE, "it leaves nothing: below 100%%");
+        rc = ips_err_set(err, IPS_E_USAGE, "must be below 100%%");
     m->taken_num = num * 100 / den;
     m->taken_den = 10000;
     return rc;
@@ -120,8 +120,8 @@ static int take_word(Ips__PredictMachine *m, const char *word,
         return ipsq_parse_duration(word + 5, &m->turn_ns, err);
     }
     return ips_err_set(err, IPS_E_USAGE,
-                       "none of cores=N, speed=X, load=B, load=P%%, "
-                       "load=recorded or turn=TIME");
+                       "not one of cores=N, speed=X, load=B, load=P%%, "
+                       "load=recorded, turn=TIME");
 }
 
 static int take_value(Ips__PredictMachine *m, const char *word,
@@ -221,7 +221,7 @@ static int take_place(struct ipsq_placing *p, const char *text, size_t len,
                            "--map: '%.*s' is not of the form PROCESS=MACHINE",
                            (int)(len < 80 ? len : 80), text);
     if (p->place_count == IPSQ_PLACES_MAX)
-        return ips_err_set(err, IPS_E_USAGE, "a map of more than %u entries",
+        return ips_err_set(err, IPS_E_USAGE, "the map has more than %u entries",
                            IPSQ_PLACES_MAX);
     Ips__PredictPlace *to = malloc(sizeof(*to));
     if (!to)
@@ -263,10 +263,11 @@ static int take_file(struct ipsq_placing *p, const char *path,
 {
     FILE *f = fopen(path, "re");
     if (!f)
-        return ips_err_errno(err,
-                             "--map '%.200s': no PROCESS=MACHINE, and no "
-                             "file that could be read",
-                             path);
+        return ips_err_errno(
+            err,
+            "--map '%.200s' is neither PROCESS=MACHINE nor a readable "
+            "file",
+            path);
     char *text = malloc(MAP_FILE_BYTES + 1);
     size_t n = text ? fread(text, 1, MAP_FILE_BYTES + 1, f) : 0;
     int rc = 0;
@@ -300,8 +301,8 @@ static int wrong_net(const char *text, struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_USAGE,
                        "--network: '%.80s' is not of the form FROM>TO=TIME, "
-                       "FROM<>TO=TIME; TIME is BASE+PER_BYTE or xN, and may "
-                       "have @MEDIUM behind it",
+                       "FROM<>TO=TIME; TIME is BASE+PER_BYTE or xN, optionally "
+                       "followed by @MEDIUM",
                        text);
 }
 

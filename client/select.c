@@ -120,9 +120,9 @@ static int group_rows(const struct ipsq_table *t, size_t **out,
             strcmp(t->columns[c].key, "object") == 0)
             column = c;
     if (column == t->column_count)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--per machine: rows of %s are of no machine",
-                           t->name);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "--per machine: the rows of %s do not belong to machines", t->name);
     size_t *group = calloc(t->row_count + 1, sizeof(*group));
     size_t *first = calloc(t->row_count + 1, sizeof(*first));
     if (!group || !first) {

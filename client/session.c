@@ -84,33 +84,35 @@ static int start_master(struct ipsq_session *s, struct ips_err *err)
                         s->state);
 }
 
-int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
-                      struct ips_err *err)
+int ipsq_session_connect(struct ipsq_session *s, const struct ipsq_options *o,
+                         struct ips_err *err)
 {
     memset(s, 0, sizeof(*s));
     s->next_id = 1;
+    if (o->state && snprintf(s->state, sizeof(s->state), "%s", o->state) >=
+                        (int)sizeof(s->state))
+        return ips_err_set(err, IPS_E_USAGE, "--state is too long");
+    if (o->master && snprintf(s->address, sizeof(s->address), "%s",
+                              o->master) >= (int)sizeof(s->address))
+        return ips_err_set(err, IPS_E_USAGE, "--master is too long");
     int rc = 0;
-    if (o->state) {
-        if (snprintf(s->state, sizeof(s->state), "%s", o->state) >=
-            (int)sizeof(s->state))
-            return ips_err_set(err, IPS_E_USAGE, "--state is too long");
-    } else if (!o->master) {
+    if (!o->state && !o->master)
         rc = ips_path_state(s->state, err);
-    }
-    if (rc < 0)
-        return rc;
-    if (o->master) {
-        if (snprintf(s->address, sizeof(s->address), "%s", o->master) >=
-            (int)sizeof(s->address))
-            return ips_err_set(err, IPS_E_USAGE, "--master is too long");
+    if (rc == 0 && !o->master)
+        rc = ips_path_master(s->state, s->address, err);
+    if (rc == 0)
         rc = ips_client_connect(s->address, CONNECT_MS, &s->client, err);
+    return rc;
+}
+
+int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
+                      struct ips_err *err)
+{
+    int rc = ipsq_session_connect(s, o, err);
+    if (o->master)
         return rc == IPS_E_UNREACHABLE
                    ? ips_err_wrap(err, "the master cannot be reached")
                    : rc;
-    }
-    rc = ips_path_master(s->state, s->address, err);
-    if (rc == 0)
-        rc = ips_client_connect(s->address, CONNECT_MS, &s->client, err);
     if (rc == IPS_E_UNREACHABLE)
         rc = start_master(s, err);
     if (rc == 0)
@@ -134,7 +136,7 @@ static int keep(struct ipsq_session *s, Ips__Envelope *env, struct ips_err *err)
         Ips__Envelope **grown = realloc(s->kept, room * sizeof(*grown));
         if (!grown) {
             ips__envelope__free_unpacked(env, NULL);
-            return ips_err_set(err, IPS_E_NO_MEMORY, "too long an answer");
+            return ips_err_set(err, IPS_E_NO_MEMORY, "the answer is too long");
         }
         s->kept = grown;
         s->kept_room = room;
@@ -220,7 +222,8 @@ static int list_runs(struct ipsq_session *s, const char *name, bool look,
     if (rc < 0)
         return rc;
     if (last->answer_case != IPS__REPLY__ANSWER_RUNS)
-        return ips_err_set(err, IPS_E_PROTOCOL, "no list of runs came");
+        return ips_err_set(err, IPS_E_PROTOCOL,
+                           "the master sent no list of runs");
     Ips__RunRow **copy = calloc(last->runs->n_runs + 1, sizeof(*copy));
     if (!copy)
         return ips_err_set(err, IPS_E_NO_MEMORY, "too many runs");
@@ -245,9 +248,9 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
     const char *found = NULL, *also = NULL;
     size_t len = word ? strlen(word) : 0;
     if (count == 0 && !word)
-        return ips_err_set(err, IPS_E_NOT_FOUND,
-                           "no run is known: measure one with ipsrun -- "
-                           "COMMAND");
+        return ips_err_set(
+            err, IPS_E_NOT_FOUND,
+            "no run is known: record one with ipsrun -- COMMAND");
     for (size_t i = 0; i < count; i++) {
         const char *name = rows[i]->run;
         if (!word || strcmp(name, word) == 0) {
@@ -269,7 +272,7 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
             }
         }
         return ips_err_set(err, IPS_E_NOT_FOUND,
-                           "'%.80s' may be run %s or run %s", word, also,
+                           "'%.80s' is ambiguous: run %s or run %s", word, also,
                            found);
     }
     if (!found || len == 0) {
@@ -325,9 +328,9 @@ void ipsq_session_hint(const struct ipsq_session *s, FILE *f)
     struct ips_err ignored;
     if (s->slaveless && ips_path_pool_root(pool, &ignored) == 0)
         fprintf(f,
-                "ipsq: the slave of this machine did not come: the pool %s may "
-                "be drained\ninto another state directory, or is not usable; "
-                "%s/slave.log says more\n",
+                "ipsq: the slave of this machine did not connect. The pool "
+                "%s may be drained into\nanother state directory, or may "
+                "be unusable; see %s/slave.log\n",
                 pool, s->state);
 }
 

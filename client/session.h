@@ -23,8 +23,11 @@ struct ipsq_session {
                      */
 };
 
-/* Connects to --master, else to the default master, starting what is missing.
- * The session may be closed whatever is returned. */
+/* Connects to --master, else to the default master. The session may be closed
+ * whatever is returned. */
+int ipsq_session_connect(struct ipsq_session *s, const struct ipsq_options *o,
+                         struct ips_err *err) IPS_MUST_USE;
+/* The same; starts the default master and its slave where they are missing. */
 int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
                       struct ips_err *err) IPS_MUST_USE;
 void ipsq_session_close(struct ipsq_session *s);

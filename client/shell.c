@@ -126,10 +126,11 @@ static int command(const struct ipsq_shell *s, const struct ipsq_words *words)
     before[n] = NULL; /* the format is the last */
     int argc = ipsq_focus_apply(&s->focus, before, words, argv, &unused);
     if (unused)
-        fprintf(
-            stderr, "ipsq: %s cannot be narrowed to %s: this is the run's\n",
-            words->word[0],
-            unused & IPSQ_UNUSED_OBJECT ? s->focus.object : "a piece of time");
+        fprintf(stderr,
+                "ipsq: %s cannot be restricted to %s: this answer covers "
+                "the whole run\n",
+                words->word[0],
+                unused & IPSQ_UNUSED_OBJECT ? s->focus.object : "a window");
     return run_words(s, argc, argv);
 }
 
@@ -141,39 +142,60 @@ static int wrong(const char *what, const char *word)
     return IPSQ_USAGE;
 }
 
-/* The one of `names` that `text` is or begins; says so where it is none, and
- * which of all names (`list` of the shell) was meant. */
-static const char *only_one(const struct ipsq_shell *s,
-                            char **(*list)(const struct ipsq_shell *,
-                                           const char *),
-                            char **names, const char *text, const char *what)
+struct ipsq_name_source ipsq_shell_source(const struct ipsq_shell *s)
 {
-    for (int i = 0; names && names[i]; i++) {
-        if (strcmp(names[i], text) == 0)
-            return names[i];
-    }
-    /* What begins so and goes on below it is one as well: /m1 of /m1/a. */
-    const char *first = names ? names[0] : NULL;
-    if (!first) {
-        struct ips_nearest near;
-        char **all = list(s, "");
-        ips_nearest_begin(&near, text);
-        for (int i = 0; all && all[i]; i++)
-            ips_nearest_offer(&near, all[i]);
-        fprintf(stderr, "ipsq: no %s '%s'%s\n", what, text,
-                ips_nearest_text(&near));
-        ipsq_names_free(all);
-        return NULL;
-    }
-    for (int i = 1; names[i]; i++) {
-        size_t one = strlen(first);
-        if (strncmp(names[i], first, one) == 0 && names[i][one] == '/')
+    return (struct ipsq_name_source){
+        .session = &s->session, .run = s->focus.run, .start = true};
+}
+
+typedef void name_lister(const struct ipsq_name_source *from, const char *text,
+                         struct ipsq_names *out);
+
+static void say_unknown(const struct ipsq_shell *s, name_lister *list,
+                        const char *text, const char *what)
+{
+    struct ipsq_name_source from = ipsq_shell_source(s);
+    struct ipsq_names all = {0};
+    struct ips_nearest near;
+    list(&from, "", &all);
+    ips_nearest_begin(&near, text);
+    for (size_t i = 0; i < all.count; i++)
+        ips_nearest_offer(&near, all.name[i]);
+    fprintf(stderr, "ipsq: no %s '%s'%s\n", what, text,
+            ips_nearest_text(&near));
+    ipsq_names_release(&all);
+}
+
+/* The name that `text` is, or alone begins; prints what is wrong where there is
+ * none. */
+static bool only_one(const struct ipsq_shell *s, name_lister *list,
+                     const char *text, const char *what, char *out, size_t room)
+{
+    struct ipsq_name_source from = ipsq_shell_source(s);
+    struct ipsq_names names = {0};
+    list(&from, text, &names);
+    const char *found = names.count ? names.name[0] : NULL;
+    for (size_t i = 0; i < names.count; i++)
+        if (strcmp(names.name[i], text) == 0)
+            found = names.name[i];
+    if (!found)
+        say_unknown(s, list, text, what);
+    /* A name and what is below it are one: /m1 of /m1/a. */
+    for (size_t i = 0; found && strcmp(found, text) != 0 && i < names.count;
+         i++) {
+        size_t one = strlen(found);
+        const char *other = names.name[i];
+        if (strncmp(other, found, one) == 0 &&
+            (other[one] == '/' || other[one] == '\0'))
             continue;
         fprintf(stderr, "ipsq: more than one %s begins with '%s': %s, %s%s\n",
-                what, text, first, names[i], names[i + 1] ? ", ..." : "");
-        return NULL;
+                what, text, found, other, i + 1 < names.count ? ", ..." : "");
+        found = NULL;
     }
-    return first;
+    if (found)
+        snprintf(out, room, "%s", found);
+    ipsq_names_release(&names);
+    return found;
 }
 
 static int zoom(struct ipsq_shell *s, const char *word, const char *more)
@@ -191,32 +213,23 @@ static int zoom(struct ipsq_shell *s, const char *word, const char *more)
     if (ipsq_focus_window(&s->focus, word, &err))
         return err.code ? wrong(err.msg, NULL) : IPSQ_OK;
     if (!ipsq_focus_object(&s->focus, word, object))
-        return wrong("too long a name: ", word);
+        return wrong("name too long: ", word);
     if (!*object) {
         *s->focus.object = '\0';
         return IPSQ_OK;
     }
-    char **names = ipsq_shell_objects(s, object);
-    const char *found =
-        only_one(s, ipsq_shell_objects, names, object, "object");
-    if (found)
-        snprintf(s->focus.object, sizeof(s->focus.object), "%s", found);
-    ipsq_names_free(names);
-    return found ? IPSQ_OK : IPSQ_FAILED;
+    return only_one(s, ipsq_complete_objects, object, "object", s->focus.object,
+                    sizeof(s->focus.object))
+               ? IPSQ_OK
+               : IPSQ_FAILED;
 }
 
 static int take_run(struct ipsq_shell *s, const char *word)
 {
     struct ipsq_focus next = {0};
-    if (word) {
-        char **names = ipsq_shell_runs(s, word);
-        const char *found = only_one(s, ipsq_shell_runs, names, word, "run");
-        if (found)
-            snprintf(next.run, sizeof(next.run), "%s", found);
-        ipsq_names_free(names);
-        if (!found)
-            return IPSQ_FAILED;
-    }
+    if (word && !only_one(s, ipsq_complete_runs, word, "run", next.run,
+                          sizeof(next.run)))
+        return IPSQ_FAILED;
     s->focus = next;
     return IPSQ_OK;
 }
@@ -241,12 +254,19 @@ static void options_of_all(struct ipsq_shell *s)
 
 static int take_format(struct ipsq_shell *s, const char *word)
 {
-    if (!word || (strcmp(word, "table") != 0 && strcmp(word, "tsv") != 0 &&
-                  strcmp(word, "json") != 0))
-        return wrong("the formats are table, tsv and json", NULL);
-    snprintf(s->format, sizeof(s->format), "--format=%s", word);
-    options_of_all(s);
-    return IPSQ_OK;
+    const char *const *formats = ipsq_option_values(IPSQ_OPT_FORMAT);
+    struct ips_nearest near;
+    ips_nearest_begin(&near, word ? word : "");
+    for (int i = 0; i <= IPSQ_JSON; i++) {
+        ips_nearest_offer(&near, formats[i]);
+        if (!word || strcmp(word, formats[i]) != 0)
+            continue;
+        snprintf(s->format, sizeof(s->format), "--format=%s", word);
+        options_of_all(s);
+        return IPSQ_OK;
+    }
+    return wrong("the formats are table, tsv and json",
+                 ips_nearest_text(&near));
 }
 
 static int show_history(void)
@@ -279,8 +299,9 @@ static int line(struct ipsq_shell *s, const char *text)
     if (strcmp(word, "zoom") == 0)
         return zoom(s, words.word[1], words.count > 1 ? words.word[2] : NULL);
     if (strcmp(word, "up") == 0)
-        return ipsq_focus_up(&s->focus) ? IPSQ_OK
-                                        : wrong("this is the top", NULL);
+        return ipsq_focus_up(&s->focus)
+                   ? IPSQ_OK
+                   : wrong("the focus is already the newest run", NULL);
     if (strcmp(word, "run") == 0)
         return take_run(s, words.word[1]);
     if (strcmp(word, "focus") == 0)
@@ -290,13 +311,18 @@ static int line(struct ipsq_shell *s, const char *text)
     if (strcmp(word, "history") == 0)
         return show_history();
     if (strcmp(word, "shell") == 0)
-        return wrong("this is the shell", NULL);
+        return wrong("already in the shell", NULL);
     if (strcmp(word, "quit") == 0 || strcmp(word, "exit") == 0) {
         s->leave = true;
         return s->status;
     }
     if (strcmp(word, "help") == 0 && words.count == 1)
         fputs(words_help, stdout);
+    if (*word != '-' && !ipsq_command_find(word)) {
+        ipsq_no_command(word, ipsq_shell_words, &err);
+        fprintf(stderr, "ipsq: %s\ntry: help\n", err.msg);
+        return IPSQ_USAGE;
+    }
     return command(s, &words);
 }
 

@@ -7,6 +7,7 @@
 #ifndef IPS_CLIENT_SHELL_H
 #define IPS_CLIENT_SHELL_H
 
+#include "client/complete.h"
 #include "client/focus.h"
 
 /* Reads lines from standard input until its end or "quit"; edits and pages
@@ -27,11 +28,8 @@ struct ipsq_shell {
 /* The shell's own words beside the commands, NULL at the end. */
 extern const char *const ipsq_shell_words[];
 
-/* Names that begin with `text`, malloc'd, with a NULL at the end; NULL where
- * there are none or nobody answers. */
-char **ipsq_shell_runs(const struct ipsq_shell *s, const char *text);
-char **ipsq_shell_objects(const struct ipsq_shell *s, const char *text);
-void ipsq_names_free(char **names);
+/* Whom the shell asks for names. */
+struct ipsq_name_source ipsq_shell_source(const struct ipsq_shell *s);
 
 /* client/shell_complete.c: completion for the line editor. */
 void ipsq_complete_begin(struct ipsq_shell *s);

@@ -25,7 +25,7 @@ static int absolute_state(const char *state, char out[IPS_PATH_BYTES],
     if (!realpath(state, resolved))
         return ips_err_errno(err, "%s", state);
     if (snprintf(out, IPS_PATH_BYTES, "%s", resolved) >= IPS_PATH_BYTES)
-        return ips_err_set(err, IPS_E_LIMIT, "%.80s: too long a path", state);
+        return ips_err_set(err, IPS_E_LIMIT, "%.80s: path too long", state);
     return 0;
 }
 
@@ -53,7 +53,7 @@ static int pool_of(const char *dir, char pool[IPS_PATH_BYTES],
     if (ips_path_state_drains(dir))
         return ips_path_pool_root(pool, err);
     if (snprintf(pool, IPS_PATH_BYTES, "%s/no-pool", dir) >= IPS_PATH_BYTES)
-        return ips_err_set(err, IPS_E_LIMIT, "%.80s: too long a path", dir);
+        return ips_err_set(err, IPS_E_LIMIT, "%.80s: path too long", dir);
     return 0;
 }
 

@@ -71,10 +71,11 @@ int ipsq_parse_duration(const char *text, uint64_t *ns, struct ips_err *err)
         return ips_err_set(err, IPS_E_USAGE, "'%.80s' has too many digits",
                            text);
     if (unit == 0)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "'%.80s' is no duration: a number with ns, us, ms "
-                           "or s",
-                           text);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "'%.80s' is not a duration: expected a number with ns, us, "
+            "ms or s",
+            text);
     ips_u128 below = (ips_u128)d.fraction * unit;
     if (below % power10(d.digits))
         return ips_err_set(err, IPS_E_USAGE, "'%.80s' is finer than 1 ns",
@@ -95,15 +96,17 @@ static int parse_per_byte(const char *text, uint64_t *q32, struct ips_err *err)
     int rc = parse_decimal(text, &d);
     uint64_t unit = rc == 0 ? unit_ns(d.rest, strlen(d.rest)) : 0;
     if (rc < 0 || unit == 0)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "'%.80s' is no time per byte: ns, with decimals",
-                           text);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "'%.80s' is not a time per byte: expected ns, decimals "
+            "allowed",
+            text);
     /* fraction < 10^18, unit <= 10^9 < 2^30: below 2^122. */
     ips_u128 scale = power10(d.digits);
     ips_u128 part = (((ips_u128)d.fraction * unit << 32) + scale / 2) / scale;
     if ((ips_u128)d.whole * unit + (uint64_t)(part >> 32) > MTIME_BYTE_MAX_NS)
         return ips_err_set(err, IPS_E_USAGE,
-                           "'%.80s' a byte is more than %llu ns", text,
+                           "'%.80s' per byte is more than %llu ns", text,
                            MTIME_BYTE_MAX_NS);
     *q32 = (uint64_t)(((ips_u128)d.whole * unit << 32) + part);
     return 0;
@@ -119,14 +122,13 @@ int ipsq_parse_mtime(const char *text, uint64_t *base_ns,
     if (strcmp(text, "none") == 0)
         return 0;
     if (len >= sizeof(base))
-        return ips_err_set(err, IPS_E_USAGE, "'%.80s' is no message time",
+        return ips_err_set(err, IPS_E_USAGE, "'%.80s' is not a message time",
                            text);
     memcpy(base, text, len);
     base[len] = '\0';
     int rc = ipsq_parse_duration(base, base_ns, err);
     if (rc == 0 && *base_ns > MTIME_BASE_MAX_NS)
-        rc = ips_err_set(err, IPS_E_USAGE,
-                         "a message time of more than an hour");
+        rc = ips_err_set(err, IPS_E_USAGE, "message time of more than an hour");
     if (rc == 0 && text[len])
         rc = parse_per_byte(text + len + 1, per_byte_q32, err);
     return rc;
@@ -142,8 +144,9 @@ int ipsq_parse_bytes(const char *text, uint64_t *bytes, struct ips_err *err)
     else if (fine && (*d.rest == 'm' || *d.rest == 'M'))
         shift = 20;
     if (!fine || d.rest[shift > 0] || d.whole > (1ULL << 40))
-        return ips_err_set(err, IPS_E_USAGE,
-                           "'%.80s' is no number of bytes: 64, 4k or 1m", text);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "'%.80s' is not a number of bytes, such as 64, 4k or 1m", text);
     *bytes = d.whole << shift;
     return 0;
 }
@@ -160,9 +163,9 @@ int ipsq_parse_share(const char *text, uint32_t *ppm, struct ips_err *err)
     if (percent)
         n /= 100;
     if (!ok || (!percent && *d.rest) || n >= 1000000)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "'%.80s' is no share: less than all, as 5%% or 0.05",
-                           text);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "'%.80s' is not a share below 100%%, such as 5%% or 0.05", text);
     *ppm = (uint32_t)n;
     return 0;
 }
@@ -171,7 +174,7 @@ int ipsq_parse_count(const char *text, uint64_t *n, struct ips_err *err)
 {
     struct decimal d;
     if (parse_decimal(text, &d) < 0 || d.digits || *d.rest || d.whole == 0)
-        return ips_err_set(err, IPS_E_USAGE, "'%.80s' is no positive number",
+        return ips_err_set(err, IPS_E_USAGE, "'%.80s' is not a positive number",
                            text);
     *n = d.whole;
     return 0;
@@ -189,10 +192,11 @@ int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
     uint64_t scale = ok && d.digits <= 4 ? power10(d.digits) : 0;
     uint64_t n = scale ? d.whole * scale + d.fraction : 0;
     if (!scale || n > 9999)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "'%.80s' is no number of at most four digits, as "
-                           "1.375",
-                           text);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "'%.80s' is not a number of at most four digits, such as "
+            "1.375",
+            text);
     *num = (uint32_t)n;
     *den = (uint32_t)scale;
     return 0;
@@ -216,11 +220,11 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
                 ? IPSQ_GONE - (IPSQ_GONE * (uint64_t)IPSQ_GONE + n - 1) / n
                 : 0;
     if ((!percent && !times) || n == 0 || n > IPSQ_GONE)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "'%.80s' is no part of its time up to 100%% "
-                           "(30%%), nor how many times as fast (2x); gone "
-                           "altogether is --gone",
-                           text);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "'%.80s' is neither a percentage up to 100%% (30%%) nor a "
+            "factor (2x); --gone removes all of the time",
+            text);
     *ppm = (uint32_t)n;
     return 0;
 }

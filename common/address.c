@@ -20,13 +20,14 @@ static int parse_unix(const char *path, struct ips_address *out,
     size_t len = strlen(path);
     if (len == 0)
         return ips_err_set(err, IPS_E_USAGE,
-                           "address \"unix:\" lacks the path of the socket");
+                           "address \"unix:\" has no socket path");
     if (len >= sizeof(sun.sun_path))
-        return ips_err_set(err, IPS_E_USAGE,
-                           "socket path of %zu bytes, the kernel takes %zu: "
-                           "%s: choose a shorter state directory (--state DIR "
-                           "or IPS_STATE)",
-                           len, sizeof(sun.sun_path) - 1, path);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "the socket path has %zu bytes, more than the %zu that the "
+            "kernel allows: %s: choose a shorter state directory "
+            "(--state DIR or IPS_STATE)",
+            len, sizeof(sun.sun_path) - 1, path);
     memcpy(sun.sun_path, path, len + 1);
     memcpy(out->path, path, len + 1);
     memcpy(&out->addr, &sun, sizeof(sun));
@@ -44,7 +45,7 @@ static int parse_port(const char *text, const char *address, uint16_t *port,
         value = strtoul(text, &end, 10);
     if (!end || *end || value > 65535)
         return ips_err_set(err, IPS_E_USAGE,
-                           "address %s: the port is a number up to 65535",
+                           "address %s: the port must be a number up to 65535",
                            address);
     *port = (uint16_t)value;
     return 0;
@@ -54,11 +55,13 @@ static int refuse(const char *address, struct ips_err *err)
 {
     return ips_err_set(
         err, IPS_E_REFUSED,
-        "address %s is not loopback: without TLS others on the network could "
-        "read and change everything. Use tls:HOST:PORT with keys (--tls DIR; "
-        "deploy/keys makes them), or a Unix socket or loopback forwarded "
-        "through ssh, for example \"ssh -L 7070:127.0.0.1:7070 HOST\"; "
-        "--insecure permits it where every machine of the network is trusted",
+        "address %s is not loopback: without TLS others on the "
+        "network could read and change everything. Use "
+        "tls:HOST:PORT with keys (--tls DIR; deploy/keys makes "
+        "them), or a Unix socket or loopback forwarded through "
+        "ssh, for example \"ssh -L 7070:127.0.0.1:7070 HOST\"; "
+        "--insecure permits it if you trust every machine of the "
+        "network",
         address);
 }
 
@@ -84,8 +87,8 @@ static int set_host(const char *host, uint16_t port, const char *address,
         out->len = sizeof(sin6);
     } else {
         return ips_err_set(err, IPS_E_USAGE,
-                           "address %s: HOST is a number, such as 10.0.0.5 or "
-                           "[fd00::5]: names are not looked up",
+                           "address %s: HOST must be a numeric address such as "
+                           "10.0.0.5 or [fd00::5]; names are not looked up",
                            address);
     }
     if (out->insecure && !allow_insecure)

@@ -35,10 +35,11 @@ int ips_lock_directory(const char *dir, const char *name, const char *option,
     if (busy < 0) {
         read_pid(fd, pid, sizeof(pid));
         close(fd);
-        return ips_err_set(err, IPS_E_BUSY,
-                           "%s is in use by another daemon (pid %s): end that "
-                           "one first, or give another directory (%s)",
-                           dir, pid, option);
+        return ips_err_set(
+            err, IPS_E_BUSY,
+            "%s is in use by another daemon (pid %s): end it first, or "
+            "name another directory (%s)",
+            dir, pid, option);
     }
     int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
     if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)n, 0) != n) {

@@ -1,5 +1,6 @@
 #include "common/nearest.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,13 +48,14 @@ void ips_nearest_offer(struct ips_nearest *n, const char *name)
     size_t wn = strlen(n->word), nn = strlen(name), changes;
     if (wn >= IPS_NEAREST_BYTES || nn >= IPS_NEAREST_BYTES)
         return;
+    bool same = wn == nn && memcmp(name, n->word, wn) == 0;
     if (wn > 1 && strncmp(name, n->word, wn) == 0)
         changes = 0;
     else if ((wn > nn ? wn - nn : nn - wn) >= n->changes)
         return;
     else
         changes = distance(n->word, wn, name, nn);
-    if (changes >= n->changes)
+    if (changes >= n->changes && !same)
         return;
     n->changes = changes;
     memcpy(n->name, name, nn + 1);
@@ -61,7 +63,7 @@ void ips_nearest_offer(struct ips_nearest *n, const char *name)
 
 const char *ips_nearest_text(struct ips_nearest *n)
 {
-    if (*n->name)
+    if (*n->name && strcmp(n->name, n->word) != 0)
         snprintf(n->text, sizeof(n->text), "; did you mean '%s'?", n->name);
     return n->text;
 }

@@ -23,7 +23,8 @@ struct ips_nearest {
 void ips_nearest_begin(struct ips_nearest *n, const char *word);
 /* O(length of word * length of name). */
 void ips_nearest_offer(struct ips_nearest *n, const char *name);
-/* The end of an error message: "; did you mean 'NAME'?", or "". */
+/* The end of an error message: "; did you mean 'NAME'?", or "". It is "" where
+ * the word is one of the names itself. */
 const char *ips_nearest_text(struct ips_nearest *n);
 
 #endif

@@ -7,6 +7,15 @@ install(TARGETS ips ips-preload
 install(FILES agent/ips.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ips)
 install(FILES docs/ipsrun.1 docs/ips-slave.1 docs/ips-master.1 docs/ipsq.1
     DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+# Where bash-completion, zsh and fish look: a file for each command.
+foreach(program ipsq ipsrun)
+    install(FILES client/completion/ipsq.bash RENAME ${program}
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    install(FILES client/completion/ipsq.fish RENAME ${program}.fish
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endforeach()
+install(FILES client/completion/_ipsq
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(FILES README.md NEWS.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # Units that say where the programs are - known only at install time, for the
 # prefix may be given then. To use them, copy or link them into

@@ -306,7 +306,7 @@ void answers_ahead(struct master *m, const char *run)
     r.ask_case = IPS__REQUEST__ASK_PATH;
     r.path = &ask;
     if (!query_inside(m, &query_path, &r))
-        ips_log_info("run %s: its path was not asked for ahead", run);
+        ips_log_info("run %s: could not precompute its path", run);
 }
 
 void answers_give_way(struct master *m, const struct query *q)

@@ -108,7 +108,8 @@ static void note_refused(struct query *q, const char *doubt)
 {
     char why[320];
     snprintf(why, sizeof(why),
-             "%.200s; not kept: again on an idle machine, or with --force",
+             "%.200s; not kept: repeat it on an idle machine, or use "
+             "--force",
              doubt);
     note_failed(q, why);
 }
@@ -442,10 +443,11 @@ static int check(const Ips__CalibrateAsk *ask, struct calibration *c,
     for (size_t i = 0; i < n; i++) {
         if (from[i] == 0 || from[i] > LENGTH_MAX ||
             (i > 0 && from[i] <= from[i - 1]))
-            return ips_err_set(err, IPS_E_USAGE,
-                               "length %llu: from 1 to %u bytes, each greater "
-                               "than the one before",
-                               (unsigned long long)from[i], LENGTH_MAX);
+            return ips_err_set(
+                err, IPS_E_USAGE,
+                "length %llu: lengths must be from 1 to %u bytes and "
+                "ascending",
+                (unsigned long long)from[i], LENGTH_MAX);
         c->lengths[c->length_count++] = from[i];
     }
     return 0;

@@ -71,10 +71,11 @@ static int check_version(struct catalogue *c, struct ips_err *err)
     if (version < 0)
         return db_error(c, "read its version", err);
     if (version != 0 && version != SCHEMA_VERSION)
-        return ips_err_set(err, IPS_E_VERSION,
-                           "catalogue is of version %d, this program writes "
-                           "%d: use the newer program, or another --state",
-                           version, SCHEMA_VERSION);
+        return ips_err_set(
+            err, IPS_E_VERSION,
+            "the catalogue has version %d, this program writes %d: use "
+            "the newer program, or another --state",
+            version, SCHEMA_VERSION);
     int rc = run_sql(c, schema, err);
     snprintf(text, sizeof(text), "PRAGMA user_version = %d", SCHEMA_VERSION);
     return rc < 0 ? rc : run_sql(c, text, err);
@@ -214,7 +215,7 @@ int catalogue_put(struct catalogue *c, const char *machine,
     int rc = 0;
     for (size_t i = 0; i < count && rc == 0; i++) {
         if (!ips_run_name_ok(runs[i]->run)) {
-            ips_log_debug("machine %s: a run with no name of a run", machine);
+            ips_log_debug("machine %s: a run with an invalid name", machine);
             continue;
         }
         uint64_t key, hash = hash_state(machine, runs[i], &key);

@@ -55,7 +55,7 @@ static bool check_pdm(struct path_data *d, const struct ips_lane *lane)
         ips_err_set(
             &d->err, IPS_E_CORRUPT,
             "the two algorithms of the central engine disagree (%" PRIu64
-            " and %" PRIu64 " ns): a bug of IPS, no answer is given",
+            " and %" PRIu64 " ns): a bug in IPS, so no answer is given",
             d->est.t_max, theirs);
     return same;
 }
@@ -75,7 +75,7 @@ static bool solve_view(struct query *q, const struct ips_graph *g)
         return false;
     if (d->est.end == IPS_NO_NODE) {
         ips_err_set(&d->err, IPS_E_INCOMPLETE,
-                    "no thread of this run has an end yet: nothing to show");
+                    "no thread of this run has ended yet: nothing to show");
         return false;
     }
     if (r->with_shares && !walk_lane(d, g))

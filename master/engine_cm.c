@@ -131,7 +131,7 @@ static void lane_finished(struct query *q)
     if (best == UINT32_MAX) {
         struct ips_err err = {0};
         ips_err_set(&err, IPS_E_INCOMPLETE,
-                    "no thread of this run has an end yet: nothing to show");
+                    "no thread of this run has ended yet: nothing to show");
         query_fail(q, &err);
         return;
     }
@@ -311,8 +311,8 @@ static int take_opened(struct query *q, const Ips__CmAnswer *a,
     d->cost.relayed += a->relayed;
     if (a->relayed && *a->relayed_why && !*d->relay_note)
         snprintf(d->relay_note, sizeof(d->relay_note),
-                 "slaves that did not reach each other talked through the "
-                 "master: %.180s",
+                 "slaves that cannot reach each other talk through the master: "
+                 "%.180s",
                  a->relayed_why);
     if (++r->opened == q->gather.count)
         begin_lane(q, LANE_MAIN);

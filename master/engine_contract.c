@@ -327,7 +327,7 @@ static void finished(struct query *q)
         ips_err_set(&d->err, IPS_E_CORRUPT,
                     "the slaves' longest path has %" PRIu64
                     " ns, the master's %" PRIu64
-                    ": a bug of IPS, no answer is given",
+                    ": a bug in IPS, so no answer is given",
                     greatest, d->lanes[d->now].t_max);
         engine_failed(q);
         return;
@@ -417,7 +417,7 @@ static void solve(struct query *q)
         d->total_cpu_ns = d->joined.total;
     if (d->joined.end_part == IPS_NO_NODE)
         ips_err_set(&d->err, IPS_E_INCOMPLETE,
-                    "no thread of this run has an end yet: nothing to show");
+                    "no thread of this run has ended yet: nothing to show");
     else if (r->with_shares && ips_joined_walk(&d->joined, &d->visit,
                                                &d->visit_count, &d->err) < 0)
         return;

@@ -454,10 +454,11 @@ static void refuse(struct query *q)
     gather_missing_text(q, missing, sizeof(missing));
     if (*missing)
         ips_err_set(&err, IPS_E_INCOMPLETE,
-                    "run %s: no machine that has it can answer: %s", q->run,
+                    "run %s: no machine with its data can answer: %s", q->run,
                     missing);
     else
-        ips_err_set(&err, IPS_E_NOT_FOUND, "no run %s is known here", q->run);
+        ips_err_set(&err, IPS_E_NOT_FOUND, "the master knows no run %s",
+                    q->run);
     query_fail(q, &err);
 }
 

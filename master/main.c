@@ -15,8 +15,9 @@ static const char usage[] =
     "usage: ips-master [--listen ADDR] [--tls DIR] [--insecure] [--state DIR]\n"
     "                  [--private] [--idle N] [--foreground]\n"
     "\n"
-    "The master analyst: knows the slaves and the runs, computes what needs\n"
-    "several machines, answers ipsq.\n"
+    "Coordinates the slaves of all machines, computes what needs several "
+    "machines,\n"
+    "and answers ipsq.\n"
     "\n"
     "  --listen ADDR     unix:PATH, tcp:HOST:PORT on loopback, or\n"
     "                    tls:HOST:PORT (default unix:STATE/master.sock)\n"
@@ -25,16 +26,16 @@ static const char usage[] =
     "  --insecure        allow tcp: addresses that are not loopback: others "
     "on\n"
     "                    the network can read and change everything\n"
-    "  --state DIR       where the catalogue is kept (default: $IPS_STATE,\n"
+    "  --state DIR       directory of the catalogue (default: $IPS_STATE,\n"
     "                    else $XDG_STATE_HOME/ips or ~/.local/state/ips)\n"
-    "  --private         end when no slave and no client was there for a "
-    "while\n"
-    "  --idle SECONDS    that while (default 10)\n"
-    "  -f, --foreground  stay in the foreground (it always does)\n"
+    "  --private         end when no slave and no client has been connected\n"
+    "                    for --idle seconds\n"
+    "  --idle SECONDS    seconds before a private master ends (default 10)\n"
+    "  -f, --foreground  accepted; it always stays in the foreground\n"
     "  -h, --help        print this\n"
     "      --version     print the version\n"
     "\n"
-    "It logs to standard error; IPS_LOG sets what: error, warn, info or "
+    "It logs to standard error. IPS_LOG sets the level: error, warn, info or "
     "debug.\n"
     "A service manager, or ipsrun for a private one, puts it in the "
     "background.\n";
@@ -118,7 +119,7 @@ static int parse_options(int argc, char **argv, struct options *o)
         }
     }
     if (optind < argc) {
-        fprintf(stderr, "ips-master: %s: takes no arguments\n", argv[optind]);
+        fprintf(stderr, "ips-master: unexpected argument '%s'\n", argv[optind]);
         return -1;
     }
     return 0;
@@ -127,7 +128,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 static void on_stop(evutil_socket_t number, short what, void *arg)
 {
     (void)what;
-    ips_log_info("signal %d: ends", (int)number);
+    ips_log_info("signal %d: ending", (int)number);
     event_base_loopbreak(arg);
 }
 
@@ -164,7 +165,7 @@ static int serve(const struct options *o, struct ips_err *err)
     if (rc == 0)
         rc = master_start(&m, base, &o->master, err);
     if (rc == 0) {
-        ips_log_info("listens on %s", m.address);
+        ips_log_info("listening on %s", m.address);
         event_base_dispatch(base);
     }
     if (m.base)

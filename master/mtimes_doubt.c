@@ -39,8 +39,7 @@ bool mtimes_doubt_trips(const struct mtime_pair *p,
             first = i;
     }
     if (many(late, p->count)) {
-        snprintf(out, room,
-                 "its ends waited %.0f%% of the time for a processor",
+        snprintf(out, room, "its ends waited for a CPU %.0f%% of the time",
                  all ? 100.0 * (double)ips_min_u64(delay, all) / (double)all
                      : 100.0);
         return true;
@@ -81,7 +80,8 @@ bool mtimes_doubt_ways(const struct mtime_pair *p,
     if (!many(wrong, both))
         return false;
     snprintf(out, room,
-             "the two ways differ: %llu B take %llu us this way, %llu us back",
+             "the directions differ: %llu B take %llu us forth and %llu "
+             "us back",
              (unsigned long long)first->bytes,
              (unsigned long long)first->ns / 1000,
              (unsigned long long)other->ns / 1000);

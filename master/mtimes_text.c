@@ -57,12 +57,11 @@ static int read_pair(struct reader *r, char *words, struct ips_err *err)
     if (!date)
         return wrong(r, err, "a pair with too few words", form);
     if (!roster_name_ok(from) || !roster_name_ok(to))
-        return wrong(r, err, "that is no machine's name", form);
+        return wrong(r, err, "not a valid machine name", form);
     while (p->over < 2 && strcmp(over, mtime_over_name(p->over)) != 0)
         p->over++;
     if (p->over == 2)
-        return wrong(r, err, "a way of messages that is neither tcp nor unix",
-                     form);
+        return wrong(r, err, "a transport that is neither tcp nor unix", form);
     if (p->over == MTIME_UNIX && strcmp(from, to) != 0)
         return wrong(r, err, "unix between two machines",
                      "only inside a machine there is unix");
@@ -73,7 +72,7 @@ static int read_pair(struct reader *r, char *words, struct ips_err *err)
     snprintf(p->measured, sizeof(p->measured), "%s", date);
     snprintf(p->by, sizeof(p->by), "%.63s", by ? by : "");
     if (mtimes_find(r->t, p->from, p->to, p->over))
-        return wrong(r, err, "this pair comes twice", "remove one of the two");
+        return wrong(r, err, "this pair occurs twice", "remove one of the two");
     r->open = true;
     r->open_line = r->line;
     return 0;
@@ -87,7 +86,7 @@ static int read_doubt(struct reader *r, const char *words, struct ips_err *err)
                      "put `pair FROM TO tcp DATE` before it");
     if (!*words || strlen(words) >= sizeof(r->now.doubt))
         return wrong(r, err, "a doubt without words, or with too many",
-                     "say in a few words why the pair is not to be trusted");
+                     "say in a few words why the pair is doubtful");
     snprintf(r->now.doubt, sizeof(r->now.doubt), "%s", words);
     return 0;
 }
@@ -142,14 +141,14 @@ static int read_wake(struct reader *r, char *words, struct ips_err *err)
     struct mtime_wake w = {.ns = IPS_UNMEASURED};
     char *save, *machine = strtok_r(words, " \t", &save);
     if (!machine || !roster_name_ok(machine))
-        return wrong(r, err, "that is no machine's name", form);
+        return wrong(r, err, "not a valid machine name", form);
     bool fine = number(&save, &w.ns) && w.ns <= IPS_CURVE_MAX_NS;
     char *date = strtok_r(NULL, " \t", &save);
     char *by = strtok_r(NULL, "", &save);
     if (!fine || !date || strlen(date) >= sizeof(w.measured))
         return wrong(r, err, "a wake without its time and date", form);
     if (mtimes_wake(r->t, machine))
-        return wrong(r, err, "this machine's wake comes twice",
+        return wrong(r, err, "this machine has two wakes",
                      "remove one of the two");
     snprintf(w.machine, sizeof(w.machine), "%s", machine);
     snprintf(w.measured, sizeof(w.measured), "%s", date);
@@ -188,7 +187,7 @@ static int read_line(struct reader *r, char *line, struct ips_err *err)
     if (strcmp(word, "wake") == 0)
         return read_wake(r, rest, err);
     return wrong(r, err, "neither `pair` nor `point`, `doubt` or `wake`",
-                 "put # before what is a remark");
+                 "put # before a comment");
 }
 
 int mtimes_parse(struct mtimes *t, const char *name, const char *text,

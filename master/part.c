@@ -36,7 +36,7 @@ int parts_choose_run(struct query *q, struct ips_err *err)
     int rc = catalogue_each(q->m->catalogue, NULL, on_newest, &n, err);
     if (rc == 0 && !n.found)
         rc = ips_err_set(err, IPS_E_NOT_FOUND,
-                         "no run is known here yet: start one with ipsrun");
+                         "the master knows no run yet: record one with ipsrun");
     return rc;
 }
 

@@ -13,8 +13,8 @@ static int refuse_sum(const struct query *q, uint32_t part, uint64_t told,
                       uint64_t ns, struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_CORRUPT,
-                       "machine %s tells what %llu ns of a piece of %llu ns "
-                       "were spent on: a bug of IPS, no answer is given",
+                       "machine %s attributes %llu ns of a piece of %llu ns: a "
+                       "bug in IPS, so no answer is given",
                        q->gather.active[part]->machine,
                        (unsigned long long)told, (unsigned long long)ns);
 }

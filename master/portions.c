@@ -34,12 +34,13 @@ int query_check_memory(const struct query *q, uint64_t bytes,
     uint64_t there = memory_available();
     if (bytes <= there)
         return 0;
-    return ips_err_set(err, IPS_E_LIMIT,
-                       "run %s: the graph of all machines takes about %" PRIu64
-                       " MB at the master, which has %" PRIu64
-                       " MB available: free some, or run the master where "
-                       "there is more (ips-master, ipsq --master)",
-                       q->run, bytes >> 20, there >> 20);
+    return ips_err_set(
+        err, IPS_E_LIMIT,
+        "run %s: the graph of all machines takes about %" PRIu64
+        " MB at the master, which has %" PRIu64
+        " MB available: free some memory, or run the master on a "
+        "machine with more (ips-master, ipsq --master)",
+        q->run, bytes >> 20, there >> 20);
 }
 
 static bool grow_portions(struct portions *w, uint64_t more)

@@ -166,6 +166,10 @@ struct predict_setup {
     bool path;          /* also t_max, and where the time would go */
 };
 void predict_setup_release(struct predict_setup *s);
+/* IPS_E_NOT_FOUND: `what` of "OPTION WHATREST" is no process, and which is
+ * nearest. */
+int predict_no_process(const struct predict_run *run, const char *option,
+                       const char *what, const char *rest, struct ips_err *err);
 /* "one, two": the machines that fit, as many as have room. False: none. */
 bool predict_names(const struct predict_setup *s,
                    bool (*fits)(const struct predict_setup *s, uint32_t m),

@@ -149,19 +149,20 @@ static void say_locks(const struct filling *f)
     bool all = d->run.all_locks;
     f->out->locks = ips_wire_text(all ? "all" : "contended");
     if (d->then.taken)
-        predict_say(said,
-                    "who has a lock next is settled anew, %" PRIu64
-                    " times: first come, first served",
-                    d->then.taken);
+        predict_say(
+            said,
+            "the replay decides again which thread gets a lock next, %" PRIu64
+            " times: first come, first served",
+            d->then.taken);
     if (!all && (d->then.taken || has_threads(d->run.whole)))
         predict_say(said,
-                    "of locks only what somebody waited for was recorded: with "
-                    "more cores threads may wait where nobody did (ipsrun "
-                    "--locks=all records the others)");
+                    "only contended locks were recorded: with more cores "
+                    "threads may wait for other locks, too (ipsrun --locks=all "
+                    "records all)");
     if (d->then.kept_count)
         predict_say(said,
-                    "%u locks keep the order that was seen: settled anew, "
-                    "threads would wait for each other for ever",
+                    "%u locks keep the recorded order: a new order would make "
+                    "threads wait for each other forever",
                     d->then.kept_count);
 }
 
@@ -176,15 +177,16 @@ static void say_queues(const struct filling *f)
     f->out->pieces = then->pieces;
     f->out->pieces_anew = then->anew;
     if (then->settled)
-        predict_say(&f->d->said,
-                    "who takes the next of %" PRIu64
-                    " pieces of work is settled anew, first come, first "
-                    "served: %" PRIu64 " go to another worker than they did",
-                    then->pieces, then->anew);
+        predict_say(
+            &f->d->said,
+            "the replay decides again which worker takes each of %" PRIu64
+            " pieces of work, first come, first served: %" PRIu64
+            " go to another worker than in the recording",
+            then->pieces, then->anew);
     else if (some)
         predict_say(&f->d->said,
-                    "pieces of work go to whom they went when recorded (a work "
-                    "queue: elsewhere a quicker worker would take more)");
+                    "pieces of work go to the same workers as in the recording "
+                    "(with a real work queue a faster worker would take more)");
 }
 
 /* Who is begun, or whose end is awaited, from another machine, though it was
@@ -206,9 +208,10 @@ static void say_lifetimes(const struct filling *f)
     }
     if (apart)
         predict_say(&f->d->said,
-                    "%" PRIu64 " begins and ends (of threads, processes, "
-                    "connections) take no time from machine to machine: how "
-                    "they get there is not known",
+                    "%" PRIu64
+                    " begins and ends (of threads, processes, connections) "
+                    "take no time between machines: how they travel is not "
+                    "known",
                     apart);
 }
 
@@ -219,36 +222,38 @@ static void say_rest(const struct filling *f)
     struct predict_said *said = &d->said;
     const struct ips_lane *lane = &d->run.lane_then;
     if (!lane->mtime.base_ns && !lane->mtime.per_byte_q32 && !d->setup.mtime)
-        predict_say(said, "messages take no time but their ends' CPU: neither "
-                          "calibrated nor given (--mtime)");
+        predict_say(said,
+                    "messages take no time except the CPU time of their ends: "
+                    "they are neither calibrated nor given (--mtime)");
     if (lane->external == IPS_EXTERNAL_ALL && d->run.outside)
-        predict_say(said, "waits for what is not traced (replies, disks, "
-                          "timers) take the time that they took");
+        predict_say(said,
+                    "waits for something not recorded (replies, disks, timers) "
+                    "take as long as in the recording");
     if (d->run.held_count)
         predict_say(said,
-                    "%" PRIu64 " messages were on their way for %.1f ms more "
-                    "than their length takes, so long as TCP holds back what "
-                    "follows a message without an answer: they are so again",
+                    "%" PRIu64
+                    " messages were in transit %.1f ms longer than their "
+                    "length explains, as when TCP delays data after an "
+                    "unacknowledged message: the replay repeats this delay",
                     d->run.held_count, (double)d->run.held_ns / 1e6);
     if (d->run.off_ns > d->w.path.est.total / OFF_PARTS)
         predict_say(said,
-                    "%.1f ms that threads were off their cores are left out: "
-                    "polls that gave up before what they were for came, "
-                    "faults, stolen time",
+                    "%.1f ms in which threads were off the CPU are left out: "
+                    "polls that timed out, page faults, stolen time",
                     (double)d->run.off_ns / 1e6);
     say_locks(f);
     say_queues(f);
     say_lifetimes(f);
     if (d->then.resources)
         predict_say(said,
-                    "%" PRIu64 " waits for conditions, readers' locks, tokens "
-                    "and their like follow each other in the order that was "
-                    "seen",
+                    "%" PRIu64
+                    " waits for conditions, read locks, semaphores and similar "
+                    "keep the recorded order",
                     d->then.resources);
     if (predict_names(&d->setup, speed_not_given, names))
         predict_say(said,
-                    "cores as fast as those that were measured: %s (speed= was "
-                    "not given)",
+                    "no speed= was given for %s: assumed 1, the speed of the "
+                    "recorded cores",
                     names);
     f->out->n_assumed = said->count;
     f->out->assumed = said->text;

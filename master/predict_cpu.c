@@ -93,15 +93,16 @@ void predict_messages_cpu(struct predict_run *run,
     }
     if (count && keep)
         predict_say(said,
-                    "%" PRIu64 " messages that somebody slept for go between "
-                    "other machines, and cost their ends the CPU that they "
-                    "cost where they were: a search compares places by it",
+                    "%" PRIu64
+                    " messages that a thread slept for go between other "
+                    "machines but keep the CPU cost of the recording, by which "
+                    "the search compares placements",
                     count);
     else if (count)
         predict_say(said,
-                    "%" PRIu64 " messages that somebody slept for go between "
-                    "other machines, and cost their ends %.1f ms of CPU less "
-                    "and %.1f ms more, as measured of the pairs (ipsq "
-                    "calibrate)",
+                    "%" PRIu64
+                    " messages that a thread slept for go between other "
+                    "machines, which costs their ends %.1f ms of CPU time less "
+                    "and %.1f ms more, by the measured pairs (ipsq calibrate)",
                     count, (double)c.less / 1e6, (double)c.more / 1e6);
 }

@@ -17,7 +17,7 @@ static int check_net(const Ips__PredictNet *n, struct ips_err *err)
                            n->to, n->scale_num, n->scale_den);
     if (!n->given && !n->scale_den && !*n->medium)
         return ips_err_set(err, IPS_E_USAGE,
-                           "messages %.80s>%.80s: nothing is said of them",
+                           "messages %.80s>%.80s: no time is given for them",
                            n->from, n->to);
     return 0;
 }
@@ -104,17 +104,19 @@ static void say_pairs(const struct saying *s, struct predict_said *said)
         if (u->left)
             snprintf(more, sizeof(more), " and %u more", u->left);
         if (u->as)
-            predict_say(said,
-                        "messages %s%s take what was measured from %.80s to "
-                        "%.80s: their own were not (ipsq calibrate), nor given "
-                        "(--network)",
-                        u->pairs, more, u->as->from, u->as->to);
+            predict_say(
+                said,
+                "messages %s%s take the times measured from %.80s to "
+                "%.80s: their own were neither measured (ipsq calibrate) "
+                "nor given (--network)",
+                u->pairs, more, u->as->from, u->as->to);
         else
-            predict_say(said,
-                        "messages %s%s take no time but their ends' CPU: "
-                        "nothing like them was measured (ipsq calibrate) or "
-                        "given (--network)",
-                        u->pairs, more);
+            predict_say(
+                said,
+                "messages %s%s take no time except the CPU time of their "
+                "ends: no similar ones were measured (ipsq calibrate) or "
+                "given (--network)",
+                u->pairs, more);
     }
 }
 
@@ -207,8 +209,8 @@ static int apply(struct predict_setup *s, const Ips__PredictNet *n,
     if (some)
         return 0;
     return ips_err_set(err, IPS_E_NOT_FOUND,
-                       "--network %.80s>%.80s: there are no such machines",
-                       n->from, n->to);
+                       "--network %.80s>%.80s: no such machines", n->from,
+                       n->to);
 }
 
 /* ---- what messages take of a medium ---------------------------------------
@@ -235,14 +237,14 @@ static void say_wire(const struct predict_setup *s, uint32_t m,
 {
     if (!said)
         return;
-    predict_say(
-        said,
-        "messages take %.80s for %.1f ns a byte and packet's header, as "
-        "measured; after a pause it has %.0f us of that at once",
-        s->medium_name[m],
-        (double)ips_curve_ns(&w->curve, MTIME_WIRE_DATA) /
-            (MTIME_WIRE_DATA + MTIME_WIRE_HEAD),
-        (double)s->burst_ns[m] / 1e3);
+    predict_say(said,
+                "messages occupy %.80s for %.1f ns per byte including "
+                "packet headers, as measured; after a pause %.0f us of "
+                "that pass at once",
+                s->medium_name[m],
+                (double)ips_curve_ns(&w->curve, MTIME_WIRE_DATA) /
+                    (MTIME_WIRE_DATA + MTIME_WIRE_HEAD),
+                (double)s->burst_ns[m] / 1e3);
 }
 
 static void set_wires(const struct predict_run *run, struct predict_setup *s,

@@ -1,5 +1,6 @@
 /* The run that is replayed, of what was gathered: its graph with the waits that
  * no arc explains, its machines, and who its threads are. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,10 +220,9 @@ static int add_cuts(struct query *q, const struct whatif_solving *s,
     }
     if (fits)
         return 0;
-    return ips_err_set(s->err, IPS_E_NOT_FOUND,
-                       "--move %.80s@...=%.80s: the run has no such process; "
-                       "`ipsq ls` lists them",
-                       m->what, m->machine);
+    char rest[100];
+    snprintf(rest, sizeof(rest), "@...=%.80s", m->machine);
+    return predict_no_process(run, "--move", m->what, rest, s->err);
 }
 
 static int make_cuts(struct query *q, const struct whatif_solving *s,

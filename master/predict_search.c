@@ -78,9 +78,9 @@ static int make_items(struct asking *s, struct ips_err *err)
     }
     free(item_of);
     if (d->found.free_count == 0)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--map names every process: nothing is left to "
-                           "search a place for");
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "--map names every process: nothing is left to place");
     return 0;
 }
 
@@ -214,9 +214,10 @@ int predict_search(struct query *q, struct ips_err *err)
 {
     struct asking s = {.q = q, .d = predict_of(q)};
     if (q->request->predict->n_moves)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--search finds one place for each process: it "
-                           "goes without --move");
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "--search finds one machine for each process: it cannot be "
+            "combined with --move");
     int rc = make_items(&s, err);
     if (rc == 0)
         rc = alloc_all(&s, err);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/nearest.h"
 #include "common/types.h"
 #include "master/part.h"
 #include "master/predict.h"
@@ -99,24 +100,26 @@ static int check_machine(const Ips__PredictMachine *from, struct ips_err *err)
     if ((from->speed_den && !from->speed_num) ||
         from->speed_num > IPS_REPLAY_RATIO_MAX ||
         from->speed_den > IPS_REPLAY_RATIO_MAX)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "machine %.80s: a speed is above 0 and at most %u, "
-                           "with four digits",
-                           from->name, IPS_REPLAY_RATIO_MAX);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "machine %.80s: the speed must be above 0 and at most %u, "
+            "with at most four digits",
+            from->name, IPS_REPLAY_RATIO_MAX);
     if (from->load_num > IPS_REPLAY_RATIO_MAX ||
         from->load_den > IPS_REPLAY_RATIO_MAX)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "machine %.80s: a load is at most %u, with four "
-                           "digits",
-                           from->name, IPS_REPLAY_RATIO_MAX);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "machine %.80s: the load must be at most %u, with at most "
+            "four digits",
+            from->name, IPS_REPLAY_RATIO_MAX);
     if (from->taken_den > IPS_REPLAY_RATIO_MAX ||
         (from->taken_den && from->taken_num >= from->taken_den))
-        return ips_err_set(err, IPS_E_USAGE,
-                           "machine %.80s: a load in per cent is below 100%%",
-                           from->name);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "machine %.80s: a load in percent must be below 100%%", from->name);
     if (from->turn_ns > IPS_REPLAY_TURN_MAX)
         return ips_err_set(err, IPS_E_USAGE,
-                           "machine %.80s: a turn is at most %llu s",
+                           "machine %.80s: the turn must be at most %llu s",
                            from->name, IPS_REPLAY_TURN_MAX / 1000000000ull);
     return 0;
 }
@@ -130,8 +133,8 @@ static void take_recorded(const struct predict_own *run,
     if (run->load_samples == 0) {
         to->is.load = fitted->is.load;
         predict_say(said,
-                    "the load of %.80s is %.2f: so much makes its threads wait "
-                    "for cores as long as its kernel said (its load average "
+                    "the load of %.80s is %.2f: with it the threads wait for "
+                    "cores as long as the kernel recorded (the load average "
                     "was not recorded)",
                     run->name, (double)to->is.load.num / to->is.load.den);
         return;
@@ -145,7 +148,7 @@ static void take_recorded(const struct predict_own *run,
         to->is.load.num = (uint32_t)(hundredths / 100);
     predict_say(said,
                 "the load of %.80s is %.2f: its load average while the run was "
-                "on (%" PRIu64 " samples) less what its own threads had of it",
+                "on (%" PRIu64 " samples) less that of the run's own threads",
                 run->name, (double)to->is.load.num / to->is.load.den,
                 run->load_samples);
 }
@@ -178,10 +181,11 @@ static int add_machine(const struct predict_run *run,
     if (!from->load_recorded)
         return 0;
     if (!to->recorded)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "machine %.80s: load=recorded is of machines that "
-                           "the run was on",
-                           from->name);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "machine %.80s: load=recorded applies only to machines of "
+            "the run",
+            from->name);
     take_recorded(&run->own[m], &own->machine[m], to, said);
     return 0;
 }
@@ -289,16 +293,41 @@ bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
     return fits(pattern, base);
 }
 
+int predict_no_process(const struct predict_run *run, const char *option,
+                       const char *what, const char *rest, struct ips_err *err)
+{
+    struct ips_nearest near;
+    ips_nearest_begin(&near, what);
+    things_offer_processes(run->t, what, &near);
+    return ips_err_set(err, IPS_E_NOT_FOUND,
+                       "%s %.80s%s: the run has no such process%s; `ipsq ls` "
+                       "lists them",
+                       option, what, rest, ips_nearest_text(&near));
+}
+
+/* "; did you mean 'm1'?" */
+static const char *nearest_machine(const struct predict_setup *s,
+                                   const char *word, struct ips_nearest *near)
+{
+    ips_nearest_begin(near, word);
+    for (uint32_t m = 0; m < s->machine_count; m++)
+        ips_nearest_offer(near, s->machine[m].name);
+    return ips_nearest_text(near);
+}
+
 static int place(const struct predict_run *run, const Ips__PredictPlace *p,
                  struct predict_setup *s, struct ips_err *err)
 {
     char all[PREDICT_NAMES_BYTES];
     uint32_t m = find_machine(s, p->machine), count = 0;
+    struct ips_nearest near;
     if (m == PREDICT_NOWHERE)
-        return ips_err_set(err, IPS_E_NOT_FOUND,
-                           "--map %.80s=%.80s: no such machine; there are %s; "
-                           "--machines '%.80s:cores=N' makes it",
-                           p->what, p->machine, names(s, all), p->machine);
+        return ips_err_set(
+            err, IPS_E_NOT_FOUND,
+            "--map %.80s=%.80s: no such machine; there are %s%s; "
+            "--machines '%.80s:cores=N' adds it",
+            p->what, p->machine, names(s, all),
+            nearest_machine(s, p->machine, &near), p->machine);
     for (uint32_t c = 0; c < run->whole->chain_count; c++) {
         if (!predict_fits(run, &run->thread[c], p->what))
             continue;
@@ -306,12 +335,10 @@ static int place(const struct predict_run *run, const Ips__PredictPlace *p,
         s->placed[c] = true;
         count++;
     }
-    if (count == 0)
-        return ips_err_set(err, IPS_E_NOT_FOUND,
-                           "--map %.80s=%.80s: the run has no such process; "
-                           "`ipsq ls` lists them",
-                           p->what, p->machine);
-    return 0;
+    if (count)
+        return 0;
+    snprintf(all, sizeof(all), "=%.80s", p->machine);
+    return predict_no_process(run, "--map", p->what, all, err);
 }
 
 static int place_moves(const struct predict_run *run,
@@ -319,16 +346,18 @@ static int place_moves(const struct predict_run *run,
                        struct ips_err *err)
 {
     char all[PREDICT_NAMES_BYTES];
+    struct ips_nearest near;
     s->move = calloc(run->cut_count + 1, sizeof(*s->move));
     if (!s->move)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu moves", run->cut_count);
     for (size_t i = 0; i < ask->n_moves; i++) {
         if (find_machine(s, ask->moves[i]->machine) == PREDICT_NOWHERE)
-            return ips_err_set(err, IPS_E_NOT_FOUND,
-                               "--move %.80s@...=%.80s: no such machine; "
-                               "there are %s",
-                               ask->moves[i]->what, ask->moves[i]->machine,
-                               names(s, all));
+            return ips_err_set(
+                err, IPS_E_NOT_FOUND,
+                "--move %.80s@...=%.80s: no such machine; "
+                "there are %s%s",
+                ask->moves[i]->what, ask->moves[i]->machine, names(s, all),
+                nearest_machine(s, ask->moves[i]->machine, &near));
     }
     for (size_t k = 0; k < run->cut_count; k++) {
         const struct predict_cut *cut = &run->cut[k];
@@ -351,12 +380,12 @@ static void say_unmoved(const Ips__PredictAsk *ask,
         for (size_t k = 0; k < run->cut_count && !moves; k++)
             moves = run->cut[k].which == i;
         if (!moves)
-            predict_say(said,
-                        "nothing goes to %.80s %.3f s after the begin: %.80s "
-                        "had ended by then",
-                        ask->moves[i]->machine,
-                        (double)ask->moves[i]->at_ns / 1e9,
-                        ask->moves[i]->what);
+            predict_say(
+                said,
+                "nothing moves to %.80s %.3f s after the start: %.80s had "
+                "ended by then",
+                ask->moves[i]->machine, (double)ask->moves[i]->at_ns / 1e9,
+                ask->moves[i]->what);
     }
 }
 
@@ -367,7 +396,7 @@ static void share_evenly(struct predict_setup *s, struct predict_said *said)
         if (s->machine[m].is.turn_ns && s->machine[m].is.load.num)
             predict_say(said,
                         "threads and load of %.80s share its cores evenly: a "
-                        "search knows no turns",
+                        "search ignores turn=",
                         s->machine[m].name);
         s->machine[m].is.turn_ns = 0;
     }
@@ -387,12 +416,13 @@ static int check_used(const Ips__PredictAsk *ask, const struct predict_run *run,
         if (used[m] || s->machine[m].recorded)
             continue;
         if (ask->n_map == 0 && ask->n_moves == 0)
-            rc = ips_err_set(err, IPS_E_USAGE,
-                             "nothing is on machine %.80s: say what with "
-                             "--map, as in --map '*=%.80s'",
-                             s->machine[m].name, s->machine[m].name);
+            rc = ips_err_set(
+                err, IPS_E_USAGE,
+                "no process is on machine %.80s: name some with --map, as "
+                "in --map '*=%.80s'",
+                s->machine[m].name, s->machine[m].name);
         else
-            predict_say(said, "nothing is on machine %.80s",
+            predict_say(said, "no process is on machine %.80s",
                         s->machine[m].name);
     }
     free(used);
@@ -413,7 +443,8 @@ static void say_cores(const struct predict_setup *s, struct predict_said *said)
 {
     char names[PREDICT_NAMES_BYTES];
     if (predict_names(s, unknown_cores, names))
-        predict_say(said, "one core each: %s (not recorded, nor given)", names);
+        predict_say(said, "one core each: %s (neither recorded nor given)",
+                    names);
     if (predict_names(s, one_core, names))
         predict_say(said, "one core each: %s (cores= was not given)", names);
 }

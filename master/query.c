@@ -160,13 +160,13 @@ static void query_restart(struct query *q)
     answers_forget(q);
     if (++q->restarts > QUERY_MAX_RESTARTS) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
-                    "slaves came and went, or their data changed, %u times "
-                    "while this was computed: ask again",
+                    "slaves connected, disconnected or got new data %u times "
+                    "during this computation: ask again",
                     q->restarts);
         query_fail(q, &err);
         return;
     }
-    ips_log_info("%s %s: begins again", q->kind->name, q->run);
+    ips_log_info("%s %s: starting again", q->kind->name, q->run);
     if (q->kind->release)
         q->kind->release(q);
     q->data = NULL;
@@ -320,7 +320,8 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
             p->slave = NULL;
             if (p->ask_id == 0)
                 continue;
-            ips_err_set(&err, IPS_E_UNREACHABLE, "slave went away: %s", why);
+            ips_err_set(&err, IPS_E_UNREACHABLE, "the slave disconnected: %s",
+                        why);
             query_part_failed(q, p, &err);
             if (q->waiting == 0)
                 round_over(q);
@@ -340,7 +341,7 @@ static bool timed_out(const struct master *m, const struct part *p,
                          ? m->stopped_ns
                          : m->silence_ns;
     if (ips_sub_sat(now, heard) > limit)
-        ips_err_set(err, IPS_E_REFUSED, "no sign of life for %llu s",
+        ips_err_set(err, IPS_E_REFUSED, "no message for %llu s",
                     (unsigned long long)(limit / 1000000000));
     else if (ips_sub_sat(now, p->heard_ns) > m->limit_ns)
         ips_err_set(err, IPS_E_REFUSED, "no answer for %llu s",

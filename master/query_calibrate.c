@@ -129,7 +129,7 @@ static void forget(struct query *q)
     for (size_t i = 0; rc == 0 && i < ask->n_machines; i++) {
         if (mtimes_forget(t, ask->machines[i]) == 0)
             rc = ips_err_set(&err, IPS_E_NOT_FOUND,
-                             "machine %.80s: nothing was measured of it",
+                             "machine %.80s: no times are known",
                              ask->machines[i]);
     }
     if (rc == 0)
@@ -172,7 +172,7 @@ static void start(struct query *q)
     case _IPS__CALIBRATE_ASK__WHAT_IS_INT_SIZE:
         break;
     }
-    fail(q, IPS_E_USAGE, "calibrate: nothing that is known here");
+    fail(q, IPS_E_USAGE, "calibrate: unknown request");
 }
 
 const struct query_kind query_calibrate = {.name = "calibrate",

@@ -134,8 +134,7 @@ static void solve(struct query *q)
     e->estimate_ns = d->est.t_max;
     if (d->est.end == IPS_NO_NODE || d->est.t_max == 0)
         ips_err_set(&d->err, IPS_E_INCOMPLETE,
-                    "run %s: what was recorded has no path longer than 0 ns: "
-                    "nothing to estimate",
+                    "run %s: its longest path is 0 ns: nothing to estimate",
                     q->run);
     else if (q->request->estimate->shared_medium)
         (void)share(q, &lane); /* says why not in d->err */
@@ -294,9 +293,10 @@ static void start(struct query *q)
     int rc = path_check_lane(ask->lane, lane, &err);
     q->calibrate = lane->calibrated;
     if (rc == 0 && ask->system_ppm >= MILLION)
-        rc = ips_err_set(&err, IPS_E_USAGE,
-                         "a system's share of %u millionths: less than all",
-                         ask->system_ppm);
+        rc = ips_err_set(
+            &err, IPS_E_USAGE,
+            "a system share of %u millionths: must be below 1000000",
+            ask->system_ppm);
     if (rc < 0)
         query_fail(q, &err);
     else

@@ -265,8 +265,7 @@ void path_done(struct query *q)
     struct ips_err err = {0};
     if (d->piece_count == 0 || d->lanes[LANE_MAIN].t_max == 0) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
-                    "run %s: what was recorded has no path longer than 0 ns: "
-                    "nothing to show",
+                    "run %s: its longest path is 0 ns: nothing to show",
                     q->run);
         query_fail(q, &err);
         return;

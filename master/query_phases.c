@@ -256,7 +256,7 @@ static void no_such_phase(struct query *q, uint32_t phase)
 {
     char what[120];
     snprintf(what, sizeof(what),
-             "there is no phase %u: it has %u; `ipsq phases` lists them", phase,
+             "no phase %u: the run has %u; `ipsq phases` lists them", phase,
              data_of(q)->both.count);
     fail(q, IPS_E_NOT_FOUND, what);
 }
@@ -524,7 +524,7 @@ static void have_clocks(struct query *q)
             d->end = ips_min_u64(d->end, ask->to_ns);
     }
     if (d->begin >= d->end)
-        fail(q, IPS_E_NOT_FOUND, "nothing is known of that time");
+        fail(q, IPS_E_NOT_FOUND, "nothing was recorded in that time");
     else
         look(q);
 }
@@ -542,7 +542,7 @@ static void gathered(struct query *q)
     }
     const struct part *origin = weighting_origin(q);
     if (!origin) {
-        fail(q, IPS_E_INCOMPLETE, "no machine of it can be asked");
+        fail(q, IPS_E_INCOMPLETE, "none of its machines is connected");
         return;
     }
     /* Time 0 is what events, metrics and procedures call so. */

@@ -117,8 +117,7 @@ static void answered(struct query *q)
         if (a->count == 0 || !*a->piece[a->count - 1]->cut)
             continue;
         certificate_gap(&arena, &c,
-                        arena_printf(&arena,
-                                     "machine %s: not all rows are here: %s",
+                        arena_printf(&arena, "machine %s: rows are missing: %s",
                                      p->machine, a->piece[a->count - 1]->cut));
     }
     certificate_plan(q, &arena, &c, 2, "the slaves' tables, in SQL");
@@ -165,7 +164,7 @@ static void start(struct query *q)
 {
     struct ips_err err = {0};
     if (strlen(q->request->sql->text) >= SQL_TEXT_BYTES) {
-        ips_err_set(&err, IPS_E_LIMIT, "the question is longer than %u bytes",
+        ips_err_set(&err, IPS_E_LIMIT, "the query is longer than %u bytes",
                     SQL_TEXT_BYTES);
         query_fail(q, &err);
         return;

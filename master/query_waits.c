@@ -40,7 +40,7 @@ static int word_of(const char *what, const char *text, const char *const *words,
         *out = i;
         return 0;
     }
-    return ips_err_set(err, IPS_E_USAGE, "waits by no %s '%.40s'", what, text);
+    return ips_err_set(err, IPS_E_USAGE, "waits: no %s '%.40s'", what, text);
 }
 
 static int check_ask(const Ips__WaitsAsk *a, struct waits_data *d,
@@ -52,9 +52,7 @@ static int check_ask(const Ips__WaitsAsk *a, struct waits_data *d,
         rc = word_of("order", a->order + (*a->order == '-'), orders, 4, &order,
                      err);
     if (rc == 0 && a->to_ns && a->from_ns >= a->to_ns)
-        rc = ips_err_set(err, IPS_E_USAGE,
-                         "a window that ends before it "
-                         "begins");
+        rc = ips_err_set(err, IPS_E_USAGE, "the window ends before it starts");
     if (rc == 0 && *a->object && *a->object != '/')
         rc = ips_err_set(err, IPS_E_USAGE,
                          "object '%.80s' does not begin with /", a->object);

@@ -34,10 +34,11 @@ static int check_edit(const Ips__WhatifEdit *e, struct ips_err *err)
                            "what should be faster? Name a procedure, a "
                            "process, messages or an object");
     if (*e->message && *e->procedure)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "messages '%.80s' are in no procedure: ask for the "
-                           "two as two edits",
-                           e->message);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "messages '%.80s' do not belong to a procedure: make them "
+            "two edits",
+            e->message);
     return 0;
 }
 

@@ -65,7 +65,7 @@ static void keep_rows(struct query *q)
         return;
     struct tables *t = kept_tables(q);
     if (t && (tables_objects(t, q, &err) < 0 || tables_metrics(t, q, &err) < 0))
-        ips_log_info("run %s: rows not made: %s", q->run, err.msg);
+        ips_log_info("run %s: cannot make table rows: %s", q->run, err.msg);
     kept_tables_done(q, t);
 }
 
@@ -78,7 +78,7 @@ static void ready(struct query *q)
     if (rc == 0)
         rc = summary_keep(q, &s, &err);
     if (rc < 0)
-        ips_log_info("run %s: tables not refreshed: %s", q->run, err.msg);
+        ips_log_info("run %s: cannot refresh its tables: %s", q->run, err.msg);
     if (rc == 0 && r) {
         r->events = s.certificate.msg.events;
         r->was_open = certificate_open(q);

@@ -308,9 +308,9 @@ static void notes(const struct filling *f)
         certificate_note(
             f->a, f->c,
             arena_printf(f->a,
-                         "the bound is of the load there was: %s was in use "
-                         "for %.0f%% of the time. Busier, a wake-up serves "
-                         "more than one request, and each may take less of it",
+                         "the limit applies to the recorded load: %s was busy "
+                         "%.0f%% of the time. Under more load a wake-up serves "
+                         "several requests, and each may cost less",
                          first_station(f)->station,
                          (double)alone_ppm(f) / 1e4));
     if (found->pipelined)
@@ -333,8 +333,7 @@ static void notes(const struct filling *f)
         certificate_note(f->a, f->c,
                          arena_printf(f->a,
                                       f->d->tell
-                                          ? "%u requests were begun and not "
-                                            "ended"
+                                          ? "%u requests did not end"
                                           : "%u requests had no answer yet",
                                       found->unanswered));
 }

@@ -36,17 +36,18 @@ int requests_told_by(struct requests_data *d, const char *by,
     if (marks || tasks) {
         if (!name || (*d->told_name && !strchr(d->told_name, ' ')))
             return 0;
-        return ips_err_set(err, IPS_E_USAGE,
-                           "--by %.80s: a name is one word, as in mark:order",
-                           by);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "--by %.80s: the name must be one word, as in mark:order", by);
     }
     d->by_told = REQUESTS_BY_CONNECTION;
     if (!*by || strcmp(by, "connection") == 0)
         return 0;
-    return ips_err_set(err, IPS_E_USAGE,
-                       "--by %.80s: of requests it is connection, mark, "
-                       "mark:NAME, task or task:NAME",
-                       by);
+    return ips_err_set(
+        err, IPS_E_USAGE,
+        "--by %.80s: expected connection, mark, mark:NAME, task or "
+        "task:NAME",
+        by);
 }
 
 /* ---- fetched --------------------------------------------------------------
@@ -147,7 +148,7 @@ static void have_all(struct query *q)
     else
         ips_err_set(&err, IPS_E_NOT_FOUND,
                     "run %s: no thread set ips_mark(\"begin %.80s\"): `ipsq "
-                    "events %s` shows the marks there are",
+                    "events %s` shows its marks",
                     q->run, *d->told_name ? d->told_name : "NAME", q->run);
     query_fail(q, &err);
 }

@@ -55,7 +55,8 @@ static struct slave *roster_add(struct roster *r, const char *machine,
                                 struct ips_err *err)
 {
     if (r->count == ROSTER_MAX_SLAVES) {
-        ips_err_set(err, IPS_E_LIMIT, "%u machines are known, no more fit",
+        ips_err_set(err, IPS_E_LIMIT,
+                    "%u machines are known, which is the maximum",
                     ROSTER_MAX_SLAVES);
         return NULL;
     }
@@ -80,21 +81,20 @@ int roster_admit(struct roster *r, const Ips__Hello *hello,
 {
     *old = NULL;
     if (!roster_name_ok(hello->machine))
-        return ips_err_set(err, IPS_E_REFUSED,
-                           "\"%.80s\" does not do as a machine name: 1 to %d "
-                           "printable characters without space and '/' "
-                           "(--machine NAME)",
-                           hello->machine, ROSTER_NAME_BYTES - 1);
+        return ips_err_set(
+            err, IPS_E_REFUSED,
+            "\"%.80s\" is not a valid machine name: 1 to %d printable "
+            "characters without space and '/' (--machine NAME)",
+            hello->machine, ROSTER_NAME_BYTES - 1);
     struct slave *s = roster_find(r, hello->machine);
     if (s && roster_alive(s, now_ns))
-        return ips_err_set(err, IPS_E_REFUSED,
-                           "machine name %s is taken by another slave that is "
-                           "connected%s: give this one a name of its own "
-                           "(--machine NAME), or stop the other",
-                           s->machine,
-                           strcmp(s->boot_id, hello->boot_id) == 0
-                               ? " from the same host"
-                               : "");
+        return ips_err_set(
+            err, IPS_E_REFUSED,
+            "machine name %s is in use by a slave connected from %s: give "
+            "this one its own name (--machine NAME), or stop the other",
+            s->machine,
+            strcmp(s->boot_id, hello->boot_id) == 0 ? "the same host"
+                                                    : "another host");
     if (!s && !(s = roster_add(r, hello->machine, err)))
         return err ? err->code : IPS_E_NO_MEMORY;
     *old = s->peer;

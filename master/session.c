@@ -95,7 +95,7 @@ static void client_admit(struct master *m, struct ips_peer *peer)
 
 static void slave_lost(struct master *m, struct slave *s, const char *why)
 {
-    ips_log_info("machine %s: slave gone: %s", s->machine, why);
+    ips_log_info("machine %s: slave disconnected: %s", s->machine, why);
     roster_gone(s);
     query_on_slave_gone(m, s, why);
 }

@@ -46,7 +46,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     /* Every put of the catalogue is committed: nothing is left to flush. */
     if (m->private_mode &&
         ips_sub_sat(now, m->used_ns) >= (uint64_t)m->idle_s * 1000000000u) {
-        ips_log_info("no slave and no client for %u s: done", m->idle_s);
+        ips_log_info("no slave and no client for %u s: ending", m->idle_s);
         event_base_loopbreak(m->base);
     }
 }

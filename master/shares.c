@@ -156,11 +156,12 @@ int shares_finish(struct shares *s, uint64_t t_max, struct ips_err *err)
         if (ips_add_sat(machine, between) != t_max ||
             ips_add_sat(process, between) != t_max ||
             ips_add_sat(sum_of(s, SHARE_THREAD), between) != t_max)
-            rc = ips_err_set(err, IPS_E_CORRUPT,
-                             "the path's pieces sum to %llu ns, not to its "
-                             "length %llu: a bug of IPS",
-                             (unsigned long long)ips_add_sat(machine, between),
-                             (unsigned long long)t_max);
+            rc = ips_err_set(
+                err, IPS_E_CORRUPT,
+                "the pieces of the path sum to %llu ns, not to its length "
+                "of %llu ns: a bug in IPS",
+                (unsigned long long)ips_add_sat(machine, between),
+                (unsigned long long)t_max);
     }
     if (rc < 0)
         shares_release(s);

@@ -36,11 +36,11 @@ static void cut(struct summary *s)
         a->n_process_matrix = SUMMARY_PAIRS;
         certificate_detail(
             &s->a, &s->certificate,
-            arena_printf(&s->a,
-                         "%d of %zu pairs of processes are here, "
-                         "those with the most bytes: ask with "
-                         "--level process for all",
-                         SUMMARY_PAIRS, pairs));
+            arena_printf(
+                &s->a,
+                "the %d of %zu pairs of processes with the most bytes: "
+                "--level process lists all",
+                SUMMARY_PAIRS, pairs));
     }
     if (rows > SUMMARY_PAIRS + 1) {
         Ips__MatrixTotal *all = a->process_totals[rows - 1];

@@ -109,4 +109,11 @@ int things_select(const struct things *t, const struct thing_selector *s,
                   uint32_t **feature, uint32_t *count,
                   struct ips_err *err) IPS_MUST_USE;
 
+/* Offers all process names in the form of `word` ("a", "a.3", "/m1/a.3"), and
+ * all procedure names, for "did you mean". */
+struct ips_nearest;
+void things_offer_processes(const struct things *t, const char *word,
+                            struct ips_nearest *near);
+void things_offer_procedures(const struct things *t, struct ips_nearest *near);
+
 #endif

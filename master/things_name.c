@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/nearest.h"
 #include "master/part.h"
 #include "master/things.h"
 
@@ -154,10 +155,11 @@ static int split_message(const char *message, char from[NAME_BYTES],
 {
     const char *arrow = strstr(message, "->");
     if (!arrow || strlen(message) >= NAME_BYTES)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "messages '%.80s': not of the form 'FROM -> TO', "
-                           "each a process (or its name's pattern)",
-                           message);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "messages '%.80s': not of the form 'FROM -> TO'; each is a "
+            "process name or a pattern",
+            message);
     const char *end = arrow, *begin = arrow + 2;
     while (end > message && end[-1] == ' ')
         end--;
@@ -192,4 +194,37 @@ int things_select(const struct things *t, const struct thing_selector *s,
     }
     *feature = list;
     return 0;
+}
+
+/* ---- did you mean ------------------------------------------------------- */
+
+static void offer_process(const struct thing_part *p, const char *process,
+                          const char *word, struct ips_nearest *near)
+{
+    char name[NAME_BYTES];
+    if (strchr(word, '/')) {
+        snprintf(name, sizeof(name), "%s%s/%s", *word == '/' ? "/" : "",
+                 p->machine, process);
+        ips_nearest_offer(near, name);
+        return;
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)part_program_len(process),
+             process);
+    ips_nearest_offer(near, name);
+    ips_nearest_offer(near, process);
+}
+
+void things_offer_processes(const struct things *t, const char *word,
+                            struct ips_nearest *near)
+{
+    for (uint32_t i = 0; i < t->part_count; i++) {
+        for (uint32_t k = 0; k < t->part[i].process_count; k++)
+            offer_process(&t->part[i], t->part[i].process[k], word, near);
+    }
+}
+
+void things_offer_procedures(const struct things *t, struct ips_nearest *near)
+{
+    for (uint32_t i = 0; i < t->procedure_count; i++)
+        ips_nearest_offer(near, t->procedure[i].name);
 }

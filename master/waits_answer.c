@@ -214,7 +214,10 @@ static void note(const struct filling *f, struct certificate *c)
         certificate_note(
             f->a, c,
             arena_printf(
-                f->a, "what others computed meanwhile is not split: %s", none));
+                f->a,
+                "the computing of other threads during the waits is not "
+                "split: %s",
+                none));
     }
     if (d->groups.cut_ns)
         certificate_note(f->a, c,

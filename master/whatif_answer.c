@@ -160,12 +160,13 @@ static void fill_next(const struct filling *f, Ips__WhatifAnswer *out)
     }
     out->next_complete = next->complete;
     if (!next->complete)
-        certificate_note(f->a, f->c,
-                         arena_printf(f->a,
-                                      "the search for next paths met its limit "
-                                      "of %llu MB: those that are shown are "
-                                      "exact, there may be more",
-                                      IPS_NEXT_LIMIT_BYTES >> 20));
+        certificate_note(
+            f->a, f->c,
+            arena_printf(
+                f->a,
+                "the search for next paths reached its limit of %llu MB: "
+                "the paths shown are exact, but there may be more",
+                IPS_NEXT_LIMIT_BYTES >> 20));
 }
 
 /* What gains suppose, where it is not so. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/nearest.h"
 #include "common/types.h"
 #include "master/gather.h"
 #include "master/part.h"
@@ -44,8 +45,7 @@ static int make_graph(struct whatif_solving *s)
         rc = ips_longest_path(&d->merged, &s->lane, NULL, &d->est, s->err);
     if (rc == 0 && (d->est.end == IPS_NO_NODE || d->est.t_max == 0))
         rc = ips_err_set(s->err, IPS_E_INCOMPLETE,
-                         "run %s: what was recorded has no path longer than 0 "
-                         "ns: nothing to ask about",
+                         "run %s: its longest path is 0 ns: nothing to compute",
                          q->run);
     if (rc == 0)
         rc = ips_order_make(&d->merged, &s->lane, &s->order, s->err);
@@ -122,18 +122,25 @@ static int nothing_fits(struct whatif_solving *s, const Ips__WhatifEdit *e)
 {
     const char *run = s->q->run;
     char none[PROCS_NONE_BYTES];
+    struct ips_nearest near;
     procs_none_text(gather_sample_ns(s->q), none);
     if (*e->procedure && !s->d->procedures)
         return ips_err_set(s->err, IPS_E_NOT_FOUND,
                            "no procedures in run %s: %s", run, none);
+    ips_nearest_begin(&near, e->procedure);
+    things_offer_procedures(&s->d->t, &near);
+    if (!*ips_nearest_text(&near)) {
+        ips_nearest_begin(&near, e->process);
+        things_offer_processes(&s->d->t, e->process, &near);
+    }
     return ips_err_set(
         s->err, IPS_E_NOT_FOUND,
-        "nothing in run %s is%s%.60s%s%.60s%s%.100s%s%.60s (ipsq %s %s lists "
-        "what there is)",
+        "nothing in run %s is%s%.60s%s%.60s%s%.100s%s%.60s%s (`ipsq %s %s` "
+        "lists them)",
         run, *e->procedure ? " procedure " : "", e->procedure,
         *e->process ? " process " : "", e->process,
         *e->message ? " messages " : "", e->message,
-        *e->object ? " object " : "", e->object,
+        *e->object ? " object " : "", e->object, ips_nearest_text(&near),
         *e->procedure ? "procedures"
         : *e->message ? "metrics"
                       : "ls",

@@ -139,7 +139,7 @@ int why_window_sums(struct why_solving *y)
     if (f->t_max_wall_ns)
         return 0;
     return ips_err_set(y->s.err, IPS_E_NOT_FOUND,
-                       "nothing of run %s's path lies in that window: `ipsq "
-                       "phases` tells when it did what",
+                       "the path of run %s has nothing in that window: `ipsq "
+                       "phases` shows what the run did when",
                        y->s.q->run);
 }

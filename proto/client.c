@@ -267,9 +267,10 @@ static int check_master(const struct ips_client *c, const Ips__Hello *hello,
 {
     struct ips_tls_owner owner;
     if (hello->role != IPS__HELLO__ROLE__MASTER)
-        return ips_err_set(err, IPS_E_PROTOCOL,
-                           "this is no master: give the address that "
-                           "ips-master listens on (--master)");
+        return ips_err_set(
+            err, IPS_E_PROTOCOL,
+            "not an IPS master: give the address on which ips-master "
+            "listens (--master)");
     if (!c->tls)
         return 0;
     ips_tls_other(c->tls, &owner);
@@ -289,7 +290,7 @@ static int greet(struct ips_client *c, unsigned timeout_ms, struct ips_err *err)
         return rc;
     if (answer->body_case != IPS__ENVELOPE__BODY_HELLO)
         rc = ips_err_set(err, IPS_E_PROTOCOL,
-                         "the other side spoke before it said Hello");
+                         "the other side sent data before Hello");
     else if (answer->hello->error && *answer->hello->error)
         rc =
             ips_err_set(err,
@@ -297,10 +298,11 @@ static int greet(struct ips_client *c, unsigned timeout_ms, struct ips_err *err)
                                                                 : IPS_E_VERSION,
                         "refused: %s", answer->hello->error);
     else if (answer->hello->protocol != IPS_PROTOCOL)
-        rc = ips_err_set(err, IPS_E_VERSION,
-                         "the other side speaks protocol version %u, this "
-                         "program %d: install the same version of IPS",
-                         answer->hello->protocol, IPS_PROTOCOL);
+        rc = ips_err_set(
+            err, IPS_E_VERSION,
+            "the other side uses protocol version %u, this program %d: "
+            "install the same version of IPS",
+            answer->hello->protocol, IPS_PROTOCOL);
     else
         rc = check_master(c, answer->hello, err);
     ips__envelope__free_unpacked(answer, NULL);

@@ -51,7 +51,7 @@ int64_t ips_frame_length(const uint8_t *data, size_t len, size_t max,
     uint64_t whole = (uint64_t)get_u32(data) + HEADER_BYTES;
     if (whole > max)
         return ips_err_set(err, IPS_E_LIMIT,
-                           "frame of %llu bytes, at most %zu are taken here",
+                           "frame of %llu bytes; at most %zu are accepted",
                            (unsigned long long)whole, max);
     return whole <= len ? (int64_t)whole : 0;
 }
@@ -81,7 +81,7 @@ Ips__Envelope *ips_frame_decode(const uint8_t *data, size_t len,
     }
     if (!env) {
         ips_err_set(err, IPS_E_PROTOCOL,
-                    "frame of %zu bytes is no message of IPS", len);
+                    "frame of %zu bytes is not an IPS message", len);
         return NULL;
     }
     if (env->body_case == IPS__ENVELOPE__BODY__NOT_SET) {

@@ -140,7 +140,7 @@ static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
     if (rc == 0)
         rc = ips_peer_new(l->base, fd, tls, &peer, &err);
     if (rc < 0) {
-        ips_log_warn("connection not taken: %s", err.msg);
+        ips_log_warn("connection not accepted: %s", err.msg);
         close(fd);
         return;
     }
@@ -173,17 +173,18 @@ static int check_directory(const char *path, struct ips_err *err)
     snprintf(dir, sizeof(dir), "%s", path);
     char *slash = strrchr(dir, '/');
     if (*path != '/' || !slash)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "socket path %s: give the whole path", path);
+        return ips_err_set(err, IPS_E_USAGE, "socket path %s: must be absolute",
+                           path);
     *slash = '\0';
     struct stat st;
     if (stat(*dir ? dir : "/", &st) < 0)
         return ips_err_errno(err, "directory of the socket %s", path);
     if ((st.st_mode & 0022) || (st.st_uid != geteuid() && st.st_uid != 0))
-        return ips_err_set(err, IPS_E_REFUSED,
-                           "directory %s of the socket can be written by "
-                           "others: use one of your own with mode 0700",
-                           dir);
+        return ips_err_set(
+            err, IPS_E_REFUSED,
+            "directory %s of the socket is writable by others: use a "
+            "directory of your own with mode 0700",
+            dir);
     return 0;
 }
 
@@ -210,17 +211,17 @@ static int take_path(struct ips_listener *l, const struct ips_address *to,
         return ips_err_errno(err, "%s", lock);
     if (flock(l->lock_fd, LOCK_EX | LOCK_NB) < 0)
         return ips_err_set(err, IPS_E_BUSY,
-                           "another daemon listens on %s already", to->path);
+                           "another daemon already listens on %s", to->path);
     struct stat st;
     if (lstat(to->path, &st) < 0)
         return errno == ENOENT ? 0 : ips_err_errno(err, "%s", to->path);
     if (!S_ISSOCK(st.st_mode))
         return ips_err_set(err, IPS_E_REFUSED,
-                           "%s is there and is no socket: not touched",
+                           "%s exists and is not a socket: left unchanged",
                            to->path);
     if (somebody_answers(to))
         return ips_err_set(err, IPS_E_BUSY,
-                           "another daemon listens on %s already", to->path);
+                           "another daemon already listens on %s", to->path);
     if (unlink(to->path) < 0)
         return ips_err_errno(err, "remove the stale socket %s", to->path);
     return 0;

@@ -166,7 +166,7 @@ static bool take_hello(struct ips_peer *p, const Ips__Envelope *env)
 {
     char why[512];
     if (env->body_case != IPS__ENVELOPE__BODY_HELLO) {
-        peer_fail(p, "spoke before it said Hello");
+        peer_fail(p, "sent data before Hello");
         return false;
     }
     const Ips__Hello *hello = env->hello;
@@ -200,7 +200,7 @@ static void dispatch(struct ips_peer *p, const Ips__Envelope *env)
         if (!take_hello(p, env))
             return;
     } else if (env->body_case == IPS__ENVELOPE__BODY_HELLO) {
-        peer_fail(p, "said Hello twice");
+        peer_fail(p, "sent Hello twice");
         return;
     }
     if (p->ops)
@@ -326,7 +326,7 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct ips_peer *p = arg;
-    peer_fail(p, "said no Hello in time");
+    peer_fail(p, "sent no Hello in time");
 }
 
 /* ---- making, sending ------------------------------------------------ */
@@ -434,7 +434,7 @@ void ips_peer_send(struct ips_peer *p, const Ips__Envelope *env)
         return;
     }
     if (evbuffer_get_length(queue) + len > IPS_OUT_BUFFER_BYTES)
-        peer_fail(p, "does not read what it asked for");
+        peer_fail(p, "does not read its answers");
     else if (evbuffer_add(queue, data, len) < 0)
         peer_fail(p, "no memory for its answer");
     p->traffic.frames++;

@@ -29,14 +29,15 @@ static int find(const char *dir, const char *name, char path[IPS_PATH_BYTES],
 {
     struct stat st;
     if (snprintf(path, IPS_PATH_BYTES, "%s/%s", dir, name) >= IPS_PATH_BYTES)
-        return ips_err_set(err, IPS_E_USAGE, "%.80s...: too long a path", dir);
+        return ips_err_set(err, IPS_E_USAGE, "%.80s...: path too long", dir);
     if (stat(path, &st) < 0 || access(path, R_OK) < 0)
         return ips_err_errno(err, "keys for TLS: %s", path);
     if (strcmp(name, "key.pem") == 0 && (st.st_mode & 077))
-        return ips_err_set(err, IPS_E_REFUSED,
-                           "%s can be read by others: chmod 600 it, and make "
-                           "new keys (deploy/keys) if they may have done so",
-                           path);
+        return ips_err_set(
+            err, IPS_E_REFUSED,
+            "%s is readable by others: chmod 600 it, and make new keys "
+            "(deploy/keys) if others may have read it",
+            path);
     return 0;
 }
 
@@ -45,8 +46,7 @@ static int check_date(SSL_CTX *ctx, const char *path, struct ips_err *err)
     const X509 *cert = SSL_CTX_get0_certificate(ctx);
     if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
         return ips_err_set(err, IPS_E_REFUSED,
-                           "%s is out of date: make new keys (deploy/keys)",
-                           path);
+                           "%s has expired: make new keys (deploy/keys)", path);
     return 0;
 }
 
@@ -98,13 +98,14 @@ int ips_tls_ready(struct ips_err *err)
     if (keys)
         return 0;
     if (!dir || !*dir)
-        return ips_err_set(err, IPS_E_USAGE,
-                           "a tls: address needs keys: --tls DIR, or the whole "
-                           "path of DIR in IPS_TLS; deploy/keys makes them");
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "a tls: address needs keys: --tls DIR, or IPS_TLS with the "
+            "absolute path of DIR; deploy/keys makes them");
     if (*dir != '/')
-        return ips_err_set(err, IPS_E_USAGE,
-                           "IPS_TLS=%s: give the whole path of the directory",
-                           dir);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "IPS_TLS=%s: must be the absolute path of the directory", dir);
     return ips_tls_use(dir, err);
 }
 
@@ -239,18 +240,18 @@ void ips_tls_why(struct ssl_st *tls, unsigned long error, char *out,
     const char *reason = error ? ERR_reason_error_string(error) : NULL;
     if (verdict == X509_V_ERR_IP_ADDRESS_MISMATCH)
         snprintf(out, bytes,
-                 "TLS: its certificate is not for this address: name the "
-                 "address to deploy/keys");
+                 "TLS: the certificate of the other side is not for this "
+                 "address: give the address to deploy/keys");
     else if (verdict != X509_V_OK)
         snprintf(out, bytes,
-                 "TLS: its certificate is not taken: %s (both sides need keys "
-                 "of the same ca.pem)",
+                 "TLS: the certificate of the other side is invalid: %s "
+                 "(both sides need keys of the same ca.pem)",
                  X509_verify_cert_error_string(verdict));
     else if (error && (ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER ||
                        ERR_GET_REASON(error) == SSL_R_HTTP_REQUEST))
         snprintf(out, bytes,
-                 "TLS: the other side does not speak it: is its "
-                 "address a tls: one, too?");
+                 "TLS: the other side does not use TLS: is its address a "
+                 "tls: address, too?");
     else
         snprintf(out, bytes, "TLS: %s%s", reason ? reason : "failed",
                  error && ERR_GET_LIB(error) == ERR_LIB_SSL &&

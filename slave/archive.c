@@ -187,10 +187,11 @@ static int block_at(const uint8_t *data, size_t len, size_t at,
     if (left >= sizeof(*b)) {
         memcpy(b, data + at, sizeof(*b));
         if (b->magic == OLD_FRAME_MAGIC)
-            return ips_err_set(err, IPS_E_VERSION,
-                               "the archive was written by an earlier version, "
-                               "which alone can read it: ask with that one, or "
-                               "remove the run's directory");
+            return ips_err_set(
+                err, IPS_E_VERSION,
+                "the archive was written by an earlier version of IPS, and "
+                "only that version can read it: use it, or remove the "
+                "directory of the run");
         if (b->magic == SLAVE_BLOCK_MAGIC && b->bytes <= left - sizeof(*b) &&
             b->raw_bytes <= SLAVE_PACK_RAW_MAX && b->raw_bytes % 8 == 0 &&
             block_check(b, data + at + sizeof(*b)) == b->check)

@@ -77,10 +77,11 @@ static int name_of(struct making *m, const char *text, size_t len,
         }
     }
     if (out->name_count == SLAVE_BRACKET_NAMES)
-        return ips_err_set(m->err, IPS_E_LIMIT,
-                           "marks begin requests of more than %u names: ask "
-                           "about one, --by mark:NAME",
-                           SLAVE_BRACKET_NAMES);
+        return ips_err_set(
+            m->err, IPS_E_LIMIT,
+            "requests have more than %u names: choose one with --by "
+            "mark:NAME",
+            SLAVE_BRACKET_NAMES);
     memcpy(out->name[out->name_count], word, len + 1);
     *name = out->name_count++;
     return 0;

@@ -107,7 +107,7 @@ static int greet(struct slave_trip *t, const uint8_t *key, struct ips_err *err)
     if (rc == 0)
         rc = slave_wire_recv(t->fd, &yes, 1, t->stop, err);
     if (rc == 0 && yes != SLAVE_WIRE_YES)
-        rc = ips_err_set(err, IPS_E_PROTOCOL, "somebody else answers there");
+        rc = ips_err_set(err, IPS_E_PROTOCOL, "another program answers there");
     return rc;
 }
 
@@ -117,7 +117,8 @@ static int open_one(struct slave_trip *t, const uint8_t *key,
     struct sockaddr_storage to;
     socklen_t len = 0;
     if (parse(address, &to, &len) < 0)
-        return ips_err_set(err, IPS_E_USAGE, "%.120s is no address", address);
+        return ips_err_set(err, IPS_E_USAGE, "%.120s is not an address",
+                           address);
     t->fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int failed = t->fd < 0 ? errno : connect_within(t->fd, &to, len);
     int rc = 0;
@@ -148,7 +149,8 @@ int slave_trip_open(struct slave_trip *t, const uint8_t *key,
             *err = one;
     }
     if (rc < 0 && count > 1)
-        ips_err_wrap(err, "none of %zu addresses is reached, the last", count);
+        ips_err_wrap(err, "none of %zu addresses can be reached; the last one",
+                     count);
     return rc;
 }
 

@@ -96,7 +96,7 @@ static int batch(int from, int to, uint32_t count, const atomic_bool *stop,
         return ips_err_set(err, IPS_E_NO_MEMORY, "no thread: %s",
                            strerror(failed));
     if (s.done < count)
-        return ips_err_set(err, IPS_E_REFUSED, "told to stop");
+        return ips_err_set(err, IPS_E_REFUSED, "cancelled");
     return 0;
 }
 

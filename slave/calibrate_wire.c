@@ -92,7 +92,7 @@ static int look_up(ssize_t n, const char *what, uint64_t *since,
         return ips_err_set(err, IPS_E_UNREACHABLE, "%s: %s", what,
                            strerror(errno));
     if (atomic_load_explicit(stop, memory_order_relaxed))
-        return ips_err_set(err, IPS_E_REFUSED, "told to stop");
+        return ips_err_set(err, IPS_E_REFUSED, "cancelled");
     uint64_t now = slave_wire_now_ns();
     if (*since == 0)
         *since = now;

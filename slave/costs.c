@@ -18,7 +18,7 @@ int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
         .created_raw_ns = g->snap->control.created_raw_ns,
         .created_real_ns = g->snap->control.created_real_ns};
     if (db.code)
-        ips_log_warn("symbols are not kept: %s", db.msg);
+        ips_log_warn("cannot keep symbols: %s", db.msg);
     return slave_symbols_fill(names, map, &from, err);
 }
 

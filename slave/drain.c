@@ -334,9 +334,10 @@ static void failed(struct slave_drain *d, uint64_t now_ns,
                    const struct ips_err *err)
 {
     if (!d->failing_since_ns)
-        ips_log_error("cannot archive: %s; nothing is taken from the pool "
-                      "until this is mended, trying again every second",
-                      err->msg);
+        ips_log_error(
+            "cannot archive: %s; the data stays in the pool until this "
+            "is fixed; trying again every second",
+            err->msg);
     if (!d->failing_since_ns)
         d->failing_since_ns = now_ns;
     if (strcmp(d->failing, err->msg) != 0)

@@ -403,7 +403,8 @@ int slave_graphfile_read(const char *dir, uint64_t key,
     if (!header_ok(h, f->length) || !body_ok(h, map, SLAVE_PART_TABLES)) {
         rc = ips_err_set(err, IPS_E_CORRUPT, "%s is damaged", path);
     } else if (h->key != key) {
-        rc = ips_err_set(err, IPS_E_VERSION, "%s is of other records", path);
+        rc = ips_err_set(err, IPS_E_VERSION, "%s was made from other records",
+                         path);
     } else {
         point_into(b, h, map);
         point_more(more, h, map);

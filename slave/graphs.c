@@ -95,7 +95,8 @@ static void keep_file(struct slave_graph *g)
         slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, &more, &bytes,
                               &err) < 0 &&
         access(g->snap->dir, F_OK) == 0) /* else the run was removed */
-        ips_log_warn("run %s: graph not kept: %s", g->snap->run, err.msg);
+        ips_log_warn("run %s: cannot keep its graph: %s", g->snap->run,
+                     err.msg);
 }
 
 void slave_graphs_keep(struct slave_graphs *gs)
@@ -237,9 +238,8 @@ int slave_graphs_find(struct slave_graphs *gs, const char *run,
             return 0;
         }
     return ips_err_set(err, IPS_E_BUSY,
-                       "run %s: graph %llu is no longer here (the slave was "
-                       "started again, or many graphs were built since): ask "
-                       "again",
+                       "run %s: graph %llu was dropped (the slave restarted or "
+                       "built many other graphs): ask again",
                        run, (unsigned long long)generation);
 }
 
@@ -253,8 +253,8 @@ int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
     (void)unlink(path);
     g->generation = g->snap->key = 0; /* never found again */
     return ips_err_set(err, IPS_E_BUSY,
-                       "run %s: the file of its graph is damaged, and was "
-                       "removed: ask again, and it is built from the records",
+                       "run %s: the file of its graph was damaged and has been "
+                       "removed: ask again to build the graph from the records",
                        g->snap->run);
 }
 

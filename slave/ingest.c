@@ -136,7 +136,7 @@ static void leave_alone(struct slave_run *run, struct slave_segment *seg,
         slave_ingest_refuse(run, seg, why);
         return;
     }
-    ips_log_warn("run %s: %s: %s; left alone", run->row.name, seg->row.file,
+    ips_log_warn("run %s: %s: %s; left unchanged", run->row.name, seg->row.file,
                  why);
     slave_segment_set_state(seg, SLAVE_SEG_BAD, "not of this run");
 }
@@ -294,7 +294,7 @@ static void give_up(struct slave_run *run, struct slave_segment *seg)
     seg->row.given_up = true;
     const char *copy = keep_aside(run, seg);
     ips_log_error("run %s: segment %s is damaged at byte %u of %u: the rest "
-                  "of it is given up, %s in %s/damaged",
+                  "of it is lost; %s in %s/damaged",
                   run->row.name, seg->row.file, seg->row.at, seg->size, copy,
                   run->dir);
 }

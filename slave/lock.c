@@ -27,12 +27,14 @@ int slave_lock_make_pool(const char *pool, struct ips_err *err)
             return ips_err_errno(err, "pool %s", pool);
     }
     if (!S_ISDIR(st.st_mode))
-        return ips_err_set(err, IPS_E_USAGE, "pool %s is no directory", pool);
+        return ips_err_set(err, IPS_E_USAGE, "pool %s is not a directory",
+                           pool);
     if (st.st_uid != geteuid())
-        return ips_err_set(err, IPS_E_REFUSED,
-                           "pool %s belongs to user %u: a slave drains the "
-                           "pool of its own user, give --pool another",
-                           pool, (unsigned)st.st_uid);
+        return ips_err_set(
+            err, IPS_E_REFUSED,
+            "pool %s belongs to user %u: a slave drains only pools of "
+            "its own user; name another one with --pool",
+            pool, (unsigned)st.st_uid);
     return 0;
 }
 

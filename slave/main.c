@@ -48,7 +48,7 @@ static void leave(struct slave *s)
 static void try_leave(struct slave *s, uint64_t now_ns)
 {
     if (access(s->drain.pool, F_OK) < 0 && errno == ENOENT) {
-        ips_log_warn("the pool %s was removed, and what was in it",
+        ips_log_warn("the pool %s was removed with its contents",
                      s->drain.pool);
         leave(s);
         return;
@@ -66,7 +66,7 @@ static void try_leave(struct slave *s, uint64_t now_ns)
         return; /* a run is being made */
     slave_watch_pool(&s->drain);
     if (slave_drain_open_runs(&s->drain) == 0) {
-        ips_log_info("nothing left to do");
+        ips_log_info("all runs are archived and no question is open: ending");
         leave(s);
     }
     close(lock);
@@ -162,7 +162,7 @@ static int drain_setup(struct slave *s, struct ips_err *err)
     int m = snprintf(db, sizeof(db), "%s/slave-%s/slave.db", s->opt.state,
                      s->opt.machine);
     if (n < 0 || m < 0 || m >= (int)sizeof(db))
-        return ips_err_set(err, IPS_E_LIMIT, "--state is too long");
+        return ips_err_set(err, IPS_E_LIMIT, "the path of --state is too long");
     slave_graphs_init(&s->graphs, db, "/proc/self/exe");
     int rc = ips_path_make_state(state, err);
     if (rc == 0)

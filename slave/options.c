@@ -53,11 +53,11 @@ static const struct record {
      "on the network can read and change everything",
      OPT_INSECURE},
     {"listen", "ADDR",
-     "where other slaves reach this one, unix:PATH,\n"
+     "address for other slaves, unix:PATH,\n"
      "tcp:HOST:PORT, tls:HOST:PORT or \"none\" (default\n"
      "unix:STATE/slave-MACHINE/peers.sock; with\n--private none)",
      OPT_LISTEN},
-    {"private", NULL, "end when every run is archived and nobody asks",
+    {"private", NULL, "end when every run is archived and no question is\nopen",
      OPT_PRIVATE},
     {"idle", "SECONDS",
      "with --private: how long to wait for questions\n"
@@ -71,12 +71,11 @@ static const struct record {
      "remove closed runs older than this\n(default 30; 0 no limit)",
      OPT_ARCHIVE_AGE},
     {"memory", "BYTES",
-     "what graphs may take; what is more is worked on\n"
-     "in files (default a quarter of the machine's;\n"
-     "K, M, G, T; 0 no limit)",
+     "memory limit for graphs; beyond it files are used\n"
+     "(default a quarter of the machine's memory; K, M,\n"
+     "G, T; 0 no limit)",
      OPT_MEMORY},
-    {"foreground", NULL,
-     "accepted for clarity: it never goes into the\nbackground", 'f'},
+    {"foreground", NULL, "accepted; it always stays in the foreground", 'f'},
     {"help", NULL, "print this and exit", 'h'},
     {"version", NULL, "print the version and exit", OPT_VERSION},
 };

@@ -361,8 +361,8 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
             slave_live_track(d, i, 0);
     slave_run_touch(run);
     if (missing) {
-        ips_log_error("run %s: %llu bytes of its archive are gone (the "
-                      "machine stopped before they reached the disk?)",
+        ips_log_error("run %s: %llu bytes of its archive are missing (did the "
+                      "machine stop before they reached the disk?)",
                       name, (unsigned long long)missing);
         run->row.archive_bytes = run->archive.length;
         run->row.given_up++;
@@ -431,8 +431,8 @@ static void remove_directory(struct slave_drain *d, struct slave_run *run)
     }
     if (unlinkat(d->pool_fd, run->row.name, AT_REMOVEDIR) < 0 &&
         errno != ENOENT)
-        ips_log_warn("run %s: its pool directory stays: %s", run->row.name,
-                     strerror(errno));
+        ips_log_warn("run %s: cannot remove its pool directory: %s",
+                     run->row.name, strerror(errno));
 }
 
 /* Under pool.lock: nobody joins the run meanwhile. */
@@ -460,14 +460,13 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
         rc = slave_store_commit(d->store, &err);
     if (rc < 0) {
         slave_store_rollback(d->store);
-        ips_log_error("run %s: not closed: %s", row.name, err.msg);
+        ips_log_error("run %s: cannot close it: %s", row.name, err.msg);
         run->next_close_ns = slave_now_ns() + SLAVE_SECOND_NS;
         return;
     }
     run->row = row;
     if (run->repack && slave_repack_take(run->repack, &run->archive, &err) < 0)
-        ips_log_error("run %s: %s: it cannot be read before the slave is "
-                      "started again",
+        ips_log_error("run %s: %s: it cannot be read until the slave restarts",
                       row.name, err.msg);
     run->repack = NULL;
     remove_directory(d, run);
@@ -503,7 +502,7 @@ static bool repacked(struct slave_drain *d, struct slave_run *run)
     if (rc == 0)
         return false;
     if (rc < 0 && rc != IPS_E_BUSY)
-        ips_log_warn("run %s: its archive stays as it is: %s", run->row.name,
+        ips_log_warn("run %s: cannot repack its archive: %s", run->row.name,
                      err.msg);
     if (rc < 0 || slave_repack_length(run->repack) >= a->length) {
         slave_repack_free(run->repack);
@@ -591,7 +590,7 @@ static void remove_run(struct slave_drain *d, struct slave_run **at,
     struct slave_run *run = *at;
     /* Rows first: a directory without a row is removed at the next start. */
     if (slave_store_drop_run(d->store, run->row.id, &err) < 0) {
-        ips_log_error("run %s: not removed: %s", run->row.name, err.msg);
+        ips_log_error("run %s: cannot remove it: %s", run->row.name, err.msg);
         return;
     }
     ips_log_info("run %s: removed from the archive: %s", run->row.name, why);

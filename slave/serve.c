@@ -184,7 +184,8 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
     case IPS__ENVELOPE__BODY_REPORT:
     case IPS__ENVELOPE__BODY__NOT_SET:
     case _IPS__ENVELOPE__BODY__CASE_IS_INT_SIZE:
-        ips_log_warn("%s: a message that no master sends", ips_peer_name(peer));
+        ips_log_warn("%s: sent a message that a master never sends",
+                     ips_peer_name(peer));
         break;
     }
 }

@@ -200,7 +200,7 @@ static void wire_lost(struct wire *w, const char *why)
     snprintf(text, sizeof(text), "machine %s at %s: %s", c->ask->machines[part],
              *c->ask->peers[part] ? c->ask->peers[part] : "(no address)", why);
     if (called && k->state == LINK_CALLING) {
-        ips_log_info("%s: through the master then", text);
+        ips_log_info("%s: talking through the master instead", text);
         go_through_master(c->v, c, part, text);
     } else if (k->state == LINK_DIRECT) {
         fail_comp(c, text);
@@ -514,8 +514,7 @@ void slave_cm_open(struct slave_serve *v)
     if (ips_listener_new(v->s->base, o->listen, on_accept, v, &v->cm->listener,
                          &err) < 0) {
         v->cm->listener = NULL;
-        ips_log_warn("--listen: %s; other slaves are reached through the "
-                     "master",
+        ips_log_warn("--listen: %s; talking through the master to other slaves",
                      err.msg);
     }
 }

@@ -391,7 +391,7 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q)
     }
     struct slave_run *run = slave_drain_find(&s->drain, q->run);
     if (!run || !run->row.id) {
-        slave_serve_fail(v, q->id, IPS_E_NOT_FOUND, q->run, "not known here");
+        slave_serve_fail(v, q->id, IPS_E_NOT_FOUND, q->run, "unknown run");
         return;
     }
     struct slave_snapshot *snap = slave_serve_snapshot(s, run, &err);

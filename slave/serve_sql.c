@@ -218,7 +218,7 @@ static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
     size_t len = ips__sql_answer__get_packed_size(r);
     if (len > SQL_FRAME_BYTES) {
         snprintf(why, sizeof(why),
-                 "a row of it has more than some %u MB; select less of it",
+                 "one of its rows has more than about %u MB: select less",
                  SQL_FRAME_BYTES >> 20);
         cut.cut = why;
         r = &cut;
@@ -397,10 +397,11 @@ static int helper_begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
     struct sql_ask *a = j->sql;
     if (gs->sql_helpers >= SQL_HELPERS_MOST)
-        return ips_err_set(&j->job.err, IPS_E_LIMIT,
-                           "%u questions in SQL are being answered here: ask "
-                           "again when one of them is",
-                           SQL_HELPERS_MOST);
+        return ips_err_set(
+            &j->job.err, IPS_E_LIMIT,
+            "%u SQL queries are in progress: ask again when one has "
+            "ended",
+            SQL_HELPERS_MOST);
     FILE *f = slave_helper_input(&j->job.err);
     if (!f)
         return j->job.err.code;
@@ -425,11 +426,10 @@ static void say_ended(struct slave_graph_ask *j, struct slave_graphs *gs)
     close(a->fd);
     gs->sql_helpers--;
     if (signal == SIGALRM || signal == SIGXCPU)
-        snprintf(
-            a->why, sizeof(a->why),
-            "it was not done within its %llu s: select less, with WHERE or "
-            "LIMIT",
-            slave_graph_request(j)->sql->time_ns / SLAVE_SECOND_NS);
+        snprintf(a->why, sizeof(a->why),
+                 "the query took longer than %llu s: select less, with "
+                 "WHERE or LIMIT",
+                 slave_graph_request(j)->sql->time_ns / SLAVE_SECOND_NS);
     else
         snprintf(a->why, sizeof(a->why),
                  "its process ended (%s %d): if it needs more than %u MB of "

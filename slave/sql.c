@@ -366,7 +366,7 @@ static int no_question(struct ips_err *err)
     for (size_t i = 0; i < VIEWS && at < sizeof(text); i++)
         at += (size_t)snprintf(text + at, sizeof(text) - at, "\n  %s(%s)",
                                views[i].name, views[i].columns);
-    return ips_err_set(err, IPS_E_USAGE, "a SELECT is wanted; the views are:%s",
+    return ips_err_set(err, IPS_E_USAGE, "expected a SELECT; the views are:%s",
                        text);
 }
 
@@ -382,10 +382,10 @@ int slave_sql_prepare(struct slave_sql *q, const char *text,
     q->began_ns = now_ns();
     int rc = sqlite3_prepare_v2(q->db, text, -1, &q->stmt, &tail);
     if (rc != SQLITE_OK && q->refused[0])
-        return ips_err_set(err, IPS_E_USAGE,
-                           "%s is not allowed here: only SELECT from the "
-                           "documented views is",
-                           q->refused);
+        return ips_err_set(
+            err, IPS_E_USAGE,
+            "%s is not allowed: only SELECT from the documented views",
+            q->refused);
     if (rc != SQLITE_OK)
         return db_error(q, IPS_E_USAGE, err);
     if (!q->stmt)

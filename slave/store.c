@@ -197,11 +197,12 @@ static int check_version(struct slave_store *s, struct ips_err *err)
     } else if (step != SQLITE_ROW) {
         rc = slave_store_error(s, err, "schema version");
     } else if (version != SLAVE_SCHEMA_VERSION) {
-        rc = ips_err_set(err, IPS_E_VERSION,
-                         "the archive was written by another version of IPS "
-                         "(format %d; this one has %d): ask that one, or give "
-                         "another directory with --state",
-                         version, SLAVE_SCHEMA_VERSION);
+        rc = ips_err_set(
+            err, IPS_E_VERSION,
+            "the archive was written by another version of IPS (format "
+            "%d; this one has %d): use that version, or name another "
+            "directory with --state",
+            version, SLAVE_SCHEMA_VERSION);
     }
     return rc;
 }

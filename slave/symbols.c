@@ -199,9 +199,8 @@ static void spend(struct slave_symbol_failures *f, uint32_t uid, uint64_t ns)
     bool had = u->spent_ns < USER_MOST_NS;
     u->spent_ns += ns;
     if (had && u->spent_ns >= USER_MOST_NS)
-        ips_log_warn("symbols: reading the files of user %u has taken %llu s "
-                     "within an hour: no more of them are read until it is "
-                     "over",
+        ips_log_warn("symbols: reading the files of user %u took %llu s in the "
+                     "last hour: no more are read until the hour ends",
                      (unsigned)uid,
                      (unsigned long long)(u->spent_ns / SLAVE_SECOND_NS));
 }
@@ -275,7 +274,7 @@ static void from_file(struct batch *b, const struct ips_code_module *m,
     if (keep)
         keep = slave_store_commit(from->store, &err) == 0;
     if (n > 0 && from->store && !keep) {
-        ips_log_warn("symbols not kept: %s", err.msg);
+        ips_log_warn("cannot keep symbols: %s", err.msg);
         slave_store_rollback(from->store);
     }
     free(which);

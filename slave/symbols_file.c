@@ -57,7 +57,7 @@ static int file_open(struct symbol_file *o, const char *path,
     o->elf = elf_begin(o->fd, ELF_C_READ_MMAP_PRIVATE, NULL);
     if (!o->elf || elf_kind(o->elf) != ELF_K_ELF) {
         symbol_file_close(o);
-        return ips_err_set(err, IPS_E_CORRUPT, "%s: no ELF file", path);
+        return ips_err_set(err, IPS_E_CORRUPT, "%s: not an ELF file", path);
     }
     return 0;
 }
@@ -172,9 +172,8 @@ static bool try_debug(const struct symbol_file *o, const char *path,
     } else if (debug->st.st_size > CRC_MAX_BYTES) {
         same = false;
         ips_err_set(why, IPS_E_LIMIT,
-                    "%s has more than %lld bytes, and without a build id it "
-                    "would have to be read whole; link the program with "
-                    "--build-id",
+                    "%s has more than %lld bytes and no build id, so all of it "
+                    "would have to be read: link the program with --build-id",
                     path, (long long)CRC_MAX_BYTES);
     } else {
         same = same && crc && file_crc(debug->fd) == *crc;

@@ -252,7 +252,8 @@ static void say_process(struct words *w, const char *what, const char *name)
 {
     char text[256];
     snprintf(text, sizeof(text),
-             "%s in %.150s: what it moves by that is invisible", what, name);
+             "%s in %.150s: IPS does not see what moves through it", what,
+             name);
     say(w, text);
 }
 
@@ -290,8 +291,8 @@ static void say_shared(struct words *w, const struct slave_unseen_row *rows,
     if (users > 2)
         snprintf(others, sizeof(others), " and %u more", users - 2);
     snprintf(text, sizeof(text),
-             "memory shared by %s, %s%s (%.100s): what one hands the other "
-             "there is invisible",
+             "memory shared by %s, %s%s (%.100s): IPS does not see what "
+             "they exchange there",
              first, second, others, rows[from].path);
     say(w, text);
 }

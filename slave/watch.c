@@ -48,7 +48,7 @@ int slave_watch_open(struct slave_drain *d, struct ips_err *err)
                                           IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
     }
     if (d->pool_watch < 0)
-        ips_log_warn("no inotify here (%s): the pool is listed every second",
+        ips_log_warn("no inotify (%s): listing the pool every second",
                      strerror(errno));
     return 0;
 }
@@ -185,9 +185,10 @@ static void check_vanished(struct slave_run *run)
         if (s->scan == run->scan || s->state == SLAVE_SEG_GONE)
             continue;
         if (s->state == SLAVE_SEG_READING || s->state == SLAVE_SEG_WAITING) {
-            ips_log_warn("run %s: segment %s was removed by somebody else: "
-                         "what was not read yet is lost",
-                         run->row.name, s->row.file);
+            ips_log_warn(
+                "run %s: another program removed segment %s: its unread "
+                "part is lost",
+                run->row.name, s->row.file);
             slave_run_touch(run);
             run->row.given_up++;
         }

@@ -133,7 +133,7 @@ static inline bool real_volatile(const ProtobufCMessageDescriptor *d,
 static inline void real_scrub_notes(char **note, size_t *count)
 {
     static const char *const how[] = {"not checked by label correcting",
-                                      "slaves that did not reach each other",
+                                      "slaves that cannot reach each other",
                                       "a slave or its data changed"};
     for (size_t k = 0; k < sizeof(how) / sizeof(*how); k++)
         for (size_t i = 0; i < *count; i++)

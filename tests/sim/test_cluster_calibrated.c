@@ -488,8 +488,8 @@ static void test_cluster_calibrated__what_is_in_doubt(void **state)
     assert_int_equal(a->n_failed, 4);
     assert_string_equal(a->failed[0],
                         "m1 -> m1 (tcp): m1 was not idle: load average 1.50, 2 "
-                        "processors; not kept: again on an idle machine, or "
-                        "with --force");
+                        "processors; not kept: repeat it on an idle machine, "
+                        "or use --force");
     assert_int_equal(a->n_wakes, 1);
     assert_string_equal(a->wakes[0]->machine, "m2");
     assert_int_equal(a->wakes[0]->ns, 900);
@@ -509,11 +509,12 @@ static void test_cluster_calibrated__what_is_in_doubt(void **state)
     ask_measure(&c, false, &got);
     a = answer_last(&got)->calibrate;
     assert_int_equal(a->n_failed, 2);
-    assert_non_null(strstr(a->failed[0], "m1 -> m2 (tcp): the two ways differ: "
-                                         "1 B take 1200 us this way, 10100 us "
-                                         "back; not kept"));
+    assert_non_null(strstr(a->failed[0],
+                           "m1 -> m2 (tcp): the directions differ: "
+                           "1 B take 1200 us forth and 10100 us "
+                           "back; not kept"));
     assert_non_null(
-        strstr(a->failed[1], "m2 -> m1 (tcp): the two ways differ"));
+        strstr(a->failed[1], "m2 -> m1 (tcp): the directions differ"));
     assert_int_equal(a->n_rows, 6);
     assert_int_equal(row_of(a, "m1", "m2")->points[0]->ns, 1200001);
     assert_non_null(strstr(row_of(a, "m1", "m2")->doubt, "m1 was not idle"));
@@ -533,7 +534,7 @@ static void test_cluster_calibrated__what_is_in_doubt(void **state)
     ask_measure(&c, true, &got);
     a = answer_last(&got)->calibrate;
     assert_string_equal(row_of(a, "m2", "m1")->doubt,
-                        "its ends waited 25% of the time for a processor");
+                        "its ends waited for a CPU 25% of the time");
     assert_non_null(
         strstr(row_of(a, "m1", "m2")->doubt, "2 of 2 lengths vary"));
     answer_release(&got);

@@ -521,7 +521,7 @@ static void test_cluster_faults__second_slave_of_a_name(void **state)
     for (int i = 0; i < 200 && !twin->refused; i++)
         cluster_turn(&f.c, 5);
     assert_true(twin->refused);
-    assert_non_null(strstr(twin->why, "machine name m1 is taken"));
+    assert_non_null(strstr(twin->why, "machine name m1 is in use"));
     check_still_right(&f);
     end(&f);
 }

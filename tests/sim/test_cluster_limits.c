@@ -124,7 +124,7 @@ static void test_limits__names_of_runs(void **state)
     run[QUERY_RUN_BYTES - 1] = '\0';
     assert_int_equal(ask_of(run, message), IPS_E_NOT_FOUND);
     assert_int_equal(ask_of("", message), IPS_E_NOT_FOUND);
-    SAME(message, "no run is known here yet: start one with ipsrun");
+    SAME(message, "the master knows no run yet: record one with ipsrun");
     cluster_stop(&c);
 }
 
@@ -194,12 +194,12 @@ static void test_limits__silence(void **state)
     } t[] = {{HEARD_NOW, 30, true, ""},
              {HEARD_NOW, 41, true, "machine m2: no answer for 40 s"},
              {SILENT, 10, true, ""},
-             {SILENT, 21, true, "machine m2: no sign of life for 20 s"},
-             {SILENT, 50, true, "machine m2: no sign of life for 20 s"},
+             {SILENT, 21, true, "machine m2: no message for 20 s"},
+             {SILENT, 50, true, "machine m2: no message for 20 s"},
              {STOPPED, 3, false, ""},
-             {STOPPED, 11, false, "machine m2: no sign of life for 10 s"},
+             {STOPPED, 11, false, "machine m2: no message for 10 s"},
              {STOPPED, 11, true, ""},
-             {STOPPED, 21, true, "machine m2: no sign of life for 20 s"},
+             {STOPPED, 21, true, "machine m2: no message for 20 s"},
              {SILENT, 11, false, ""}};
     (void)state;
     if (master_now_ns() < 60 * SECOND)

@@ -176,7 +176,8 @@ static void test_cluster_phases__no_such_phase(void **state)
     begin(3);
     cluster_ask(&c, &request, &got);
     assert_int_equal(answer_last(&got)->error, IPS_E_NOT_FOUND);
-    assert_non_null(strstr(answer_last(&got)->message, "no phase 3: it has 2"));
+    assert_non_null(
+        strstr(answer_last(&got)->message, "no phase 3: the run has 2"));
     assert_int_equal(got.count, 1);
     answer_release(&got);
     for (unsigned turns = 0; turns < 8; turns++) {

@@ -121,7 +121,7 @@ def test_windows(runs):
         assert len(a[parts]) == min(1, len(whole[parts]))
         assert a[f"{parts}_left_out"] == max(0, len(whole[parts]) - 1)
     for words, said in ((("--phase", 9), "no phase 9"),
-                        (("--from", "9s"), "nothing of run a1's path")):
+                        (("--from", "9s"), "the path of run a1 has nothing")):
         done = runs.ipsq("diff", "a1", "b1", *words)
         assert done.returncode == 1 and said in done.stderr, done.stderr
 
@@ -150,7 +150,7 @@ def test_why_of_several_runs(runs):
         assert row["gain_greatest"] == pytest.approx(gains[-1])
         assert row["often_low"] <= len(gains) / 5 <= row["often_high"]
     assert answer["findings"], "runs without a finding show nothing"
-    for bad, said in (("a1,", "commas between"), ("a1,a1", "named twice")):
+    for bad, said in (("a1,", "separated by commas"), ("a1,a1", "named twice")):
         done = runs.ipsq("why", bad)
         assert done.returncode in (1, 2) and said in done.stderr
     assert "5 of 5 runs" in runs.ipsq("why", ",".join(names)).stdout
@@ -160,7 +160,7 @@ def test_why_of_several_runs(runs):
 def test_what_cannot_be_compared(runs):
     """Bad input has an error that says what to do."""
     for words, said in ((("a1",), "two runs"), (("a1", "a1"), "named twice"),
-                        (("a1,", "b1"), "commas between"),
+                        (("a1,", "b1"), "separated by commas"),
                         (("a1", "nosuch"), "nosuch")):
         done = runs.ipsq("diff", *words)
         assert done.returncode in (1, 2) and said in done.stderr, done.stderr

@@ -7,6 +7,8 @@ import pytest
 from conftest import ROOT, clean_env
 
 PROGRAMS = ["ipsrun", "ips-slave", "ips-master", "ipsq"]
+COMMON = {"--master", "--tls", "--insecure", "--state", "--format", "--json",
+          "--tsv", "--verbose"}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 
@@ -85,8 +87,7 @@ def test_who_takes_an_option(build):
         named = {w for part in found for w in re.findall(r"\.BR? (\w+)", part)}
         for option in options:
             told[option] = told.get(option, set()) | named & commands
-    common = {"--master", "--tls", "--insecure", "--state", "--format",
-              "--help", "--version", "--verbose"}
+    common = COMMON | {"--help", "--version"}
     assert set(told) - common == set(takes) - common
     wrong = {option: (sorted(takes[option]), sorted(named))
              for option, named in told.items()
@@ -113,7 +114,8 @@ def test_help_fits_a_terminal(build):
 @pytest.mark.quick
 def test_help_is_short(build):
     """At most 40 lines for all of ipsq, and two examples for each command that name
-    it. Would catch: a list that nobody reads, a command without an example."""
+    it. Would catch: a list that nobody reads, a command without an example, an
+    example that the command refuses."""
     assert len(ipsq_help(build, "--help").splitlines()) <= 40
     for name in commands_of(build):
         text = ipsq_help(build, name, "--help")
@@ -121,6 +123,8 @@ def test_help_is_short(build):
         assert examples, name
         assert all(f"ipsq {name}" in line or name == "version"
                    for line in examples[1].splitlines()), name
+        takes = re.findall(r"(?m)^  (--[a-z-]+)", text.split("\noptions:\n")[-1])
+        assert set(OPTION.findall(examples[1])) <= {*takes, *COMMON, "--version"}, name
 
 
 @pytest.mark.quick

@@ -63,6 +63,24 @@ def test_a_waiting_procedure_that_is_not_there(run):
     (("metrics", "pipeline", "--object", "OBJECT"), "OBJECT"),
     (("procedures", "pipeline", "--object", "OBJECT"), "OBJECT"),
     (("waits", "pipeline", "--object", "OBJECT"), "OBJECT"),
+    (("whatif", "pipeline", "--process", "srot"), "sort"),
+    (("whatif", "pipeline", "--process", "OBJECT"), "OBJECT"),
+    (("whatif", "pipeline", "--process", "nothing-like-it"), None),
+    (("predict", "pipeline", "--map", "srot=m1"), "sort"),
+    (("predict", "pipeline", "--map", "OBJECT=m1"), "OBJECT"),
+    (("predict", "pipeline", "--map", "sort=n1"), "m1"),
+    (("predict", "pipeline", "--move", "srot@1ms=m1"), "sort"),
+    (("predict", "pipeline", "--move", "sort@1ms=n1"), "m1"),
+    (("ls", "--format", "jsn"), "json"),
+    (("metrics", "--level", "proces"), "process"),
+    (("path", "--weighting", "wal"), "wall"),
+    (("path", "--engine", "cm-snyc"), "cm-sync"),
+    (("path", "--external", "repyl"), "reply"),
+    (("path", "--by", "machine,proces"), "process"),
+    (("waits", "--by", "caues"), "cause"),
+    (("why", "--for", "latecny"), "latency"),
+    (("completion", "bahs"), "bash"),
+    (("waits", "--by", "connection"), None),
     (("nothing-like-it",), None),
     (("ls", "nothing-like-it"), None),
 ])
@@ -71,13 +89,33 @@ def test_the_name_that_was_meant(run, words, meant):
     is like nothing."""
     sort = next(o for o in objects(run) if "/sort." in o).rsplit("/", 1)[0]
     wrong = sort.replace("/sort.", "/srot.")
-    done = run.ipsq(*(wrong if w == "OBJECT" else w for w in words))
+    done = run.ipsq(*(w.replace("OBJECT", wrong) for w in words))
     assert done.returncode in (1, 2) and not done.stdout
     if meant:
         meant = sort if meant == "OBJECT" else meant
         assert f"; did you mean '{meant}'?" in done.stderr, done.stderr
     else:
         assert "did you mean" not in done.stderr, done.stderr
+
+
+def test_words_of_the_prompt(run):
+    """Would catch a misspelt word of the prompt's own without the right one."""
+    done = run.ipsq("shell", typed="zomo /m1\n")
+    assert "did you mean 'zoom'?" in done.stderr and done.returncode == 2
+    done = run.ipsq("shell", typed="format jsn\n")
+    assert "did you mean 'json'?" in done.stderr and done.returncode == 2
+
+
+def test_short_forms_of_formats(run):
+    """Would catch: --json or --tsv that prints another format, or does not win over
+    a --format before it."""
+    for name in ("json", "tsv"):
+        long = run.ipsq("runs", "--format", name)
+        short = run.ipsq("runs", "--format", "table", f"--{name}")
+        assert long.returncode == short.returncode == 0
+        assert long.stdout == short.stdout and long.stdout
+    done = run.ipsq("help", "--json")
+    assert done.returncode == 2 and "help has no output format json" in done.stderr
 
 
 def test_the_option_of_ipsrun_that_was_meant(build):

@@ -263,10 +263,10 @@ def test_without_procedures(cluster, build_program):
     assert "by procedure" not in c.ipsq("path", "r").stdout
     late = c.json("path", "r", "--from", "1000s", status=(0, 3))
     assert late["window_ns"] == 0
-    for words, what in [(["--by", "colour"], "none of"),
-                        (["--by", "line,"], "none of"),
+    for words, what in [(["--by", "colour"], "not one of"),
+                        (["--by", "line,"], "not one of"),
                         (["--from", "2s", "--to", "1s"], "before")]:
         done = c.ipsq("path", "r", *words)
         assert done.returncode == 2 and what in done.stderr, words
     done = c.ipsq("procedures", "r", "--by", "thread")
-    assert done.returncode == 2 and "procedures go by" in done.stderr
+    assert done.returncode == 2 and "procedures takes procedure" in done.stderr

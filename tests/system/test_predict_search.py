@@ -95,7 +95,7 @@ def test_search_is_refused(three, g6):
     """Would catch a search without a question, and words of it without one."""
     every = three.ipsq("predict", g6, "--search", "--map", "*=m1")
     assert every.returncode == 2
-    assert "nothing is left to search a place for" in every.stderr
+    assert "nothing is left to place" in every.stderr
     alone = three.ipsq("predict", g6, "--tries", "5")
     assert alone.returncode == 2 and "--search" in alone.stderr
     table = three.ipsq("predict", g6, "--search", "--machines", "a;b")
@@ -125,7 +125,7 @@ def test_search_goes_on_and_is_ended(three):
         stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     seen = b""
-    while b"maps tried" not in seen:
+    while b"placements tried" not in seen:
         seen += os.read(tty, 4096)
     client.kill()
     client.wait()

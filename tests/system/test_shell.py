@@ -102,11 +102,11 @@ def test_session(two_runs):
     t.ask(f"zoom {cat}", rf"ipsq first:/m1/{re.escape(cat)}> ")
     only = t.ask("ls", r"ipsq first:\S+> ")
     assert "cat." in only and "/m1/sh." not in only
-    assert "cannot be narrowed" in t.ask("path", r"ipsq first:\S+> ")
+    assert "cannot be restricted" in t.ask("path", r"ipsq first:\S+> ")
     t.ask("up", "ipsq first:/m1> ")
     assert "no object" in t.ask("zoom nothere", "ipsq first:/m1> ")
     t.ask("zoom 1s..2s", r"ipsq first:/m1@1s..2s> ")
-    assert "leaves nothing" in t.ask("zoom 2s..1s", r"ipsq first:/m1@1s..2s> ")
+    assert "empty window" in t.ask("zoom 2s..1s", r"ipsq first:/m1@1s..2s> ")
     t.ask("up", "ipsq first:/m1> ")
     assert "no such command" in t.ask("nosuch", "ipsq first:/m1> ")
     assert "zoom nothere" in t.ask("history", "ipsq first:/m1> ")

@@ -332,7 +332,7 @@ def test_windows(run):
         assert cpu == sum(p["cpu_ns"] for part in listed for p in part
                           if p["object"] == name)
     wrong = run.ipsq("metrics", "one", "--pop", *windows[0])
-    assert wrong.returncode == 2 and "not of a window" in wrong.stderr
+    assert wrong.returncode == 2 and "cannot be used with a window" in wrong.stderr
 
 
 def test_matrices_of_windows(run):

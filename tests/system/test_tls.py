@@ -168,8 +168,8 @@ def tls_cluster(cluster, tmp_path):
              c.address, "--tls", top / "m1"],
             env=clean_env(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             cwd="/")
-    wait_until("the master listens", lambda: "listens on" in c.log.read_text())
-    c.address = re.search("listens on (.*)", c.log.read_text())[1]
+    wait_until("the master listens", lambda: "listening on" in c.log.read_text())
+    c.address = re.search("listening on (.*)", c.log.read_text())[1]
     c.ipsq = lambda *words, who="ada", **_: subprocess.run(
         [c.build.bin("ipsq"), "--master", c.address, "--tls", top / who,
          "--state", c.state, *words], env=clean_env(), text=True,

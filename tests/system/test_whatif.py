@@ -151,6 +151,11 @@ def test_procedures(cluster, program):
     c = cluster()
     c.ipsrun([program, "40"], name="r", options=["--rate", "1"], check=True)
     c.wait_closed("r")
+    for words, meant in ((["--procedure", "slwo"], "slow"),
+                         (["--procedure", "slow", "--process", "ruonds"], "rounds")):
+        done = c.ipsq("whatif", "r", *words)
+        assert done.returncode == 1, done.stderr
+        assert f"; did you mean '{meant}'?" in done.stderr, done.stderr
 
     def ask(*words):
         return c.json("whatif", "r", *words, status=(0, 3))
@@ -229,7 +234,7 @@ def test_wrong_questions(cluster, program):
             (["--process", "rounds", "--faster", "130%"], 2, "up to 100%"),
             (["--process", "rounds", "--faster", "0.5x"], 2, "2x"),
             (["--procedure", "f", "--message", "a->b"], 2, "two edits"),
-            (["--object", "m1"], 2, "is no /machine")):
+            (["--object", "m1"], 2, "not of the form /machine")):
         done = c.ipsq("whatif", "r", *words)
         assert done.returncode == status, (words, done)
         assert text in done.stderr, (words, done.stderr)

@@ -130,8 +130,8 @@ def test_phases_and_commands(cluster):
             assert f" --to {ENDS[part][1] * MS}ns" in f["command"], f
             done = there.ipsq(*shlex.split(f["command"])[1:])
             assert done.returncode in (0, 3), (f["command"], done.stderr)
-    for words, code, says in ((("--from", "9s"), 1, "nothing of run r's path"),
-                              (("--phase", 99), 1, "there is no phase 99"),
+    for words, code, says in ((("--from", "9s"), 1, "the path of run r has nothing"),
+                              (("--phase", 99), 1, "no phase 99"),
                               (("--from", "2s", "--to", "1s"), 2, "not before")):
         done = there.ipsq("why", "r", *words)
         assert done.returncode == code and says in done.stderr, done.stderr

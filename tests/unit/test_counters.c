@@ -289,8 +289,8 @@ static void check(struct recorder *r, Ips__PeersAsk *peers,
 static const char *const usual[] = {
     "sync{state{run='run' processes=2 threads=3 untraced=1 } nodes=23 "
     "pending=1 external=1 idle=1 probe_ns=123 unattributed_cpu_ns=5000 "
-    "unseen='io_uring in /m1/alpha.100: what it moves by that is "
-    "invisible' goal_elapsed_ns=179000 cores=4 "
+    "unseen='io_uring in /m1/alpha.100: IPS does not see what "
+    "moves through it' goal_elapsed_ns=179000 cores=4 "
     "any=1 untraced{cause='unknown' count=1 pid=300 } "
     "root_start_ns=1000 goal_node=16 first_ns=1000 delay_ns=7040 "
     "delay_unknown_ns=196850 overhead_ns=240 cpu_ns=120000 "
@@ -380,7 +380,7 @@ static const char *const usual[] = {
 static const char *const seldom[] = {
     "sync{state{run='run' processes=2 threads=4 } nodes=21 ambiguous=1 "
     "unmatched=1 pending=3 external=1 probe_ns=123 unseen='io_uring in "
-    "process 100 of m1: what it moves by that is invisible' "
+    "process 100 of m1: IPS does not see what moves through it' "
     "cores=4 any=1 any_unmatched=1 spin_ns=1900 "
     "first_ns=1000 delay_unknown_ns=60350 overhead_ns=203 cpu_ns=8850 "
     "probe_arc_ns=154 last_ns=45000 accepted=2 sample_ns=250000 "

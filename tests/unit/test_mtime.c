@@ -178,12 +178,12 @@ static void test_mtime__doubts(void **state)
     assert_string_equal(why, "2 of 4 lengths vary widely: 1 B take 1 to 24 us");
     trip[2].delay_ns = trip[3].delay_ns = 101;
     assert_true(mtimes_doubt_trips(&p, trip, why, sizeof(why)));
-    assert_string_equal(why, "its ends waited 10% of the time for a processor");
+    assert_string_equal(why, "its ends waited for a CPU 10% of the time");
     assert_false(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
     back.point[2].ns = back.point[3].ns = 85000;
     assert_true(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
     assert_string_equal(
-        why, "the two ways differ: 3 B take 1 us this way, 85 us back");
+        why, "the directions differ: 3 B take 1 us forth and 85 us back");
     back.point[2].ns = 23000;
     assert_false(mtimes_doubt_ways(&p, &back, why, sizeof(why)));
     back.count = 1; /* nothing else in common */
@@ -303,7 +303,7 @@ static void test_mtime__text_that_is_wrong(void **state)
         {"hello\n", "line 1", "begin it with"},
         {HEAD "point 1 2\n", "line 2", "before it"},
         {HEAD "pair a b tcp\n", "line 2", "too few words"},
-        {HEAD "pair a/x b tcp d\n", "line 2", "no machine's name"},
+        {HEAD "pair a/x b tcp d\n", "line 2", "not a valid machine name"},
         {HEAD "pair a b ib d\n", "line 2", "neither tcp nor unix"},
         {HEAD "pair a b unix d\n", "line 2", "unix between two machines"},
         {HEAD "pair a b tcp d\n", "line 2", "points"},
@@ -316,13 +316,13 @@ static void test_mtime__text_that_is_wrong(void **state)
         {HEAD "pair a b tcp d\npoint 1 99999999999999999999\n", "line 3",
          "two to six"},
         {HEAD "pair a b tcp d\npoint 1 2\npair a b tcp e\npoint 1 2\n",
-         "line 4", "comes twice"},
+         "line 4", "occurs twice"},
         {HEAD "doubt it\n", "line 2", "before any pair"},
         {HEAD "pair a b tcp d\npoint 1 2\ndoubt\n", "line 4", "few words"},
-        {HEAD "wake a/b 5 d\n", "line 2", "no machine's name"},
+        {HEAD "wake a/b 5 d\n", "line 2", "not a valid machine name"},
         {HEAD "wake a 5\n", "line 2", "write `wake MACHINE"},
         {HEAD "wake a x d\n", "line 2", "write `wake MACHINE"},
-        {HEAD "wake a 5 d\nwake a 6 d\n", "line 3", "comes twice"},
+        {HEAD "wake a 5 d\nwake a 6 d\n", "line 3", "has two wakes"},
         {HEAD "wake a 5 d\npoint 5 6\n", "line 3", "before any pair"},
         {HEAD "pear a b tcp d\n", "line 2", "neither `pair` nor `point`"},
     };

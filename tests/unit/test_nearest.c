@@ -54,6 +54,15 @@ static void test_nearest__the_first_of_equals(void **state)
     assert_string_equal(nearest("run-a", names), "; did you mean 'run-b'?");
 }
 
+/* A longer name that begins so comes first; the word is right all the same. */
+static void test_nearest__the_word_itself(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"server.12", "server", "serves", NULL};
+    assert_string_equal(nearest("server", names), "");
+    assert_string_equal(nearest("serve", names), "; did you mean 'server.12'?");
+}
+
 static void test_nearest__long_names(void **state)
 {
     (void)state;
@@ -77,6 +86,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nearest__of_several),
         cmocka_unit_test(test_nearest__the_first_of_equals),
+        cmocka_unit_test(test_nearest__the_word_itself),
         cmocka_unit_test(test_nearest__long_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -221,7 +221,7 @@ static void test_peer__no_hello_is_closed(void **state)
     raw_request(fd);
     assert_true(turn_until(f, &f->closes, 1));
     assert_int_equal(f->requests, 0);
-    assert_string_equal(f->why, "spoke before it said Hello");
+    assert_string_equal(f->why, "sent data before Hello");
     close(fd);
 }
 
@@ -232,7 +232,7 @@ static void test_peer__second_hello_is_closed(void **state)
     raw_hello(fd, IPS_PROTOCOL);
     raw_hello(fd, IPS_PROTOCOL);
     assert_true(turn_until(f, &f->closes, 1));
-    assert_string_equal(f->why, "said Hello twice");
+    assert_string_equal(f->why, "sent Hello twice");
     close(fd);
 }
 
@@ -314,7 +314,7 @@ static void test_peer__slow_reader_is_dropped(void **state)
         ips_send_reply(f->accepted, &reply);
     f->inside_call = false;
     assert_true(turn_until(f, &f->closes, 1));
-    assert_string_equal(f->why, "does not read what it asked for");
+    assert_string_equal(f->why, "does not read its answers");
     free(text);
     close(fd);
 }
@@ -516,7 +516,7 @@ static void test_peer__tcp_is_loopback_only(void **state)
     memcpy(path, "unix:/", 6);
     path[sizeof(path) - 1] = '\0';
     assert_int_equal(ips_address_check(path, &err), IPS_E_USAGE);
-    assert_non_null(strstr(err.msg, "the kernel takes 107"));
+    assert_non_null(strstr(err.msg, "the 107 that the kernel allows"));
     assert_int_equal(ips_address_check("tcp:localhost:70", &err), 0);
     assert_int_equal(ips_address_check("tcp:[::1]:70", &err), 0);
     assert_int_equal(ips_address_check("tls:10.1.2.3:70", &err), 0);

@@ -252,7 +252,7 @@ static void test_sql__hostile(void **state)
     refused(w, "SELECT * FROM main.run", "");
     refused(w, "EXPLAIN SELECT 1", "only SELECT");
     refused(w, "SELECT 1; SELECT 2", "one statement at a time");
-    refused(w, "", "a SELECT is wanted; the views are");
+    refused(w, "", "expected a SELECT; the views are");
     refused(w, "SELEC 1", "near \"SELEC\": syntax error");
     refused(w, "SELECT nope FROM processes", "no such column: nope");
     refused(w, "SELECT \"nope\" FROM processes", "no such column: nope");

@@ -438,7 +438,7 @@ static void test_tls__refusals_are_logged(void **state)
     static const char *const parts[][2] = {{"(certificate \"c\")", "ca.pem"},
                                            {"\"ada\" has", "role slave"},
                                            {"(certificate \"m\")", "99"},
-                                           {"TLS", "does not speak it"}};
+                                           {"TLS", "does not use TLS"}};
     assert_int_equal(lines, 4);
     for (unsigned i = 0; i < lines; i++) {
         assert_memory_equal(logged[i], "connection refused: 127.0.0.1:", 30);
@@ -510,7 +510,7 @@ static void test_tls__bad_keys(void **state)
     static const char *const bad[][2] = {{"open", "chmod 600"},
                                          {"mixed", "not the certificate's"},
                                          {"torn", "no certificate"},
-                                         {"past", "out of date"}};
+                                         {"past", "expired"}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         snprintf(command, sizeof(command), "%s/%s", dir, bad[i][0]);
         assert_int_equal(IPS_E_REFUSED, ips_tls_use(command, &err));

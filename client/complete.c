@@ -1,0 +1,291 @@
+#include "client/complete.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIMIT_S 2
+#define WORD_BYTES 512
+
+/* ---- one word ----------------------------------------------------------- */
+
+/* A word whose first `kept` bytes stay as they are: of "--by=cause" those
+ * before "cause", of "run1,run" those before the last "run". */
+struct word {
+    const char *whole;
+    size_t kept;
+    struct ipsq_names *out;
+};
+
+static void offer(const struct word *w, const char *name, const char *about)
+{
+    char line[WORD_BYTES];
+    const char *text = w->whole + w->kept;
+    if (strncmp(name, text, strlen(text)) != 0)
+        return;
+    if (w->kept == 0) {
+        ipsq_names_add(w->out, name, about);
+        return;
+    }
+    int n =
+        snprintf(line, sizeof(line), "%.*s%s", (int)w->kept, w->whole, name);
+    if (n > 0 && n < (int)sizeof(line))
+        ipsq_names_add(w->out, line, about);
+}
+
+static void keep_before_comma(struct word *w)
+{
+    const char *comma = strrchr(w->whole + w->kept, ',');
+    if (comma)
+        w->kept = (size_t)(comma + 1 - w->whole);
+}
+
+typedef void name_lister(const struct ipsq_name_source *from, const char *text,
+                         struct ipsq_names *out);
+
+static void offer_names(const struct word *w,
+                        const struct ipsq_name_source *from, name_lister *list)
+{
+    struct ipsq_names names = {0};
+    list(from, w->whole + w->kept, &names);
+    for (size_t i = 0; i < names.count; i++)
+        offer(w, names.name[i], NULL);
+    ipsq_names_release(&names);
+}
+
+void ipsq_complete_commands(const char *text, struct ipsq_names *out)
+{
+    struct word w = {text, 0, out};
+    for (int i = 0; ipsq_commands[i]; i++)
+        offer(&w, ipsq_commands[i]->name, ipsq_commands[i]->summary);
+}
+
+static void offer_options(const struct word *w, uint64_t mask)
+{
+    char name[64];
+    for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
+        const struct ipsq_option_row *row = &ipsq_option_table[i];
+        snprintf(name, sizeof(name), "--%s", row->name);
+        if (mask & UINT64_C(1) << i)
+            offer(w, name, row->help);
+    }
+    offer(w, "--help", "print help");
+}
+
+/* ---- the words before it ------------------------------------------------ */
+
+struct line {
+    const struct ipsq_command *command;
+    int args;
+    const char *first;        /* argument; NULL: none */
+    bool ended;               /* by "--": no options follow */
+    enum ipsq_option pending; /* whose value comes next */
+};
+
+static void scan_option(struct line *l, const char *word)
+{
+    size_t len = strcspn(word + 2, "=");
+    enum ipsq_option option = ipsq_option_find(word + 2, len);
+    if (word[2] == '\0')
+        l->ended = true;
+    else if (option != IPSQ_OPT_COUNT && ipsq_option_table[option].value &&
+             word[2 + len] == '\0')
+        l->pending = option;
+}
+
+static struct line scan(char *const *words, size_t count)
+{
+    struct line l = {.pending = IPSQ_OPT_COUNT};
+    for (size_t i = 0; i < count; i++) {
+        if (l.pending != IPSQ_OPT_COUNT)
+            l.pending = IPSQ_OPT_COUNT;
+        else if (!l.ended && strncmp(words[i], "--", 2) == 0)
+            scan_option(&l, words[i]);
+        else if (!l.ended && words[i][0] == '-')
+            ;
+        else if (!l.command) {
+            l.command = ipsq_command_find(words[i]);
+            if (!l.command)
+                l.args = IPSQ_ARGS_MAX; /* wrong: nothing is offered */
+        } else if (l.args++ == 0) {
+            l.first = words[i];
+        }
+    }
+    return l;
+}
+
+/* ---- values and arguments ----------------------------------------------- */
+
+static enum ipsq_completes complete_value(const struct line *l,
+                                          enum ipsq_option option,
+                                          struct word *w,
+                                          const struct ipsq_name_source *from)
+{
+    const struct ipsq_command *c = l->command;
+    const char *const *values = ipsq_option_values(option);
+    const char *kind = ipsq_option_table[option].value;
+    if (option == IPSQ_OPT_BY && c && c->several_bys)
+        keep_before_comma(w);
+    for (unsigned i = 0; values && values[i]; i++) {
+        bool refused =
+            c && ((option == IPSQ_OPT_BY && !(c->bys & 1u << i)) ||
+                  (option == IPSQ_OPT_FORMAT && !(c->formats & 1u << i)));
+        if (!refused)
+            offer(w, values[i], NULL);
+    }
+    if (strcmp(kind, "OBJECT") == 0)
+        offer_names(w, from, ipsq_complete_objects);
+    return strcmp(kind, "FILE") == 0 || strcmp(kind, "DIR") == 0
+               ? IPSQ_COMPLETES_FILES
+               : IPSQ_COMPLETES_NAMES;
+}
+
+/* A term of two words is completed one by one. */
+static void offer_terms(const struct word *w, const struct line *l)
+{
+    char term[IPSQ_TERM_BYTES];
+    size_t skip = l->args == 1 ? strlen(l->first) + 1 : 0;
+    for (int i = 0; ipsq_glossary[i]; i++) {
+        if (!ipsq_term(ipsq_glossary[i], term) ||
+            (skip &&
+             (strncmp(term, l->first, skip - 1) != 0 || term[skip - 1] != ' ')))
+            continue;
+        offer(w, term + skip, NULL);
+    }
+}
+
+/* Does the usage begin with `what` as argument `n`? "RUN[,RUN...] RUN": twice.
+ */
+static bool takes(const struct ipsq_command *c, int n, const char *what)
+{
+    const char *at = c->usage;
+    for (; n > 0 && *at; n--) {
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+    }
+    at += *at == '[';
+    return strncmp(at, what, strlen(what)) == 0;
+}
+
+static void complete_argument(const struct line *l, struct word *w,
+                              const struct ipsq_name_source *from)
+{
+    const struct ipsq_command *c = l->command;
+    if (l->args >= c->max_args)
+        return;
+    if (c == &ipsq_cmd_help) {
+        if (l->args == 0)
+            ipsq_complete_commands(w->whole, w->out);
+        offer_terms(w, l);
+    } else if (c == &ipsq_cmd_completion) {
+        for (int i = 0; ipsq_completion_shells[i]; i++)
+            offer(w, ipsq_completion_shells[i], NULL);
+    } else if (takes(c, 0, "MACHINE")) {
+        offer_names(w, from, ipsq_complete_machines);
+    } else if (takes(c, l->args, "RUN")) {
+        if (takes(c, l->args, "RUN[,"))
+            keep_before_comma(w);
+        offer_names(w, from, ipsq_complete_runs);
+    }
+}
+
+enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
+                                  char *const *words, size_t count,
+                                  const char *text, bool common,
+                                  struct ipsq_names *out)
+{
+    struct line l = scan(words, count);
+    struct ipsq_name_source named = *from;
+    struct word w = {text, 0, out};
+    bool dashed = !l.ended && *text == '-';
+    size_t len = dashed ? strcspn(text, "=") : 0;
+    if (l.command && l.first && takes(l.command, 0, "RUN"))
+        named.run = l.first;
+    if (l.pending != IPSQ_OPT_COUNT) {
+        dashed = false;
+    } else if (dashed && text[len]) { /* --option=value */
+        l.pending =
+            len > 2 ? ipsq_option_find(text + 2, len - 2) : IPSQ_OPT_COUNT;
+        if (l.pending == IPSQ_OPT_COUNT || !ipsq_option_table[l.pending].value)
+            return IPSQ_COMPLETES_NAMES;
+        w.kept = len + 1;
+        dashed = false;
+    }
+    if (dashed)
+        offer_options(&w, (l.command ? l.command->options : 0) |
+                              (common ? IPSQ_COMMON : 0));
+    else if (l.pending != IPSQ_OPT_COUNT)
+        return complete_value(&l, l.pending, &w, &named);
+    else if (l.command)
+        complete_argument(&l, &w, &named);
+    else if (l.args == 0)
+        ipsq_complete_commands(text, out);
+    return IPSQ_COMPLETES_NAMES;
+}
+
+/* ---- ipsq complete ------------------------------------------------------ */
+
+/* What of the line says where the master is. */
+static int session_options(struct ipsq_options *o, char **words, size_t count)
+{
+    static char program[] = "ipsq";
+    struct ips_err ignored;
+    char **argv = calloc(count + 2, sizeof(*argv));
+    int argc = 0;
+    if (!argv)
+        return IPS_E_NO_MEMORY;
+    argv[argc++] = program;
+    for (size_t i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
+        size_t len = strcspn(words[i], "=");
+        enum ipsq_option option = strncmp(words[i], "--", 2) == 0
+                                      ? ipsq_option_find(words[i] + 2, len - 2)
+                                      : IPSQ_OPT_COUNT;
+        bool wanted = option == IPSQ_OPT_MASTER || option == IPSQ_OPT_STATE ||
+                      option == IPSQ_OPT_TLS || option == IPSQ_OPT_INSECURE;
+        bool next = wanted && ipsq_option_table[option].value && !words[i][len];
+        if (!wanted || (next && i + 1 == count))
+            continue;
+        argv[argc++] = words[i];
+        if (next)
+            argv[argc++] = words[++i];
+    }
+    int rc = ipsq_options_parse(o, argc, argv, &ignored);
+    free(argv);
+    return rc;
+}
+
+static void on_limit(int sig)
+{
+    (void)sig;
+    _exit(0); /* a shell would report a death by signal */
+}
+
+int ipsq_complete_print(int argc, char **argv)
+{
+    struct sigaction act = {.sa_handler = on_limit};
+    struct ipsq_options o;
+    struct ipsq_names names = {.described = true};
+    struct ipsq_name_source from = {.session = &o};
+    const char *slash = strrchr(argv[0], '/');
+    size_t count = argc > 1 ? (size_t)argc - 2 : 0, command = 0;
+    const char *text = argc > 1 ? argv[argc - 1] : "";
+    int status = 0;
+    sigaction(SIGALRM, &act, NULL);
+    alarm(LIMIT_S);
+    if (session_options(&o, argv + 1, count) < 0)
+        return 0;
+    if (strcmp(slash ? slash + 1 : argv[0], "ipsrun") == 0)
+        status = ipsq_complete_ipsrun(&from, argv + 1, count, text, &command,
+                                      &names);
+    else if (ipsq_complete(&from, argv + 1, count, text, true, &names) ==
+             IPSQ_COMPLETES_FILES)
+        status = IPSQ_COMPLETE_FILES;
+    alarm(0); /* what is known now is printed */
+    for (size_t i = 0; i < names.count; i++)
+        puts(names.name[i]);
+    if (status == IPSQ_COMPLETE_COMMAND)
+        printf("%zu\n", command + 1);
+    ipsq_names_release(&names);
+    return status;
+}
