@@ -89,7 +89,7 @@ def test_tables(build, shell, tmp_path):
                          capture_output=True, check=True).stdout
     options = set(re.findall(r"(?m)^  (--[a-z-]+)", own))
     common = {"--master", "--tls", "--insecure", "--state", "--format", "--json",
-              "--tsv", "--verbose", "--help"}
+              "--tsv", "--verbose", "--wide", "--help"}
     assert set(complete("ipsq waits --")) == options | common
     assert set(complete("ipsq --")) == common
     assert sorted(complete("ipsq waits --format ")) == ["json", "table", "tsv"]

@@ -8,7 +8,7 @@ from conftest import ROOT, clean_env
 
 PROGRAMS = ["ipsrun", "ips-slave", "ips-master", "ipsq"]
 COMMON = {"--master", "--tls", "--insecure", "--state", "--format", "--json",
-          "--tsv", "--verbose"}
+          "--tsv", "--verbose", "--wide"}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
 

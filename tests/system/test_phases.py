@@ -135,22 +135,22 @@ def test_check_of_a_window(cluster):
 
 @pytest.mark.quick
 def test_strip(cluster):
-    """The strip in the terminal, of the phases that are known: a column is 8 ms here.
+    """The strip in the terminal, of the phases that are known: a column is 11 ms here.
     Would catch a strip of another series, or one that is cut elsewhere than the
     phases."""
     there = cluster(("m1", "m2"))
     write_run(there, "run")
     a = there.json("phases", "run")
     text = there.ipsq("phases", "run").stdout
-    lines = {line.split()[0]: line[10:74] for line in text.splitlines()
+    lines = {line.split()[0]: line[10:58] for line in text.splitlines()
              if line.split()[:1] in (["phase"], ["CPU"], ["messages"])}
     at = [i for i, c in enumerate(lines["phase"]) if c == "|"]
     length = a["to_ns"] - a["from_ns"]
     assert len(at) == 4
     for column, begin in zip(at, BEGINS):
-        assert abs(column - 64 * begin / length) <= 1, (at, text)
+        assert abs(column - 48 * begin / length) <= 1, (at, text)
     for name, full in (("CPU", (0, 1, 3)), ("messages", (1,))):
-        for n, (begin, end) in enumerate(zip(at, [*at[1:], 64])):
+        for n, (begin, end) in enumerate(zip(at, [*at[1:], 48])):
             inner = lines[name][begin + 1:end - 1]
             low = {*inner} & {*" ▁."}  # nothing, or the least there is
             assert low == (set() if n in full else {*inner}), (name, n, text)
