@@ -264,7 +264,7 @@ def test_what_the_last_line_says(tmp_path, build, pool):
         said = shell.ask(f"ipsrun --name r1 --state {tmp}/state sh -c '{static}; seq 9 | tail -1'")
         line = re.search(r"ipsrun: r1: (exit 0, [^\n]*)", said)[1].rstrip("\r")
         assert re.fullmatch(
-            r"exit 0, [\d.]+ m?s, 3 processes, recording overhead [\d.]+%; 1 process not recorded "
+            r"exit 0, [\d.]+ m?s, 3 processes, recording overhead [\d.]+% CPU; 1 process not recorded "
             rf"\(still: linked statically\); INCOMPLETE\. Next: ipsq why r1 --state {tmp}/state",
             line), line
         shell.ask("export IPS_STATE=$PWD; cd /")
