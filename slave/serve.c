@@ -100,6 +100,8 @@ static void cancel(struct slave_job *job)
 
 static void more(struct slave_serve *v, const Ips__Request *q)
 {
+    if (q->more->replies == 0)
+        slave_serve_partial_drop(v, q->id);
     for (struct task *t = v->tasks; t; t = t->next) {
         if (t->job->id != q->id)
             continue;

@@ -154,6 +154,15 @@ bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q)
     return true;
 }
 
+void slave_serve_partial_drop(struct slave_serve *v, uint64_t id)
+{
+    for (struct partial *p = v->partials, *next; p; p = next) {
+        next = p->next;
+        if (p->request->id == id)
+            partial_free(v, p);
+    }
+}
+
 void slave_serve_partials_free(struct slave_serve *v)
 {
     while (v->partials)

@@ -70,6 +70,8 @@ Ips__Request *slave_serve_copy(const Ips__Request *q);
 /* serve_partial.c: true: `q` was put away, or it completed a list that was then
  * dispatched. */
 bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q);
+/* The question is cancelled: what has come of its list goes. */
+void slave_serve_partial_drop(struct slave_serve *v, uint64_t id);
 void slave_serve_partials_free(struct slave_serve *v);
 
 #endif

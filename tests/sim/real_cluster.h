@@ -218,9 +218,12 @@ static inline void real_on_close(struct ips_peer *peer, const char *why,
     snprintf(a->message, sizeof(a->message), "%s", why);
 }
 
-/* Asks at an address of the master; the client's own sending never fails. */
-static inline void real_begin(struct real_cluster *r, const char *address,
-                              Ips__Request *request, struct real_answer *out)
+/* Asks at an address of the master; the client's own sending never fails. The
+ * connection is freed with the last reply. */
+static inline struct ips_peer *real_begin(struct real_cluster *r,
+                                          const char *address,
+                                          Ips__Request *request,
+                                          struct real_answer *out)
 {
     static const struct ips_peer_ops ops = {real_on_message, real_on_close};
     static uint64_t next_id = 1;
@@ -237,6 +240,7 @@ static inline void real_begin(struct real_cluster *r, const char *address,
     ips_send_hello(peer, &hello);
     ips_send_request(peer, request);
     fault_pause--;
+    return peer;
 }
 
 /* Turns until the last reply. Release with free(a->data). */
