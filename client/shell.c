@@ -20,19 +20,20 @@ const char *const ipsq_shell_words[] = {"zoom",   "up",      "run",  "focus",
 
 static const char words_help[] =
     "at this prompt:\n"
-    "  zoom OBJECT        the commands are about /machine, /machine/process "
-    "or\n"
+    "  zoom OBJECT        apply the commands to /machine, /machine/process or\n"
     "                     /machine/process/thread; also a name below the "
     "focus\n"
-    "  zoom FROM..TO      and about a piece of the time: 1s..2s, 250ms..\n"
-    "  zoom phase N       or about a phase, as 'phases' numbers them\n"
-    "  up                 out again: the time, then the object, then the run\n"
-    "  run [RUN]          all commands are about this run; without one, the "
+    "  zoom FROM..TO      restrict them to a window: 1s..2s, 250ms..\n"
+    "  zoom phase N       restrict them to a phase, as 'phases' numbers them\n"
+    "  up                 widen the focus: the time, then the object, then the "
+    "run\n"
+    "  run [RUN]          apply the commands to this run; without one, the "
     "newest\n"
-    "  focus              what the commands are about\n"
+    "  focus              print the focus\n"
     "  format F           table, tsv or json\n"
-    "  history            the lines typed\n"
-    "  quit               leave (end of file does as well)\n\n";
+    "  history            print the lines typed so far\n"
+    "  quit               leave (end of file does as well)\n"
+    "\n";
 
 /* ---- a command ---------------------------------------------------------- */
 
@@ -203,7 +204,7 @@ static int zoom(struct ipsq_shell *s, const char *word, const char *more)
     char object[IPSQ_FOCUS_BYTES];
     struct ips_err err;
     if (!word)
-        return wrong("zoom to what? An object (/m1), a time (1s..2s) or a "
+        return wrong("zoom needs an object (/m1), a window (1s..2s) or a "
                      "phase (phase 2)",
                      NULL);
     if (strcmp(word, "phase") == 0 && more)

@@ -364,7 +364,7 @@ def test_measured_times(duo, graphs, tmp_path):
                 ({"A": "m1", "B": "m2"}, 17, None),
                 ({"A": "m1", "B": "m1"}, 22, None),
                 ({"A": "one", "B": "two"}, 17,
-                 "take what was measured from m1 to m2: their own")):
+                 "take the times measured from m1 to m2: their own")):
             answer = duo.json(
                 "predict", both,
                 *placed("one:cores=9;two:cores=9;m1:cores=9", where))
@@ -515,7 +515,7 @@ def test_locks(duo):
         path = [r for r in answer["path"] if r["kind"] == "machine"]
         assert sum(r["ns"] for r in path) == answer["makespan_ns"]
         said = " ".join(answer["assumed"])
-        assert "settled anew, 2 times" in said
+        assert "which thread gets a lock next, 2 times" in said
         assert "recorded order" not in said
 
 
@@ -542,7 +542,7 @@ def test_locks_that_nobody_waited_for(duo, locks, makespan, times):
         assert ("only contended locks were recorded" in said) == (locks == "free")
         assert said.count("the replay decides again") == (times > 0), said
         if times:
-            assert f"settled anew, {times} times" in said
+            assert f"which thread gets a lock next, {times} times" in said
         assert answer["locks"] == ("contended" if locks == "free" else "all")
 
 
