@@ -141,13 +141,14 @@ const struct ipsq_command ipsq_cmd_graph = {
     .group = IPSQ_DRILL,
     .examples = "  ipsq graph run3 --phase 2\n"
                 "  ipsq graph run3 --format jsonl > graph.jsonl\n",
-    .help = "For computing your own answers. PRED is the previous node of the "
-            "thread. XPRED is the node of another thread, or the external "
-            "cause, on which this node depends. The weight of a chain arc is "
-            "CPU time; XARC is the time of the message or wait, with message "
-            "times 0. A window has the nodes inside it and those with an arc "
-            "that overlaps it; arc_cut and xarc_cut say which part of the arc "
-            "is outside (none, begin, end, both, all).\n",
+    .help = "Use it to compute your own answers. PRED is the previous "
+            "node of the thread. XPRED is the node of another thread, "
+            "or the external cause, on which this node depends. The "
+            "weight of a chain arc is CPU time; XARC is the time of "
+            "the message or wait, with message times 0. A window has "
+            "the nodes inside it and those with an arc that overlaps "
+            "it; arc_cut and xarc_cut say which part of the arc is "
+            "outside (none, begin, end, both, all).\n",
     .options = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_ALL,
     .max_args = 1,

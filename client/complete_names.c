@@ -110,8 +110,9 @@ void ipsq_complete_objects(const struct ipsq_name_source *from,
                               &ignored);
     if (rc == 0) {
         rq.run = ips_wire_text(run);
-        rc = ipsq_session_ask(&session, &rq, true, add_objects, &b, NULL,
-                              &ignored);
+        /* What came before an error is offered all the same. */
+        (void)!ipsq_session_ask(&session, &rq, true, add_objects, &b, NULL,
+                                &ignored);
     }
     ipsq_session_close(&session);
 }

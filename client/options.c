@@ -468,7 +468,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
             return rc;
     }
     if (o->to_ns && o->from_ns >= o->to_ns)
-        return ips_err_set(err, IPS_E_USAGE, "--from is not before --to");
+        return ips_err_set(err, IPS_E_USAGE, "--from must be before --to");
     if (o->phase && (o->from_ns || o->to_ns))
         return ips_err_set(err, IPS_E_USAGE,
                            "--phase cannot be combined with --from or --to");

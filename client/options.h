@@ -67,7 +67,7 @@
       "ms, s; none: 0. Default: as measured by `ipsq\n"                        \
       "calibrate`, 0 without it")                                              \
     X(EXTERNAL, "external", "WHICH",                                           \
-      "which waits for something not recorded count: reply\n"                  \
+      "waits for something not recorded that count: reply\n"                   \
       "(default), all or off")                                                 \
     X(FROM, "from", "TIME",                                                    \
       "start of the window, since the machine's first event\n"                 \
@@ -82,14 +82,14 @@
     X(SITES, "sites", NULL, "print the call site of each event")               \
     X(STACKS, "stacks", NULL, "also print the call stacks of blocking calls")  \
     X(PROCEDURE, "procedure", "NAME",                                          \
-      "what if these procedures took less time; NAME may\n"                    \
+      "assume that these procedures take less time; NAME may\n"                \
       "contain * and ?")                                                       \
     X(PROCESS, "process", "NAME",                                              \
-      "what if these processes took less time: a, a.123,\n"                    \
+      "assume that these processes take less time: a, a.123,\n"                \
       "/m1/a.123, a*")                                                         \
     X(MESSAGE, "message", "'A->B'",                                            \
-      "what if messages from process A to process B (or\n"                     \
-      "external) took less time")                                              \
+      "assume that messages from process A to B (or external)\n"               \
+      "take less time")                                                        \
     X(FASTER, "faster", "BY", "how much less: 30%, or 2x (twice as fast)")     \
     X(GONE, "gone", NULL, "the same as --faster 100% (default)")               \
     X(RANK, "rank", NULL, "list what would help most (default without edits)") \
@@ -118,7 +118,7 @@
     X(MACHINES, "machines", "SPEC",                                            \
       "the machines: 'one:cores=2,speed=1.5,load=0;two'")                      \
     X(MAP, "map", "MAP",                                                       \
-      "which process runs where: 'a.3=one,b*=two', or a file\n"                \
+      "placement of processes: 'a.3=one,b*=two', or a file\n"                  \
       "of such lines")                                                         \
     X(SEARCH, "search", NULL,                                                  \
       "look for the best placement on --machines; --map fixes\n"               \

@@ -20,19 +20,20 @@ const char *const ipsq_shell_words[] = {"zoom",   "up",      "run",  "focus",
 
 static const char words_help[] =
     "at this prompt:\n"
-    "  zoom OBJECT        the commands are about /machine, /machine/process "
-    "or\n"
+    "  zoom OBJECT        apply the commands to /machine, /machine/process or\n"
     "                     /machine/process/thread; also a name below the "
     "focus\n"
-    "  zoom FROM..TO      and about a piece of the time: 1s..2s, 250ms..\n"
-    "  zoom phase N       or about a phase, as 'phases' numbers them\n"
-    "  up                 out again: the time, then the object, then the run\n"
-    "  run [RUN]          all commands are about this run; without one, the "
+    "  zoom FROM..TO      restrict them to a window: 1s..2s, 250ms..\n"
+    "  zoom phase N       restrict them to a phase, as 'phases' numbers them\n"
+    "  up                 widen the focus: the time, then the object, then the "
+    "run\n"
+    "  run [RUN]          apply the commands to this run; without one, the "
     "newest\n"
-    "  focus              what the commands are about\n"
+    "  focus              print the focus\n"
     "  format F           table, tsv or json\n"
-    "  history            the lines typed\n"
-    "  quit               leave (end of file does as well)\n\n";
+    "  history            print the lines typed so far\n"
+    "  quit               leave (end of file does as well)\n"
+    "\n";
 
 /* ---- a command ---------------------------------------------------------- */
 
@@ -166,6 +167,21 @@ static void say_unknown(const struct ipsq_shell *s, name_lister *list,
     ipsq_names_release(&all);
 }
 
+/* A name that neither is `first` nor below it, as /m1/a is below /m1; NULL:
+ * none.
+ */
+static const char *another(const struct ipsq_names *names, const char *first)
+{
+    size_t len = strlen(first);
+    for (size_t i = 0; i < names->count; i++) {
+        const char *other = names->name[i];
+        if (strncmp(other, first, len) != 0 ||
+            (other[len] != '/' && other[len] != '\0'))
+            return other;
+    }
+    return NULL;
+}
+
 /* The name that `text` is, or alone begins; prints what is wrong where there is
  * none. */
 static bool only_one(const struct ipsq_shell *s, name_lister *list,
@@ -173,29 +189,24 @@ static bool only_one(const struct ipsq_shell *s, name_lister *list,
 {
     struct ipsq_name_source from = ipsq_shell_source(s);
     struct ipsq_names names = {0};
+    const char *found = NULL, *other = NULL;
     list(&from, text, &names);
-    const char *found = names.count ? names.name[0] : NULL;
-    for (size_t i = 0; i < names.count; i++)
+    for (size_t i = 0; i < names.count && !found; i++)
         if (strcmp(names.name[i], text) == 0)
             found = names.name[i];
+    if (!found && names.count) {
+        found = names.name[0];
+        other = another(&names, found);
+    }
     if (!found)
         say_unknown(s, list, text, what);
-    /* A name and what is below it are one: /m1 of /m1/a. */
-    for (size_t i = 0; found && strcmp(found, text) != 0 && i < names.count;
-         i++) {
-        size_t one = strlen(found);
-        const char *other = names.name[i];
-        if (strncmp(other, found, one) == 0 &&
-            (other[one] == '/' || other[one] == '\0'))
-            continue;
+    else if (other)
         fprintf(stderr, "ipsq: more than one %s begins with '%s': %s, %s%s\n",
-                what, text, found, other, i + 1 < names.count ? ", ..." : "");
-        found = NULL;
-    }
-    if (found)
+                what, text, found, other, names.count > 2 ? ", ..." : "");
+    else
         snprintf(out, room, "%s", found);
     ipsq_names_release(&names);
-    return found;
+    return found && !other;
 }
 
 static int zoom(struct ipsq_shell *s, const char *word, const char *more)
@@ -203,7 +214,7 @@ static int zoom(struct ipsq_shell *s, const char *word, const char *more)
     char object[IPSQ_FOCUS_BYTES];
     struct ips_err err;
     if (!word)
-        return wrong("zoom to what? An object (/m1), a time (1s..2s) or a "
+        return wrong("zoom needs an object (/m1), a window (1s..2s) or a "
                      "phase (phase 2)",
                      NULL);
     if (strcmp(word, "phase") == 0 && more)

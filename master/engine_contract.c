@@ -140,7 +140,7 @@ static int take_expansion(struct query *q, struct part *p,
     if (a->n_pair_from > told->pairs - told->pair_count ||
         (reply->last && a->n_pair_from != told->pairs - told->pair_count))
         return ips_err_set(err, IPS_E_PROTOCOL,
-                           "it told other visits than were asked for");
+                           "it sent other visits than were asked for");
     for (size_t i = 0; i < a->n_pair_from; i++)
         told->pair[told->pair_count++] =
             (struct engine_pair){.from = a->pair_from[i],

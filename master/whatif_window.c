@@ -34,9 +34,8 @@ static int read_part(const struct cutting *c, uint32_t i, struct ips_err *err)
             ips_add_sat(c->in[base + w->node[k]], w->ns[k]);
     for (uint64_t k = 0; k < w->stands_count; k++) {
         if (w->stands[k] >= count)
-            return ips_err_set(err, IPS_E_PROTOCOL,
-                               "node %u of %u stands somewhere", w->stands[k],
-                               count);
+            return ips_err_set(err, IPS_E_PROTOCOL, "there is no node %u of %u",
+                               w->stands[k], count);
         c->past[base + w->stands[k]] = w->past[k];
         c->since[base + w->stands[k]] = w->since[k];
     }

@@ -123,7 +123,7 @@ static int news_chunks(struct news *n, const struct slave_snapshot *s,
     for (; (f = next_frame(&b, &at)); count++) {
         if (f->stream >= n->slots || !n->slot[f->stream])
             return ips_err_set(err, IPS_E_CORRUPT,
-                               "archive has stream %u that nobody knows",
+                               "the archive has an unknown stream %u",
                                f->stream);
         n->streams[n->slot[f->stream] - 1].chunk_count++;
     }

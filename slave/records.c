@@ -74,8 +74,7 @@ static int add_frame(void *arg, const struct slave_frame *f,
     struct slave_records *r = arg;
     if (f->stream >= r->stream_count)
         return ips_err_set(err, IPS_E_CORRUPT,
-                           "archive has stream %u that nobody knows",
-                           f->stream);
+                           "the archive has an unknown stream %u", f->stream);
     struct slave_records_stream *s = &r->streams[f->stream];
     uint32_t room = s->room;
     int rc = 0;

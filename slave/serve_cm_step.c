@@ -255,7 +255,7 @@ static int start_lane(struct slave_graph_ask *j, const struct slave_letter *l)
     struct slave_cm *c = j->cm;
     if (!c->opened || l->lane <= c->lane_number)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
-                           "told to compute before the links are agreed on");
+                           "asked to compute before the links are agreed on");
     drop_engine(c);
     c->lane_number = l->lane;
     c->lane = l->weights;
@@ -342,8 +342,8 @@ static int take_peer(struct slave_graph_ask *j, const struct slave_letter *l)
         return ips_cm_sync_take(c->sync, p, l->data, l->len, err);
     if (l->kind == IPS__CM_MESSAGE__KIND__ACK && c->async)
         return ips_cm_async_ack(c->async, p, l->count, err);
-    return ips_err_set(err, IPS_E_PROTOCOL,
-                       "a message of kind %u that nobody awaits", l->kind);
+    return ips_err_set(err, IPS_E_PROTOCOL, "an unexpected message of kind %u",
+                       l->kind);
 }
 
 /* 1: j's answer is to be sent now. */

@@ -59,9 +59,9 @@ static int walk_node(struct slave_graph_ask *j, const struct slave_letter *l,
                     : IPS_NO_NODE;
     }
     if (*node == IPS_NO_NODE || !j->graph->has_est)
-        return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
-                           "told to walk back from a message that was never "
-                           "sent");
+        return ips_err_set(
+            &j->job.err, IPS_E_PROTOCOL,
+            "asked to walk back from a message that was never sent");
     return 0;
 }
 

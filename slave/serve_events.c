@@ -376,7 +376,7 @@ static void lock_row(struct events_job *j, const struct stream_place *p,
         return;
     snprintf(r->channel, sizeof(r->channel), "%s 0x%llx", name,
              (unsigned long long)l->object);
-    snprintf(r->detail, sizeof(r->detail), "%s: nobody waited", name);
+    snprintf(r->detail, sizeof(r->detail), "%s: no thread waited", name);
 }
 
 static void process_events(struct events_job *j, const struct stream_place *p,

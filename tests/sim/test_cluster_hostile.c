@@ -240,7 +240,7 @@ static unsigned ask_hostile(Ips__Request *request, bool replies, unsigned nth,
     hostile.armed = false;
     if (!got.done && !got.closed) {
         hostile.left++;
-        print_message("no end: %s\n", hostile.what);
+        print_message("waited for ever: %s\n", hostile.what);
         ips_peer_free(client);
     }
     free(got.data);

@@ -98,7 +98,7 @@ def test_commands_are_told(build, run):
     text = run.ipsq("--help").stdout
     commands = set(re.findall(r"(?m)^  ([a-z]+)  ", text))
     assert {"path", "check"} <= commands
-    local = {"shell", "help", "version"}
+    local = {"shell", "completion", "help", "version"}
     assert commands - local - {"sql"} == set(QUESTIONS)
     assert set(QUESTIONS) | {"sql"} <= set(sections("ipsq-json.md"))
 

@@ -515,7 +515,7 @@ def test_locks(duo):
         path = [r for r in answer["path"] if r["kind"] == "machine"]
         assert sum(r["ns"] for r in path) == answer["makespan_ns"]
         said = " ".join(answer["assumed"])
-        assert "thread gets a lock next, 2 times" in said
+        assert "which thread gets a lock next, 2 times" in said
         assert "recorded order" not in said
 
 
@@ -542,7 +542,7 @@ def test_locks_that_nobody_waited_for(duo, locks, makespan, times):
         assert ("only contended locks were recorded" in said) == (locks == "free")
         assert said.count("the replay decides again") == (times > 0), said
         if times:
-            assert f"thread gets a lock next, {times} times" in said
+            assert f"which thread gets a lock next, {times} times" in said
         assert answer["locks"] == ("contended" if locks == "free" else "all")
 
 

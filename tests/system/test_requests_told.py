@@ -70,7 +70,7 @@ def test_marks_of_a_batch(cluster):
     tail = next(row for row in a["parts"] if row["which"] == "slowest 1%" and
                 row["service"] == "/m1 mark order")
     assert tail["requests"] == 2 and tail["own_ns"] == 100 * MS
-    assert any("1 requests were begun and not ended" in note
+    assert any("1 requests did not end" in note
                for note in a["certificate"]["notes"]), a["certificate"]
     # By one name; by what there is none of; by what nobody knows.
     assert [s["service"] for s in

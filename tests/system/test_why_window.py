@@ -132,7 +132,7 @@ def test_phases_and_commands(cluster):
             assert done.returncode in (0, 3), (f["command"], done.stderr)
     for words, code, says in ((("--from", "9s"), 1, "the path of run r has nothing"),
                               (("--phase", 99), 1, "no phase 99"),
-                              (("--from", "2s", "--to", "1s"), 2, "not before")):
+                              (("--from", "2s", "--to", "1s"), 2, "must be before")):
         done = there.ipsq("why", "r", *words)
         assert done.returncode == code and says in done.stderr, done.stderr
 

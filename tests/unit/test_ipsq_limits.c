@@ -167,7 +167,7 @@ static void test_limits__beyond(void **state)
                {"--next 1001", "--next 1001: 1 to 1000"},
                {"--mtime 3600.000000001s", "more than an hour"},
                {"--to 0", "--to 0 is an empty window"},
-               {"--from 5ns --to 5ns", "--from is not before --to"},
+               {"--from 5ns --to 5ns", "--from must be before --to"},
                {"--phase 1 --to 5ns", "--phase cannot be combined"},
                {"--phase 1 --from 5ns", "--phase cannot be combined"},
                {"--rounds 0", "--rounds"},
