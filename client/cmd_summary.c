@@ -81,7 +81,8 @@ static void print_line(const struct counts *n, const Ips__Certificate *c)
     if (c->dilation_ppm != UINT64_MAX && c->dilation_ppm < 500)
         fputs(", recording overhead below 0.1% CPU", stdout);
     else if (c->dilation_ppm != UINT64_MAX)
-        printf(", recording overhead %.1f%% CPU", (double)c->dilation_ppm / 1e4);
+        printf(", recording overhead %.1f%% CPU",
+               (double)c->dilation_ppm / 1e4);
     print_unrecorded(c);
     if (!c->complete)
         fputs("; INCOMPLETE", stdout);
