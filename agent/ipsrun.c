@@ -128,9 +128,9 @@ static int new_to_slave(const struct ipsrun_options *o, const char *name,
     return access(path, F_OK) < 0
                ? 0
                : ips_err_set(err, IPS_E_BUSY,
-                             "run %s exists already, in %s: choose another "
-                             "name, or join it",
-                             name, o->state);
+                             "there is already a run %s in %s: choose "
+                             "another --name, or join it with --join %s",
+                             name, o->state, name);
 }
 
 static int make_run(const struct ipsrun_options *o, const char *name,

@@ -265,9 +265,9 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
             return ips_err_errno(err, "mkdir %s", dir);
         if (!opt->join)
             return ips_err_set(err, IPS_E_BUSY,
-                               "run %s exists already: choose another name, "
-                               "or join it",
-                               opt->run);
+                               "there is already a run %s: choose another "
+                               "--name, or join it with --join %s",
+                               opt->run, opt->run);
     } else if (chmod(dir, mode) < 0) { /* whatever the umask is */
         return ips_err_errno(err, "chmod %s", dir);
     }

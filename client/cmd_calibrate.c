@@ -123,7 +123,7 @@ static int print(const struct ipsq_options *o, const Ips__CalibrateAnswer *a,
     struct ipsq_out out;
     ipsq_progress_end();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_value(&out, IPSQ_TEXT, "file", "kept in", ipsq_text(a->file));
+    ipsq_out_value(&out, IPSQ_TEXT, "file", "file", ipsq_text(a->file));
     if (a->n_rows == 0)
         ipsq_out_line(&out, "no message times are known here: `ipsq calibrate` "
                             "measures them");

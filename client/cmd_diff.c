@@ -39,7 +39,7 @@ static const struct ipsq_column item_columns[] = {
     {"longer_ns", NULL, IPSQ_NS},
     {"shorter_ns", NULL, IPSQ_NS},
     {"share", "OF ALL", IPSQ_SHARE},
-    {"p", "P", IPSQ_REAL},
+    {"p", "P VALUE", IPSQ_REAL},
     {"low_ns", NULL, IPSQ_REAL},
     {"high_ns", NULL, IPSQ_REAL},
     {"cause", "CAUSE", IPSQ_BOOL},

@@ -6,7 +6,7 @@
 static const struct ipsq_column columns[] = {
     {"object", "OBJECT", IPSQ_TEXT},
     {"level", NULL, IPSQ_TEXT},
-    {"processes_started", "PROCS", IPSQ_COUNT},
+    {"processes_started", "PROCESSES", IPSQ_COUNT},
     {"processes_alive_max", NULL, IPSQ_COUNT},
     {"machines", NULL, IPSQ_COUNT},
     {"elapsed_ns", "ELAPSED", IPSQ_NS},
@@ -16,15 +16,15 @@ static const struct ipsq_column columns[] = {
     {"lifetimes_ns", NULL, IPSQ_NS},
     {"response", NULL, IPSQ_REAL},
     {"load", NULL, IPSQ_REAL},
-    {"parallelism", "P", IPSQ_REAL},
-    {"rho", "RHO", IPSQ_REAL},
+    {"parallelism", "PARALLELISM", IPSQ_REAL},
+    {"rho", "UTILISATION", IPSQ_REAL},
     {"rho_dpm", NULL, IPSQ_REAL},
     {"messages_out", "SENT", IPSQ_COUNT},
     {"bytes_out", "BYTES", IPSQ_BYTES},
     {"messages_in", "RECEIVED", IPSQ_COUNT},
     {"bytes_in", "BYTES", IPSQ_BYTES},
     {"message_bytes_mean", NULL, IPSQ_BYTES},
-    {"message_rate", "MSG/S", IPSQ_REAL},
+    {"message_rate", "MESSAGES/S", IPSQ_REAL},
     {"byte_rate", NULL, IPSQ_REAL},
     {"progress_ratio", NULL, IPSQ_REAL},
     {"blocked_ns", NULL, IPSQ_NS},
@@ -379,10 +379,12 @@ const struct ipsq_command ipsq_cmd_metrics = {
     .group = IPSQ_ASK,
     .examples = "  ipsq metrics run3\n"
                 "  ipsq metrics run3 --level thread --sort cpu_ns --top 10\n",
-    .help = "P is CPU time divided by elapsed time. JSON and TSV contain all "
-            "metrics, the table the common ones; docs/metrics.md defines them. "
-            "--top selects the rows with the most CPU time, waiting and "
-            "bytes.\n",
+    .help =
+        "PARALLELISM is CPU time divided by elapsed time, UTILISATION is "
+        "that divided by the number of usable cores. JSON and TSV contain all "
+        "metrics, the table the common ones; docs/metrics.md defines them. "
+        "--top selects the rows with the most CPU time, waiting and "
+        "bytes.\n",
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(LEVEL) | IPSQ_HAS(SORT) |
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),

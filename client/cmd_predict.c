@@ -191,7 +191,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_REAL, "p_path", "  unshared",
                    ipsq_real(a->p_path));
     ipsq_out_value(out, IPSQ_REAL, "p_max", "  at most", ipsq_real(a->p_max));
-    ipsq_out_value(out, IPSQ_REAL, "rho", "rho", ipsq_real(a->rho));
+    ipsq_out_value(out, IPSQ_REAL, "rho", "utilisation", ipsq_real(a->rho));
     put_own(out, a);
     ipsq_out_value(out, IPSQ_TEXT, "valid", "valid", ipsq_text(a->valid));
     ipsq_out_value(out, IPSQ_COUNT, "arcs", NULL, ipsq_count(a->arcs));
@@ -418,8 +418,9 @@ const struct ipsq_command ipsq_cmd_predict = {
             "--search looks for the best placement of the processes that --map "
             "does not name, on the machines that --machines names (default: "
             "the run's own). No placement can be better than the printed "
-            "bound. `valid: marked` means that the program's behaviour "
-            "depended on the order of events.\n"
+            "bound. `valid: marked` is a warning: what the program did "
+            "depended on the order of events, which may be another on other "
+            "machines.\n"
             "MAKESPAN is when the last thread ends; QUEUED is time waiting for "
             "a core. `the model` compares a replay on the run's own machines "
             "with the recorded run.\n",

@@ -10,8 +10,8 @@
 static const struct ipsq_column services[] = {
     {"service", "SERVICE", IPSQ_TEXT},
     {"process", NULL, IPSQ_TEXT},
-    {"processes", "PROCS", IPSQ_COUNT},
-    {"connections", "CONNS", IPSQ_COUNT},
+    {"processes", "PROCESSES", IPSQ_COUNT},
+    {"connections", "CONNECTIONS", IPSQ_COUNT},
     {"pipelined", "LEFT OUT", IPSQ_COUNT},
     {"requests", "REQUESTS", IPSQ_COUNT},
     {"from_ns", NULL, IPSQ_NS},

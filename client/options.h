@@ -110,10 +110,12 @@
       "-COLUMN: ascending")                                                    \
     X(PER, "per", "machine",                                                   \
       "apply --sort and --top to each machine separately")                     \
-    X(MAX_WALL, "max-wall", "TIME", "limit of the elapsed time")               \
-    X(MAX_CPU, "max-cpu", "TIME", "limit of the CPU time")                     \
-    X(MAX_PATH, "max-path", "TIME", "limit of the longest path (cpu)")         \
-    X(MAX_LOST, "max-lost", "N", "limit of the number of lost events")         \
+    X(MAX_WALL, "max-wall", "TIME",                                            \
+      "exit status 4 if the elapsed time is longer")                           \
+    X(MAX_CPU, "max-cpu", "TIME", "exit status 4 if the CPU time is more")     \
+    X(MAX_PATH, "max-path", "TIME",                                            \
+      "exit status 4 if the longest path is longer")                           \
+    X(MAX_LOST, "max-lost", "N", "exit status 4 if more events were lost")     \
     X(POP, "pop", NULL, "the efficiencies of the POP methodology")             \
     X(MACHINES, "machines", "SPEC",                                            \
       "the machines: 'one:cores=2,speed=1.5,load=0;two'")                      \

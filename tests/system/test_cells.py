@@ -138,12 +138,11 @@ REALS = {"parallelism", "p_path", "p_max", "rho", "message_rate", "rate", "bound
 # The keys that each title may stand for; other titles are a key in capitals, or
 # one with "_ns".
 TITLES = {
-    "MISSING": "missing_machines", "PROCS":
-    "processes_started processes", "COMPUTING": "computations", "ASKED": "questions",
+    "MISSING": "missing_machines", "COMPUTING": "computations", "ASKED": "questions",
     "POOL USED": "pool_used_bytes", "OF": "pool_size_bytes", "WAIT": "wait_ns",
-    "QUEUED": "wait_cpu_ns queued_ns", "P": "parallelism p", "SENT": "messages_out",
+    "QUEUED": "wait_cpu_ns queued_ns", "P VALUE": "p", "UTILISATION": "rho", "SENT": "messages_out",
     "RECEIVED": "messages_in", "BYTES": "bytes_out bytes_in bytes",
-    "MSG/S": "message_rate", "WAITED FOR": "cause", "WAITING FOR": "cause",
+    "WAITED FOR": "cause", "WAITING FOR": "cause",
     "SHARE": "share self_share", "TIME": "ns cpu_ns measured_ns",
     "TIMES": "count", "PIECES": "count", "FROM": "from ns_low from_ns",
     "TO": "to ns_high to_ns", "SELF": "ns self_ns", "LOW": "ns_low self_low_ns "
@@ -152,11 +151,11 @@ TITLES = {
     "LENGTH": "ns length_ns", "SHORTER BY": "short_ns", "LOCKS": "any",
     "AT MOST": "bound_ns", "PATH THEN": "t_max_ns", "WHAT": "object name text what",
     "BUSY": "busy_share busy_ns", "ON": "machine", "ORDER": "pattern",
-    "PROCESSES": "process_count processes", "WAITED": "total_ns ns", "FOR": "cause",
+    "PROCESSES": "process_count processes processes_started", "WAITED": "total_ns ns", "FOR": "cause",
     "WHO": "object", "CORES WERE": "what", "CORES": "cores cores_used",
-    "MESSAGES/S": "messages_per_s", "BYTES/S": "bytes_per_s", "WAITING":
+    "MESSAGES/S": "messages_per_s message_rate", "BYTES/S": "bytes_per_s", "WAITING":
     "threads_waiting", "MOST CPU": "process", "IN": "procedure", "TIME NS": "t_ns",
-    "CPU NS": "cpu_ns", "CONNS": "connections", "LEFT OUT": "pipelined", "/S": "rate",
+    "CPU NS": "cpu_ns", "LEFT OUT": "pipelined", "/S": "rate",
     "MEDIAN": "p50_ns", "90%": "p90_ns", "99%": "p99_ns", "LONGEST":
     "max_ns longest_ns", "AT MOST /S": "bound", "REQUESTS": "requests which",
     "COUNT": "requests count measured", "NOT TAKEN": "untaken_ns", "SERVED":
