@@ -276,18 +276,21 @@ static void test_pack__damage_is_an_error_or_whole_records(void **state)
 #define CUT_RECORDS 400u
 #define CUT_BYTES 65536u
 
-/* `count` plain sends of one thread, the long or the short kind, in columns. */
-static void pack_sends(struct pack_coder *c, bool is_short, unsigned count,
+/* Plain sends of one thread in columns: those from the `from`-th on are of the
+ * other kind, long or short, than the ones before. */
+static void pack_sends(struct pack_coder *c, bool is_short, unsigned from,
                        uint8_t (*as_sent)[sizeof(struct ips_rec_io)])
 {
-    uint32_t bytes =
-        is_short ? sizeof(struct ips_rec_io_short) : sizeof(struct ips_rec_io);
     pack_begin(c, 1ULL << 32);
     for (int i = 0; i < PACK_COLUMNS; i++)
         c->column[i].len = c->column[i].at = 0;
-    for (unsigned n = 0; n < count; n++) {
-        uint64_t word = (is_short ? IPS_REC_SEND_SHORT : IPS_REC_SEND) |
-                        bytes / 8 << 8 | 1ULL << 32;
+    for (unsigned n = 0; n < CUT_RECORDS; n++) {
+        bool other = n >= from;
+        size_t bytes = is_short != other ? sizeof(struct ips_rec_io_short)
+                                         : sizeof(struct ips_rec_io);
+        uint64_t word =
+            (is_short != other ? IPS_REC_SEND_SHORT : IPS_REC_SEND) |
+            bytes / 8 << 8 | 1ULL << 32;
         memset(as_sent[n], 0, sizeof(as_sent[n]));
         memcpy(as_sent[n], &word, sizeof(word));
         for (size_t at = 8; at < bytes; at += 8) {
@@ -300,14 +303,13 @@ static void pack_sends(struct pack_coder *c, bool is_short, unsigned count,
 }
 
 /* Columns of which one is cut in half: decodes until the decoder refuses. */
-static void unpack_cut(struct pack_coder *c, bool is_short, int cut,
-                       uint8_t (*as_sent)[sizeof(struct ips_rec_io)])
+static void unpack_cut(struct pack_coder *c, bool is_short, int cut)
 {
+    static uint8_t as_sent[CUT_RECORDS][sizeof(struct ips_rec_io)];
     _Alignas(8) uint8_t rec[sizeof(struct ips_rec_io)];
     unsigned n = 0;
-    pack_sends(c, is_short, CUT_RECORDS, as_sent);
-    size_t whole = c->column[cut].len;
-    c->column[cut].len = whole / 2;
+    pack_sends(c, is_short, CUT_RECORDS * 3 / 4, as_sent);
+    c->column[cut].len /= 2;
     pack_begin(c, 1ULL << 32);
     for (size_t bytes; (bytes = pack_unrecord(c, rec, sizeof(rec))); n++) {
         assert_true(n < CUT_RECORDS);
@@ -321,25 +323,23 @@ static void unpack_cut(struct pack_coder *c, bool is_short, int cut,
 }
 
 /* Would catch: a decoder that goes on without looking where its columns end
- * once it has seen that many calls fit, or that counts the calls it has done
- * without looking one too few. */
+ * once it has seen that some calls fit, or that counts the calls which it has
+ * done without looking one too few. */
 static void test_pack__no_column_is_read_beyond_its_end(void **state)
 {
-    static const int of_short[] = {PACK_T, PACK_SITE, PACK_BITS, PACK_WORD + 2};
-    static const int of_long[] = {PACK_T,        PACK_T_RET,   PACK_CPU,
-                                  PACK_CPU_RET,  PACK_SITE,    PACK_BITS,
-                                  PACK_WORD + 5, PACK_WORD + 7};
+    static const int cut[] = {PACK_T,        PACK_T_RET,    PACK_CPU,
+                              PACK_CPU_RET,  PACK_SITE,     PACK_BITS,
+                              PACK_WORD + 2, PACK_WORD + 5, PACK_WORD + 7};
     static uint8_t columns[PACK_COLUMNS][CUT_BYTES];
-    static uint8_t as_sent[CUT_RECORDS][sizeof(struct ips_rec_io)];
     struct pack_coder *c = calloc(1, sizeof(*c));
     (void)state;
     assert_non_null(c);
     for (int i = 0; i < PACK_COLUMNS; i++)
         c->column[i].data = columns[i];
-    for (size_t i = 0; i < sizeof(of_short) / sizeof(*of_short); i++)
-        unpack_cut(c, true, of_short[i], as_sent);
-    for (size_t i = 0; i < sizeof(of_long) / sizeof(*of_long); i++)
-        unpack_cut(c, false, of_long[i], as_sent);
+    for (size_t i = 0; i < sizeof(cut) / sizeof(*cut); i++) {
+        unpack_cut(c, true, cut[i]);
+        unpack_cut(c, false, cut[i]);
+    }
     free(c);
 }
 
