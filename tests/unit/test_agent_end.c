@@ -2,10 +2,12 @@
  * without a record, the CPU of the other threads - once each, in figures that
  * the test has chosen. */
 #include "agent/cpu.h"
+#include "agent/extra.h"
 #include "agent/fast.h"
 #include "agent/stream.h"
 #include "tests/unit/core_help.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,6 +175,44 @@ static void test_agent_end__calls_are_said_before_the_end(void **state)
     assert_true(f.calls_at < f.end_at);
 }
 
+static void *ending_thread(void *arg)
+{
+    unsigned char there;
+    ips_core_thread_start(1, 1);
+    if (!write_one(1, 0))
+        _exit(81);
+    struct ips_extra *extra = ips_extra();
+    if (!extra || ips_me.extra != extra || ips_extra() != extra)
+        _exit(82);
+    ips_core_thread_end();
+    if (ips_me.extra || ips_extra_make())
+        _exit(83);
+    void *page = (void *)((uintptr_t)extra & ~(uintptr_t)4095);
+    if (mincore(page, 1, &there) == 0 || errno != ENOMEM)
+        _exit(84);
+    return arg;
+}
+
+static void ends_threads(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 3; i++) {
+        pthread_t t;
+        pthread_create(&t, NULL, ending_thread, NULL);
+        pthread_join(t, NULL);
+    }
+    _exit(0);
+}
+
+/* Would catch: memory of threads that have ended, more with each, and a signal
+ * handler behind the end that writes where it was. */
+static void test_agent_end__what_a_thread_has_mapped_goes(void **state)
+{
+    (void)state;
+    struct found f = record(ends_threads);
+    assert_int_equal(f.ends, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +220,7 @@ int main(void)
         cmocka_unit_test(test_agent_end__without_guesses_none_is_said),
         cmocka_unit_test(test_agent_end__calls_without_a_record_are_said),
         cmocka_unit_test(test_agent_end__calls_are_said_before_the_end),
+        cmocka_unit_test(test_agent_end__what_a_thread_has_mapped_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
