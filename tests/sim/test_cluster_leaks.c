@@ -12,7 +12,7 @@
 
 #include <dirent.h>
 
-#include "tests/sim/live_blocks.h"
+#include "tests/support/live_blocks.h"
 #include "tests/sim/real_cluster.h"
 
 static struct real_cluster real;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tests/sim/live_blocks.h"
+#include "tests/support/live_blocks.h"
 #include "tests/sim/real_cluster.h"
 
 /* Each failure so often: what one leaves adds up, other than the buffers of a
