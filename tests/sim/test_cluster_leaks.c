@@ -12,8 +12,8 @@
 
 #include <dirent.h>
 
-#include "tests/support/live_blocks.h"
 #include "tests/sim/real_cluster.h"
+#include "tests/support/live_blocks.h"
 
 static struct real_cluster real;
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "tests/support/live_blocks.h"
 #include "tests/sim/real_cluster.h"
+#include "tests/support/live_blocks.h"
 
 /* Each failure so often: what one leaves adds up, other than the buffers of a
  * connection, which may grow by a block or two. */
