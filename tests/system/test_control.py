@@ -277,3 +277,19 @@ def test_each_refusal(build, top):
             f"ipsrun: run name '{name}': 1 to 63 letters, digits, '.', '_' or "
             "'-', not beginning with '.'\n")), name
     assert sorted(set(os.listdir(top + "/pool")) - {"pool.lock"}) == before
+
+
+def test_a_pool_that_cannot_be_locked(build, top):
+    """Would catch: a run made without the lock, beside another that takes the same
+    room; somebody else's file that is written through a link."""
+    lock, ran = pathlib.Path(top, "pool", "pool.lock"), pathlib.Path(top, "ran")
+    for make, why in ((lock.mkdir, "Is a directory"),
+                      (lambda: lock.symlink_to("/dev/null"),
+                       "Too many levels of symbolic links")):
+        make()
+        before = sorted(os.listdir(top + "/pool"))
+        done = run(build, top, "--", "touch", str(ran))
+        assert done.returncode == 125
+        assert done.stderr == f"ipsrun: {lock}: {why}\n"
+        assert sorted(os.listdir(top + "/pool")) == before and not ran.exists()
+        lock.rmdir() if lock.is_dir() and not lock.is_symlink() else lock.unlink()
