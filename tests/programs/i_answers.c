@@ -1,6 +1,8 @@
 /* i_answers FILE: what calls give back beside their result - lengths, flags,
  * errno - where the result alone says that all is well; prints all of it.
- * i_answers only CALL: that is all it does. */
+ * i_answers only CALL: that is all it does.
+ * i_answers 3000 open|pass: opens a file so often; writes to what leaves no
+ * record. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +12,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,8 +331,20 @@ static int only(const char *call)
     return 9;
 }
 
+static int many(int count, bool opens)
+{
+    int to = open("/dev/null", O_WRONLY | O_CLOEXEC), wrong = 0;
+    for (int i = 0; i < count; i++) {
+        int fd = opens ? open("/etc/passwd", O_RDONLY | O_CLOEXEC) : to;
+        wrong += opens ? close(fd) != 0 : write(fd, "x", 1) != 1;
+    }
+    return wrong;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 3 && atoi(argv[1]))
+        return many(atoi(argv[1]), strcmp(argv[2], "open") == 0);
     if (argc == 3)
         return only(argv[2]);
     static char out[1 << 16]; /* nothing of it is written in between */

@@ -3,6 +3,9 @@ who let it go, by tests/programs/i_ipc.c, whose main process waits in each case
 until a child has seen it asleep. Programs behave as without us (the `trace`
 fixture compares what every call returned).
 """
+import pathlib
+import struct
+
 import pytest
 
 from test_interposer import UNIX, program, trace  # noqa: F401 (a fixture)
@@ -71,3 +74,17 @@ def test_the_only_call_of_a_process(build, trace, call, record):
     one, = r.of(record)
     assert one.get("site", 1)
     assert r.count("MODULE", a=len(argv[0])) == 1
+
+
+PRICES_AT = {"open": 1344, "pass": 1352}  # in control: docs/pool-format.md
+
+
+@pytest.mark.parametrize("what", ["open", "pass"])
+def test_what_leaves_no_record_is_paid(build, trace, what):
+    """Would catch: files opened, or writes to what is no channel, that are not in the
+    dilation since nothing says how many there were."""
+    r = trace([program(build, "i_answers"), "3000", what], status=0)
+    control = pathlib.Path(r.directory, "control").read_bytes()
+    price_ps, = struct.unpack_from("<Q", control, PRICES_AT[what])
+    assert price_ps > 0
+    assert r.beyond_ns + sum(r.begun_ns.values()) >= 3000 * price_ps // 1000
