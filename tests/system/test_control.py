@@ -293,3 +293,16 @@ def test_a_pool_that_cannot_be_locked(build, top):
         assert done.stderr == f"ipsrun: {lock}: {why}\n"
         assert sorted(os.listdir(top + "/pool")) == before and not ran.exists()
         lock.rmdir() if lock.is_dir() and not lock.is_symlink() else lock.unlink()
+
+
+def test_made_up_names_cannot_be_guessed(build, top):
+    """Four runs, whose names end with 32 random bits: none of them is a process id,
+    which has 22 (by chance all four would be that small once in 10^12 times). Would
+    catch: a name that two containers make up alike in one second."""
+    before = set(os.listdir(top + "/pool"))
+    for _ in range(4):
+        assert run(build, top, "--", "true").returncode == 0
+    made = set(os.listdir(top + "/pool")) - before - {"pool.lock"}
+    ends = [re.fullmatch(r"true-\d{8}-\d{6}-([0-9a-f]{8})", name)[1] for name in made]
+    assert len(set(ends)) == 4
+    assert max(int(end, 16) for end in ends) >= 2**22
