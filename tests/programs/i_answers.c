@@ -30,14 +30,25 @@
 #include <time.h>
 #include <unistd.h>
 
+/* No call of this program's blocks a signal for longer than it takes. */
+static int blocked(void)
+{
+    sigset_t now;
+    int count = 0;
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    for (int sig = 1; sig < NSIG; sig++)
+        count += sigismember(&now, sig) == 1;
+    return count;
+}
+
 /* A call that succeeds leaves errno alone. */
 #define SAY(call)                                                              \
     do {                                                                       \
         errno = 4711;                                                          \
         long result_ = (long)(call);                                           \
         int after_ = errno;                                                    \
-        printf("%d: %s %d\n", __LINE__, result_ < 0 ? "failed" : "done",       \
-               after_);                                                        \
+        printf("%d: %s %d %d\n", __LINE__, result_ < 0 ? "failed" : "done",    \
+               after_, blocked());                                             \
     } while (0)
 
 static int bound_udp(struct sockaddr_in *at)

@@ -250,6 +250,8 @@ REFUSED = [
     (["--state", "", "true"], "--state: empty path"),
     (["--state", "/" + "s" * 5000, "true"],
      "--state: path longer than {path} bytes"),
+    (["--master", "", "true"], "--master: 1 to {path} bytes"),
+    (["--master", "m" * 5000, "true"], "--master: 1 to {path} bytes"),
     (["--name", "a", "--join", "b", "true"],
      "--name makes a run, --join takes one: give one of them"),
 ]
@@ -259,7 +261,7 @@ def test_each_refusal(build, top):
     """Would catch: a bound that is off by one, a value that is half read, a
     sentence that names another option; a refused run that is made all the
     same."""
-    before = sorted(os.listdir(top + "/pool"))
+    before, lengths = sorted(os.listdir(top + "/pool")), set()
     for words, text in REFUSED:
         done = run(build, top, *words)
         assert (done.returncode, done.stdout) == (2, ""), words
@@ -268,9 +270,15 @@ def test_each_refusal(build, top):
             start, end = text.split("{path}")
             digits = first[len("ipsrun: " + start):-len(end)]
             assert digits.isdigit()
+            lengths.add(int(digits))
             text = text.replace("{path}", digits)
         assert first == "ipsrun: " + text, words
         assert rest == "Try 'ipsrun --help'.\n"
+    longest = lengths.pop()  # the same everywhere, and just that one is taken
+    assert not lengths
+    for length in (longest, longest + 1):
+        done = run(build, top, "--master", "m" * length, "true")
+        assert ("--master: 1 to" in done.stderr) == (length > longest)
     for name in ("", ".hidden", "a/b", "x" * 64, "a b"):
         done = run(build, top, "--name", name, "true")
         assert (done.returncode, done.stderr) == (2, (
