@@ -1,6 +1,5 @@
 /* i_answers FILE: what calls give back beside their result - lengths, flags,
  * errno - where the result alone says that all is well; prints all of it.
- * i_answers only CALL: that is all it does.
  * i_answers 3000 open|pass: opens a file so often; writes to what leaves no
  * record. */
 #include <arpa/inet.h>
@@ -305,43 +304,6 @@ static void processes(void)
     SAY(execl("/no/such/program", "x", (char *)NULL));
 }
 
-/* The one call of a process. */
-static int only(const char *call)
-{
-    const struct timespec brief = {0, 1000}; /* too brief for a stack */
-    struct timeval brief_tv = {0, 1};
-    struct epoll_event event;
-    struct sembuf down = {0, -1, 0};
-    int fds[2];
-    char text[4] = "abc";
-    if (strcmp(call, "poll") == 0)
-        return poll(NULL, 0, 2) != 0;
-    if (strcmp(call, "select") == 0)
-        return select(0, NULL, NULL, NULL, &brief_tv) != 0;
-    if (strcmp(call, "nanosleep") == 0)
-        return nanosleep(&brief, NULL) != 0;
-    if (strcmp(call, "epoll_wait") == 0)
-        return epoll_wait(epoll_create1(EPOLL_CLOEXEC), &event, 1, 2) != 0;
-    if (strcmp(call, "read") == 0)
-        return read(0, text, 1) != 1;
-    if (strcmp(call, "write") == 0)
-        return write(1, text, 1) != 1;
-    if (strcmp(call, "sendmsg") == 0) {
-        struct iovec iov = {text, 3};
-        struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-        return socketpair(AF_UNIX, SOCK_STREAM, 0, fds) ||
-               sendmsg(fds[0], &m, 0) != 3;
-    }
-    if (strcmp(call, "kill") == 0)
-        return kill(getpid(), SIGCONT);
-    if (strcmp(call, "semtimedop") == 0) {
-        int id = semget(IPC_PRIVATE, 1, 0600);
-        int r = semtimedop(id, &down, 1, &brief);
-        return semctl(id, 0, IPC_RMID) || r == 0;
-    }
-    return 9;
-}
-
 static int many(int count, bool opens)
 {
     int to = open("/dev/null", O_WRONLY | O_CLOEXEC), wrong = 0;
@@ -354,10 +316,8 @@ static int many(int count, bool opens)
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && atoi(argv[1]))
-        return many(atoi(argv[1]), strcmp(argv[2], "open") == 0);
     if (argc == 3)
-        return only(argv[2]);
+        return many(atoi(argv[1]), strcmp(argv[2], "open") == 0);
     static char out[1 << 16]; /* nothing of it is written in between */
     setvbuf(stdout, out, _IOFBF, sizeof(out));
     datagrams();

@@ -62,20 +62,6 @@ def test_answers_beside_the_result(build, trace):
     assert to[5]["SEND"]["remote"] != to[9]["SEND"]["remote"]
 
 
-@pytest.mark.parametrize("call,record", [
-    ("poll", "BLOCK"), ("select", "BLOCK"), ("nanosleep", "BLOCK"),
-    ("epoll_wait", "BLOCK"), ("read", "RECV"), ("write", "SEND"),
-    ("sendmsg", "SEND"), ("kill", "KILL"), ("semtimedop", "ACQUIRE")])
-def test_the_only_call_of_a_process(build, trace, call, record):
-    """Would catch: a call whose place nobody can name, since the record says where it
-    was and none says which module that is."""
-    argv = [program(build, "i_answers"), "only", call]
-    r = trace(argv, stdin="x", status=0)
-    one, = r.of(record)
-    assert one.get("site", 1)
-    assert r.count("MODULE", a=len(argv[0])) == 1
-
-
 PRICES_AT = {"open": 1344, "pass": 1352}  # in control: docs/pool-format.md
 
 
