@@ -1,7 +1,7 @@
 /* i_answers FILE: what calls give back beside their result - lengths, flags,
  * errno - where the result alone says that all is well; prints all of it.
- * i_answers 3000 open|pass: opens a file so often; writes to what leaves no
- * record. */
+ * i_answers COUNT open|pass: opens a file so often; writes so often to what
+ * leaves no record. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -65,12 +65,13 @@ def test_answers_beside_the_result(build, trace):
 PRICES_AT = {"open": 1344, "pass": 1352}  # in control: docs/pool-format.md
 
 
-@pytest.mark.parametrize("what", ["open", "pass"])
-def test_what_leaves_no_record_is_paid(build, trace, what):
+@pytest.mark.parametrize("what,count", [("open", 10000), ("pass", 300000)])
+def test_what_leaves_no_record_is_paid(build, trace, what, count):
     """Would catch: files opened, or writes to what is no channel, that are not in the
     dilation since nothing says how many there were."""
-    r = trace([program(build, "i_answers"), "3000", what], status=0)
+    r = trace([program(build, "i_answers"), str(count), what], status=0)
     control = pathlib.Path(r.directory, "control").read_bytes()
     price_ps, = struct.unpack_from("<Q", control, PRICES_AT[what])
     assert price_ps > 0
-    assert r.beyond_ns + sum(r.begun_ns.values()) >= 3000 * price_ps // 1000
+    # Half: a first part is with what the image's beginning took.
+    assert r.beyond_ns >= count * price_ps // 1000 // 2
