@@ -4,10 +4,13 @@
 # fits counts. The most telling file first.
 AREAS = {
     "common": ["ipsrun", "tables", "tls", "private", "bad_input", "kill"],
-    "agent": ["failures", "agent_fields", "interposer", "signals", "sync", "on_full", "ipsrun"],
+    "agent": ["failures", "agent_fields", "interposer", "signals", "sync", "on_full", "ipc",
+              "ipsrun"],
     "agent/core": ["agent_fields", "agent_records", "on_full", "full_pool", "interposer", "kill"],
     "agent/ipsrun": ["control", "ipsrun", "start", "cost", "private"],
     "agent/pool": ["control", "pool_private", "ipsrun", "interposer", "full_pool"],
+    "agent/wrap_ipc": ["ipc", "interposer", "failures"],
+    "agent/wrap_msg": ["ipc", "interposer", "failures", "agent_fields", "arrivals"],
     "agent/wrap_sync": ["failures", "agent_fields", "sync", "interposer", "waits"],
     "agent/wrap_sample": ["sampling", "procedures", "interposer"],
     "agent/proc": ["procedures", "interposer", "untraced"],

@@ -270,9 +270,10 @@ class Code:
                  b + middle + a)
 
     def at_call(self, i):
-        """Two neighbouring arguments; not the text that printf prints by."""
-        if i + 1 not in self.pair or self.t[i - 1].kind == "name" and \
-                self.s(i - 1) not in KEYWORDS:
+        """Two neighbouring arguments; not the text that printf prints by, nor what calloc
+        multiplies."""
+        if i + 1 not in self.pair or self.s(i) == "calloc" or \
+                self.t[i - 1].kind == "name" and self.s(i - 1) not in KEYWORDS:
             return
         args, begin, j = [], i + 2, i + 2
         while j <= self.pair[i + 1]:

@@ -250,6 +250,8 @@ REFUSED = [
     (["--state", "", "true"], "--state: empty path"),
     (["--state", "/" + "s" * 5000, "true"],
      "--state: path longer than {path} bytes"),
+    (["--master", "", "true"], "--master: 1 to {path} bytes"),
+    (["--master", "m" * 5000, "true"], "--master: 1 to {path} bytes"),
     (["--name", "a", "--join", "b", "true"],
      "--name makes a run, --join takes one: give one of them"),
 ]
@@ -259,7 +261,7 @@ def test_each_refusal(build, top):
     """Would catch: a bound that is off by one, a value that is half read, a
     sentence that names another option; a refused run that is made all the
     same."""
-    before = sorted(os.listdir(top + "/pool"))
+    before, lengths = sorted(os.listdir(top + "/pool")), set()
     for words, text in REFUSED:
         done = run(build, top, *words)
         assert (done.returncode, done.stdout) == (2, ""), words
@@ -268,12 +270,47 @@ def test_each_refusal(build, top):
             start, end = text.split("{path}")
             digits = first[len("ipsrun: " + start):-len(end)]
             assert digits.isdigit()
+            lengths.add(int(digits))
             text = text.replace("{path}", digits)
         assert first == "ipsrun: " + text, words
         assert rest == "Try 'ipsrun --help'.\n"
+    longest = lengths.pop()  # the same everywhere, and just that one is taken
+    assert not lengths
+    for length in (longest, longest + 1):
+        done = run(build, top, "--master", "m" * length, "true")
+        assert ("--master: 1 to" in done.stderr) == (length > longest)
     for name in ("", ".hidden", "a/b", "x" * 64, "a b"):
         done = run(build, top, "--name", name, "true")
         assert (done.returncode, done.stderr) == (2, (
             f"ipsrun: run name '{name}': 1 to 63 letters, digits, '.', '_' or "
             "'-', not beginning with '.'\n")), name
     assert sorted(set(os.listdir(top + "/pool")) - {"pool.lock"}) == before
+
+
+def test_a_pool_that_cannot_be_locked(build, top):
+    """Would catch: a run made without the lock, beside another that takes the same
+    room; somebody else's file that is written through a link."""
+    lock, ran = pathlib.Path(top, "pool", "pool.lock"), pathlib.Path(top, "ran")
+    for make, why in ((lock.mkdir, "Is a directory"),
+                      (lambda: lock.symlink_to("/dev/null"),
+                       "Too many levels of symbolic links")):
+        make()
+        before = sorted(os.listdir(top + "/pool"))
+        done = run(build, top, "--", "touch", str(ran))
+        assert done.returncode == 125
+        assert done.stderr == f"ipsrun: {lock}: {why}\n"
+        assert sorted(os.listdir(top + "/pool")) == before and not ran.exists()
+        lock.rmdir() if lock.is_dir() and not lock.is_symlink() else lock.unlink()
+
+
+def test_made_up_names_cannot_be_guessed(build, top):
+    """Four runs, whose names end with 32 random bits: none of them is a process id,
+    which has 22 (by chance all four would be that small once in 10^12 times). Would
+    catch: a name that two containers make up alike in one second."""
+    before = set(os.listdir(top + "/pool"))
+    for _ in range(4):
+        assert run(build, top, "--", "true").returncode == 0
+    made = set(os.listdir(top + "/pool")) - before - {"pool.lock"}
+    ends = [re.fullmatch(r"true-\d{8}-\d{6}-([0-9a-f]{8})", name)[1] for name in made]
+    assert len(set(ends)) == 4
+    assert max(int(end, 16) for end in ends) >= 2**22

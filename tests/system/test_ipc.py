@@ -3,9 +3,12 @@ who let it go, by tests/programs/i_ipc.c, whose main process waits in each case
 until a child has seen it asleep. Programs behave as without us (the `trace`
 fixture compares what every call returned).
 """
+import pathlib
+import struct
+
 import pytest
 
-from test_interposer import program, trace  # noqa: F401 (a fixture)
+from test_interposer import UNIX, program, trace  # noqa: F401 (a fixture)
 from test_signals import Graph
 from test_waits import children_of, who
 
@@ -40,3 +43,35 @@ def test_who_let_it_go(build, trace):
         [(c, parent) for i, c in enumerate(children) if i != 4]
     gave = [w["value"] for w in r.of("RELEASE") if w["object"] == 2]
     assert gave == [2]
+
+
+def test_answers_beside_the_result(build, trace):
+    """Lengths, flags and errno are the kernel's. Would catch: a header that the copy
+    of it was filled in for, an errno of our own calls; a message to another than the
+    one whom sendmmsg names."""
+    r = trace([program(build, "i_answers"), "/etc/passwd"])
+    assert sorted(r.moved(UNIX).values()) == [[3, 17], [17, 3]]
+    to = {}
+    for row, after in zip(r.rows, r.rows[1:]):
+        if row["type"] == "DGRAM" and after["result"] in (5, 9):
+            to.setdefault(after["result"], {})[after["type"]] = row
+    for got in to.values():
+        assert got["SEND"]["remote"] == got["RECV"]["local"]
+        assert got["SEND"]["local"] == got["RECV"]["remote"]
+        assert got["SEND"]["hash"] == got["RECV"]["hash"]
+    assert to[5]["SEND"]["remote"] != to[9]["SEND"]["remote"]
+
+
+PRICES_AT = {"open": 1344, "pass": 1352}  # in control: docs/pool-format.md
+
+
+@pytest.mark.parametrize("what,count", [("open", 10000), ("pass", 300000)])
+def test_what_leaves_no_record_is_paid(build, trace, what, count):
+    """Would catch: files opened, or writes to what is no channel, that are not in the
+    dilation since nothing says how many there were."""
+    r = trace([program(build, "i_answers"), str(count), what], status=0)
+    control = pathlib.Path(r.directory, "control").read_bytes()
+    price_ps, = struct.unpack_from("<Q", control, PRICES_AT[what])
+    assert price_ps > 0
+    # Half: a first part is with what the image's beginning took.
+    assert r.beyond_ns >= count * price_ps // 1000 // 2

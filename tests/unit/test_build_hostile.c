@@ -271,6 +271,41 @@ static void test_build_hostile__torn_chunk(void **state)
     rec_free(r);
 }
 
+#define ABSURD_MESSAGES 192u /* more than are weighed at a time */
+
+/* Each of 192 messages claims 2^55 bytes, which no single limit forbids; as
+ * weights they would be 2^62.6, and no sum may reach 2^58. Values above 2^54
+ * are cut first (still 2^61.6), then those above 2^50 (2^57.6: few enough).
+ * Would catch: message sizes that are left out of the sum of weights. */
+static void test_build_hostile__message_sizes_that_no_sum_holds(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs from = rec_stream(r, 100, 100, 1), to = rec_stream(r, 200, 200, 1);
+    const int64_t bytes = 1LL << 55;
+    uint32_t found = 0;
+    rec_start(from, IPS_START_IMAGE, 1000, 0);
+    rec_chan(from, 1, 1001, IPS_CHAN_UNIX, IPS_SIDE_BOTH, 10)->peer_ino = 11;
+    rec_start(to, IPS_START_IMAGE, 1000, 0);
+    rec_chan(to, 1, 1001, IPS_CHAN_UNIX, IPS_SIDE_BOTH, 11)->peer_ino = 10;
+    for (uint32_t i = 0; i < ABSURD_MESSAGES; i++) {
+        uint64_t t = 2000 + 100 * i;
+        rec_send(from, 1, t, t - 1000, bytes);
+        rec_recv(to, 1, t + 50, t + 60, t - 940, bytes)->cpu = t - 950;
+    }
+    rec_end(from, IPS_END_EXIT, 90000, 89000, 0);
+    rec_end(to, IPS_END_EXIT, 90000, 89000, 0);
+    const struct ips_graph *g = &rec_build(r)->g;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        if (g->xkind[i] != IPS_X_DATA)
+            continue;
+        assert_true(g->xlen[i] == 1ULL << 50);
+        found++;
+    }
+    assert_int_equal(found, ABSURD_MESSAGES);
+    rec_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_build_hostile__few_large_runs),
         cmocka_unit_test(test_build_hostile__nothing_at_all),
         cmocka_unit_test(test_build_hostile__torn_chunk),
+        cmocka_unit_test(test_build_hostile__message_sizes_that_no_sum_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

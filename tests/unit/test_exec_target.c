@@ -149,6 +149,9 @@ static void test_exec_target__loader_arguments(void **state)
     assert_int_equal(WITH("ld.so"), IPS_TARGET_ASKED);
     assert_int_equal(WITH(NULL), IPS_TARGET_ASKED);
     assert_int_equal(with_arguments(NULL), IPS_TARGET_ASKED);
+    assert_int_equal(WITH(NULL, "ls"), IPS_TARGET_ASKED);
+    assert_int_equal(WITH("ld.so", NULL, "ls"), IPS_TARGET_ASKED);
+    assert_int_equal(WITH("ld.so", "--argv0", NULL, "ls"), IPS_TARGET_ASKED);
     struct ips_target t = {.kind = IPS_TARGET_STATIC, .path = "x"};
     ips_target_started(&t, NULL, NULL);
     assert_int_equal(t.kind, IPS_TARGET_STATIC);

@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "master/catalogue.h"
 #include "proto/message.h"
+#include "tests/support/live_blocks.h"
 
 static char dir[64];
 
@@ -90,6 +91,21 @@ static struct seen all(struct catalogue *c, const char *run)
     struct seen s = {0};
     assert_int_equal(catalogue_each(c, run, on_row, &s, NULL), 0);
     return s;
+}
+
+static void add_name(const struct catalogue_row *row, void *arg)
+{
+    char *text = arg;
+    size_t at = strlen(text);
+    snprintf(text + at, 200 - at, "%s@%s ", row->run, row->machine);
+}
+
+static const char *untagged(struct catalogue *c)
+{
+    static char text[200];
+    text[0] = '\0';
+    assert_int_equal(catalogue_each(c, NULL, add_name, text, NULL), 0);
+    return text;
 }
 
 static void test_master_catalogue__survives(void **state)
@@ -187,6 +203,129 @@ static void test_master_catalogue__newer_format_is_left_alone(void **state)
     assert_int_equal(catalogue_open(dir, &c, &err), IPS_E_DB);
 }
 
+static void see_figures(const struct catalogue_row *row, void *arg)
+{
+    const bool other = *(unsigned *)arg;
+    *(unsigned *)arg += 1;
+    assert_string_equal(row->machine, other ? "m2" : "m1");
+    assert_string_equal(row->command, other ? "" : "sleep 1");
+    assert_string_equal(row->tags, other ? "" : "a=b\n");
+    assert_int_equal(row->created_real_ns, other ? 50 : 40);
+    assert_int_equal(row->open, other);
+    assert_int_equal(row->has_root, !other);
+    assert_int_equal(row->processes, other ? 21 : 11);
+    assert_int_equal(row->threads, other ? 0 : 12);
+    assert_int_equal(row->events, other ? UINT64_MAX / 4 : 13);
+    assert_int_equal(row->lost, other ? 0 : 3 + 4);
+    assert_int_equal(row->untraced, other ? 0 : 15);
+    assert_int_equal(row->torn, other ? 0 : 16);
+}
+
+/* Would catch: a figure in another one's place, machines that are not added up,
+ * the first of two runs of that name taken for the last. */
+static void test_master_catalogue__every_figure(void **state)
+{
+    Ips__RunState one = IPS__RUN_STATE__INIT, two = IPS__RUN_STATE__INIT;
+    Ips__RunState *first = &one, *second = &two;
+    uint64_t lost[] = {3, 0, 4};
+    char *tags[] = {ips_wire_text("a=b")};
+    struct catalogue_known known;
+    unsigned rows = 0;
+    (void)state;
+    one.run = two.run = ips_wire_text("r");
+    one.command = ips_wire_text("sleep 1");
+    one.created_real_ns = 40;
+    one.has_root = true;
+    one.processes = 11;
+    one.threads = 12;
+    one.events = 13;
+    one.n_lost = 3;
+    one.lost = lost;
+    one.untraced = 15;
+    one.torn = 16;
+    one.n_tags = 1;
+    one.tags = tags;
+    two.created_real_ns = 50;
+    two.open = true;
+    two.processes = 21;
+    two.events = UINT64_MAX / 4;
+    struct catalogue *c = open_it();
+    assert_int_equal(catalogue_put(c, "m1", &first, 1, NULL), 0);
+    assert_int_equal(catalogue_put(c, "m2", &second, 1, NULL), 0);
+    assert_int_equal(catalogue_each(c, "r", see_figures, &rows, NULL), 0);
+    assert_int_equal(rows, 2);
+    assert_int_equal(catalogue_known(c, "r", &known, NULL), 0);
+    assert_int_equal(known.events, UINT64_MAX / 4 + 13);
+    assert_int_equal(known.created_real_ns, 50);
+    assert_true(known.open);
+    assert_int_equal(catalogue_known(c, "none", &known, NULL), 0);
+    assert_int_equal(known.events | known.created_real_ns | known.open, 0);
+    catalogue_close(c);
+}
+
+static void by_hand(const char *sql)
+{
+    char path[128];
+    sqlite3 *db;
+    snprintf(path, sizeof(path), "%s/master.db", dir);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+/* The second of two runs of a report cannot be written. Would catch: the first
+ * one that stays though the report was refused, a report that is taken for
+ * written when it comes again, a transaction that is never ended. */
+static void test_master_catalogue__a_failed_report_leaves_nothing(void **state)
+{
+    Ips__RunState good = IPS__RUN_STATE__INIT, bad = IPS__RUN_STATE__INIT;
+    Ips__RunState *report[] = {&good, &bad};
+    struct ips_err err = {0};
+    (void)state;
+    good.run = ips_wire_text("good");
+    bad.run = ips_wire_text("bad");
+    struct catalogue *c = open_it();
+    put(c, "m0", "before", 1, 5, false);
+    by_hand(
+        "CREATE TRIGGER t BEFORE INSERT ON run_machine WHEN NEW.run = 'bad' "
+        "BEGIN SELECT RAISE(ABORT, 'not that one'); END");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(catalogue_put(c, "m1", report, 2, &err), IPS_E_DB);
+        assert_string_equal(all(c, NULL).text, "before@m0 ");
+    }
+    by_hand("DROP TRIGGER t");
+    assert_int_equal(catalogue_put(c, "m1", report, 2, &err), 0);
+    assert_non_null(strstr(untagged(c), "good@m1 "));
+    assert_non_null(strstr(untagged(c), "bad@m1 "));
+    catalogue_close(c);
+}
+
+static void open_and_use(void)
+{
+    Ips__MetricsAnswer answer = IPS__METRICS_ANSWER__INIT;
+    uint64_t events;
+    struct catalogue *c = open_it();
+    put(c, "m1", "r", 1, 5, true);
+    (void)all(c, NULL);
+    assert_int_equal(catalogue_put_irt(c, "r", 12, &answer, NULL), 0);
+    ips__metrics_answer__free_unpacked(catalogue_get_irt(c, "r", &events),
+                                       NULL);
+    catalogue_close(c);
+}
+
+/* Would catch: a statement that is not ended, so that the database stays open;
+ * blocks that are left by each use. */
+static void test_master_catalogue__closing_leaves_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        open_and_use();
+    long before = live_blocks();
+    for (int i = 0; i < 4; i++)
+        open_and_use();
+    assert_int_equal(live_blocks(), before);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -196,6 +335,9 @@ int main(void)
         CASE(test_master_catalogue__changes_are_written_once),
         CASE(test_master_catalogue__own_table),
         CASE(test_master_catalogue__newer_format_is_left_alone),
+        CASE(test_master_catalogue__every_figure),
+        CASE(test_master_catalogue__a_failed_report_leaves_nothing),
+        CASE(test_master_catalogue__closing_leaves_nothing),
     };
     ips_log_set_level(IPS_LOG_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 
 #include "agent/pool.h"
 #include "slave/pack.h"
+#include "slave/pack_model.h"
 
 static struct slave_pack *pack;
 static _Alignas(8) uint8_t frames[SLAVE_PACK_RAW_MAX];
@@ -272,6 +273,76 @@ static void test_pack__damage_is_an_error_or_whole_records(void **state)
     }
 }
 
+#define CUT_RECORDS 400u
+#define CUT_BYTES 65536u
+
+/* Plain sends of one thread in columns: those from the `from`-th on are of the
+ * other kind, long or short, than the ones before. */
+static void pack_sends(struct pack_coder *c, bool is_short, unsigned from,
+                       uint8_t (*as_sent)[sizeof(struct ips_rec_io)])
+{
+    pack_begin(c, 1ULL << 32);
+    for (int i = 0; i < PACK_COLUMNS; i++)
+        c->column[i].len = c->column[i].at = 0;
+    for (unsigned n = 0; n < CUT_RECORDS; n++) {
+        bool other = n >= from;
+        size_t bytes = is_short != other ? sizeof(struct ips_rec_io_short)
+                                         : sizeof(struct ips_rec_io);
+        uint64_t word =
+            (is_short != other ? IPS_REC_SEND_SHORT : IPS_REC_SEND) |
+            bytes / 8 << 8 | 1ULL << 32;
+        memset(as_sent[n], 0, sizeof(as_sent[n]));
+        memcpy(as_sent[n], &word, sizeof(word));
+        for (size_t at = 8; at < bytes; at += 8) {
+            uint64_t v = draw() >> 20;
+            memcpy(as_sent[n] + at, &v, sizeof(v));
+        }
+        pack_record(c, as_sent[n], bytes);
+    }
+    pack_end(c);
+}
+
+/* Columns of which one is cut in half: decodes until the decoder refuses. */
+static void unpack_cut(struct pack_coder *c, bool is_short, int cut)
+{
+    static uint8_t as_sent[CUT_RECORDS][sizeof(struct ips_rec_io)];
+    _Alignas(8) uint8_t rec[sizeof(struct ips_rec_io)];
+    unsigned n = 0;
+    pack_sends(c, is_short, CUT_RECORDS * 3 / 4, as_sent);
+    c->column[cut].len /= 2;
+    pack_begin(c, 1ULL << 32);
+    for (size_t bytes; (bytes = pack_unrecord(c, rec, sizeof(rec))); n++) {
+        assert_true(n < CUT_RECORDS);
+        assert_memory_equal(rec, as_sent[n], bytes);
+    }
+    assert_true(c->bad);
+    assert_in_range(n, CUT_RECORDS / 4, CUT_RECORDS - 1);
+    for (int i = 0; i < PACK_COLUMNS; i++)
+        assert_true(c->column[i].at <= c->column[i].len);
+    assert_true(c->bit <= (uint64_t)c->column[PACK_BITS].len * 8);
+}
+
+/* Would catch: a decoder that goes on without looking where its columns end
+ * once it has seen that some calls fit, or that counts the calls which it has
+ * done without looking one too few. */
+static void test_pack__no_column_is_read_beyond_its_end(void **state)
+{
+    static const int cut[] = {PACK_T,        PACK_T_RET,    PACK_CPU,
+                              PACK_CPU_RET,  PACK_SITE,     PACK_BITS,
+                              PACK_WORD + 2, PACK_WORD + 5, PACK_WORD + 7};
+    static uint8_t columns[PACK_COLUMNS][CUT_BYTES];
+    struct pack_coder *c = calloc(1, sizeof(*c));
+    (void)state;
+    assert_non_null(c);
+    for (int i = 0; i < PACK_COLUMNS; i++)
+        c->column[i].data = columns[i];
+    for (size_t i = 0; i < sizeof(cut) / sizeof(*cut); i++) {
+        unpack_cut(c, true, cut[i]);
+        unpack_cut(c, false, cut[i]);
+    }
+    free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_pack__frames_are_joined_in_order),
         cmocka_unit_test(test_pack__a_server_is_small),
         cmocka_unit_test(test_pack__damage_is_an_error_or_whole_records),
+        cmocka_unit_test(test_pack__no_column_is_read_beyond_its_end),
     };
     pack = slave_pack_new();
     int failed = pack ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
