@@ -196,7 +196,7 @@ static long double other_pieces(const struct point *p, size_t count,
 
 static void make_fit(const struct ips_clock_point *points,
                      const struct point *p, size_t count,
-                     struct ips_clock_fit *out)
+                     struct ips_clock_span span, struct ips_clock_fit *out)
 {
     static _Thread_local struct polygon best;
     best_piece(p, count, &best, &out->pieces);
@@ -209,8 +209,13 @@ static void make_fit(const struct ips_clock_point *points,
     line = (struct corner){(long double)out->drift_q40 / Q40,
                            (long double)(out->offset_ns - y0)};
     /* The distance of two lines is greatest at an end. */
-    long double first = reach(&best, &line, 0);
-    long double last = reach(&best, &line, p[count - 1].x);
+    long double before =
+        span.from < points[0].a ? (long double)(points[0].a - span.from) : 0;
+    long double after = span.to > points[count - 1].a
+                            ? (long double)(span.to - points[0].a)
+                            : p[count - 1].x;
+    long double first = reach(&best, &line, -before);
+    long double last = reach(&best, &line, after);
     long double bound = first > last ? first : last;
     if (out->pieces > 1) {
         long double others = other_pieces(p, count, &line, bound);
@@ -220,7 +225,8 @@ static void make_fit(const struct ips_clock_point *points,
 }
 
 int ips_clock_align(struct ips_clock_point *points, size_t count,
-                    struct ips_clock_fit *out, struct ips_err *err)
+                    struct ips_clock_span span, struct ips_clock_fit *out,
+                    struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     if (count == 0)
@@ -236,7 +242,7 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
         p[i] = (struct point){(long double)(points[i].a - points[0].a),
                               (long double)y, points[i].from_a};
     }
-    make_fit(points, p, count, out);
+    make_fit(points, p, count, span, out);
     free(p);
     return 0;
 }

@@ -36,16 +36,24 @@ struct ips_clock_fit {
     uint64_t from; /* B = A + offset_ns + (A - from) * drift / 2^40 */
     int64_t offset_ns;
     int64_t drift_q40;
-    uint64_t bound_ns; /* the true offset is no further from it, between the
-                          first and the last point */
+    uint64_t bound_ns; /* the true offset is no further from it in the time that
+                          was asked for */
     bool bounded;      /* messages both ways; else bound_ns says nothing, and
                           the quickest message is taken to have taken 0 */
     uint32_t pieces;   /* 1, or more where a clock has stepped */
 };
 
+/* Of A's time, ns: the bound holds between the first and the last point, and
+ * beyond them from `from` to `to`, where the lines that the points allow go
+ * apart. UINT64_MAX and 0: not beyond them. */
+struct ips_clock_span {
+    uint64_t from, to;
+};
+#define IPS_CLOCK_BETWEEN ((struct ips_clock_span){UINT64_MAX, 0})
+
 /* Sorts `points`. IPS_E_NOT_FOUND without any. O(n log n). */
 int ips_clock_align(struct ips_clock_point *points, size_t count,
-                    struct ips_clock_fit *out,
+                    struct ips_clock_span span, struct ips_clock_fit *out,
                     struct ips_err *err) IPS_MUST_USE;
 
 /* A's clock from the origin that `parent` gives B's. */

@@ -84,6 +84,26 @@ static struct ips_clock_fit turned(const struct ips_clock_fit *f)
     return t;
 }
 
+static uint64_t moved(uint64_t t, int64_t by)
+{
+    ips_i128 at = (ips_i128)t + by;
+    return at < 0 ? 0 : (uint64_t)at;
+}
+
+/* When both machines have events, by the clock of `i`: a path may be there
+ * before the first message between them and after the last. */
+static struct ips_clock_span span_of(const struct alignment *a, uint32_t i,
+                                     uint32_t k)
+{
+    const Ips__SyncAnswer *of_i = a->q->gather.active[i]->sync;
+    const Ips__SyncAnswer *of_k = a->q->gather.active[k]->sync;
+    const struct ips_clock_point *p = a->pairs[i * a->n + k].p;
+    int64_t less = (int64_t)(p->a - p->b);
+    return (struct ips_clock_span){
+        ips_max_u64(of_i->first_ns, moved(of_k->first_ns, less)),
+        ips_min_u64(of_i->last_ns, moved(of_k->last_ns, less))};
+}
+
 static int fit_all(struct alignment *a, struct ips_err *err)
 {
     for (uint32_t i = 0; i < a->n; i++) {
@@ -92,7 +112,7 @@ static int fit_all(struct alignment *a, struct ips_err *err)
             struct ips_clock_fit *f = &a->fit[i * a->n + k];
             if (p->count == 0)
                 continue;
-            int rc = ips_clock_align(p->p, p->count, f, err);
+            int rc = ips_clock_align(p->p, p->count, span_of(a, i, k), f, err);
             if (rc < 0)
                 return rc;
             a->fit[k * a->n + i] = turned(f);

@@ -68,7 +68,7 @@ static int fit_pair(struct held *h, uint32_t a, uint32_t b, struct ips_err *err)
                            : (struct ips_clock_point){came, sent, false};
         }
     }
-    int rc = ips_clock_align(p, count, &h->fit[pair], err);
+    int rc = ips_clock_align(p, count, IPS_CLOCK_BETWEEN, &h->fit[pair], err);
     free(p);
     h->fitted[pair] = rc == 0;
     return rc;

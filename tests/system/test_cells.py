@@ -325,7 +325,7 @@ LINES = {
     "run_delay_share", "unattributed": "other_ns", "utilisation": "rho",
     "segments": "segment_count", "gain": "gain_ns", "at most": "bound_ns",
     "path then": "t_max_then_ns", "makespan": "makespan_ns", "path, unshared":
-    "t_max_ns", "parallelism": "p", "unshared": "p_path", "rho": "rho", "valid":
+    "t_max_ns", "parallelism": "p", "unshared": "p_path", "valid":
     "valid", "waited": "total_ns", "waits": "wait_count", "for late senders":
     "late_sender_ns", "for late receivers": "late_receiver_ns", "cpu": "cpu_ns",
     "samples": "samples", "one each": "period_ns", "asked for": "asked_period_ns",

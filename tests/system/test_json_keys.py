@@ -37,6 +37,7 @@ QUESTIONS = {
     "bottleneck": [("one",)],
     "estimate": [("one",), ("one", "--shared-medium")],
     "calibrate": [("--show",)],
+    "summary": [("one",)],
     "check": [("one", "--max-wall", "1000s", "--max-lost", 0)],
 }
 

@@ -73,7 +73,7 @@ static void test_clock_align__bounds_contain_the_truth(void **state)
         struct truth w = some_truth(&s);
         uint64_t span = 1000000ULL << rg_below(&s, 24);
         size_t n = talk(seed, &w, span, 3, p);
-        assert_int_equal(0, ips_clock_align(p, n, &f, NULL));
+        assert_int_equal(0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &f, NULL));
         assert_true(f.bounded);
         assert_int_equal(1, f.pieces);
         for (size_t i = 0; i < n; i++)
@@ -82,6 +82,36 @@ static void test_clock_align__bounds_contain_the_truth(void **state)
         if (span > 1000000000)
             assert_true(f.bound_ns < 200000);
     }
+}
+
+/* Would catch a bound of the time between the messages that is said of all: of
+ * machines that talk for a moment in the midst of a run. */
+static void test_clock_align__beyond_the_points(void **state)
+{
+    (void)state;
+    unsigned wider = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct ips_clock_point p[POINTS];
+        struct ips_clock_fit f, inside;
+        uint64_t s = seed;
+        struct truth w = some_truth(&s);
+        uint64_t span = 1000000ULL << rg_below(&s, 12);
+        size_t n = 12; /* of the first 3% of the time */
+        (void)talk(seed, &w, span, 3, p);
+        struct ips_clock_span asked = {1000000000000ULL - span,
+                                       1000000000000ULL + span};
+        assert_int_equal(
+            0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &inside, NULL));
+        assert_int_equal(0, ips_clock_align(p, n, asked, &f, NULL));
+        assert_true(f.offset_ns == inside.offset_ns &&
+                    f.drift_q40 == inside.drift_q40);
+        assert_true(off_by(&f, &w, asked.from) <= f.bound_ns);
+        assert_true(off_by(&f, &w, asked.to) <= f.bound_ns);
+        assert_true(f.bound_ns >= inside.bound_ns);
+        wider += off_by(&f, &w, asked.from) > inside.bound_ns ||
+                 off_by(&f, &w, asked.to) > inside.bound_ns;
+    }
+    assert_true(wider > SEEDS / 10); /* the bound inside would not do */
 }
 
 /* Would catch a step that is smoothed away: the bound must say it. */
@@ -96,7 +126,7 @@ static void test_clock_align__a_step_is_seen(void **state)
         w.step_at = 1000000000000ULL + span / 3;
         w.step = rg_below(&s, 2) ? 700000000 : -700000000;
         size_t n = talk(seed, &w, span, 3, p);
-        assert_int_equal(0, ips_clock_align(p, n, &f, NULL));
+        assert_int_equal(0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &f, NULL));
         assert_true(f.pieces > 1);
         for (size_t i = 0; i < n; i++)
             assert_true(off_by(&f, &w, p[i].a) <= f.bound_ns);
@@ -112,11 +142,12 @@ static void test_clock_align__one_way_has_no_bound(void **state)
     struct truth w = {.offset = -5000000000, .step_at = UINT64_MAX};
     for (unsigned way = 1; way <= 2; way++) {
         size_t n = talk(way, &w, 1000000000, way, p);
-        assert_int_equal(0, ips_clock_align(p, n, &f, NULL));
+        assert_int_equal(0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &f, NULL));
         assert_false(f.bounded);
         assert_true(off_by(&f, &w, p[0].a) < 5000000);
     }
-    assert_int_equal(IPS_E_NOT_FOUND, ips_clock_align(p, 0, &f, NULL));
+    assert_int_equal(IPS_E_NOT_FOUND,
+                     ips_clock_align(p, 0, IPS_CLOCK_BETWEEN, &f, NULL));
 }
 
 /* Would catch a composition that takes an offset or a drift the wrong way
@@ -136,14 +167,16 @@ static void test_clock_align__along_a_tree(void **state)
         size_t n = talk(seed, &w1, 1000000000, 3, p);
         for (size_t i = 0; i < n; i++) /* A is machine 1, B the root */
             p[i] = (struct ips_clock_point){p[i].b, p[i].a, !p[i].from_a};
-        assert_int_equal(0, ips_clock_align(p, n, &fit[1 * 4 + 0], NULL));
+        assert_int_equal(
+            0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &fit[1 * 4 + 0], NULL));
         n = talk(seed + 1, &w2, 1000000000, 3, p);
         for (size_t i = 0; i < n; i++)
             p[i] = (struct ips_clock_point){b_clock(&w2, p[i].a), p[i].a, true};
         /* Exact pairs, both ways: machine 2's clock is w2 of machine 1's. */
         for (size_t i = 0; i < n; i += 2)
             p[i].from_a = false;
-        assert_int_equal(0, ips_clock_align(p, n, &fit[2 * 4 + 1], NULL));
+        assert_int_equal(
+            0, ips_clock_align(p, n, IPS_CLOCK_BETWEEN, &fit[2 * 4 + 1], NULL));
         map[0].from = 1000000000000ULL;
         ips_clock_tree(fit, 4, 0, map, bound, linked);
         assert_true(linked[1] && linked[2] && !linked[3]);
@@ -166,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clock_align__bounds_contain_the_truth),
+        cmocka_unit_test(test_clock_align__beyond_the_points),
         cmocka_unit_test(test_clock_align__a_step_is_seen),
         cmocka_unit_test(test_clock_align__one_way_has_no_bound),
         cmocka_unit_test(test_clock_align__along_a_tree),
