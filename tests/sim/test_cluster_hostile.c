@@ -272,7 +272,7 @@ static void try_kind(const char *what, Ips__Request *request, bool replies,
 /* Of each question and direction. */
 static unsigned tries(void)
 {
-    return getenv("IPS_TEST_EVERY_FAULT") ? 400 : 8;
+    return getenv("IPS_TEST_EVERY_FAULT") ? 400 : 4;
 }
 
 static void try_question(const char *what, Ips__Request *request)

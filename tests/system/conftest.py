@@ -62,8 +62,10 @@ _clock = None
 
 
 def give_clock(build, pool):
-    """What ipsrun learns of a boot in a pool's first run (0.1 s, in children
-    of its own) is learnt once for all the pools of these tests."""
+    """What ipsrun learns of a boot in a pool's first run (1.4 s, in children
+    of its own) is learnt once for all the pools of these tests. The pool is made
+    where it is missing."""
+    pathlib.Path(pool).mkdir(mode=0o711, exist_ok=True)
     global _clock
     if _clock is None:
         with tempfile.TemporaryDirectory(prefix="ips-test-clock-",

@@ -18,7 +18,7 @@ import time
 
 import pytest
 
-from conftest import clean_env
+from conftest import clean_env, give_clock
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "oracle"))
 
@@ -66,6 +66,7 @@ class Run:
 @pytest.fixture
 def record(build):
     root = pathlib.Path(tempfile.mkdtemp(prefix="ips-test-", dir="/dev/shm"))
+    give_clock(build, root / "pool")
     count = iter(range(1000))
 
     def command(options, words):

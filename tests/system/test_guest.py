@@ -14,7 +14,7 @@ import tempfile
 
 import pytest
 
-from conftest import clean_env, wait_until
+from conftest import clean_env, give_clock, wait_until
 
 pytestmark = pytest.mark.quick
 
@@ -28,6 +28,7 @@ class Guest:
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="ips-guest-",
                                                  dir="/dev/shm"))
         os.chmod(self.top, 0o711)
+        give_clock(build, self.top / "pool")
 
     def measured(self, argv):
         return [self.build.bin("ipsrun"), "--no-daemons", "--quiet", "--pool",

@@ -16,6 +16,8 @@ import tempfile
 
 import pytest
 
+from conftest import give_clock
+
 pytestmark = pytest.mark.quick
 
 UNKNOWN = 2**64 - 1
@@ -90,6 +92,7 @@ def trace(build):
     # Not tmp_path: a run that changes user must reach its pool.
     top = tempfile.mkdtemp(prefix="preload-", dir="/dev/shm")
     os.chmod(top, 0o711)
+    give_clock(build, top + "/pool")
     runs = []
 
     def run(argv, stdin="", env=None, status=None, lost=()):

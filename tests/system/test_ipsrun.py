@@ -11,14 +11,15 @@ import time
 
 import pytest
 
-from conftest import clean_env
+from conftest import clean_env, give_clock
 
 pytestmark = pytest.mark.quick
 
 
 @pytest.fixture
-def pool():
+def pool(build):
     path = tempfile.mkdtemp(prefix="ips-test-run-", dir="/dev/shm")
+    give_clock(build, path)
     yield path
     shutil.rmtree(path)
 

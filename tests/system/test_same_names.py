@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from conftest import clean_env
+from conftest import clean_env, give_clock
 
 HEADER = r"""
 #pragma once
@@ -216,12 +216,13 @@ def compiled(compiler, output, *words):
 
 
 @pytest.fixture
-def made(tmp_path):
+def made(build, tmp_path):
     """Sources and the directory; libraries find each other there."""
     for name, text in (("names.h", HEADER), ("own.c", OWN), ("user.c", USER),
                        ("main.c", MAIN), ("cxx.h", CXX_HEADER), ("own.cc", OWN_CXX),
                        ("main.cc", MAIN_CXX), ("p.py", PYTHON)):
         (tmp_path / name).write_text(text)
+    give_clock(build, tmp_path / "pool")
     return tmp_path
 
 

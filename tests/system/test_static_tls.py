@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import ROOT, clean_env
+from conftest import ROOT, clean_env, give_clock
 
 sys.path.insert(0, str(ROOT / "tests" / "oracle"))
 import pool_reader as pool  # noqa: E402
@@ -98,6 +98,7 @@ def compiled(tmp_path, source, name, *options):
 
 def recorded(build, tmp_path, *argv, **env):
     """What the program prints, and the kinds of its run's records by process."""
+    give_clock(build, tmp_path / "pool")
     done = subprocess.run(
         [build.bin("ipsrun"), "--no-daemons", "--quiet", "--name", "tls",
          "--pool", tmp_path / "pool", "--", "env", *(f"{k}={v}" for k, v in env.items()),
