@@ -10,12 +10,10 @@
 
 #include <cmocka.h>
 
-#include "tests/sim/real_cluster.h"
+#include "tests/sim/real_questions.h"
 #include "tests/support/random_graph.h"
 
 #define PATIENCE_MS 1000
-
-static struct real_cluster real;
 
 /* ---- one field changed -----------------------------------------------------
  */
@@ -193,31 +191,6 @@ Ips__Envelope *__wrap_ips__envelope__unpack(ProtobufCAllocator *allocator,
 /* ---- questions
  * --------------------------------------------------------------- */
 
-static int setup(void **state)
-{
-    (void)state;
-    struct synth_options o = synth_default(SYNTH_STENCIL);
-    o.nodes = 300;
-    o.slaves = REAL_SLAVES;
-    o.threads = 6;
-    real_start(&real, &o);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    real_stop(&real);
-    return 0;
-}
-
-static void forget(void)
-{
-    real_settle(&real);
-    for (int i = 0; i < REAL_SLAVES; i++)
-        real_slave_forget(real.slave[i], "r");
-}
-
 /* With the nth message of its kind changed (UINT32_MAX: none). How many there
  * were. Where a change makes one side wait for what the other never sends, the
  * client leaves. */
@@ -225,7 +198,7 @@ static unsigned ask_hostile(Ips__Request *request, bool replies, unsigned nth,
                             uint64_t seed)
 {
     struct real_answer got;
-    forget();
+    forget_all();
     hostile.replies = replies;
     hostile.seen = 0;
     hostile.nth = nth;
@@ -258,7 +231,7 @@ static void try_kind(const char *what, Ips__Request *request, bool replies,
     for (unsigned i = 0; i < tries; i++) {
         ask_hostile(request, replies, i * messages / tries, i + 1);
         changed += strcmp(hostile.what, "nothing") != 0;
-        forget();
+        forget_all();
         real_ask(&real, request, &got);
         if (got.error || got.closed || got.len != want->len)
             print_message("%s, %s %u: %s\n", what,
@@ -278,8 +251,7 @@ static unsigned tries(void)
 static void try_question(const char *what, Ips__Request *request)
 {
     struct real_answer want;
-    request->run = ips_wire_text("r");
-    forget();
+    forget_all();
     real_ask(&real, request, &want);
     if (want.error || want.closed)
         fail_msg("%s: %s", what, want.message);
@@ -288,50 +260,4 @@ static void try_question(const char *what, Ips__Request *request)
     free(want.data);
 }
 
-#define ASK(number, name, Type, INIT, set)                                     \
-    static void test_hostile__##name(void **state)                             \
-    {                                                                          \
-        (void)state;                                                           \
-        Ips__##Type##Ask ask = IPS__##INIT##_ASK__INIT;                        \
-        Ips__Request request = IPS__REQUEST__INIT;                             \
-        request.ask_case = IPS__REQUEST__ASK_##INIT;                           \
-        request.number = &ask;                                                 \
-        set;                                                                   \
-        try_question(#name, &request);                                         \
-    }
-
-ASK(path, path_contract, Path, PATH,
-    (ask.engine = ips_wire_text("contract"), ask.segments = true,
-     ask.sequences = true))
-ASK(path, path_central, Path, PATH, ask.engine = ips_wire_text("central"))
-ASK(path, path_cm, Path, PATH, ask.engine = ips_wire_text("cm-async"))
-ASK(graph, graph, Graph, GRAPH, (void)0)
-ASK(why, why, Why, WHY, (void)0)
-ASK(waits, waits, Waits, WAITS, (void)0)
-ASK(phases, phases, Phases, PHASES, (void)0)
-ASK(metrics, metrics, Metrics, METRICS, (void)0)
-ASK(ls, ls, Ls, LS, (void)0)
-ASK(events, events, Events, EVENTS, (void)0)
-ASK(sql, sql, Sql, SQL, ask.text = ips_wire_text("SELECT * FROM threads"))
-ASK(whatif, whatif, Whatif, WHATIF, (ask.rank = true, ask.rank_ppm = 500000))
-ASK(predict, predict, Predict, PREDICT, (void)0)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hostile__path_contract),
-        cmocka_unit_test(test_hostile__path_central),
-        cmocka_unit_test(test_hostile__path_cm),
-        cmocka_unit_test(test_hostile__graph),
-        cmocka_unit_test(test_hostile__why),
-        cmocka_unit_test(test_hostile__waits),
-        cmocka_unit_test(test_hostile__phases),
-        cmocka_unit_test(test_hostile__metrics),
-        cmocka_unit_test(test_hostile__ls),
-        cmocka_unit_test(test_hostile__events),
-        cmocka_unit_test(test_hostile__sql),
-        cmocka_unit_test(test_hostile__whatif),
-        cmocka_unit_test(test_hostile__predict),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+QUESTIONS_MAIN

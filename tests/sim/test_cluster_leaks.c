@@ -12,28 +12,8 @@
 
 #include <dirent.h>
 
-#include "tests/sim/real_cluster.h"
+#include "tests/sim/real_questions.h"
 #include "tests/support/live_blocks.h"
-
-static struct real_cluster real;
-
-static int setup(void **state)
-{
-    (void)state;
-    struct synth_options o = synth_default(SYNTH_STENCIL);
-    o.nodes = 400;
-    o.slaves = REAL_SLAVES;
-    o.threads = 6;
-    real_start(&real, &o);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    real_stop(&real);
-    return 0;
-}
 
 static long descriptors(void)
 {
@@ -86,7 +66,7 @@ static void check_no_more(const char *what, struct before was)
              live_blocks() - was.blocks, descriptors() - was.fds, ASKED);
 }
 
-static void try_question(const char *what, Ips__Request *request, bool refused)
+static void try_again(const char *what, Ips__Request *request, bool refused)
 {
     for (int i = 0; i < WARM; i++)
         assert_true(ask_once(request) != refused);
@@ -105,7 +85,7 @@ static void try_question(const char *what, Ips__Request *request, bool refused)
         request.ask_case = IPS__REQUEST__ASK_##INIT;                           \
         request.number = &ask;                                                 \
         set;                                                                   \
-        try_question(#name, &request, refused);                                \
+        try_again(#name, &request, refused);                                   \
     }
 #define TEXT(t) ips_wire_text(t)
 
@@ -307,5 +287,5 @@ int main(void)
         CASE(kept_answers),
         CASE(masters),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, questions_setup, questions_teardown);
 }
