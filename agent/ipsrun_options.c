@@ -30,8 +30,8 @@ static const char help[] =
     "                      else the host name)\n"
     "  --state DIR         results and logs (default: $IPS_STATE,\n"
     "                      else $XDG_STATE_HOME/ips, else ~/.local/state/ips)\n"
-    "  --master ADDR       unix:PATH, tcp:HOST:PORT or tls:HOST:PORT of it\n"
-    "                      (default: unix:STATE/master.sock)\n"
+    "  --master ADDR       address of the master: unix:PATH, tcp:HOST:PORT or\n"
+    "                      tls:HOST:PORT (default: unix:STATE/master.sock)\n"
     "  --insecure          allow a tcp: address that is not loopback: others "
     "on\n"
     "                      the network can read and change everything\n"
@@ -63,7 +63,7 @@ static const char help[] =
     "  --run-delay=HOW     on (default) or off: read how long threads queued "
     "for a\n"
     "                      core (some microseconds, every 2 ms at most)\n"
-    "  --attach PID        not to be had: says what to do instead\n"
+    "  --attach PID        not supported: says what to do instead\n"
     "  --quiet             print neither the run's name nor the line at the "
     "end\n"
     "  --exec              replace ipsrun with COMMAND on a terminal, too: no "
@@ -315,10 +315,10 @@ static int take(struct ipsrun_options *o, int option, const char *value)
                    ? -1
                    : usage("--run-delay '%s': on or off", value);
     case OPT_ATTACH:
-        return usage("--attach %s: a process that runs already cannot be "
-                     "traced: restart it under ipsrun (a service: put "
-                     "'ipsrun --' before its command); its children are traced "
-                     "with it",
+        return usage("--attach %s is not supported: a process can only be "
+                     "recorded from its start. Restart it under ipsrun (a "
+                     "service: put 'ipsrun --' before its command); its "
+                     "children are recorded, too.",
                      value);
     case OPT_QUIET:
         o->quiet = true;

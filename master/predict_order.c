@@ -111,14 +111,15 @@ void predict_order_tell(struct query *q, struct arena *a, struct certificate *c,
         certificate_note(
             a, c,
             arena_printf(a,
-                         "valid: marked: %" PRIu64 " of %" PRIu64
+                         "%" PRIu64 " of %" PRIu64
                          " dependencies between threads and %" PRIu64
-                         " empty polls depended on timing; on other machines "
-                         "the program may behave differently",
+                         " polls that found nothing depended on timing: on "
+                         "other machines the program may behave differently "
+                         "(valid: marked)",
                          o->marked, o->arcs, o->count[IPS_ORDER_EMPTY]));
     else
         certificate_detail(
             a, c,
-            arena_printf(a,
-                         "valid: yes: nothing in this run depended on timing"));
+            arena_printf(
+                a, "nothing in this run depended on timing (valid: yes)"));
 }

@@ -135,8 +135,8 @@ static int nothing_fits(struct whatif_solving *s, const Ips__WhatifEdit *e)
     }
     return ips_err_set(
         s->err, IPS_E_NOT_FOUND,
-        "nothing in run %s matches%s%.60s%s%.60s%s%.100s%s%.60s%s "
-        "(`ipsq %s %s` lists them)",
+        "nothing in run %s matches%s%.60s%s%.60s%s%.100s%s%.60s%s; "
+        "`ipsq %s %s` lists what there is",
         run, *e->procedure ? " procedure " : "", e->procedure,
         *e->process ? " process " : "", e->process,
         *e->message ? " messages " : "", e->message,

@@ -160,7 +160,7 @@ def test_attach_says_what_to_do(ipsrun):
     """Would catch: a process that is believed to be traced from here on."""
     done = ipsrun("--attach", "1", "--", "true")
     assert done.returncode == 2 and done.stdout == ""
-    assert "cannot be traced" in done.stderr and "restart" in done.stderr
+    assert "not supported" in done.stderr and "Restart" in done.stderr
 
 
 def test_streams(ipsrun):
