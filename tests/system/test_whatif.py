@@ -103,7 +103,8 @@ def names(nodes, answer):
 
 
 def check_against_oracle(c, run):
-    """Slack of every process, next paths and every process gone: to the ns."""
+    """Slack of every process, next paths and every process gone: to the ns; a
+    process that is faster to a ns for each node."""
     nodes = path_oracle.index(c.graph(run))
     graph = whatif_oracle.Graph(nodes)
     answer = c.json("path", run, "--slack", "--next", "8", status=(0, 3))
@@ -127,8 +128,12 @@ def check_against_oracle(c, run):
                        status=(0, 3))
             then = graph.without(
                 lambda i, cross: not cross and graph.process(i) == who, part)
-            assert a["t_max_then_ns"] == then, (name, words)
-            assert a["gain_ns"] == graph.t_max() - then <= a["bound_ns"]
+            # Gains are rounded down: of an arc, and of each procedure's part
+            # of it where samples divide it.
+            over = a["t_max_then_ns"] - then
+            assert 0 <= over < (1 if part == 100 else len(nodes)), (name, words)
+            assert a["gain_ns"] + a["t_max_then_ns"] == graph.t_max()
+            assert a["gain_ns"] <= a["bound_ns"]
     return answer
 
 
