@@ -1,8 +1,8 @@
 /*
- * On a terminal ipsrun stays as the command's parent, as time(1) does, and says
- * at the end how it went. Nobody else may notice: it is in the command's
- * process group, passes on the signals that were sent to it alone, stops and
- * goes on with the command, and ends as the command ended.
+ * On a terminal ipsrun stays the parent of the command, like time(1), and
+ * prints one line when the command has ended. Nothing else may differ from the
+ * bare command: ipsrun is in its process group, passes on the signals that were
+ * sent to ipsrun alone, stops and continues with it, and ends as it ended.
  *
  * All signals are blocked and taken by sigwaitinfo() in a loop, so no handler
  * runs. What was sent to the whole group (^C, ^Z, kill %1) has reached the
@@ -134,7 +134,11 @@ static int wait_for(pid_t child, const sigset_t *all)
             end_witness(witness);
             return status;
         }
-        if (sigwaitinfo(all, &info) > 0 && is_for_us(&info, &witness))
+        if (sigwaitinfo(all, &info) <= 0 || !is_for_us(&info, &witness))
+            continue;
+        if (info.si_code == SI_QUEUE) /* with a value */
+            sigqueue(child, info.si_signo, info.si_value);
+        else
             kill(child, info.si_signo);
     }
 }
@@ -183,7 +187,8 @@ static pid_t start_summary(const struct ipsrun_options *o, const char *name,
     return pid;
 }
 
-/* What ipsq says of the run, without its newline; "" where that takes long. */
+/* The line that `ipsq summary` prints, without its newline; "" if it takes too
+ * long. */
 static void ask_summary(const struct ipsrun_options *o, const char *name,
                         char *out, size_t size)
 {

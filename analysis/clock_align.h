@@ -43,9 +43,9 @@ struct ips_clock_fit {
     uint32_t pieces;   /* 1, or more where a clock has stepped */
 };
 
-/* Of A's time, ns: the bound holds between the first and the last point, and
- * beyond them from `from` to `to`, where the lines that the points allow go
- * apart. UINT64_MAX and 0: not beyond them. */
+/* Moments of A's clock, ns. The bound holds between the first and the last
+ * point, and before and after them from `from` to `to`: there the lines that
+ * the points allow diverge. UINT64_MAX and 0: only between the points. */
 struct ips_clock_span {
     uint64_t from, to;
 };

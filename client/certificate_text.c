@@ -69,24 +69,35 @@ static void add_names(struct writer *w, const char *what, char **item,
     free(text);
 }
 
+bool ipsq_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
+                        const Ips__Certificate *c)
+{
+    double percent = (double)c->dilation_ppm / 1e4;
+    if (!is_counted(c->overhead_ns) || c->dilation_ppm == UINT64_MAX)
+        return false;
+    if (percent < 0.05)
+        snprintf(out, IPSQ_OVERHEAD_BYTES,
+                 "recording overhead below 0.1%% CPU");
+    else
+        snprintf(out, IPSQ_OVERHEAD_BYTES, "recording overhead %.1f%% CPU",
+                 percent);
+    return true;
+}
+
 static void add_overhead(struct writer *w, const Ips__Certificate *c)
 {
     char probe[IPSQ_UNIT_BYTES], overhead[IPSQ_UNIT_BYTES], share[48] = "";
+    char line[IPSQ_OVERHEAD_BYTES];
     double percent = (double)c->dilation_ppm / 1e4;
-    bool known = c->dilation_ppm != UINT64_MAX;
-    if (!is_counted(c->overhead_ns))
+    if (!w->verbose && ipsq_overhead_text(line, c))
+        add(w, "%s", line);
+    if (!w->verbose || !is_counted(c->overhead_ns))
         return;
     ipsq_format_ns(c->overhead_ns, overhead);
     ipsq_format_ns(c->probe_ns, probe);
-    if (known)
+    if (c->dilation_ppm != UINT64_MAX)
         snprintf(share, sizeof(share), ", %.2f%% of the program's", percent);
-    if (w->verbose)
-        add(w, "recording overhead: %s CPU%s; %s a call", overhead, share,
-            probe);
-    else if (known && percent < 0.05)
-        add(w, "recording overhead below 0.1%% CPU");
-    else if (known)
-        add(w, "recording overhead %.1f%% CPU", percent);
+    add(w, "recording overhead: %s CPU%s; %s a call", overhead, share, probe);
 }
 
 /* Threads took locks in an order that chance decided. */

@@ -6,7 +6,7 @@
 #include "client/command.h"
 #include "client/units.h"
 
-/* Of a run's objects. */
+/* How many of each the run has. */
 struct counts {
     uint64_t processes, threads;
 };
@@ -75,14 +75,12 @@ static void print_unrecorded(const Ips__Certificate *c)
 
 static void print_line(const struct counts *n, const Ips__Certificate *c)
 {
+    char overhead[IPSQ_OVERHEAD_BYTES];
     print_count(n->processes, "process", "processes");
     if (c->n_machines > 1)
         printf(" on %zu machines", c->n_machines);
-    if (c->dilation_ppm != UINT64_MAX && c->dilation_ppm < 500)
-        fputs(", recording overhead below 0.1% CPU", stdout);
-    else if (c->dilation_ppm != UINT64_MAX)
-        printf(", recording overhead %.1f%% CPU",
-               (double)c->dilation_ppm / 1e4);
+    if (ipsq_overhead_text(overhead, c))
+        printf(", %s", overhead);
     print_unrecorded(c);
     if (!c->complete)
         fputs("; INCOMPLETE", stdout);

@@ -226,7 +226,7 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 
 /* ---- ipsq complete ------------------------------------------------------ */
 
-/* What of the line says where the master is. */
+/* The options of the line that say where the master is. */
 static int session_options(struct ipsq_options *o, char **words, size_t count)
 {
     static char program[] = "ipsq";

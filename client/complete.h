@@ -26,7 +26,7 @@ struct ipsq_name_source {
     bool start;      /* start a master and a slave where none answers */
 };
 
-/* client/complete_names.c: all names that begin with `text`; none where nobody
+/* client/complete_names.c: all names that begin with `text`; none if no master
  * answers. */
 void ipsq_complete_runs(const struct ipsq_name_source *from, const char *text,
                         struct ipsq_names *out);
@@ -35,7 +35,7 @@ void ipsq_complete_objects(const struct ipsq_name_source *from,
 void ipsq_complete_machines(const struct ipsq_name_source *from,
                             const char *text, struct ipsq_names *out);
 
-/* What else a word may be. */
+/* What may stand for the word: the names that were added, or files, too. */
 enum ipsq_completes { IPSQ_COMPLETES_NAMES, IPSQ_COMPLETES_FILES };
 
 /* `text` is the word at hand, after `count` whole words that follow the

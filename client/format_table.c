@@ -145,13 +145,23 @@ static bool is_number(enum ipsq_kind kind, const struct ipsq_cell *cell)
            (cell->value.type == 'i' || cell->value.type == 'r');
 }
 
+static void *zeroed(size_t count, size_t size)
+{
+    void *memory = calloc(count + 1, size);
+    if (!memory) {
+        fputs("ipsq: out of memory\n", stderr);
+        exit(1);
+    }
+    return memory;
+}
+
 /* The cells as texts, [rows * columns], NULL where they are not shown; the
  * widths that they need, and which columns have nothing. */
 static char **measure(struct ipsq_table *t, bool *empty)
 {
     size_t n = t->column_count, cells = t->row_count * n;
-    char **text = calloc(cells + 1, sizeof(*text));
-    for (size_t c = 0; text && c < n; c++) {
+    char **text = zeroed(cells, sizeof(*text));
+    for (size_t c = 0; c < n; c++) {
         if (!t->columns[c].title)
             continue;
         unsigned most = width_of(t->columns[c].title);
@@ -170,29 +180,34 @@ static char **measure(struct ipsq_table *t, bool *empty)
     return text;
 }
 
+static void put_titles(FILE *f, const struct ipsq_table *t, size_t last,
+                       bool color)
+{
+    fputs(color ? IPSQ_BOLD : "", f);
+    for (size_t c = 0; c <= last; c++) {
+        if (t->columns[c].title && !t->hidden[c])
+            put(f, t->columns[c].title, t->widths[c],
+                to_the_left(t->columns[c].kind), c == last);
+    }
+    fputs(color ? IPSQ_PLAIN : "", f);
+}
+
 void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
                            bool color)
 {
     size_t n = t->column_count, last = 0, cells = t->row_count * n;
-    bool *empty = calloc(n + 1, sizeof(*empty)), utf8 = ipsq_is_utf8();
-    char **text = empty ? measure(t, empty) : NULL;
-    if (text && columns && !is_wide)
+    bool *empty = zeroed(n, sizeof(*empty)), utf8 = ipsq_is_utf8();
+    char **text = measure(t, empty);
+    if (columns && !is_wide)
         ipsq_table_fit(t, empty, columns);
     for (size_t c = 0; c < n; c++) {
         if (t->columns[c].title && !t->hidden[c])
             last = c;
     }
-    if (text && !t->begun && color)
-        fputs("\033[1m", f);
-    for (size_t c = 0; text && !t->begun && c <= last; c++) {
-        if (t->columns[c].title && !t->hidden[c])
-            put(f, t->columns[c].title, t->widths[c],
-                to_the_left(t->columns[c].kind), c == last);
-    }
-    if (text && !t->begun && color)
-        fputs("\033[0m", f);
-    t->begun = t->begun || text;
-    for (size_t i = 0; text && i < cells; i++) {
+    if (!t->begun)
+        put_titles(f, t, last, color);
+    t->begun = true;
+    for (size_t i = 0; i < cells; i++) {
         size_t c = i % n;
         if (text[i] && !t->hidden[c]) {
             if (t->cuts[c])

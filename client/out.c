@@ -8,11 +8,6 @@
 #include "client/fold.h"
 #include "client/terminal.h"
 
-/* What a terminal is sent for it. */
-#define WARNING "\033[33m" /* yellow */
-#define BOLD "\033[1m"
-#define PLAIN "\033[0m"
-
 void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
                     bool several)
 {
@@ -210,9 +205,9 @@ void ipsq_out_certificate(struct ipsq_out *o, const Ips__Certificate *c,
         return;
     ipsq_certificate_limits(lines, c, verbose);
     fclose(lines);
-    fputs(o->color && size ? WARNING : "", o->file);
+    fputs(o->color && size ? IPSQ_YELLOW : "", o->file);
     write_folded(o, text);
-    fputs(o->color && size ? PLAIN : "", o->file);
+    fputs(o->color && size ? IPSQ_PLAIN : "", o->file);
     if (size)
         fputc('\n', o->file);
 }
@@ -260,7 +255,7 @@ void ipsq_out_bold(struct ipsq_out *o, bool bold)
 {
     write_values(o);
     if (o->color)
-        fputs(bold ? BOLD : PLAIN, o->file);
+        fputs(bold ? IPSQ_BOLD : IPSQ_PLAIN, o->file);
 }
 
 void ipsq_out_line(struct ipsq_out *o, const char *fmt, ...)

@@ -103,6 +103,10 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *c);
 void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *c);
 /* `c`, or the certificate of an answer that has none: not complete. */
 const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c);
+/* "recording overhead 1.2% CPU"; false: not known. */
+#define IPSQ_OVERHEAD_BYTES 64
+bool ipsq_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
+                        const Ips__Certificate *c);
 /* Why a process was not recorded, in words, of an Untraced's `cause`. */
 const char *ipsq_untraced_why(const char *cause);
 

@@ -13,6 +13,11 @@ unsigned ipsq_columns(FILE *file);
 /* From now on every file has so many: what is written passes a pager. */
 void ipsq_columns_are(unsigned columns);
 
+/* What such a terminal is sent. */
+#define IPSQ_YELLOW "\033[33m"
+#define IPSQ_BOLD "\033[1m"
+#define IPSQ_PLAIN "\033[0m"
+
 /* Is `file` a terminal that shows colours, and does the user want them
  * (NO_COLOR is not set)? */
 bool ipsq_has_color(FILE *file);

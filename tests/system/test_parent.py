@@ -204,6 +204,37 @@ def test_kill(tmp_path, build, pool, name, handled):
     assert events(recorded) == events(bare), recorded
 
 
+VALUED = """
+#include <signal.h>
+#include <stdio.h>
+int main(void)
+{
+    sigset_t set;
+    siginfo_t info;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    puts("begun");
+    fflush(stdout);
+    sigwaitinfo(&set, &info);
+    printf("value %d\\n", info.si_code == SI_QUEUE ? info.si_value.sival_int : -1);
+    return 0;
+}
+"""
+
+
+def test_a_signal_with_a_value(tmp_path, build, pool):
+    """Would catch a value that is lost where the signal is passed on."""
+    subprocess.run(["gcc", "-xc", "-", "-o", tmp_path / "valued"], input=VALUED, text=True,
+                   check=True)
+    shell = Shell(tmp_path, build, pool)
+    try:
+        shell.ask(f"{RECORDED}{tmp_path}/valued &", "begun\r?\n")
+        shell.ask("/bin/kill -q 42 -USR1 $!", "value 42")
+    finally:
+        shell.close()
+
+
 def test_kill_9(tmp_path, build, pool):
     """SIGKILL cannot be passed on, yet the command does not outlive it."""
     shell = Shell(tmp_path, build, pool)
