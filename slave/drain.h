@@ -144,7 +144,7 @@ struct slave_run {
     struct slave_archive archive;    /* fd -1 while not being written */
     struct slave_handover *handover; /* it is followed; else NULL */
     struct slave_repack *repack;     /* of it, NULL none */
-    uint64_t repack_tried;           /* its length then */
+    uint64_t repack_in_vain;         /* its length when that was no gain */
     char dir[IPS_PATH_BYTES];        /* STATE/slave-M/runs/RUN */
     struct slave_map segment_map, stream_map;
     struct slave_segment *segments;

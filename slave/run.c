@@ -490,9 +490,8 @@ static bool repacked(struct slave_drain *d, struct slave_run *run)
     struct ips_err err = {0};
     struct slave_archive *a = &run->archive;
     if (!run->repack && (a->length <= run->row.events * REPACK_EVENT_BYTES ||
-                         run->repack_tried == a->length))
+                         run->repack_in_vain == a->length))
         return true;
-    run->repack_tried = a->length;
     if (!run->repack)
         run->repack = slave_repack_new(a, run->dir, &err);
     int rc = err.code;
@@ -505,6 +504,8 @@ static bool repacked(struct slave_drain *d, struct slave_run *run)
         ips_log_warn("run %s: cannot repack its archive: %s", run->row.name,
                      err.msg);
     if (rc < 0 || slave_repack_length(run->repack) >= a->length) {
+        if (rc != IPS_E_BUSY)
+            run->repack_in_vain = a->length;
         slave_repack_free(run->repack);
         run->repack = NULL;
     }

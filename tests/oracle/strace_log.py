@@ -8,7 +8,8 @@ SYSCALLS = (
     "vmsplice,open,openat,mknod,mknodat,socket,socketpair,pipe,pipe2,"
     "connect,accept,accept4,shutdown,"
     "close,close_range,dup,dup2,dup3,fcntl,ioctl,getsockname,"
-    "clone,clone3,fork,vfork,execve,execveat,exit,exit_group,wait4,waitid")
+    "clone,clone3,fork,vfork,execve,execveat,exit,exit_group,wait4,waitid,"
+    "rt_sigreturn")
 
 
 def command(log):
@@ -26,7 +27,8 @@ class Call:
     line of the thread's next doing: in between it runs in user space, where IPS
     takes its stamp of the return, and nothing says when. `since` is the line
     where the thread was seen last before, None at its first call: the stamp of
-    the entry lies in between."""
+    the entry lies in between. A signal handler may run in both gaps, so its
+    calls are passed over."""
     __slots__ = ("tid", "name", "args", "ret", "retfd", "err", "since",
                  "enter", "leave", "until", "time")
 
@@ -65,6 +67,7 @@ def parse(lines):
     their first line."""
     out = []
     last = {}       # tid -> its Call before
+    handlers = {}   # tid -> its Call before each signal, the outermost first
     open_call = {}  # tid -> Call waiting for its `resumed`
     for number, line in enumerate(lines):
         line = line.rstrip("\n")
@@ -74,8 +77,16 @@ def parse(lines):
                 raise ParseError("line %d: %r" % (number + 1, line[:200]))
             continue
         tid, time, rest = int(m.group(1)), float(m.group(2)), m.group(3)
-        if rest.startswith(("---", "???", "<... ??? ")):
-            continue  # signals; a call of a thread killed as it was entered
+        if rest.startswith("---"):
+            handlers.setdefault(tid, []).append(last.get(tid))
+            continue
+        if rest.startswith(("???", "<... ??? ", "<... rt_sigreturn ")):
+            continue  # the 2nd: a thread killed as it entered a call
+        if rest.startswith("rt_sigreturn("):
+            before = handlers.get(tid) and handlers[tid].pop()
+            if before is not None:
+                last[tid] = before
+            continue
         death = _DEATH.match(rest)
         if death:
             if death.group(2) is not None:

@@ -57,6 +57,25 @@ def test_result_shapes():
     assert deaths == [("signal", "SIGKILL"), ("exit", 3)]
 
 
+def test_handlers_are_passed_over():
+    """Would catch: a call held to have begun after a handler that in truth ran
+    between the recorder's stamp and the call."""
+    calls = sm.parse([
+        "7 1.0 close(3<pipe:[9]>) = 0 <0.1>",
+        "7 1.1 --- SIGCHLD {si_signo=SIGCHLD} ---",
+        "7 1.2 wait4(-1, NULL, WNOHANG, NULL) = 8 <0.1>",
+        "7 1.3 --- SIGALRM {si_signo=SIGALRM} ---",
+        "7 1.4 close(5<pipe:[9]>) = 0 <0.1>",
+        "7 1.5 rt_sigreturn({mask=[]}) = 0 <0.1>",
+        "7 1.6 rt_sigreturn({mask=[]}) = 0 <0.1>",
+        "7 1.7 close(4<pipe:[9]>) = 0 <0.1>"])
+    first, wait, inner, last = calls
+    assert (inner.since, inner.until) == (2, float("inf"))
+    assert (wait.since, wait.until) == (0, 4)
+    assert (first.since, first.until) == (None, 7)
+    assert last.since == 0
+
+
 def test_garbage_is_refused():
     with pytest.raises(sm.ParseError):
         sm.parse(["strace: something unexpected"])
