@@ -112,7 +112,7 @@ int roster_admit(struct roster *r, const Ips__Hello *hello,
 void roster_heard(struct slave *s, const Ips__Report *report, uint64_t now_ns)
 {
     s->seen_ns = now_ns;
-    s->runs = report->n_runs;
+    s->runs = report->known_runs;
     s->computations = report->computations;
     s->questions = report->questions;
     s->pool_used_bytes = report->pool_used_bytes;

@@ -127,12 +127,13 @@ struct slave_run {
     struct slave_run *next;
     struct slave_run_row row, saved;
     bool dirty;
-    bool in_pool;    /* it has a directory with a valid control there */
-    bool gone_note;  /* said already that its directory cannot be removed */
-    bool want_sync;  /* somebody waits: poll everything now */
-    unsigned synced; /* turns since that read all there was, in a row */
-    int dirfd;       /* -1 */
-    int watch;       /* inotify, -1 */
+    uint64_t reported; /* hash of the state that the master was told; 0 none */
+    bool in_pool;      /* it has a directory with a valid control there */
+    bool gone_note;    /* said already that its directory cannot be removed */
+    bool want_sync;    /* somebody waits: poll everything now */
+    unsigned synced;   /* turns since that read all there was, in a row */
+    int dirfd;         /* -1 */
+    int watch;         /* inotify, -1 */
     /* watch.c: files of this run that appeared since window_ns; there were so
      * many that it is not watched but listed, at list_ns the next time. */
     uint32_t appeared;

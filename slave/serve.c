@@ -172,7 +172,7 @@ static void on_message(struct ips_peer *peer, const Ips__Envelope *env,
         v->ready = true;
         v->backoff_ns = RECONNECT_MIN_NS;
         v->complained = false;
-        v->next_report_ns = 0;
+        v->next_report_ns = v->next_full_report_ns = 0;
         ips_log_info("connected to the master at %s", v->s->opt.master);
         slave_serve_report(v);
         break;

@@ -34,7 +34,8 @@ struct slave_serve {
     bool ready; /* Hello came */
     struct event *tick;
     uint64_t backoff_ns, next_try_ns;
-    uint64_t next_report_ns, reported_version, reported_found;
+    uint64_t next_report_ns, next_full_report_ns, reported_version,
+        reported_found;
     struct sync_wait *syncs;
     struct task *tasks;
     struct slave_job *ahead; /* ahead.c: in the worker's hands, or NULL */

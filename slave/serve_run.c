@@ -14,9 +14,12 @@
 #include "slave/poolfs.h"
 #include "slave/serve_cm.h"
 #include "slave/serve_private.h"
+#include "slave/wordhash.h"
 
 #define BACKLOG_BYTES (16u << 20)
 #define TAGS_MAX 32
+/* Then even a master that could not write down what it was told knows all. */
+#define FULL_REPORT_NS (10 * SLAVE_SECOND_NS)
 
 /* ---- reports ---- */
 
@@ -71,24 +74,63 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
     }
 }
 
+/* Of all in it that may change; never 0. */
+static uint64_t hash_of(const Ips__RunState *st)
+{
+    const uint64_t fields[] = {
+        st->open,          st->goes_on != 0,   st->processes, st->threads,
+        st->events,        st->untraced,       st->torn,      st->archive_bytes,
+        st->has_root != 0, st->created_real_ns};
+    uint64_t hash = slave_wordhash(st->n_lost, fields, sizeof(fields));
+    hash = slave_wordhash(hash, st->lost, st->n_lost * sizeof(*st->lost));
+    hash = slave_wordhash(hash, st->command, strlen(st->command));
+    hash = slave_wordhash(hash, st->trouble, strlen(st->trouble));
+    for (size_t i = 0; i < st->n_tags; i++)
+        hash = slave_wordhash(hash, st->tags[i], strlen(st->tags[i]));
+    return hash ? hash : 1;
+}
+
+/* The state of `r` in the list, if it has changed or `all` are wanted. */
+static int add_state(struct slave_serve *v, struct slave_run *r, bool all,
+                     Ips__RunState ***list, size_t *count, size_t *room)
+{
+    struct state_storage now;
+    fill_state(&now, &v->s->drain, r);
+    uint64_t hash = hash_of(&now.state);
+    if (!all && r->reported == hash)
+        return 0;
+    struct state_storage *kept = malloc(sizeof(*kept));
+    if (kept && *count == *room) {
+        size_t more = *room ? *room * 2 : 16;
+        Ips__RunState **grown = realloc(*list, more * sizeof(**list));
+        *list = grown ? grown : *list;
+        *room = grown ? more : *room;
+    }
+    if (!kept || *count == *room) {
+        free(kept);
+        return IPS_E_NO_MEMORY;
+    }
+    fill_state(kept, &v->s->drain, r);
+    r->reported = hash;
+    (*list)[(*count)++] = &kept->state; /* its first member */
+    return 0;
+}
+
 void slave_serve_report(struct slave_serve *v)
 {
     struct slave_drain *d = &v->s->drain;
-    size_t n = 0;
-    for (struct slave_run *r = d->runs; r; r = r->next)
-        n++;
-    struct state_storage *states = calloc(n + 1, sizeof(*states));
-    Ips__RunState **ptrs = calloc(n + 1, sizeof(*ptrs));
-    if (states && ptrs) {
-        Ips__Report report = IPS__REPORT__INIT;
-        for (struct slave_run *r = d->runs; r; r = r->next) {
-            if (!r->row.id)
-                continue; /* nothing of it is committed yet */
-            fill_state(&states[report.n_runs], d, r);
-            ptrs[report.n_runs] = &states[report.n_runs].state;
-            report.n_runs++;
-        }
-        report.runs = ptrs;
+    Ips__Report report = IPS__REPORT__INIT;
+    size_t room = 0;
+    int rc = 0;
+    uint64_t now = slave_now_ns();
+    bool all = now >= v->next_full_report_ns;
+    for (struct slave_run *r = d->runs; r && rc == 0; r = r->next) {
+        if (!r->row.id)
+            continue; /* nothing of it is committed yet */
+        report.known_runs++;
+        rc = add_state(v, r, all, &report.runs, &report.n_runs, &room);
+    }
+    if (rc == 0) {
         report.trouble = d->failing;
         report.computations = slave_cm_count(v);
         report.questions = slave_serve_pending(v->s);
@@ -97,8 +139,11 @@ void slave_serve_report(struct slave_serve *v)
             report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;
         ips_send_report(v->peer, &report);
     }
-    free(states);
-    free(ptrs);
+    for (size_t i = 0; i < report.n_runs; i++)
+        free(report.runs[i]);
+    free(report.runs);
+    if (all || rc < 0) /* after a failure all of them, the next time */
+        v->next_full_report_ns = rc < 0 ? 0 : now + FULL_REPORT_NS;
     v->reported_version = d->version;
     v->reported_found = d->found;
 }
