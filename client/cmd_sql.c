@@ -160,7 +160,7 @@ const struct ipsq_command ipsq_cmd_sql = {
     .usage = "[RUN] 'SELECT ...' [--sort COLUMN] [--per machine] [--top N]",
     .summary = "an SQL query on a run's tables",
     .group = IPSQ_DRILL,
-    .examples = "  ipsq sql run3 \"select name, cpu_ns from processes\"\n"
+    .examples = "  ipsq sql run3 \"select process, cpu_ns from processes\"\n"
                 "  ipsq sql run3 .tables\n",
     .help =
         "Each machine answers from its own tables of the run; rows are "
