@@ -9,6 +9,7 @@
 
 #include "agent/format.h"
 #include "agent/ipsrun.h"
+#include "agent/ipsrun_values.h"
 #include "common/address.h"
 #include "common/nearest.h"
 
@@ -174,17 +175,22 @@ static int take_path(char out[IPS_PATH_BYTES], const char *option,
     return -1;
 }
 
-static int take_procedures(struct ipsrun_options *o, const char *what)
+/* The position of `text` among the values of `option`, into *index. */
+static int take_value(const char *option, const char *text, uint32_t *index)
 {
-    static const char *const words[] = {[IPS_PROCEDURES_OFF] = "off",
-                                        [IPS_PROCEDURES_SAMPLE] = "sample",
-                                        [IPS_PROCEDURES_EXACT] = "exact"};
-    for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(what, words[i]) == 0) {
-            o->procedures = i;
+    const char *const *values = ipsrun_values(option);
+    char all[64] = "";
+    for (uint32_t i = 0; values[i]; i++) {
+        size_t at = strlen(all);
+        if (strcmp(text, values[i]) == 0) {
+            *index = i;
             return -1;
         }
-    return usage("--procedures=%s: off, sample or exact", what);
+        const char *separator = values[i + 1] ? ", " : " or ";
+        snprintf(all + at, sizeof(all) - at, "%s%s", i ? separator : "",
+                 values[i]);
+    }
+    return usage("--%s=%s: %s", option, text, all);
 }
 
 static int take_rate(struct ipsrun_options *o, const char *text)
@@ -208,19 +214,6 @@ static int take_budget(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
-static int take_on_full(struct ipsrun_options *o, const char *what)
-{
-    static const char *const names[] = {[IPS_ON_FULL_DROP] = "drop",
-                                        [IPS_ON_FULL_BLOCK] = "block",
-                                        [IPS_ON_FULL_RING] = "ring"};
-    for (uint32_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (strcmp(what, names[i]) == 0) {
-            o->on_full = i;
-            return -1;
-        }
-    return usage("--on-full=%s: drop, block or ring", what);
-}
-
 /* Below it a thread has no room for its first record. */
 #define QUOTA_LEAST_BYTES (256u << 10)
 
@@ -239,30 +232,9 @@ static int take_quota(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
-static int take_cpu(struct ipsrun_options *o, const char *how)
-{
-    static const char *const names[] = {[IPS_CPU_FAST] = "fast",
-                                        [IPS_CPU_EXACT] = "exact",
-                                        [IPS_CPU_CLOCK] = "clock"};
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(how, names[i]) == 0) {
-            o->cpu_mode = (enum ips_cpu_mode)i;
-            return -1;
-        }
-    return usage("--cpu=%s: fast, exact or clock", how);
-}
-
-static int take_locks(struct ipsrun_options *o, const char *which)
-{
-    bool all = strcmp(which, "all") == 0;
-    if (!all && strcmp(which, "contended") != 0)
-        return usage("--locks=%s: contended or all", which);
-    o->locks = all ? IPS_LOCKS_ALL : IPS_LOCKS_CONTENDED;
-    return -1;
-}
-
 static int take(struct ipsrun_options *o, int option, const char *value)
 {
+    uint32_t which = 0;
     int n = 0;
     switch (option) {
     case OPT_NAME:
@@ -293,27 +265,30 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         ips_address_allow_insecure(true);
         return -1;
     case OPT_PROCEDURES:
-        return take_procedures(o, value);
+        return take_value("procedures", value, &o->procedures);
     case OPT_RATE:
         return take_rate(o, value);
     case OPT_BUDGET:
         return take_budget(o, value);
     case OPT_ON_FULL:
-        return take_on_full(o, value);
+        return take_value("on-full", value, &o->on_full);
     case OPT_QUOTA:
         return take_quota(o, value);
     case OPT_CPU:
-        return take_cpu(o, value);
+        n = take_value("cpu", value, &which);
+        o->cpu_mode = (enum ips_cpu_mode)which;
+        return n;
     case OPT_LOCKS:
-        return take_locks(o, value);
+        n = take_value("locks", value, &which);
+        o->locks = (enum ips_locks)which;
+        return n;
     case OPT_ARRIVALS:
         o->arrivals = true;
         return -1;
     case OPT_RUN_DELAY:
-        o->no_delays = strcmp(value, "off") == 0;
-        return o->no_delays || strcmp(value, "on") == 0
-                   ? -1
-                   : usage("--run-delay '%s': on or off", value);
+        n = take_value("run-delay", value, &which);
+        o->no_delays = which == 1; /* off */
+        return n;
     case OPT_ATTACH:
         return usage("--attach %s is not supported: a process can only be "
                      "recorded from its start. Restart it under ipsrun (a "

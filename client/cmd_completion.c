@@ -37,10 +37,10 @@ const struct ipsq_command ipsq_cmd_completion = {
                 "  ipsq completion fish | source\n",
     .help =
         "The script completes the commands, options, runs and objects of ipsq, "
-        "and the options and the command of ipsrun. An installed IPS has the "
-        "scripts where bash-completion, zsh and fish look for them. Runs and "
-        "objects come from the master; the script starts no daemon and waits "
-        "at most two seconds.\n",
+        "the options and the command of ipsrun, and the values of options. An "
+        "installed IPS has the scripts where bash-completion, zsh and fish "
+        "look for them. Runs and objects come from the master; the script "
+        "starts no daemon and waits at most two seconds.\n",
     .formats = IPSQ_FORMAT_BIT(TABLE),
     .max_args = 1,
     .local = true,

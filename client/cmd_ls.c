@@ -14,6 +14,12 @@ static const struct ipsq_column columns[] = {
 };
 enum { CPU_COLUMN = 9 };
 
+static struct ipsq_columns sort_columns(const struct ipsq_options *o)
+{
+    (void)o;
+    return (struct ipsq_columns){columns, IPSQ_COUNT_OF(columns)};
+}
+
 /* The object's own name: what stands after its last slash. */
 static const char *own_name(const char *object)
 {
@@ -152,6 +158,7 @@ const struct ipsq_command ipsq_cmd_ls = {
     .options = IPSQ_HAS(OBJECT) | IPSQ_HAS(SORT) | IPSQ_HAS(PER) |
                IPSQ_HAS(TOP) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
+    .sort_columns = sort_columns,
     .max_args = 1,
     .run = run,
 };

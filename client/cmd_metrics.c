@@ -36,6 +36,19 @@ static const struct ipsq_column columns[] = {
     {"rusage_processes", NULL, IPSQ_COUNT},
 };
 enum { CPU_COLUMN = 6 };
+
+static bool is_by_procedure(const struct ipsq_options *o)
+{
+    return o->level && strcmp(o->level, "procedure") == 0;
+}
+
+static struct ipsq_columns sort_columns(const struct ipsq_options *o)
+{
+    return is_by_procedure(o)
+               ? ipsq_metrics_procedure_columns
+               : (struct ipsq_columns){columns, IPSQ_COUNT_OF(columns)};
+}
+
 static const struct ipsq_column wait_columns[] = {
     {"object", "OBJECT", IPSQ_TEXT},
     {"cause", "WAITED FOR", IPSQ_TEXT},
@@ -335,7 +348,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     uint64_t ideal_ns = IPS_UNMEASURED;
     Ips__Select select;
     (void)self;
-    if (o->level && strcmp(o->level, "procedure") == 0)
+    if (is_by_procedure(o))
         return ipsq_metrics_procedures(o, s, err);
     if (o->pop && ipsq_windowed(o))
         return ips_err_set(
@@ -389,6 +402,7 @@ const struct ipsq_command ipsq_cmd_metrics = {
                IPSQ_HAS(PER) | IPSQ_HAS(TOP) | IPSQ_HAS(POP) | IPSQ_HAS(FROM) |
                IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
+    .sort_columns = sort_columns,
     .max_args = 1,
     .run = run,
 };

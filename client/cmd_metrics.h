@@ -4,6 +4,8 @@
 
 #include "client/command.h"
 
+extern const struct ipsq_columns ipsq_metrics_procedure_columns;
+
 /* An exit status, or a negative code with `err` set. */
 int ipsq_metrics_procedures(const struct ipsq_options *o,
                             struct ipsq_session *s, struct ips_err *err);

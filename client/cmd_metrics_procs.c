@@ -20,6 +20,8 @@ static const struct ipsq_column columns[] = {
     {"file", NULL, IPSQ_TEXT},       {"line", NULL, IPSQ_COUNT},
 };
 enum { CPU_COLUMN = 2 };
+const struct ipsq_columns ipsq_metrics_procedure_columns = {
+    columns, IPSQ_COUNT_OF(columns)};
 
 struct whole {
     struct ipsq_rows rows;

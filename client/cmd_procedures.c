@@ -27,8 +27,20 @@ static const struct ipsq_column columns[] = {
     {"place", "PLACE", IPSQ_TEXT}, /* in tables alone */
 };
 #define PLACE_BYTES 256
-#define WITH_OBJECT columns
-#define WITHOUT_OBJECT (columns + 1)
+
+static bool has_object(const struct ipsq_options *o)
+{
+    return o->by &&
+           (strcmp(o->by, "process") == 0 || strcmp(o->by, "machine") == 0);
+}
+
+static struct ipsq_columns columns_of(const struct ipsq_options *o)
+{
+    size_t first = has_object(o) ? 0 : 1;
+    bool table = o->format == IPSQ_TABLE;
+    return (struct ipsq_columns){columns + first,
+                                 IPSQ_COUNT_OF(columns) - first - !table};
+}
 
 static struct ipsq_cell real_share(uint64_t part, uint64_t whole)
 {
@@ -139,14 +151,12 @@ static int print(const struct ipsq_options *o, const char *run_name,
     struct ipsq_table t;
     struct ipsq_out out;
     bool table = o->format == IPSQ_TABLE;
-    bool with_object = o->by && (strcmp(o->by, "process") == 0 ||
-                                 strcmp(o->by, "machine") == 0);
+    bool with_object = has_object(o);
+    const struct ipsq_columns shown = columns_of(o);
     w->texts = calloc(w->rows.count + 1, PLACE_BYTES);
     if (!w->texts)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    ipsq_table_init(&t, "procedures",
-                    with_object ? WITH_OBJECT : WITHOUT_OBJECT,
-                    IPSQ_COUNT_OF(columns) - !with_object - !table);
+    ipsq_table_init(&t, "procedures", shown.column, shown.count);
     t.spare = "calls samples total_low_ns+total_high_ns "
               "self_low_ns+self_high_ns total_ns";
     for (size_t i = 0; i < w->rows.count; i++)
@@ -244,6 +254,7 @@ const struct ipsq_command ipsq_cmd_procedures = {
     .formats = IPSQ_FORMATS_USUAL,
     .bys = IPSQ_IS_BY(PROCEDURE) | IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(MACHINE) |
            IPSQ_IS_BY(LINE),
+    .sort_columns = columns_of,
     .max_args = 1,
     .run = run,
 };

@@ -5,6 +5,17 @@
 #include "client/command.h"
 #include "client/select.h"
 
+/* The first column; the others are those of the query. */
+static const struct ipsq_column machine_column = {"machine", "machine",
+                                                  IPSQ_VALUE};
+
+/* Without the columns of the query: only its answer names them. */
+static struct ipsq_columns sort_columns(const struct ipsq_options *o)
+{
+    (void)o;
+    return (struct ipsq_columns){&machine_column, 1};
+}
+
 struct whole {
     struct ipsq_rows pieces; /* Ips__SqlAnswer */
     char **columns;          /* borrowed */
@@ -85,7 +96,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     struct ipsq_column *columns = calloc(w->column_count + 1, sizeof(*columns));
     if (!columns)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    columns[0] = (struct ipsq_column){"machine", "machine", IPSQ_VALUE};
+    columns[0] = machine_column;
     for (size_t c = 0; c < w->column_count; c++)
         columns[c + 1] =
             (struct ipsq_column){w->columns[c], w->columns[c], IPSQ_VALUE};
@@ -158,6 +169,7 @@ const struct ipsq_command ipsq_cmd_sql = {
         "returns at most 100000 rows and computes for at most 10 seconds.\n",
     .options = IPSQ_HAS(TOP) | IPSQ_HAS(SORT) | IPSQ_HAS(PER),
     .formats = IPSQ_FORMATS_USUAL,
+    .sort_columns = sort_columns,
     .max_args = 2,
     .run = run,
 };

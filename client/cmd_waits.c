@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "client/select.h"
 #include "client/units.h"
 #include "common/types.h"
 
@@ -329,20 +330,26 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
                          err);
 }
 
-static int check(const struct ipsq_options *o, struct ips_err *err)
+/* The master sorts, by these alone. */
+static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 {
-    static const char *const columns[] = {"total_ns", "count", "longest_ns",
-                                          "mean_ns"};
-    bool sort = !o->sort;
-    for (size_t i = 0; i < IPSQ_COUNT_OF(columns); i++)
-        sort = sort || strcmp(o->sort + (*o->sort == '-'), columns[i]) == 0;
-    if (!sort)
-        return ips_err_set(
-            err, IPS_E_USAGE,
-            "--sort %.80s: waits can be sorted by total_ns, count, "
-            "longest_ns and mean_ns",
-            o->sort);
-    return 0;
+    static const struct ipsq_column columns[] = {
+        {"total_ns", "WAITED", IPSQ_NS},
+        {"count", "TIMES", IPSQ_COUNT},
+        {"longest_ns", "LONGEST", IPSQ_NS},
+        {"mean_ns", "MEAN", IPSQ_NS},
+    };
+    (void)o;
+    return (struct ipsq_columns){columns, IPSQ_COUNT_OF(columns)};
+}
+
+static int check_sort(const struct ipsq_options *o, struct ips_err *err)
+{
+    const struct ipsq_columns columns = sort_columns(o);
+    size_t ignored;
+    return o->sort ? ipsq_find_column(&columns, o->sort + (*o->sort == '-'),
+                                      &ignored, err)
+                   : 0;
 }
 
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
@@ -363,7 +370,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    int rc = check(o, err);
+    int rc = check_sort(o, err);
     if (rc == 0)
         rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
@@ -400,6 +407,7 @@ const struct ipsq_command ipsq_cmd_waits = {
     .formats = IPSQ_FORMATS_USUAL,
     .bys = IPSQ_IS_BY(PLACE) | IPSQ_IS_BY(CAUSE) | IPSQ_IS_BY(PEER) |
            IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(THREAD),
+    .sort_columns = sort_columns,
     .max_args = 1,
     .run = run,
 };

@@ -43,6 +43,9 @@ struct ipsq_command {
     unsigned formats; /* bits 1 << enum ipsq_format */
     unsigned bys;     /* IPSQ_IS_BY bits: values of --by */
     bool several_bys; /* --by may name more than one */
+    /* The columns that --sort accepts, given the other options; NULL where
+     * there is no --sort. */
+    struct ipsq_columns (*sort_columns)(const struct ipsq_options *o);
     int max_args;
     bool local; /* needs no master */
     int (*run)(const struct ipsq_command *self, const struct ipsq_options *o,

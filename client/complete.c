@@ -6,76 +6,46 @@
 #include <unistd.h>
 
 #define LIMIT_S 2
-#define WORD_BYTES 512
+#define FORMAT_OPTIONS (IPSQ_HAS(FORMAT) | IPSQ_HAS(JSON) | IPSQ_HAS(TSV))
+/* Where the master is. */
+#define SESSION_OPTIONS                                                        \
+    (IPSQ_HAS(MASTER) | IPSQ_HAS(STATE) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE))
+/* On these it depends which columns an answer has. */
+#define COLUMN_OPTIONS (FORMAT_OPTIONS | IPSQ_HAS(BY) | IPSQ_HAS(LEVEL))
 
 /* ---- one word ----------------------------------------------------------- */
 
-/* A word whose first `kept` bytes stay as they are: of "--by=cause" those
- * before "cause", of "run1,run" those before the last "run". */
-struct word {
-    const char *whole;
-    size_t kept;
-    struct ipsq_names *out;
-};
-
-static void offer(const struct word *w, const char *name, const char *about)
-{
-    char line[WORD_BYTES];
-    const char *text = w->whole + w->kept;
-    if (strncmp(name, text, strlen(text)) != 0)
-        return;
-    if (w->kept == 0) {
-        ipsq_names_add(w->out, name, about);
-        return;
-    }
-    int n =
-        snprintf(line, sizeof(line), "%.*s%s", (int)w->kept, w->whole, name);
-    if (n > 0 && n < (int)sizeof(line))
-        ipsq_names_add(w->out, line, about);
-}
-
-static void keep_before_comma(struct word *w)
+static void keep_before_comma(struct ipsq_word *w)
 {
     const char *comma = strrchr(w->whole + w->kept, ',');
     if (comma)
         w->kept = (size_t)(comma + 1 - w->whole);
 }
 
-typedef void name_lister(const struct ipsq_name_source *from, const char *text,
-                         struct ipsq_names *out);
-
-static void offer_names(const struct word *w,
-                        const struct ipsq_name_source *from, name_lister *list)
-{
-    struct ipsq_names names = {0};
-    list(from, w->whole + w->kept, &names);
-    for (size_t i = 0; i < names.count; i++)
-        offer(w, names.name[i], NULL);
-    ipsq_names_release(&names);
-}
-
 void ipsq_complete_commands(const char *text, struct ipsq_names *out)
 {
-    struct word w = {text, 0, out};
+    struct ipsq_word w = {text, 0, out};
     for (int i = 0; ipsq_commands[i]; i++)
-        offer(&w, ipsq_commands[i]->name, ipsq_commands[i]->summary);
+        ipsq_word_offer(&w, ipsq_commands[i]->name, ipsq_commands[i]->summary);
 }
 
-static void offer_options(const struct word *w, uint64_t mask)
+static void offer_options(const struct ipsq_word *w, uint64_t mask)
 {
     char name[64];
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
         const struct ipsq_option_row *row = &ipsq_option_table[i];
         snprintf(name, sizeof(name), "--%s", row->name);
         if (mask & UINT64_C(1) << i)
-            offer(w, name, row->help);
+            ipsq_word_offer(w, name, row->help);
     }
-    offer(w, "--help", "print help");
+    ipsq_word_offer(w, "--help", "print help");
 }
 
 /* ---- the words before it ------------------------------------------------ */
 
 struct line {
+    char *const *words; /* as scanned */
+    size_t count;
     const struct ipsq_command *command;
     int args;
     const char *first;        /* argument; NULL: none */
@@ -96,7 +66,7 @@ static void scan_option(struct line *l, const char *word)
 
 static struct line scan(char *const *words, size_t count)
 {
-    struct line l = {.pending = IPSQ_OPT_COUNT};
+    struct line l = {.words = words, .count = count, .pending = IPSQ_OPT_COUNT};
     for (size_t i = 0; i < count; i++) {
         if (l.pending != IPSQ_OPT_COUNT)
             l.pending = IPSQ_OPT_COUNT;
@@ -115,11 +85,53 @@ static struct line scan(char *const *words, size_t count)
     return l;
 }
 
+/* The options of `mask` that the words give, whatever else they are. */
+static int parse_some(struct ipsq_options *o, uint64_t mask, char *const *words,
+                      size_t count)
+{
+    static char program[] = "ipsq";
+    struct ips_err ignored;
+    char **argv = calloc(count + 2, sizeof(*argv));
+    int argc = 0;
+    if (!argv)
+        return IPS_E_NO_MEMORY;
+    argv[argc++] = program;
+    for (size_t i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
+        size_t len = strcspn(words[i], "=");
+        enum ipsq_option option = strncmp(words[i], "--", 2) == 0
+                                      ? ipsq_option_find(words[i] + 2, len - 2)
+                                      : IPSQ_OPT_COUNT;
+        bool wanted = option != IPSQ_OPT_COUNT && mask & UINT64_C(1) << option;
+        bool next = wanted && ipsq_option_table[option].value && !words[i][len];
+        if (!wanted || (next && i + 1 == count))
+            continue;
+        argv[argc++] = words[i];
+        if (next)
+            argv[argc++] = words[++i];
+    }
+    int rc = ipsq_options_parse(o, argc, argv, &ignored);
+    free(argv);
+    return rc;
+}
+
 /* ---- values and arguments ----------------------------------------------- */
+
+static void offer_columns(struct ipsq_word *w, const struct line *l,
+                          const struct ipsq_name_source *from)
+{
+    struct ipsq_options o = {0};
+    (void)!parse_some(&o, COLUMN_OPTIONS, l->words, l->count);
+    if (!(o.given & FORMAT_OPTIONS))
+        o.format = from->session->format;
+    const struct ipsq_columns columns = l->command->sort_columns(&o);
+    w->kept += w->whole[w->kept] == '-'; /* ascending */
+    for (size_t i = 0; i < columns.count; i++)
+        ipsq_word_offer(w, columns.column[i].key, columns.column[i].title);
+}
 
 static enum ipsq_completes complete_value(const struct line *l,
                                           enum ipsq_option option,
-                                          struct word *w,
+                                          struct ipsq_word *w,
                                           const struct ipsq_name_source *from)
 {
     const struct ipsq_command *c = l->command;
@@ -132,17 +144,19 @@ static enum ipsq_completes complete_value(const struct line *l,
             c && ((option == IPSQ_OPT_BY && !(c->bys & 1u << i)) ||
                   (option == IPSQ_OPT_FORMAT && !(c->formats & 1u << i)));
         if (!refused)
-            offer(w, values[i], NULL);
+            ipsq_word_offer(w, values[i], NULL);
     }
+    if (option == IPSQ_OPT_SORT && c && c->sort_columns)
+        offer_columns(w, l, from);
     if (strcmp(kind, "OBJECT") == 0)
-        offer_names(w, from, ipsq_complete_objects);
-    return strcmp(kind, "FILE") == 0 || strcmp(kind, "DIR") == 0
-               ? IPSQ_COMPLETES_FILES
-               : IPSQ_COMPLETES_NAMES;
+        ipsq_word_offer_names(w, from, ipsq_complete_objects);
+    bool files = strcmp(kind, "FILE") == 0 || strcmp(kind, "DIR") == 0 ||
+                 option == IPSQ_OPT_MAP; /* or a file of them */
+    return files ? IPSQ_COMPLETES_FILES : IPSQ_COMPLETES_NAMES;
 }
 
 /* A term of two words is completed one by one. */
-static void offer_terms(const struct word *w, const struct line *l)
+static void offer_terms(const struct ipsq_word *w, const struct line *l)
 {
     char term[IPSQ_TERM_BYTES];
     size_t skip = l->args == 1 ? strlen(l->first) + 1 : 0;
@@ -151,7 +165,7 @@ static void offer_terms(const struct word *w, const struct line *l)
             (skip &&
              (strncmp(term, l->first, skip - 1) != 0 || term[skip - 1] != ' ')))
             continue;
-        offer(w, term + skip, NULL);
+        ipsq_word_offer(w, term + skip, NULL);
     }
 }
 
@@ -168,7 +182,7 @@ static bool takes(const struct ipsq_command *c, int n, const char *what)
     return strncmp(at, what, strlen(what)) == 0;
 }
 
-static void complete_argument(const struct line *l, struct word *w,
+static void complete_argument(const struct line *l, struct ipsq_word *w,
                               const struct ipsq_name_source *from)
 {
     const struct ipsq_command *c = l->command;
@@ -179,14 +193,13 @@ static void complete_argument(const struct line *l, struct word *w,
             ipsq_complete_commands(w->whole, w->out);
         offer_terms(w, l);
     } else if (c == &ipsq_cmd_completion) {
-        for (int i = 0; ipsq_completion_shells[i]; i++)
-            offer(w, ipsq_completion_shells[i], NULL);
+        ipsq_word_offer_all(w, ipsq_completion_shells);
     } else if (takes(c, 0, "MACHINE")) {
-        offer_names(w, from, ipsq_complete_machines);
+        ipsq_word_offer_names(w, from, ipsq_complete_machines);
     } else if (takes(c, l->args, "RUN")) {
         if (takes(c, l->args, "RUN[,"))
             keep_before_comma(w);
-        offer_names(w, from, ipsq_complete_runs);
+        ipsq_word_offer_names(w, from, ipsq_complete_runs);
     }
 }
 
@@ -197,7 +210,7 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 {
     struct line l = scan(words, count);
     struct ipsq_name_source named = *from;
-    struct word w = {text, 0, out};
+    struct ipsq_word w = {text, 0, out};
     bool dashed = !l.ended && *text == '-';
     size_t len = dashed ? strcspn(text, "=") : 0;
     if (l.command && l.first && takes(l.command, 0, "RUN"))
@@ -226,35 +239,6 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 
 /* ---- ipsq complete ------------------------------------------------------ */
 
-/* The options of the line that say where the master is. */
-static int session_options(struct ipsq_options *o, char **words, size_t count)
-{
-    static char program[] = "ipsq";
-    struct ips_err ignored;
-    char **argv = calloc(count + 2, sizeof(*argv));
-    int argc = 0;
-    if (!argv)
-        return IPS_E_NO_MEMORY;
-    argv[argc++] = program;
-    for (size_t i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
-        size_t len = strcspn(words[i], "=");
-        enum ipsq_option option = strncmp(words[i], "--", 2) == 0
-                                      ? ipsq_option_find(words[i] + 2, len - 2)
-                                      : IPSQ_OPT_COUNT;
-        bool wanted = option == IPSQ_OPT_MASTER || option == IPSQ_OPT_STATE ||
-                      option == IPSQ_OPT_TLS || option == IPSQ_OPT_INSECURE;
-        bool next = wanted && ipsq_option_table[option].value && !words[i][len];
-        if (!wanted || (next && i + 1 == count))
-            continue;
-        argv[argc++] = words[i];
-        if (next)
-            argv[argc++] = words[++i];
-    }
-    int rc = ipsq_options_parse(o, argc, argv, &ignored);
-    free(argv);
-    return rc;
-}
-
 static void on_limit(int sig)
 {
     (void)sig;
@@ -273,7 +257,7 @@ int ipsq_complete_print(int argc, char **argv)
     int status = 0;
     sigaction(SIGALRM, &act, NULL);
     alarm(LIMIT_S);
-    if (session_options(&o, argv + 1, count) < 0)
+    if (parse_some(&o, SESSION_OPTIONS, argv + 1, count) < 0)
         return 0;
     if (strcmp(slash ? slash + 1 : argv[0], "ipsrun") == 0)
         status = ipsq_complete_ipsrun(&from, argv + 1, count, text, &command,

@@ -21,10 +21,29 @@ void ipsq_names_release(struct ipsq_names *names);
 
 /* Whom to ask for names. */
 struct ipsq_name_source {
-    const struct ipsq_options *session; /* --master and --state */
+    const struct ipsq_options *session; /* --master, --state and --format */
     const char *run; /* whose objects; "" or NULL: the newest run's */
     bool start;      /* start a master and a slave where none answers */
 };
+
+/* The word at hand. Its first `kept` bytes stay as they are: of "--by=cause"
+ * those before "cause", of "run1,run" those before the last "run". */
+struct ipsq_word {
+    const char *whole;
+    size_t kept;
+    struct ipsq_names *out;
+};
+/* Adds the word with `name` behind what is kept of it, if it begins like that.
+ */
+void ipsq_word_offer(const struct ipsq_word *w, const char *name,
+                     const char *about);
+/* The same for each of `values`, NULL at the end; NULL: none. */
+void ipsq_word_offer_all(const struct ipsq_word *w, const char *const *values);
+typedef void ipsq_name_lister(const struct ipsq_name_source *from,
+                              const char *text, struct ipsq_names *out);
+void ipsq_word_offer_names(const struct ipsq_word *w,
+                           const struct ipsq_name_source *from,
+                           ipsq_name_lister *list);
 
 /* client/complete_names.c: all names that begin with `text`; none if no master
  * answers. */

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/ipsrun_values.h"
 #include "client/complete.h"
 
 #define HELP_BYTES (16u << 10)
@@ -75,12 +76,14 @@ static bool find_option(const char *help, const char *word,
     return false;
 }
 
-static int complete_value(const struct ipsq_name_source *from, const char *kind,
-                          const char *text, struct ipsq_names *out)
+static int complete_value(const struct ipsq_name_source *from,
+                          const struct ipsrun_option *o,
+                          const struct ipsq_word *w)
 {
-    if (strcmp(kind, "RUN") == 0)
-        ipsq_complete_runs(from, text, out);
-    return strcmp(kind, "DIR") == 0 ? IPSQ_COMPLETE_FILES : 0;
+    ipsq_word_offer_all(w, ipsrun_values(o->name + 2));
+    if (strcmp(o->value, "RUN") == 0)
+        ipsq_word_offer_names(w, from, ipsq_complete_runs);
+    return strcmp(o->value, "DIR") == 0 ? IPSQ_COMPLETE_FILES : 0;
 }
 
 int ipsq_complete_ipsrun(const struct ipsq_name_source *from,
@@ -89,6 +92,7 @@ int ipsq_complete_ipsrun(const struct ipsq_name_source *from,
 {
     static char help[HELP_BYTES];
     struct ipsrun_option o;
+    struct ipsq_word w = {text, 0, out};
     size_t i = 0;
     read_help(help);
     for (; i < count && words[i][0] == '-'; i++) {
@@ -100,14 +104,21 @@ int ipsq_complete_ipsrun(const struct ipsq_name_source *from,
             strchr(words[i], '='))
             continue;
         if (i + 1 == count)
-            return complete_value(from, o.value, text, out);
+            return complete_value(from, &o, &w);
         i++;
     }
     *command = i;
     if (i < count || *text != '-')
         return IPSQ_COMPLETE_COMMAND;
+    w.kept = strcspn(text, "=");
+    if (text[w.kept]) { /* --option=value */
+        w.kept++;
+        return find_option(help, text, &o) && *o.value
+                   ? complete_value(from, &o, &w)
+                   : 0;
+    }
+    w.kept = 0;
     for (const char *at = help; next_option(&at, &o);)
-        if (strncmp(o.name, text, strlen(text)) == 0)
-            ipsq_names_add(out, o.name, NULL);
+        ipsq_word_offer(&w, o.name, NULL);
     return 0;
 }

@@ -1,9 +1,10 @@
-/* Names that the master knows. */
+/* What may follow in a word, and the names that the master knows. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/complete.h"
 
+#define WORD_BYTES 512
 #define OBJECTS_MAX 100000u
 
 void ipsq_names_add(struct ipsq_names *names, const char *name,
@@ -36,6 +37,40 @@ void ipsq_names_release(struct ipsq_names *names)
     free(names->name);
     names->name = NULL;
     names->count = 0;
+}
+
+void ipsq_word_offer(const struct ipsq_word *w, const char *name,
+                     const char *about)
+{
+    char line[WORD_BYTES];
+    const char *text = w->whole + w->kept;
+    if (strncmp(name, text, strlen(text)) != 0)
+        return;
+    if (w->kept == 0) {
+        ipsq_names_add(w->out, name, about);
+        return;
+    }
+    int n =
+        snprintf(line, sizeof(line), "%.*s%s", (int)w->kept, w->whole, name);
+    if (n > 0 && n < (int)sizeof(line))
+        ipsq_names_add(w->out, line, about);
+}
+
+void ipsq_word_offer_all(const struct ipsq_word *w, const char *const *values)
+{
+    for (; values && *values; values++)
+        ipsq_word_offer(w, *values, NULL);
+}
+
+void ipsq_word_offer_names(const struct ipsq_word *w,
+                           const struct ipsq_name_source *from,
+                           ipsq_name_lister *list)
+{
+    struct ipsq_names names = {0};
+    list(from, w->whole + w->kept, &names);
+    for (size_t i = 0; i < names.count; i++)
+        ipsq_word_offer(w, names.name[i], NULL);
+    ipsq_names_release(&names);
 }
 
 static void add_if_begins(struct ipsq_names *names, const char *name,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/command.h"
+#include "common/nearest.h"
 #include "common/rank.h"
 #include "proto/message.h"
 
@@ -75,21 +76,24 @@ static int compare(const void *a, const void *b, void *arg)
     return x < y ? -1 : 1;
 }
 
-static int find_column(const struct ipsq_table *t, const char *name,
-                       size_t *column, struct ips_err *err)
+int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
+                     size_t *index, struct ips_err *err)
 {
+    struct ips_nearest near;
     char all[700] = "";
-    for (size_t c = 0; c < t->column_count; c++) {
+    ips_nearest_begin(&near, name);
+    for (size_t c = 0; c < columns->count; c++) {
+        const char *key = columns->column[c].key;
         size_t at = strlen(all);
-        if (strcmp(name, t->columns[c].key) == 0) {
-            *column = c;
+        if (strcmp(name, key) == 0) {
+            *index = c;
             return 0;
         }
-        snprintf(all + at, sizeof(all) - at, "%s%s", c ? ", " : "",
-                 t->columns[c].key);
+        snprintf(all + at, sizeof(all) - at, "%s%s", c ? ", " : "", key);
+        ips_nearest_offer(&near, key);
     }
-    return ips_err_set(err, IPS_E_USAGE, "--sort %.60s: the columns are %s",
-                       name, all);
+    return ips_err_set(err, IPS_E_USAGE, "--sort '%.60s' is not one of %s%s",
+                       name, all, ips_nearest_text(&near));
 }
 
 /* "/m1/a.3" and "m1": the machine's part. */
@@ -185,7 +189,8 @@ int ipsq_select(struct ipsq_table *t, const struct ipsq_options *o,
     if (sort) {
         order.sorts = true;
         order.back = *sort == '-';
-        rc = find_column(t, sort + order.back, &order.column, err);
+        const struct ipsq_columns columns = {t->columns, t->column_count};
+        rc = ipsq_find_column(&columns, sort + order.back, &order.column, err);
     }
     if (rc == 0 && o->per_machine)
         rc = group_rows(t, &order.group, err);

@@ -16,6 +16,11 @@ int ipsq_select(struct ipsq_table *t, const struct ipsq_options *o,
                 size_t fallback, uint64_t *left_out,
                 struct ips_err *err) IPS_MUST_USE;
 
+/* The column of --sort `name`, without "-" before it. IPS_E_USAGE: none of
+ * these. */
+int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
+                     size_t *index, struct ips_err *err) IPS_MUST_USE;
+
 /* Says it: the key "NAME_left_out" in JSON and TSV, a line in tables where
  * there are any. After the table was written. */
 void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count);

@@ -273,6 +273,7 @@ static int take_format(struct ipsq_shell *s, const char *word)
         if (!word || strcmp(word, formats[i]) != 0)
             continue;
         snprintf(s->format, sizeof(s->format), "--format=%s", word);
+        s->session.format = (enum ipsq_format)i;
         options_of_all(s);
         return IPSQ_OK;
     }
@@ -401,6 +402,7 @@ static void begin(struct ipsq_shell *s, const struct ipsq_options *o)
     s->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     s->session.master = o->master;
     s->session.state = o->state;
+    s->session.format = o->format;
     snprintf(s->format, sizeof(s->format), "--format=%s", formats[o->format]);
     options_of_all(s);
 }

@@ -20,7 +20,7 @@ struct ipsq_shell {
     struct ipsq_focus focus;
     char *before[6]; /* options given to every command; NULL at the end */
     char format[24]; /* the last of them, unless it is table */
-    struct ipsq_options session; /* to ask for names: --master and --state */
+    struct ipsq_options session; /* of completion: struct ipsq_name_source */
     bool terminal, leave;
     int status;
 };

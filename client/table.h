@@ -32,6 +32,12 @@ struct ipsq_column {
     enum ipsq_kind kind;
 };
 
+/* Some of the columns of a command. */
+struct ipsq_columns {
+    const struct ipsq_column *column;
+    size_t count;
+};
+
 struct ipsq_cell {
     union {
         const char *text;

@@ -97,6 +97,10 @@ def test_tables(build, shell, tmp_path):
     assert complete.values("ipsq path --weighting=sc") == ["sched"]
     assert sorted(complete("ipsq waits --by p")) == ["peer", "place", "process"]
     assert complete("ipsq path --by machine,thr") == ["machine,thread"]
+    assert complete("ipsq waits --sort lo") == ["longest_ns"]
+    assert complete.values("ipsq waits --sort=lo") == ["longest_ns"]
+    assert complete("ipsq waits --sort -m") == ["-mean_ns"]
+    assert complete("ipsq path --sort ") == []
     assert complete("ipsq completion f") == ["fish"]
     assert complete("ipsq waits --nosuch=") == []
     assert complete("ipsq nosuch ") == []
@@ -115,15 +119,39 @@ def test_ipsrun(build, shell, tmp_path):
     assert "--quiet" not in complete("ipsrun cat --quie")
     (tmp_path / "a-directory").mkdir()
     files = ["FILES"] if shell == "zsh" else [f"{tmp_path}/a-directory"]
-    for line in (f"ipsrun --pool {tmp_path}/a-d", f"ipsq --state {tmp_path}/a-d"):
+    for line in (f"ipsrun --pool {tmp_path}/a-d", f"ipsq --state {tmp_path}/a-d",
+                 f"ipsq predict --map {tmp_path}/a-d"):
         assert [f.rstrip("/") for f in complete(line)] == files
+    for line in (f"ipsrun --pool={tmp_path}/a-d", f"ipsq --state={tmp_path}/a-d"):
+        assert [f.rstrip("/") for f in complete.values(line)] == files
     if shell != "zsh":
-        assert [f.rstrip("/") for f in complete.values(
-            f"ipsq --state={tmp_path}/a-d")] == files
         assert [f.rstrip("/") for f in complete(
             f"ipsrun --quiet -- ls -l {tmp_path}/a-d")] == files
-    found = complete("ipsrun --name x base6")
-    assert found == (["COMMAND base6"] if shell == "zsh" else ["base64"])
+    for before in ("--name x", "--", "--cpu=exact --"):
+        found = complete(f"ipsrun {before} base6")
+        assert found == (["COMMAND base6"] if shell == "zsh" else ["base64"])
+
+
+@pytest.mark.quick
+def test_ipsrun_values(build, shell, tmp_path):
+    """Would catch: a value that ipsrun takes and completion does not offer, or that it
+    offers and ipsrun refuses; values after the = alone, or after a blank alone."""
+    complete = Completer(build, shell, IPS_STATE=tmp_path)
+    text = subprocess.run([build.bin("ipsrun"), "--help"], text=True,
+                          capture_output=True, check=True).stdout
+    options = re.findall(r"(?m)^  (--[a-z-]+)=[A-Z]+", text)
+    assert len(options) >= 5
+    for option in options:
+        refusal = subprocess.run([build.bin("ipsrun"), f"{option}=?", "true"],
+                                 text=True, capture_output=True).stderr
+        values = re.search(rf"{option}=\?: (.*)", refusal)[1]
+        values = sorted(re.split(", | or ", values))
+        assert sorted(complete(f"ipsrun {option} ")) == values
+        assert sorted(complete.values(f"ipsrun {option}=")) == values
+    assert complete.values("ipsrun --quiet --procedures=e") == ["exact"]
+    assert complete("ipsrun --cpu c") == ["clock"]
+    assert complete("ipsrun --rate ") == complete("ipsrun --rate=1") == []
+    assert complete("ipsrun --quiet=") == complete("ipsrun --nosuch=") == []
 
 
 def test_names(cluster, shell, build):
@@ -143,12 +171,44 @@ def test_names(cluster, shell, build):
     assert complete(f"{ask} path first sec") == []
     assert complete(f"{ask} calibrate m") == ["m1"]
     assert complete(f"ipsrun --master {c.address} --join fi") == ["first"]
+    assert complete.values(f"ipsrun --master {c.address} --join=se") == ["second"]
     objects = complete(f"{ask} ls first --object /m1/")
     assert any(re.fullmatch(r"/m1/cat\.\d+", o) for o in objects)
     assert not any("sleep" in o for o in objects)
     assert any("sleep" in o for o in complete(f"{ask} ls --object /m1/"))
     assert complete.values(f"{ask} ls first --object=/m1/c") == \
         [o for o in objects if o.startswith("/m1/c")]
+
+
+SORTS = ["ls", "metrics", "metrics --level procedure", "metrics --level thread --json",
+         "procedures", "procedures --by process", "procedures --format=tsv",
+         "procedures --by=machine --json", "waits", "waits --by peer"]
+
+
+def test_sort(cluster, shell, build):
+    """Would catch: a column that --sort accepts and completion does not offer, or the
+    reverse: of another level, of another --by, or of tables alone."""
+    c = cluster(["m1"])
+    c.ipsrun(["awk", "BEGIN { while (n < 2000000) n++ }"], name="one",
+             options=["--rate", "1"], check=True)
+    c.wait_closed("one")
+    complete = Completer(build, shell)
+    ask = f"ipsq --master {c.address}"
+    for line in SORTS:
+        refusal = c.ipsq(*line.split(), "--sort", "?")
+        assert refusal.returncode == 2
+        accepted = re.search(r"--sort '\?' is not one of (.*)", refusal.stderr)[1]
+        accepted = sorted(accepted.split(", "))
+        assert sorted(complete(f"{ask} {line} one --sort ")) == accepted, line
+        assert sorted(complete(f"{ask} {line} one --sort -c")) == \
+            [f"-{name}" for name in accepted if name.startswith("c")], line
+    with_sort = {line.split()[0] for line in SORTS} | {"sql"}
+    for command in complete("ipsq "):
+        if "--sort" in complete(f"ipsq {command} --sor"):
+            with_sort.remove(command)
+    assert with_sort == set()
+    assert complete(f"{ask} sql one --sort m") == ["machine"]
+    assert c.ipsq("sql", "one", "select 1", "--sort", "machine").returncode == 0
 
 
 @pytest.mark.quick

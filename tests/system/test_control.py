@@ -233,7 +233,7 @@ REFUSED = [
     (["--on-full", "stop", "true"], "--on-full=stop: drop, block or ring"),
     (["--cpu", "slow", "true"], "--cpu=slow: fast, exact or clock"),
     (["--locks", "none", "true"], "--locks=none: contended or all"),
-    (["--run-delay", "maybe", "true"], "--run-delay 'maybe': on or off"),
+    (["--run-delay", "maybe", "true"], "--run-delay=maybe: on or off"),
     *[(["--quota", text, "true"],
        f"--quota {text}: a number of bytes, or with K, M or G; at least 256K")
       for text in ("255K", "262143", "1T", "1MB", "-1M", "", "M", "0G",

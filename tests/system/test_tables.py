@@ -283,7 +283,7 @@ def test_selection(run):
     assert len(newest["runs"]) == 1 and every["runs_left_out"] == 0
     assert newest["runs_left_out"] == len(every["runs"]) - 1
     wrong = run.ipsq("ls", "one", "--sort", "nothing")
-    assert wrong.returncode == 2 and "the columns are object" in wrong.stderr
+    assert wrong.returncode == 2 and "is not one of object, level" in wrong.stderr
     machines = run.json("procedures", "one", "--by", "machine")["procedures"]
     assert {r["object"] for r in machines if r["object"]} <= {"/m1", "/m2"}
 
