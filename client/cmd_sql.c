@@ -161,7 +161,7 @@ const struct ipsq_command ipsq_cmd_sql = {
     .summary = "an SQL query on a run's tables",
     .group = IPSQ_DRILL,
     .examples = "  ipsq sql run3 \"select process, cpu_ns from processes\"\n"
-                "  ipsq sql run3 ''\n",
+                "  ipsq sql run3 \"select cause, sum(ns) from waits group by 1\"\n",
     .help =
         "Each machine answers from its own tables of the run; rows are "
         "grouped by machine. An empty query ('') lists the views and their "

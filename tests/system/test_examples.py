@@ -35,7 +35,7 @@ def test_examples_answer(cluster):
         words = shlex.split(line.split(" > ")[0].split(" | ")[0].split(" && ")[0])[1:]
         if any(w in words for w in NOT_HERE):
             continue
-        typed = "runs\n" if "<" in words else ""
+        typed = "runs\n" if "shell" in words else ""
         words = words[:words.index("<")] if "<" in words else words
         words = [process if w == "/m1/server.123" else procedure if w == "parse" else w
                  for w in words]
