@@ -160,8 +160,9 @@ const struct ipsq_command ipsq_cmd_sql = {
     .usage = "[RUN] 'SELECT ...' [--sort COLUMN] [--per machine] [--top N]",
     .summary = "an SQL query on a run's tables",
     .group = IPSQ_DRILL,
-    .examples = "  ipsq sql run3 \"select process, cpu_ns from processes\"\n"
-                "  ipsq sql run3 \"select cause, sum(ns) from waits group by 1\"\n",
+    .examples =
+        "  ipsq sql run3 \"select process, cpu_ns from processes\"\n"
+        "  ipsq sql run3 \"select cause, sum(ns) from waits group by 1\"\n",
     .help =
         "Each machine answers from its own tables of the run; rows are "
         "grouped by machine. An empty query ('') lists the views and their "
