@@ -10,23 +10,39 @@
 
 #include "client/session.h"
 
+#define NOTE_BYTES 60 /* of a line of 80 */
+
 static volatile sig_atomic_t ticks; /* half seconds */
 static volatile sig_atomic_t shown;
+static volatile sig_atomic_t counting;
+static char note[NOTE_BYTES] = "waiting for the answer";
+
+static size_t put(char *line, size_t at, const char *text)
+{
+    size_t len = strlen(text);
+    memcpy(line + at, text, len);
+    return at + len;
+}
 
 static void on_tick(int signal)
 {
     int saved = errno;
-    char line[] = "\ripsq: waiting for the answer ...      s ";
+    char line[NOTE_BYTES + 40], digits[12] = "";
     (void)signal;
     ticks++;
     if (ticks == 1 || ticks % 2 == 0) {
         int seconds = ticks / 2;
-        char *at = line + sizeof(line) - 4;
+        char *from = digits + sizeof(digits) - 1;
         do {
-            *--at = (char)('0' + seconds % 10);
+            *--from = (char)('0' + seconds % 10);
             seconds /= 10;
-        } while (seconds && at > line + 34);
-        shown = write(STDERR_FILENO, line, sizeof(line) - 1) > 0;
+        } while (seconds && from > digits);
+        size_t at = put(line, 0, "\r\033[Kipsq: ");
+        at = put(line, at, note);
+        at = put(line, at, " ... ");
+        at = put(line, at, from);
+        at = put(line, at, " s ");
+        shown = write(STDERR_FILENO, line, at) > 0;
     }
     errno = saved;
 }
@@ -34,6 +50,7 @@ static void on_tick(int signal)
 static void set_timer(long every_us)
 {
     struct itimerval t = {{0, every_us}, {0, every_us}};
+    counting = every_us > 0;
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
@@ -56,6 +73,24 @@ void ipsq_progress_end(void)
     if (shown && write(STDERR_FILENO, "\r\033[K", 4) < 0)
         return;
     shown = 0;
+}
+
+bool ipsq_progress_wanted(void)
+{
+    return counting;
+}
+
+void ipsq_progress_note(const char *doing)
+{
+    sigset_t alarm, was;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigprocmask(SIG_BLOCK, &alarm, &was);
+    snprintf(note, sizeof(note), "%s", doing);
+    for (char *c = note; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?'; /* a terminal obeys those */
+    sigprocmask(SIG_SETMASK, &was, NULL);
 }
 
 void ipsq_progress_say(const char *text)

@@ -145,7 +145,8 @@ static int keep(struct ipsq_session *s, Ips__Envelope *env, struct ips_err *err)
     return 0;
 }
 
-/* One reply to question `id`; NULL in *reply for one to another question. */
+/* One reply to question `id`; NULL in *reply for one to another question, or
+ * one that only says how far it is. */
 static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
                       const Ips__Reply **reply, struct ips_err *err)
 {
@@ -153,8 +154,12 @@ static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
     int rc = ips_client_recv(s->client, 0, env, err);
     if (rc < 0)
         return ips_err_wrap(err, "the master at %s", s->address);
-    if ((*env)->body_case == IPS__ENVELOPE__BODY_REPLY &&
-        (*env)->reply->id == id)
+    if ((*env)->body_case != IPS__ENVELOPE__BODY_REPLY ||
+        (*env)->reply->id != id)
+        return 0;
+    if ((*env)->reply->answer_case == IPS__REPLY__ANSWER_PROGRESS)
+        ipsq_progress_note((*env)->reply->progress->doing);
+    else
         *reply = (*env)->reply;
     return 0;
 }
@@ -165,6 +170,7 @@ int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
 {
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     rq->id = s->next_id++;
+    rq->progress = ipsq_progress_wanted();
     env.body_case = IPS__ENVELOPE__BODY_REQUEST;
     env.request = rq;
     if (last)

@@ -76,9 +76,14 @@ int ipsq_start_master(const char *state, struct ips_err *err) IPS_MUST_USE;
 int ipsq_start_slave(const char *state, struct ips_err *err) IPS_MUST_USE;
 
 /* client/progress.c: while the answer takes longer than half a second, a line
- * on standard error counts the seconds, if that is a terminal. */
+ * on standard error says what is being done and for how many seconds, if that
+ * is a terminal. */
 void ipsq_progress_begin(void);
 void ipsq_progress_end(void);
+/* That line is shown, if the answer takes long. */
+bool ipsq_progress_wanted(void);
+/* What is being done, as the master says. */
+void ipsq_progress_note(const char *doing);
 /* That line instead, from now on; where it is shown at all. */
 void ipsq_progress_say(const char *text);
 

@@ -49,7 +49,7 @@ static uint8_t *key_of(const struct query *q, size_t *len)
 {
     Ips__Request r = *q->request;
     r.id = 0;
-    r.fresh = false;
+    r.fresh = r.progress = false;
     r.run = (char *)(uintptr_t)q->run;
     *len = ips__request__get_packed_size(&r);
     uint8_t *key = malloc(*len + 1);

@@ -9,6 +9,7 @@
 #include "master/answers.h"
 #include "master/part.h"
 #include "master/phases.h"
+#include "master/progress.h"
 
 static void query_destroy(struct query *q)
 {
@@ -391,6 +392,7 @@ void query_tick(struct master *m)
             q->on_tick(q);
         else if (q->on_work && !q->over && q->working)
             q->on_work(q);
+        progress_tell(q, now);
     }
     query_reap(m);
 }

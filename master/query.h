@@ -128,8 +128,8 @@ struct query {
     const Ips__Request *request;
     uint64_t id;
     char run[QUERY_RUN_BYTES];
-    uint64_t begun_ns;
-    struct part *parts; /* by machine name */
+    uint64_t begun_ns, told_ns; /* the client, how far it is */
+    struct part *parts;         /* by machine name */
     uint32_t part_count;
     uint32_t waiting;
     bool running;   /* has its turn */

@@ -115,6 +115,8 @@ void roster_heard(struct slave *s, const Ips__Report *report, uint64_t now_ns)
     s->runs = report->known_runs;
     s->computations = report->computations;
     s->questions = report->questions;
+    s->building_for = report->building_for;
+    s->built_permille = report->built_permille;
     s->pool_used_bytes = report->pool_used_bytes;
     s->pool_size_bytes = report->pool_size_bytes;
     snprintf(s->trouble, sizeof(s->trouble), "%.199s", report->trouble);

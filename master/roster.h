@@ -27,8 +27,10 @@ struct slave {
     char boot_id[40];
     char version[32];
     uint32_t cores;
-    uint32_t computations;      /* it takes part in, as last reported */
-    uint32_t questions;         /* it has in hand, the same */
+    uint32_t computations; /* it takes part in, as last reported */
+    uint32_t questions;    /* it has in hand, the same */
+    uint64_t building_for; /* request it builds a graph for, the same */
+    uint32_t built_permille;
     char peers[IPS_PATH_BYTES]; /* address for other slaves, "" none */
     struct ips_peer *peer;      /* NULL: not connected */
     uint64_t seen_ns;

@@ -29,6 +29,7 @@ void *b_calloc(size_t count, size_t size, struct ips_err *err)
 
 int b_run_passes(struct build *b)
 {
+    b_built(b, B_BUILT_READ);
     int rc = b_scan(b);
     if (rc == 0)
         rc = b_processes(b);
@@ -54,6 +55,7 @@ int b_run_passes(struct build *b)
         b_grow_arcs(b, false);
     if (rc == 0)
         rc = b_match(b);
+    b_built(b, B_BUILT_MATCH);
     if (rc == 0)
         rc = b_datagrams(b);
     if (rc < 0)
@@ -70,6 +72,7 @@ int b_run_passes(struct build *b)
     rc = b_far_ends(b);
     if (rc == 0)
         rc = b_weights(b);
+    b_built(b, B_BUILT_WEIGHTS);
     if (rc == 0)
         rc = b->grow ? 0 : b_break_cycles(b);
     if (rc == 0)
@@ -78,6 +81,7 @@ int b_run_passes(struct build *b)
         rc = b_tables(b);
     if (rc == 0)
         rc = b_unended_list(b);
+    b_built(b, B_BUILT_ALL);
     if (rc < 0 || b->grow) /* whose copies are asked about peers */
         return rc;
     rc = b_more(b, b->out);

@@ -11,6 +11,7 @@
 #ifndef IPS_SLAVE_BUILD_H
 #define IPS_SLAVE_BUILD_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,6 +37,15 @@ struct ips_stream_in {
     const uint64_t *types; /* [4] bit set: others its records do not have; or
                               NULL, not known */
 };
+/* `permille` of an input: shares of the time of a question's build, as measured
+ * with 4 million records. Until it begins they are read. */
+enum {
+    B_BUILT_READ = 400,
+    B_BUILT_NODES = 700,
+    B_BUILT_MATCH = 820,
+    B_BUILT_WEIGHTS = 880,
+    B_BUILT_ALL = 1000
+};
 struct ips_build_input {
     const struct ips_control *control;
     const struct ips_stream_in *streams; /* any order */
@@ -43,6 +53,7 @@ struct ips_build_input {
     uint32_t machine; /* index written into the chains: 0, master renumbers */
     struct ips_wait_rows *waits; /* build_waits.h: filled; NULL: not wanted */
     struct ips_traffic_window *traffic; /* filled; NULL: not wanted */
+    atomic_uint *permille; /* how far it is, for other threads; NULL */
     bool general; /* for tests: no short cuts, neither for plain records */
 };
 

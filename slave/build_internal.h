@@ -227,6 +227,12 @@ struct build {
     ips_u128 gone;       /* sum of exts that are there no more */
 };
 
+static inline void b_built(const struct build *b, unsigned permille)
+{
+    if (b->in->permille)
+        atomic_store_explicit(b->in->permille, permille, memory_order_relaxed);
+}
+
 /* What ips_built_set_peers needs again. */
 struct ips_build_more {
     struct b_ext *exts;

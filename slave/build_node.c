@@ -379,6 +379,8 @@ int b_nodes(struct build *b)
             rc = b_chain_end(&m);
         if (rc < 0)
             return rc;
+        b_built(b, B_BUILT_READ + (unsigned)((B_BUILT_NODES - B_BUILT_READ) *
+                                             (uint64_t)b->nodes / room));
     }
     size_t n = (size_t)b->nodes + 1;
     ips_graph_trim(g, b->nodes);

@@ -48,7 +48,7 @@ void slave_graphs_init(struct slave_graphs *gs, const char *db,
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    *gs = (struct slave_graphs){0};
+    *gs = (struct slave_graphs){.permille = 1000};
     /* Larger than any that an earlier slave gave out. */
     gs->next_generation =
         (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
@@ -283,7 +283,8 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
     in->streams = calloc((size_t)s->stream_count + 1, sizeof(*in->streams));
     if (!in->streams)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc = slave_records_get(&gs->records, s, &in->records, err);
+    int rc =
+        slave_records_get(&gs->records, s, &gs->permille, &in->records, err);
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
         struct ips_stream_in *to = &in->streams[i];
@@ -295,7 +296,8 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
     }
     in->in = (struct ips_build_input){.control = &s->control,
                                       .streams = in->streams,
-                                      .stream_count = s->stream_count};
+                                      .stream_count = s->stream_count,
+                                      .permille = &gs->permille};
     return rc;
 }
 
@@ -330,6 +332,7 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
 {
     struct slave_input in;
     ips_large_begin();
+    atomic_store_explicit(&gs->permille, 0, memory_order_relaxed);
     int rc = slave_input_make(gs, g->snap, &in, err);
     if (rc == 0) {
         ips_log_debug("run %s: built from %u streams", g->snap->run,
@@ -339,6 +342,7 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
         gs->builds++;
     }
     slave_input_release(gs, &in);
+    atomic_store_explicit(&gs->permille, 1000, memory_order_relaxed);
     g->built_in = ips_large_use();
     return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
 }

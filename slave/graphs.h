@@ -108,6 +108,7 @@ struct slave_graphs {
     struct slave_store *store;
     uint32_t sql_helpers; /* running (serve_sql.c) */
     uint64_t builds;      /* ever, from records */
+    atomic_uint permille; /* of the build in hand; 1000: there is none */
 };
 
 void slave_graphs_init(struct slave_graphs *gs, const char *db,

@@ -90,6 +90,12 @@ static int add_frame(void *arg, const struct slave_frame *f,
     s->chunks[s->count] =
         (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
     s->part[s->count++] = r->part_count;
+    r->seen_bytes += f->bytes;
+    if (r->all_bytes && r->seen_bytes <= r->all_bytes)
+        atomic_store_explicit(
+            r->permille,
+            (unsigned)(r->seen_bytes * B_BUILT_READ / r->all_bytes),
+            memory_order_relaxed);
     note_types(s->types, (const uint8_t *)(f + 1), f->bytes);
     return 0;
 }
@@ -128,9 +134,12 @@ static int extend(struct slave_records *r, const struct slave_snapshot *s,
                   int fd, struct ips_err *err)
 {
     uint32_t slots = 0;
-    for (uint32_t i = 0; i < s->stream_count; i++)
+    r->all_bytes = 0;
+    for (uint32_t i = 0; i < s->stream_count; i++) {
+        r->all_bytes += s->streams[i].bytes;
         if (s->streams[i].number >= slots)
             slots = s->streams[i].number + 1;
+    }
     int rc = room_for_streams(r, slots, err);
     if (rc == 0 && r->part_count == r->part_room)
         rc = b_grow((void **)&r->parts, r->part_count, &r->part_room,
@@ -191,7 +200,8 @@ static struct slave_records *records_new(const char *run, const struct stat *st,
 }
 
 static int get(struct slave_records **list, const struct slave_snapshot *s,
-               int fd, struct slave_records **out, struct ips_err *err)
+               atomic_uint *permille, int fd, struct slave_records **out,
+               struct ips_err *err)
 {
     struct stat st = {0};
     struct slave_records *r = take(list, s->run);
@@ -215,6 +225,7 @@ static int get(struct slave_records **list, const struct slave_snapshot *s,
         r = records_new(s->run, &st, kept);
     if (!r)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    r->permille = permille;
     int rc = r->bytes < s->archive_bytes ? extend(r, s, fd, err) : 0;
     if (rc < 0) {
         records_free(r);
@@ -225,14 +236,14 @@ static int get(struct slave_records **list, const struct slave_snapshot *s,
 }
 
 int slave_records_get(struct slave_records **list,
-                      const struct slave_snapshot *s,
+                      const struct slave_snapshot *s, atomic_uint *permille,
                       struct slave_records **out, struct ips_err *err)
 {
     int own = s->archive_fd < 0 ? slave_archive_fd(s->dir) : -1;
     int fd = s->archive_fd < 0 ? own : s->archive_fd;
     int rc = fd < 0 && s->archive_bytes
                  ? ips_err_errno(err, "open %s/archive", s->dir)
-                 : get(list, s, fd, out, err);
+                 : get(list, s, permille, fd, out, err);
     if (own >= 0)
         close(own);
     return rc;

@@ -38,12 +38,14 @@ struct slave_records {
         uint64_t types[4]; /* bit set of the types of its records */
     } * streams;
     uint32_t stream_count;
+    uint64_t seen_bytes, all_bytes; /* unpacked, and how many there are */
+    atomic_uint *permille;          /* while a part is read */
 };
 
 /* All that the snapshot has of its run, and maybe more: kept in *list, or a
- * copy for this use. */
+ * copy for this use. *permille rises to B_BUILT_READ meanwhile. */
 int slave_records_get(struct slave_records **list,
-                      const struct slave_snapshot *s,
+                      const struct slave_snapshot *s, atomic_uint *permille,
                       struct slave_records **out,
                       struct ips_err *err) IPS_MUST_USE;
 /* Frames of a stream that lie in the first `bytes` of the archive. */

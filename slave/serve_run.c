@@ -78,7 +78,7 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
 static uint64_t hash_of(const Ips__RunState *st)
 {
     const uint64_t fields[] = {
-        st->open,          st->goes_on != 0,   st->processes, st->threads,
+        st->open != 0,     st->goes_on != 0,   st->processes, st->threads,
         st->events,        st->untraced,       st->torn,      st->archive_bytes,
         st->has_root != 0, st->created_real_ns};
     uint64_t hash = slave_wordhash(st->n_lost, fields, sizeof(fields));
@@ -134,6 +134,10 @@ void slave_serve_report(struct slave_serve *v)
         report.trouble = d->failing;
         report.computations = slave_cm_count(v);
         report.questions = slave_serve_pending(v->s);
+        report.built_permille =
+            atomic_load_explicit(&v->s->graphs.permille, memory_order_relaxed);
+        if (report.built_permille < 1000)
+            report.building_for = slave_work_at(v->s->work);
         if (slave_poolfs_usage(d->pool, &report.pool_used_bytes,
                                &report.pool_size_bytes) < 0)
             report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;

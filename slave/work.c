@@ -23,6 +23,7 @@ struct slave_work {
     pthread_cond_t more;
     struct queue todo, done;
     struct slave_job *drop;
+    uint64_t at; /* id of the job in hand, 0 none */
     bool stop, untidy;
     struct slave_graphs *graphs;
     void (*on_ready)(void *arg);
@@ -94,6 +95,7 @@ static void *work(void *arg)
         } else if (w->stop) {
             break;
         } else if ((job = queue_get(&w->todo))) {
+            w->at = job->id;
             pthread_mutex_unlock(&w->lock);
             job->err = (struct ips_err){0};
             job->silent = false;
@@ -103,6 +105,7 @@ static void *work(void *arg)
             job->reply.id = job->id;
             job->reply.last = job->finished;
             pthread_mutex_lock(&w->lock);
+            w->at = 0;
             queue_put(&w->done, job);
             w->on_ready(w->arg);
         } else {
@@ -181,6 +184,14 @@ void slave_work_drop(struct slave_work *w, struct slave_job *job)
     w->drop = job;
     pthread_cond_signal(&w->more);
     pthread_mutex_unlock(&w->lock);
+}
+
+uint64_t slave_work_at(struct slave_work *w)
+{
+    pthread_mutex_lock(&w->lock);
+    uint64_t id = w->at;
+    pthread_mutex_unlock(&w->lock);
+    return id;
 }
 
 struct slave_job *slave_work_take(struct slave_work *w)

@@ -61,6 +61,8 @@ void slave_work_stop(struct slave_work *w);
  * free. */
 void slave_work_give(struct slave_work *w, struct slave_job *job);
 void slave_work_drop(struct slave_work *w, struct slave_job *job);
+/* The request whose step goes on, 0: none. */
+uint64_t slave_work_at(struct slave_work *w);
 /* A job whose step is over, or NULL. */
 struct slave_job *slave_work_take(struct slave_work *w);
 

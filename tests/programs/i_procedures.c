@@ -3,7 +3,7 @@
  *   i_procedures hot MS          hot_three takes three times what hot_one does,
  *                                each called by its own caller_*
  *   i_procedures deep            the known chain, through qsort, waits in read
- *   i_procedures plugin PATH     PATH is loaded, computes 60 ms and writes,
+ *   i_procedures plugin PATH     PATH is loaded, computes 300 ms and writes,
  *                                is closed; and again, writing alone
  *
  * Prints, for each procedure that a test asks about, "NAME START END" in hex:
@@ -135,7 +135,7 @@ static int plugin_once(const char *path, uint64_t ms)
 
 static int plugin(const char *path)
 {
-    return pipe(pipe_fd) < 0 || plugin_once(path, 60) || plugin_once(path, 0);
+    return pipe(pipe_fd) < 0 || plugin_once(path, 300) || plugin_once(path, 0);
 }
 
 int main(int argc, char **argv)

@@ -49,8 +49,10 @@ struct fake_slave {
     /* misbehaviour */
     enum fault fault;
     uint32_t fault_at;
-    uint32_t asks;     /* taken so far */
-    unsigned delay_ms; /* replies come after up to this */
+    uint32_t asks;           /* taken so far */
+    uint32_t built_permille; /* reported when it falls silent; 0: nothing is */
+    uint64_t building_for;   /* the ask that it left without an answer */
+    unsigned delay_ms;       /* replies come after up to this */
     struct later *queue;
     struct event *due;
     /* observed */

@@ -116,8 +116,10 @@ void fake_slave_report(struct fake_slave *s)
     if (!s->peer || !s->g)
         return;
     fill_state(s, &state);
-    report.n_runs = s->unknown_run ? 0 : 1;
+    report.n_runs = report.known_runs = s->unknown_run ? 0 : 1;
     report.runs = &list;
+    report.building_for = s->building_for;
+    report.built_permille = s->built_permille;
     ips_send_report(s->peer, &report);
 }
 
@@ -429,6 +431,10 @@ static void on_ask(struct fake_slave *s, const Ips__Request *r)
         answer_error(s, r->id, 0);
     else if (fault != FAULT_SILENT)
         do_ask(s, r, fault == FAULT_CORRUPT);
+    else if (s->built_permille) {
+        s->building_for = r->id;
+        fake_slave_report(s);
+    }
 }
 
 /* Counted like an ask, so that faults come in the middle too. */

@@ -40,7 +40,7 @@ def screen(cluster, words, columns, rows, **env):
     command.wait()
     os.close(master)
     text = seen.decode().replace("\r\n", "\n")
-    return re.sub(r"\ripsq: waiting for the answer[^\r]*\r\x1b\[K|\r\x1b\[K", "", text)
+    return re.sub(r"\r\x1b\[K(ipsq: [^\r]* s (?=\r\x1b\[K))?", "", text)
 
 
 def too_wide(text, columns):

@@ -101,6 +101,7 @@ def run(build, *words, status=0):
     return done.stdout + done.stderr
 
 
+@pytest.mark.skipif(not shutil.which("git"), reason="no git")
 def test_predictions_come_first(build, make_hosts, tmp_path):
     """Written, committed, measured, and gone on with. Would catch predictions that are
     measured though they are not committed, or not as they are, and runs that are

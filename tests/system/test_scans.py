@@ -125,15 +125,15 @@ def read_until(tty, what):
 @pytest.mark.parametrize("words", [["events", "large"],
                                    ["waits", "small", "--fresh"]])
 def test_progress(scans, words):
-    """The slave stands still until the line is seen. Would catch a question
-    that leaves its user in doubt whether anything happens."""
+    """The slave stands still until the line is seen, and it says what is waited for.
+    Would catch a question that leaves its user in doubt whether anything happens."""
     slave = scans.machines[0].slave
     tty, theirs = pty.openpty()
     slave.send_signal(signal.SIGSTOP)
     try:
         client = ask(scans, *words, "--top", "3", stderr=theirs)
         os.close(theirs)
-        read_until(tty, b"waiting for the answer")
+        read_until(tty, b"waiting for %s ... " % scans.machines[0].name.encode())
     finally:
         slave.send_signal(signal.SIGCONT)
     out = client.communicate()[0]

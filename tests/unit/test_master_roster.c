@@ -149,7 +149,7 @@ static void test_master_roster__what_it_says(void **state)
     assert_string_equal(s->version, "9.8.7");
     assert_string_equal(s->peers, "tcp:m1:7");
     assert_int_equal(s->cores, 12);
-    report.n_runs = 3;
+    report.n_runs = report.known_runs = 3;
     report.computations = 4;
     report.questions = 5;
     report.pool_used_bytes = 6;

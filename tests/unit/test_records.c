@@ -23,6 +23,8 @@
 #define STREAMS 7u
 #define TURNS 40u
 
+static atomic_uint permille;
+
 static char dir[64], path[80];
 static struct slave_pack *pack;
 
@@ -96,8 +98,10 @@ static struct slave_snapshot at_turn(const struct made *m, uint32_t turn,
                                      struct slave_stream_row rows[STREAMS])
 {
     memset(rows, 0, STREAMS * sizeof(*rows));
-    for (uint32_t i = 0; i < STREAMS; i++)
+    for (uint32_t i = 0; i < STREAMS; i++) {
         rows[i].number = i;
+        rows[i].bytes = m->records[turn][i] * sizeof(struct ips_rec_lost);
+    }
     struct slave_snapshot s = {.archive_fd = -1,
                                .archive_bytes = m->length[turn],
                                .streams = rows,
@@ -115,8 +119,10 @@ static void look(struct slave_records **list, const struct made *m,
     struct slave_records *r;
     struct ips_rec_lost rec;
     struct ips_err err;
-    if (slave_records_get(list, &s, &r, &err) < 0)
+    if (slave_records_get(list, &s, &permille, &r, &err) < 0)
         fail_msg("turn %u: %s", turn, err.msg);
+    if (s.archive_bytes)
+        assert_int_equal(atomic_load(&permille), B_BUILT_READ);
     for (uint32_t i = 0; i < STREAMS; i++) {
         const struct ips_chunk *c;
         uint32_t chunks = slave_records_chunks(r, i, s.archive_bytes, &c);
@@ -197,7 +203,8 @@ static void test_records__damage(void **state)
     byte ^= 4;
     assert_int_equal(pwrite(m.a.fd, &byte, 1, at), 1);
     struct slave_snapshot s = at_turn(&m, 6, rows);
-    assert_int_equal(slave_records_get(&list, &s, &r, &err), IPS_E_CORRUPT);
+    assert_int_equal(slave_records_get(&list, &s, &permille, &r, &err),
+                     IPS_E_CORRUPT);
     byte ^= 4;
     assert_int_equal(pwrite(m.a.fd, &byte, 1, at), 1);
     look(&list, &m, 6);

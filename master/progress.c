@@ -1,0 +1,75 @@
+/* How far a question is, in words; see progress.h. */
+#include "master/progress.h"
+
+#include <stdio.h>
+
+#define PROGRESS_NS 1000000000ull
+
+/* The machine that is furthest behind: of those that build their graph the one
+ * with the least of it, else any that has not answered. */
+static const struct part *slowest(const struct query *q, uint32_t *active,
+                                  uint32_t *answered)
+{
+    const struct part *found = NULL;
+    uint32_t least = UINT32_MAX;
+    *active = *answered = 0;
+    for (uint32_t i = 0; i < q->part_count; i++) {
+        const struct part *p = &q->parts[i];
+        if (p->state != PART_ACTIVE || !p->slave)
+            continue;
+        ++*active;
+        if (!p->ask_id) {
+            ++*answered;
+            continue;
+        }
+        uint32_t built = p->slave->building_for == p->ask_id
+                             ? p->slave->built_permille
+                             : 1000;
+        if (built < least) {
+            least = built;
+            found = p;
+        }
+    }
+    return found;
+}
+
+static void say(const struct query *q, char *out, size_t size)
+{
+    uint32_t active, answered;
+    const struct part *p = slowest(q, &active, &answered);
+    char of[80] = "";
+    if (!q->running) {
+        snprintf(out, size, "waiting for an earlier question");
+        return;
+    }
+    if (!p) {
+        snprintf(out, size, "computing the answer");
+        return;
+    }
+    if (active > 1)
+        snprintf(of, sizeof(of), "%u of %u machines have answered; ", answered,
+                 active);
+    if (p->slave->building_for == p->ask_id)
+        snprintf(out, size, "%s%.40s has read %u%% of its events", of,
+                 p->machine, p->slave->built_permille / 10);
+    else
+        snprintf(out, size, "%swaiting for %.40s", of, p->machine);
+}
+
+void progress_tell(struct query *q, uint64_t now_ns)
+{
+    char doing[200];
+    Ips__Progress at = IPS__PROGRESS__INIT;
+    Ips__Reply reply = IPS__REPLY__INIT;
+    if (!q->client || q->over || q->streaming || !q->request->progress ||
+        now_ns - q->begun_ns < PROGRESS_NS ||
+        now_ns - q->told_ns < PROGRESS_NS || query_client_full(q))
+        return;
+    q->told_ns = now_ns;
+    say(q, doing, sizeof(doing));
+    at.doing = doing;
+    reply.id = q->id;
+    reply.answer_case = IPS__REPLY__ANSWER_PROGRESS;
+    reply.progress = &at;
+    ips_send_reply(q->client, &reply);
+}
