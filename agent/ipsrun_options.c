@@ -9,8 +9,8 @@
 
 #include "agent/format.h"
 #include "agent/ipsrun.h"
-#include "agent/ipsrun_values.h"
 #include "common/address.h"
+#include "common/ipsrun_values.h"
 #include "common/nearest.h"
 
 static const char help[] =
@@ -174,6 +174,14 @@ static int take_path(char out[IPS_PATH_BYTES], const char *option,
                      IPS_PATH_BYTES - 1);
     return -1;
 }
+
+_Static_assert(IPS_PROCEDURES_OFF == 0 && IPS_PROCEDURES_SAMPLE == 1 &&
+                   IPS_PROCEDURES_EXACT == 2 && IPS_ON_FULL_DROP == 0 &&
+                   IPS_ON_FULL_BLOCK == 1 && IPS_ON_FULL_RING == 2 &&
+                   IPS_CPU_FAST == 0 && IPS_CPU_EXACT == 1 &&
+                   IPS_CPU_CLOCK == 2 && IPS_LOCKS_CONTENDED == 0 &&
+                   IPS_LOCKS_ALL == 1,
+               "the order of common/ipsrun_values.h");
 
 /* The position of `text` among the values of `option`, into *index. */
 static int take_value(const char *option, const char *text, uint32_t *index)

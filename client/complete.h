@@ -54,7 +54,8 @@ void ipsq_complete_objects(const struct ipsq_name_source *from,
 void ipsq_complete_machines(const struct ipsq_name_source *from,
                             const char *text, struct ipsq_names *out);
 
-/* What may stand for the word: the names that were added, or files, too. */
+/* What may complete the word: the names that were added, or file names as well.
+ */
 enum ipsq_completes { IPSQ_COMPLETES_NAMES, IPSQ_COMPLETES_FILES };
 
 /* `text` is the word at hand, after `count` whole words that follow the

@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/ipsrun_values.h"
 #include "client/complete.h"
+#include "common/ipsrun_values.h"
 
 #define HELP_BYTES (16u << 10)
 

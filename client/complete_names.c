@@ -1,4 +1,4 @@
-/* What may follow in a word, and the names that the master knows. */
+/* Offers completions of one word, and the names that the master knows. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "client/out.h"
 #include "client/session.h"
 
 #define NOTE_BYTES 60 /* of a line of 80 */
@@ -15,7 +16,7 @@
 static volatile sig_atomic_t ticks; /* half seconds */
 static volatile sig_atomic_t shown;
 static volatile sig_atomic_t counting;
-static char note[NOTE_BYTES] = "waiting for the answer";
+static char note[NOTE_BYTES] = IPSQ_WAITING;
 
 static size_t put(char *line, size_t at, const char *text)
 {
@@ -82,15 +83,15 @@ bool ipsq_progress_wanted(void)
 
 void ipsq_progress_note(const char *doing)
 {
+    struct ipsq_cell cell = {.text = doing};
+    char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
     sigset_t alarm, was;
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
     sigprocmask(SIG_BLOCK, &alarm, &was);
-    snprintf(note, sizeof(note), "%s", doing);
-    for (char *c = note; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?'; /* a terminal obeys those */
+    snprintf(note, sizeof(note), "%s", clean);
     sigprocmask(SIG_SETMASK, &was, NULL);
+    free(clean);
 }
 
 void ipsq_progress_say(const char *text)

@@ -157,7 +157,8 @@ static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
     if ((*env)->body_case != IPS__ENVELOPE__BODY_REPLY ||
         (*env)->reply->id != id)
         return 0;
-    if ((*env)->reply->answer_case == IPS__REPLY__ANSWER_PROGRESS)
+    if ((*env)->reply->answer_case == IPS__REPLY__ANSWER_PROGRESS &&
+        !(*env)->reply->last)
         ipsq_progress_note((*env)->reply->progress->doing);
     else
         *reply = (*env)->reply;
@@ -171,6 +172,8 @@ int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     rq->id = s->next_id++;
     rq->progress = ipsq_progress_wanted();
+    if (rq->progress)
+        ipsq_progress_note(IPSQ_WAITING);
     env.body_case = IPS__ENVELOPE__BODY_REQUEST;
     env.request = rq;
     if (last)

@@ -82,7 +82,8 @@ void ipsq_progress_begin(void);
 void ipsq_progress_end(void);
 /* That line is shown, if the answer takes long. */
 bool ipsq_progress_wanted(void);
-/* What is being done, as the master says. */
+/* `doing`: what that line says. IPSQ_WAITING until the master says more. */
+#define IPSQ_WAITING "waiting for the answer"
 void ipsq_progress_note(const char *doing);
 /* That line instead, from now on; where it is shown at all. */
 void ipsq_progress_say(const char *text);

@@ -13,7 +13,7 @@ unsigned ipsq_columns(FILE *file);
 /* From now on every file has so many: what is written passes a pager. */
 void ipsq_columns_are(unsigned columns);
 
-/* What such a terminal is sent. */
+/* Escape sequences for terminals that show colours. */
 #define IPSQ_YELLOW "\033[33m"
 #define IPSQ_BOLD "\033[1m"
 #define IPSQ_PLAIN "\033[0m"

@@ -264,6 +264,7 @@ void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
 {
     slave_records_put(&gs->records, in->records);
     free(in->streams);
+    atomic_store_explicit(&gs->permille, 1000, memory_order_relaxed);
 }
 
 void slave_input_stream(struct ips_stream_in *to,
@@ -280,6 +281,7 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *in, struct ips_err *err)
 {
     *in = (struct slave_input){0};
+    atomic_store_explicit(&gs->permille, 0, memory_order_relaxed);
     in->streams = calloc((size_t)s->stream_count + 1, sizeof(*in->streams));
     if (!in->streams)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
@@ -332,7 +334,6 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
 {
     struct slave_input in;
     ips_large_begin();
-    atomic_store_explicit(&gs->permille, 0, memory_order_relaxed);
     int rc = slave_input_make(gs, g->snap, &in, err);
     if (rc == 0) {
         ips_log_debug("run %s: built from %u streams", g->snap->run,
@@ -342,7 +343,6 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
         gs->builds++;
     }
     slave_input_release(gs, &in);
-    atomic_store_explicit(&gs->permille, 1000, memory_order_relaxed);
     g->built_in = ips_large_use();
     return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
 }
