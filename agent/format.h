@@ -595,7 +595,8 @@ struct ips_rec_lock { /* a = enum ips_sync */
 enum ips_signal_how {
     IPS_KILL_PROCESS = 1, /* kill, killpg, raise of a process */
     IPS_KILL_QUEUE = 2,   /* sigqueue */
-    IPS_KILL_THREAD = 3,  /* pthread_kill, tgkill, pthread_sigqueue */
+    IPS_KILL_THREAD = 3,  /* pthread_kill, tgkill, pthread_sigqueue,
+                             pthread_cancel */
     IPS_SIGNAL_HANDLER = 16,
     IPS_SIGNAL_WAIT = 17, /* sigwait, sigwaitinfo, sigtimedwait; a wait that was
                              told of child `pid`: SIGCHLD, CLD_STOPPED or
@@ -604,7 +605,12 @@ enum ips_signal_how {
     /* a poll's first ready descriptor is a pidfd: process `pid` ended (SIGCHLD,
      * CLD_EXITED); follows its BLOCK, with the stamp of its return */
     IPS_SIGNAL_PIDFD = 19,
+    /* a thread ends because it was cancelled, by a KILL of IPS_CANCEL from its
+     * own process; after the cleanup handlers, before its END */
+    IPS_SIGNAL_CANCELLED = 20,
 };
+/* The signal by which the C library cancels a thread: pthread_cancel's. */
+#define IPS_CANCEL 32u
 struct ips_rec_signal { /* KILL, SIGNAL: a = signal number */
     struct ips_rec_head h;
     uint64_t cpu;

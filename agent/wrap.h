@@ -393,6 +393,7 @@ uint64_t ips_rusage_cpu(const struct rusage *ru);
 /* wrap_thread.c */
 void ips_thread_here(void);                /* notes the calling thread's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* 0 = not known */
+void ips_thread_cancels(pthread_t thread); /* it is about to be cancelled */
 
 /* wrap_spin.c. A fruitless attempt: true where it goes on with others and needs
  * no record; else it is to be recorded, and `recorded` called. */

@@ -426,6 +426,14 @@ IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
     return ips_wrap_on(), REAL(pthread_sigqueue)(thread, sig, value);
 }
 
+/* Its target says at its end that it was cancelled (wrap_thread.c). */
+IPS_EXPORT int pthread_cancel(pthread_t thread)
+{
+    sending_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
+    ips_thread_cancels(thread);
+    return ips_wrap_on(), REAL(pthread_cancel)(thread);
+}
+
 static void sending_by_pidfd(int fd, int sig, bool queued, uint64_t site)
 {
     uint64_t pid;

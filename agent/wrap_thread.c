@@ -48,7 +48,8 @@ static void start_free(struct start *s)
     atomic_store_explicit(&s->taken, 0, memory_order_release);
 }
 
-static void forget_tid(void);
+static bool forget_myself(void);
+static void cancelled_too_late(void);
 
 /* Destructors run in rounds; ours asks for another one until the last, so that
  * what other destructors do is still this thread's. */
@@ -58,7 +59,11 @@ static void at_thread_end(void *round)
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
-    forget_tid();
+    if (forget_myself()) {
+        struct ips_moment now = {.t = ips_core_now(), .cpu = ips_core_cpu()};
+        ips_record_taken(IPS_SIGNAL_CANCELLED, (int)IPS_CANCEL, SI_TKILL,
+                         (int32_t)ips_sys_getpid(), 0, now);
+    }
     ips_core_thread_end();
 }
 
@@ -96,7 +101,9 @@ static struct start start_begin(void *p)
 static void *start_posix(void *p)
 {
     struct start s = start_begin(p);
-    return s.fn.posix(s.arg);
+    void *result = s.fn.posix(s.arg);
+    cancelled_too_late();
+    return result;
 }
 
 static int start_c11(void *p)
@@ -117,6 +124,7 @@ static struct known {
     _Atomic uint64_t thread; /* 0 = never used */
     _Atomic uint64_t seq;
     _Atomic uint32_t tid;              /* 0 = it has not begun to run */
+    _Atomic uint32_t cancels;          /* 1 = somebody cancels it */
 } known[KNOWN] IPS_TABLE, first_known; /* the main thread's, mostly */
 
 static struct known *known_find(uint64_t thread, bool add)
@@ -145,11 +153,29 @@ void ips_thread_here(void)
         atomic_store(&k->tid, ips_sys_gettid());
 }
 
-static void forget_tid(void)
+void ips_thread_cancels(pthread_t thread)
+{
+    struct known *k = known_find((uint64_t)thread, false);
+    if (k)
+        atomic_store(&k->cancels, 1);
+}
+
+/* The calling thread ends by itself. */
+static void cancelled_too_late(void)
 {
     struct known *k = known_find((uint64_t)pthread_self(), false);
     if (k)
-        atomic_store(&k->tid, 0);
+        atomic_store(&k->cancels, 0);
+}
+
+/* true: the calling thread was cancelled. */
+static bool forget_myself(void)
+{
+    struct known *k = known_find((uint64_t)pthread_self(), false);
+    if (!k)
+        return false;
+    atomic_store(&k->tid, 0);
+    return atomic_exchange(&k->cancels, 0) != 0;
 }
 
 uint32_t ips_thread_tid(pthread_t thread)

@@ -16,8 +16,9 @@ from test_interposer import program, trace  # noqa: F401 (a fixture)
 pytestmark = pytest.mark.quick
 
 USR1, CHLD = int(signal.SIGUSR1), int(signal.SIGCHLD)
-BY_PROCESS, BY_QUEUE, BY_THREAD, HANDLER, WAIT, FD, PIDFD = \
-    1, 2, 3, 16, 17, 18, 19
+BY_PROCESS, BY_QUEUE, BY_THREAD, HANDLER, WAIT, FD, PIDFD, CANCELLED = \
+    1, 2, 3, 16, 17, 18, 19, 20
+CANCEL = 32  # the signal of pthread_cancel
 
 
 class Graph:
@@ -92,6 +93,22 @@ def test_threads_are_told_apart(build, trace):
     assert [n["tid"] for _, n in graph.arcs("signal")
             if n["tid"] != n["pid"]] == sleepers
     assert graph.tail["counts"]["external"] == 2  # main's own two
+
+
+def test_cancelled_threads_hang_on_who_cancelled(build, trace):
+    """Cancelled in a read, a poll, a wait for a condition, a semaphore and a sleep; and
+    one that returns although it was cancelled.
+
+    Would catch: the end of a cancelled thread that nothing explains, so that the work
+    which led to it is not on the path; a cancellation that had no effect taken for one."""
+    r = trace([program(build, "i_cancel")], status=0)
+    kills, taken = r.of("KILL", a=CANCEL), r.of("SIGNAL", a=CANCEL)
+    assert len(kills) == 6
+    assert [s["how"] for s in taken] == [CANCELLED] * 5
+    arcs = Graph(build, r).arcs("signal")
+    assert [(k["tid"], n["tid"]) for k, n in arcs] == \
+        [(k["tid"], k["thread"]) for k in kills[:5]]
+    assert [n["tid"] for _, n in arcs] == [s["tid"] for s in taken]
 
 
 def test_child_to_handler(build, trace):
