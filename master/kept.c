@@ -31,7 +31,7 @@ static void drop(struct kept *k)
     free(k);
 }
 
-void kept_let_go(struct query *q)
+static void let_go(struct query *q)
 {
     drop(q->kept);
     q->kept = NULL;
@@ -93,6 +93,7 @@ static bool lend(struct query *q, struct kept *k, bool matched)
                                 .ambiguous = matched ? k->ambiguous : 0,
                                 .untraced_ends = k->untraced_ends};
     q->kept = k;
+    q->let_go = let_go;
     k->refs++;
     return true;
 }
@@ -179,6 +180,7 @@ void kept_give(struct query *q)
     }
     drop(q->m->kept);
     q->m->kept = q->kept = k;
+    q->let_go = let_go;
     k->refs++;
 }
 

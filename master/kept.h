@@ -32,8 +32,6 @@ void kept_give(struct query *q);
 struct tables *kept_tables(struct query *q);
 void kept_tables_done(struct query *q, struct tables *t);
 
-/* For part.c: the parts that borrowed are gone. */
-void kept_let_go(struct query *q);
 void kept_release(struct master *m);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/kept.h"
 #include "proto/peer.h"
 
 struct newest {
@@ -63,7 +62,8 @@ void parts_release(struct query *q)
     free(q->parts);
     q->parts = NULL;
     q->part_count = 0;
-    kept_let_go(q);
+    if (q->let_go)
+        q->let_go(q);
 }
 
 bool query_keep(struct query *q, struct part *p)
@@ -195,6 +195,14 @@ uint32_t query_active(const struct query *q)
     for (uint32_t i = 0; i < q->part_count; i++)
         count += q->parts[i].state == PART_ACTIVE;
     return count;
+}
+
+bool query_asks_why_requests(const Ips__Request *r)
+{
+    return r->ask_case == IPS__REQUEST__ASK_WHY &&
+           (strcmp(r->why->answer, "requests") == 0 ||
+            strcmp(r->why->answer, "latency") == 0 ||
+            strcmp(r->why->answer, "throughput") == 0);
 }
 
 bool query_incomplete(const struct query *q)

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/types.h"
-#include "master/requests.h"
 
 /* Where a question keeps its window. */
 struct slots {
@@ -54,7 +53,7 @@ bool phases_wanted(const Ips__Request *request)
 {
     return phases_named(request) > 0 ||
            (request->ask_case == IPS__REQUEST__ASK_WHY &&
-            !requests_why(request));
+            !query_asks_why_requests(request));
 }
 
 void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns)

@@ -153,7 +153,9 @@ struct query {
                 struct ips_err *err);
     void (*after)(struct query *q);
     struct gather gather;
-    struct kept *kept;     /* what its parts borrow from, or NULL */
+    struct kept *kept;               /* what its parts borrow from, or NULL */
+    void (*let_go)(struct query *q); /* NULL, or: the parts that borrowed are
+                                        gone */
     struct answer *answer; /* answers.h: what was sent so far, or NULL */
     bool unkept;           /* it is not to be kept */
     void *data;
@@ -245,6 +247,8 @@ int query_work(struct query *q, void (*run)(struct query *q),
 uint32_t query_active(const struct query *q);
 /* Parts missing or failed, or machines left out. */
 bool query_incomplete(const struct query *q);
+/* Is it `why` about the requests of a service? */
+bool query_asks_why_requests(const Ips__Request *r);
 
 /* The kinds, by the case of the request; NULL: no client asks that. */
 const struct query_kind *query_kind_of(const Ips__Request *r);

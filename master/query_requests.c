@@ -101,19 +101,11 @@ static void gathered(struct query *q)
         weighting_clocks(q, fetch);
 }
 
-bool requests_why(const Ips__Request *r)
-{
-    return r->ask_case == IPS__REQUEST__ASK_WHY &&
-           (strcmp(r->why->answer, "requests") == 0 ||
-            strcmp(r->why->answer, "latency") == 0 ||
-            strcmp(r->why->answer, "throughput") == 0);
-}
-
 static void start(struct query *q)
 {
     Ips__Lane plain = IPS__LANE__INIT;
     Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
-    bool why = requests_why(q->request);
+    bool why = query_asks_why_requests(q->request);
     const Ips__RequestsAsk *ask = why ? &none : q->request->requests;
     struct ips_err err = {0};
     if (why) {

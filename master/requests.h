@@ -100,9 +100,6 @@ static inline uint32_t requests_tail(uint32_t count)
     return count / 100 ? count / 100 : 1;
 }
 
-/* Is it `why` about the requests of a service? */
-bool requests_why(const Ips__Request *r);
-
 /* Services and ends from the tables; false: no memory. */
 bool requests_services(struct query *q);
 /* In the worker: d->path.err says what failed, d->path.blame who. */

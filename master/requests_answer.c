@@ -424,7 +424,7 @@ void requests_answer(struct query *q)
     answer.category = ips_wire_text("3");
     answer.elapsed_ns = path_goal_elapsed(q);
     answer.open = certificate_open(q);
-    bool why = requests_why(q->request);
+    bool why = query_asks_why_requests(q->request);
     fill(&f, why ? &none : q->request->requests);
     self_check_requests(&a, &c, &answer);
     answer.certificate = &c.msg;
