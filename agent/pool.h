@@ -70,11 +70,6 @@ int ips_control_map(const char *dir, const struct ips_control **out,
                     struct ips_err *err) IPS_MUST_USE;
 void ips_control_unmap(const struct ips_control *control);
 
-/* `used_bytes`, `released_bytes` and `lost` change while the run goes on:
- * reads them again into what ips_control_map gave. */
-int ips_control_refresh(const char *dir, const struct ips_control *control,
-                        struct ips_err *err) IPS_MUST_USE;
-
 /* Adds `bytes` (a segment's st_blocks * 512, when it is unlinked) to
  * released_bytes. For the holder of slave.lock alone. */
 int ips_control_release(const char *dir, uint64_t bytes,
