@@ -29,11 +29,6 @@ static inline bool ips_rseq_there(void)
     return &__rseq_offset && &__rseq_size && __rseq_size >= 16;
 }
 
-static inline char *ips_rseq_area(void)
-{
-    return (char *)__builtin_thread_pointer() + __rseq_offset;
-}
-
 /* Did this thread's registration succeed? `mark` is where IPS_RSEQ_POINTER is
  * in its area. */
 static inline bool ips_rseq_registered(volatile uint64_t *mark)

@@ -37,11 +37,6 @@ bool ips_target_preload_stays(enum ips_target_kind kind)
     return kinds[kind].stays;
 }
 
-const char *ips_target_word(enum ips_target_kind kind)
-{
-    return kinds[kind].word;
-}
-
 size_t ips_target_text(char out[IPS_TARGET_TEXT], const struct ips_target *t,
                        uint32_t pid)
 {

@@ -67,7 +67,6 @@ void ips_target_started(struct ips_target *t, char *const argv[],
                         char *const envp[]);
 
 bool ips_target_preload_stays(enum ips_target_kind kind);
-const char *ips_target_word(enum ips_target_kind kind);
 
 /* "untraced PID WORD PATH" into `out`; its length. */
 #define IPS_TARGET_TEXT (IPS_TARGET_PATH + 64u)

@@ -91,7 +91,7 @@ static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
     /* Else a fork child comes back to what its parent has published. */
     if (likely((word & 0xffu) == IPS_REC_RESERVED)) {
         word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
-        /* Partner: the acquire load in ips_cursor_next. */
+        /* Partner: the acquire fence in copy() of slave/take.c. */
         atomic_store_explicit(&h->word, word, memory_order_release);
     }
     me->recs_open--; /* after it: see segment_drop */

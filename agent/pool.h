@@ -70,11 +70,6 @@ int ips_control_map(const char *dir, const struct ips_control **out,
                     struct ips_err *err) IPS_MUST_USE;
 void ips_control_unmap(const struct ips_control *control);
 
-/* `used_bytes`, `released_bytes` and `lost` change while the run goes on:
- * reads them again into what ips_control_map gave. */
-int ips_control_refresh(const char *dir, const struct ips_control *control,
-                        struct ips_err *err) IPS_MUST_USE;
-
 /* Adds `bytes` (a segment's st_blocks * 512, when it is unlinked) to
  * released_bytes. For the holder of slave.lock alone. */
 int ips_control_release(const char *dir, uint64_t bytes,
@@ -104,51 +99,11 @@ int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
 
 /* --- reading segments (slave) ---------------------------------------- */
 
-enum ips_cursor_answer {
-    IPS_CURSOR_MORE = 1, /* a record was copied out */
-    IPS_CURSOR_END,      /* nothing more yet; ask again later */
-    IPS_CURSOR_PENDING,  /* a reservation not yet published is in the way */
-    IPS_CURSOR_CLOSED,   /* the writer closed the segment and all was read */
-    IPS_CURSOR_CORRUPT,  /* impossible bytes; the rest cannot be read */
-};
-
-/* Copies an open segment file into `buf` (`size` bytes, 8-byte aligned, same
- * offsets as the file): the header, then records from offset `at` on up to the
- * first empty place; the rest is zeroed. A record that is published in the
- * copy is whole in it. Prefer this to mapping the file: reading a hole of a
- * mapped tmpfs file takes a page (SIGBUS where none is left), and a writer who
- * cuts the file off would be a SIGBUS too. Cost: new bytes read twice. */
-int ips_segment_read(int fd, void *buf, size_t size, size_t at,
-                     struct ips_err *err) IPS_MUST_USE;
-
 /* Zeroes the records of a CLOSED segment and stores DRAINED: the writer may
  * use it again. `fd` is open for writing; no mapping is needed. What lies
  * before `zero_to` the caller has zeroed (0: nothing). */
 int ips_segment_set_drained(int fd, size_t zero_to,
                             struct ips_err *err) IPS_MUST_USE;
-
-/* Where reading stands in one segment in memory. `base` is borrowed. */
-struct ips_cursor {
-    const unsigned char *base;
-    size_t size;
-    size_t at; /* offset of the next record */
-};
-
-/* Checks the header against the size. The segment stays mapped by the caller
- * as long as the cursor is used. */
-int ips_cursor_init(struct ips_cursor *c, const void *base, size_t size,
-                    struct ips_err *err) IPS_MUST_USE;
-
-/* Copies the next record into `out` (IPS_REC_MAX_BYTES, 8-byte aligned) and
- * its length into `*len`; each record is copied once, then checked, so the
- * writer cannot change it under us. Unknown types are MORE (skip by length).
- */
-enum ips_cursor_answer ips_cursor_next(struct ips_cursor *c, void *out,
-                                       size_t *len);
-
-/* Steps over a PENDING reservation (its writer is dead, or went on without
- * it): counted by the caller as torn. */
-enum ips_cursor_answer ips_cursor_skip(struct ips_cursor *c);
 
 /* Checks one record in archive or pool memory of `avail` bytes: the length of
  * a well-formed record (fits, right size for its type, texts NUL-ended), or 0.

@@ -358,22 +358,6 @@ void ips_control_unmap(const struct ips_control *control)
     free((void *)(uintptr_t)control);
 }
 
-int ips_control_refresh(const char *dir, const struct ips_control *control,
-                        struct ips_err *err)
-{
-    struct ips_control now;
-    struct ips_control *c = (struct ips_control *)(uintptr_t)control;
-    int rc = control_read(dir, &now, err);
-    if (rc < 0)
-        return rc;
-    atomic_store(&c->used_bytes, atomic_load(&now.used_bytes));
-    atomic_store(&c->released_bytes, atomic_load(&now.released_bytes));
-    atomic_store(&c->spare_bytes, atomic_load(&now.spare_bytes));
-    for (int i = 0; i < IPS_LOST_COUNT; i++)
-        atomic_store(&c->lost[i], atomic_load(&now.lost[i]));
-    return 0;
-}
-
 /* Adds to a number that the slave alone stores. */
 static int control_add(const char *dir, off_t at, uint64_t bytes,
                        struct ips_err *err)

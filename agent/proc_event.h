@@ -86,7 +86,7 @@ static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
                                      uint32_t a)
 {
     typedef uint64_t __attribute__((may_alias)) two_words;
-    /* Partner: the acquire load in ips_cursor_next. */
+    /* Partner: the acquire fence in copy() of slave/take.c. */
     __atomic_store_n((two_words *)at,
                      (uint64_t)a << 32 | (bytes / 8) << 8 | type_and_flags,
                      __ATOMIC_RELEASE);

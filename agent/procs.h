@@ -33,8 +33,6 @@
 
 #include "agent/format.h"
 
-#define IPS_PROCS_BUDGET_PPM 20000u
-
 /* A stream begins (all signals blocked), or the thread's is about to end. */
 void ips_procs_begin(enum ips_start_kind kind);
 void ips_procs_end(void);

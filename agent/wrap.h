@@ -388,8 +388,6 @@ struct ips_reap {
 struct ips_reap ips_reap_begin(void);
 uint64_t ips_reap_end(struct ips_reap since);
 
-uint64_t ips_rusage_cpu(const struct rusage *ru);
-
 /* wrap_thread.c */
 void ips_thread_here(void);                /* notes the calling thread's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* 0 = not known */

@@ -10,7 +10,7 @@
 
 static _Atomic uint32_t reaped;
 
-uint64_t ips_rusage_cpu(const struct rusage *ru)
+static uint64_t rusage_cpu(const struct rusage *ru)
 {
     return ((uint64_t)ru->ru_utime.tv_sec + (uint64_t)ru->ru_stime.tv_sec) *
                1000000000u +
@@ -23,7 +23,7 @@ static uint64_t children_cpu(void)
     struct rusage ru;
     memset(&ru, 0, sizeof(ru));
     ips_sys3(SYS_getrusage, RUSAGE_CHILDREN, (long)&ru, 0);
-    return ips_rusage_cpu(&ru);
+    return rusage_cpu(&ru);
 }
 
 struct ips_reap ips_reap_begin(void)
@@ -81,7 +81,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
     if (r > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status))) {
         int saved = errno;
         atomic_fetch_add(&reaped, 1);
-        ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call, ips_rusage_cpu(ru),
+        ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call, rusage_cpu(ru),
                         (uint32_t)*status, site);
         errno = saved;
     } else if (r > 0 && (is_stop(*status, options) || WIFCONTINUED(*status))) {
@@ -159,7 +159,7 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
         if (ended(info)) {
             atomic_fetch_add(&reaped, 1);
             ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
-                            ips_rusage_cpu(&ru), wait_status(info), site);
+                            rusage_cpu(&ru), wait_status(info), site);
         } else if (info->si_code == CLD_STOPPED ||
                    info->si_code == CLD_CONTINUED) {
             changed(info->si_pid, info->si_code, call, site);

@@ -247,8 +247,9 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
     return 0;
 }
 
-struct ips_clock_map ips_clock_compose(const struct ips_clock_fit *fit,
-                                       const struct ips_clock_map *parent)
+/* A's clock from the origin that `parent` gives B's. */
+static struct ips_clock_map compose(const struct ips_clock_fit *fit,
+                                    const struct ips_clock_map *parent)
 {
     typedef ips_i128 wide;
     const wide one = (wide)1 << 40;
@@ -285,8 +286,8 @@ void ips_clock_tree(const struct ips_clock_fit *fit, uint32_t count,
         }
         if (child == count)
             return;
-        map[child] = ips_clock_compose(&fit[(size_t)child * count + parent],
-                                       &map[parent]);
+        map[child] =
+            compose(&fit[(size_t)child * count + parent], &map[parent]);
         bound[child] = least;
         linked[child] = true;
     }

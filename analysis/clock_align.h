@@ -56,10 +56,6 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
                     struct ips_clock_span span, struct ips_clock_fit *out,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* A's clock from the origin that `parent` gives B's. */
-struct ips_clock_map ips_clock_compose(const struct ips_clock_fit *fit,
-                                       const struct ips_clock_map *parent);
-
 /* A spanning tree from machine `root` over all others, by the least bound:
  * fit[i * count + k] aligns machine i (A) to machine k (B), pieces 0: no
  * messages. map[root] is given; bound[i] is UINT64_MAX where it is not known,

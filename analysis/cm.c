@@ -388,7 +388,8 @@ uint64_t ips_cm_unmatched(const struct ips_cm_links *l)
     return n;
 }
 
-uint64_t ips_cm_links_out(const struct ips_cm_links *l)
+/* Links from this part. */
+static uint64_t links_out(const struct ips_cm_links *l)
 {
     uint64_t n = 0;
     for (uint32_t p = 0; p < l->peer_count; p++)
@@ -434,7 +435,7 @@ static int by_node(const void *a, const void *b)
 int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err)
 {
-    uint64_t n = ips_cm_links_out(l);
+    uint64_t n = links_out(l);
     out->count = 0;
     out->at = malloc((n + 1) * sizeof(*out->at));
     if (!out->at)

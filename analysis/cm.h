@@ -116,8 +116,7 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
 bool ips_cm_links_ready(const struct ips_cm_links *l);
 /* Ins whose position nobody wrote. */
 uint64_t ips_cm_unmatched(const struct ips_cm_links *l);
-/* Links to and from this part. */
-uint64_t ips_cm_links_out(const struct ips_cm_links *l);
+/* Links to this part. */
 uint64_t ips_cm_links_in(const struct ips_cm_links *l);
 
 /* The in (index in g->in) that a path came back to: who sent it. */

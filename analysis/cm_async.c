@@ -474,11 +474,6 @@ int ips_cm_async_next(struct ips_cm_async *a, struct ips_cm_message *out,
     return 0;
 }
 
-bool ips_cm_async_idle(const struct ips_cm_async *a)
-{
-    return a->parent == IPS_CM_NONE && a->waiting == 0;
-}
-
 const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a)
 {
     return &a->counts;
@@ -493,7 +488,7 @@ int ips_cm_async_finish(struct ips_cm_async *a, struct ips_est *out,
     out->end = IPS_NO_NODE;
     if (a->failed)
         return refuse_failed(err);
-    if (!ips_cm_async_idle(a))
+    if (a->parent != IPS_CM_NONE || a->waiting > 0)
         return failed(a, ips_err_set(err, IPS_E_PROTOCOL,
                                      "told that values are final while some "
                                      "are on the way"));

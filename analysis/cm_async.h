@@ -59,8 +59,6 @@ int ips_cm_async_pass(struct ips_cm_async *a, struct ips_err *err) IPS_MUST_USE;
 /* 1: *out is to be sent; 0: nothing until the next message. */
 int ips_cm_async_next(struct ips_cm_async *a, struct ips_cm_message *out,
                       struct ips_err *err) IPS_MUST_USE;
-/* Has no parent and nothing to do. */
-bool ips_cm_async_idle(const struct ips_cm_async *a);
 const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a);
 
 /* Phase II: the values are final. Gives them away, as ips_longest_path() makes

@@ -43,11 +43,6 @@ int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
  * IPS_TIME_LIMIT (kernel.h). */
 uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes);
 
-static inline struct ips_mtime ips_curve_line(const struct ips_curve *c)
-{
-    return (struct ips_mtime){c->alpha_ns, c->beta_q32, 1, 1};
-}
-
 /* Lines that no time of the curve is below, or above. */
 struct ips_mtime ips_curve_below(const struct ips_curve *c);
 struct ips_mtime ips_curve_above(const struct ips_curve *c);

@@ -10,7 +10,6 @@
 
 #include "analysis/kernel.h"
 
-#define NOBODY UINT32_MAX /* not done, nobody waits */
 #define DONE (UINT32_MAX - 1)
 #define NO_CHAIN UINT32_MAX
 

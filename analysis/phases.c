@@ -5,8 +5,6 @@
 
 #include "common/types.h"
 
-#define ROWS (IPS_PHASES_SERIES * IPS_PHASES_LEVELS)
-
 struct work {
     uint32_t n, rows;
     uint16_t *below; /* [n + 1][rows]: of the first i bins, below level r */
@@ -208,9 +206,8 @@ static int work_make(struct work *w, uint32_t count, uint32_t bins,
     return 0;
 }
 
-static int find(const struct ips_phase_series *series, uint32_t count,
-                uint32_t bins, bool merged, struct ips_phases *out,
-                uint64_t *cost, struct ips_err *err)
+int ips_phases_find(const struct ips_phase_series *series, uint32_t count,
+                    uint32_t bins, struct ips_phases *out, struct ips_err *err)
 {
     struct work w;
     out->count = 0;
@@ -221,24 +218,8 @@ static int find(const struct ips_phase_series *series, uint32_t count,
         count_below(&w, series, count);
         solve(&w);
         read_cut(&w, out);
-        if (merged)
-            merge(&w, series, count, out);
+        merge(&w, series, count, out);
     }
-    if (cost)
-        *cost = w.best[bins];
     work_release(&w);
     return 0;
-}
-
-int ips_phases_find(const struct ips_phase_series *series, uint32_t count,
-                    uint32_t bins, struct ips_phases *out, struct ips_err *err)
-{
-    return find(series, count, bins, true, out, NULL, err);
-}
-
-int ips_phases_cut(const struct ips_phase_series *series, uint32_t count,
-                   uint32_t bins, struct ips_phases *out, uint64_t *cost,
-                   struct ips_err *err)
-{
-    return find(series, count, bins, false, out, cost, err);
 }

@@ -52,11 +52,5 @@ struct ips_phases {
 int ips_phases_find(const struct ips_phase_series *series, uint32_t count,
                     uint32_t bins, struct ips_phases *out,
                     struct ips_err *err) IPS_MUST_USE;
-/* The cheapest cut alone; *cost (or NULL): what it costs, in bits *
- * IPS_PHASES_UNIT. */
-#define IPS_PHASES_UNIT ((uint64_t)IPS_PHASES_LEVELS << 20)
-int ips_phases_cut(const struct ips_phase_series *series, uint32_t count,
-                   uint32_t bins, struct ips_phases *out, uint64_t *cost,
-                   struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -147,12 +147,6 @@ RP_HOT void put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
     put_work_v(r, i, id, w << r->bits, now);
 }
 
-void rp_put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
-                 uint64_t now)
-{
-    put_work(r, i, id, w, now);
-}
-
 void rp_put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
                    uint64_t now)
 {

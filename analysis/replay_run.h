@@ -277,10 +277,7 @@ void rp_go_on_all(struct rp *r, uint64_t now);
 
 /* Chain c goes on at t, when what it waits for is there. */
 void rp_schedule(struct rp *r, uint32_t c, uint64_t t);
-/* Work of w ns for `id` on machine i from now on. */
-void rp_put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
-                 uint64_t now);
-/* The same of work in _v. */
+/* Work of w_v (in _v) for `id` on machine i from now on. */
 void rp_put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
                    uint64_t now);
 

@@ -15,20 +15,6 @@ void ips_view_release(struct ips_view *v)
     memset(v, 0, sizeof(*v));
 }
 
-bool ips_view_shared(const struct ips_lane *a, const struct ips_lane *b)
-{
-    if (a->weighting != b->weighting || a->probe_off != b->probe_off ||
-        a->unended != b->unended || a->calibrated != b->calibrated)
-        return false;
-    if (a->weighting != IPS_WEIGH_WALL)
-        return true;
-    return a->external == b->external && a->mtime.base_ns == b->mtime.base_ns &&
-           a->mtime.per_byte_q32 == b->mtime.per_byte_q32 &&
-           a->clock.from == b->clock.from &&
-           a->clock.drift_q40 == b->clock.drift_q40 &&
-           a->clock.shift_ns == b->clock.shift_ns;
-}
-
 uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
                           uint8_t xkind, uint64_t len,
                           const struct ips_lane *lane)

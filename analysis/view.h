@@ -55,8 +55,6 @@ int ips_graph_view_changed(const struct ips_graph *g,
                            const struct ips_lane *lane, struct ips_view *out,
                            struct ips_err *err) IPS_MUST_USE;
 void ips_view_release(struct ips_view *v);
-/* May lanes a and b use one view? */
-bool ips_view_shared(const struct ips_lane *a, const struct ips_lane *b);
 
 /* Weight in `wall` of an arc from a node passed at `from` to one passed at `to`
  * that waited so long for it; `len` bytes where it is DATA. */

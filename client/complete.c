@@ -22,7 +22,7 @@ static void keep_before_comma(struct ipsq_word *w)
         w->kept = (size_t)(comma + 1 - w->whole);
 }
 
-void ipsq_complete_commands(const char *text, struct ipsq_names *out)
+static void offer_commands(const char *text, struct ipsq_names *out)
 {
     struct ipsq_word w = {text, 0, out};
     for (int i = 0; ipsq_commands[i]; i++)
@@ -190,7 +190,7 @@ static void complete_argument(const struct line *l, struct ipsq_word *w,
         return;
     if (c == &ipsq_cmd_help) {
         if (l->args == 0)
-            ipsq_complete_commands(w->whole, w->out);
+            offer_commands(w->whole, w->out);
         offer_terms(w, l);
     } else if (c == &ipsq_cmd_completion) {
         ipsq_word_offer_all(w, ipsq_completion_shells);
@@ -233,7 +233,7 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
     else if (l.command)
         complete_argument(&l, &w, &named);
     else if (l.args == 0)
-        ipsq_complete_commands(text, out);
+        offer_commands(text, out);
     return IPSQ_COMPLETES_NAMES;
 }
 

@@ -64,7 +64,6 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
                                   char *const *words, size_t count,
                                   const char *text, bool common,
                                   struct ipsq_names *out);
-void ipsq_complete_commands(const char *text, struct ipsq_names *out);
 
 /*
  * `ipsq complete PROGRAM WORD... WORD`: prints the candidates for the last

@@ -21,11 +21,6 @@ void ips_log_init(const char *who)
     }
 }
 
-void ips_log_set_level(enum ips_log_level level)
-{
-    log_level = level;
-}
-
 void ips_log(enum ips_log_level level, const char *fmt, ...)
 {
     if (level > log_level)

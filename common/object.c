@@ -2,7 +2,9 @@
 
 #include <string.h>
 
-bool ips_glob(const char *pattern, size_t pn, const char *text, size_t n)
+/* `pn` bytes of pattern, `n` of text. */
+static bool glob_matches(const char *pattern, size_t pn, const char *text,
+                         size_t n)
 {
     size_t p = 0, t = 0, star = pn, from = 0;
     while (t < n) {
@@ -37,7 +39,7 @@ bool ips_object_in(const char *pattern, const char *object)
         size_t pn = skip(&pattern), n = skip(&object);
         if (pn == 0)
             return true;
-        if (n == 0 || !ips_glob(pattern, pn, object, n))
+        if (n == 0 || !glob_matches(pattern, pn, object, n))
             return false;
         pattern += pn;
         object += n;
@@ -47,7 +49,7 @@ bool ips_object_in(const char *pattern, const char *object)
 bool ips_object_machine(const char *pattern, const char *machine)
 {
     size_t pn = skip(&pattern);
-    return pn == 0 || ips_glob(pattern, pn, machine, strlen(machine));
+    return pn == 0 || glob_matches(pattern, pn, machine, strlen(machine));
 }
 
 unsigned ips_object_parts(const char *pattern)

@@ -16,7 +16,5 @@ bool ips_object_in(const char *pattern, const char *object);
 bool ips_object_machine(const char *pattern, const char *machine);
 /* Number of parts: 0 "/", 1 "/m", 2 "/m/p". */
 unsigned ips_object_parts(const char *pattern);
-/* Glob over `n` bytes of text; `pn` of pattern. */
-bool ips_glob(const char *pattern, size_t pn, const char *text, size_t n);
 
 #endif

@@ -64,14 +64,15 @@ void engine_drop_pieces(struct query *q)
     }
 }
 
-void engine_begin_subgraph(struct part *p, bool detail)
+static void begin_subgraph(struct part *p, bool detail)
 {
     struct engine_part *e = engine_part_of(p);
     free_part_graph(e);
     ips_wire_taker_init(&e->taker, ENGINE_MAX_NODES, detail);
 }
 
-int engine_take_subgraph(struct query *q, struct part *p,
+/* Takes a piece of a subgraph; widens the window. */
+static int take_subgraph(struct query *q, struct part *p,
                          const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_SUBGRAPH)
@@ -84,7 +85,7 @@ int engine_take_subgraph(struct query *q, struct part *p,
 
 void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
 {
-    query_round(q, engine_take_subgraph, after);
+    query_round(q, take_subgraph, after);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct part *p = q->gather.active[i];
         Ips__SubgraphAsk ask = IPS__SUBGRAPH_ASK__INIT;
@@ -99,7 +100,7 @@ void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_SUBGRAPH;
         request.subgraph = &ask;
-        engine_begin_subgraph(p, detail);
+        begin_subgraph(p, detail);
         query_ask(q, p, &request, true);
         p->window = ENGINE_WINDOW;
     }

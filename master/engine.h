@@ -177,11 +177,6 @@ void engine_traffic(struct query *q, bool mark);
 /* The next wanted lane after `at`, or LANES. */
 enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at);
 
-/* Takes a piece of a subgraph; widens the window. */
-int engine_take_subgraph(struct query *q, struct part *p,
-                         const Ips__Reply *reply,
-                         struct ips_err *err) IPS_MUST_USE;
-void engine_begin_subgraph(struct part *p, bool detail);
 /* The round of ReduceAsk: all parts' joins in `lane`, or (`moments`) when their
  * remote sends and receives were. */
 void engine_fetch_joins(struct query *q, const struct ips_lane *lane,

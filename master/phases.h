@@ -24,7 +24,4 @@ Ips__Envelope *phases_envelope(const Ips__Request *r);
 /* Its window, since the run's begin, into the question itself. */
 void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns);
 
-/* The least local time that `map` takes to `x` or later. */
-uint64_t phases_local(const struct ips_clock_map *map, uint64_t x);
-
 #endif

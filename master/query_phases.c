@@ -66,7 +66,8 @@ static const uint64_t *series_of(const struct phases_data *d, enum series s)
 
 /* ---- time ---------------------------------------------------------------- */
 
-uint64_t phases_local(const struct ips_clock_map *map, uint64_t x)
+/* The least local time that `map` takes to `x` or later. */
+static uint64_t local_time(const struct ips_clock_map *map, uint64_t x)
 {
     uint64_t low = 0, high = INT64_MAX;
     while (low < high) {
@@ -146,7 +147,7 @@ static void ask_series(struct query *q, uint32_t bins, uint32_t tops,
         Ips__SeriesAsk ask = IPS__SERIES_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         for (uint32_t k = 0; k <= bins; k++)
-            d->edges[k] = phases_local(clock_of(q, i), begin(d, k));
+            d->edges[k] = local_time(clock_of(q, i), begin(d, k));
         rising(d->edges, bins);
         ask.generation = p->sync->generation;
         ask.edge = d->edges;
@@ -277,8 +278,8 @@ static void give(struct query *q, uint32_t phase)
         const struct part *p = q->gather.active[i];
         uint64_t first = p->sync->first_ns;
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
-        w[i].from_ns = ips_sub_sat(phases_local(clock_of(q, i), begin), first);
-        w[i].to_ns = ips_sub_sat(phases_local(clock_of(q, i), end), first);
+        w[i].from_ns = ips_sub_sat(local_time(clock_of(q, i), begin), first);
+        w[i].to_ns = ips_sub_sat(local_time(clock_of(q, i), end), first);
         if (w[i].to_ns == 0) /* 0 would be no end */
             w[i] = (struct query_window){.from_ns = UINT64_MAX - 1,
                                          .to_ns = UINT64_MAX};

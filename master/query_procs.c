@@ -13,39 +13,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/procedure_key.h"
 #include "common/types.h"
 #include "master/certificate.h"
 #include "master/gather.h"
 #include "master/kept.h"
 #include "master/part.h"
 #include "master/procs.h"
-#include "master/procs_first.h"
 #include "master/select.h"
 
 #define ROWS_A_REPLY 2048
 
-/* A machine with more rows than so many times --top tells their digests. */
-#define DIGEST_TOPS 8
-/* As many rows of equal cost are told rather than one more question asked. */
-#define EQUAL_MOST 4096
-
 struct asked {
     size_t count;
-    struct procs_digest *first; /* who is told, where digests said so */
-    size_t first_count;
-    bool whole;  /* all rows are asked for */
-    bool pushed; /* slaves leave out themselves what is not shown */
     Ips__ProcedureTotals totals;
 };
-
-static uint64_t top_of(const struct query *q);
 
 struct told {                 /* by one part */
     Ips__ProcedureRow **rows; /* borrowed from kept messages, as all of it */
     uint32_t count;
     const Ips__ProcedureTotals *totals;
-    const Ips__ProceduresAnswer *digest; /* instead of rows, at first */
 };
 
 static void release(struct query *q)
@@ -57,8 +43,6 @@ static void release(struct query *q)
         free(t);
         q->parts[i].own = NULL;
     }
-    if (q->data)
-        free(((struct asked *)q->data)->first);
     free(q->data);
     q->data = NULL;
     gather_release(q);
@@ -153,12 +137,6 @@ static bool refuse(struct query *q)
     return err.code != 0;
 }
 
-static uint64_t key_of(const Ips__ProcedureRow *r)
-{
-    return ips_procedure_key(r->procedure, strlen(r->procedure), r->file,
-                             strlen(r->file), r->module, r->line);
-}
-
 /* Of all rows in order those that the client shows. */
 static size_t shown(const Ips__ProceduresAsk *ask, struct arena *arena,
                     Ips__ProcedureRow ***rows, size_t count)
@@ -174,8 +152,6 @@ static size_t shown(const Ips__ProceduresAsk *ask, struct arena *arena,
     *rows = (Ips__ProcedureRow **)(void *)list;
     return count;
 }
-
-static void ask_whole(struct query *q);
 
 static void answer(struct query *q)
 {
@@ -193,9 +169,6 @@ static void answer(struct query *q)
         const struct told *t = q->gather.active[p]->own;
         for (uint32_t i = 0; t && i < t->count; i++) {
             char object[OBJECT_BYTES];
-            if (a->first &&
-                !procs_digest_has(a->first, a->first_count, key_of(t->rows[i])))
-                continue; /* others may have more of it */
             Ips__ProcedureRow *r = arena_alloc(&arena, sizeof(*r));
             if (!r)
                 break;
@@ -215,14 +188,8 @@ static void answer(struct query *q)
         no_memory(q);
     } else {
         count = procs_merge(rows, count);
-        if (a->first && count != a->first_count) { /* one key, two procedures */
-            arena_release(&arena);
-            ask_whole(q);
-            return;
-        }
         procs_intervals(rows, count, &a->totals);
-        a->totals.rows =
-            a->pushed || a->first ? ips_max_u64(a->totals.rows, count) : count;
+        a->totals.rows = count;
         count = shown(ask, &arena, &rows, count);
         if (arena.failed)
             no_memory(q);
@@ -249,10 +216,6 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
     if (!query_keep(q, p) ||
         !part_append(&t->rows, &t->count, (void *const *)r->rows, r->n_rows))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
-    if (r->n_key != r->n_key_self_ns || r->n_key != r->n_key_total_ns)
-        return ips_err_set(err, IPS_E_PROTOCOL, "digests of no rows");
-    if (r->n_key)
-        t->digest = r;
     if (reply->last)
         t->totals = r->totals;
     return 0;
@@ -262,67 +225,19 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
 static void answered(struct query *q)
 {
     struct asked *a = q->data;
-    uint64_t distinct = a->totals.rows;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct told *t = q->gather.active[i]->own;
         if (!t)
             continue;
         a->count += t->count;
-        if (!t->totals)
-            continue;
-        procs_add_totals(&a->totals, t->totals);
-        a->totals.rows = ips_add_sat(a->totals.rows, t->totals->rows);
+        if (t->totals)
+            procs_add_totals(&a->totals, t->totals);
     }
-    if (a->first)
-        a->totals.rows = distinct;
     answer(q);
 }
 
-/* The greatest sums, of the digests and the rows of who had few. */
-static bool find_first(struct query *q, size_t room)
+static void ask_part(struct query *q, struct part *p)
 {
-    struct asked *a = q->data;
-    struct procs_digest *v = malloc((room + 1) * sizeof(*v));
-    size_t n = 0;
-    for (uint32_t i = 0; v && i < q->gather.count; i++) {
-        const struct told *t = q->gather.active[i]->own;
-        const Ips__ProceduresAnswer *d = t ? t->digest : NULL;
-        for (size_t k = 0; d && k < d->n_key; k++)
-            v[n++] = (struct procs_digest){d->key[k], d->key_self_ns[k],
-                                           d->key_total_ns[k]};
-        for (uint32_t k = 0; t && k < t->count; k++)
-            v[n++] = (struct procs_digest){
-                key_of(t->rows[k]), t->rows[k]->self_ns, t->rows[k]->total_ns};
-    }
-    if (!v)
-        return false;
-    n = procs_digest_merge(v, n);
-    a->first = v;
-    a->totals.rows = n;
-    a->first_count = procs_digest_first(v, n, top_of(q));
-    return true;
-}
-
-/* By how many of the first, where that is what is asked for; else 0. */
-static uint64_t top_of(const struct query *q)
-{
-    const Ips__ProceduresAsk *ask = q->request->procedures;
-    const Ips__Select *s = ask->select;
-    if (!s)
-        return ask->top;
-    bool by_self = !*s->sort || strcmp(s->sort, "self_ns") == 0;
-    return by_self && !s->back && !s->per_machine ? s->top : 0;
-}
-
-/* Sums over machines decide, and few rows of many are wanted. */
-static bool may_digest(const struct query *q)
-{
-    return top_of(q) > 0 && !((struct asked *)q->data)->pushed;
-}
-
-static void ask_part(struct query *q, struct part *p, uint64_t *wanted)
-{
-    struct asked *a = q->data;
     const Ips__ProceduresAsk *asked = q->request->procedures;
     Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
@@ -332,96 +247,15 @@ static void ask_part(struct query *q, struct part *p, uint64_t *wanted)
     ask.from_ns = asked->from_ns;
     ask.to_ns = asked->to_ns;
     query_window_of(q, p, &ask.from_ns, &ask.to_ns);
-    Ips__Select most = IPS__SELECT__INIT;
-    most.top = asked->top;
-    if (a->pushed)
-        ask.select = asked->select ? asked->select : &most;
-    struct told *t = p->own;
-    if (may_digest(q) && !a->whole && !a->first)
-        ask.digest = (uint32_t)ips_min_u64(top_of(q) * DIGEST_TOPS, 1u << 20);
-    if (wanted) {
-        ask.wanted = wanted;
-        ask.n_wanted = a->first_count;
-    }
-    t->digest = NULL;
     ask.generation = p->sync->generation;
     request.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     request.procedures = &ask;
     query_ask(q, p, &request, true);
 }
 
-/* Rows by process or machine are one slave's each: what is first of all of them
- * is among the first of its slave's. So it is where one slave answers alone. Of
- * a procedure that several have the sum decides, which none of them knows. */
-static bool may_push(const struct query *q)
-{
-    const Ips__ProceduresAsk *ask = q->request->procedures;
-    uint32_t asked = 0;
-    for (uint32_t i = 0; i < q->gather.count; i++)
-        asked += part_concerned(q->gather.active[i]->machine, ask->object);
-    return (ask->top || ask->select) &&
-           (asked == 1 || strcmp(ask->by, "process") == 0 ||
-            strcmp(ask->by, "machine") == 0);
-}
-
-/* Who has told digests tells the rows that are wanted; NULL: all. */
-static void ask_again(struct query *q, uint64_t *wanted)
-{
-    query_round(q, take, answered);
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct told *t = q->gather.active[i]->own;
-        if (t && (t->digest || !wanted)) {
-            t->count = wanted ? t->count : 0;
-            ask_part(q, q->gather.active[i], wanted);
-        }
-    }
-    query_await(q);
-}
-
-static void ask_whole(struct query *q)
-{
-    struct asked *a = q->data;
-    free(a->first);
-    a->first = NULL;
-    a->whole = true;
-    a->count = 0;
-    ips__procedure_totals__init(&a->totals);
-    ask_again(q, NULL);
-}
-
-static void digested(struct query *q)
-{
-    struct asked *a = q->data;
-    size_t digests = 0, rows = 0;
-    for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct told *t = q->gather.active[i]->own;
-        digests += t && t->digest ? t->digest->n_key : 0;
-        rows += t ? t->count : 0;
-    }
-    if (digests == 0) {
-        answered(q);
-        return;
-    }
-    if (!find_first(q, digests + rows)) {
-        no_memory(q);
-        return;
-    }
-    uint64_t *wanted = malloc((a->first_count + 1) * sizeof(*wanted));
-    for (size_t i = 0; wanted && i < a->first_count; i++)
-        wanted[i] = a->first[i].key;
-    if (!wanted)
-        no_memory(q);
-    else if (a->first_count > top_of(q) + EQUAL_MOST)
-        ask_whole(q);
-    else
-        ask_again(q, wanted);
-    free(wanted);
-}
-
 static void gathered(struct query *q)
 {
-    ((struct asked *)q->data)->pushed = may_push(q);
-    query_round(q, take, digested);
+    query_round(q, take, answered);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct part *p = q->gather.active[i];
         if (!part_concerned(p->machine, q->request->procedures->object))
@@ -431,7 +265,7 @@ static void gathered(struct query *q)
             no_memory(q);
             return;
         }
-        ask_part(q, p, NULL);
+        ask_part(q, p);
     }
     query_await(q);
 }

@@ -124,7 +124,6 @@ static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
 /* why_path.c: the columns above but `beside`; the sums of the wall path, and
  * the quiet graph in place of it; what crosses the quiet path. */
 int why_remake(struct whatif_solving *s) IPS_MUST_USE;
-int why_columns(struct why_solving *y) IPS_MUST_USE;
 /* why_roles.c: role, worker; waits for one alike become waits for a lock; only
  * those moments with nobody else at work are kept in which one process begins
  * alike ones, one after another. */

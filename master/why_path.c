@@ -46,7 +46,7 @@ static void part_columns(struct why_solving *y, uint32_t part)
     }
 }
 
-int why_columns(struct why_solving *y)
+static int make_columns(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     uint32_t parts = y->s.q->gather.count;
@@ -166,7 +166,7 @@ int why_remake(struct whatif_solving *s)
     struct ips_graph *g = &y->d->w.path.merged;
     struct why_facts *f = &y->d->facts;
     struct ips_est wall = {0};
-    int rc = why_columns(y);
+    int rc = make_columns(y);
     if (rc == 0)
         rc = ips_longest_path(g, &s->lane, NULL, &wall, s->err);
     uint64_t **delayed = &y->votes[WHY_F_DELAY].process;

@@ -65,7 +65,8 @@ struct b_chan *b_chan_search(const struct build *b, uint32_t image, uint32_t id)
 
 /* ---- ends ---- */
 
-int b_end_new(struct build *b, uint32_t *end)
+/* A new end (zeroed, no peer); its index in *end. */
+static int add_end(struct build *b, uint32_t *end)
 {
     uint32_t n = b->out->end_count;
     if (n == b->end_room) {
@@ -197,7 +198,7 @@ static int side_end(struct build *b, uint32_t pair[2], uint32_t side,
 {
     uint32_t *end = &pair[side == IPS_SIDE_WRITE];
     if (*end == IPS_NONE) {
-        int rc = b_end_new(b, end);
+        int rc = add_end(b, end);
         if (rc < 0)
             return rc;
         b->out->ends[*end].side = (uint8_t)side;
@@ -239,7 +240,7 @@ static int bind_pair(struct build *b, const struct identity *id, uint32_t n)
 static int bind_socket(struct build *b, const struct identity *id, uint32_t n)
 {
     uint32_t end;
-    int rc = b_end_new(b, &end);
+    int rc = add_end(b, &end);
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < n; i++) {
@@ -332,7 +333,7 @@ int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
         *flow = b->flows[slot] - 1;
         return 0;
     }
-    rc = b_end_new(b, &made);
+    rc = add_end(b, &made);
     if (rc < 0)
         return rc;
     base = &b->ends[end];

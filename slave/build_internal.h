@@ -403,8 +403,6 @@ static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
     }
     return b_chan_search(b, image, id);
 }
-/* A new end (zeroed, no peer); its index in *end. */
-int b_end_new(struct build *b, uint32_t *end) IPS_MUST_USE;
 /* The flow of socket end `end` to `remote`. */
 int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
            uint32_t *flow) IPS_MUST_USE;

@@ -129,7 +129,6 @@ struct slave_run {
     bool dirty;
     uint64_t reported; /* hash of the state that the master was told; 0 none */
     bool in_pool;      /* it has a directory with a valid control there */
-    bool gone_note;    /* said already that its directory cannot be removed */
     bool want_sync;    /* somebody waits: poll everything now */
     unsigned synced;   /* turns since that read all there was, in a row */
     int dirfd;         /* -1 */

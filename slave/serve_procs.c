@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "common/large.h"
-#include "common/procedure_key.h"
 #include "slave/chain_index.h"
-#include "slave/proc_top.h"
 #include "slave/serve_procs.h"
 #include "slave/stretch.h"
 
@@ -15,9 +13,6 @@ void slave_procs_release(struct slave_graph_ask *j)
         return;
     slave_proc_table_release(&j->procs->t);
     ips_free_large(j->procs->texts);
-    ips_free_large(j->procs->key);
-    ips_free_large(j->procs->key_self_ns);
-    ips_free_large(j->procs->key_total_ns);
     ips_free_large(j->procs);
 }
 
@@ -72,49 +67,6 @@ static int begin_window(struct slave_graphs *gs, struct slave_graph_ask *j,
     return rc < 0 ? rc : count_cpu(gs, j, ask, edges);
 }
 
-static uint64_t key_of(const struct slave_proc_table *t, uint32_t row)
-{
-    const struct slave_proc_symbol *s = &t->names.symbols[t->rows[row].symbol];
-    return ips_procedure_key(s->name, s->name_len, s->file, s->file_len,
-                             s->module, s->line);
-}
-
-static int make_digest(struct slave_graph_ask *j)
-{
-    struct proc_answer *p = j->procs;
-    size_t n = (size_t)p->t.row_count + 1;
-    p->digest = true;
-    p->key = ips_alloc_large(n, sizeof(*p->key));
-    p->key_self_ns = ips_alloc_large(n, sizeof(*p->key_self_ns));
-    p->key_total_ns = ips_alloc_large(n, sizeof(*p->key_total_ns));
-    if (!p->key || !p->key_self_ns || !p->key_total_ns)
-        return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    for (uint32_t i = 0; i < p->t.row_count; i++) {
-        p->key[i] = key_of(&p->t, i);
-        p->key_self_ns[i] = p->t.rows[i].self_ns;
-        p->key_total_ns[i] = p->t.rows[i].total_ns;
-    }
-    return 0;
-}
-
-static int by_number(const void *va, const void *vb)
-{
-    const uint64_t *a = va, *b = vb;
-    return (*a > *b) - (*a < *b);
-}
-
-static void keep_wanted(struct slave_proc_table *t,
-                        const Ips__ProceduresAsk *ask)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < t->row_count; i++) {
-        uint64_t key = key_of(t, i);
-        if (bsearch(&key, ask->wanted, ask->n_wanted, sizeof(key), by_number))
-            t->rows[n++] = t->rows[i];
-    }
-    t->row_count = n;
-}
-
 /* A line's are those of its procedure, which may have several lines. */
 static void count_calls(struct proc_answer *p, bool by_line)
 {
@@ -124,25 +76,6 @@ static void count_calls(struct proc_answer *p, bool by_line)
         p->calls = ips_add_sat(p->calls, p->t.rows[i].calls);
         p->called++;
     }
-}
-
-static int drop_rows(struct slave_graph_ask *j, const Ips__ProceduresAsk *ask)
-{
-    const Ips__Select *s = ask->select;
-    j->procs->all_rows = j->procs->t.row_count;
-    count_calls(j->procs, strcmp(ask->by, "line") == 0);
-    if (ask->n_wanted)
-        keep_wanted(&j->procs->t, ask);
-    else if (ask->digest && j->procs->t.row_count > ask->digest)
-        return make_digest(j);
-    if (!s)
-        return 0;
-    const struct slave_proc_top how = {.top = s->top,
-                                       .sort = s->sort,
-                                       .back = s->back,
-                                       .by_process =
-                                           strcmp(ask->by, "process") == 0};
-    return slave_proc_table_top(&j->procs->t, &j->graph->b, &how, &j->job.err);
 }
 
 static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
@@ -163,7 +96,9 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
                                    ask->object, by, &j->procs->t, &j->job.err);
     if (rc == 0 && strcmp(ask->by, "process") != 0)
         rc = slave_proc_table_merge(&j->procs->t, &j->job.err);
-    return rc == 0 ? drop_rows(j, ask) : rc;
+    if (rc == 0)
+        count_calls(j->procs, by == SLAVE_BY_LINE);
+    return rc;
 }
 
 char *slave_procs_put(char **at, const char *text, uint32_t len)
@@ -235,16 +170,6 @@ static void totals(Ips__ProcedureTotals *out, const struct slave_proc_totals *t)
     out->exact_ns = t->exact_ns;
 }
 
-static void tell_digest(struct slave_graph_ask *j, Ips__ProceduresAnswer *a)
-{
-    const struct proc_answer *p = j->procs;
-    j->at = p->t.row_count;
-    a->n_key = a->n_key_self_ns = a->n_key_total_ns = p->t.row_count;
-    a->key = p->key;
-    a->key_self_ns = p->key_self_ns;
-    a->key_total_ns = p->key_total_ns;
-}
-
 void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
@@ -254,9 +179,7 @@ void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
     if (rc == 0 && !j->procs)
         rc = begin(j, gs);
     ips__procedures_answer__init(a);
-    if (rc == 0 && j->procs->digest)
-        tell_digest(j, a);
-    else if (rc == 0)
+    if (rc == 0)
         rc = slave_procs_page(j, &a->rows, &a->n_rows);
     if (rc < 0) {
         slave_job_fail(job);
@@ -265,7 +188,6 @@ void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
     job->finished = j->at >= j->procs->t.row_count;
     if (job->finished) {
         totals(&j->procs->totals, &j->procs->t.totals);
-        j->procs->totals.rows = j->procs->all_rows;
         j->procs->totals.calls = j->procs->calls;
         j->procs->totals.called = j->procs->called;
         a->totals = &j->procs->totals;

@@ -11,10 +11,7 @@
 struct proc_answer { /* job's `procs` */
     struct slave_proc_table t;
     char *texts;            /* of the page: names and files with their ends */
-    uint64_t all_rows;      /* before those that are not shown were dropped */
     uint64_t calls, called; /* of all rows: counted calls, of how many rows */
-    bool digest;            /* instead of rows: */
-    uint64_t *key, *key_self_ns, *key_total_ns; /* [t.row_count] */
     Ips__ProcedureTotals totals;
 };
 

@@ -1,8 +1,8 @@
 /*
- * Fuzz target: whatever bytes a segment file has, the reader copies, grades
- * and ends. libFuzzer where it is linked; else main() replays the files named,
- * or with none, generates segments from a fixed seed: random bytes behind a
- * good header, and well-formed records with some bytes changed.
+ * Fuzz target: whatever bytes a segment file has, the drain's reader copies,
+ * grades and ends. libFuzzer where it is linked; else main() replays the files
+ * named, or with none, generates segments from a fixed seed: random bytes
+ * behind a good header, and well-formed records with some bytes changed.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -12,54 +12,75 @@
 #include <unistd.h>
 
 #include "agent/pool.h"
+#include "tests/support/segment_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static _Alignas(8) unsigned char copy[1u << 18];
+/* A good header, then the input. */
+static _Alignas(8) struct {
+    struct ips_segment_header head;
+    uint8_t data[1u << 18];
+} made;
 
-/* Reads to the end as a slave does; a record given out must be whole. */
-static void walk(const void *base, size_t size)
+/* Steps over a reservation, as if its writer were dead. */
+static void skip(struct segment_reader *r)
 {
-    static _Alignas(8) unsigned char rec[IPS_REC_MAX_BYTES];
-    struct ips_cursor c;
-    if (ips_cursor_init(&c, base, size, NULL) < 0)
-        return;
-    for (size_t steps = 0;; steps++) {
-        size_t len = 0, before = c.at;
-        enum ips_cursor_answer a = ips_cursor_next(&c, rec, &len);
-        if (a == IPS_CURSOR_PENDING)
-            a = ips_cursor_skip(&c);
-        else if (a == IPS_CURSOR_MORE && ips_rec_check(rec, len) != len)
+    uint8_t head[4] = {0};
+    if (slave_take_read(r->seg.fd, head, sizeof(head), r->seg.row.at) !=
+        sizeof(head))
+        abort();
+    r->seg.row.at += (uint32_t)slave_take_word_bytes(slave_take_word(head));
+}
+
+/* Reads to the end as the drain does, by pread or by a mapping; the records
+ * given out must be whole. */
+static void walk(int fd, size_t size, size_t most)
+{
+    static struct segment_reader r;
+    enum slave_stop stop = SLAVE_STOP_WRONG;
+    if (segment_reader_open(&r, fd, most, NULL) == 0)
+        stop = SLAVE_STOP_MORE;
+    for (size_t steps = 0;
+         stop == SLAVE_STOP_MORE || stop == SLAVE_STOP_PENDING; steps++) {
+        uint32_t at = r.seg.row.at, records = 0;
+        stop = segment_reader_next(&r);
+        for (uint32_t i = 0; i < r.len; records++) {
+            size_t n = ips_rec_check(r.data + i, r.len - i);
+            if (n == 0)
+                abort();
+            i += (uint32_t)n;
+        }
+        if (records != r.records || r.seg.row.at != at + r.len)
             abort();
-        if (a != IPS_CURSOR_MORE)
-            return;
-        if (c.at <= before || c.at > size || steps > size)
+        if (stop == SLAVE_STOP_PENDING)
+            skip(&r);
+        if (r.seg.row.at > size || steps > size)
             abort();
     }
+    slave_view_close(&r.seg.view); /* its buffers are used again */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size -= size % 8;
-    if (size > sizeof(copy))
+    if (size > sizeof(made.data))
         return 0;
-    memcpy(copy, data, size);
-    walk(copy, size);
     ips_rec_check(data, size);
-    if (size <= sizeof(struct ips_segment_header))
-        return 0;
-    /* The same by way of a file, and where its header says it is good. */
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
     if (fd < 0)
         return 0;
-    struct ips_segment_header *h = (void *)copy;
-    h->magic = IPS_SEGMENT_MAGIC;
-    h->version = IPS_POOL_VERSION;
-    h->header_bytes = sizeof(*h);
-    h->segment_bytes = (uint32_t)size;
-    if (write(fd, copy, size) == (ssize_t)size &&
-        ips_segment_read(fd, copy, size, sizeof(*h), NULL) == 0)
-        walk(copy, size);
+    if (write(fd, data, size) == (ssize_t)size)
+        walk(fd, size, SLAVE_LOOK_FIRST_BYTES);
+    made.head.magic = IPS_SEGMENT_MAGIC;
+    made.head.version = IPS_POOL_VERSION;
+    made.head.header_bytes = sizeof(made.head);
+    made.head.segment_bytes = (uint32_t)(sizeof(made.head) + size);
+    memcpy(made.data, data, size);
+    size += sizeof(made.head);
+    if (pwrite(fd, &made, size, 0) == (ssize_t)size) {
+        walk(fd, size, SLAVE_LOOK_FIRST_BYTES);
+        walk(fd, size, SLAVE_READ_BYTES);
+    }
     close(fd);
     return 0;
 }
@@ -73,12 +94,11 @@ static void generate(unsigned seed)
     size_t size = 256 + (size_t)rand_r(&seed) % (sizeof(bytes) - 256);
     size -= size % 8;
     memset(bytes, 0, size);
-    ((struct ips_segment_header *)(void *)bytes)->state = 1 + seed % 3;
     if (seed % 4 == 0) {
         for (size_t i = 0; i < size; i++)
             bytes[i] = (unsigned char)rand_r(&seed);
     } else {
-        for (size_t at = 256; at + 8 <= size;) { /* the last one may not fit */
+        for (size_t at = 0; at + 8 <= size;) { /* the last one may not fit */
             uint32_t words = 2 + (uint32_t)rand_r(&seed) % 127;
             uint32_t word = (1 + (uint32_t)rand_r(&seed) % 24) | words << 8;
             memcpy(bytes + at, &word, sizeof(word));

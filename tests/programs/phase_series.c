@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analysis/phases.h"
+#include "analysis/phases.c" /* the cut before it is merged */
 
 #define BINS_MAX 90
 
@@ -49,6 +49,25 @@ static void print_ends(const char *name, const struct ips_phases *p)
     printf("]");
 }
 
+/* The cheapest cut before neighbours are merged, and its cost in bits *
+ * COST_UNIT. */
+#define COST_UNIT ((uint64_t)IPS_PHASES_LEVELS << 20)
+static int find_cut(const struct ips_phase_series *series, uint32_t count,
+                    uint32_t bins, struct ips_phases *out, uint64_t *cost,
+                    struct ips_err *err)
+{
+    struct work w;
+    int rc = work_make(&w, count, bins, err);
+    if (rc < 0)
+        return rc;
+    count_below(&w, series, count);
+    solve(&w);
+    read_cut(&w, out);
+    *cost = w.best[bins];
+    work_release(&w);
+    return 0;
+}
+
 static int one(uint64_t seed)
 {
     static uint64_t v[IPS_PHASES_SERIES][BINS_MAX];
@@ -67,12 +86,12 @@ static int one(uint64_t seed)
         for (uint32_t i = 0; i < bins; i++)
             printf("%s%" PRIu64, i ? "," : s ? "],[" : "[", v[s][i]);
     }
-    if (ips_phases_cut(series, count, bins, &cut, &cost, &err) < 0 ||
+    if (find_cut(series, count, bins, &cut, &cost, &err) < 0 ||
         ips_phases_find(series, count, bins, &found, &err) < 0) {
         fprintf(stderr, "phase_series: %s\n", err.msg);
         return 1;
     }
-    printf("]],\"cost\":%.9f", (double)cost / (double)IPS_PHASES_UNIT);
+    printf("]],\"cost\":%.9f", (double)cost / (double)COST_UNIT);
     print_ends("cut", &cut);
     print_ends("found", &found);
     printf("}\n");

@@ -1,7 +1,7 @@
 /*
  * pooldump RUN-DIRECTORY: every record of a run as JSON lines, one segment
- * after the other, with the pool's own reader. For tests and for looking at
- * what an agent wrote, without any daemon.
+ * after the other. For tests and for looking at what an agent wrote, without
+ * any daemon.
  *
  * A line: {"seg":FILE,"pid":..,"tid":..,"seq":..,"task":bool,"image":..,
  * "type":"SEND","a":..,"ns":true (IPS_REC_F_NS only),"t":ns, fields...}; the
@@ -19,8 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
 #include "slave/proc_line.h"
+#include "tests/support/pool_cursor.h"
 
 static bool skip_torn;
 static struct ips_segment_header head;
@@ -239,7 +239,7 @@ static void put_begin(const char *file, const char *type)
            type);
 }
 
-static void put_end(const char *file, enum ips_cursor_answer answer,
+static void put_end(const char *file, enum pool_cursor_answer answer,
                     unsigned torn)
 {
     static const char *const lost_names[IPS_LOST_COUNT] = {
@@ -249,10 +249,10 @@ static void put_end(const char *file, enum ips_cursor_answer answer,
     };
     put_begin(file, "segment");
     printf(",\"end\":\"%s\",\"torn\":%u,\"state\":%u,\"lost\":{",
-           answer == IPS_CURSOR_CLOSED    ? "closed"
-           : answer == IPS_CURSOR_PENDING ? "pending"
-           : answer == IPS_CURSOR_CORRUPT ? "corrupt"
-                                          : "end",
+           answer == POOL_CURSOR_CLOSED    ? "closed"
+           : answer == POOL_CURSOR_PENDING ? "pending"
+           : answer == POOL_CURSOR_CORRUPT ? "corrupt"
+                                           : "end",
            torn, (unsigned)atomic_load(&head.state));
     const char *comma = "";
     for (int i = 0; i < IPS_LOST_COUNT; i++)
@@ -267,29 +267,27 @@ static void put_end(const char *file, enum ips_cursor_answer answer,
     puts("}");
 }
 
-static int dump_records(const char *file, const void *base, size_t size,
-                        struct ips_err *err)
+static int dump_records(const char *file, int fd, struct ips_err *err)
 {
     static _Alignas(8) unsigned char rec[IPS_REC_MAX_BYTES];
-    struct ips_cursor c;
-    int rc = ips_cursor_init(&c, base, size, err);
+    struct pool_cursor c;
+    int rc = pool_cursor_open(&c, fd, &head, err);
     if (rc < 0)
         return rc;
-    memcpy(&head, base, sizeof(head));
     clock_of = head.clock;
     unsigned torn = 0;
     struct slave_proc_line line = {0};
     for (;;) {
         size_t len = 0;
-        enum ips_cursor_answer answer = ips_cursor_next(&c, rec, &len);
-        if (answer == IPS_CURSOR_PENDING && skip_torn) {
+        enum pool_cursor_answer answer = pool_cursor_next(&c, rec, &len);
+        if (answer == POOL_CURSOR_PENDING && skip_torn) {
             torn++;
-            if (ips_cursor_skip(&c) == IPS_CURSOR_MORE)
-                continue;
+            pool_cursor_skip(&c);
+            continue;
         }
-        if (answer != IPS_CURSOR_MORE) {
+        if (answer != POOL_CURSOR_MORE) {
             put_end(file, answer, torn);
-            return answer == IPS_CURSOR_CORRUPT ? IPS_E_CORRUPT : 0;
+            return answer == POOL_CURSOR_CORRUPT ? IPS_E_CORRUPT : 0;
         }
         uint32_t type = ips_rec_type((const void *)rec), bytes = (uint32_t)len;
         const void *whole =
@@ -313,26 +311,15 @@ static int dump_segment(int dir, const char *file, struct ips_err *err)
     if (fd < 0)
         return ips_err_errno(err, "open");
     struct stat st;
-    void *buf = NULL;
     int rc = 0;
     if (fstat(fd, &st) < 0)
         rc = ips_err_errno(err, "stat");
-    else if (st.st_size == 0)
-        goto out; /* its maker ended before it gave it a size */
     else if (!S_ISREG(st.st_mode) || st.st_size % 8 ||
-             st.st_size > IPS_SEGMENT_MAX_BYTES ||
-             st.st_size < (off_t)sizeof(struct ips_segment_header))
+             st.st_size > IPS_SEGMENT_MAX_BYTES)
         rc = ips_err_set(err, IPS_E_CORRUPT, "no segment has %lld bytes",
                          (long long)st.st_size);
-    if (rc == 0 && !(buf = malloc((size_t)st.st_size)))
-        rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    if (rc == 0)
-        rc = ips_segment_read(fd, buf, (size_t)st.st_size,
-                              sizeof(struct ips_segment_header), err);
-    if (rc == 0)
-        rc = dump_records(file, buf, (size_t)st.st_size, err);
-out:
-    free(buf);
+    else if (st.st_size > 0) /* else its maker ended before it gave it a size */
+        rc = dump_records(file, fd, err);
     close(fd);
     return rc;
 }

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
 #include "slave/build.h"
+#include "tests/support/pool_cursor.h"
 
 struct segment {
     struct ips_segment_header head;
@@ -38,29 +38,23 @@ static void *need(void *p)
     return p;
 }
 
-static void read_records(struct segment *s, const void *base, size_t size,
+static void read_records(struct segment *s, struct pool_cursor *c,
                          const char *file)
 {
-    struct ips_cursor c;
-    struct ips_err err = {0};
-    if (ips_cursor_init(&c, base, size, &err) < 0) {
-        fprintf(stderr, "poolgraph: %s: %s\n", file, err.msg);
-        exit(1);
-    }
-    memcpy(&s->head, base, sizeof(s->head));
-    s->records = need(malloc(size));
     for (;;) {
         static _Alignas(8) unsigned char rec[IPS_REC_MAX_BYTES];
         size_t len = 0;
-        enum ips_cursor_answer answer = ips_cursor_next(&c, rec, &len);
-        if (answer == IPS_CURSOR_PENDING)
-            answer = ips_cursor_skip(&c);
-        else if (answer == IPS_CURSOR_MORE)
-            memcpy(s->records + s->len, rec, len), s->len += len;
-        if (answer == IPS_CURSOR_CORRUPT)
-            fprintf(stderr, "poolgraph: %s: corrupt\n", file);
-        if (answer != IPS_CURSOR_MORE)
+        enum pool_cursor_answer answer = pool_cursor_next(c, rec, &len);
+        if (answer == POOL_CURSOR_MORE) {
+            memcpy(s->records + s->len, rec, len);
+            s->len += len;
+        } else if (answer == POOL_CURSOR_PENDING) {
+            pool_cursor_skip(c);
+        } else {
+            if (answer == POOL_CURSOR_CORRUPT)
+                fprintf(stderr, "poolgraph: %s: corrupt\n", file);
             return;
+        }
     }
 }
 
@@ -69,33 +63,24 @@ static void read_segment(int dir, const char *file)
     int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
     struct stat st;
     struct ips_err err = {0};
+    struct segment s = {0};
+    struct pool_cursor c;
     if (fd < 0 || fstat(fd, &st) < 0) {
         perror(file);
         exit(1);
     }
-    size_t size = (size_t)st.st_size;
-    if (size == 0) { /* its process ended before it gave it a size */
-        close(fd);
-        return;
-    }
-    void *buf = need(malloc(size));
-    if (ips_segment_read(fd, buf, size, sizeof(struct ips_segment_header),
-                         &err) < 0) {
+    /* Its process ended before it gave it a size, or while it was made. */
+    int rc = st.st_size ? pool_cursor_open(&c, fd, &s.head, &err) : IPS_E_BUSY;
+    if (rc == 0) {
+        segments =
+            need(realloc(segments, (segment_count + 1) * sizeof(*segments)));
+        s.records = need(malloc(c.size));
+        read_records(&s, &c, file);
+        segments[segment_count++] = s;
+    } else if (rc != IPS_E_BUSY) {
         fprintf(stderr, "poolgraph: %s: %s\n", file, err.msg);
         exit(1);
     }
-    uint64_t magic;
-    memcpy(&magic, buf, sizeof(magic));
-    if (magic == 0) { /* its process ended while it was made: no records */
-        free(buf);
-        close(fd);
-        return;
-    }
-    segments = need(realloc(segments, (segment_count + 1) * sizeof(*segments)));
-    struct segment *s = &segments[segment_count++];
-    memset(s, 0, sizeof(*s));
-    read_records(s, buf, size, file);
-    free(buf);
     close(fd);
 }
 

@@ -40,7 +40,8 @@ void cluster_start(struct cluster *c)
 {
     const struct timeval beat = {0, 200000};
     memset(c, 0, sizeof(*c));
-    ips_log_set_level(IPS_LOG_ERROR);
+    setenv("IPS_LOG", "error", 0);
+    ips_log_init("test");
     snprintf(c->dir, sizeof(c->dir), "/tmp/ips-test-cluster-XXXXXX");
     assert_non_null(mkdtemp(c->dir));
     c->base = event_base_new();

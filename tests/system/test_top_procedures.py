@@ -1,8 +1,8 @@
-"""`--top` of procedures: only the rows that are shown travel, and they are the
-first of what the whole list says, with the number left out and the totals right -
-of one machine and of several, by process, machine, procedure and line, in any order
-of the columns. Would catch a slave that leaves out what the master would have
-shown, in ties above all, and sums of a procedure that one machine told in part."""
+"""`--top` of procedures: the rows shown are the first of the whole list, with the
+number left out and the totals right - of one machine and of several, by process,
+machine, procedure and line, in any order of the columns. Would catch a master that
+cuts before it has added up the machines' rows, or that orders ties in another way
+than the client."""
 import pytest
 from conftest import Cluster
 
@@ -47,8 +47,6 @@ SORTS = ("self_ns", "-self_ns", "total_ns", "-calls", "samples", "procedure",
 @pytest.mark.parametrize("where", ["/", "/m2"])
 @pytest.mark.parametrize("by", ["procedure", "process", "machine", "line"])
 def test_procedures(run, by, where):
-    """Of two machines, by procedure, with --top 1 the digests of 12 rows are
-    asked for first, then the rows that are wanted."""
     check(run, ("procedures", "r", "--by", by, "--object", where, "--sort",
                 SORTS[len(by + where) % len(SORTS)]), "procedures",
           "procedures")

@@ -81,7 +81,7 @@ static void see_end(const struct pool_segment *seg, void *arg)
 {
     struct seen *s = arg;
     s->torn += seg->torn;
-    s->corrupt += seg->end == IPS_CURSOR_CORRUPT;
+    s->corrupt += seg->end == POOL_CURSOR_CORRUPT;
     for (int i = 0; i < IPS_LOST_COUNT; i++)
         s->lost_counted[i] += seg->head.lost[i];
 }

@@ -98,39 +98,34 @@ static void read_one(const struct pool_dir *p, struct pool_segment *seg,
     char path[900];
     struct ips_err err = {0};
     struct stat st;
+    struct pool_cursor c;
     snprintf(path, sizeof(path), "%s/%s", p->dir, seg->file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0 && fstat(fd, &st) == 0);
-    size_t size = (size_t)st.st_size;
-    void *buf = malloc(size);
-    assert_non_null(buf);
-    struct ips_cursor c;
-    int rc = ips_segment_read(fd, buf, size, sizeof(seg->head), &err);
-    if (rc == 0)
-        rc = ips_cursor_init(&c, buf, size, &err);
-    close(fd);
-    if (rc == IPS_E_BUSY || size == 0) { /* killed while making it */
-        free(buf);
+    int rc =
+        st.st_size ? pool_cursor_open(&c, fd, &seg->head, &err) : IPS_E_BUSY;
+    if (rc == IPS_E_BUSY) { /* killed while making it */
+        close(fd);
         return;
     }
     if (rc < 0)
         fail_msg("%s: %s", seg->file, err.msg);
-    memcpy(&seg->head, buf, sizeof(seg->head));
     seg->torn = 0;
     for (;;) {
         size_t len = 0;
-        seg->end = ips_cursor_next(&c, rec, &len);
-        if (seg->end == IPS_CURSOR_MORE)
+        seg->end = pool_cursor_next(&c, rec, &len);
+        if (seg->end == POOL_CURSOR_MORE) {
             on_record(seg, rec, len, arg);
-        else if (seg->end == IPS_CURSOR_PENDING &&
-                 ips_cursor_skip(&c) == IPS_CURSOR_MORE)
+        } else if (seg->end == POOL_CURSOR_PENDING) {
+            pool_cursor_skip(&c);
             seg->torn++;
-        else
+        } else {
             break;
+        }
     }
     if (on_end)
         on_end(seg, arg);
-    free(buf);
+    close(fd);
 }
 
 unsigned pool_help_read(const struct pool_dir *p, pool_record_fn on_record,
@@ -140,7 +135,7 @@ unsigned pool_help_read(const struct pool_dir *p, pool_record_fn on_record,
     int n = scandir(p->dir, &names, is_segment, by_stamp);
     assert_true(n >= 0);
     for (int i = 0; i < n; i++) {
-        struct pool_segment seg = {.end = IPS_CURSOR_END};
+        struct pool_segment seg = {.end = POOL_CURSOR_END};
         snprintf(seg.file, sizeof(seg.file), "%s", names[i]->d_name);
         read_one(p, &seg, on_record, on_end, arg);
         free(names[i]);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h> /* after the four it needs */
 
-#include "agent/pool.h"
+#include "tests/support/pool_cursor.h"
 
 struct pool_dir {
     char root[64];
@@ -20,8 +20,8 @@ struct pool_dir {
 /* One segment as read: records in order. */
 struct pool_segment {
     struct ips_segment_header head;
-    enum ips_cursor_answer end; /* how reading ended */
-    unsigned torn;              /* reservations stepped over */
+    enum pool_cursor_answer end; /* how reading ended */
+    unsigned torn;               /* reservations stepped over */
     char file[256];
 };
 typedef void (*pool_record_fn)(const struct pool_segment *seg, const void *rec,

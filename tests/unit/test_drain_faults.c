@@ -409,6 +409,7 @@ int main(void)
         T(test_drain_faults__memory),
 #undef T
     };
-    ips_log_set_level(IPS_LOG_ERROR);
+    setenv("IPS_LOG", "error", 0);
+    ips_log_init("test");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -339,6 +339,7 @@ int main(void)
         CASE(test_master_catalogue__a_failed_report_leaves_nothing),
         CASE(test_master_catalogue__closing_leaves_nothing),
     };
-    ips_log_set_level(IPS_LOG_ERROR);
+    setenv("IPS_LOG", "error", 0);
+    ips_log_init("test");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "master/procs.h"
-#include "master/procs_first.h"
 
 static void near_to(double is, double should)
 {
@@ -127,52 +126,6 @@ static void test_master_procs__intervals_follow_the_weights(void **state)
     assert_true(f.self_low_ns <= f.self_ns && f.self_high_ns >= f.self_ns);
 }
 
-/* ---- digests ---- */
-
-/* Procedures on several machines, few values, so with ties: what the digests
- * say must hold the first of the sums. Would catch a procedure that leads
- * nowhere and is first of all together, and one that is lost among equals. */
-static void test_master_procs__digests_name_the_first(void **state)
-{
-    (void)state;
-    enum { KEYS = 60, MACHINES = 4 };
-    uint64_t seed = 7;
-    for (int round = 0; round < 300; round++) {
-        struct procs_digest v[KEYS * MACHINES], sum[KEYS] = {{0}};
-        size_t n = 0, some = 0;
-        for (uint64_t k = 0; k < KEYS; k++) {
-            sum[k].key = k * 7919 % 61;
-            for (int m = 0; m < MACHINES; m++) {
-                seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
-                uint64_t self = seed >> 40 & 3, total = seed >> 50 & 3;
-                if (seed >> 60 & 1)
-                    continue;
-                v[n++] = (struct procs_digest){sum[k].key, self, total};
-                sum[k].self_ns += self;
-                sum[k].total_ns += total;
-                some |= (size_t)1 << k;
-            }
-        }
-        size_t top = 1 + (size_t)(seed >> 33) % 9, distinct = 0;
-        for (int k = 0; k < KEYS; k++)
-            distinct += some >> k & 1;
-        assert_int_equal(procs_digest_merge(v, n), distinct);
-        size_t first = procs_digest_first(v, distinct, top);
-        assert_true(first >= top || first == distinct);
-        for (int k = 0; k < KEYS; k++) {
-            size_t before = 0; /* of the others */
-            for (int o = 0; o < KEYS; o++)
-                before +=
-                    some >> o & 1 && (sum[o].self_ns > sum[k].self_ns ||
-                                      (sum[o].self_ns == sum[k].self_ns &&
-                                       sum[o].total_ns > sum[k].total_ns));
-            if (some >> k & 1)
-                assert_int_equal(procs_digest_has(v, first, sum[k].key),
-                                 before < top);
-        }
-    }
-}
-
 /* Catches: advice to sample where samples were taken, or to take more where no
  * more can be had. */
 static void test_master_procs__what_helps_where_none_is_known(void **state)
@@ -192,7 +145,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_master_procs__what_helps_where_none_is_known),
-        cmocka_unit_test(test_master_procs__digests_name_the_first),
         cmocka_unit_test(test_master_procs__intervals_are_wilsons),
         cmocka_unit_test(test_master_procs__equal_rows_are_one),
         cmocka_unit_test(test_master_procs__intervals_follow_the_weights),

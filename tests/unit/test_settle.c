@@ -344,6 +344,7 @@ int main(void)
         T(test_settle__closed_when_the_pool_is_free),
 #undef T
     };
-    ips_log_set_level(IPS_LOG_ERROR);
+    setenv("IPS_LOG", "error", 0);
+    ips_log_init("test");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
