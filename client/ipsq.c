@@ -1,7 +1,7 @@
-/* ipsq asks the master and prints the answer: client/command_line.c. */
+/* ipsq asks the master and prints the answer: client/shell/command_line.c. */
 #include <signal.h>
 
-#include "client/command.h"
+#include "client/base/command.h"
 
 int main(int argc, char **argv)
 {

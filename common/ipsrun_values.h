@@ -1,7 +1,7 @@
 /*
  * The words that options of ipsrun take as values: ipsrun parses them, ipsq
- * completes them. Each list has the order of its enum in agent/format.h, which
- * agent/ipsrun_options.c asserts.
+ * completes them. Each list has the order of its enum in agent/pool/format.h,
+ * which agent/ipsrun/options.c asserts.
  */
 #ifndef IPS_COMMON_IPSRUN_VALUES_H
 #define IPS_COMMON_IPSRUN_VALUES_H

@@ -4,7 +4,7 @@ install(TARGETS ipsrun ips-slave ips-master ipsq
     RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS ips ips-preload
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES agent/ips.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ips)
+install(FILES agent/api/ips.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ips)
 install(FILES docs/ipsrun.1 docs/ips-slave.1 docs/ips-master.1 docs/ipsq.1
     DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 # Where bash-completion, zsh and fish look: a file for each command.

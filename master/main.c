@@ -8,7 +8,7 @@
 
 #include "common/address.h"
 #include "common/log.h"
-#include "master/master.h"
+#include "master/base/master.h"
 #include "proto/tls.h"
 
 static const char usage[] =

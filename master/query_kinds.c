@@ -1,6 +1,6 @@
 /* Which kind of question a request is. */
-#include "master/query.h"
-#include "master/requests.h"
+#include "master/query/query.h"
+#include "master/requests/requests.h"
 
 const struct query_kind *query_kind_of(const Ips__Request *r)
 {

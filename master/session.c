@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "master/engine.h"
-#include "master/master.h"
-#include "master/query.h"
-#include "master/refresh.h"
+#include "master/base/master.h"
+#include "master/path/engine.h"
+#include "master/query/query.h"
+#include "master/tables/refresh.h"
 
 /* It gets what is queued for it, and nobody listens to it any more. */
 static void dismiss(struct ips_peer *peer, const char *why)

@@ -9,10 +9,10 @@
 #include "common/log.h"
 #include "common/paths.h"
 #include "common/types.h"
-#include "master/answers.h"
-#include "master/kept.h"
-#include "master/master.h"
-#include "master/refresh.h"
+#include "master/base/master.h"
+#include "master/query/answer_cache.h"
+#include "master/tables/cache.h"
+#include "master/tables/refresh.h"
 #include "proto/tls.h"
 
 uint64_t master_now_ns(void)

@@ -14,7 +14,7 @@
 
 #define IPS_WIRE_NO_NODE UINT32_MAX
 
-/* Arrays as in analysis/graph.h, but struct of arrays throughout. `t_ns`
+/* Arrays as in analysis/graph/graph.h, but struct of arrays throughout. `t_ns`
  * and `site` may be NULL (absent). */
 struct ips_wire_graph {
     uint32_t chain_count;

@@ -15,11 +15,11 @@
 #include "common/lock.h"
 #include "common/log.h"
 #include "common/paths.h"
-#include "slave/level.h"
-#include "slave/lock.h"
+#include "slave/base/lock.h"
+#include "slave/base/sched_class.h"
 #include "slave/options.h"
-#include "slave/slave.h"
-#include "slave/symbols.h"
+#include "slave/serve/slave.h"
+#include "slave/symbols/symbols.h"
 
 #define AFTER_RUN_NS (2 * SLAVE_SECOND_NS) /* a private slave stays so long */
 #define WAITED_NS (SLAVE_SECOND_NS / 2)    /* normal priority after a request */

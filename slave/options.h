@@ -2,7 +2,7 @@
 #ifndef IPS_SLAVE_OPTIONS_H
 #define IPS_SLAVE_OPTIONS_H
 
-#include "slave/slave.h"
+#include "slave/serve/slave.h"
 
 enum slave_parsed { SLAVE_RUN, SLAVE_EXIT_OK, SLAVE_EXIT_USAGE };
 

@@ -5,10 +5,10 @@
  * (The names alone are not enough: dlsym on libips' handle, as from Python,
  * finds libips' own functions.)
  */
-#ifndef IPS_AGENT_IPS_API_H
-#define IPS_AGENT_IPS_API_H
+#ifndef IPS_AGENT_API_API_H
+#define IPS_AGENT_API_API_H
 
-#include "agent/ips.h"
+#include "agent/api/ips.h"
 
 #define IPS_API_VERSION 1
 
@@ -31,9 +31,9 @@ struct ips_api {
     void (*task_free)(struct ips_task *task);
 };
 
-/* This library's own (ips_task.c). */
+/* This library's own (api/task.c). */
 extern const struct ips_api ips_api_own __attribute__((visibility("hidden")));
-/* Its mark, in the preload library (ips_mark.c). */
+/* Its mark, in the preload library (api/mark.c). */
 void ips_mark_record(const char *text) __attribute__((visibility("hidden")));
 
 #endif

@@ -2,7 +2,7 @@
  * IPS_PRELOAD into the preload library, which then exports its table too. */
 #include <stddef.h>
 
-#include "agent/ips_api.h"
+#include "agent/api/api.h"
 
 #ifdef IPS_PRELOAD
 IPS_API extern const struct ips_api *const ips_preload_api;

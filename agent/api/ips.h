@@ -20,8 +20,8 @@
  * the program runs under ipsrun (the preload library): a program that is merely
  * linked with libips records its tasks and nothing else.
  */
-#ifndef IPS_H
-#define IPS_H
+#ifndef IPS_AGENT_API_IPS_H
+#define IPS_AGENT_API_IPS_H
 
 #include <stdint.h>
 

@@ -5,20 +5,20 @@
  * name it (format.h).
  *
  * Invariants:
- *  - a place counts while its era does (agent/cpu.h): its MARK is in this
- *    segment, of this process, and the thread has not been switched out since.
- *    Who comes after a switch writes the text again; it is seldom, and there is
- *    one word to look at.
+ *  - a place counts while its era does (agent/record/cpu.h): its MARK is in
+ * this segment, of this process, and the thread has not been switched out
+ * since. Who comes after a switch writes the text again; it is seldom, and
+ * there is one word to look at.
  *  - what the program may have written over is compared, byte for byte, with a
  *    copy of ours.
  *  - a mark below an unpublished record of the same thread (a handler's) has
  *    neither place nor line: that record may be the very MARK it would refer
  *    to, and never be published.
  */
-#include "agent/extra.h"
-#include "agent/ips_api.h"
-#include "agent/ips_text.h"
-#include "agent/proc_event.h"
+#include "agent/api/api.h"
+#include "agent/api/text.h"
+#include "agent/record/extra.h"
+#include "agent/record/proc_event.h"
 
 /* Any two addresses that differ may share one; what counts is that texts side
  * by side do not. */

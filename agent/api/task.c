@@ -1,5 +1,5 @@
 /*
- * The API at work: tasks with a stream each (marks: ips_mark.c).
+ * The API at work: tasks with a stream each (marks: api/mark.c).
  *
  * How a task is found again in the pool: its segments have the pid, pidns and
  * image_stamp of the process (the preload library's where that is loaded), so
@@ -15,11 +15,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "agent/cpu.h"
-#include "agent/fast.h"
-#include "agent/ips_api.h"
-#include "agent/ips_text.h"
-#include "agent/sys.h"
+#include "agent/api/api.h"
+#include "agent/api/text.h"
+#include "agent/record/cpu.h"
+#include "agent/record/fast.h"
+#include "agent/record/sys.h"
 #include "common/types.h"
 
 #define CHANNEL_ID_BIT 0x80000000u

@@ -1,12 +1,12 @@
 /*
  * Records that end with a text of the program's: MARK, and NAME of a task.
  */
-#ifndef IPS_AGENT_IPS_TEXT_H
-#define IPS_AGENT_IPS_TEXT_H
+#ifndef IPS_AGENT_API_TEXT_H
+#define IPS_AGENT_API_TEXT_H
 
 #include <string.h>
 
-#include "agent/fast.h"
+#include "agent/record/fast.h"
 
 #define IPS_TEXT_BYTES 512u /* with its NUL; what is longer is cut */
 

@@ -9,8 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/ipsrun.h"
-#include "agent/pool.h"
+#include "agent/ipsrun/ipsrun.h"
+#include "agent/pool/pool.h"
 #include "common/daemon.h"
 
 /* Is slave.lock held? Only asked under pool.lock, so no private slave decides

@@ -1,5 +1,5 @@
 /* main() of ipsrun is the map: what happens, in the order that matters. */
-#include "agent/ipsrun.h"
+#include "agent/ipsrun/ipsrun.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,10 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/core.h"
-#include "agent/exec_target.h"
-#include "agent/pool.h"
-#include "agent/sys.h"
+#include "agent/pool/pool.h"
+#include "agent/record/core.h"
+#include "agent/record/exec_target.h"
+#include "agent/record/sys.h"
 #include "common/types.h"
 
 int ipsrun_failed(const char *fmt, ...)
@@ -205,7 +205,7 @@ static void look_at_command(char **command, struct ips_target *target)
     ips_target_started(target, command, environ);
     if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
-        return; /* wrap_exec.c says what these are */
+        return; /* preload/process/exec.c says what these are */
     const char *value = getenv("LD_PRELOAD"), *library = getenv("IPS_PRELOAD");
     char *rest = strdup(value);
     if (!rest)

@@ -2,16 +2,16 @@
  * ipsrun: makes or joins a run, sees to it that somebody drains its pool,
  * then *becomes* the command (exec), so that status, signals and terminal are
  * the command's own; on a terminal it stays as the parent. Options
- * (ipsrun_options.c), private daemons (ipsrun_daemons.c), the parent
- * (ipsrun_parent.c), the order of things (ipsrun.c).
+ * (ipsrun/options.c), private daemons (ipsrun/daemons.c), the parent
+ * (ipsrun/parent.c), the order of things (ipsrun.c).
  */
-#ifndef IPS_AGENT_IPSRUN_H
-#define IPS_AGENT_IPSRUN_H
+#ifndef IPS_AGENT_IPSRUN_IPSRUN_H
+#define IPS_AGENT_IPSRUN_IPSRUN_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/err.h"
 #include "common/paths.h"
 
@@ -52,7 +52,7 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
 /* Where standard error is a terminal, forks: -1 in the child, which goes on to
  * become the command, or where there is nothing to stay for; in the parent the
  * exit status to end with, after the command has ended and a line was printed
- * (ipsrun_parent.c). The command's death by a signal kills the parent, too. */
+ * (ipsrun/parent.c). The command's death by a signal kills the parent, too. */
 int ipsrun_stay(const struct ipsrun_options *o, const char *name);
 
 /* Says it on standard error; IPSRUN_FAILED. */
@@ -63,7 +63,7 @@ int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int ipsrun_join_check(const struct ipsrun_options *o);
 
 /* Turns the library's path into one that the loader takes, for every user of
- * the run (ipsrun_library.c): a path with a blank or a colon becomes a link in
+ * the run (ipsrun/library.c): a path with a blank or a colon becomes a link in
  * the pool's root, and for root a library that other users cannot reach a copy
  * there. 0, else the exit status, and it is said. */
 int ipsrun_loadable(char library[IPS_PATH_BYTES], const char *pool);
@@ -74,12 +74,13 @@ int ipsrun_loadable(char library[IPS_PATH_BYTES], const char *pool);
  * standard error (not if quiet); never fatal. */
 void ipsrun_daemons(const struct ipsrun_options *o);
 
-/* Tries marks and measures the probes (ipsrun_probe.c, then ipsrun_calls.c):
- * some 0.7 s, in children. false = nothing was learnt. */
+/* Tries marks and measures the probes (ipsrun/probe.c, then
+ * ipsrun/probe_costs.c): some 0.7 s, in children. false = nothing was learnt.
+ */
 bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out);
 
 /* What the interposer as a whole costs, into `m`, which has the costs of the
- * core alone (ipsrun_calls.c). */
+ * core alone (ipsrun/probe_costs.c). */
 void ipsrun_measure_calls(const struct ips_clock *clock,
                           struct ips_measured *m);
 

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/ipsrun.h"
+#include "agent/ipsrun/ipsrun.h"
 #include "common/daemon.h"
 #include "common/nearest.h"
 

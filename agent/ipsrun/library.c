@@ -1,5 +1,5 @@
 /* Where the loader finds our library, in every process of the run. */
-#include "agent/ipsrun.h"
+#include "agent/ipsrun/ipsrun.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/format.h"
-#include "agent/ipsrun.h"
+#include "agent/ipsrun/ipsrun.h"
+#include "agent/pool/format.h"
 #include "common/address.h"
 #include "common/ipsrun_values.h"
 #include "common/nearest.h"

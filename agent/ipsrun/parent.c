@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/ipsrun.h"
+#include "agent/ipsrun/ipsrun.h"
 
 #define SUMMARY_WAIT_MS 2000
 

@@ -1,8 +1,9 @@
 /*
  * What ipsrun tries before the first run of a boot (kept in POOL/clock): does
  * this kernel take our mark out of the rseq area whenever it switches a thread
- * out (agent/cpu.h), and what does each kind of probe cost here. In a child of
- * our own, so that a kernel that kills for it, or a handler, costs nothing. */
+ * out (agent/record/cpu.h), and what does each kind of probe cost here. In a
+ * child of our own, so that a kernel that kills for it, or a handler, costs
+ * nothing. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/cpu.h"
-#include "agent/io_event.h"
-#include "agent/ipsrun.h"
-#include "agent/sys.h"
+#include "agent/ipsrun/ipsrun.h"
+#include "agent/record/cpu.h"
+#include "agent/record/io_event.h"
+#include "agent/record/sys.h"
 #include "common/daemon.h"
 
 #define BATCH 200u

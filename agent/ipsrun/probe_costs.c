@@ -1,10 +1,10 @@
 /*
  * What the interposer as a whole costs: wrapper, record, the kernel's part of a
  * mark, caches that the program has used in between. A loop round the recording
- * core alone (ipsrun_probe.c) says too little of that.
+ * core alone (ipsrun/probe.c) says too little of that.
  *
  * ipsrun starts itself under the agent, in a pool of its own that is removed
- * again, as the subject (ipsrun_subject.c), SUBJECTS times: where a process
+ * again, as the subject (ipsrun/subject.c), SUBJECTS times: where a process
  * comes to lie, and when, decides as much as what it does, so each is short and
  * the median of what they say counts. Where a loaded machine makes it
  * SUBJECTS_MS, what was said until then does (the calls that wait come last,
@@ -23,9 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/ipsrun_subject.h"
-#include "agent/pool.h"
-#include "agent/sys.h"
+#include "agent/ipsrun/subject.h"
+#include "agent/pool/pool.h"
+#include "agent/record/sys.h"
 #include "common/types.h"
 
 #define LIBRARY "libips-preload.so"
@@ -177,7 +177,7 @@ static void price(const struct ipsrun_said *all, enum ipsrun_step step,
 static void prices(const struct ipsrun_said *all, uint64_t *ps)
 {
     const uint64_t event = ps[IPS_PROBE_EVENT];
-    /* Of 64 blocks one has the clock read (slave/build_cost.c); where it is
+    /* Of 64 blocks one has the clock read (slave/build/cost.c); where it is
      * more here, that is in the price of a block. */
     const uint64_t read = ps[IPS_PROBE_READ] / 64;
     price(all, IPSRUN_CALL, 0, ps[IPS_PROBE_CALL], &ps[IPS_PROBE_CALL]);

@@ -1,5 +1,5 @@
 /*
- * Starts, as the subject (ipsrun_subject.c) makes them through the interposer
+ * Starts, as the subject (ipsrun/subject.c) makes them through the interposer
  * and past it, by turns: forks, spawns, images, threads. They are long and few,
  * so what counts is start_added. What the agent says itself of each
  * (CALLS) is taken off; an image says how much that was with its exit status.
@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/ipsrun_subject.h"
-#include "agent/sys.h"
+#include "agent/ipsrun/subject.h"
+#include "agent/record/sys.h"
 #include "common/types.h"
 
 #define EMPTY "ipsrun: an image and its end"

@@ -1,10 +1,10 @@
 /*
- * The *subject* of ipsrun_calls.c: ipsrun itself, under the agent, which makes
- * the same calls through the interposer and past it, by turns, on the thread's
- * CPU clock; starts are of ipsrun_starts.c. What it says of calls are means of
- * the middle half of the differences of neighbouring batches, so that what
- * others do on the machine falls on both alike. Unrecorded it says
- * what the C library's fork adds by itself.
+ * The *subject* of ipsrun/probe_costs.c: ipsrun itself, under the agent, which
+ * makes the same calls through the interposer and past it, by turns, on the
+ * thread's CPU clock; starts are of ipsrun/starts.c. What it says of calls are
+ * means of the middle half of the differences of neighbouring batches, so that
+ * what others do on the machine falls on both alike. Unrecorded it says what
+ * the C library's fork adds by itself.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,9 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/ipsrun_subject.h"
-#include "agent/pool.h"
-#include "agent/sys.h"
+#include "agent/ipsrun/subject.h"
+#include "agent/pool/pool.h"
+#include "agent/record/sys.h"
 #include "common/types.h"
 
 /* Of one subject: there are some. */

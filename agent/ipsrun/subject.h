@@ -1,12 +1,12 @@
-/* What the subject (ipsrun_subject.c, ipsrun_starts.c) says to who started it
- * (ipsrun_calls.c): the whole of it again after each step. */
+/* What the subject (ipsrun/subject.c, ipsrun/starts.c) says to who started it
+ * (ipsrun/probe_costs.c): the whole of it again after each step. */
 #ifndef IPS_AGENT_IPSRUN_SUBJECT_H
 #define IPS_AGENT_IPSRUN_SUBJECT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/ipsrun.h"
+#include "agent/ipsrun/ipsrun.h"
 
 #define IPSRUN_SUBJECT "ipsrun: what a call costs"
 
@@ -41,7 +41,7 @@ static inline int ipsrun_by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* --- starts: ipsrun_starts.c --------------------------------------------- */
+/* --- starts: ipsrun/starts.c --------------------------------------------- */
 
 enum ipsrun_child {
     IPSRUN_CHILD_FORK,

@@ -5,8 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/counter.h"
-#include "agent/pool_inside.h"
+#include "agent/pool/counter.h"
+#include "agent/pool/internal.h"
 #include "common/types.h"
 
 #define BRACKETS 200

@@ -3,11 +3,11 @@
  * time stamp counter; aarch64: the virtual counter, which user programs may
  * read on Linux. Elsewhere there is none, and stamps are CLOCK_MONOTONIC_RAW.
  * Whether it is fit for stamps (one rate, on every core, in every sleep state)
- * is for pool_clock.c to find out: it is where the kernel's own clock runs on
+ * is for pool/clock.c to find out: it is where the kernel's own clock runs on
  * it.
  */
-#ifndef IPS_AGENT_COUNTER_H
-#define IPS_AGENT_COUNTER_H
+#ifndef IPS_AGENT_POOL_COUNTER_H
+#define IPS_AGENT_POOL_COUNTER_H
 
 #include <stdint.h>
 

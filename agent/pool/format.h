@@ -18,8 +18,8 @@
  *
  * Source: IPS-2, IPS-5, DPM-1.
  */
-#ifndef IPS_AGENT_FORMAT_H
-#define IPS_AGENT_FORMAT_H
+#ifndef IPS_AGENT_POOL_FORMAT_H
+#define IPS_AGENT_POOL_FORMAT_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -191,7 +191,7 @@ enum ips_cpu_mode {
     IPS_CPU_FAST = 0,  /* interpolated between readings of the clock */
     IPS_CPU_EXACT = 1, /* the clock is read after every switch */
     IPS_CPU_CLOCK = 2, /* the clock is read at every moment: the kernel does
-                          not tell of switches (agent/cpu.h) */
+                          not tell of switches (agent/record/cpu.h) */
 };
 enum ips_on_full {
     IPS_ON_FULL_DROP = 0,
@@ -261,7 +261,7 @@ enum ips_segment_flags {
 
 enum ips_rec_type {
 #define X(name, code, record, text) IPS_REC_##name = (code),
-#include "agent/events.def"
+#include "agent/pool/events.def"
 #undef X
 };
 
@@ -450,9 +450,10 @@ struct ips_rec_delay { /* a = ns that the reading took */
 };
 #define IPS_DELAY_EVERY_NS 2000000u
 
-/* What of the thread's CPU times are guesses (agent/cpu_guess.h), and how well
- * they did, since the thread began: the last of a stream has all. Written when
- * guesses were settled, at most every IPS_GUESSED_EVERY_NS, and before END. */
+/* What of the thread's CPU times are guesses (agent/record/cpu_guess.h), and
+ * how well they did, since the thread began: the last of a stream has all.
+ * Written when guesses were settled, at most every IPS_GUESSED_EVERY_NS, and
+ * before END. */
 struct ips_rec_guessed { /* a = readings of the clock that settled guesses */
     struct ips_rec_head h;
     uint64_t guessed_ns; /* CPU that was guessed */
@@ -564,7 +565,7 @@ enum ips_sync {
  * memory of this image alone dev = ino = 0 and `object` is the address; in
  * shared memory the file's device and inode and the offset in it; of a
  * descriptor its device, inode (eventfd: its id) and 0 or the lock's start; of
- * System V's and of message queues: wrap_ipc.c. */
+ * System V's and of message queues: preload/sync/ipc.c. */
 struct ips_rec_sync { /* a = enum ips_sync */
     struct ips_rec_head h;
     uint64_t t_ret;

@@ -1,8 +1,8 @@
 /* Shared by the files of the pool library; nobody else includes it. */
-#ifndef IPS_AGENT_POOL_INSIDE_H
-#define IPS_AGENT_POOL_INSIDE_H
+#ifndef IPS_AGENT_POOL_INTERNAL_H
+#define IPS_AGENT_POOL_INTERNAL_H
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/paths.h"
 
 /* Text of /proc/sys/kernel/random/boot_id. */

@@ -3,21 +3,21 @@
  * reading segments (slave). Untrusted input: another process is writing, or a
  * hostile user prepared it. Nothing here asserts on what it reads.
  */
-#ifndef IPS_AGENT_POOL_H
-#define IPS_AGENT_POOL_H
+#ifndef IPS_AGENT_POOL_POOL_H
+#define IPS_AGENT_POOL_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 #include "common/err.h"
 
 /* --- making a run (ipsrun) ------------------------------------------- */
 
 /* Learnt once per boot before the first run, kept in POOL/clock. */
-enum ips_marks { /* do marks tell of every switch here? agent/cpu.h */
+enum ips_marks { /* do marks tell of every switch here? agent/record/cpu.h */
                  IPS_MARKS_UNTRIED = 0,
                  IPS_MARKS_WORK = 1,
                  IPS_MARKS_FAIL = 2, /* the clock is read instead */
@@ -84,9 +84,9 @@ int ips_control_spare(const char *dir, uint64_t bytes,
  * as long as it does. */
 int ips_control_sign(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
-/* Spare segments (agent/format.h). The name of the nth; makes it in a run's
- * directory, with its `control`, and gives its descriptor and the bytes that it
- * takes; -1: there is no room, or it is there already. */
+/* Spare segments (agent/pool/format.h). The name of the nth; makes it in a
+ * run's directory, with its `control`, and gives its descriptor and the bytes
+ * that it takes; -1: there is no room, or it is there already. */
 void ips_spare_name(char out[32], unsigned n);
 int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
                    uint64_t *bytes) IPS_MUST_USE;

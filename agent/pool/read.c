@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/types.h"
 
 #define HEADER_BYTES sizeof(struct ips_segment_header)
@@ -17,7 +17,7 @@ static size_t word_bytes(uint32_t word)
 /* Least size of each type's record; 0: a type of later versions. */
 static const uint16_t least_bytes[256] = {
 #define X(name, code, record, text) [code] = sizeof(struct record),
-#include "agent/events.def"
+#include "agent/pool/events.def"
 #undef X
 };
 

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/pool_inside.h"
+#include "agent/pool/internal.h"
 #include "common/types.h"
 
 static uint64_t clock_ns(clockid_t id)

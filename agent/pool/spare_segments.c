@@ -1,4 +1,4 @@
-/* Making spare segments; agent/format.h says what they are. */
+/* Making spare segments; agent/pool/format.h says what they are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 
 #define NEW_NAME IPS_SPARE_PREFIX "new"
 

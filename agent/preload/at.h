@@ -1,14 +1,14 @@
 /*
  * Calls whose site is another's: as the functions of these names, made by the
  * program at `site`. What is no stream comes to the `_other` from the functions
- * themselves (wrap_io.c, wrap_msg.c), and what syscall() asks for comes to all
- * of them from there (wrap_syscall.c): a place in the interposer would tell
- * nobody anything.
+ * themselves (preload/io/io.c, preload/io/msg.c), and what syscall() asks for
+ * comes to all of them from there (preload/start/syscall.c): a place in the
+ * interposer would tell nobody anything.
  */
-#ifndef IPS_AGENT_WRAP_AT_H
-#define IPS_AGENT_WRAP_AT_H
+#ifndef IPS_AGENT_PRELOAD_AT_H
+#define IPS_AGENT_PRELOAD_AT_H
 
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 ssize_t ips_read_other(int fd, void *buf, size_t n, uint64_t site);
 ssize_t ips_write_other(int fd, const void *buf, size_t n, uint64_t site);
@@ -26,7 +26,7 @@ ssize_t ips_sendmsg_other(int fd, const struct msghdr *m, int flags,
                           uint64_t site);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
-/* wrap_io.c, wrap_msg.c */
+/* preload/io/io.c, preload/io/msg.c */
 ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
                        int flags, uint64_t site);
 ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
@@ -42,7 +42,7 @@ int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
 int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     struct timespec *timeout, uint64_t site);
 
-/* wrap_fd.c */
+/* preload/io/fd.c */
 int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
                    uint64_t site);
 int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site);
@@ -55,17 +55,17 @@ int ips_dup3_at(int fd, int to, int flags, uint64_t site);
 int ips_shutdown_at(int fd, int how, uint64_t site);
 int ips_dup2_at(int fd, int to, uint64_t site);
 
-/* wrap_open.c */
+/* preload/io/open.c */
 int ips_openat_at(int at, const char *path, int flags, mode_t mode,
                   uint64_t site);
 
-/* wrap_child.c */
+/* preload/process/child.c */
 pid_t ips_wait4_at(pid_t pid, int *status, int options, struct rusage *ru,
                    uint64_t site);
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site);
 
-/* wrap_file.c */
+/* preload/io/file.c */
 ssize_t ips_pread_at(int fd, void *buf, size_t n, off_t at, uint64_t site);
 ssize_t ips_pwrite_at(int fd, const void *buf, size_t n, off_t at,
                       uint64_t site);
@@ -84,7 +84,7 @@ int ips_sync_file_range_at(int fd, off64_t from, off64_t n, unsigned flags,
 int ips_msync_at(void *at, size_t n, int flags, uint64_t site);
 int ips_flock_at(int fd, int operation, uint64_t site);
 
-/* wrap_ipc.c; without a time: NULL */
+/* preload/sync/ipc.c; without a time: NULL */
 int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
                       const struct timespec *ts, uint64_t site);
 int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,

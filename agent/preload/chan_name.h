@@ -5,8 +5,8 @@
  * sockets). Async-signal-safe, errno untouched. Cost: 1 system call for a file,
  * 3 for a pipe, about 12 for a socket; once per descriptor.
  */
-#ifndef IPS_AGENT_CHAN_NAME_H
-#define IPS_AGENT_CHAN_NAME_H
+#ifndef IPS_AGENT_PRELOAD_CHAN_NAME_H
+#define IPS_AGENT_PRELOAD_CHAN_NAME_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "agent/fd_table.h"
-#include "agent/format.h"
+#include "agent/pool/format.h"
+#include "agent/preload/fd_table.h"
 
 /* What the caller knows better than the kernel will say. */
 struct ips_chan_hint {
@@ -58,7 +58,7 @@ void ips_chan_closed(int fd, uint64_t word, enum ips_close_how how,
  * called before the descriptor goes. */
 void ips_chan_drop(int fd, uint64_t site);
 
-/* wrap_file.c: a descriptor by which a lock was taken is about to go. */
+/* preload/io/file.c: a descriptor by which a lock was taken is about to go. */
 void ips_lock_dropped(int fd);
 
 /* Writes DGRAM for a datagram of `len` bytes whose payload begins in `iov`;

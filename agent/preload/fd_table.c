@@ -1,11 +1,11 @@
 /* Descriptor table: see fd_table.h. */
-#include "agent/fd_table.h"
+#include "agent/preload/fd_table.h"
 
 #include <assert.h>
 #include <stddef.h>
 
-#include "agent/core.h"
-#include "agent/sys.h"
+#include "agent/record/core.h"
+#include "agent/record/sys.h"
 
 _Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS] IPS_TABLE_FIRST;
 static _Atomic int fd_top;

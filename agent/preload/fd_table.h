@@ -12,14 +12,14 @@
  *
  * Async-signal-safe; errno untouched.
  */
-#ifndef IPS_AGENT_FD_TABLE_H
-#define IPS_AGENT_FD_TABLE_H
+#ifndef IPS_AGENT_PRELOAD_FD_TABLE_H
+#define IPS_AGENT_PRELOAD_FD_TABLE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/stream.h"
+#include "agent/record/stream.h"
 
 enum ips_fd_class {
     IPS_FD_UNKNOWN = 0, /* never looked at, or changed since */

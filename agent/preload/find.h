@@ -1,9 +1,10 @@
 /*
  * The symbol tables of the loaded libraries, read without the loader
- * (wrap_find.c, wrap_foreign.c). Nothing is locked or allocated.
+ * (preload/start/find.c, preload/start/foreign.c). Nothing is locked or
+ * allocated.
  */
-#ifndef IPS_AGENT_WRAP_FIND_H
-#define IPS_AGENT_WRAP_FIND_H
+#ifndef IPS_AGENT_PRELOAD_FIND_H
+#define IPS_AGENT_PRELOAD_FIND_H
 
 #include <elf.h>
 #include <link.h>

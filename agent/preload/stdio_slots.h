@@ -11,8 +11,8 @@
  * is left untouched. The tables lie in pages that the loader made read-only;
  * they are writable for the moment of the store and read-only again after.
  */
-#ifndef IPS_AGENT_STDIO_SLOTS_H
-#define IPS_AGENT_STDIO_SLOTS_H
+#ifndef IPS_AGENT_PRELOAD_STDIO_SLOTS_H
+#define IPS_AGENT_PRELOAD_STDIO_SLOTS_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -22,16 +22,16 @@
  * program calls one of these for the first time; where it is not, every release
  * is recorded.
  */
-#ifndef IPS_AGENT_WRAP_SYNC_H
-#define IPS_AGENT_WRAP_SYNC_H
+#ifndef IPS_AGENT_PRELOAD_SYNC_H
+#define IPS_AGENT_PRELOAD_SYNC_H
 
 #include <semaphore.h>
 
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 struct ips_sync_real {
 #define X(type, name, parameters) type(*name) parameters;
-#include "agent/wrap_sync.def"
+#include "agent/preload/sync.def"
 #undef X
 };
 extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
@@ -144,7 +144,7 @@ static inline bool ips_tried_for(const volatile void *at)
            ips_tried_slow(ips_tried_slot(at));
 }
 
-/* --- mutexes, for conditions too (wrap_sync_mutex.c)
+/* --- mutexes, for conditions too (preload/sync/mutex.c)
  * -------------------------- */
 
 #define IPS_MUTEX_SHARED 128 /* in __kind, as the others in mutex_waited */

@@ -11,8 +11,8 @@
  * No wrapper calls another wrapped function by its own name except in the tail,
  * instead of the real one (aliases).
  */
-#ifndef IPS_AGENT_WRAP_H
-#define IPS_AGENT_WRAP_H
+#ifndef IPS_AGENT_PRELOAD_WRAP_H
+#define IPS_AGENT_PRELOAD_WRAP_H
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,14 +40,14 @@
 #include <threads.h>
 #include <unistd.h>
 
-#include "agent/chan_name.h"
-#include "agent/core.h"
-#include "agent/cpu.h"
-#include "agent/exec_target.h"
-#include "agent/extra.h"
-#include "agent/fast.h"
-#include "agent/fd_table.h"
-#include "agent/stream.h"
+#include "agent/preload/chan_name.h"
+#include "agent/preload/fd_table.h"
+#include "agent/record/core.h"
+#include "agent/record/cpu.h"
+#include "agent/record/exec_target.h"
+#include "agent/record/extra.h"
+#include "agent/record/fast.h"
+#include "agent/record/stream.h"
 #include "common/types.h"
 
 #define IPS_EXPORT __attribute__((visibility("default")))
@@ -61,12 +61,13 @@
 #define IPS_SITE ((uint64_t)(uintptr_t)__builtin_return_address(0))
 #define IPS_TLS __thread __attribute__((tls_model("initial-exec")))
 
-/* --- the real functions (wrap_find.c) ------------------------------------ */
+/* --- the real functions (preload/start/find.c)
+ * ------------------------------------ */
 
 struct sembuf;
 struct ips_real {
 #define X(type, name, parameters) type(*name) parameters;
-#include "agent/wrap_real.def"
+#include "agent/preload/real.def"
 #undef X
 };
 extern struct ips_real ips_real IPS_HIDDEN;
@@ -102,7 +103,7 @@ bool ips_find_in_libc(const char *name);
 /* Where the memory ends that the loader write-protected in the library that has
  * `at` there; 0 where that is not known. */
 uint64_t ips_find_protected_end(const void *at);
-#define IPS_STUBS 256u /* in wrap_stub.S */
+#define IPS_STUBS 256u /* in preload/start/stub.S */
 void *ips_find_place(uint32_t index);
 
 enum ips_wrap_state {                   /* ips_core.wrap_state */
@@ -116,7 +117,7 @@ void ips_wrap_init(void);
  * library, a segment of its own), so it has no price, and is said at once
  * (CALLS). */
 void ips_wrap_begun(uint64_t from);
-/* Exported, for who measures prices (ipsrun_starts.c): ns that this thread has
+/* Exported, for who measures prices (ipsrun/starts.c): ns that this thread has
  * said or will say beyond prices, its beginning included. */
 uint32_t ips_preload_said_ns(void);
 /* The process ends: its locks, and its records. */
@@ -142,7 +143,8 @@ static inline uint64_t ips_wrap_ns(uint64_t stamps)
 /* --- moments ---------------------------------------------------------------
  */
 
-/* Around a call (agent/cpu.h): the stamp and the thread's CPU time at it. */
+/* Around a call (agent/record/cpu.h): the stamp and the thread's CPU time at
+ * it. */
 static inline struct ips_moment ips_at_call(void)
 {
     return ips_moment_now();
@@ -165,7 +167,8 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
                IPS_BLOCKED_NS;
 }
 
-/* --- calls under way (wrap_jump.c) ------------------------------------------
+/* --- calls under way (preload/process/jump.c)
+ * ------------------------------------------
  *
  * A signal handler that leaves by longjmp takes with it the call that it
  * interrupted: nobody sees its result, and there is no record. So every thread
@@ -206,14 +209,15 @@ void ips_calls_interrupted(const void *context);
 /* The process ends here. */
 void ips_calls_end(void);
 
-/* --- bytes (wrap_record.c) --------------------------------------------------
+/* --- bytes (preload/io/record.c)
+ * --------------------------------------------------
  */
 
 struct ips_io {
     uint32_t mark; /* see ips_open */
     struct ips_moment call;
-    /* Of wrap_stream.h alone: the line that `call` is on is of this stamp; 0:
-     * it is on none. */
+    /* Of preload/io/stream.h alone: the line that `call` is on is of this
+     * stamp; 0: it is on none. */
     uint64_t line_t;
     uint64_t site;
     int fd;
@@ -267,7 +271,8 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
 
 #define IPS_HOT __attribute__((hot, aligned(64)))
 
-/* --- polls (wrap_stream.c) --------------------------------------------------
+/* --- polls (preload/io/stream.c)
+ * --------------------------------------------------
  */
 
 /* false: not recorded. *mark: see ips_open. */
@@ -286,8 +291,8 @@ ips_wait_begin(struct ips_moment *call, uint32_t *mark)
 int ips_wait_got(const struct ips_moment *call, uint32_t mark, enum ips_op op,
                  int result, uint64_t site, uint32_t ready);
 
-/* wrap_arrival.c: QUEUE of the datagram of `io`, where the kernel tells.
- * For a receive that did not block, not in the quiet mode. */
+/* preload/io/receive_stamps.c: QUEUE of the datagram of `io`, where the kernel
+ * tells. For a receive that did not block, not in the quiet mode. */
 void ips_arrival_note(const struct ips_io *io);
 
 #define IPS_IOV(buffer, length)                                                \
@@ -310,8 +315,8 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
 bool ips_did_not_wait(int fd, const struct ips_moment *call,
                       const struct ips_moment *ret);
 /* What is left of a time that was asked for at `call`, for a call made again
- * (wrap_wait.c): milliseconds, negative = for ever; a timespec, in `room`, NULL
- * = for ever. */
+ * (preload/io/wait.c): milliseconds, negative = for ever; a timespec, in
+ * `room`, NULL = for ever. */
 int ips_wait_left_ms(int asked, const struct ips_moment *call);
 const struct timespec *ips_wait_left(const struct timespec *asked,
                                      const struct ips_moment *call,
@@ -325,8 +330,8 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status, uint64_t site);
 
-/* wrap_seccomp.c: around a call that installs a filter, or forbids the time
- * stamp counter. `undo`: it failed. */
+/* preload/process/seccomp.c: around a call that installs a filter, or forbids
+ * the time stamp counter. `undo`: it failed. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
 void ips_forbid(enum ips_forbids what);
 void ips_forbid_undo(enum ips_forbids what);
@@ -344,7 +349,7 @@ void ips_forbidden_in_vfork(bool on);
 void ips_wrap_name_standard(void);
 
 /* What is about to be executed, as exec and posix_spawn see it; traced where
- * nothing is recorded here (wrap_exec.c). */
+ * nothing is recorded here (preload/process/exec.c). */
 void ips_exec_look(struct ips_target *target, int dir, const char *path);
 void ips_exec_find(struct ips_target *target, const char *file);
 /* UNSEEN: process `pid` goes on, or is, untraced. Nothing where it is not. */
@@ -388,13 +393,13 @@ struct ips_reap {
 struct ips_reap ips_reap_begin(void);
 uint64_t ips_reap_end(struct ips_reap since);
 
-/* wrap_thread.c */
+/* preload/process/thread.c */
 void ips_thread_here(void);                /* notes the calling thread's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* 0 = not known */
 void ips_thread_cancels(pthread_t thread); /* it is about to be cancelled */
 
-/* wrap_spin.c. A fruitless attempt: true where it goes on with others and needs
- * no record; else it is to be recorded, and `recorded` called. */
+/* preload/io/spin.c. A fruitless attempt: true where it goes on with others and
+ * needs no record; else it is to be recorded, and `recorded` called. */
 bool ips_spin_failed(const struct ips_moment *call,
                      const struct ips_moment *ret, uint32_t chan,
                      uint64_t site);
@@ -433,8 +438,8 @@ static inline void ips_spin_over(void)
     ips_me.spin_count = 0;
 }
 
-/* wrap_file.c: the two ends of a call on a file; `exact` reads the thread's
- * clocks now. */
+/* preload/io/file.c: the two ends of a call on a file; `exact` reads the
+ * thread's clocks now. */
 struct ips_moment ips_file_call(bool exact);
 void ips_file_done(const struct ips_moment *call, int64_t result,
                    uint64_t site);
@@ -446,18 +451,19 @@ void ips_eventfd_written(const struct ips_io *io);
 /* ACQUIRE of a read; false: its number is not known. */
 bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret);
 
-/* wrap_signal.c: SIGNAL of what a wait or a signalfd gave, `at` its return. */
+/* preload/process/signal.c: SIGNAL of what a wait or a signalfd gave, `at` its
+ * return. */
 void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at);
 /* The raw system calls that send signals or set handlers; true: done. */
 bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site);
 
-/* wrap_entry.S calls these. */
+/* preload/start/entry.S calls these. */
 void ips_vfork_before(uint64_t site);
 long ips_vfork_after(long result);
 long ips_syscall_failed(long result);
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f);
 
-/* atfork handlers' part of fork (wrap_fork.c) */
+/* atfork handlers' part of fork (preload/process/fork.c) */
 
 #endif

@@ -2,19 +2,19 @@
  *
  * Why there is no recursion guard here: the fast path calls nothing, and the
  * slow path runs with all signals blocked and makes raw system calls only. */
-#include "agent/core.h"
+#include "agent/record/core.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/counter.h"
-#include "agent/cpu.h"
-#include "agent/extra.h"
-#include "agent/fast.h"
-#include "agent/own_table.h"
-#include "agent/sys.h"
+#include "agent/pool/counter.h"
+#include "agent/record/cpu.h"
+#include "agent/record/extra.h"
+#include "agent/record/fast.h"
+#include "agent/record/own_table.h"
+#include "agent/record/sys.h"
 #include "common/types.h"
 
 #ifndef MADV_WIPEONFORK

@@ -6,7 +6,7 @@
  * program's malloc (mmap only, never on the recording path), no stdio, errno
  * kept, async-signal-safe. Nothing here calls a libc function that the
  * preload library interposes except through raw system calls
- * (agent/sys.h), so there is no recursion.
+ * (agent/record/sys.h), so there is no recursion.
  *
  * Recording: rec = ips_rec_begin(type, bytes) reserves in the calling thread's
  * segment (making it on first use) and fills the head; the caller fills the
@@ -14,14 +14,14 @@
  * counted as lost: the caller does nothing more. A signal handler that records
  * in between gets its own place after it (the reservation is one xadd).
  */
-#ifndef IPS_AGENT_CORE_H
-#define IPS_AGENT_CORE_H
+#ifndef IPS_AGENT_RECORD_CORE_H
+#define IPS_AGENT_RECORD_CORE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 
 /* Large tables lie behind all else that is zero at first (the linker sorts the
  * sections by name), so that what every process touches when it begins is
@@ -74,10 +74,10 @@ void ips_core_thread_end(void);
 void ips_core_process_end(enum ips_end_kind kind, int status);
 
 /* The program is about to forbid itself system calls; from here on we make
- * none (agent/sys.h). What room there is in the calling thread's segment is
- * made before; what does not fit is lost (NO_SEGMENT). CPU times are estimates
- * from then on: a call longer than 2 us waited, all else ran. `false`: it did
- * not come to that. */
+ * none (agent/record/sys.h). What room there is in the calling thread's segment
+ * is made before; what does not fit is lost (NO_SEGMENT). CPU times are
+ * estimates from then on: a call longer than 2 us waited, all else ran.
+ * `false`: it did not come to that. */
 void ips_core_quiet(bool on);
 /* Nothing more is recorded in this process, and no stamp taken. */
 void ips_core_stop(void);

@@ -1,11 +1,11 @@
 /* Where the mark is gone: the clock, or a guess that is settled soon. */
-#include "agent/cpu.h"
+#include "agent/record/cpu.h"
 
 #include <string.h>
 #include <time.h>
 
-#include "agent/cpu_gone.h"
-#include "agent/sys.h"
+#include "agent/record/cpu_gone.h"
+#include "agent/record/sys.h"
 
 /* A line is used so long at most: time the hypervisor took, or an interrupt,
  * which the kernel may not count as ours, then adds up no further. */
@@ -179,8 +179,8 @@ static struct ips_moment moment_alone(uint64_t t, uint64_t cpu)
     return moment(t, cpu, IPS_MARK_NOT, 0);
 }
 
-/* Where the clock may not be asked (agent/sys.h): a call longer than what
- * counts as blocked waited, all else ran. */
+/* Where the clock may not be asked (agent/record/sys.h): a call longer than
+ * what counts as blocked waited, all else ran. */
 static struct ips_moment quiet_moment(uint64_t t)
 {
     uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_me.cpu_last);
@@ -235,7 +235,7 @@ static struct ips_moment moment_by_mark(void)
 }
 
 /* No record tells of the reading but where so much CPU went by since the last
- * (slave/build_cost.c): after a switch between two calls, most often. */
+ * (slave/build/cost.c): after a switch between two calls, most often. */
 __attribute__((cold)) struct ips_moment ips_moment_slow(void)
 {
     if (__builtin_expect(ips_sys_quiet, 0))

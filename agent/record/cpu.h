@@ -6,7 +6,7 @@
  * it to another core or delivers a signal to it. We leave a pointer of our own
  * there, the *mark*: while it stands the thread has been on its core all the
  * time, so CPU = cpu0 + (stamp - t0). Where it is gone, or somebody else's
- * stands there (tcmalloc, librseq), the clock is read again (core_cpu.c).
+ * stands there (tcmalloc, librseq), the clock is read again (record/cpu.c).
  *
  * Invariants:
  *  - the mark is left *before* the clock is read, and a moment looks at it
@@ -31,11 +31,11 @@
  *
  * Units: t in stamps, CPU in ns. Async-signal-safe, errno untouched.
  */
-#ifndef IPS_AGENT_CPU_H
-#define IPS_AGENT_CPU_H
+#ifndef IPS_AGENT_RECORD_CPU_H
+#define IPS_AGENT_RECORD_CPU_H
 
-#include "agent/counter.h"
-#include "agent/stream.h"
+#include "agent/pool/counter.h"
+#include "agent/record/stream.h"
 #include "common/types.h"
 
 struct ips_moment {
@@ -171,11 +171,11 @@ static inline struct ips_moment ips_moment_waited(const struct ips_moment *call)
  * what was handed out. */
 uint64_t ips_cpu_read(void);
 
-/* core_delay.c: RUNDELAY, where it is time for one: the clock was just read,
- * and the thread was off its core. At END: the last. */
+/* record/run_delay.c: RUNDELAY, where it is time for one: the clock was just
+ * read, and the thread was off its core. At END: the last. */
 void ips_delay_due(uint64_t t, uint64_t cpu);
 void ips_delay_end(uint64_t cpu);
-/* core_guessed.c: GUESSED, now; before END, if there is anything new. */
+/* record/guessed_cpu.c: GUESSED, now; before END, if there is anything new. */
 void ips_guessed_due(uint64_t t);
 void ips_guessed_end(void);
 /* CALLS, if there were any worth it. */

@@ -1,18 +1,18 @@
 /*
- * The return of a call whose mark is gone (agent/cpu.h), inline: what most
- * calls that block come to. A block gets what blocks of this thread cost
- * before, where the clock is not due; all else is core_cpu.c's.
+ * The return of a call whose mark is gone (agent/record/cpu.h), inline: what
+ * most calls that block come to. A block gets what blocks of this thread cost
+ * before, where the clock is not due; all else is record/cpu.c's.
  */
-#ifndef IPS_AGENT_CPU_GONE_H
-#define IPS_AGENT_CPU_GONE_H
+#ifndef IPS_AGENT_RECORD_CPU_GONE_H
+#define IPS_AGENT_RECORD_CPU_GONE_H
 
-#include "agent/cpu.h"
-#include "agent/cpu_mark.h"
+#include "agent/record/cpu.h"
+#include "agent/record/cpu_mark.h"
 
 /* IPS_CPU_FAST: the clock is read again at the first block after so much CPU of
  * the thread (what it did not run for cannot be wrong), or after so many blocks
- * as agent/cpu_guess.h says. A reading takes up to 1 us with all that it does
- * to caches. */
+ * as agent/record/cpu_guess.h says. A reading takes up to 1 us with all that it
+ * does to caches. */
 #define IPS_GUESS_NS 500000u
 /* A call that moves data may have taken so much CPU before it slept. */
 #define IPS_GUESS_BLOCK_NS 25000u

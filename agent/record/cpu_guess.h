@@ -15,15 +15,15 @@
  *  - what ran without a switch has all of its time, no more: errors are in
  *    blocks alone. But what the clock is short of by more than guesses can
  *    explain (the hypervisor took the core) is not theirs: then the thread's
- *    time stands still (core_cpu.c).
+ *    time stands still (record/cpu.c).
  *  - `off` is measured anew at each reading, so errors do not add up. Its last
  *    is given out at the thread's end, where the clock is what counts.
  *
  * Units: ns. No side effects, async-signal-safe: a handler in between makes a
  * guess worse, nothing else.
  */
-#ifndef IPS_AGENT_CPU_GUESS_H
-#define IPS_AGENT_CPU_GUESS_H
+#ifndef IPS_AGENT_RECORD_CPU_GUESS_H
+#define IPS_AGENT_RECORD_CPU_GUESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,10 @@
 /*
- * What a mark in the rseq area needs (agent/cpu.h): where the area is, and the
- * signature. Shared by the agent and by the test ipsrun makes of the kernel.
+ * What a mark in the rseq area needs (agent/record/cpu.h): where the area is,
+ * and the signature. Shared by the agent and by the test ipsrun makes of the
+ * kernel.
  */
-#ifndef IPS_AGENT_CPU_MARK_H
-#define IPS_AGENT_CPU_MARK_H
+#ifndef IPS_AGENT_RECORD_CPU_MARK_H
+#define IPS_AGENT_RECORD_CPU_MARK_H
 
 #include <stdbool.h>
 #include <stddef.h>

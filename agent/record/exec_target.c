@@ -1,14 +1,14 @@
 /* What a file is that is about to be executed: see exec_target.h. */
-#include "agent/exec_target.h"
+#include "agent/record/exec_target.h"
 
 #include <elf.h>
 #include <string.h>
 
-#include "agent/cpu.h"
-#include "agent/extra.h"
-#include "agent/own_table.h"
-#include "agent/stream.h"
-#include "agent/sys.h"
+#include "agent/record/cpu.h"
+#include "agent/record/extra.h"
+#include "agent/record/own_table.h"
+#include "agent/record/stream.h"
+#include "agent/record/sys.h"
 
 #if defined(__x86_64__)
 #define OUR_MACHINE EM_X86_64

@@ -20,8 +20,8 @@
  * before. The only state is the thread's: fit for a vfork child.
  * Async-signal-safe, errno kept. Used by the exec wrappers and by ipsrun.
  */
-#ifndef IPS_AGENT_EXEC_TARGET_H
-#define IPS_AGENT_EXEC_TARGET_H
+#ifndef IPS_AGENT_RECORD_EXEC_TARGET_H
+#define IPS_AGENT_RECORD_EXEC_TARGET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* State of a thread that is mapped when it is needed; see extra.h. */
-#include "agent/extra.h"
+#include "agent/record/extra.h"
 
-#include "agent/sys.h"
+#include "agent/record/sys.h"
 
 __attribute__((noinline, cold)) struct ips_extra *ips_extra_make(void)
 {

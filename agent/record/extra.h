@@ -1,7 +1,7 @@
 /*
  * State of a thread that is large and that few threads need: mapped when it is
  * needed first, unmapped at the thread's end. Static TLS is scarce
- * (agent/thread.h).
+ * (agent/record/thread.h).
  *
  * Invariants:
  *  - `ips_me.extra` changes twice in a thread: set when it is mapped, cleared
@@ -11,16 +11,16 @@
  *  - where the map fails, or the thread's stream has ended, there is none: the
  *    caller does without.
  */
-#ifndef IPS_AGENT_EXTRA_H
-#define IPS_AGENT_EXTRA_H
+#ifndef IPS_AGENT_RECORD_EXTRA_H
+#define IPS_AGENT_RECORD_EXTRA_H
 
 #include <time.h>
 
-#include "agent/cpu.h"
-#include "agent/exec_target.h"
-#include "agent/thread.h"
+#include "agent/record/cpu.h"
+#include "agent/record/exec_target.h"
+#include "agent/record/thread.h"
 
-/* A text that was recorded: ips_mark.c. */
+/* A text that was recorded: api/mark.c. */
 struct ips_mark_place {
     const char *text; /* the program's */
     uint32_t era;
@@ -30,13 +30,14 @@ struct ips_mark_place {
 };
 _Static_assert(sizeof(struct ips_mark_place) == 64, "a shift finds a place");
 
-/* Stacks written last: where the calls were, and how deep (wrap_sample.h). */
+/* Stacks written last: where the calls were, and how deep
+ * (preload/sample/sample.h). */
 #define IPS_STACKS_RECENT 16u
 struct ips_stack_recent {
     uint64_t site, sp;
 };
 
-/* Attempts in a row at a lock that another thread has: wrap_sync.c. */
+/* Attempts in a row at a lock that another thread has: preload/sync/sync.c. */
 struct ips_try {
     uint64_t first, last, cpu; /* stamps; CPU at `first` */
     uint32_t count;
@@ -59,7 +60,7 @@ struct ips_extra {
     struct ips_try tries;
     struct ips_seen seen[IPS_SEEN];
     uint32_t seen_next;
-    /* A fork inside the C library that is under way: wrap_fork.c. */
+    /* A fork inside the C library that is under way: preload/process/fork.c. */
     struct {
         struct ips_moment call;
         uint64_t site;

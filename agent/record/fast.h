@@ -1,11 +1,11 @@
 /*
  * Reserve and publish, inline: for hooks where a call counts. What they promise
- * stands in agent/core.h and agent/stream.h.
+ * stands in agent/record/core.h and agent/record/stream.h.
  */
-#ifndef IPS_AGENT_FAST_H
-#define IPS_AGENT_FAST_H
+#ifndef IPS_AGENT_RECORD_FAST_H
+#define IPS_AGENT_RECORD_FAST_H
 
-#include "agent/stream.h"
+#include "agent/record/stream.h"
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -91,7 +91,8 @@ static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
     /* Else a fork child comes back to what its parent has published. */
     if (likely((word & 0xffu) == IPS_REC_RESERVED)) {
         word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
-        /* Partner: the acquire fence in copy() of slave/take.c. */
+        /* Partner: the acquire fence in copy() of slave/drain/segment_reader.c.
+         */
         atomic_store_explicit(&h->word, word, memory_order_release);
     }
     me->recs_open--; /* after it: see segment_drop */

@@ -4,9 +4,9 @@
  * it, too; once more before END. And CALLS: calls on files that left no record,
  * and what was done that has no price.
  */
-#include "agent/cpu.h"
-#include "agent/fast.h"
-#include "agent/sys.h"
+#include "agent/record/cpu.h"
+#include "agent/record/fast.h"
+#include "agent/record/sys.h"
 
 /* Whatever took longer was interrupted; where it may have been, so much is ours
  * at most. */

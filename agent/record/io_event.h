@@ -4,10 +4,10 @@
  * is to be said but bytes and times (format.h). The line (proc_event.h) goes
  * through the long one's return.
  */
-#ifndef IPS_AGENT_IO_EVENT_H
-#define IPS_AGENT_IO_EVENT_H
+#ifndef IPS_AGENT_RECORD_IO_EVENT_H
+#define IPS_AGENT_RECORD_IO_EVENT_H
 
-#include "agent/proc_event.h"
+#include "agent/record/proc_event.h"
 
 /* Into the place `at`, which is good. */
 static inline void ips_io_short_fill(struct ips_thread *me, uint64_t at,

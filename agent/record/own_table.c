@@ -1,4 +1,4 @@
-#include "agent/own_table.h"
+#include "agent/record/own_table.h"
 
 #include <errno.h>
 #include <linux/close_range.h>
@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "agent/stream.h"
-#include "agent/sys.h"
+#include "agent/record/stream.h"
+#include "agent/record/sys.h"
 
 /* How often a thread that has stored 0 is looked for: a debugger may keep it.
  */

@@ -20,8 +20,8 @@
  * unshare(CLONE_NEWPID) before): -errno then, and the caller does without.
  * Async-signal-safe.
  */
-#ifndef IPS_AGENT_OWN_TABLE_H
-#define IPS_AGENT_OWN_TABLE_H
+#ifndef IPS_AGENT_RECORD_OWN_TABLE_H
+#define IPS_AGENT_RECORD_OWN_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* Entries and exits of procedures where the short form does not do; see
  * proc_event.h. */
-#include "agent/proc_event.h"
+#include "agent/record/proc_event.h"
 
-#include "agent/sys.h"
+#include "agent/record/sys.h"
 
 void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
                    uint32_t era)

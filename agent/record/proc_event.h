@@ -5,21 +5,21 @@
  *
  * Invariants:
  *  - a short record is written only where the line's record stands in the same
- *    segment, before it, and the mark of then still stands (agent/cpu.h): the
- *    thread was on its core all the time. All of it is looked at after the
- *    record has its place, so a handler that comes before is seen, and one that
- *    comes after it changes nothing; and the line is still the one that the
- *    stamp was held against.
+ *    segment, before it, and the mark of then still stands
+ * (agent/record/cpu.h): the thread was on its core all the time. All of it is
+ * looked at after the record has its place, so a handler that comes before is
+ * seen, and one that comes after it changes nothing; and the line is still the
+ * one that the stamp was held against.
  *  - `era` of the line is stored last: a handler that draws another one in
  *    between leaves none that counts.
  *  - a short record is published with one store; before it there is no head,
  *    which a handler mends as it does a reservation without one.
  */
-#ifndef IPS_AGENT_PROC_EVENT_H
-#define IPS_AGENT_PROC_EVENT_H
+#ifndef IPS_AGENT_RECORD_PROC_EVENT_H
+#define IPS_AGENT_RECORD_PROC_EVENT_H
 
-#include "agent/cpu.h"
-#include "agent/fast.h"
+#include "agent/record/cpu.h"
+#include "agent/record/fast.h"
 
 /* A line for short records from `m` on, whose record is published. `era` is
  * that of before the record was begun. */
@@ -86,7 +86,7 @@ static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
                                      uint32_t a)
 {
     typedef uint64_t __attribute__((may_alias)) two_words;
-    /* Partner: the acquire fence in copy() of slave/take.c. */
+    /* Partner: the acquire fence in copy() of slave/drain/segment_reader.c. */
     __atomic_store_n((two_words *)at,
                      (uint64_t)a << 32 | (bytes / 8) << 8 | type_and_flags,
                      __ATOMIC_RELEASE);

@@ -17,10 +17,10 @@
 #include <string.h>
 #include <sys/file.h>
 
-#include "agent/extra.h"
-#include "agent/own_table.h"
-#include "agent/stream.h"
-#include "agent/sys.h"
+#include "agent/record/extra.h"
+#include "agent/record/own_table.h"
+#include "agent/record/stream.h"
+#include "agent/record/sys.h"
 #include "common/types.h"
 
 #define STEP_NS 1000000
@@ -99,7 +99,7 @@ static long try_slave_lock(void *unused)
 }
 
 /* Does a slave hold the pool's lock? true also where it cannot be asked. Who
- * asks holds the lock for a moment; slaves know that (slave/lock.c). */
+ * asks holds the lock for a moment; slaves know that (slave/base/lock.c). */
 static bool slave_lives(void)
 {
     long rc = ips_with_own_table(try_slave_lock, NULL);
@@ -134,7 +134,8 @@ static bool slave_seen(const struct ips_control *c)
 /* A slave of the initial namespace says in `control` how it is known: one
  * system call. Where that may not be asked (another user's), the kernel names
  * the holder of a lock as the one who asks would see him, and 0 where he
- * cannot: such a slave holds one (slave/lock.c); a third of what /proc takes.
+ * cannot: such a slave holds one (slave/base/lock.c); a third of what /proc
+ * takes.
  */
 uint64_t ips_pidns(void)
 {

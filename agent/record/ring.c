@@ -23,8 +23,8 @@
  */
 #include <string.h>
 
-#include "agent/stream.h"
-#include "agent/sys.h"
+#include "agent/record/stream.h"
+#include "agent/record/sys.h"
 #include "common/types.h"
 
 #define RING_MOST 32u
@@ -341,7 +341,8 @@ static int condense(struct ips_ring *r)
     return 0;
 }
 
-/* --- as core_segment.c would --------------------------------------------- */
+/* --- as record/segment.c would ---------------------------------------------
+ */
 
 int ips_ring_next(struct ips_stream *s)
 {

@@ -3,10 +3,10 @@
  * kernel's own account. It is read where the CPU clock is read again anyway,
  * and only where the thread was off its core since.
  */
-#include "agent/cpu.h"
-#include "agent/fast.h"
-#include "agent/own_table.h"
-#include "agent/sys.h"
+#include "agent/record/cpu.h"
+#include "agent/record/fast.h"
+#include "agent/record/own_table.h"
+#include "agent/record/sys.h"
 
 /* A thread that slept, but hardly queued, is asked less and less often. */
 #define EVERY_NS_MAX (16u * IPS_DELAY_EVERY_NS)

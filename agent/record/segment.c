@@ -6,10 +6,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#include "agent/cpu.h"
-#include "agent/own_table.h"
-#include "agent/stream.h"
-#include "agent/sys.h"
+#include "agent/record/cpu.h"
+#include "agent/record/own_table.h"
+#include "agent/record/stream.h"
+#include "agent/record/sys.h"
 #include "common/types.h"
 
 #ifndef MADV_POPULATE_WRITE

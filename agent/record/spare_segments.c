@@ -1,8 +1,10 @@
-/* Spare segments: taken instead of made. agent/format.h says what they are.
+/* Spare segments: taken instead of made. agent/pool/format.h says what they
+ * are.
  *
  * Making a file, its length, its first page and the quota for them, and the
  * look at `control` before it, are 35 of the 100 us that a short process pays;
- * the slave does it ahead, where processes come and go (slave/spares.c).
+ * the slave does it ahead, where processes come and go
+ * (slave/drain/spare_segments.c).
  *
  * A spare is trusted as far as the files we make ourselves: it has to be of our
  * own user, for nobody else to write, and have one name. In a run of root's
@@ -11,8 +13,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/stream.h"
-#include "agent/sys.h"
+#include "agent/record/stream.h"
+#include "agent/record/sys.h"
 
 static_assert(sizeof(struct ips_segment_header) + sizeof(struct ips_control) <=
                   IPS_SPARE_FIRST_BYTES,
@@ -75,8 +77,8 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
     struct ips_segment_header *h = (struct ips_segment_header *)base;
     struct ips_control *there = (struct ips_control *)(h + 1);
     uint32_t none = 0;
-    /* Partner: withdraw() in slave/spares.c stores and looks the other way
-     * round, so one of the two sees the other. */
+    /* Partner: withdraw() in slave/drain/spare_segments.c stores and looks the
+     * other way round, so one of the two sees the other. */
     if (!spare_good(there, bytes, copy) ||
         !atomic_compare_exchange_strong(&h->taken, &none, 1) ||
         atomic_load(&h->withdrawn)) {

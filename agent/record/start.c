@@ -1,9 +1,9 @@
 /* The beginning of a stream: START, and NAME of an image. */
 #include <string.h>
 
-#include "agent/fast.h"
-#include "agent/own_table.h"
-#include "agent/sys.h"
+#include "agent/record/fast.h"
+#include "agent/record/own_table.h"
+#include "agent/record/sys.h"
 
 char **ips_core_arguments;
 

@@ -1,9 +1,9 @@
 /*
  * Inside of the agent's core: one stream = one writer's place in the pool.
- * The calling thread's stream is thread-local (agent/core.h); an API task has
- * one of its own (agent/ips.c). core_segment.c makes, grows and changes
- * segments; core_threads.c knows the threads; core_start.c begins a stream;
- * core.c records.
+ * The calling thread's stream is thread-local (agent/record/core.h); an API
+ * task has one of its own (agent/api/ips.c). record/segment.c makes, grows and
+ * changes segments; record/threads.c knows the threads; record/start.c begins a
+ * stream; core.c records.
  *
  * Invariants:
  *  - `cur` is an absolute address, taken with one xadd: whatever a signal
@@ -17,15 +17,15 @@
  *  - a segment with an unpublished reservation below us on the stack is never
  *    unmapped (`ips_me.recs_open`).
  */
-#ifndef IPS_AGENT_STREAM_H
-#define IPS_AGENT_STREAM_H
+#ifndef IPS_AGENT_RECORD_STREAM_H
+#define IPS_AGENT_RECORD_STREAM_H
 
 #include <stdatomic.h>
 
-#include "agent/core.h"
-#include "agent/thread.h"
+#include "agent/record/core.h"
+#include "agent/record/thread.h"
 
-typedef _Atomic(uint64_t) ips_fd_word; /* agent/fd_table.h */
+typedef _Atomic(uint64_t) ips_fd_word; /* agent/preload/fd_table.h */
 
 /* The process as the core knows it. One per library. What a recorded call looks
  * at is its first line. */
@@ -41,10 +41,10 @@ struct ips_core {
     /* Stamps: a call of more is looked at once more, for its stack and for what
      * of it was CPU time. At most cpu_limit. */
     uint64_t long_call;
-    /* Another after modules went: agent/modules.h. */
+    /* Another after modules went: agent/unwind/modules.h. */
     _Atomic uint64_t modules_era;
     uint32_t wrap_state; /* enum ips_wrap_state */
-    bool cpu_marks;      /* CPU time by marks: agent/cpu.h */
+    bool cpu_marks;      /* CPU time by marks: agent/record/cpu.h */
     bool guesses;        /* of blocks (cpu_mode FAST), and not quiet */
     bool ring;           /* --on-full=ring */
     bool main_stream; /* threads have streams (false: libips without preload) */
@@ -111,7 +111,8 @@ void ips_stream_lost(struct ips_stream *s, enum ips_lost_cause cause,
 /* CLOSED and abandoned; unmaps. The stream takes no more records. */
 void ips_stream_end(struct ips_stream *s);
 
-/* --- core_room.c ---------------------------------------------------------- */
+/* --- record/quota.c ----------------------------------------------------------
+ */
 
 /* `control` as everybody sees it; NULL where somebody has cut the file off. */
 struct ips_control *ips_shared(void);
@@ -131,9 +132,11 @@ bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
 uint64_t ips_quiet_cpu(void);
 uint64_t ips_quiet_cpu_after(uint64_t cpu);
 
-/* --- core_spare.c --------------------------------------------------------- */
+/* --- record/spare_segments.c
+ * --------------------------------------------------------- */
 
-/* Address space behind each segment that belongs to nobody: core_segment.c. */
+/* Address space behind each segment that belongs to nobody: record/segment.c.
+ */
 #define IPS_GAP_BYTES 65536u
 
 /* Takes the spare segment that is meant for `id`. With `copy` it is filled with
@@ -145,7 +148,8 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
 /* Is it a `control` that this agent understands? */
 bool ips_control_good(const struct ips_control *c);
 
-/* --- core_start.c -------------------------------------------------------- */
+/* --- record/start.c --------------------------------------------------------
+ */
 
 /* START, and NAME of an image; then the hook for streams. */
 void ips_start_write(struct ips_stream *s);
@@ -154,7 +158,7 @@ void ips_start_known(const struct ips_stream *s);
 /* A thread nobody announced begins with its first record. */
 void ips_start_defaults(struct ips_stream *s, uint64_t stamp);
 
-/* --- core_segment.c; callers have blocked all signals ------------------ */
+/* --- record/segment.c; callers have blocked all signals ------------------ */
 
 /* Makes [.., need_end) of the current segment writable. 0 or a negative
  * -1 - cause. */
@@ -166,7 +170,7 @@ int ips_segment_next(struct ips_stream *s);
 /* Closes the current segment, to go on in it once the slave has drained it:
  * there is no room for another. false: a frame below us still writes to it. */
 bool ips_segment_park(struct ips_stream *s);
-/* Makes a segment file; for core_ring.c, as the following. */
+/* Makes a segment file; for record/ring.c, as the following. */
 int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out);
 /* Gives `m` the header of the stream's next segment. */
 void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m);
@@ -189,7 +193,8 @@ static inline int ips_refused(enum ips_lost_cause cause)
     return -1 - (int)cause;
 }
 
-/* --- core_ring.c: the newest are kept; callers have blocked all signals --- */
+/* --- record/ring.c: the newest are kept; callers have blocked all signals ---
+ */
 static inline bool ips_ring_on(void)
 {
     return ips_core.ring;
@@ -203,7 +208,8 @@ void ips_ring_forget(struct ips_stream *s);
 /* Closes both mappings. */
 void ips_segment_leave(struct ips_stream *s);
 
-/* --- core_threads.c ------------------------------------------------------ */
+/* --- record/threads.c ------------------------------------------------------
+ */
 
 void ips_threads_add(uint32_t tid);
 void ips_threads_remove(uint32_t tid);

@@ -8,8 +8,8 @@
  * returns the kernel's answer, -errno on failure, and never touches `errno`.
  * Async-signal-safe, no state but that one switch.
  */
-#ifndef IPS_AGENT_SYS_H
-#define IPS_AGENT_SYS_H
+#ifndef IPS_AGENT_RECORD_SYS_H
+#define IPS_AGENT_RECORD_SYS_H
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "agent/in_valgrind.h"
+#include "agent/record/valgrind.h"
 
 #if defined(__x86_64__)
 static inline long ips_sys_raw(long n, long a, long b, long c, long d, long e,
@@ -56,12 +56,12 @@ static inline long ips_sys_raw(long n, long a, long b, long c, long d, long e,
     return x0;
 }
 #else
-#error "agent/sys.h: no raw system call for this architecture yet"
+#error "agent/record/sys.h: no raw system call for this architecture yet"
 #endif
 
 /* Set where the program has forbidden system calls to itself (seccomp): a call
  * of ours might be the end of it. Each fails from then on, and whoever makes
- * one can do without. (wrap_seccomp.c) */
+ * one can do without. (preload/process/seccomp.c) */
 extern bool ips_sys_quiet __attribute__((visibility("hidden")));
 
 #ifdef IPS_FAULTS /* tests/support/agent_faults.c */

@@ -7,21 +7,21 @@
  *  - the thread itself alone looks at it; its signal handlers do, too, so each
  *    part says in what order it is stored;
  *  - it is thread-local with a place that is known when the program begins: the
- *    kernel follows pointers into it (agent/cpu.h);
+ *    kernel follows pointers into it (agent/record/cpu.h);
  *  - it is small: with LD_AUDIT set the loader has some 1600 bytes for all
  *    libraries that want such a place, and ours takes 1024 at most
- *    (tests/system/test_static_tls.py). Large state that few threads need is in
- *    agent/extra.h.
+ *    (tests/system/recording/test_static_tls.py). Large state that few threads
+ * need is in agent/record/extra.h.
  */
-#ifndef IPS_AGENT_THREAD_H
-#define IPS_AGENT_THREAD_H
+#ifndef IPS_AGENT_RECORD_THREAD_H
+#define IPS_AGENT_RECORD_THREAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/cpu_guess.h"
-#include "agent/format.h"
+#include "agent/pool/format.h"
+#include "agent/record/cpu_guess.h"
 
 #define IPS_IE __attribute__((tls_model("initial-exec"), visibility("hidden")))
 
@@ -55,7 +55,7 @@ struct ips_stream {
     struct ips_segment_map prev; /* closed, kept to be used again; with a ring
                                     one of its segments */
     struct ips_kept *kept;       /* those before it, of a fast writer */
-    struct ips_ring *ring;       /* --on-full=ring (core_ring.c) */
+    struct ips_ring *ring;       /* --on-full=ring (record/ring.c) */
     uint64_t stamp;              /* when the stream began */
     uint64_t retry_at;           /* no attempt to make room before, 0 = now */
     uint32_t generation;         /* of the process state it belongs to */
@@ -78,7 +78,8 @@ struct ips_stream {
     uint64_t start_t;
 };
 
-/* --- CPU time: agent/cpu.h ------------------------------------------------ */
+/* --- CPU time: agent/record/cpu.h
+ * ------------------------------------------------ */
 
 struct ips_cpu_slot {
     /* struct rseq_cs of the kernel. */
@@ -111,7 +112,7 @@ struct ips_cpu {
     uint64_t guessed_t;    /* and its stamp; 0 none */
 };
 
-/* Where a short record's CPU time comes from: agent/proc_event.h. */
+/* Where a short record's CPU time comes from: agent/record/proc_event.h. */
 struct ips_line {
     uint64_t t, cpu; /* of the long record */
     uint64_t span;   /* stamps after t for which it may be used, 0: none */
@@ -120,7 +121,7 @@ struct ips_line {
     uint32_t era;
 };
 
-/* A call under way: agent/wrap.h. */
+/* A call under way: agent/preload/wrap.h. */
 struct ips_open {
     uint64_t frame;
     uint64_t recs; /* recs_open when it began, and flags; one store */
@@ -137,32 +138,33 @@ struct ips_thread {
      * so an instruction has one byte for the distance (ips_here). */
     struct ips_open outermost;
     struct ips_line io_line;
-    uint64_t site_page;         /* the newest site's: agent/modules.h */
+    uint64_t site_page;         /* the newest site's: agent/unwind/modules.h */
     uint64_t cpu_last;          /* CPU handed out last */
     volatile uint32_t cpu_next; /* slots taken, ever */
     /* Another after every mark that is left, and at each segment: a short
-     * record refers to one of the same era (agent/proc_event.h). */
+     * record refers to one of the same era (agent/record/proc_event.h). */
     uint32_t era;
     /* Reservations begun and not published in this thread (with those that a
      * longjmp dropped). */
     uint32_t recs_open;
     uint32_t open_depth; /* calls under way */
-    uint32_t spin_count; /* attempts in a row that got nothing: wrap_spin.c */
-    bool in_vfork;       /* a vfork child (it runs in its parent's memory):
-                            record nothing */
-    bool own_table;      /* a thread of agent/own_table.h runs for it */
-    bool vfork_filter;   /* a vfork child has a seccomp filter, not we */
-    struct ips_extra *extra; /* agent/extra.h; NULL: none yet */
+    uint32_t
+        spin_count; /* attempts in a row that got nothing: preload/io/spin.c */
+    bool in_vfork;  /* a vfork child (it runs in its parent's memory):
+                       record nothing */
+    bool own_table; /* a thread of agent/record/own_table.h runs for it */
+    bool vfork_filter;       /* a vfork child has a seccomp filter, not we */
+    struct ips_extra *extra; /* agent/record/extra.h; NULL: none yet */
     struct ips_stream stream;
     uint32_t vfork_depth;  /* 2 and more: a vfork child's own vfork */
-    uint32_t file_calls;   /* that left no record: core_guessed.c */
+    uint32_t file_calls;   /* that left no record: record/guessed_cpu.c */
     uint32_t beyond_ns;    /* that things took beyond their prices: there */
     uint32_t said_ns;      /* ever, by records that say what they took */
     uint32_t opens;        /* of files; both are priced there */
     uint32_t passes;       /* reads and writes of what is nothing to record */
     uint32_t handlers_run; /* of the program's: whoever calls them counts */
     uint64_t locks;        /* free locks taken, priced there, too */
-    /* Calls that are never restarted: agent/wrap_sample.h. */
+    /* Calls that are never restarted: agent/preload/sample/sample.h. */
     uint64_t sample_eintr;
     struct ips_cpu_slot slot[IPS_CPU_SLOTS];
     struct ips_cpu cpu;

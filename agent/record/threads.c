@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include "agent/own_table.h"
-#include "agent/stream.h"
-#include "agent/sys.h"
+#include "agent/record/own_table.h"
+#include "agent/record/stream.h"
+#include "agent/record/sys.h"
 
 #define THREADS_FIRST 16u
 #define THREADS_PER_BLOCK 1024u
@@ -214,7 +214,7 @@ void ips_threads_speak_for_silent(void)
     if (&__libc_single_threaded && __libc_single_threaded)
         return;
     /* Two links and one a thread: most programs have just the one. Threads of
-     * agent/own_table.h are in the list, too. */
+     * agent/record/own_table.h are in the list, too. */
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;
     if (ips_proc_name(l.path, sizeof(l.path), "self", "/task") &&

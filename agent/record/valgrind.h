@@ -4,8 +4,8 @@
  * where CPU time is not the program's anyway. A request (valgrind.h) is some
  * rotations that change nothing to a processor. A few ns.
  */
-#ifndef IPS_AGENT_IN_VALGRIND_H
-#define IPS_AGENT_IN_VALGRIND_H
+#ifndef IPS_AGENT_RECORD_VALGRIND_H
+#define IPS_AGENT_RECORD_VALGRIND_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -16,14 +16,14 @@
  * an address of the new module is seen) gives wrong frames, never a fault:
  * stacks are read within their bounds.
  */
-#ifndef IPS_AGENT_UNWIND_KEPT_H
-#define IPS_AGENT_UNWIND_KEPT_H
+#ifndef IPS_AGENT_UNWIND_CACHE_H
+#define IPS_AGENT_UNWIND_CACHE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/unwind.h"
+#include "agent/unwind/unwind.h"
 
 /* Places, as a power of two. A short process needs a few rules: its own table
  * is 1 KB beside what else it touches, not five pages to be made. */

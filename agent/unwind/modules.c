@@ -2,7 +2,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "agent/modules.h"
+#include "agent/unwind/modules.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -12,10 +12,10 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "agent/core.h"
-#include "agent/cpu.h"
-#include "agent/sys.h"
-#include "agent/unwind.h"
+#include "agent/record/core.h"
+#include "agent/record/cpu.h"
+#include "agent/record/sys.h"
+#include "agent/unwind/unwind.h"
 
 #define MODULES 1024u
 

@@ -18,13 +18,13 @@
  * Async-signal-safe but for ips_modules_begin; errno kept. The table holds 1024
  * modules; more are not written. A fork child has its parent's.
  */
-#ifndef IPS_AGENT_MODULES_H
-#define IPS_AGENT_MODULES_H
+#ifndef IPS_AGENT_UNWIND_MODULES_H
+#define IPS_AGENT_UNWIND_MODULES_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "agent/stream.h"
+#include "agent/record/stream.h"
 
 /* Once, when an image begins. */
 void ips_modules_begin(void);

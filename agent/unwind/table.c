@@ -2,9 +2,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "agent/unwind_table.h"
+#include "agent/unwind/table.h"
 
-#include "agent/unwind.h"
+#include "agent/unwind/unwind.h"
 
 #if IPS_UNWIND_TABLES
 

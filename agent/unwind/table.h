@@ -1,7 +1,7 @@
 /*
- * Unwind tables as they lie in a module (agent/unwind.h): from a pc to its FDE.
- * For unwind.c alone. Every pointer is held against the module's mapping, and a
- * reader that came to its end is `bad` and gives zeros.
+ * Unwind tables as they lie in a module (agent/unwind/unwind.h): from a pc to
+ * its FDE. For unwind.c alone. Every pointer is held against the module's
+ * mapping, and a reader that came to its end is `bad` and gives zeros.
  */
 #ifndef IPS_AGENT_UNWIND_TABLE_H
 #define IPS_AGENT_UNWIND_TABLE_H

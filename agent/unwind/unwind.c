@@ -3,15 +3,15 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "agent/unwind.h"
+#include "agent/unwind/unwind.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "agent/core.h"
-#include "agent/unwind_kept.h"
-#include "agent/unwind_table.h"
+#include "agent/record/core.h"
+#include "agent/unwind/cache.h"
+#include "agent/unwind/table.h"
 
 /* One word of the stack. */
 static bool load(const struct ips_unwind *u, uint64_t at, uint64_t *out)

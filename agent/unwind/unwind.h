@@ -23,10 +23,10 @@
  *
  * Bounds: IPS_FRAMES_MAX frames, 512 CFI instructions a frame, 32 steps of
  * search. Cost: some 0.1 us a frame, 5 ns where its pc was met before
- * (unwind_kept.h).
+ * (unwind/cache.h).
  */
-#ifndef IPS_AGENT_UNWIND_H
-#define IPS_AGENT_UNWIND_H
+#ifndef IPS_AGENT_UNWIND_UNWIND_H
+#define IPS_AGENT_UNWIND_UNWIND_H
 
 #include <stdint.h>
 #include <ucontext.h>

@@ -1,10 +1,10 @@
-#include "analysis/cm.h"
+#include "analysis/distributed/cm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
-#include "analysis/view.h"
+#include "analysis/graph/kernel.h"
+#include "analysis/graph/view.h"
 
 /* ---- bytes --------------------------------------------------------------- */
 

@@ -26,12 +26,12 @@
  * machine name; a peer is named by its part.
  * Source: IPS-11, ALGORITHMS 3; Chandy & Misra 1982.
  */
-#ifndef IPS_ANALYSIS_CM_H
-#define IPS_ANALYSIS_CM_H
+#ifndef IPS_ANALYSIS_DISTRIBUTED_CM_H
+#define IPS_ANALYSIS_DISTRIBUTED_CM_H
 
-#include "analysis/contract.h"
-#include "analysis/graph.h"
-#include "analysis/path.h"
+#include "analysis/graph/contract.h"
+#include "analysis/graph/graph.h"
+#include "analysis/graph/path.h"
 
 /* Who a message comes from or goes to, beside the parts. */
 #define IPS_CM_ROOT (UINT32_MAX - 1)

@@ -1,9 +1,9 @@
-#include "analysis/cm_async.h"
+#include "analysis/distributed/cm_async.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
+#include "analysis/graph/kernel.h"
 #include "common/large.h"
 
 /* What is known of a node or a link: the longest path to it so far and, of

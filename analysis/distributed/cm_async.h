@@ -31,10 +31,10 @@
  * After an error every further call fails; release is all that is left to do.
  * Pure. Source: IPS-11, ALGORITHMS 3.
  */
-#ifndef IPS_ANALYSIS_CM_ASYNC_H
-#define IPS_ANALYSIS_CM_ASYNC_H
+#ifndef IPS_ANALYSIS_DISTRIBUTED_CM_ASYNC_H
+#define IPS_ANALYSIS_DISTRIBUTED_CM_ASYNC_H
 
-#include "analysis/cm.h"
+#include "analysis/distributed/cm.h"
 
 struct ips_cm_async;
 

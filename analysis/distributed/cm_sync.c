@@ -3,13 +3,13 @@
  * another machine waits for it, and goes on when it has come. As there, a node
  * without a value keeps the list of chains that wait for it in its EST.
  */
-#include "analysis/cm_sync.h"
+#include "analysis/distributed/cm_sync.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
+#include "analysis/graph/kernel.h"
 #include "common/large.h"
 
 #define UNKNOWN UINT64_MAX /* no value, nobody waits */

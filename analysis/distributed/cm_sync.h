@@ -21,15 +21,15 @@
  * After an error every further call fails; release is all that is left to do.
  * Pure. Source: IPS-11, ALGORITHMS 2-3.
  */
-#ifndef IPS_ANALYSIS_CM_SYNC_H
-#define IPS_ANALYSIS_CM_SYNC_H
+#ifndef IPS_ANALYSIS_DISTRIBUTED_CM_SYNC_H
+#define IPS_ANALYSIS_DISTRIBUTED_CM_SYNC_H
 
-#include "analysis/cm.h"
+#include "analysis/distributed/cm.h"
 
 struct ips_cm_sync;
 
 /* `links` must be ready (ips_cm_links_ready) and is borrowed. `g` is its graph,
- * or the lane's view of it (analysis/view.h), borrowed too.
+ * or the lane's view of it (analysis/graph/view.h), borrowed too.
  * `batch_values` 0: IPS_CM_BATCH_VALUES. */
 int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
                     const struct ips_lane *lane, uint32_t batch_values,

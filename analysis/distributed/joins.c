@@ -1,13 +1,13 @@
 /* A slave's joins: four passes over its graph - partial kernel, who is awaited,
  * numbers and sums, arcs - and the head, which says what came of them. */
-#include "analysis/joins.h"
+#include "analysis/distributed/joins.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/joins_private.h"
-#include "analysis/kernel.h"
-#include "analysis/varint.h"
+#include "analysis/distributed/joins_private.h"
+#include "analysis/graph/kernel.h"
+#include "analysis/graph/varint.h"
 #include "common/large.h"
 
 #define AWAITED 2u /* in `crossed`, which the kernel is done with */

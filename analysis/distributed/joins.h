@@ -36,11 +36,11 @@
  * Pure: no I/O, no clock. Equal to the unreduced graph bit for bit (property 3
  * of ALGORITHMS 7). Source: IPS-6, IPS-11, ALGORITHMS 3 `contract`.
  */
-#ifndef IPS_ANALYSIS_JOINS_H
-#define IPS_ANALYSIS_JOINS_H
+#ifndef IPS_ANALYSIS_DISTRIBUTED_JOINS_H
+#define IPS_ANALYSIS_DISTRIBUTED_JOINS_H
 
-#include "analysis/contract.h"
-#include "analysis/graph.h"
+#include "analysis/graph/contract.h"
+#include "analysis/graph/graph.h"
 
 #define IPS_JOIN_SLOTS 4u
 /* So many bytes behind `len` of what is solved must be readable; they count for

@@ -1,8 +1,8 @@
 /* What joins.c writes and joins_read.c and joins_solve.c read. */
-#ifndef IPS_ANALYSIS_JOINS_PRIVATE_H
-#define IPS_ANALYSIS_JOINS_PRIVATE_H
+#ifndef IPS_ANALYSIS_DISTRIBUTED_JOINS_PRIVATE_H
+#define IPS_ANALYSIS_DISTRIBUTED_JOINS_PRIVATE_H
 
-#include "analysis/joins.h"
+#include "analysis/distributed/joins.h"
 
 /* Whose D: */
 #define IPS_JOIN_ZERO 0xfffffffeu /* a constant: its D is 0 */

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/joins_private.h"
-#include "analysis/kernel.h"
-#include "analysis/varint.h"
-#include "analysis/view.h"
+#include "analysis/distributed/joins_private.h"
+#include "analysis/graph/kernel.h"
+#include "analysis/graph/varint.h"
+#include "analysis/graph/view.h"
 #include "common/large.h"
 
 #define MOST_NUMBERS ((1u << 31) - 16u)

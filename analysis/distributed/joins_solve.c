@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/joins_private.h"
-#include "analysis/kernel.h"
-#include "analysis/varint.h"
+#include "analysis/distributed/joins_private.h"
+#include "analysis/graph/kernel.h"
+#include "analysis/graph/varint.h"
 #include "common/large.h"
 
 #define WON_CHAIN 0xffffffffu

@@ -1,6 +1,6 @@
-#include "analysis/beside.h"
+#include "analysis/explain/concurrent_activity.h"
 
-#include "analysis/whatif.h"
+#include "analysis/whatif/whatif.h"
 
 #include <stdlib.h>
 #include <string.h>

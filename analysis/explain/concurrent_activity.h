@@ -27,10 +27,10 @@
  * were shared evenly: ns * (busy / cores - 1), of the path's machine.
  * Source: IPS-15 (idle time by cause); ALGORITHMS 4, 5.
  */
-#ifndef IPS_ANALYSIS_BESIDE_H
-#define IPS_ANALYSIS_BESIDE_H
+#ifndef IPS_ANALYSIS_EXPLAIN_CONCURRENT_ACTIVITY_H
+#define IPS_ANALYSIS_EXPLAIN_CONCURRENT_ACTIVITY_H
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 
 enum ips_beside_class {
     IPS_BESIDE_LOCK,

@@ -1,4 +1,4 @@
-#include "analysis/idle.h"
+#include "analysis/explain/idle.h"
 
 #include <stdlib.h>
 #include <string.h>

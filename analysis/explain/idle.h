@@ -21,10 +21,10 @@
  * waits by spinning (`spinning` names the causes) takes a core: `spun`.
  * Pure. Source: IPS-15.
  */
-#ifndef IPS_ANALYSIS_IDLE_H
-#define IPS_ANALYSIS_IDLE_H
+#ifndef IPS_ANALYSIS_EXPLAIN_IDLE_H
+#define IPS_ANALYSIS_EXPLAIN_IDLE_H
 
-#include "analysis/waits.h"
+#include "analysis/explain/waits.h"
 
 #define IPS_IDLE_CAUSES 32u
 /* Waits whose cause nobody named, or none below IPS_IDLE_CAUSES. */

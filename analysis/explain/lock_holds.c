@@ -1,4 +1,4 @@
-#include "analysis/held.h"
+#include "analysis/explain/lock_holds.h"
 
 #include <stdlib.h>
 #include <string.h>

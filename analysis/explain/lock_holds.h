@@ -10,10 +10,10 @@
  * it is what bounds the program. Times are those of EST. Pure. Source:
  * ALGORITHMS 4 (throughput).
  */
-#ifndef IPS_ANALYSIS_HELD_H
-#define IPS_ANALYSIS_HELD_H
+#ifndef IPS_ANALYSIS_EXPLAIN_LOCK_HOLDS_H
+#define IPS_ANALYSIS_EXPLAIN_LOCK_HOLDS_H
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 
 struct ips_held {
     uint32_t chain; /* that held it longest */

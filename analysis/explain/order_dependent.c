@@ -1,9 +1,9 @@
-#include "analysis/order_dependent.h"
+#include "analysis/explain/order_dependent.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/order.h"
+#include "analysis/whatif/order.h"
 #include "common/large.h"
 #include "common/types.h"
 

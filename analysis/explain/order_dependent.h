@@ -28,10 +28,10 @@
  *
  * Pure. Source: DPM-14.
  */
-#ifndef IPS_ANALYSIS_ORDER_DEPENDENT_H
-#define IPS_ANALYSIS_ORDER_DEPENDENT_H
+#ifndef IPS_ANALYSIS_EXPLAIN_ORDER_DEPENDENT_H
+#define IPS_ANALYSIS_EXPLAIN_ORDER_DEPENDENT_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 #define IPS_ORDER_PATTERNS(X)                                                  \
     X(READERS, "readers")                                                      \

@@ -1,4 +1,4 @@
-#include "analysis/phases.h"
+#include "analysis/explain/phases.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -25,8 +25,8 @@
  * B. Jackson et al., An algorithm for optimal partitioning of data on an
  * interval, 2005.
  */
-#ifndef IPS_ANALYSIS_PHASES_H
-#define IPS_ANALYSIS_PHASES_H
+#ifndef IPS_ANALYSIS_EXPLAIN_PHASES_H
+#define IPS_ANALYSIS_EXPLAIN_PHASES_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "analysis/requests.h"
+#include "analysis/explain/requests.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -25,10 +25,10 @@
  * Times are EST of the graph: ns since the run's origin. Pure.
  * Source: ALGORITHMS 4 (requests); IPS-13.
  */
-#ifndef IPS_ANALYSIS_REQUESTS_H
-#define IPS_ANALYSIS_REQUESTS_H
+#ifndef IPS_ANALYSIS_EXPLAIN_REQUESTS_H
+#define IPS_ANALYSIS_EXPLAIN_REQUESTS_H
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 
 #define IPS_NO_REQUEST UINT32_MAX
 

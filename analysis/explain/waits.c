@@ -1,4 +1,4 @@
-#include "analysis/waits.h"
+#include "analysis/explain/waits.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -25,13 +25,13 @@
  * what a budget of steps did not reach is CUT, and said.
  *
  * Times are `at` of the graph: for one machine local ns, for several on one
- * scale (analysis/clock_align.h), with the error of that scale in where the
- * parts end, never in their sum. Pure. Source: IPS-15; ALGORITHMS 1.
+ * scale (analysis/graph/clock_align.h), with the error of that scale in where
+ * the parts end, never in their sum. Pure. Source: IPS-15; ALGORITHMS 1.
  */
-#ifndef IPS_ANALYSIS_WAITS_H
-#define IPS_ANALYSIS_WAITS_H
+#ifndef IPS_ANALYSIS_EXPLAIN_WAITS_H
+#define IPS_ANALYSIS_EXPLAIN_WAITS_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 /* A cause that nobody named. The others are the caller's numbers. */
 #define IPS_WAITS_NO_CAUSE 255u

@@ -1,4 +1,4 @@
-#include "analysis/clock_align.h"
+#include "analysis/graph/clock_align.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -17,14 +17,14 @@
  * every engine sees the same weights.
  * Source: ALGORITHMS 6; IPS-13 (phases across machines need one clock).
  */
-#ifndef IPS_ANALYSIS_CLOCK_ALIGN_H
-#define IPS_ANALYSIS_CLOCK_ALIGN_H
+#ifndef IPS_ANALYSIS_GRAPH_CLOCK_ALIGN_H
+#define IPS_ANALYSIS_GRAPH_CLOCK_ALIGN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analysis/clock_map.h"
+#include "analysis/graph/clock_map.h"
 #include "common/err.h"
 
 struct ips_clock_point {

@@ -1,10 +1,11 @@
 /*
  * One machine's clock seen from the run's origin: where another machine's
- * clock is the reference, by the alignment of the two (analysis/clock_align.h).
- * Integers only, so that every engine makes the same weights of it.
+ * clock is the reference, by the alignment of the two
+ * (analysis/graph/clock_align.h). Integers only, so that every engine makes the
+ * same weights of it.
  */
-#ifndef IPS_ANALYSIS_CLOCK_MAP_H
-#define IPS_ANALYSIS_CLOCK_MAP_H
+#ifndef IPS_ANALYSIS_GRAPH_CLOCK_MAP_H
+#define IPS_ANALYSIS_GRAPH_CLOCK_MAP_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "analysis/contract.h"
+#include "analysis/graph/contract.h"
 
 #include <stdlib.h>
 

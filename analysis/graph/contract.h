@@ -1,13 +1,13 @@
 /*
  * Graphs of several machines as one: who sent what another machine awaited, and
  * the merged graph, for questions that need all nodes in one place. The path
- * alone needs less: analysis/joins.h.
+ * alone needs less: analysis/distributed/joins.h.
  * Source: IPS-11, ALGORITHMS 3.
  */
-#ifndef IPS_ANALYSIS_CONTRACT_H
-#define IPS_ANALYSIS_CONTRACT_H
+#ifndef IPS_ANALYSIS_GRAPH_CONTRACT_H
+#define IPS_ANALYSIS_GRAPH_CONTRACT_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 /* So many arcs and values that others await has `g` at most, in whatever lane:
  * nodes at the ends of arcs, local or remote, and every chain's last. What

@@ -1,4 +1,4 @@
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>

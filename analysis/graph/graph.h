@@ -10,13 +10,13 @@
  * Pure: no I/O, no clock, no libevent, no SQL.
  * Source: ALGORITHMS 1-2; DPM-2, DPM-4, IPS-11.
  */
-#ifndef IPS_ANALYSIS_GRAPH_H
-#define IPS_ANALYSIS_GRAPH_H
+#ifndef IPS_ANALYSIS_GRAPH_GRAPH_H
+#define IPS_ANALYSIS_GRAPH_GRAPH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analysis/clock_map.h"
+#include "analysis/graph/clock_map.h"
 #include "common/err.h"
 #include "common/types.h"
 
@@ -68,7 +68,7 @@ enum ips_thing {
 
 #define IPS_NO_NODE UINT32_MAX
 
-struct ips_mtime_map; /* analysis/mtime.h */
+struct ips_mtime_map; /* analysis/graph/mtime.h */
 
 struct ips_chain {
     uint32_t first;   /* first node; chains follow each other without gaps */
@@ -99,7 +99,7 @@ struct ips_remote_out {
 
 /* Positions in one direction of a stream: 0 is the connect (SYN), data bytes
  * are 1..n, and end-of-file is IPS_POS_EOF (the last close). Datagrams: see
- * slave/channel.h. */
+ * slave/build/channel.h. */
 #define IPS_POS_SYN 0
 #define IPS_POS_EOF UINT64_MAX
 
@@ -118,8 +118,8 @@ struct ips_graph {
                         weighs nothing) */
     uint64_t *t_ns;  /* [node_count] local CLOCK_MONOTONIC_RAW, for people */
     uint32_t *site;  /* [node_count] channel end (index) or UINT32_MAX */
-    /* What the weightings `sched` and `wall` need (analysis/view.h); all three
-     * or, in a graph that nobody may weigh so, none. */
+    /* What the weightings `sched` and `wall` need (analysis/graph/view.h); all
+     * three or, in a graph that nobody may weigh so, none. */
     uint64_t *at;    /* [node_count] when the node was passed: local raw ns; in
                         a view of `wall` ns since the run's origin */
     uint64_t *wait;  /* [node_count] of the time before `at`: asleep for what
@@ -135,7 +135,7 @@ struct ips_graph {
     struct ips_remote_in *in;
     uint32_t out_count;
     struct ips_remote_out *out;
-    /* Message times by measurement (analysis/mtime.h), for lanes that say
+    /* Message times by measurement (analysis/graph/mtime.h), for lanes that say
      * `calibrated`. The map is borrowed, or NULL: none, or used already. In a
      * view by it DATA has ns for bytes in `xlen`, and so has `out_ns`. */
     const struct ips_mtime_map *mtimes;
@@ -206,8 +206,8 @@ struct ips_lane {
     bool any_off;    /* RESOURCE arcs are absent */
     bool probe_off;  /* cpu, sched: chain arcs weigh what recording cost less */
     bool unended;    /* cpu, sched: chain arcs weigh their `unended` more */
-    /* Which weights the graph has: a view of it (analysis/view.h) that was
-     * made for this lane. */
+    /* Which weights the graph has: a view of it (analysis/graph/view.h) that
+     * was made for this lane. */
     enum ips_weighting weighting;
     struct ips_clock_map clock; /* wall: of this graph's machine */
     /* The path ends there: an END of this graph, or IPS_NO_NODE where the goal

@@ -1,4 +1,4 @@
-#include "analysis/idmap.h"
+#include "analysis/graph/idmap.h"
 
 #include <stdlib.h>
 #include <string.h>

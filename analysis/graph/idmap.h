@@ -3,8 +3,8 @@
  * when half full. Keys are any but UINT64_MAX. For graphs' worth of keys: 24
  * to 48 bytes each with values, else 16 to 32.
  */
-#ifndef IPS_ANALYSIS_IDMAP_H
-#define IPS_ANALYSIS_IDMAP_H
+#ifndef IPS_ANALYSIS_GRAPH_IDMAP_H
+#define IPS_ANALYSIS_GRAPH_IDMAP_H
 
 #include <stdbool.h>
 #include <stdint.h>

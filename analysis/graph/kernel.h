@@ -3,11 +3,11 @@
  * loops do no work that the lane does not need; and the kernel's partial run,
  * which the contraction shares.
  */
-#ifndef IPS_ANALYSIS_KERNEL_H
-#define IPS_ANALYSIS_KERNEL_H
+#ifndef IPS_ANALYSIS_GRAPH_KERNEL_H
+#define IPS_ANALYSIS_GRAPH_KERNEL_H
 
-#include "analysis/graph.h"
-#include "analysis/path.h"
+#include "analysis/graph/graph.h"
+#include "analysis/graph/path.h"
 
 /* Times at or above this are refused, so two of them never wrap when added and
  * the top bit of an EST is free to say "not known yet". */

@@ -1,9 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/contract.h"
-#include "analysis/kernel.h"
-#include "analysis/view.h"
+#include "analysis/graph/contract.h"
+#include "analysis/graph/kernel.h"
+#include "analysis/graph/view.h"
 
 const struct ips_remote_out *ips_graph_find_out(const struct ips_graph *g,
                                                 uint32_t end, uint64_t pos)

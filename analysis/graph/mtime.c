@@ -1,10 +1,10 @@
-#include "analysis/mtime.h"
+#include "analysis/graph/mtime.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
+#include "analysis/graph/kernel.h"
 #include "common/large.h"
 
 /* ---- making a curve ----------------------------------------------------- */

@@ -14,14 +14,14 @@
  *    lie; alpha the median of what beta leaves.
  *
  * A map says which curve a message of a graph goes by: every channel end has
- * one. ips_graph_view() turns bytes into ns by it (analysis/view.h).
+ * one. ips_graph_view() turns bytes into ns by it (analysis/graph/view.h).
  *
  * Pure. Source: DPM-3, DRO-2; ALGORITHMS 1.
  */
-#ifndef IPS_ANALYSIS_MTIME_H
-#define IPS_ANALYSIS_MTIME_H
+#ifndef IPS_ANALYSIS_GRAPH_MTIME_H
+#define IPS_ANALYSIS_GRAPH_MTIME_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 #define IPS_CURVE_POINTS 64u
 #define IPS_CURVE_MAX_BYTES (1ULL << 40)

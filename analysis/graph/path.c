@@ -13,13 +13,13 @@
  * it is their turn - chains take turns every few nodes, too many for the
  * hardware to follow -, and T and the check of limits are made on the way.
  */
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
+#include "analysis/graph/kernel.h"
 #include "common/large.h"
 
 #define NO_CHAIN UINT32_MAX
@@ -120,7 +120,7 @@ void ips_arcs_init(struct ips_arcs *a, const struct ips_lane *lane)
     a->mode[IPS_X_RESOURCE] = lane->any_off ? IPS_ARC_ABSENT : by_itself;
     a->mode[IPS_X_EXTERNAL] =
         lane->external == IPS_EXTERNAL_OFF ? IPS_ARC_ABSENT : IPS_ARC_XLEN;
-    /* In `wall` what was idle is in the chain's arc (analysis/view.c). */
+    /* In `wall` what was idle is in the chain's arc (analysis/graph/view.c). */
     a->mode[IPS_X_IDLE] = !wall && lane->external == IPS_EXTERNAL_ALL
                               ? IPS_ARC_XLEN
                               : IPS_ARC_ABSENT;

@@ -9,10 +9,10 @@
  * sum here ever wraps. The graph must have passed ips_graph_check().
  * Source: DPM-5, IPS-11.
  */
-#ifndef IPS_ANALYSIS_PATH_H
-#define IPS_ANALYSIS_PATH_H
+#ifndef IPS_ANALYSIS_GRAPH_PATH_H
+#define IPS_ANALYSIS_GRAPH_PATH_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 struct ips_est {
     uint64_t *est;    /* [node_count] ns */

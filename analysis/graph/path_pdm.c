@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
+#include "analysis/graph/kernel.h"
 
 enum queued { NEVER = 0, WAS = 1, IS = 2 };
 

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "analysis/kernel.h"
+#include "analysis/graph/kernel.h"
 #include "common/large.h"
 
 void ips_path_release(struct ips_path *p)

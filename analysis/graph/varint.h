@@ -4,8 +4,8 @@
  * has room for IPS_VARINT_BYTES a number, and who reads has as many readable
  * bytes behind the last one and looks afterwards whether it came too far.
  */
-#ifndef IPS_ANALYSIS_VARINT_H
-#define IPS_ANALYSIS_VARINT_H
+#ifndef IPS_ANALYSIS_GRAPH_VARINT_H
+#define IPS_ANALYSIS_GRAPH_VARINT_H
 
 #include <stdint.h>
 

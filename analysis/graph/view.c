@@ -1,9 +1,9 @@
-#include "analysis/view.h"
+#include "analysis/graph/view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/mtime.h"
+#include "analysis/graph/mtime.h"
 #include "common/large.h"
 
 void ips_view_release(struct ips_view *v)

@@ -27,18 +27,18 @@
  * whole length: its longest path is an upper bound, whatever ended them.
  *
  * A lane that is `calibrated` has its messages' times from the graph's map
- * (analysis/mtime.h), before all that: its view has ns where the graph has
- * bytes, and the lane's own message time is 1 ns a ns.
+ * (analysis/graph/mtime.h), before all that: its view has ns where the graph
+ * has bytes, and the lane's own message time is 1 ns a ns.
  *
  * A view depends on the lane's weighting, probe_off, unended, calibrated, clock
  * and external mode, and in `wall` on its message times (not their scale);
  * other lanes of the same may share it. It borrows the graph's other arrays.
  * Source: ALGORITHMS 1, IPS-14.
  */
-#ifndef IPS_ANALYSIS_VIEW_H
-#define IPS_ANALYSIS_VIEW_H
+#ifndef IPS_ANALYSIS_GRAPH_VIEW_H
+#define IPS_ANALYSIS_GRAPH_VIEW_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 struct ips_view {
     struct ips_graph g; /* never ips_graph_release'd */

@@ -10,7 +10,7 @@
  */
 #include <stdlib.h>
 
-#include "analysis/replay_run.h"
+#include "analysis/replay/run.h"
 
 /* Of the time without chains so much is added to their turn, where a core has
  * at most one load. Measured: docs/papers.md. */

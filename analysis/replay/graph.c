@@ -1,4 +1,4 @@
-#include "analysis/replay_graph.h"
+#include "analysis/replay/graph.h"
 
 #include <stdlib.h>
 #include <string.h>

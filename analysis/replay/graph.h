@@ -20,7 +20,7 @@
 #ifndef IPS_ANALYSIS_REPLAY_GRAPH_H
 #define IPS_ANALYSIS_REPLAY_GRAPH_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 struct ips_replay_graph {
     struct ips_graph g; /* w, kind, xpred, xkind, xlen, chains; t_ns of the

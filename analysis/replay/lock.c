@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/replay_run.h"
+#include "analysis/replay/run.h"
 #include "common/large.h"
 
 static inline uint32_t lock_of(const struct rp *r, uint32_t i)

@@ -30,10 +30,10 @@
  *
  * Pure. Source: DPM-14; DPM-6.
  */
-#ifndef IPS_ANALYSIS_CREW_H
-#define IPS_ANALYSIS_CREW_H
+#ifndef IPS_ANALYSIS_REPLAY_LOCK_QUEUE_H
+#define IPS_ANALYSIS_REPLAY_LOCK_QUEUE_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 struct ips_replay_locks;
 

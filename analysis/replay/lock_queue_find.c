@@ -1,8 +1,8 @@
-/* Which threads take pieces of work under a lock: see crew.h. */
+/* Which threads take pieces of work under a lock: see replay/lock_queue.h. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/replay.h"
+#include "analysis/replay/replay.h"
 #include "common/large.h"
 
 #define TRIES 16u /* locks whose pieces are looked at: each costs the nodes */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/replay_run.h"
+#include "analysis/replay/run.h"
 
 int rp_media_alloc(struct rp *r, struct ips_err *err)
 {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/replay_run.h"
+#include "analysis/replay/run.h"
 #include "common/large.h"
 
 #define NONE IPS_QUEUE_NONE

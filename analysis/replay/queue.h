@@ -32,10 +32,10 @@
  *
  * Pure. Source: DPM-14; DPM-6.
  */
-#ifndef IPS_ANALYSIS_QUEUE_H
-#define IPS_ANALYSIS_QUEUE_H
+#ifndef IPS_ANALYSIS_REPLAY_QUEUE_H
+#define IPS_ANALYSIS_REPLAY_QUEUE_H
 
-#include "analysis/crew.h"
+#include "analysis/replay/lock_queue.h"
 
 #define IPS_QUEUE_NONE UINT32_MAX
 

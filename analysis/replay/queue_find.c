@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/queue.h"
+#include "analysis/replay/queue.h"
 #include "common/large.h"
 
 #define NONE IPS_QUEUE_NONE

@@ -1,11 +1,11 @@
-#include "analysis/replay.h"
+#include "analysis/replay/replay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/path.h"
-#include "analysis/replay_run.h"
+#include "analysis/graph/path.h"
+#include "analysis/replay/run.h"
 #include "common/large.h"
 
 #define STALL_NAMED 10

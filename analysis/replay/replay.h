@@ -50,18 +50,18 @@
  * the order that was seen, the locks that were waited for keep that order (are
  * `kept`): their events do not count, their arcs do; and it is replayed again.
  *
- * Work queues (`queues`, analysis/queue.h): a dispatcher that is done with a
- * turn takes the result that came first; of those that came at the same moment
- * the one that the first chain sent. It does so when all else that takes no
- * time is done, and free locks are given; then chains get cores. The blocks
+ * Work queues (`queues`, analysis/replay/queue.h): a dispatcher that is done
+ * with a turn takes the result that came first; of those that came at the same
+ * moment the one that the first chain sent. It does so when all else that takes
+ * no time is done, and free locks are given; then chains get cores. The blocks
  * that a worker was given it does as they were given, and its own end when
  * there is no turn left or it was told to stop. What follows a piece in its
  * chain as recorded, up to the next, is done behind it wherever it goes.
  *
- * Crews (`queues->crews`, analysis/crew.h): a worker that has its crew's lock
- * next goes on with the next piece, in the order in which they were taken as
- * recorded; with its own end when there is none left. Of a lock that is `kept`
- * the pieces are, too.
+ * Crews (`queues->crews`, analysis/replay/lock_queue.h): a worker that has its
+ * crew's lock next goes on with the next piece, in the order in which they were
+ * taken as recorded; with its own end when there is none left. Of a lock that
+ * is `kept` the pieces are, too.
  *
  * RESOURCE arcs into other nodes stay dependencies, as recorded (or absent:
  * lane.any_off). They are counted, so that whoever tells the answer can say so.
@@ -82,11 +82,11 @@
  * machine (or core, with turns). No recursion.
  * Source: DPM-6, DPM-7, DPM-9; DRO-5.
  */
-#ifndef IPS_ANALYSIS_REPLAY_H
-#define IPS_ANALYSIS_REPLAY_H
+#ifndef IPS_ANALYSIS_REPLAY_REPLAY_H
+#define IPS_ANALYSIS_REPLAY_REPLAY_H
 
-#include "analysis/mtime.h"
-#include "analysis/queue.h"
+#include "analysis/graph/mtime.h"
+#include "analysis/replay/queue.h"
 
 #define IPS_REPLAY_MACHINES_MAX 65535u
 #define IPS_REPLAY_CORES_MAX 65536u

@@ -9,7 +9,7 @@
  * which leaves it less than one virtual unit behind the event: what would be
  * lost by rounding is made up by the next advance.
  */
-#include "analysis/replay_run.h"
+#include "analysis/replay/run.h"
 
 #include <stdlib.h>
 

@@ -1,15 +1,15 @@
 /*
- * Private to the replay: its state, the event loop (replay_run.c), cores with
- * turns (replay_core.c), and what
+ * Private to the replay: its state, the event loop (replay/run.c), cores with
+ * turns (replay/core.c), and what
  * replay.c sets up for it and reads from it. Times `_t` are in units of
  * 2^-bits ns, virtual times `_v` in units of 2^-bits ns of work at speed 1.
  */
 #ifndef IPS_ANALYSIS_REPLAY_RUN_H
 #define IPS_ANALYSIS_REPLAY_RUN_H
 
-#include "analysis/kernel.h"
-#include "analysis/replay.h"
-#include "analysis/replay_tree.h"
+#include "analysis/graph/kernel.h"
+#include "analysis/replay/replay.h"
+#include "analysis/replay/tree.h"
 
 #define RP_NO_CHAIN UINT32_MAX
 /* A node that is not reached yet: at or above this; the low half is the first
@@ -24,7 +24,7 @@ struct rp_chain {
     uint32_t end; /* one past the last node */
     uint32_t first;
     uint32_t machine;
-    uint32_t core;       /* replay_core.c: in rp.machine; or RP_NO_CORE */
+    uint32_t core;       /* replay/core.c: in rp.machine; or RP_NO_CORE */
     uint32_t move;       /* index of the next move, */
     uint32_t move_node;  /* and its node, or IPS_NO_NODE */
     uint32_t next;       /* chain that waits for the same node */
@@ -49,7 +49,7 @@ struct rp_machine {
     uint64_t label_t;            /* the event it was last advanced to, >= t0 */
     uint64_t next_t0, next_rem;  /* of the next completion */
     uint64_t idle_t, idle_since; /* no chain active */
-    /* Of a core (replay_core.c), whose `is.cores` is 1, at `den` as without its
+    /* Of a core (replay/core.c), whose `is.cores` is 1, at `den` as without its
      * load; else turn_v is RP_NEVER. */
     uint64_t turn_v;      /* where the chains' turn ends; RP_NEVER: never */
     uint64_t resume_t;    /* stopped: when the loads' turn ends */
@@ -95,7 +95,7 @@ struct rp {
     uint32_t ready_count;
     uint32_t busy; /* machine whose completion is at hand, or UINT32_MAX */
     uint32_t load_next;
-    /* replay_medium.c; all NULL where there is none. */
+    /* replay/medium.c; all NULL where there is none. */
     uint32_t media;           /* machines behind `machines` in `machine` */
     struct rp_bucket *bucket; /* [media] NULL: none has any */
     uint64_t *arrive;     /* [nodes] when what a medium brings is there, in _t;
@@ -103,16 +103,16 @@ struct rp {
     uint32_t *sends_next; /* [nodes] the next receive of the same sender */
     uint32_t *sends;      /* [nodes] a sender's first receive, or IPS_NO_NODE */
     bool no_memory;       /* the replay is given up */
-    /* replay_lock.c; all NULL where there are none. */
+    /* replay/lock.c; all NULL where there are none. */
     uint32_t *lock_at; /* [nodes] 0, or 2 * lock + 1: takes, + 2: gives */
     struct rp_lock *lock;
     const bool *kept;   /* [locks] those of which nothing is in lock_at */
     uint32_t *due;      /* locks that are free and waited for */
     uint32_t *had_unit; /* room for the chains of a round of rp_grant */
     uint32_t due_count;
-    struct rp_queues *queues; /* replay_queue.c; NULL: none */
+    struct rp_queues *queues; /* replay/queue.c; NULL: none */
     uint32_t queue_due;       /* not 0: some dispatcher may take a result */
-    /* replay_core.c. Cores are behind the media in `machine`. */
+    /* replay/core.c. Cores are behind the media in `machine`. */
     uint32_t first_core, end_core; /* equal: no machine has any */
     uint32_t *core_of; /* [machines] its first core, or RP_NO_CORE; or NULL */
     uint32_t *placing; /* chains that come to a core when this moment is over */
@@ -163,7 +163,7 @@ static inline uint64_t rp_mtime_ns(const struct rp *r, size_t pair,
                          : ips_mtime_ns(&r->arcs.mtime, bytes);
 }
 
-/* ---- replay_medium.c ---- */
+/* ---- replay/medium.c ---- */
 
 int rp_media_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_media_release(struct rp *r);
@@ -184,7 +184,7 @@ static inline uint64_t rp_arrives(const struct rp *r, uint32_t i)
 /* The transfer that medium `m` has done is that of node `i`. */
 void rp_transferred(struct rp *r, uint32_t i, uint64_t now);
 
-/* ---- replay_lock.c ---- */
+/* ---- replay/lock.c ---- */
 
 int rp_locks_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_locks_release(struct rp *r);
@@ -205,7 +205,7 @@ void rp_grant(struct rp *r);
 /* Marks in `kept` the locks that somebody is in line for; how many. */
 uint32_t rp_locks_awaited(const struct rp *r, bool *kept);
 
-/* ---- replay_queue.c ---- */
+/* ---- replay/queue.c ---- */
 
 int rp_queues_alloc(struct rp *r, struct ips_err *err) IPS_MUST_USE;
 void rp_queues_release(struct rp *r);
@@ -236,7 +236,7 @@ static inline uint32_t rp_receiver(const struct rp *r, uint32_t i)
     return r->queues ? rp_queue_receiver(r, i) : ips_chain_of(r->g, i);
 }
 
-/* ---- replay_core.c ---- */
+/* ---- replay/core.c ---- */
 
 /* Machines that have turns get their cores in `core_of`, first_core and
  * end_core are set; before `machine` is there. */
@@ -261,7 +261,7 @@ bool rp_cores_event(struct rp *r, uint32_t i, uint64_t now);
 void rp_cores_place(struct rp *r);
 void rp_cores_load(struct rp *r, uint32_t m, uint64_t now);
 
-/* ---- of replay_run.c ---- */
+/* ---- of replay/run.c ---- */
 
 void rp_advance(struct rp_machine *m, uint64_t t);
 /* When machine m's virtual clock will have moved by dv. */

@@ -1,4 +1,4 @@
-#include "analysis/search_run.h"
+#include "analysis/replay/search_run.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -19,10 +19,10 @@
  * makespan, number of machines used, then machine numbers by item.
  * Memory: (2 * items + 32) bytes an evaluation. Pure. Source: DPM-7, DPM-8.
  */
-#ifndef IPS_ANALYSIS_SEARCH_H
-#define IPS_ANALYSIS_SEARCH_H
+#ifndef IPS_ANALYSIS_REPLAY_SEARCH_H
+#define IPS_ANALYSIS_REPLAY_SEARCH_H
 
-#include "analysis/replay.h"
+#include "analysis/replay/replay.h"
 
 #define IPS_SEARCH_FREE UINT32_MAX
 #define IPS_SEARCH_TOP_MAX 100u

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
-#include "analysis/order.h"
-#include "analysis/search.h"
+#include "analysis/graph/kernel.h"
+#include "analysis/replay/search.h"
+#include "analysis/whatif/order.h"
 
 #define BITS 8u
 #define RATE_BITS 20u

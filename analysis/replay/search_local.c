@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/search_run.h"
+#include "analysis/replay/search_run.h"
 
 #define STALE_STARTS 64 /* so many without a new map: settled */
 #define ONE_MACHINE_STARTS 4

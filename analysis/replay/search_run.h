@@ -2,10 +2,10 @@
  * Private to the placement search: its state, and what the local search
  * (search_local.c) takes of the rest (search.c).
  */
-#ifndef IPS_ANALYSIS_SEARCH_RUN_H
-#define IPS_ANALYSIS_SEARCH_RUN_H
+#ifndef IPS_ANALYSIS_REPLAY_SEARCH_RUN_H
+#define IPS_ANALYSIS_REPLAY_SEARCH_RUN_H
 
-#include "analysis/search.h"
+#include "analysis/replay/search.h"
 #include "common/types.h"
 
 #define SEARCH_STOP 1 /* no error: the search is over, out->end says why */

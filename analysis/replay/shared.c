@@ -1,10 +1,10 @@
-#include "analysis/shared.h"
+#include "analysis/replay/shared.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
-#include "analysis/replay.h"
+#include "analysis/graph/kernel.h"
+#include "analysis/replay/replay.h"
 #include "common/types.h"
 
 struct tables {

@@ -12,10 +12,10 @@
  * monotone in anything else: which transfers meet depends on all times.
  * Pure. Source: DRO-1, DRO-5.
  */
-#ifndef IPS_ANALYSIS_SHARED_H
-#define IPS_ANALYSIS_SHARED_H
+#ifndef IPS_ANALYSIS_REPLAY_SHARED_H
+#define IPS_ANALYSIS_REPLAY_SHARED_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 struct ips_shared_ask {
     uint32_t machine_count;

@@ -1,4 +1,4 @@
-#include "analysis/replay_tree.h"
+#include "analysis/replay/tree.h"
 
 #include <string.h>
 

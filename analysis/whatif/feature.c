@@ -1,4 +1,4 @@
-#include "analysis/feature.h"
+#include "analysis/whatif/feature.h"
 
 #include <string.h>
 

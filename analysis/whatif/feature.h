@@ -9,10 +9,10 @@
  * weight); what no portion names belongs to the feature of its chain.
  * Portions of an arc never add up to more than its weight: ips_features_check.
  */
-#ifndef IPS_ANALYSIS_FEATURE_H
-#define IPS_ANALYSIS_FEATURE_H
+#ifndef IPS_ANALYSIS_WHATIF_FEATURE_H
+#define IPS_ANALYSIS_WHATIF_FEATURE_H
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 
 #define IPS_NO_FEATURE UINT32_MAX
 

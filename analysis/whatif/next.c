@@ -3,13 +3,13 @@
  * one is taken instead. `found` keeps the deviations that were walked, each
  * with the one it branches off; the heap those that were not.
  */
-#include "analysis/next.h"
+#include "analysis/whatif/next.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/idmap.h"
-#include "analysis/kernel.h"
+#include "analysis/graph/idmap.h"
+#include "analysis/graph/kernel.h"
 
 #define NOTHING UINT32_MAX
 

@@ -28,10 +28,10 @@
  * is false. Source: ALGORITHMS 4; priority search after Hart, Nilsson, Raphael
  * 1968.
  */
-#ifndef IPS_ANALYSIS_NEXT_H
-#define IPS_ANALYSIS_NEXT_H
+#ifndef IPS_ANALYSIS_WHATIF_NEXT_H
+#define IPS_ANALYSIS_WHATIF_NEXT_H
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 
 enum ips_next_group { IPS_NEXT_PATHS, IPS_NEXT_SEQUENCE, IPS_NEXT_SET };
 

@@ -3,12 +3,12 @@
  * the first half `slot` holds, of a node that is not done, the chains that
  * wait for it: the first's number, the others linked by chain.
  */
-#include "analysis/order.h"
+#include "analysis/whatif/order.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
+#include "analysis/graph/kernel.h"
 
 #define DONE (UINT32_MAX - 1)
 #define NO_CHAIN UINT32_MAX

@@ -11,10 +11,10 @@
  * Made once, O(nodes); 4 bytes a node are kept, 8 more while it is made, 12 a
  * run. Source: ALGORITHMS 2, 4.
  */
-#ifndef IPS_ANALYSIS_ORDER_H
-#define IPS_ANALYSIS_ORDER_H
+#ifndef IPS_ANALYSIS_WHATIF_ORDER_H
+#define IPS_ANALYSIS_WHATIF_ORDER_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 struct ips_run {
     uint32_t chain;

@@ -1,4 +1,4 @@
-#include "analysis/crowd.h"
+#include "analysis/whatif/oversubscription.h"
 
 #include <stdlib.h>
 #include <string.h>

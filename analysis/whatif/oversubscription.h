@@ -5,10 +5,10 @@
  * no promise there (the answer to that is a replay on the cores there are).
  * Source: ALGORITHMS 4 (what-if), DPM-6.
  */
-#ifndef IPS_ANALYSIS_CROWD_H
-#define IPS_ANALYSIS_CROWD_H
+#ifndef IPS_ANALYSIS_WHATIF_OVERSUBSCRIPTION_H
+#define IPS_ANALYSIS_WHATIF_OVERSUBSCRIPTION_H
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 
 struct ips_crowd {
     uint32_t peak;      /* threads busy at once, at most */

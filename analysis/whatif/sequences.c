@@ -1,7 +1,7 @@
 /* Sequences of a length get their names from those that are one shorter: the
  * name of the first length - 1 steps and the last step make a key, equal keys
  * get equal names. */
-#include "analysis/sequences.h"
+#include "analysis/whatif/sequences.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

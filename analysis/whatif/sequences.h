@@ -13,8 +13,8 @@
  *
  * Source: IPS-12 "most common sequences of nodes".
  */
-#ifndef IPS_ANALYSIS_SEQUENCES_H
-#define IPS_ANALYSIS_SEQUENCES_H
+#ifndef IPS_ANALYSIS_WHATIF_SEQUENCES_H
+#define IPS_ANALYSIS_WHATIF_SEQUENCES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "analysis/slack.h"
+#include "analysis/whatif/slack.h"
 
 #include <stdlib.h>
 

@@ -13,11 +13,11 @@
  * up to `least` changes nothing.
  * Source: ALGORITHMS 4, IPS-12.
  */
-#ifndef IPS_ANALYSIS_SLACK_H
-#define IPS_ANALYSIS_SLACK_H
+#ifndef IPS_ANALYSIS_WHATIF_SLACK_H
+#define IPS_ANALYSIS_WHATIF_SLACK_H
 
-#include "analysis/feature.h"
-#include "analysis/tail.h"
+#include "analysis/whatif/feature.h"
+#include "analysis/whatif/tail.h"
 
 struct ips_slack {
     uint64_t least;

@@ -1,9 +1,9 @@
-#include "analysis/tail.h"
+#include "analysis/whatif/tail.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
+#include "analysis/graph/kernel.h"
 
 int ips_tail(const struct ips_graph *g, const struct ips_lane *lane,
              const struct ips_order *order, uint64_t **tail,

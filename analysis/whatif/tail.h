@@ -9,11 +9,11 @@
  * nodes. Integers throughout; O(nodes), no recursion, 8 bytes a node.
  * Source: ALGORITHMS 4, IPS-12.
  */
-#ifndef IPS_ANALYSIS_TAIL_H
-#define IPS_ANALYSIS_TAIL_H
+#ifndef IPS_ANALYSIS_WHATIF_TAIL_H
+#define IPS_ANALYSIS_WHATIF_TAIL_H
 
-#include "analysis/order.h"
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
+#include "analysis/whatif/order.h"
 
 #define IPS_NO_TAIL UINT64_MAX  /* no END can be reached from it */
 #define IPS_NO_SLACK UINT64_MAX /* no such arc, or it leads to no END */

@@ -3,12 +3,12 @@
  * one node are the same few operations on IPS_WHATIF_LANES values. A feature
  * that no lane edits costs one look at its mask.
  */
-#include "analysis/whatif.h"
+#include "analysis/whatif/whatif.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
+#include "analysis/graph/kernel.h"
 
 #define LANES IPS_WHATIF_LANES
 

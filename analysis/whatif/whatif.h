@@ -18,11 +18,11 @@
  * of the order and each chain, 40 bytes a feature.
  * Source: ALGORITHMS 4; logical zeroing: IPS-12.
  */
-#ifndef IPS_ANALYSIS_WHATIF_H
-#define IPS_ANALYSIS_WHATIF_H
+#ifndef IPS_ANALYSIS_WHATIF_WHATIF_H
+#define IPS_ANALYSIS_WHATIF_WHATIF_H
 
-#include "analysis/feature.h"
-#include "analysis/order.h"
+#include "analysis/whatif/feature.h"
+#include "analysis/whatif/order.h"
 
 #define IPS_WHATIF_LANES 8
 #define IPS_WHATIF_GONE 1000000u /* ppm */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/out.h"
-#include "client/units.h"
+#include "client/base/out.h"
+#include "client/base/units.h"
 #include "proto/message.h"
 
 static void put_count(struct ipsq_json *j, const char *key, uint64_t n)

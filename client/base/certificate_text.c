@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/out.h"
-#include "client/units.h"
+#include "client/base/out.h"
+#include "client/base/units.h"
 #include "proto/message.h"
 
 #define OTHERS_MILLI 250 /* cores that other programs wanted: worth a word */

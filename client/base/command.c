@@ -1,8 +1,8 @@
-#include "client/command.h"
+#include "client/base/command.h"
 
 #include <string.h>
 
-#include "client/fold.h"
+#include "client/base/fold.h"
 #include "common/nearest.h"
 
 #define HELP_COLUMNS 80

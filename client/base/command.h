@@ -3,12 +3,12 @@
  * parsed options and a place for its answer; it returns an exit status, or a
  * negative error code with `err` set.
  */
-#ifndef IPS_CLIENT_COMMAND_H
-#define IPS_CLIENT_COMMAND_H
+#ifndef IPS_CLIENT_BASE_COMMAND_H
+#define IPS_CLIENT_BASE_COMMAND_H
 
-#include "client/options.h"
-#include "client/out.h"
-#include "client/session.h"
+#include "client/base/options.h"
+#include "client/base/out.h"
+#include "client/base/session.h"
 
 enum ipsq_status {
     IPSQ_OK = 0,

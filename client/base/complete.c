@@ -1,4 +1,4 @@
-#include "client/complete.h"
+#include "client/base/complete.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
  * --help prints and, for runs, objects and machines, from the master. The
  * prompt and the scripts of `ipsq completion` both ask here.
  */
-#ifndef IPS_CLIENT_COMPLETE_H
-#define IPS_CLIENT_COMPLETE_H
+#ifndef IPS_CLIENT_BASE_COMPLETE_H
+#define IPS_CLIENT_BASE_COMPLETE_H
 
-#include "client/command.h"
+#include "client/base/command.h"
 
 /* Candidates. Zeroed to begin with; ipsq_names_release at the end. */
 struct ipsq_names {
@@ -45,8 +45,8 @@ void ipsq_word_offer_names(const struct ipsq_word *w,
                            const struct ipsq_name_source *from,
                            ipsq_name_lister *list);
 
-/* client/complete_names.c: all names that begin with `text`; none if no master
- * answers. */
+/* client/base/complete_names.c: all names that begin with `text`; none if no
+ * master answers. */
 void ipsq_complete_runs(const struct ipsq_name_source *from, const char *text,
                         struct ipsq_names *out);
 void ipsq_complete_objects(const struct ipsq_name_source *from,
@@ -78,8 +78,8 @@ enum {
 };
 int ipsq_complete_print(int argc, char **argv);
 
-/* client/complete_ipsrun.c: the same for a command line of ipsrun. Returns the
- * exit status; *command is the index in `words` of what ipsrun runs. */
+/* client/base/complete_ipsrun.c: the same for a command line of ipsrun. Returns
+ * the exit status; *command is the index in `words` of what ipsrun runs. */
 int ipsq_complete_ipsrun(const struct ipsq_name_source *from,
                          char *const *words, size_t count, const char *text,
                          size_t *command, struct ipsq_names *out);

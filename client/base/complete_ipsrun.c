@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/complete.h"
+#include "client/base/complete.h"
 #include "common/ipsrun_values.h"
 
 #define HELP_BYTES (16u << 10)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/complete.h"
+#include "client/base/complete.h"
 
 #define WORD_BYTES 512
 #define OBJECTS_MAX 100000u

@@ -1,4 +1,4 @@
-#include "client/diff.h"
+#include "client/base/diff.h"
 
 #include <ctype.h>
 #include <math.h>

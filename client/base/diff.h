@@ -16,8 +16,8 @@
  * seed: equal runs, equal answers. With fewer runs neither is told, and nothing
  * is a cause. Source: DESIGN "Figures"; issue 5.
  */
-#ifndef IPS_CLIENT_DIFF_H
-#define IPS_CLIENT_DIFF_H
+#ifndef IPS_CLIENT_BASE_DIFF_H
+#define IPS_CLIENT_BASE_DIFF_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "client/fold.h"
+#include "client/base/fold.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * and goes on below its own beginning. Anywhere else, and of tables, lines stay
  * as long as they are.
  */
-#ifndef IPS_CLIENT_FOLD_H
-#define IPS_CLIENT_FOLD_H
+#ifndef IPS_CLIENT_BASE_FOLD_H
+#define IPS_CLIENT_BASE_FOLD_H
 
 #include <stddef.h>
 #include <stdio.h>

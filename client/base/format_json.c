@@ -1,4 +1,4 @@
-#include "client/out.h"
+#include "client/base/out.h"
 
 void ipsq_json_cell(struct ipsq_json *j, enum ipsq_kind kind,
                     const struct ipsq_cell *cell)

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/fold.h"
-#include "client/out.h"
-#include "client/table_fit.h"
-#include "client/terminal.h"
-#include "client/units.h"
+#include "client/base/fold.h"
+#include "client/base/out.h"
+#include "client/base/table_fit.h"
+#include "client/base/terminal.h"
+#include "client/base/units.h"
 
 static char *copy(const char *text)
 {

@@ -1,7 +1,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "client/out.h"
+#include "client/base/out.h"
 
 static void tsv_text(FILE *f, const char *text)
 {

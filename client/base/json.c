@@ -1,4 +1,4 @@
-#include "client/json.h"
+#include "client/base/json.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,8 +7,8 @@
  * are no UTF-8 become U+FFFD. Values that were not measured (all ones, NaN,
  * infinity, NULL or "") become null.
  */
-#ifndef IPS_CLIENT_JSON_H
-#define IPS_CLIENT_JSON_H
+#ifndef IPS_CLIENT_BASE_JSON_H
+#define IPS_CLIENT_BASE_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>

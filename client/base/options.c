@@ -1,9 +1,9 @@
-#include "client/options.h"
+#include "client/base/options.h"
 
 #include <getopt.h>
 #include <string.h>
 
-#include "client/units.h"
+#include "client/base/units.h"
 #include "common/address.h"
 #include "common/nearest.h"
 #include "proto/tls.h"

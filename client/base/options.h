@@ -2,13 +2,13 @@
  * The words of a command line. Options may stand before or after the command;
  * each is known to all, but refused where the command has no use for it.
  */
-#ifndef IPS_CLIENT_OPTIONS_H
-#define IPS_CLIENT_OPTIONS_H
+#ifndef IPS_CLIENT_BASE_OPTIONS_H
+#define IPS_CLIENT_BASE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/out.h"
+#include "client/base/out.h"
 #include "common/err.h"
 #include "common/paths.h"
 

@@ -1,12 +1,12 @@
-#include "client/out.h"
+#include "client/base/out.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/fold.h"
-#include "client/terminal.h"
+#include "client/base/fold.h"
+#include "client/base/terminal.h"
 
 void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
                     bool several)

@@ -7,13 +7,13 @@
  * header line and rows; where there are several parts, each is preceded by a
  * line "#name"; the certificate is lines "#certificate TAB key TAB value".
  */
-#ifndef IPS_CLIENT_OUT_H
-#define IPS_CLIENT_OUT_H
+#ifndef IPS_CLIENT_BASE_OUT_H
+#define IPS_CLIENT_BASE_OUT_H
 
 #include <stdio.h>
 
-#include "client/json.h"
-#include "client/table.h"
+#include "client/base/json.h"
+#include "client/base/table.h"
 #include "proto/frame.h"
 
 enum ipsq_format { IPSQ_TABLE, IPSQ_TSV, IPSQ_JSON, IPSQ_JSONL };

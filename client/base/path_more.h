@@ -2,10 +2,10 @@
  * What `ipsq path` tells beyond the longest path, where it is asked to: how far
  * everything else is from it, and which paths come next.
  */
-#ifndef IPS_CLIENT_PATH_MORE_H
-#define IPS_CLIENT_PATH_MORE_H
+#ifndef IPS_CLIENT_BASE_PATH_MORE_H
+#define IPS_CLIENT_BASE_PATH_MORE_H
 
-#include "client/command.h"
+#include "client/base/command.h"
 
 #define IPSQ_PATH_MORE_HELP                                                    \
     "--slack: SLACK is the time by which one piece of an object may "          \

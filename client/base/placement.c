@@ -1,11 +1,11 @@
-#include "client/placing.h"
+#include "client/base/placement.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/units.h"
+#include "client/base/units.h"
 
 #define MAP_FILE_BYTES (16u << 20)
 

@@ -8,8 +8,8 @@
  *
  * Texts of the messages are malloc'd with them: ipsq_placing_release.
  */
-#ifndef IPS_CLIENT_PLACING_H
-#define IPS_CLIENT_PLACING_H
+#ifndef IPS_CLIENT_BASE_PLACEMENT_H
+#define IPS_CLIENT_BASE_PLACEMENT_H
 
 #include "common/err.h"
 #include "proto/frame.h"

@@ -8,8 +8,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "client/out.h"
-#include "client/session.h"
+#include "client/base/out.h"
+#include "client/base/session.h"
 
 #define NOTE_BYTES 60 /* of a line of 80 */
 

@@ -1,4 +1,4 @@
-#include "client/session.h"
+#include "client/base/session.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,12 +4,12 @@
  * private master and slave are started and asked; they end by themselves when
  * nobody needs them any more.
  */
-#ifndef IPS_CLIENT_SESSION_H
-#define IPS_CLIENT_SESSION_H
+#ifndef IPS_CLIENT_BASE_SESSION_H
+#define IPS_CLIENT_BASE_SESSION_H
 
 #include <stdio.h>
 
-#include "client/options.h"
+#include "client/base/options.h"
 #include "proto/message.h"
 
 struct ipsq_session {
@@ -70,14 +70,14 @@ int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
 int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
                   const char **run, struct ips_err *err) IPS_MUST_USE;
 
-/* client/start.c: detached, with no descriptor of ours, output to
+/* client/base/start.c: detached, with no descriptor of ours, output to
  * STATE/NAME.log. The master listens at STATE's default address. */
 int ipsq_start_master(const char *state, struct ips_err *err) IPS_MUST_USE;
 int ipsq_start_slave(const char *state, struct ips_err *err) IPS_MUST_USE;
 
-/* client/progress.c: while the answer takes longer than half a second, a line
- * on standard error says what is being done and for how many seconds, if that
- * is a terminal. */
+/* client/base/progress.c: while the answer takes longer than half a second, a
+ * line on standard error says what is being done and for how many seconds, if
+ * that is a terminal. */
 void ipsq_progress_begin(void);
 void ipsq_progress_end(void);
 /* That line is shown, if the answer takes long. */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/session.h"
+#include "client/base/session.h"
 #include "common/daemon.h"
 
 /* dir/name.log, cut where it does not fit: then there is no log. */

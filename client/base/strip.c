@@ -1,4 +1,4 @@
-#include "client/strip.h"
+#include "client/base/strip.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * block elements on a terminal that has UTF-8, else ASCII. Pure but for
  * ipsq_strip_utf8.
  */
-#ifndef IPS_CLIENT_STRIP_H
-#define IPS_CLIENT_STRIP_H
+#ifndef IPS_CLIENT_BASE_STRIP_H
+#define IPS_CLIENT_BASE_STRIP_H
 
 #include <stdbool.h>
 #include <stddef.h>

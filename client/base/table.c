@@ -1,4 +1,4 @@
-#include "client/table.h"
+#include "client/base/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * the table. "Not measured" is a value of each kind: all ones, -1 for INT, NaN,
  * "" and NULL.
  */
-#ifndef IPS_CLIENT_TABLE_H
-#define IPS_CLIENT_TABLE_H
+#ifndef IPS_CLIENT_BASE_TABLE_H
+#define IPS_CLIENT_BASE_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
-#include "client/table_fit.h"
+#include "client/base/table_fit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/fold.h"
+#include "client/base/fold.h"
 
 static bool is_shown(const struct ipsq_table *t, size_t c)
 {

@@ -2,12 +2,12 @@
  * A table that is wider than the terminal: columns that can be spared are left
  * out, then long texts are cut in the middle. Numbers are never cut. Pure.
  */
-#ifndef IPS_CLIENT_TABLE_FIT_H
-#define IPS_CLIENT_TABLE_FIT_H
+#ifndef IPS_CLIENT_BASE_TABLE_FIT_H
+#define IPS_CLIENT_BASE_TABLE_FIT_H
 
 #include <stdbool.h>
 
-#include "client/table.h"
+#include "client/base/table.h"
 
 #define IPSQ_GAP 2       /* blanks between two columns */
 #define IPSQ_TEXT_MIN 16 /* columns that a cut text has at least */

@@ -2,8 +2,8 @@
  * What the terminal that an answer is printed on can do. A pipe or a file is
  * none: it gets everything, and no colour.
  */
-#ifndef IPS_CLIENT_TERMINAL_H
-#define IPS_CLIENT_TERMINAL_H
+#ifndef IPS_CLIENT_BASE_TERMINAL_H
+#define IPS_CLIENT_BASE_TERMINAL_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-#include "client/select.h"
+#include "client/base/top_n.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/command.h"
+#include "client/base/command.h"
 #include "common/nearest.h"
 #include "common/rank.h"
 #include "proto/message.h"

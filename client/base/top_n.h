@@ -2,10 +2,10 @@
  * Which rows of an answer are shown, and in which order: --sort, --top and
  * --per, the same for every command that has them. What is left out is said.
  */
-#ifndef IPS_CLIENT_SELECT_H
-#define IPS_CLIENT_SELECT_H
+#ifndef IPS_CLIENT_BASE_TOP_N_H
+#define IPS_CLIENT_BASE_TOP_N_H
 
-#include "client/options.h"
+#include "client/base/options.h"
 
 /* By --sort (numbers greatest first, texts in order; -COLUMN the other way
  * round); without it, where there is a --top, by column `fallback`, greatest

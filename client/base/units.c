@@ -1,4 +1,4 @@
-#include "client/units.h"
+#include "client/base/units.h"
 
 #include <inttypes.h>
 #include <math.h>

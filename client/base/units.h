@@ -2,8 +2,8 @@
  * Times and sizes as people write and read them. Nothing here goes through
  * floating point on the way in: "1.5ms" is exactly 1500000 ns.
  */
-#ifndef IPS_CLIENT_UNITS_H
-#define IPS_CLIENT_UNITS_H
+#ifndef IPS_CLIENT_BASE_UNITS_H
+#define IPS_CLIENT_BASE_UNITS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/command.h"
+#include "client/base/command.h"
 
 #define FILE_MAX (8u << 20) /* as the master takes it */
 

@@ -1,6 +1,6 @@
 /* Limits for a run, for use in scripts: the exit status says whether they hold.
  */
-#include "client/command.h"
+#include "client/base/command.h"
 
 static const struct ipsq_column columns[] = {
     {"what", "WHAT", IPSQ_TEXT},    {"measured_ns", "TIME", IPSQ_NS},

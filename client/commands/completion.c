@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "client/command.h"
+#include "client/base/command.h"
 #include "common/nearest.h"
 
 const char *const ipsq_completion_shells[] = {"bash", "zsh", "fish", NULL};

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/command.h"
-#include "client/diff.h"
-#include "client/select.h"
-#include "client/units.h"
+#include "client/base/command.h"
+#include "client/base/diff.h"
+#include "client/base/top_n.h"
+#include "client/base/units.h"
 #include "common/types.h"
 
 #define TABLE_TOP 10

@@ -1,5 +1,5 @@
 /* `ipsq estimate`: the time on a dedicated system. */
-#include "client/command.h"
+#include "client/base/command.h"
 
 static struct ipsq_cell share(uint64_t of, uint64_t all)
 {

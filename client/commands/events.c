@@ -2,7 +2,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/command.h"
+#include "client/base/command.h"
 
 static const struct ipsq_column columns[] = {
     {"machine", "MACHINE", IPSQ_TEXT}, {"process", "PROCESS", IPSQ_TEXT},

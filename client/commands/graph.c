@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "client/command.h"
+#include "client/base/command.h"
 
 static const struct ipsq_column columns[] = {
     {"id", "ID", IPSQ_COUNT},

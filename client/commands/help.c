@@ -1,9 +1,9 @@
-#include "client/command.h"
+#include "client/base/command.h"
 
 #include <string.h>
 #include <strings.h>
 
-#include "client/fold.h"
+#include "client/base/fold.h"
 #include "common/nearest.h"
 
 #define COLUMNS 80

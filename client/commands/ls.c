@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "client/command.h"
-#include "client/select.h"
+#include "client/base/command.h"
+#include "client/base/top_n.h"
 
 static const struct ipsq_column columns[] = {
     {"object", "OBJECT", IPSQ_TEXT},    {"level", NULL, IPSQ_TEXT},

@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "client/cmd_metrics.h"
-#include "client/select.h"
+#include "client/base/top_n.h"
+#include "client/commands/metrics.h"
 
 static const struct ipsq_column columns[] = {
     {"object", "OBJECT", IPSQ_TEXT},
@@ -197,7 +197,8 @@ static double ratio(uint64_t a, uint64_t b)
     return (double)a / (double)b;
 }
 
-/* master/pop.h; `ideal_ns`: the critical path with message times 0. */
+/* master/tables/pop_efficiencies.h; `ideal_ns`: the critical path with message
+ * times 0. */
 static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
                     uint64_t ideal_ns)
 {

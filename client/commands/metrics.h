@@ -1,8 +1,8 @@
 /* Of `ipsq metrics`: the level of procedures, in a file of its own. */
-#ifndef IPS_CLIENT_CMD_METRICS_H
-#define IPS_CLIENT_CMD_METRICS_H
+#ifndef IPS_CLIENT_COMMANDS_METRICS_H
+#define IPS_CLIENT_COMMANDS_METRICS_H
 
-#include "client/command.h"
+#include "client/base/command.h"
 
 extern const struct ipsq_columns ipsq_metrics_procedure_columns;
 

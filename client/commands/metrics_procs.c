@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cmd_metrics.h"
-#include "client/select.h"
+#include "client/base/top_n.h"
+#include "client/commands/metrics.h"
 
 static const struct ipsq_column columns[] = {
     {"object", "OBJECT", IPSQ_TEXT}, {"level", NULL, IPSQ_TEXT},

@@ -1,10 +1,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "client/cmd_path_profile.h"
-#include "client/command.h"
-#include "client/path_more.h"
-#include "client/units.h"
+#include "client/base/command.h"
+#include "client/base/path_more.h"
+#include "client/base/units.h"
+#include "client/commands/path_profile.h"
 
 #define TABLE_TOP 10 /* rows of a list in the table format without --top */
 

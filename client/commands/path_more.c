@@ -1,9 +1,9 @@
-#include "client/path_more.h"
+#include "client/base/path_more.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/units.h"
+#include "client/base/units.h"
 #include "common/types.h"
 
 #define NEAR_PPM 10000u /* a hundredth of the path */

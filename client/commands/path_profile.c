@@ -1,11 +1,11 @@
-#include "client/cmd_path_profile.h"
+#include "client/commands/path_profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/select.h"
-#include "client/units.h"
+#include "client/base/top_n.h"
+#include "client/base/units.h"
 #include "common/types.h"
 
 #define PLACE_BYTES 256

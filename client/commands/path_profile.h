@@ -1,9 +1,9 @@
 /* What `ipsq path` shows beside the path's own values and pieces: shares of all
  * kinds, procedures and lines, sequences, the whole graph. */
-#ifndef IPS_CLIENT_CMD_PATH_PROFILE_H
-#define IPS_CLIENT_CMD_PATH_PROFILE_H
+#ifndef IPS_CLIENT_COMMANDS_PATH_PROFILE_H
+#define IPS_CLIENT_COMMANDS_PATH_PROFILE_H
 
-#include "client/command.h"
+#include "client/base/command.h"
 
 /* Rows that come in several replies; zeroed to begin with. */
 struct ipsq_path_rows {

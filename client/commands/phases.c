@@ -1,9 +1,9 @@
 #include <stdlib.h>
 
-#include "client/command.h"
-#include "client/strip.h"
-#include "client/terminal.h"
-#include "client/units.h"
+#include "client/base/command.h"
+#include "client/base/strip.h"
+#include "client/base/terminal.h"
+#include "client/base/units.h"
 #include "common/types.h"
 
 static const struct ipsq_column columns[] = {

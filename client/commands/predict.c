@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/command.h"
-#include "client/placing.h"
-#include "client/units.h"
+#include "client/base/command.h"
+#include "client/base/placement.h"
+#include "client/base/units.h"
 
 #define TABLE_TOP 10 /* rows of each kind in tables without --top */
 

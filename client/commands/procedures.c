@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cmd_path_profile.h"
-#include "client/select.h"
-#include "client/units.h"
+#include "client/base/top_n.h"
+#include "client/base/units.h"
+#include "client/commands/path_profile.h"
 #include "common/types.h"
 
 static const struct ipsq_column columns[] = {

@@ -1,9 +1,9 @@
 /* The requests of a run's services, and what bounds their rate. */
 #include <string.h>
 
-#include "client/command.h"
-#include "client/select.h"
-#include "client/units.h"
+#include "client/base/command.h"
+#include "client/base/top_n.h"
+#include "client/base/units.h"
 
 #define TABLE_TOP 10 /* slowest requests, and stations, without --top */
 

@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "client/command.h"
-#include "client/select.h"
+#include "client/base/command.h"
+#include "client/base/top_n.h"
 
 static const struct ipsq_column columns[] = {
     {"run", "RUN", IPSQ_TEXT},

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/command.h"
-#include "client/select.h"
+#include "client/base/command.h"
+#include "client/base/top_n.h"
 
 /* The first column; the others are those of the query. */
 static const struct ipsq_column machine_column = {"machine", "machine",

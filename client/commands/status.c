@@ -1,4 +1,4 @@
-#include "client/command.h"
+#include "client/base/command.h"
 
 static const struct ipsq_column columns[] = {
     {"machine", "MACHINE", IPSQ_TEXT},

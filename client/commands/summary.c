@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/command.h"
-#include "client/units.h"
+#include "client/base/command.h"
+#include "client/base/units.h"
 
 /* How many of each the run has. */
 struct counts {

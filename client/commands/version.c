@@ -1,4 +1,4 @@
-#include "client/command.h"
+#include "client/base/command.h"
 
 static int run(const struct ipsq_command *self, const struct ipsq_options *o,
                struct ipsq_session *s, struct ips_err *err)

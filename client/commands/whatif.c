@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "client/command.h"
-#include "client/select.h"
-#include "client/units.h"
+#include "client/base/command.h"
+#include "client/base/top_n.h"
+#include "client/base/units.h"
 #include "common/types.h"
 
 #define TABLE_TOP 20    /* rows of the ranking in tables without --top */

@@ -1,9 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cmd_why.h"
-#include "client/command.h"
-#include "client/units.h"
+#include "client/base/command.h"
+#include "client/base/units.h"
+#include "client/commands/why.h"
 
 static const struct ipsq_column columns[] = {
     {"kind", NULL, IPSQ_TEXT},

@@ -5,10 +5,10 @@
  * sure a frequency of k in n is says its 95% interval (Wilson 1927). Pure but
  * for why_ask and why_runs.
  */
-#ifndef IPS_CLIENT_CMD_WHY_H
-#define IPS_CLIENT_CMD_WHY_H
+#ifndef IPS_CLIENT_COMMANDS_WHY_H
+#define IPS_CLIENT_COMMANDS_WHY_H
 
-#include "client/command.h"
+#include "client/base/command.h"
 
 #define WHY_RUNS_MAX 64u
 

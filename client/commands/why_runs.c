@@ -1,11 +1,11 @@
-/* `ipsq why` about several runs (cmd_why.h). */
+/* `ipsq why` about several runs (commands/why.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cmd_why.h"
-#include "client/select.h"
-#include "client/units.h"
+#include "client/base/top_n.h"
+#include "client/base/units.h"
+#include "client/commands/why.h"
 
 #define TABLE_TOP 10u
 

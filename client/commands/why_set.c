@@ -1,10 +1,10 @@
-/* Findings of several runs put together (cmd_why.h). */
+/* Findings of several runs put together (commands/why.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/cmd_why.h"
-#include "client/diff.h"
+#include "client/base/diff.h"
+#include "client/commands/why.h"
 
 #define Z95 1.959963984540054
 

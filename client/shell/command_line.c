@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/command.h"
-#include "client/complete.h"
-#include "client/shell.h"
+#include "client/base/command.h"
+#include "client/base/complete.h"
+#include "client/shell/shell.h"
 #include "common/nearest.h"
 
 static int complain(const struct ips_err *err, const char *where)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/shell.h"
+#include "client/shell/shell.h"
 
 static struct ipsq_shell *shell;
 static struct ipsq_names offered; /* what begins with the word */

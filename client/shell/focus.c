@@ -1,4 +1,4 @@
-#include "client/focus.h"
+#include "client/shell/focus.h"
 
 #include <inttypes.h>
 #include <string.h>

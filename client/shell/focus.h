@@ -3,11 +3,11 @@
  * its time. Pure: how a line becomes words, how a focus moves, and what it adds
  * to a command that does not say otherwise. Source: IPS-18 (zooming), DESIGN.
  */
-#ifndef IPS_CLIENT_FOCUS_H
-#define IPS_CLIENT_FOCUS_H
+#ifndef IPS_CLIENT_SHELL_FOCUS_H
+#define IPS_CLIENT_SHELL_FOCUS_H
 
-#include "client/command.h"
-#include "client/units.h"
+#include "client/base/command.h"
+#include "client/base/units.h"
 
 #define IPSQ_LINE_BYTES 4096
 #define IPSQ_WORDS_MAX 64

@@ -1,4 +1,4 @@
-#include "client/shell.h"
+#include "client/shell/shell.h"
 
 #include <editline/readline.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/terminal.h"
+#include "client/base/terminal.h"
 #include "common/nearest.h"
 
 #define HISTORY_LINES 1000

@@ -1,14 +1,14 @@
 /*
  * The prompt of ipsq: the commands of the command line, about a focus
- * (client/focus.h), with history, completion and a pager. Each command runs in
- * a child of its own, so an interrupt ends it and nothing else, and what it
- * kept is gone when it ends. Source: IPS-18.
+ * (client/shell/focus.h), with history, completion and a pager. Each command
+ * runs in a child of its own, so an interrupt ends it and nothing else, and
+ * what it kept is gone when it ends. Source: IPS-18.
  */
-#ifndef IPS_CLIENT_SHELL_H
-#define IPS_CLIENT_SHELL_H
+#ifndef IPS_CLIENT_SHELL_SHELL_H
+#define IPS_CLIENT_SHELL_SHELL_H
 
-#include "client/complete.h"
-#include "client/focus.h"
+#include "client/base/complete.h"
+#include "client/shell/focus.h"
 
 /* Reads lines from standard input until its end or "quit"; edits and pages
  * where that and standard output are a terminal. Of `o` what concerns all
@@ -31,7 +31,7 @@ extern const char *const ipsq_shell_words[];
 /* Whom the shell asks for names. */
 struct ipsq_name_source ipsq_shell_source(const struct ipsq_shell *s);
 
-/* client/shell_complete.c: completion for the line editor. */
+/* client/shell/complete.c: completion for the line editor. */
 void ipsq_complete_begin(struct ipsq_shell *s);
 
 #endif

@@ -1,4 +1,4 @@
-#include "master/arena.h"
+#include "master/base/arena.h"
 
 #include <stdarg.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * together. An allocation that fails returns NULL and sets `failed`, so makers
  * check once at the end.
  */
-#ifndef IPS_MASTER_ARENA_H
-#define IPS_MASTER_ARENA_H
+#ifndef IPS_MASTER_BASE_ARENA_H
+#define IPS_MASTER_BASE_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>

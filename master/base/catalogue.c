@@ -1,4 +1,4 @@
-#include "master/catalogue.h"
+#include "master/base/catalogue.h"
 
 #include <sqlite3.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  *
  * Every put is one transaction, committed when it returns. Thread: the loop's.
  */
-#ifndef IPS_MASTER_CATALOGUE_H
-#define IPS_MASTER_CATALOGUE_H
+#ifndef IPS_MASTER_BASE_CATALOGUE_H
+#define IPS_MASTER_BASE_CATALOGUE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,14 +12,14 @@
  *
  * Thread: the loop's, but for jobs given to the worker.
  */
-#ifndef IPS_MASTER_MASTER_H
-#define IPS_MASTER_MASTER_H
+#ifndef IPS_MASTER_BASE_MASTER_H
+#define IPS_MASTER_BASE_MASTER_H
 
 #include "common/paths.h"
-#include "master/catalogue.h"
-#include "master/mtimes.h"
-#include "master/roster.h"
-#include "master/worker.h"
+#include "master/base/catalogue.h"
+#include "master/base/mtimes.h"
+#include "master/base/roster.h"
+#include "master/base/worker.h"
 #include "proto/peer.h"
 
 #define MASTER_MAX_CLIENTS 256
@@ -48,8 +48,8 @@ struct master {
     struct query *queries;     /* in order of arrival */
     uint64_t next_ask;         /* id of the last question to a slave */
     struct mtimes mtimes;      /* message times, on disk */
-    struct kept *kept;         /* kept.c */
-    struct answer *answers;    /* answers.c */
+    struct kept *kept;         /* tables/cache.c */
+    struct answer *answers;    /* query/answer_cache.c */
     struct refresh *refreshes; /* refresh.c */
     uint64_t refresh_ns;       /* 0: tables are not kept up to date */
     struct event *tick, *on_term, *on_int;

@@ -1,4 +1,4 @@
-#include "master/mtimes.h"
+#include "master/base/mtimes.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,22 +10,23 @@
  *     pair FROM TO tcp|unix MEASURED [BY...]
  *     doubt WHY                          the pair is not to be trusted
  *     point BYTES NS [LOW HIGH [ROUNDS [CPU]]]
- *     wake MACHINE NS MEASURED [BY...]   see analysis/mtime.h, ips_wake_ns()
+ *     wake MACHINE NS MEASURED [BY...]   see analysis/graph/mtime.h,
+ * ips_wake_ns()
  *
  * A file that is not so is an error that names the line and what to do; nothing
  * is taken from it.
  *
  * Thread: the loop's. Source: DPM-3, DRO-2.
  */
-#ifndef IPS_MASTER_MTIMES_H
-#define IPS_MASTER_MTIMES_H
+#ifndef IPS_MASTER_BASE_MTIMES_H
+#define IPS_MASTER_BASE_MTIMES_H
 
 #include <string.h>
 #include <time.h>
 
-#include "analysis/mtime.h"
+#include "analysis/graph/mtime.h"
 #include "common/paths.h"
-#include "master/roster.h"
+#include "master/base/roster.h"
 
 #define MTIMES_PAIRS_MAX 65536u
 #define MTIMES_TEXT_MAX (8u << 20)

@@ -1,4 +1,4 @@
-#include "master/mtimes_doubt.h"
+#include "master/base/mtimes_doubt.h"
 
 #include <stdio.h>
 

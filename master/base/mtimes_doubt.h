@@ -13,10 +13,10 @@
  * The last three are of lengths; a pair is in doubt where they do not hold for
  * more than a quarter of them. Pure. Source: DPM-3, DRO-2.
  */
-#ifndef IPS_MASTER_MTIMES_DOUBT_H
-#define IPS_MASTER_MTIMES_DOUBT_H
+#ifndef IPS_MASTER_BASE_MTIMES_DOUBT_H
+#define IPS_MASTER_BASE_MTIMES_DOUBT_H
 
-#include "master/mtimes.h"
+#include "master/base/mtimes.h"
 
 #define MTIMES_SLACK_NS 20000u
 

@@ -1,5 +1,5 @@
 /* The table as text, both ways; the form is in mtimes.h. */
-#include "master/mtimes.h"
+#include "master/base/mtimes.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-#include "master/mtimes_wire.h"
+#include "master/base/mtimes_wire.h"
 
 #include "common/types.h"
 

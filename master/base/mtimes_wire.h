@@ -18,10 +18,10 @@
  *
  * Pure. Source: DPM-3, DRO-2.
  */
-#ifndef IPS_MASTER_MTIMES_WIRE_H
-#define IPS_MASTER_MTIMES_WIRE_H
+#ifndef IPS_MASTER_BASE_MTIMES_WIRE_H
+#define IPS_MASTER_BASE_MTIMES_WIRE_H
 
-#include "master/mtimes.h"
+#include "master/base/mtimes.h"
 
 #define MTIME_WIRE_LONG 16384u /* bytes */
 #define MTIME_WIRE_DATA 1448u  /* of a packet */

@@ -1,4 +1,4 @@
-#include "master/roster.h"
+#include "master/base/roster.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * Decides; sends nothing and closes nothing. Time is an argument (ns of
  * CLOCK_MONOTONIC).
  */
-#ifndef IPS_MASTER_ROSTER_H
-#define IPS_MASTER_ROSTER_H
+#ifndef IPS_MASTER_BASE_ROSTER_H
+#define IPS_MASTER_BASE_ROSTER_H
 
 #include <stdbool.h>
 #include <stdint.h>

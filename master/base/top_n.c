@@ -1,4 +1,4 @@
-#include "master/select.h"
+#include "master/base/top_n.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,10 +4,10 @@
  * the rest need not be packed, sent and unpacked. Rows stay in the order they
  * were in: the client puts them in its own. Pure.
  */
-#ifndef IPS_MASTER_SELECT_H
-#define IPS_MASTER_SELECT_H
+#ifndef IPS_MASTER_BASE_TOP_N_H
+#define IPS_MASTER_BASE_TOP_N_H
 
-#include "master/arena.h"
+#include "master/base/arena.h"
 #include "proto/message.h"
 
 #define SELECT_LEVELS 4

@@ -1,4 +1,4 @@
-#include "master/worker.h"
+#include "master/base/worker.h"
 
 #include <event2/event.h>
 #include <pthread.h>

@@ -4,8 +4,8 @@
  * touches only what the job owns; `done` is called by the loop afterwards, also
  * when nobody waits for the result any more: it frees.
  */
-#ifndef IPS_MASTER_WORKER_H
-#define IPS_MASTER_WORKER_H
+#ifndef IPS_MASTER_BASE_WORKER_H
+#define IPS_MASTER_BASE_WORKER_H
 
 #include "common/err.h"
 

@@ -1,11 +1,11 @@
 /*
  * What `ipsq calibrate` measures, and the answer that it makes of it
- * (query_calibrate.c).
+ * (calibrate/query.c).
  */
-#ifndef IPS_MASTER_CALIBRATE_H
-#define IPS_MASTER_CALIBRATE_H
+#ifndef IPS_MASTER_CALIBRATE_CALIBRATE_H
+#define IPS_MASTER_CALIBRATE_CALIBRATE_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 struct calibration; /* query.data */
 

@@ -16,9 +16,9 @@
 
 #include "common/log.h"
 #include "common/types.h"
-#include "master/calibrate.h"
-#include "master/mtimes_doubt.h"
-#include "master/part.h"
+#include "master/base/mtimes_doubt.h"
+#include "master/calibrate/calibrate.h"
+#include "master/query/machine_share.h"
 
 #define KEY_BYTES 16u
 #define ECHO_SECONDS 30u

@@ -1,5 +1,5 @@
 /*
- * Message times: measuring them (calibrate_measure.c), showing, taking, giving
+ * Message times: measuring them (calibrate/measure.c), showing, taking, giving
  * and forgetting the table of them (mtimes.h). Category 1 of IPS-9, but for the
  * measuring.
  */
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/arena.h"
-#include "master/calibrate.h"
-#include "master/part.h"
+#include "master/base/arena.h"
+#include "master/calibrate/calibrate.h"
+#include "master/query/machine_share.h"
 
 static void fail(struct query *q, int code, const char *why)
 {

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/engine.h"
-#include "master/longest.h"
-#include "master/part.h"
-#include "master/query_path_profile.h"
-#include "master/self_check.h"
-#include "master/weighting.h"
+#include "master/path/engine.h"
+#include "master/path/query_profile.h"
+#include "master/path/top_segments.h"
+#include "master/path/weighting.h"
+#include "master/query/certificate.h"
+#include "master/query/machine_share.h"
+#include "master/query/self_check.h"
 
 #define SEGMENTS_A_REPLY 4096
 #define MAX_SHARES 10000 /* of one list */

@@ -1,12 +1,12 @@
-#include "master/portions.h"
+#include "master/path/arc_profile.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/engine.h"
-#include "master/weighting.h"
+#include "master/path/engine.h"
+#include "master/path/weighting.h"
 
 #define MAX_SYMBOLS (1u << 22) /* of one machine */
 #define MAX_CALLERS (1u << 23)

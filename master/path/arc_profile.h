@@ -2,11 +2,11 @@
  * What the arcs of one machine were spent on, as PortionsAsk brings it, and
  * whether there is memory for questions that need every node here.
  */
-#ifndef IPS_MASTER_PORTIONS_H
-#define IPS_MASTER_PORTIONS_H
+#ifndef IPS_MASTER_PATH_ARC_PROFILE_H
+#define IPS_MASTER_PATH_ARC_PROFILE_H
 
-#include "master/query.h"
-#include "master/things.h"
+#include "master/path/entities.h"
+#include "master/query/query.h"
 
 struct portions {                /* of a part, as they come; by node */
     struct thing_symbol *symbol; /* texts in kept messages */

@@ -1,12 +1,12 @@
-#include "master/clocks.h"
+#include "master/path/clocks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/clock_align.h"
-#include "master/weighting.h"
+#include "analysis/graph/clock_align.h"
+#include "master/path/weighting.h"
 
 /* Messages of one pair of machines; more say no more, evenly chosen. */
 #define POINTS_MAX (1u << 20)

@@ -1,4 +1,4 @@
-#include "master/weighting.h"
+#include "master/path/weighting.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,23 +4,24 @@
  *
  *  central   fetches every subgraph, merges them, and runs the kernel and the
  *            paper's label correcting, which must agree
- *  contract  has every slave tell its joins (analysis/joins.h), solves them,
- *            hands the slaves their remote values, and has them tell the path
- *  cm-async, cm-sync  the slaves compute among themselves (analysis/cm.h); the
- *            master is the root, says when it is over, and walks the path back
+ *  contract  has every slave tell its joins (analysis/distributed/joins.h),
+ * solves them, hands the slaves their remote values, and has them tell the path
+ *  cm-async, cm-sync  the slaves compute among themselves
+ * (analysis/distributed/cm.h); the master is the root, says when it is over,
+ * and walks the path back
  *
  * An engine computes every wanted lane, then calls path_done(). Long work runs
  * in the worker.
  * Source: IPS-6, IPS-11, DPM-5, DPM-8.
  */
-#ifndef IPS_MASTER_ENGINE_H
-#define IPS_MASTER_ENGINE_H
+#ifndef IPS_MASTER_PATH_ENGINE_H
+#define IPS_MASTER_PATH_ENGINE_H
 
-#include "analysis/joins.h"
-#include "analysis/path.h"
-#include "master/arena.h"
-#include "master/query.h"
-#include "master/shares.h"
+#include "analysis/distributed/joins.h"
+#include "analysis/graph/path.h"
+#include "master/base/arena.h"
+#include "master/path/shares.h"
+#include "master/query/query.h"
 #include "proto/graph_wire.h"
 
 /* Nodes of one slave's subgraph; what it takes here is some 44 bytes each. */
@@ -54,7 +55,7 @@ struct lane_result {
 
 /* The part of a path that is asked for: from < t <= to, in `wall` ns since the
  * run's origin, else since each machine's first event (no clocks are compared
- * there). query_path.c makes it, once the clocks are known, of whatever the
+ * there). path/query.c makes it, once the clocks are known, of whatever the
  * question names it by; nobody else reads from_ns and to_ns of the question. */
 struct path_window {
     bool given;       /* else all of the path */
@@ -92,7 +93,7 @@ struct path_data { /* query.data of a path question */
         uint64_t rounds, values, messages, bytes, relayed;
     } cost;
     struct ips_traffic_count mark;
-    struct path_profile *profile; /* query_path_profile.h; NULL: not wanted */
+    struct path_profile *profile; /* path/query_profile.h; NULL: not wanted */
     struct path_window window;
     /* weighting.h */
     bool has_goal;
@@ -145,9 +146,9 @@ void engine_cm(struct query *q, bool async);
 /* A message between two slaves that do not reach each other. */
 void engine_cm_relay(struct master *m, const struct slave *s,
                      Ips__CmMessage *message);
-/* query_path.c: all lanes are computed, or the question cannot be answered. */
+/* path/query.c: all lanes are computed, or the question cannot be answered. */
 void path_done(struct query *q);
-/* path_answer.c: sends more of the answer while the client takes it. */
+/* path/answer.c: sends more of the answer while the client takes it. */
 void path_pump(struct query *q);
 
 /* For other questions about the graph: the lane of a request, IPS_E_USAGE; what

@@ -1,4 +1,4 @@
-#include "master/engine_auto.h"
+#include "master/path/engine_auto.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -21,8 +21,8 @@
  * `ipsq calibrate` measured between the run's machines, else 1 Gbit/s.
  * Source: IPS-11, ALGORITHMS 3 `auto`.
  */
-#ifndef IPS_MASTER_ENGINE_AUTO_H
-#define IPS_MASTER_ENGINE_AUTO_H
+#ifndef IPS_MASTER_PATH_ENGINE_AUTO_H
+#define IPS_MASTER_PATH_ENGINE_AUTO_H
 
 #include <stddef.h>
 #include <stdint.h>

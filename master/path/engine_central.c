@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/view.h"
-#include "master/weighting.h"
+#include "analysis/graph/view.h"
+#include "master/path/weighting.h"
 
 /* The merged path as pieces. */
 static bool walk_lane(struct path_data *d, const struct ips_graph *g)

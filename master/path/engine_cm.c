@@ -7,7 +7,7 @@
  * One CmAsk lasts for all lanes. It ends by our MoreAsk, so when a client goes
  * away or a slave is lost, every slave is told to forget it.
  */
-#include "master/engine_cm.h"
+#include "master/path/engine_cm.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include <sys/random.h>
 
 #include "common/log.h"
-#include "master/weighting.h"
+#include "master/path/weighting.h"
 
 static void begin_lane(struct query *q, enum lane_id id);
 

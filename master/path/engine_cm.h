@@ -1,10 +1,10 @@
 /* The root of cm-async and cm-sync; private to engine_cm.c and
  * engine_cm_walk.c. */
-#ifndef IPS_MASTER_ENGINE_CM_H
-#define IPS_MASTER_ENGINE_CM_H
+#ifndef IPS_MASTER_PATH_ENGINE_CM_H
+#define IPS_MASTER_PATH_ENGINE_CM_H
 
-#include "analysis/cm_sync.h"
-#include "master/engine.h"
+#include "analysis/distributed/cm_sync.h"
+#include "master/path/engine.h"
 
 #define CM_KEY_BYTES 16
 #define CM_TELL_NS 2000000000ULL /* between two rounds of TELL */

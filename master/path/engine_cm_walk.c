@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "master/engine_cm.h"
+#include "master/path/engine_cm.h"
 
 static void ask_walk(struct query *q, uint32_t part, uint32_t of_part,
                      uint64_t count)

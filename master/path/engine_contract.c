@@ -1,7 +1,7 @@
 /*
  * The contracting engine. A lane is four steps:
  *
- *   ReduceAsk   every slave's joins (analysis/joins.h)
+ *   ReduceAsk   every slave's joins (analysis/distributed/joins.h)
  *   solve       all joins together, in the worker; the path as a list of visits
  *   FinishAsk   every slave gets the values of its remote receives, and says
  *               the greatest END it has now: the greatest of all must be t_max
@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/varint.h"
+#include "analysis/graph/varint.h"
 #include "common/large.h"
-#include "master/weighting.h"
+#include "master/path/weighting.h"
 
 #define VALUES_BYTES ((size_t)1 << 20) /* in one FinishAsk */
 

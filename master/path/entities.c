@@ -1,10 +1,10 @@
-#include "master/things.h"
+#include "master/path/entities.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/idmap.h"
+#include "analysis/graph/idmap.h"
 
 const char *const thing_kind_names[THING_KINDS] = {"machine", "process",
                                                    "procedure", "message"};

@@ -1,7 +1,7 @@
 /*
  * What can be asked about in a run: machines, processes, procedures and
- * message classes, each a set of features (analysis/feature.h), so that slack
- * and what-if speak of them. Pure: a merged graph and tables of names in.
+ * message classes, each a set of features (analysis/whatif/feature.h), so that
+ * slack and what-if speak of them. Pure: a merged graph and tables of names in.
  *
  * Features, in this order: the rest of each process; each class of messages
  * (sender, receiver); each procedure in each process. A message class is that
@@ -9,10 +9,10 @@
  * A procedure is one thing wherever it ran: same name, module and file.
  * Source: ALGORITHMS 4; IPS-12.
  */
-#ifndef IPS_MASTER_THINGS_H
-#define IPS_MASTER_THINGS_H
+#ifndef IPS_MASTER_PATH_ENTITIES_H
+#define IPS_MASTER_PATH_ENTITIES_H
 
-#include "analysis/feature.h"
+#include "analysis/whatif/feature.h"
 
 enum thing_kind {
     THING_MACHINE,

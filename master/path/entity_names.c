@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/nearest.h"
-#include "master/part.h"
-#include "master/things.h"
+#include "master/path/entities.h"
+#include "master/query/machine_share.h"
 
 #define NAME_BYTES 512
 

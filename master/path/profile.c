@@ -1,11 +1,11 @@
 /* What the slaves said of the path's pieces, put together; in the worker. */
-#include "master/path_profile.h"
+#include "master/path/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/procs.h"
+#include "master/tables/procs.h"
 
 /* ---- the window, and whether the sums are true ---- */
 

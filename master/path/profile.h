@@ -1,10 +1,10 @@
-/* Shared by query_path_profile.c (asking), path_profile.c (putting together)
- * and path_profile_answer.c: what was asked and came back. */
+/* Shared by path/query_profile.c (asking), path/profile.c (putting together)
+ * and path/profile_answer.c: what was asked and came back. */
 #ifndef IPS_MASTER_PATH_PROFILE_H
 #define IPS_MASTER_PATH_PROFILE_H
 
-#include "analysis/sequences.h"
-#include "master/query_path_profile.h"
+#include "analysis/whatif/sequences.h"
+#include "master/path/query_profile.h"
 
 enum profile_side { PROFILE_PATH, PROFILE_WHOLE, PROFILE_SIDES };
 enum profile_list { PROFILE_PROCEDURE, PROFILE_LINE, PROFILE_LISTS };

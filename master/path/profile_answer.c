@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/part.h"
-#include "master/path_profile.h"
+#include "master/path/profile.h"
+#include "master/query/machine_share.h"
 
 #define ROWS_A_REPLY 1024u /* of at most 2.6 KB */
 #define WHOLE_ROWS 10000u  /* of one list by machine, process, thread */

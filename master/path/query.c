@@ -1,6 +1,6 @@
 /*
  * The critical path: checks the question, gathers tables and peers, and lets an
- * engine compute every lane; path_answer.c makes the answer. What cannot be
+ * engine compute every lane; path/answer.c makes the answer. What cannot be
  * answered is refused with the reason. Category 3 of IPS-9.
  */
 #include <inttypes.h>
@@ -9,15 +9,15 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/engine.h"
-#include "master/engine_auto.h"
-#include "master/gather.h"
-#include "master/mtimes_plan.h"
-#include "master/mtimes_wire.h"
-#include "master/part.h"
-#include "master/query_path_profile.h"
-#include "master/weighting.h"
+#include "master/base/mtimes_wire.h"
+#include "master/path/engine.h"
+#include "master/path/engine_auto.h"
+#include "master/path/query_profile.h"
+#include "master/path/weighting.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/query/mtimes_plan.h"
 
 #define SCALE_MAX 1000000u
 

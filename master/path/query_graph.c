@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/view.h"
+#include "analysis/graph/view.h"
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/engine.h"
-#include "master/gather.h"
-#include "master/part.h"
-#include "master/weighting.h"
+#include "master/path/engine.h"
+#include "master/path/weighting.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
 
 #define NODES_A_REPLY 8192
 

@@ -1,7 +1,7 @@
 /*
  * PhasesAsk: the machines' series of CPU, messages and waits, on one scale of
- * time, added up and cut into phases (analysis/phases.h); then who did most in
- * each. Category 3 of IPS-9: the slaves read the records.
+ * time, added up and cut into phases (analysis/explain/phases.h); then who did
+ * most in each. Category 3 of IPS-9: the slaves read the records.
  *
  * Bins are given to each slave as edges on its own clock, so slaves know of no
  * other; where there are several machines the clocks are aligned first
@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/phases.h"
+#include "analysis/explain/phases.h"
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/clocks.h"
-#include "master/gather.h"
-#include "master/part.h"
-#include "master/phases.h"
-#include "master/weighting.h"
+#include "master/path/clocks.h"
+#include "master/path/weighting.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/query/phases.h"
 
 #define BIN_LEAST_NS 1000u
 enum series { CPU, MESSAGES, BYTES, WAITS, SERIES };

@@ -1,13 +1,13 @@
 /* Asking the slaves what the path's pieces were spent on, round by round. */
-#include "master/query_path_profile.h"
+#include "master/path/query_profile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/part.h"
-#include "master/path_profile.h"
-#include "master/weighting.h"
+#include "master/path/profile.h"
+#include "master/path/weighting.h"
+#include "master/query/machine_share.h"
 
 /* One round: one kind of rows of one side. The first of a side brings the
  * pieces' sums and the steps too. */

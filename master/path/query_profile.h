@@ -8,11 +8,11 @@
  * the path's length exactly; IPS_E_CORRUPT where a slave's sums do not.
  * Source: IPS-12, IPS-13; ALGORITHMS 4 "Shares", "Sequences".
  */
-#ifndef IPS_MASTER_QUERY_PATH_PROFILE_H
-#define IPS_MASTER_QUERY_PATH_PROFILE_H
+#ifndef IPS_MASTER_PATH_QUERY_PROFILE_H
+#define IPS_MASTER_PATH_QUERY_PROFILE_H
 
-#include "master/certificate.h"
-#include "master/engine.h"
+#include "master/path/engine.h"
+#include "master/query/certificate.h"
 
 /* Is there more in the question than the path itself answers? IPS_E_USAGE: it
  * asks for what is not there. */

@@ -1,9 +1,9 @@
-#include "master/shares.h"
+#include "master/path/shares.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 #include "common/types.h"
 
 static uint64_t process_key(struct place p)

@@ -7,8 +7,8 @@
  * the three + messages + outside = t_max, exactly.
  * Source: ALGORITHMS 4 "Shares", DESIGN "The certificate".
  */
-#ifndef IPS_MASTER_SHARES_H
-#define IPS_MASTER_SHARES_H
+#ifndef IPS_MASTER_PATH_SHARES_H
+#define IPS_MASTER_PATH_SHARES_H
 
 #include <stdbool.h>
 #include <stddef.h>

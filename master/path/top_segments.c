@@ -1,4 +1,4 @@
-#include "master/longest.h"
+#include "master/path/top_segments.h"
 
 #include <stdlib.h>
 

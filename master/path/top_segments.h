@@ -1,10 +1,10 @@
 /*
  * The longest pieces of a path: a path of millions of pieces is shown by few.
  */
-#ifndef IPS_MASTER_LONGEST_H
-#define IPS_MASTER_LONGEST_H
+#ifndef IPS_MASTER_PATH_TOP_SEGMENTS_H
+#define IPS_MASTER_PATH_TOP_SEGMENTS_H
 
-#include "master/shares.h"
+#include "master/path/shares.h"
 
 /* Copies the `top` longest of n pieces, in their order, and of equal ones the
  * first; min(top, n) are written to `out`. False: no memory. O(n log top). */

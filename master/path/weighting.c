@@ -1,14 +1,14 @@
-#include "master/weighting.h"
+#include "master/path/weighting.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/view.h"
-#include "master/clocks.h"
-#include "master/gather.h"
-#include "master/part.h"
+#include "analysis/graph/view.h"
+#include "master/path/clocks.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
 
 static const char *const names[] = {"cpu", "sched", "wall"};
 

@@ -4,10 +4,10 @@
  * the path's computing was made.
  * Source: ALGORITHMS 1 (weightings, the goal), 6; IPS-14.
  */
-#ifndef IPS_MASTER_WEIGHTING_H
-#define IPS_MASTER_WEIGHTING_H
+#ifndef IPS_MASTER_PATH_WEIGHTING_H
+#define IPS_MASTER_PATH_WEIGHTING_H
 
-#include "master/engine.h"
+#include "master/path/engine.h"
 
 /* "" is cpu. */
 int weighting_of(const char *text, enum ips_weighting *out,

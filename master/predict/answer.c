@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/predict_query.h"
-#include "master/self_check.h"
-#include "master/weighting.h"
+#include "master/path/weighting.h"
+#include "master/predict/query.h"
+#include "master/query/certificate.h"
+#include "master/query/self_check.h"
 
 #define OFF_PARTS 50u /* of all CPU time: less is not worth a word */
 

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/predict.h"
+#include "master/predict/predict.h"
 
 /* By TCP stays by TCP, wherever the ends are. */
 static const struct ips_curve *cpu_of(const struct mtimes *t, const char *from,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/types.h"
-#include "master/predict.h"
+#include "master/predict/predict.h"
 
 struct taken {
     uint32_t chain; /* that took a unit, or UINT32_MAX */

@@ -16,10 +16,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "analysis/clock_align.h"
+#include "analysis/graph/clock_align.h"
 #include "common/types.h"
-#include "master/part.h"
-#include "master/predict_query.h"
+#include "master/predict/query.h"
+#include "master/query/machine_share.h"
 
 struct held {
     const struct ips_graph *g;

@@ -1,11 +1,11 @@
 /* Locks of the run that is replayed: who asks for one and who gives one back,
- * as the slaves tell it (slave/build_locks.c), as events of the replay's graph.
+ * as the slaves tell it (slave/build/locks.c), as events of the replay's graph.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/predict_query.h"
+#include "master/predict/query.h"
 
 static int no_memory(size_t rows, struct ips_err *err)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/predict.h"
+#include "master/predict/predict.h"
 
 #define SCALE_MAX 1000000u
 #define UNMEASURED_MAX 64u

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/part.h"
-#include "master/predict_query.h"
+#include "master/predict/query.h"
+#include "master/query/machine_share.h"
 
 /* Nodes gone through to tell what had to be before what: some seconds. */
 #define STEPS (1ULL << 30)

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/kernel.h"
-#include "analysis/path.h"
+#include "analysis/graph/kernel.h"
+#include "analysis/graph/path.h"
 #include "common/types.h"
-#include "master/predict.h"
+#include "master/predict/predict.h"
 
 struct sums {
     uint64_t ns, queued_ns, count;

@@ -1,9 +1,9 @@
-#include "master/predict.h"
+#include "master/predict/predict.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 #include "common/types.h"
 
 void predict_answer_release(struct predict_answer *a)

@@ -1,8 +1,9 @@
 /*
  * What a run would do on other machines: the whole graph is gathered once
  * (`struct predict_run`), a question becomes a setup (machines, who is where,
- * message times), and a replay answers it (analysis/replay.h). Many setups may
- * be replayed on one run. Pure but for the question's message; in the worker.
+ * message times), and a replay answers it (analysis/replay/replay.h). Many
+ * setups may be replayed on one run. Pure but for the question's message; in
+ * the worker.
  *
  * What takes no CPU is replayed as it was recorded: waits for replies of what
  * nobody traced, disks and sleeps take their elapsed time after what began
@@ -17,14 +18,14 @@
  * A speed is that of one core in units of the cores that were measured.
  * Source: DPM-6, DPM-7, DPM-9, DPM-10; DRO-5.
  */
-#ifndef IPS_MASTER_PREDICT_H
-#define IPS_MASTER_PREDICT_H
+#ifndef IPS_MASTER_PREDICT_PREDICT_H
+#define IPS_MASTER_PREDICT_PREDICT_H
 
-#include "analysis/replay.h"
-#include "analysis/replay_graph.h"
-#include "master/arena.h"
-#include "master/mtimes_wire.h"
-#include "master/things.h"
+#include "analysis/replay/graph.h"
+#include "analysis/replay/replay.h"
+#include "master/base/arena.h"
+#include "master/base/mtimes_wire.h"
+#include "master/path/entities.h"
 #include "proto/message.h"
 
 #define PREDICT_NOWHERE UINT32_MAX /* a machine: several, or none */
@@ -80,7 +81,7 @@ struct predict_run {
     const uint32_t *recorded_of, *recorded_to;
     const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
-    uint64_t held_ns; /* messages that TCP held back (predict_held.c) */
+    uint64_t held_ns; /* messages that TCP held back (predict/lock_holds.c) */
     uint64_t held_count;
     uint8_t *slept;  /* [replay.g.node_count] a message comes, and it was slept
                         for; NULL: not known */
@@ -261,7 +262,7 @@ int predict_replay(const struct predict_run *run,
 void predict_answer_release(struct predict_answer *a);
 /* CPU time of `work` ns at speed 1. */
 uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work);
-/* predict_least.c: what the last thread cannot end before: the CPU time of any
+/* predict/least.c: what the last thread cannot end before: the CPU time of any
  * thread, and that under any lock by the number of its units, at the speed of
  * the machines. Where some give a lock back that others took, not of that lock.
  * `locks` may be NULL. */
@@ -273,7 +274,7 @@ int predict_least(const struct predict_run *run,
 /* Does thread t fit a pattern as of --map? */
 bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
                   const char *pattern);
-/* predict_net.c: measured message times (their curves) between all machines
+/* predict/net.c: measured message times (their curves) between all machines
  * of the setup, in as far as anything like them was measured; what is assumed
  * goes to `said`, or nowhere where that is NULL. */
 int predict_times(const struct predict_run *run, struct predict_said *said,
@@ -282,13 +283,13 @@ int predict_times(const struct predict_run *run, struct predict_said *said,
 int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
                  struct predict_said *said, struct predict_setup *out,
                  struct ips_err *err) IPS_MUST_USE;
-/* predict_cpu.c: what messages cost their ends where these are now, in the
+/* predict/cpu.c: what messages cost their ends where these are now, in the
  * weights of run->replay, once. `keep`: only says of how many it is not done;
  * for a search, whose bound holds for one graph. */
 void predict_messages_cpu(struct predict_run *run,
                           const struct predict_setup *s, bool keep,
                           struct predict_said *said);
-/* predict_path.c: rows of the longest path of the relabelled graph.
+/* predict/path.c: rows of the longest path of the relabelled graph.
  * `place`: [nodes of replay.g] where each arc is, or NULL: as mapped. */
 int predict_path(const struct predict_run *run,
                  const struct predict_setup *setup,

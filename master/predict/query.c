@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/path.h"
-#include "master/predict_query.h"
+#include "analysis/graph/path.h"
+#include "master/predict/query.h"
 
 /* ---- the replays ---------------------------------------------------------
  */

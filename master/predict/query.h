@@ -1,13 +1,13 @@
-/* What query_predict.c gathers, its worker computes, and predict_answer.c
+/* What predict/query.c gathers, its worker computes, and predict/answer.c
  * tells. */
 #ifndef IPS_MASTER_PREDICT_QUERY_H
 #define IPS_MASTER_PREDICT_QUERY_H
 
-#include "analysis/order_dependent.h"
-#include "analysis/search.h"
-#include "master/certificate.h"
-#include "master/predict.h"
-#include "master/whatif.h"
+#include "analysis/explain/order_dependent.h"
+#include "analysis/replay/search.h"
+#include "master/predict/predict.h"
+#include "master/query/certificate.h"
+#include "master/whatif/whatif.h"
 
 /* A node: what a what-if takes, the graph as it came, and two replays. */
 #define PREDICT_NODE_BYTES (WHATIF_NODE_BYTES + 160u)
@@ -46,14 +46,14 @@ static inline struct predict_query *predict_of(struct query *q)
     return q->data;
 }
 
-/* predict_run.c, in the worker: of what was gathered. */
+/* predict/run.c, in the worker: of what was gathered. */
 int predict_run_make(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run) IPS_MUST_USE;
-/* predict_held.c: adds to `idle` [nodes of the whole graph] what TCP held
+/* predict/lock_holds.c: adds to `idle` [nodes of the whole graph] what TCP held
  * messages back; sets run's `held_`. Graphs have times. */
 int predict_held(struct query *q, const struct whatif_solving *s,
                  struct predict_run *run, uint64_t *idle) IPS_MUST_USE;
-/* predict_locks.c: what was done with locks, in order of the whole graph. Where
+/* predict/locks.c: what was done with locks, in order of the whole graph. Where
  * it has no node of its own an arc is to be cut for it: the caller does that,
  * and fills `at`. Rows that are no good are left out. */
 struct predict_lock_row {
@@ -75,12 +75,12 @@ int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
 /* run->locks, of run->replay. */
 int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
                        struct ips_err *err) IPS_MUST_USE;
-/* predict_order.c: where the run's behaviour depended on order. In the worker;
+/* predict/order.c: where the run's behaviour depended on order. In the worker;
  * and in the loop, into the answer. */
 int predict_order_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void predict_order_tell(struct query *q, struct arena *a, struct certificate *c,
                         Ips__PredictAnswer *out);
-/* predict_search.c: puts the best map into d->setup. In the worker; each second
+/* predict/search.c: puts the best map into d->setup. In the worker; each second
  * meanwhile, and into the answer, in the loop. */
 int predict_search(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void predict_search_release(struct predict_found *f);

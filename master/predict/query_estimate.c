@@ -5,7 +5,7 @@
  * arc takes 1/(1-S) of its CPU time. Category 3 of IPS-9.
  *
  * With a shared medium (DRO-5) transfers between machines that are under way at
- * the same time divide its bandwidth: analysis/shared.h.
+ * the same time divide its bandwidth: analysis/replay/shared.h.
  *
  * The whole graph comes here: with the stretch it is another graph, which need
  * not have the same longest path. An arc is stretched by itself, rounded down.
@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/shared.h"
+#include "analysis/replay/shared.h"
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/engine.h"
-#include "master/gather.h"
-#include "master/mtimes_plan.h"
-#include "master/portions.h"
-#include "master/weighting.h"
+#include "master/path/arc_profile.h"
+#include "master/path/engine.h"
+#include "master/path/weighting.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/mtimes_plan.h"
 
 #define MILLION 1000000u
 #define NODE_BYTES 150u  /* of memory, with values and the slaves' graphs */

@@ -1,11 +1,11 @@
-/* Work queues of the run that is replayed (analysis/queue.h): who takes which
- * piece is settled anew for each setup, by a replay that finds the order, and
- * what is told is of a replay of the graph in that order. */
+/* Work queues of the run that is replayed (analysis/replay/queue.h): who takes
+ * which piece is settled anew for each setup, by a replay that finds the order,
+ * and what is told is of a replay of the graph in that order. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/order_dependent.h"
-#include "master/predict.h"
+#include "analysis/explain/order_dependent.h"
+#include "master/predict/predict.h"
 
 #define FREE_ORDER ((1u << IPS_ORDER_SOURCES) | (1u << IPS_ORDER_WRITERS))
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/part.h"
-#include "master/predict_query.h"
+#include "master/predict/query.h"
+#include "master/query/machine_share.h"
 
 /* ---- waits that no arc explains ------------------------------------------
  */

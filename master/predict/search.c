@@ -1,11 +1,11 @@
 /* The best places for a run's processes on given machines: a search over
- * replays (analysis/search.h). */
+ * replays (analysis/replay/search.h). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/part.h"
-#include "master/predict_query.h"
+#include "master/predict/query.h"
+#include "master/query/machine_share.h"
 
 /* Nodes replayed by all tries of a question that does not say how many: some
  * tens of seconds. */

@@ -9,8 +9,8 @@
 
 #include "common/nearest.h"
 #include "common/types.h"
-#include "master/part.h"
-#include "master/predict.h"
+#include "master/predict/predict.h"
+#include "master/query/machine_share.h"
 
 #define NAME_BYTES 1024
 

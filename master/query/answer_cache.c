@@ -1,11 +1,11 @@
-#include "master/answers.h"
+#include "master/query/answer_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"
 #include "common/types.h"
-#include "master/certificate.h"
+#include "master/query/certificate.h"
 
 struct piece {
     struct piece *next;

@@ -16,10 +16,10 @@
  *
  * Thread: the loop's.
  */
-#ifndef IPS_MASTER_ANSWERS_H
-#define IPS_MASTER_ANSWERS_H
+#ifndef IPS_MASTER_QUERY_ANSWER_CACHE_H
+#define IPS_MASTER_QUERY_ANSWER_CACHE_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 #define ANSWERS_BYTES_MOST (16u << 20) /* packed, with the questions */
 #define ANSWER_BYTES_MOST (2u << 20)   /* of one; else it is not kept */

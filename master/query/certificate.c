@@ -1,12 +1,12 @@
-#include "master/certificate.h"
+#include "master/query/certificate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 #include "common/types.h"
-#include "master/part.h"
+#include "master/query/machine_share.h"
 
 static const char *const lost_names[IPS_LOST_COUNT] = {
 #define X(name, number, text) [number] = (text),

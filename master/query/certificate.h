@@ -4,11 +4,11 @@
  * missing, a slave failed, or data was lost or damaged.
  * Source: DESIGN "The certificate".
  */
-#ifndef IPS_MASTER_CERTIFICATE_H
-#define IPS_MASTER_CERTIFICATE_H
+#ifndef IPS_MASTER_QUERY_CERTIFICATE_H
+#define IPS_MASTER_QUERY_CERTIFICATE_H
 
-#include "master/arena.h"
-#include "master/query.h"
+#include "master/base/arena.h"
+#include "master/query/query.h"
 
 struct certificate {
     Ips__Certificate msg;

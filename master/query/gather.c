@@ -1,17 +1,17 @@
-#include "master/gather.h"
+#include "master/query/gather.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 #include "common/log.h"
 #include "common/nearest.h"
 #include "common/object.h"
 #include "common/types.h"
-#include "master/join.h"
-#include "master/mtimes_plan.h"
-#include "master/part.h"
+#include "master/query/join.h"
+#include "master/query/machine_share.h"
+#include "master/query/mtimes_plan.h"
 
 #define MAX_ENDS (1u << 22) /* of one slave */
 

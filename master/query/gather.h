@@ -9,10 +9,10 @@
  * An end that nobody else has is untraced only where all machines of the run
  * answered; else it stays pending, and the answer is incomplete.
  */
-#ifndef IPS_MASTER_GATHER_H
-#define IPS_MASTER_GATHER_H
+#ifndef IPS_MASTER_QUERY_GATHER_H
+#define IPS_MASTER_QUERY_GATHER_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 enum {
     GATHER_TABLE = 1,

@@ -1,4 +1,4 @@
-#include "master/join.h"
+#include "master/query/join.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,8 +11,8 @@
  *
  * Source: ALGORITHMS 1 "Matching closes channel by channel", DESIGN "Events".
  */
-#ifndef IPS_MASTER_JOIN_H
-#define IPS_MASTER_JOIN_H
+#ifndef IPS_MASTER_QUERY_JOIN_H
+#define IPS_MASTER_QUERY_JOIN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "master/part.h"
+#include "master/query/machine_share.h"
 
 #include "common/object.h"
 

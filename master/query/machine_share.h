@@ -1,9 +1,9 @@
 /* The machines of a question: made from the catalogue and the roster, and the
  * messages kept for each. Private to query.c and the kinds. */
-#ifndef IPS_MASTER_PART_H
-#define IPS_MASTER_PART_H
+#ifndef IPS_MASTER_QUERY_MACHINE_SHARE_H
+#define IPS_MASTER_QUERY_MACHINE_SHARE_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 /* What one slave's tables may take of our memory for one question. */
 #define PART_KEPT_BYTES (512u << 20)

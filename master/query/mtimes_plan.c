@@ -1,10 +1,10 @@
-#include "master/mtimes_plan.h"
+#include "master/query/mtimes_plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/join.h"
+#include "master/query/join.h"
 
 /* ---- what is needed ------------------------------------------------------ */
 

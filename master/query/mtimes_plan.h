@@ -6,10 +6,10 @@
  *
  * Source: DPM-3.
  */
-#ifndef IPS_MASTER_MTIMES_PLAN_H
-#define IPS_MASTER_MTIMES_PLAN_H
+#ifndef IPS_MASTER_QUERY_MTIMES_PLAN_H
+#define IPS_MASTER_QUERY_MTIMES_PLAN_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 /* Ends are joined: sets q->gather.calibrated and its text. Fails where the
  * question wants message times and the file of them is damaged. */

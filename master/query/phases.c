@@ -1,5 +1,5 @@
 /* Phases as windows of other questions (phases.h). */
-#include "master/phases.h"
+#include "master/query/phases.h"
 
 #include <stdlib.h>
 

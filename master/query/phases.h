@@ -5,10 +5,10 @@
  * clock. So a phase is the same stretch of time for every command. A `why` that
  * names none gets the ends of all, and does without where that question fails.
  */
-#ifndef IPS_MASTER_PHASES_H
-#define IPS_MASTER_PHASES_H
+#ifndef IPS_MASTER_QUERY_PHASES_H
+#define IPS_MASTER_QUERY_PHASES_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 #define PHASES_BINS 512u
 #define PHASES_TOPS 8u /* procedures of each phase and machine looked at */

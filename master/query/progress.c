@@ -1,5 +1,5 @@
 /* How far a question is, in words; see progress.h. */
-#include "master/progress.h"
+#include "master/query/progress.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* What a client is told while its answer is late. */
-#ifndef IPS_MASTER_PROGRESS_H
-#define IPS_MASTER_PROGRESS_H
+#ifndef IPS_MASTER_QUERY_PROGRESS_H
+#define IPS_MASTER_QUERY_PROGRESS_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 /* Sends Progress where the client asked for it, at most once a second, until
  * the answer has begun. */

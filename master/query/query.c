@@ -1,4 +1,4 @@
-#include "master/query.h"
+#include "master/query/query.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,10 +6,10 @@
 
 #include "common/log.h"
 #include "common/types.h"
-#include "master/answers.h"
-#include "master/part.h"
-#include "master/phases.h"
-#include "master/progress.h"
+#include "master/query/answer_cache.h"
+#include "master/query/machine_share.h"
+#include "master/query/phases.h"
+#include "master/query/progress.h"
 
 static void query_destroy(struct query *q)
 {

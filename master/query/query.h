@@ -16,13 +16,13 @@
  *    waits for ever.
  *  - A client that went away: its questions end, slaves are told to stop.
  */
-#ifndef IPS_MASTER_QUERY_H
-#define IPS_MASTER_QUERY_H
+#ifndef IPS_MASTER_QUERY_QUERY_H
+#define IPS_MASTER_QUERY_QUERY_H
 
 #include <stdatomic.h>
 
-#include "analysis/contract.h"
-#include "master/master.h"
+#include "analysis/graph/contract.h"
+#include "master/base/master.h"
 #include "proto/message.h"
 
 #define QUERY_SILENCE_NS 60000000000ULL
@@ -77,7 +77,7 @@ struct part {
     uint32_t peer_count;
     uint32_t number; /* among the active parts, machine order */
     void *own;       /* of the kind of question */
-    bool borrows;    /* tables, sync, settled, peer: kept.h's */
+    bool borrows;    /* tables, sync, settled, peer: tables/cache.h's */
 };
 
 /* A machine left out after an error, and why. */
@@ -110,7 +110,7 @@ struct query_kind {
     void (*release)(struct query *q);
     /* Makes more of the answer; called while the client's backlog is low. */
     void (*pump)(struct query *q);
-    bool keeps; /* answers.h */
+    bool keeps; /* query/answer_cache.h */
 };
 
 /* A window of time on one machine's clock, since its first event of the run. */
@@ -156,8 +156,9 @@ struct query {
     struct kept *kept;               /* what its parts borrow from, or NULL */
     void (*let_go)(struct query *q); /* NULL, or: the parts that borrowed are
                                         gone */
-    struct answer *answer; /* answers.h: what was sent so far, or NULL */
-    bool unkept;           /* it is not to be kept */
+    struct answer
+        *answer; /* query/answer_cache.h: what was sent so far, or NULL */
+    bool unkept; /* it is not to be kept */
     void *data;
     /* phases.h: the question of a client that waits for this one of our own,
      * or NULL; what it got. */

@@ -1,4 +1,4 @@
-#include "master/self_check.h"
+#include "master/query/self_check.h"
 
 #include <inttypes.h>
 

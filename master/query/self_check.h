@@ -12,10 +12,10 @@
  * and the CPU time under any lock, at the predicted machines' speed; no
  * placement beats the bound of all. `requests`: quantiles are in order.
  */
-#ifndef IPS_MASTER_SELF_CHECK_H
-#define IPS_MASTER_SELF_CHECK_H
+#ifndef IPS_MASTER_QUERY_SELF_CHECK_H
+#define IPS_MASTER_QUERY_SELF_CHECK_H
 
-#include "master/certificate.h"
+#include "master/query/certificate.h"
 
 void self_check_why(struct arena *a, struct certificate *c,
                     const Ips__WhyAnswer *answer);

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/part.h"
-#include "master/requests.h"
-#include "master/self_check.h"
-#include "master/weighting.h"
-#include "master/why.h"
-#include "master/why_service.h"
+#include "master/path/weighting.h"
+#include "master/query/certificate.h"
+#include "master/query/machine_share.h"
+#include "master/query/self_check.h"
+#include "master/requests/requests.h"
+#include "master/why/service.h"
+#include "master/why/why.h"
 
 struct filling {
     struct query *q;

@@ -1,10 +1,10 @@
-#include "master/requests_more.h"
+#include "master/requests/more.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/part.h"
+#include "master/query/machine_share.h"
 
 #define ITEMS 8192u /* of one service; a power of two */
 #define COMPUTING UINT32_MAX

@@ -8,7 +8,7 @@
 #ifndef IPS_MASTER_REQUESTS_MORE_H
 #define IPS_MASTER_REQUESTS_MORE_H
 
-#include "master/requests.h"
+#include "master/requests/requests.h"
 
 #define REQUESTS_LOOKED 2000u
 

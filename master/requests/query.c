@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/gather.h"
-#include "master/mtimes_plan.h"
-#include "master/portions.h"
-#include "master/requests_told.h"
-#include "master/weighting.h"
+#include "master/path/arc_profile.h"
+#include "master/path/weighting.h"
+#include "master/query/gather.h"
+#include "master/query/mtimes_plan.h"
+#include "master/requests/reported.h"
 
 static void no_memory(struct query *q)
 {

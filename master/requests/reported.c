@@ -1,10 +1,10 @@
-#include "master/requests_told.h"
+#include "master/requests/reported.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/part.h"
+#include "master/query/machine_share.h"
 
 struct told_row {
     uint32_t service, first, last; /* nodes of the merged graph */

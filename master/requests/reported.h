@@ -1,12 +1,13 @@
 /*
- * Requests that the program told of itself (slave/brackets.h): fetched from the
- * slaves with the graph, and made requests of the merged one. A service of
- * theirs is a name on a machine ("/m1 mark order"), an end of it a thread.
+ * Requests that the program told of itself (slave/graphs/marked_spans.h):
+ * fetched from the slaves with the graph, and made requests of the merged one.
+ * A service of theirs is a name on a machine ("/m1 mark order"), an end of it a
+ * thread.
  */
-#ifndef IPS_MASTER_REQUESTS_TOLD_H
-#define IPS_MASTER_REQUESTS_TOLD_H
+#ifndef IPS_MASTER_REQUESTS_REPORTED_H
+#define IPS_MASTER_REQUESTS_REPORTED_H
 
-#include "master/requests.h"
+#include "master/requests/requests.h"
 
 /* What --by says, into d->told and what belongs to it. IPS_E_USAGE: nothing
  * that is known. */

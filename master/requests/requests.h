@@ -1,23 +1,23 @@
 /*
  * The requests of every service of a run, and what bounds their rate: computed
- * in the worker on the merged graph of all machines (requests_solve.c), made an
- * answer in the loop (requests_answer.c), asked for and gathered by
- * query_requests.c.
+ * in the worker on the merged graph of all machines (requests/solve.c), made an
+ * answer in the loop (requests/answer.c), asked for and gathered by
+ * requests/query.c.
  *
  * A service is what clients address: the local end of accepted stream
  * connections
  * ("tcp 127.0.0.1:7777"), on one machine, whichever processes accept them.
  * Where nobody accepted any, and where it is asked for, it is what the program
- * told of (requests_told.h). Source: ALGORITHMS 4 (requests, throughput);
+ * told of (requests/reported.h). Source: ALGORITHMS 4 (requests, throughput);
  * IPS-13.
  */
-#ifndef IPS_MASTER_REQUESTS_H
-#define IPS_MASTER_REQUESTS_H
+#ifndef IPS_MASTER_REQUESTS_REQUESTS_H
+#define IPS_MASTER_REQUESTS_REQUESTS_H
 
-#include "analysis/held.h"
-#include "analysis/requests.h"
-#include "master/engine.h"
-#include "master/waits.h"
+#include "analysis/explain/lock_holds.h"
+#include "analysis/explain/requests.h"
+#include "master/path/engine.h"
+#include "master/waits/waits.h"
 
 #define REQUESTS_NODE_BYTES 330u
 #define REQUESTS_TOP_MAX 10000u
@@ -72,7 +72,7 @@ struct requests_data {     /* query.data */
     struct request_more *more;    /* [services][REQUESTS_MORE] */
     struct request_more *typical; /* [services][2] of those about the median,
                                      most CPU time and most waiting */
-    struct told *tell;            /* requests_told.h; NULL: by connections */
+    struct told *tell; /* requests/reported.h; NULL: by connections */
 };
 
 static inline struct requests_data *requests_of(struct query *q)
@@ -106,7 +106,7 @@ bool requests_services(struct query *q);
 void requests_solve(struct query *q);
 /* In the loop: the reply. */
 void requests_answer(struct query *q);
-/* requests_stations.c: in the worker, what threads did while none of the
+/* requests/stations.c: in the worker, what threads did while none of the
  * requests of the busiest service was there. */
 int requests_beside(struct query *q, struct ips_err *err) IPS_MUST_USE;
 /* Who is kept busy by requests of `service`, the busiest, from its first one's

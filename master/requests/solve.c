@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/part.h"
-#include "master/requests_more.h"
-#include "master/requests_told.h"
-#include "master/weighting.h"
+#include "master/path/weighting.h"
+#include "master/query/machine_share.h"
+#include "master/requests/more.h"
+#include "master/requests/reported.h"
 
 /* ---- services, from the tables ------------------------------------------- */
 

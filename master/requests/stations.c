@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/master.h"
-#include "master/matrix.h"
-#include "master/part.h"
-#include "master/requests.h"
+#include "master/base/master.h"
+#include "master/query/machine_share.h"
+#include "master/requests/requests.h"
+#include "master/tables/matrix.h"
 
 struct filling {
     struct query *q;

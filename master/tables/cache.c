@@ -1,14 +1,14 @@
-#include "master/kept.h"
+#include "master/tables/cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/gather.h"
-#include "master/part.h"
-#include "master/tables.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/tables/tables.h"
 
 struct kept {
     unsigned refs; /* questions, and the master while it is the last one */

@@ -8,10 +8,10 @@
  * Not used where one of the run's slaves is not connected: then the answer has
  * to say so. Thread: the loop's.
  */
-#ifndef IPS_MASTER_KEPT_H
-#define IPS_MASTER_KEPT_H
+#ifndef IPS_MASTER_TABLES_CACHE_H
+#define IPS_MASTER_TABLES_CACHE_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 #define KEPT_BYTES_MOST (64u << 20) /* packed */
 

@@ -1,4 +1,4 @@
-#include "master/matrix.h"
+#include "master/tables/matrix.h"
 
 #include <stdlib.h>
 #include <string.h>

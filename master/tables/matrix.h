@@ -2,10 +2,10 @@
  * Who sent how much to whom, process by process, from the channel rows of all
  * machines. Pure.
  */
-#ifndef IPS_MASTER_MATRIX_H
-#define IPS_MASTER_MATRIX_H
+#ifndef IPS_MASTER_TABLES_MATRIX_H
+#define IPS_MASTER_TABLES_MATRIX_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 /* A process: part number << 32 | process index. */
 #define MATRIX_EXTERNAL UINT64_MAX

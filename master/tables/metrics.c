@@ -1,4 +1,4 @@
-#include "master/metrics.h"
+#include "master/tables/metrics.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,9 +6,9 @@
 
 #include "common/object.h"
 #include "common/types.h"
-#include "master/metrics_private.h"
-#include "master/part.h"
-#include "master/pop.h"
+#include "master/query/machine_share.h"
+#include "master/tables/metrics_private.h"
+#include "master/tables/pop_efficiencies.h"
 
 #define MAX_CAUSES 32
 

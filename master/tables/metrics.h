@@ -14,11 +14,11 @@
  * - What was not measured (T_wait_cpu, L, what needs two machines' clocks) is
  *   absent, never 0.
  */
-#ifndef IPS_MASTER_METRICS_H
-#define IPS_MASTER_METRICS_H
+#ifndef IPS_MASTER_TABLES_METRICS_H
+#define IPS_MASTER_TABLES_METRICS_H
 
-#include "master/arena.h"
-#include "master/query.h"
+#include "master/base/arena.h"
+#include "master/query/query.h"
 
 /* Cells and rows beyond these are left out, and said. */
 #define METRICS_MAX_ROWS 20000

@@ -1,8 +1,8 @@
 /* The matrices of Table 2 as cells and as sums of rows and columns. */
 #include "common/object.h"
 #include "common/types.h"
-#include "master/metrics_private.h"
-#include "master/part.h"
+#include "master/query/machine_share.h"
+#include "master/tables/metrics_private.h"
 
 static char *cell_name(struct metrics_maker *k, uint64_t who, bool machine)
 {

@@ -1,9 +1,9 @@
 /* What metrics.c and metrics_matrix.c share. */
-#ifndef IPS_MASTER_METRICS_PRIVATE_H
-#define IPS_MASTER_METRICS_PRIVATE_H
+#ifndef IPS_MASTER_TABLES_METRICS_PRIVATE_H
+#define IPS_MASTER_TABLES_METRICS_PRIVATE_H
 
-#include "master/matrix.h"
-#include "master/metrics.h"
+#include "master/tables/matrix.h"
+#include "master/tables/metrics.h"
 
 /* One matrix in both orders. */
 struct metrics_traffic {

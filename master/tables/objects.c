@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/part.h"
-#include "master/tables.h"
+#include "master/query/certificate.h"
+#include "master/query/machine_share.h"
+#include "master/tables/tables.h"
 
 struct tree {
     const struct query *q;

@@ -1,4 +1,4 @@
-#include "master/pop.h"
+#include "master/tables/pop_efficiencies.h"
 
 #include "common/types.h"
 

@@ -13,12 +13,12 @@
  * together have more than a tenth of the CPU (a build, a shell script, threads
  * made for each request), or n < 2, the run is none that these are defined of:
  * pop_threads is 0. The last two need the path: the client asks it
- * (client/cmd_metrics.c).
+ * (client/commands/metrics.c).
  */
-#ifndef IPS_MASTER_POP_H
-#define IPS_MASTER_POP_H
+#ifndef IPS_MASTER_TABLES_POP_EFFICIENCIES_H
+#define IPS_MASTER_TABLES_POP_EFFICIENCIES_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 /* Fills the row's pop_ fields. T is elapsed_ns, ~0 not known. */
 void pop_fill(struct part *const *parts, uint32_t count, uint64_t elapsed_ns,

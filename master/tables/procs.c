@@ -1,4 +1,4 @@
-#include "master/procs.h"
+#include "master/tables/procs.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * Rows of procedures of several machines and processes as one list. Pure.
  * Source: IPS-2, IPS-7; Wilson 1927; Kish 1965 (effective sample size).
  */
-#ifndef IPS_MASTER_PROCS_H
-#define IPS_MASTER_PROCS_H
+#ifndef IPS_MASTER_TABLES_PROCS_H
+#define IPS_MASTER_TABLES_PROCS_H
 
 #include "proto/message.h"
 

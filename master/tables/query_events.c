@@ -10,8 +10,8 @@
 
 #include "common/object.h"
 #include "common/types.h"
-#include "master/gather.h"
-#include "master/part.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
 
 #define EVENTS_WINDOW 16u
 

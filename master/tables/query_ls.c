@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "common/object.h"
-#include "master/certificate.h"
-#include "master/gather.h"
-#include "master/kept.h"
-#include "master/part.h"
-#include "master/select.h"
-#include "master/tables.h"
+#include "master/base/top_n.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/tables/cache.h"
+#include "master/tables/tables.h"
 
 #define ROWS_A_REPLY 8192
 

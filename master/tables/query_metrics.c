@@ -11,14 +11,14 @@
 
 #include "common/log.h"
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/gather.h"
-#include "master/kept.h"
-#include "master/metrics.h"
-#include "master/part.h"
-#include "master/refresh.h"
-#include "master/summary.h"
-#include "master/tables.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/tables/cache.h"
+#include "master/tables/metrics.h"
+#include "master/tables/refresh.h"
+#include "master/tables/summary.h"
+#include "master/tables/tables.h"
 
 #define ROWS_A_REPLY 4096
 /* Of a run that is still open: with so many events it is answered from the

@@ -14,12 +14,12 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/gather.h"
-#include "master/kept.h"
-#include "master/part.h"
-#include "master/procs.h"
-#include "master/select.h"
+#include "master/base/top_n.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/tables/cache.h"
+#include "master/tables/procs.h"
 
 #define ROWS_A_REPLY 2048
 

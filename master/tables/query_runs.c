@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/arena.h"
-#include "master/part.h"
-#include "master/query.h"
+#include "master/base/arena.h"
+#include "master/query/machine_share.h"
+#include "master/query/query.h"
 
 #define MAX_ROWS 10000
 

@@ -1,7 +1,8 @@
 /*
  * A question in SQL: every machine answers it from its own tables of the run,
  * and its rows follow each other by machine. Category 2 of IPS-9. The SELECT is
- * checked and bounded where it runs (slave/sql.h); here only what comes back.
+ * checked and bounded where it runs (slave/store/sql.h); here only what comes
+ * back.
  *
  * An error of the question itself is the same on all machines: the first is
  * told. A machine that stopped at a limit makes the answer incomplete.
@@ -12,10 +13,10 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/gather.h"
-#include "master/kept.h"
-#include "master/part.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/tables/cache.h"
 
 #define SQL_ROWS 100000u
 #define SQL_ROWS_MOST 1000000u

@@ -1,8 +1,8 @@
 /* The daemon about itself and its slaves. */
 #include "common/types.h"
-#include "master/answers.h"
-#include "master/arena.h"
-#include "master/query.h"
+#include "master/base/arena.h"
+#include "master/query/answer_cache.h"
+#include "master/query/query.h"
 
 static void fill_row(struct slave *s, uint64_t now, Ips__SlaveRow *row)
 {

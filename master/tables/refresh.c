@@ -1,4 +1,4 @@
-#include "master/refresh.h"
+#include "master/tables/refresh.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,11 +6,11 @@
 
 #include "common/log.h"
 #include "common/types.h"
-#include "master/answers.h"
-#include "master/gather.h"
-#include "master/kept.h"
-#include "master/summary.h"
-#include "master/tables.h"
+#include "master/query/answer_cache.h"
+#include "master/query/gather.h"
+#include "master/tables/cache.h"
+#include "master/tables/summary.h"
+#include "master/tables/tables.h"
 
 struct refresh {
     struct refresh *next;

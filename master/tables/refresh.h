@@ -12,10 +12,10 @@
  * has not seen open, tables are as new as the last question. Thread: the
  * loop's.
  */
-#ifndef IPS_MASTER_REFRESH_H
-#define IPS_MASTER_REFRESH_H
+#ifndef IPS_MASTER_TABLES_REFRESH_H
+#define IPS_MASTER_TABLES_REFRESH_H
 
-#include "master/query.h"
+#include "master/query/query.h"
 
 #define REFRESH_NS 2000000000ULL
 #define REFRESH_TIMES 20u

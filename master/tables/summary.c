@@ -1,10 +1,10 @@
-#include "master/summary.h"
+#include "master/tables/summary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/metrics.h"
+#include "master/tables/metrics.h"
 
 static int by_bytes(const void *a, const void *b)
 {

@@ -2,12 +2,12 @@
  * The rows of a run and its machines: the master's own intermediate results
  * table (IPS-8), made from the slaves' tables and kept in the catalogue.
  */
-#ifndef IPS_MASTER_SUMMARY_H
-#define IPS_MASTER_SUMMARY_H
+#ifndef IPS_MASTER_TABLES_SUMMARY_H
+#define IPS_MASTER_TABLES_SUMMARY_H
 
-#include "master/arena.h"
-#include "master/certificate.h"
-#include "master/query.h"
+#include "master/base/arena.h"
+#include "master/query/certificate.h"
+#include "master/query/query.h"
 
 /* Pairs of processes, and processes, with the most bytes; no more is summary.
  */

@@ -1,12 +1,12 @@
-#include "master/tables.h"
+#include "master/tables/tables.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/object.h"
 #include "common/types.h"
-#include "master/metrics.h"
-#include "master/select.h"
+#include "master/base/top_n.h"
+#include "master/tables/metrics.h"
 
 struct tables *tables_new(void)
 {

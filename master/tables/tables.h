@@ -2,13 +2,13 @@
  * Rows of all objects of a run, made once from its gathered tables; every
  * question takes of them what it selects. The rows of `ls`, and those of
  * `metrics` with its matrices (metrics.h). Kept beside the tables that they are
- * of (kept.h). Pure.
+ * of (tables/cache.h). Pure.
  */
-#ifndef IPS_MASTER_TABLES_H
-#define IPS_MASTER_TABLES_H
+#ifndef IPS_MASTER_TABLES_TABLES_H
+#define IPS_MASTER_TABLES_TABLES_H
 
-#include "master/arena.h"
-#include "master/query.h"
+#include "master/base/arena.h"
+#include "master/query/query.h"
 
 /* Processes and threads: of runs with more, a question makes its own rows. */
 #define TABLES_OBJECTS_MOST 131072u

@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/gather.h"
-#include "master/part.h"
-#include "master/procs.h"
-#include "master/query_waits.h"
-#include "master/weighting.h"
+#include "master/path/weighting.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/tables/procs.h"
+#include "master/waits/query.h"
 
 #define GROUPS_A_REPLY 256u
 #define BLAME_ROWS 16u /* of a group; what is left is one row more */

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/idmap.h"
+#include "analysis/graph/idmap.h"
 #include "common/types.h"
-#include "master/waits.h"
+#include "master/waits/waits.h"
 
 struct grouping {
     const struct waits *w;

@@ -3,7 +3,7 @@
  * question, gathers tables, peers, clocks, whole subgraphs, every wait and what
  * arcs were spent on, and has it computed in the worker. Category 3 of IPS-9.
  */
-#include "master/query_waits.h"
+#include "master/waits/query.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/gather.h"
-#include "master/part.h"
-#include "master/weighting.h"
+#include "master/path/weighting.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
 
 static void no_memory(struct query *q)
 {

@@ -1,8 +1,8 @@
-/* Between query_waits.c, which asks and computes, and waits_answer.c. */
-#ifndef IPS_MASTER_QUERY_WAITS_H
-#define IPS_MASTER_QUERY_WAITS_H
+/* Between waits/query.c, which asks and computes, and waits/answer.c. */
+#ifndef IPS_MASTER_WAITS_QUERY_H
+#define IPS_MASTER_WAITS_QUERY_H
 
-#include "master/waits.h"
+#include "master/waits/waits.h"
 
 struct waits_data {        /* query.data */
     struct path_data path; /* first: the engine's helpers work on it */

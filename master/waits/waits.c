@@ -1,18 +1,18 @@
-#include "master/waits.h"
+#include "master/waits/waits.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/part.h"
+#include "master/query/machine_share.h"
 
 #define MAX_PLACES (1u << 22) /* of one machine */
 /* Of one machine: so many a node on average, beyond those of small graphs. */
 #define ROWS_A_NODE 4u
 #define ROWS_FREE (1u << 20)
 /* Rows, with ipsrun --locks=all: a writer's are the most, READERS_MAX + 2 of
- * slave/build_locks.c. */
+ * slave/build/locks.c. */
 #define LOCKS_A_RECORD 66u
 #define LOCK_UNITS_MAX (1u << 30)
 

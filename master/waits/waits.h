@@ -1,7 +1,7 @@
 /*
  * The waits of a run over all its machines: fetched from the slaves, laid on
  * the merged graph, grouped, and blamed on what the others did meanwhile
- * (analysis/waits.h). query_waits.c answers `ipsq waits` from it; other
+ * (analysis/explain/waits.h). waits/query.c answers `ipsq waits` from it; other
  * questions about all chains may use it in the same way:
  *
  *   gather (tables, peers); weighting_clocks with LANE_MAIN's weighting `wall`;
@@ -13,12 +13,12 @@
  * Memory: WAITS_NODE_BYTES a node, WAITS_ROW_BYTES a wait, besides what
  * portions take. Source: IPS-15.
  */
-#ifndef IPS_MASTER_WAITS_H
-#define IPS_MASTER_WAITS_H
+#ifndef IPS_MASTER_WAITS_WAITS_H
+#define IPS_MASTER_WAITS_WAITS_H
 
-#include "analysis/idle.h"
-#include "master/engine.h"
-#include "master/portions.h"
+#include "analysis/explain/idle.h"
+#include "master/path/arc_profile.h"
+#include "master/path/engine.h"
 
 #define WAITS_NODE_BYTES 130u
 #define WAITS_ROW_BYTES 80u

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/gather.h"
-#include "master/procs.h"
-#include "master/weighting.h"
-#include "master/whatif.h"
+#include "master/path/weighting.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/tables/procs.h"
+#include "master/whatif/whatif.h"
 
 #define CROWD_PARTS 1000u /* of the path's time: less is not worth a word */
 

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/gather.h"
-#include "master/mtimes_plan.h"
-#include "master/part.h"
-#include "master/weighting.h"
-#include "master/whatif.h"
+#include "master/path/weighting.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/query/mtimes_plan.h"
+#include "master/whatif/whatif.h"
 
 static void no_memory(struct query *q)
 {

@@ -1,5 +1,5 @@
 /* What a what-if question computes, in the worker's thread. */
-#include "master/whatif.h"
+#include "master/whatif/whatif.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 
 #include "common/nearest.h"
 #include "common/types.h"
-#include "master/gather.h"
-#include "master/part.h"
-#include "master/procs.h"
-#include "master/weighting.h"
+#include "master/path/weighting.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/tables/procs.h"
 
 static int no_memory(struct whatif_solving *s)
 {

@@ -1,7 +1,7 @@
 /*
  * Slack, next paths and what-if of one question: computed in the worker on the
- * merged graph of all machines (whatif_solve.c), made an answer in the loop
- * (whatif_answer.c), asked for and gathered by query_whatif.c.
+ * merged graph of all machines (whatif/solve.c), made an answer in the loop
+ * (whatif/answer.c), asked for and gathered by whatif/query.c.
  *
  * All nodes come here, so this needs memory at the master: WHATIF_NODE_BYTES a
  * node and WHATIF_PORTION_BYTES for each portion of an arc that a procedure
@@ -9,16 +9,16 @@
  * before it is fetched.
  * Source: ALGORITHMS 4, IPS-12.
  */
-#ifndef IPS_MASTER_WHATIF_H
-#define IPS_MASTER_WHATIF_H
+#ifndef IPS_MASTER_WHATIF_WHATIF_H
+#define IPS_MASTER_WHATIF_WHATIF_H
 
-#include "analysis/crowd.h"
-#include "analysis/next.h"
-#include "analysis/slack.h"
-#include "analysis/whatif.h"
-#include "master/engine.h"
-#include "master/portions.h"
-#include "master/waits.h"
+#include "analysis/whatif/next.h"
+#include "analysis/whatif/oversubscription.h"
+#include "analysis/whatif/slack.h"
+#include "analysis/whatif/whatif.h"
+#include "master/path/arc_profile.h"
+#include "master/path/engine.h"
+#include "master/waits/waits.h"
 
 #define WHATIF_NODE_BYTES 130u
 #define WHATIF_PORTION_BYTES 40u

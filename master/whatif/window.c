@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "common/types.h"
-#include "master/part.h"
-#include "master/whatif.h"
+#include "master/query/machine_share.h"
+#include "master/whatif/whatif.h"
 
 struct cutting {
     const struct whatif_solving *s;

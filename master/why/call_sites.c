@@ -1,10 +1,10 @@
 /* Where in the source, and for what, waits of the graph were made: by the
- * slaves' rows of waits (master/waits.h). */
+ * slaves' rows of waits (master/waits/waits.h). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/why_facts.h"
+#include "master/why/facts.h"
 
 static int by_place(const void *a, const void *b)
 {

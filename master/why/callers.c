@@ -4,16 +4,16 @@
  * the cost is spread over many procedures, that is the one to look at.
  *
  * Of a procedure's time on the path as much is another's as of all its samples
- * had that one on the stack (slave/callers.h). Nearest: the mean number of
- * calls between it and what was seen, weighed by time, is the least.
+ * had that one on the stack (slave/profile/callers.h). Nearest: the mean number
+ * of calls between it and what was seen, weighed by time, is the least.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/procs.h"
-#include "master/why_facts.h"
+#include "master/tables/procs.h"
+#include "master/why/facts.h"
 
 struct under { /* of a procedure: what was called by it, itself too */
     double ns, steps;

@@ -1,5 +1,5 @@
 /*
- * What query_why.c gathers and its worker computes (why_solve.c, why_path.c):
+ * What why/query.c gathers and its worker computes (why/solve.c, why/path.c):
  * the facts that why.h's rules are about, on the graph of all machines.
  *
  * Two graphs are made of what comes. `wall` says what the elapsed time was:
@@ -19,10 +19,10 @@
 #ifndef IPS_MASTER_WHY_FACTS_H
 #define IPS_MASTER_WHY_FACTS_H
 
-#include "analysis/beside.h"
-#include "master/waits.h"
-#include "master/whatif.h"
-#include "master/why.h"
+#include "analysis/explain/concurrent_activity.h"
+#include "master/waits/waits.h"
+#include "master/whatif/whatif.h"
+#include "master/why/why.h"
 
 /* A node: what a what-if takes, the graph as it came, and two merged ones. */
 #define WHY_NODE_BYTES (WHATIF_NODE_BYTES + 228u)
@@ -104,7 +104,7 @@ struct why_solving {
 /* In the worker. */
 void why_solve(struct query *q);
 
-/* why_window.c: a question about a window is one about a graph in which nothing
+/* why/window.c: a question about a window is one about a graph in which nothing
  * outside of it takes any time. why_cut() makes these columns and the waits of
  * the merged graph of it, why_within() tells what of the ns that end at `end`
  * lies in the window (all, where there is none), why_holds() whether a moment
@@ -121,10 +121,10 @@ static inline uint64_t why_whole_cpu(const struct why_solving *y, uint32_t node)
 {
     return y->all_cpu ? y->all_cpu[node] : y->cpu[node];
 }
-/* why_path.c: the columns above but `beside`; the sums of the wall path, and
+/* why/path.c: the columns above but `beside`; the sums of the wall path, and
  * the quiet graph in place of it; what crosses the quiet path. */
 int why_remake(struct whatif_solving *s) IPS_MUST_USE;
-/* why_roles.c: role, worker; waits for one alike become waits for a lock; only
+/* why/roles.c: role, worker; waits for one alike become waits for a lock; only
  * those moments with nobody else at work are kept in which one process begins
  * alike ones, one after another. */
 int why_roles(struct why_solving *y) IPS_MUST_USE;
@@ -138,13 +138,13 @@ void why_vote_procedures(const struct why_solving *y, uint32_t node,
 bool why_is_call(const char *name);
 void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
                        struct why_place *out);
-/* why_phase.c: facts.phase, and what procedures have in it. */
+/* why/phase.c: facts.phase, and what procedures have in it. */
 int why_phases(struct why_solving *y) IPS_MUST_USE;
-/* why_callers.c: facts.common, after the procedures. */
+/* why/callers.c: facts.common, after the procedures. */
 int why_callers(struct why_solving *y) IPS_MUST_USE;
-/* why_weightings.c: t_max_cpu_ns, t_max_sched_ns, total_cpu_ns. */
+/* why/weightings.c: t_max_cpu_ns, t_max_sched_ns, total_cpu_ns. */
 int why_other_weightings(struct why_solving *y) IPS_MUST_USE;
-/* why_procs.c: facts.procedure, and how the cost is spread. */
+/* why/procs.c: facts.procedure, and how the cost is spread. */
 int why_procedures(struct why_solving *y) IPS_MUST_USE;
 const char *why_process_name(struct why_solving *y, uint32_t process);
 /* Is it our own code in the program? It is never named as a cause. */
@@ -152,8 +152,8 @@ bool why_is_recording(const struct why_solving *y, uint32_t procedure);
 /* Place with the most votes; *ns of it. */
 void why_place_of(struct why_solving *y, const struct why_votes *v,
                   struct why_place *out);
-/* why_places.c: what the wait in the arc into `node` was, for ns; the place and
- * the cause (a name, "" none) that has the most. */
+/* why/call_sites.c: what the wait in the arc into `node` was, for ns; the place
+ * and the cause (a name, "" none) that has the most. */
 /* ns of the arc into `node` slept for what left no arc. */
 uint64_t why_unended(const struct why_solving *y, uint32_t node);
 /* ns of the arc into `node` slept for what has its own time, as a timer. */

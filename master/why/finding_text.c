@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/procs.h"
-#include "master/why.h"
+#include "master/tables/procs.h"
+#include "master/why/why.h"
 
 const char *why_ns(struct arena *a, uint64_t ns)
 {

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/part.h"
-#include "master/why_facts.h"
+#include "master/query/machine_share.h"
+#include "master/why/facts.h"
 
 #define CORE 1000000u
 

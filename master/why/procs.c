@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/types.h"
-#include "master/why_facts.h"
+#include "master/why/facts.h"
 
 #define PROCEDURES_KEPT 16u
 

@@ -1,6 +1,6 @@
 /*
  * Why a run takes as long as it does: gathers what a what-if gathers, in the
- * weighting `wall`, has facts computed in the worker (why_solve.c) and rules
+ * weighting `wall`, has facts computed in the worker (why/solve.c) and rules
  * applied to them (why.h). Category 3 of IPS-9.
  */
 #include <inttypes.h>
@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/certificate.h"
-#include "master/gather.h"
-#include "master/part.h"
-#include "master/procs.h"
-#include "master/self_check.h"
-#include "master/weighting.h"
-#include "master/why_facts.h"
+#include "master/path/weighting.h"
+#include "master/query/certificate.h"
+#include "master/query/gather.h"
+#include "master/query/machine_share.h"
+#include "master/query/self_check.h"
+#include "master/tables/procs.h"
+#include "master/why/facts.h"
 
 /* ---- what the tables tell ------------------------------------------------ */
 
@@ -266,7 +266,7 @@ static void answer(struct query *q)
 /* ---- the question -------------------------------------------------------- */
 
 /* Of a service that nobody said what to ask for: that it is one, at once. What
- * to ask then is `requests` (query_requests.c). */
+ * to ask then is `requests` (requests/query.c). */
 static bool gathered(struct query *q)
 {
     struct filling x = {

@@ -1,12 +1,12 @@
 /* Who is alike; who hands on to one alike; who begins one child after another
- * (why_facts.h). */
+ * (why/facts.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/part.h"
-#include "master/why_facts.h"
+#include "master/query/machine_share.h"
+#include "master/why/facts.h"
 
 static int no_memory(struct why_solving *y)
 {

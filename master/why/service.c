@@ -1,10 +1,10 @@
-#include "master/why_service.h"
+#include "master/why/service.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/why.h"
+#include "master/why/why.h"
 
 struct saying {
     const Ips__ServiceRow *s;

@@ -9,7 +9,7 @@
 #ifndef IPS_MASTER_WHY_SERVICE_H
 #define IPS_MASTER_WHY_SERVICE_H
 
-#include "master/arena.h"
+#include "master/base/arena.h"
 #include "proto/message.h"
 
 /* Parts below that share of a mean request are not said. */

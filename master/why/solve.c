@@ -1,14 +1,14 @@
-/* From the graph to facts, in the worker's thread (why_facts.h). */
+/* From the graph to facts, in the worker's thread (why/facts.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/view.h"
+#include "analysis/graph/view.h"
 #include "common/paths.h"
 #include "common/types.h"
-#include "master/part.h"
-#include "master/weighting.h"
-#include "master/why_facts.h"
+#include "master/path/weighting.h"
+#include "master/query/machine_share.h"
+#include "master/why/facts.h"
 
 static int no_memory(struct why_solving *y)
 {

@@ -1,9 +1,9 @@
 /* The same path in the other weightings, for why: of the whole run alone. */
 #include <stdlib.h>
 
-#include "analysis/view.h"
-#include "master/part.h"
-#include "master/why_facts.h"
+#include "analysis/graph/view.h"
+#include "master/query/machine_share.h"
+#include "master/why/facts.h"
 
 static int no_memory(struct why_solving *y)
 {

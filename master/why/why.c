@@ -1,5 +1,5 @@
 /* The rules: which of the facts are findings, and in which order (why.h). */
-#include "master/why.h"
+#include "master/why/why.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

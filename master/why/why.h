@@ -1,7 +1,7 @@
 /*
  * Guidance: from facts about a run a short ranked list of what its elapsed time
  * goes to and what would help, in plain words. Pure: facts in, findings out; no
- * graph, no clock, no I/O. query_why.c gathers the facts, why_facts.c computes
+ * graph, no clock, no I/O. why/query.c gathers the facts, why_facts.c computes
  * them from the graph; docs/why.md has every rule with its reason.
  *
  *  - A finding is only said with its evidence: a gain that the what-if of the
@@ -14,14 +14,14 @@
  * Texts live in the arena or are borrowed from the facts. Units: ns, ppm.
  * Source: IPS-17; ALGORITHMS 4.
  */
-#ifndef IPS_MASTER_WHY_H
-#define IPS_MASTER_WHY_H
+#ifndef IPS_MASTER_WHY_WHY_H
+#define IPS_MASTER_WHY_WHY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "master/arena.h"
+#include "master/base/arena.h"
 
 /* In order of what a finding tells about the cause. */
 #define WHY_KINDS(X)                                                           \
@@ -122,7 +122,7 @@ struct why_phase {
     uint64_t named_ns[WHY_KIND_COUNT]; /* of its path, by other findings */
 };
 
-/* What the sampled part of the path has in common (why_callers.c). */
+/* What the sampled part of the path has in common (why/callers.c). */
 struct why_common {
     struct why_place place;
     uint64_t ns;              /* of the path, with what it called; 0: nothing */
@@ -216,7 +216,7 @@ bool why_serves(const struct why_facts *f);
 bool why_find(const struct why_facts *f, struct arena *a,
               struct why_findings *out);
 
-/* why_says.c: the words of a finding whose numbers are set. */
+/* why/finding_text.c: the words of a finding whose numbers are set. */
 void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
              const struct why_amount *amount);
 /* How sure one finding is, or (x NULL) the answer as a whole. */

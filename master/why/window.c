@@ -9,14 +9,14 @@
  * it is done, CPU there as the slave's samples say (portions of the window),
  * its delay evenly; what was slept before the node at its end, and what came
  * from another thread in the time just before the node it reaches
- * (slave/window.h).
+ * (slave/profile/window.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/types.h"
-#include "master/part.h"
-#include "master/why_facts.h"
+#include "master/query/machine_share.h"
+#include "master/why/facts.h"
 
 static int no_memory(struct why_solving *y)
 {

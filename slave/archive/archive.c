@@ -1,5 +1,5 @@
 /* The run's archive; invariants in archive.h. */
-#include "slave/archive.h"
+#include "slave/archive/archive.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #include "common/large.h"
 #include "common/paths.h"
-#include "slave/wordhash.h"
+#include "slave/base/wordhash.h"
 
 #define OLD_FRAME_MAGIC 0x31465350u /* "PSF1" */
 

@@ -15,14 +15,14 @@
  * Thread: one appender (the event loop's); any number of readers of the
  * committed length, each with its own mapping.
  */
-#ifndef IPS_SLAVE_ARCHIVE_H
-#define IPS_SLAVE_ARCHIVE_H
+#ifndef IPS_SLAVE_ARCHIVE_ARCHIVE_H
+#define IPS_SLAVE_ARCHIVE_ARCHIVE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
-#include "slave/pack.h"
+#include "slave/archive/pack.h"
 
 #define SLAVE_BLOCK_MAGIC 0x32425350u /* "PSB2" */
 

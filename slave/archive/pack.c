@@ -1,12 +1,12 @@
 /* Blocks: frames to columns, columns through zstd, and back; see pack.h. */
-#include "slave/pack.h"
+#include "slave/archive/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
 
-#include "agent/pool.h"
-#include "slave/pack_model.h"
+#include "agent/pool/pool.h"
+#include "slave/archive/pack_model.h"
 
 #define LEVEL 1
 /* A column shorter than this shares zstd's tables with the next. */

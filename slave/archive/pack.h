@@ -20,8 +20,8 @@
  * what it was given, or allocate; every failure is IPS_E_CORRUPT.
  * Thread: one at a time for each slave_pack.
  */
-#ifndef IPS_SLAVE_PACK_H
-#define IPS_SLAVE_PACK_H
+#ifndef IPS_SLAVE_ARCHIVE_PACK_H
+#define IPS_SLAVE_ARCHIVE_PACK_H
 
 #include <stddef.h>
 #include <stdint.h>

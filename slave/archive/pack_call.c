@@ -2,7 +2,7 @@
  * pack_model.c do when they encode, for the records that there are most of.
  * What changes with each record is in variables that nothing points to: a byte
  * written may be any other's, and would have each of them read again. */
-#include "slave/pack_model.h"
+#include "slave/archive/pack_model.h"
 
 #include <string.h>
 

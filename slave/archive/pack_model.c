@@ -1,10 +1,10 @@
 /* One record to and from the columns; see pack.h. `enc` is a constant in each
  * of the two copies that the compiler makes of these functions. */
-#include "slave/pack_model.h"
+#include "slave/archive/pack_model.h"
 
 #include <string.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 #include "common/types.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))

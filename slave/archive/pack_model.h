@@ -2,14 +2,14 @@
  * Private to pack.c, pack_model.c and pack_call.c: columns, and what is
  * predicted.
  */
-#ifndef IPS_SLAVE_PACK_MODEL_H
-#define IPS_SLAVE_PACK_MODEL_H
+#ifndef IPS_SLAVE_ARCHIVE_PACK_MODEL_H
+#define IPS_SLAVE_ARCHIVE_PACK_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 
 enum pack_column {
     PACK_FRAMES, /* stream, bytes and records of each frame */

@@ -1,5 +1,5 @@
-/* Batches of records between two threads; see handover.h. */
-#include "slave/handover.h"
+/* Batches of records between two threads; see archive/record_queue.h. */
+#include "slave/archive/record_queue.h"
 
 #include <pthread.h>
 #include <stdlib.h>

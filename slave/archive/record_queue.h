@@ -1,9 +1,9 @@
 /*
  * Records on their way from the ingest to the tables of the run that is
- * followed (follow.h), so that nobody unpacks what was just packed. The ingest
- * gives whole buffers away and gets others that were used before; what is small
- * is copied behind what waits. Nothing depends on it: who finds a part missing
- * reads the archive.
+ * followed (graphs/live_tables.h), so that nobody unpacks what was just packed.
+ * The ingest gives whole buffers away and gets others that were used before;
+ * what is small is copied behind what waits. Nothing depends on it: who finds a
+ * part missing reads the archive.
  *
  * Invariants: `rooms` buffers at the most, waiting, in use and free together;
  * where all wait, what comes is not taken. What waits is of one run, in the
@@ -13,14 +13,14 @@
  *
  * Threads: put, rollback, seal: the loop's; take, give_back: the worker's.
  */
-#ifndef IPS_SLAVE_HANDOVER_H
-#define IPS_SLAVE_HANDOVER_H
+#ifndef IPS_SLAVE_ARCHIVE_RECORD_QUEUE_H
+#define IPS_SLAVE_ARCHIVE_RECORD_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "slave/pack.h"
+#include "slave/archive/pack.h"
 
 /* Frames of one flush, which is one block of the archive. */
 #define SLAVE_FRAMES_BYTES SLAVE_PACK_RAW_MAX

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/paths.h"
-#include "slave/archive.h"
+#include "slave/archive/archive.h"
 
 #define STEP_BYTES (128u << 10) /* packed, of one step: some ms */
 

@@ -1,5 +1,5 @@
 /* Helper processes; see helper.h. */
-#include "slave/helper.h"
+#include "slave/base/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>

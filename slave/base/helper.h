@@ -3,8 +3,8 @@
  * take too much: files and questions that strangers made. Its standard input
  * and output are all that it has of us.
  */
-#ifndef IPS_SLAVE_HELPER_H
-#define IPS_SLAVE_HELPER_H
+#ifndef IPS_SLAVE_BASE_HELPER_H
+#define IPS_SLAVE_BASE_HELPER_H
 
 #include <stdint.h>
 #include <stdio.h>

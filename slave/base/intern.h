@@ -3,8 +3,8 @@
  * things themselves are the caller's; here are only their hashes. Open
  * addressing; grows by doubling. Header only.
  */
-#ifndef IPS_SLAVE_INTERN_H
-#define IPS_SLAVE_INTERN_H
+#ifndef IPS_SLAVE_BASE_INTERN_H
+#define IPS_SLAVE_BASE_INTERN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Locks of the pool root; see lock.h. */
-#include "slave/lock.h"
+#include "slave/base/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/lock.h"
 #include "common/paths.h"
 
@@ -49,7 +49,7 @@ static int open_lock(const char *pool, const char *name, struct ips_err *err)
 }
 
 /* In the initial pid namespace: the lock by which programs know that they are
- * in it, too (ips_pidns, agent/core_room.c). */
+ * in it, too (ips_pidns, agent/record/quota.c). */
 static void show_namespace(int fd)
 {
     struct stat st;

@@ -2,8 +2,8 @@
  * A small chained hash map with intrusive links; owns nothing but its buckets.
  * The caller compares what it finds. Not thread-safe.
  */
-#ifndef IPS_SLAVE_MAP_H
-#define IPS_SLAVE_MAP_H
+#ifndef IPS_SLAVE_BASE_MAP_H
+#define IPS_SLAVE_BASE_MAP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Scheduling of the loop; see level.h. */
-#include "slave/level.h"
+/* Scheduling of the loop; see base/sched_class.h. */
+#include "slave/base/sched_class.h"
 
 #include <errno.h>
 #include <event2/event.h>

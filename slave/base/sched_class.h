@@ -8,8 +8,8 @@
  * that does, and to change the level it ends that one and begins another. The
  * two never run at once.
  */
-#ifndef IPS_SLAVE_LEVEL_H
-#define IPS_SLAVE_LEVEL_H
+#ifndef IPS_SLAVE_BASE_SCHED_CLASS_H
+#define IPS_SLAVE_BASE_SCHED_CLASS_H
 
 #include <stdbool.h>
 

@@ -4,8 +4,8 @@
  * is ours alone. About 4 GB/s, ten times FNV by bytes, since an archive is
  * checked whenever it is read. Header only.
  */
-#ifndef IPS_SLAVE_WORDHASH_H
-#define IPS_SLAVE_WORDHASH_H
+#ifndef IPS_SLAVE_BASE_WORDHASH_H
+#define IPS_SLAVE_BASE_WORDHASH_H
 
 #include <stddef.h>
 #include <stdint.h>

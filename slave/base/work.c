@@ -1,5 +1,5 @@
 /* One worker thread and two queues; see work.h. */
-#include "slave/work.h"
+#include "slave/base/work.h"
 
 #include <errno.h>
 #include <pthread.h>

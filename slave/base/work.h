@@ -13,8 +13,8 @@
  *
  * Threads: every function is the loop's, but for what is said above.
  */
-#ifndef IPS_SLAVE_WORK_H
-#define IPS_SLAVE_WORK_H
+#ifndef IPS_SLAVE_BASE_WORK_H
+#define IPS_SLAVE_BASE_WORK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

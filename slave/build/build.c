@@ -1,5 +1,5 @@
-/* Records -> graph: the order of the passes (build_internal.h). */
-#include "slave/build_internal.h"
+/* Records -> graph: the order of the passes (build/internal.h). */
+#include "slave/build/internal.h"
 
 int b_grow(void **v, uint32_t n, uint32_t *room, size_t size,
            struct ips_err *err)

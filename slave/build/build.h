@@ -4,19 +4,19 @@
  * function of its input: no clock, no file, no SQL; the same records give the
  * same result, whenever and however often it runs.
  *
- * Files: build.c has the order of the passes, build_internal.h says what each
- * does; slave/channel.h says what keys and positions of ends mean.
+ * Files: build.c has the order of the passes, build/internal.h says what each
+ * does; slave/build/channel.h says what keys and positions of ends mean.
  * The rules: ALGORITHMS 1, docs/HACKING.md "From records to the graph".
  */
-#ifndef IPS_SLAVE_BUILD_H
-#define IPS_SLAVE_BUILD_H
+#ifndef IPS_SLAVE_BUILD_BUILD_H
+#define IPS_SLAVE_BUILD_BUILD_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/format.h"
-#include "analysis/graph.h"
+#include "agent/pool/format.h"
+#include "analysis/graph/graph.h"
 #include "common/err.h"
 
 /* ---- input ---------------------------------------------------------- */
@@ -52,7 +52,7 @@ struct ips_build_input {
     const struct ips_stream_in *streams; /* any order */
     uint32_t stream_count;
     uint32_t machine; /* index written into the chains: 0, master renumbers */
-    struct ips_wait_rows *waits; /* build_waits.h: filled; NULL: not wanted */
+    struct ips_wait_rows *waits; /* build/waits.h: filled; NULL: not wanted */
     struct ips_traffic_window *traffic; /* filled; NULL: not wanted */
     atomic_uint *permille; /* how far it is, for other threads; NULL */
     bool general; /* for tests: no short cuts, neither for plain records */
@@ -162,7 +162,7 @@ struct ips_traffic_window {
 /* Processes that were not traced, or not from an exec on; of equal cause and
  * program one row. */
 struct ips_untraced {
-    char cause[24];    /* a word of agent/exec_target.h, or "unknown" */
+    char cause[24];    /* a word of agent/record/exec_target.h, or "unknown" */
     char program[200]; /* "" not known */
     uint32_t pid;      /* of one of them, 0 not known */
     uint64_t count;

@@ -21,13 +21,13 @@
  * END was settled with more than the exit took, and gives way.
  *
  * Arcs that pass `match` made - nearly all - are not visited here: the send
- * gives way when its receive is found (build_match.c), the receive when its
+ * gives way when its receive is found (build/match.c), the receive when its
  * chain's weights are made (b_weights). No other arc is at their nodes: so the
  * order is the same.
  */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
-/* For build_wall.c; without memory it looks at all nodes. */
+/* For build/wall.c; without memory it looks at all nodes. */
 static void keep_arc(struct build *b, uint32_t v)
 {
     if (B_MORE(b->arcs, NULL) < 0)

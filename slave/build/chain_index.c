@@ -1,11 +1,11 @@
 /* Streams to chains to objects; see chain_index.h. */
-#include "slave/chain_index.h"
+#include "slave/build/chain_index.h"
 
 #include "common/object.h"
 
 #include <stdio.h>
 
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 #define SLACK_NS 10000000u /* a stream may begin a little before its START */
 

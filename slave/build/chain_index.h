@@ -3,10 +3,10 @@
  * to the object it is: what answers about records need beside the graph,
  * which may come from a file and then knows of no streams.
  */
-#ifndef IPS_SLAVE_CHAIN_INDEX_H
-#define IPS_SLAVE_CHAIN_INDEX_H
+#ifndef IPS_SLAVE_BUILD_CHAIN_INDEX_H
+#define IPS_SLAVE_BUILD_CHAIN_INDEX_H
 
-#include "slave/build.h"
+#include "slave/build/build.h"
 
 /* Chains by (pid, tid, start). NULL: no memory. The caller frees it. */
 uint32_t *slave_chain_index(const struct ips_built *b);

@@ -7,7 +7,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 enum end_class { CLASS_PIPE = 1, CLASS_COOKIE, CLASS_INODE, CLASS_USER };
 

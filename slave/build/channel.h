@@ -1,6 +1,6 @@
 /*
  * What the fields of a channel end mean, for those who join ends of different
- * machines (slave/build.h makes them, the master joins them).
+ * machines (slave/build/build.h makes them, the master joins them).
  *
  * Keys. `key_local` and `key_remote` of TCP and UDP ends are IPS_KEY_INET
  * bytes: family (u16 LE), port (u16 LE), address (16 bytes, v4 mapped); where
@@ -27,12 +27,12 @@
  * IPS_POS_EOF obeys the same rule: "a position with the top bit set matches by
  * equality". In a sorted list they stand like any other.
  */
-#ifndef IPS_SLAVE_CHANNEL_H
-#define IPS_SLAVE_CHANNEL_H
+#ifndef IPS_SLAVE_BUILD_CHANNEL_H
+#define IPS_SLAVE_BUILD_CHANNEL_H
 
 #include <stdint.h>
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 #include "common/types.h"
 
 #define IPS_KEY_INET 20u

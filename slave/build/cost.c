@@ -1,19 +1,20 @@
 /* What recording itself cost the program: each record by the cost of its kind,
  * as measured before the run (control.probe_cost_ps), and the readings of the
- * CPU clock by the agent's own rule (agent/cpu.h, core_cpu.c).
+ * CPU clock by the agent's own rule (agent/record/cpu.h, agent/record/cpu.c).
  *
  * A node lies at its call, and its record is made behind that: so what a record
  * cost is in the arc that follows its node, with all that leave no node up to
  * the next one (graph.h: probe). An arc that is shorter has no more than it
  * weighs; the rest, and what a chain's first image cost before its first
  * coordinate, is in the sum alone. */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
-/* core_cpu.c's, of calls, of a call that moves data; and B_READ_NS */
+/* agent/record/cpu.c's, of calls, of a call that moves data; and B_READ_NS */
 /* A reading of the run delay that took longer was disturbed. */
 #define DELAY_NS_MAX 20000u
-/* As many where guesses are good (agent/cpu_guess.h), or so much CPU of blocks
- * after 16; where they are not, it reads more often than is known here. */
+/* As many where guesses are good (agent/record/cpu_guess.h), or so much CPU of
+ * blocks after 16; where they are not, it reads more often than is known here.
+ */
 #define READ_BLOCKS 64u
 #define READ_BLOCKS_NS 100000u
 #define READ_LONG_NS 25000u

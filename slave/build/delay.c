@@ -13,7 +13,7 @@
  * What was off the core between calls with no reading is `unknown`.
  * Source: ALGORITHMS 1 `sched`, IPS-14.
  */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 /* Off the core between the node before and i, outside of calls that slept. */
 static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)

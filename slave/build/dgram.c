@@ -1,6 +1,6 @@
 /* Datagrams find each other by addresses, length and payload hash, the first
  * sent first; so loss and reordering do not mis-match. */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 #define TRIES 256u /* unmatched sends looked at for one receive */
 

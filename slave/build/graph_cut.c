@@ -2,7 +2,7 @@
  * of a thread's CPU. */
 #include <stdio.h>
 
-#include "slave/build_match.h"
+#include "slave/build/match.h"
 
 /* ---- states ---- */
 

@@ -1,5 +1,5 @@
 /* See graph_lay.h. */
-#include "slave/graph_lay.h"
+#include "slave/build/graph_lay.h"
 
 #include <stdlib.h>
 

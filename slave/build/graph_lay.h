@@ -3,10 +3,10 @@
  * lent, chains, ins and outs are copied into arrays of their own. Neither
  * proto/ nor analysis/ knows the other's form, so this stands here.
  */
-#ifndef IPS_SLAVE_GRAPH_LAY_H
-#define IPS_SLAVE_GRAPH_LAY_H
+#ifndef IPS_SLAVE_BUILD_GRAPH_LAY_H
+#define IPS_SLAVE_BUILD_GRAPH_LAY_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 #include "proto/graph_wire.h"
 
 /* Lays `g` out in a zeroed `w`; `g` must outlive it. Left to the caller are

@@ -7,19 +7,17 @@
  *   scan     reads every record once: streams, and the rare records apart
  *   process  images -> processes, threads -> chains, forks and joins linked
  *   signal   which KILL or child's end a SIGNAL hangs on; when processes were
- *            stopped (build_stop.c)
+ *            stopped (build/job_control.c)
  *   untraced what was seen to begin and never spoke
  *   channel  CHAN records -> ends, peers by name
  *   sync     which release let whom go, of locks and their like
  *   node     reads every record again, chain by chain: nodes and operations
- *            (build_node.c, build_io.c, build_sync_node.c; plain sends and
- *            receives: build_plain.c, in the scan build_plain_scan.c; those
- *            whose sends are made already are matched: build_early.c)
- *   hold     who held which end when: the closes that end-of-file waits for
- *   match    sends and receives of two ends -> cross arcs
- *   settle   END coordinates
- *   causal   no local arc is quicker than the clock
- *   far      whose peer may be on another machine
+ *            (build/node.c, build/io.c, build/sync_node.c; plain sends and
+ *            receives: build/plain/plain.c, in the scan build/plain/scan.c;
+ * those whose sends are made already are matched: build/plain/early.c) hold who
+ * held which end when: the closes that end-of-file waits for match    sends and
+ * receives of two ends -> cross arcs settle   END coordinates causal   no local
+ * arc is quicker than the clock far      whose peer may be on another machine
  *   weights  what match found -> cross arcs, coordinates -> weights, and when
  *            each node was passed
  *   order    no cycle is left
@@ -38,14 +36,14 @@
 
 #include "common/large.h"
 #include "common/types.h"
-#include "slave/build.h"
-#include "slave/build_types.h"
-#include "slave/channel.h"
-#include "slave/proc_line.h"
+#include "slave/build/build.h"
+#include "slave/build/channel.h"
+#include "slave/build/proc_line.h"
+#include "slave/build/types.h"
 
 #define B_BLOCKED_NS 2000u
 /* The agent reads the thread's CPU clock after so much of it, and after no
- * fewer calls that blocked (build_cost.c). */
+ * fewer calls that blocked (build/cost.c). */
 #define B_READ_NS 500000u
 #define B_READ_BLOCKS_MIN 16u
 
@@ -197,7 +195,7 @@ struct build {
     uint64_t node_room, send_room;
     uint32_t nodes;   /* made so far */
     uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
-    /* For build_wall.c. g.wait: asleep in the call (and the wait) that the node
+    /* For build/wall.c. g.wait: asleep in the call (and the wait) that the node
      * ends. [node_room]: asleep in calls since the node before, with g.wait;
      * behind b_delays the delay after the wake-up. NULL where nobody read a run
      * delay and nobody spun: then all that is asked of it is the chain's sum in
@@ -209,16 +207,17 @@ struct build {
     uint8_t *far;   /* [end_count] its peer may be on another machine; NULL
                        where none is */
     bool backwards; /* a node is before what it comes from: no order yet */
-    /* Of build_wall.c: a node may have been passed before what it hangs on; the
+    /* Of build/wall.c: a node may have been passed before what it hangs on; the
      * nodes whose cross arcs pass `match` did not make. */
     bool bends;
     B_ARRAY(uint32_t) arcs;
     B_ARRAY(struct b_fitted) fitted;
     struct b_sending *asked; /* [end_count] b_weights: of arcs B_X_FOUND */
     B_ARRAY(struct b_delay) delays;
-    struct b_plain_slots *plain; /* build_plain.h; NULL: not for this build */
-    struct b_wait_notes *notes;  /* build_waits.c; NULL: not wanted */
-    /* A build that goes on with more records (build_grow.h); NULL where not. */
+    struct b_plain_slots *plain; /* build/plain.h; NULL: not for this build */
+    struct b_wait_notes *notes;  /* build/waits.c; NULL: not wanted */
+    /* A build that goes on with more records (build/incremental/grow.h); NULL
+     * where not. */
     struct b_grow *grow;
     struct b_from *from; /* [chain_count]; NULL: from the chains' begin */
     uint64_t *coord;     /* [node_room] coordinates, before weights */
@@ -287,14 +286,15 @@ static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 
 void b_release(struct build *b); /* build.c */
 int b_run_passes(struct build *b) IPS_MUST_USE;
-/* build_scan.c: the records behind `walk` of a stream that was scanned before.
- * Where one is not of a kind that may come so (build_grow.h), or its stream has
- * ended: b->broken. New readings of the run delay are added to b->delays. */
+/* build/scan.c: the records behind `walk` of a stream that was scanned before.
+ * Where one is not of a kind that may come so (build/incremental/grow.h), or
+ * its stream has ended: b->broken. New readings of the run delay are added to
+ * b->delays. */
 int b_scan_more(struct build *b, uint32_t stream,
                 struct b_walk *walk) IPS_MUST_USE;
 void b_scan_sums(struct build *b);
 bool b_scan_call(struct b_stream *s, uint32_t type,
-                 const uint8_t *p); /* build_grow_tables.c */
+                 const uint8_t *p); /* build/incremental/tables.c */
 /* build_grow*.c; only where b->grow is not NULL. */
 #define B_GROW_ROOM 256u
 int b_grow_nodes(struct build *b) IPS_MUST_USE;
@@ -310,7 +310,8 @@ bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
 /* Those of final nodes. */
 const struct ips_spun *b_grow_spun(const struct build *b, uint32_t *count);
 
-/* build_early.c: receives whose sends are all there when they are made. */
+/* build/plain/early.c: receives whose sends are all there when they are made.
+ */
 #define B_USED_IDS 65536u
 #define B_USERS UINT32_MAX
 int b_early_scanned(struct build *b, uint32_t stream) IPS_MUST_USE;
@@ -321,36 +322,36 @@ struct inflow *b_early(struct build *b, uint32_t to, uint32_t c);
 /* No others of `to` will be. */
 void b_early_no_more(struct build *b, uint32_t to);
 
-int b_scan(struct build *b) IPS_MUST_USE;      /* build_scan.c */
-int b_processes(struct build *b) IPS_MUST_USE; /* build_process.c */
-int b_links(struct build *b) IPS_MUST_USE;     /* build_link.c */
-int b_signals(struct build *b) IPS_MUST_USE;   /* build_signal.c */
-void b_signal_arcs(struct build *b);           /* build_signal.c */
+int b_scan(struct build *b) IPS_MUST_USE;      /* build/scan.c */
+int b_processes(struct build *b) IPS_MUST_USE; /* build/process.c */
+int b_links(struct build *b) IPS_MUST_USE;     /* build/link.c */
+int b_signals(struct build *b) IPS_MUST_USE;   /* build/signal.c */
+void b_signal_arcs(struct build *b);           /* build/signal.c */
 /* The process of that pid at a time, or IPS_NONE; `by_pid`: by (pid namespace,
- * pid, start). build_signal.c */
+ * pid, start). build/signal.c */
 uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
                       uint64_t pidns, uint32_t pid, uint64_t t);
 int b_find_stops(struct build *b,
-                 const uint32_t *by_pid) IPS_MUST_USE; /* build_stop.c */
-void b_stop_arcs(struct build *b);                     /* build_stop.c */
-int b_untraced(struct build *b) IPS_MUST_USE;          /* build_untraced.c */
-int b_ends(struct build *b) IPS_MUST_USE;              /* build_channel.c */
-int b_peers(struct build *b) IPS_MUST_USE;             /* build_peer.c */
-int b_sync_match(struct build *b) IPS_MUST_USE;        /* build_sync.c */
-int b_nodes(struct build *b) IPS_MUST_USE;             /* build_node.c */
+                 const uint32_t *by_pid) IPS_MUST_USE; /* build/job_control.c */
+void b_stop_arcs(struct build *b);                     /* build/job_control.c */
+int b_untraced(struct build *b) IPS_MUST_USE;          /* build/untraced.c */
+int b_ends(struct build *b) IPS_MUST_USE;              /* build/channel.c */
+int b_peers(struct build *b) IPS_MUST_USE;             /* build/peer.c */
+int b_sync_match(struct build *b) IPS_MUST_USE;        /* build/sync.c */
+int b_nodes(struct build *b) IPS_MUST_USE;             /* build/node.c */
 /* The same object, and class? As of qsort. */
 int b_sync_object(const struct b_sync *x, const struct b_sync *y);
 bool b_sync_got(const struct b_sync *s);
-/* ACQUIRE's value: it was free (agent/wrap_sync.h). */
+/* ACQUIRE's value: it was free (agent/preload/sync.h). */
 #define B_SYNC_WAS_FREE 3
 /* The second record of a wait for a condition. */
 bool b_sync_after_cond(const struct b_sync *s);
-void b_sync_arcs(struct build *b);           /* build_sync.c */
-void b_states(struct build *b);              /* build_settle.c */
-int b_holders(struct build *b) IPS_MUST_USE; /* build_hold.c */
-int b_match(struct build *b) IPS_MUST_USE;   /* build_match.c */
+void b_sync_arcs(struct build *b);           /* build/sync.c */
+void b_states(struct build *b);              /* build/graph_cut.c */
+int b_holders(struct build *b) IPS_MUST_USE; /* build/lock_holds.c */
+int b_match(struct build *b) IPS_MUST_USE;   /* build/match.c */
 void b_cost(struct build *b, uint32_t chain, struct b_stream *s, uint32_t type,
-            const uint8_t *p); /* build_cost.c */
+            const uint8_t *p); /* build/cost.c */
 /* The same of a plain send or receive: ps. */
 uint64_t b_cost_io(const struct build *b, struct b_stream *s, uint64_t t,
                    uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret);
@@ -362,28 +363,28 @@ static inline bool b_cost_cold(struct b_stream *s, uint64_t t, uint64_t t_ret)
     s->cost_ret_ns = t_ret;
     return cold;
 }
-void b_cost_limit(struct build *b);            /* build_cost.c */
-void b_events(struct build *b);                /* build_match.c */
-int b_datagrams(struct build *b) IPS_MUST_USE; /* build_dgram.c */
-void b_lifetimes(struct build *b);             /* build_match.c */
-void b_settle(struct build *b);                /* build_settle.c */
-void b_causal(struct build *b);                /* build_causal.c */
-int b_weights(struct build *b) IPS_MUST_USE;   /* build_weights.c */
+void b_cost_limit(struct build *b);            /* build/cost.c */
+void b_events(struct build *b);                /* build/match.c */
+int b_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
+void b_lifetimes(struct build *b);             /* build/match.c */
+void b_settle(struct build *b);                /* build/graph_cut.c */
+void b_causal(struct build *b);                /* build/causal.c */
+int b_weights(struct build *b) IPS_MUST_USE;   /* build/weights.c */
 /* ... when all chains have theirs: no sum too large, rows of processes. */
 void b_sum_up(struct build *b, ips_u128 sum);
-int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build_sync_node.c */
-int b_unended_list(struct build *b) IPS_MUST_USE; /* build_spin.c */
-int b_break_cycles(struct build *b) IPS_MUST_USE; /* build_order.c */
-int b_wall(struct build *b) IPS_MUST_USE;         /* build_wall.c */
-void b_delays(struct build *b);                   /* build_delay.c */
+int b_sync_spins(struct build *b) IPS_MUST_USE;   /* build/sync_node.c */
+int b_unended_list(struct build *b) IPS_MUST_USE; /* build/spin.c */
+int b_break_cycles(struct build *b) IPS_MUST_USE; /* build/order.c */
+int b_wall(struct build *b) IPS_MUST_USE;         /* build/wall.c */
+void b_delays(struct build *b);                   /* build/delay.c */
 struct b_window b_window_first(const struct build *b, uint32_t chain);
-int b_tables(struct build *b) IPS_MUST_USE;   /* build_table.c */
-int b_far_ends(struct build *b) IPS_MUST_USE; /* build_peer.c */
-/* build_remote.c: out->more; what a build that goes on needs is a copy. */
+int b_tables(struct build *b) IPS_MUST_USE;   /* build/table.c */
+int b_far_ends(struct build *b) IPS_MUST_USE; /* build/peer.c */
+/* build/remote.c: out->more; what a build that goes on needs is a copy. */
 int b_more(struct build *b, struct ips_built *out) IPS_MUST_USE;
-/* build_waits.c: where single waits are wanted. */
+/* build/waits.c: where single waits are wanted. */
 int b_waits_begin(struct build *b) IPS_MUST_USE;
-int b_locks(struct build *b) IPS_MUST_USE; /* build_locks.c */
+int b_locks(struct build *b) IPS_MUST_USE; /* build/locks.c */
 int b_waits_finish(struct build *b) IPS_MUST_USE;
 void b_waits_drop(struct build *b, uint32_t arc);
 

@@ -2,8 +2,8 @@
  * docs/HACKING.md that move bytes or wait for them. */
 #include <errno.h>
 
-#include "slave/build_node.h"
-#include "slave/build_plain.h"
+#include "slave/build/node.h"
+#include "slave/build/plain.h"
 
 static inline __attribute__((always_inline)) void
 io_interval(struct maker *m, const struct ips_rec_io *r, bool send,

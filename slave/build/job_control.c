@@ -14,7 +14,7 @@
  * goes on is taken for that of all that are stopped. */
 #include <signal.h>
 
-#include "slave/build_node.h"
+#include "slave/build/node.h"
 
 /* What happens so soon behind a SIGCONT may be due to it. */
 #define WOKEN_NS 1000000u

@@ -4,7 +4,7 @@
  * vforked or spawned child recorded nothing until its image began: the FORK
  * that has its pid, the latest before it. popen and system do not tell the
  * pid: the next such FORK of its parent that is still without a child. */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 struct links {
     struct build *b;

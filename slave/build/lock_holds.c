@@ -7,7 +7,7 @@
  * exec (the new image names what it inherited) or its end. Descriptors nobody
  * used are not named, so a process that closed its last named one and works on
  * the end later still holds it. */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 #define INHERIT_MAX                                                            \
     (4u << 20)         /* holdings copied by forks: a bound, not a rule */

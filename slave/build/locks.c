@@ -2,9 +2,9 @@
  * gave it back. A wait's arc says who had it before; settled anew that may be
  * another, who gives it back where nobody waited then.
  *
- * What the records hold (agent/wrap_sync.h): an ACQUIRE where a thread waited,
- * a RELEASE where somebody may have been waiting - which is always so after a
- * mutex was waited for. So, of what one thread has at a time:
+ * What the records hold (agent/preload/sync.h): an ACQUIRE where a thread
+ * waited, a RELEASE where somebody may have been waiting - which is always so
+ * after a mutex was waited for. So, of what one thread has at a time:
  *
  *  - waited for it, and its next RELEASE of it: from the one to the other;
  *  - a RELEASE that let somebody go, of what was free when it was taken: held
@@ -22,7 +22,7 @@
  *
  * Which arc something was done in is told by the order of the thread's records,
  * and where in it by the thread's CPU time then: the nodes' times are bent
- * until no arc runs against the clock (build_wall.c), and a lock given back
+ * until no arc runs against the clock (build/wall.c), and a lock given back
  * before a wait would come to lie behind it. Since when somebody had what was
  * free when he took it is a guess, by time, as if he had computed evenly; it is
  * not before the last wait of his that was over when the first one asked: what
@@ -32,10 +32,10 @@
  * RELEASE let several go (they read). Locks for readers and writers only where
  * all was recorded. Not once (all go), barriers and conditions (nobody has
  * one). */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
-#include "analysis/replay_graph.h"
-#include "slave/build_waits.h"
+#include "analysis/replay/graph.h"
+#include "slave/build/waits.h"
 
 struct locks {
     struct build *b;

@@ -1,5 +1,5 @@
 /* Operations of the two ends of a stream -> cross arcs; forks and joins. */
-#include "slave/build_match.h"
+#include "slave/build/match.h"
 
 /* ---- order of sends ---- */
 

@@ -1,9 +1,9 @@
-/* How receives find their sends: between build_match.c, which has all of them,
- * and build_grow_match.c, which has those of a run that goes on. */
+/* How receives find their sends: between build/match.c, which has all of them,
+ * and build/incremental/match.c, which has those of a run that goes on. */
 #ifndef IPS_SLAVE_BUILD_MATCH_H
 #define IPS_SLAVE_BUILD_MATCH_H
 
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 /* Where the receives of one end stand in the sends of its peer. */
 struct inflow {
@@ -12,7 +12,8 @@ struct inflow {
     bool whole;  /* the peer is closed: what is missing was never recorded */
     bool open;   /* its receives come in the order of nodes */
     bool memory; /* b_by_memory() */
-    bool early;  /* some were matched when they were made (build_early.c) ... */
+    bool early;  /* some were matched when they were made (build/plain/early.c)
+                    ... */
     bool late;   /* ... and no others will be */
 };
 
@@ -67,7 +68,7 @@ static inline void not_sent(struct build *b, uint32_t node)
     b->out->g.xpred[node] = IPS_NO_NODE;
 }
 
-/* The arc, and what it says of the send: build_causal.c has the rule. That of
+/* The arc, and what it says of the send: build/causal.c has the rule. That of
  * the receive is b_weights', when all receives of the send are known. */
 static inline void sent_by(struct build *b, const struct inflow *f,
                            struct b_op *send, uint32_t v)
@@ -152,7 +153,7 @@ b_whole(const struct b_op *send, uint64_t t_ns, uint64_t after, uint64_t wait,
 }
 
 /* The coordinate of a receive at t_ns that knows its send, which has given way:
- * now it does the same (build_causal.c). */
+ * now it does the same (build/causal.c). */
 static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
                                    uint64_t t_ns, uint64_t cpu_at)
 {

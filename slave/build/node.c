@@ -1,11 +1,11 @@
 /* Second reading of every record, chain by chain: nodes with their coordinates,
- * waits, and the operations that build_match.c turns into cross arcs. The
+ * waits, and the operations that build/match.c turns into cross arcs. The
  * table in docs/HACKING.md, row by row; here processes and closes, in
- * build_io.c what moves bytes. */
+ * build/io.c what moves bytes. */
 #include <signal.h>
 
-#include "slave/build_node.h"
-#include "slave/build_plain.h"
+#include "slave/build/node.h"
+#include "slave/build/plain.h"
 
 /* A signal that came while the call slept ended that sleep: its node's
  * coordinate is the call's. What began after the signal may be its handler's:

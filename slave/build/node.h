@@ -1,13 +1,13 @@
 /*
- * Between build_node.c (chains: processes, closes) and build_io.c (sends,
+ * Between build/node.c (chains: processes, closes) and build/io.c (sends,
  * receives, waits): where the second reading of the records stands.
  */
 #ifndef IPS_SLAVE_BUILD_NODE_H
 #define IPS_SLAVE_BUILD_NODE_H
 
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
-/* Fruitless attempts up to a success (build_spin.c); elapsed_ns 0: none. */
+/* Fruitless attempts up to a success (build/spin.c); elapsed_ns 0: none. */
 struct spin {
     uint64_t ended; /* when the success was asked for */
     uint64_t elapsed_ns;
@@ -19,7 +19,7 @@ struct spin {
  * yet. */
 struct wait {
     bool pending;
-    bool fresh; /* by the record at hand, for build_waits.c */
+    bool fresh; /* by the record at hand, for build/waits.c */
     uint64_t cpu, blocked_ns;
     uint32_t ready; /* channel id, 0 any */
     uint32_t arc;   /* the arc into that node has the wait */
@@ -42,7 +42,7 @@ struct chosen {
     uint32_t ready;
 };
 
-/* Where its process was stopped (build_stop.c). */
+/* Where its process was stopped (build/job_control.c). */
 struct maker_stop {
     uint32_t next, end; /* of stops[] */
     uint64_t t, cpu;    /* of its last record, at its return */
@@ -91,7 +91,7 @@ struct interval {
     uint32_t end;
 };
 
-/* build_waits.c: each one by itself, where they are wanted; and after every
+/* build/waits.c: each one by itself, where they are wanted; and after every
  * record, with the number of nodes before it. */
 void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                    uint64_t end_ns);
@@ -115,7 +115,7 @@ static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
         b_waits_count(m, cause, ns, m->last_ret);
 }
 
-/* build_node.c: a chain's nodes but for END, up to the end of what its last
+/* build/node.c: a chain's nodes but for END, up to the end of what its last
  * stream has; the same of records that came later; END. */
 void b_chain_maker(struct build *b, uint32_t chain, struct maker *m);
 int b_chain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
@@ -125,8 +125,8 @@ int b_chain_end(struct maker *m) IPS_MUST_USE;
 /* A signal that came while the call slept ended that sleep. */
 void b_take_signal(struct maker *m, struct interval *v);
 
-/* build_stop.c: around each record of a process that was stopped; between the
- * nodes of a sleep; the stop is taken out of the call's wait. */
+/* build/job_control.c: around each record of a process that was stopped;
+ * between the nodes of a sleep; the stop is taken out of the call's wait. */
 int b_stop_before(struct maker *m, uint32_t type,
                   const uint8_t *p) IPS_MUST_USE;
 int b_stop_after(struct maker *m, uint32_t type, const uint8_t *p) IPS_MUST_USE;
@@ -166,7 +166,7 @@ static inline uint64_t b_awake_ns(const struct interval *v)
     return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
 }
 
-/* build_traffic.c: what has been tallied goes to the tables; the next tally of
+/* build/traffic.c: what has been tallied goes to the tables; the next tally of
  * that direction; the row of the maker's process on `end`; one operation, where
  * a window of time is wanted. */
 void b_tally_end(struct maker *m);
@@ -175,16 +175,16 @@ int b_next_tally(struct maker *m, uint32_t end, enum b_dir dir) IPS_MUST_USE;
 int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index) IPS_MUST_USE;
 void b_cut_traffic(struct ips_traffic_window *w, uint32_t row,
                    const struct interval *v, uint64_t len, bool send);
-/* build_io.c: what DPM-4 needs of a receive of bytes whose sender may not be
+/* build/io.c: what DPM-4 needs of a receive of bytes whose sender may not be
  * here. */
 int b_add_ext(struct maker *m, const struct interval *v, uint32_t node,
               uint64_t len, uint64_t slept) IPS_MUST_USE;
-/* build_io.c: one record each. */
+/* build/io.c: one record each. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_recvcall(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 int b_on_block(struct maker *m, const uint8_t *p) IPS_MUST_USE;
-/* build_spin.c: in the arc into node `arc` the thread slept so long, and what
+/* build/spin.c: in the arc into node `arc` the thread slept so long, and what
  * ended that left no arc; see struct ips_unended. */
 void b_unended(struct maker *m, uint32_t arc, uint64_t ns, bool by_node);
 /* The same of a call that failed so: not where a signal that is known ended it,
@@ -193,7 +193,7 @@ void b_unended_call(struct maker *m, const struct interval *v, uint32_t err);
 /* The pending wait, if there is one, was for nothing we saw. */
 void b_wait_idle(struct maker *m);
 
-/* build_spin.c */
+/* build/spin.c */
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;
 void b_on_spin(struct maker *m, const struct interval *v);
 /* The spinning that `v` was the success of, counted; v->cpu becomes that of the
@@ -206,7 +206,7 @@ void b_take_wait(struct maker *m, struct interval *v, enum ips_wait_cause cause,
 int b_spun_until(struct maker *m, uint32_t node,
                  const struct spin *s) IPS_MUST_USE;
 
-/* build_sync_node.c */
+/* build/sync_node.c */
 int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 void b_on_lock(struct maker *m, const uint8_t *p);
 

@@ -4,7 +4,7 @@
  * are run as ips_longest_path runs them; when nothing is ready, every awaited
  * chain waits for another, and an arc of such a circle is dropped and counted
  * as ambiguous. */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 #define DONE (UINT32_MAX - 1)
 /* After so many circles broken one by one, all that waits is let go. */

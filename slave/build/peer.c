@@ -1,6 +1,6 @@
 /* Which end is the other end of which, on this machine. Pipes know by their
- * inode (build_channel.c), datagrams by themselves (build_dgram.c). */
-#include "slave/build_internal.h"
+ * inode (build/channel.c), datagrams by themselves (build/dgram.c). */
+#include "slave/build/internal.h"
 
 static void join(struct build *b, uint32_t x, uint32_t y)
 {

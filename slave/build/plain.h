@@ -1,18 +1,18 @@
 /*
  * Plain records: sends and receives of bytes that went well, nearly all that a
- * run has. The two readings of the records (build_scan.c, build_node.c) take
- * them in tight loops of their own (build_plain.c); what is not plain, or comes
- * where something is open that a record may settle, goes the general way, one
- * record, and then on. The result is the same, bit for bit
+ * run has. The two readings of the records (build/scan.c, build/node.c) take
+ * them in tight loops of their own (build/plain/plain.c); what is not plain, or
+ * comes where something is open that a record may settle, goes the general way,
+ * one record, and then on. The result is the same, bit for bit
  * (ips_build_input.general, test_build_plain.c).
  */
 #ifndef IPS_SLAVE_BUILD_PLAIN_H
 #define IPS_SLAVE_BUILD_PLAIN_H
 
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 /* A plain record, its times put right; and the line that short records stand
- * on (slave/proc_line.h). */
+ * on (slave/build/proc_line.h). */
 struct b_plain {
     bool send;
     uint32_t id, bytes;         /* channel; of the record itself */
@@ -98,7 +98,7 @@ static inline uint64_t b_plain_slept(const struct b_plain *r)
     return ips_sub_sat(r->t_ret - r->t, r->cpu_ret - r->cpu);
 }
 
-/* A send or receive of channel `id` (build_early.c). */
+/* A send or receive of channel `id` (build/plain/early.c). */
 static inline __attribute__((always_inline)) void
 b_plain_used(uint8_t *used, uint32_t *top, uint32_t id, bool receive)
 {

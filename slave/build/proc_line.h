@@ -1,16 +1,16 @@
 /*
  * ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT and RECV_SHORT as the long
- * records that they stand for (agent/format.h): what reads a stream's records
- * one after the other keeps one of these, zeroed at the stream's begin.
+ * records that they stand for (agent/pool/format.h): what reads a stream's
+ * records one after the other keeps one of these, zeroed at the stream's begin.
  */
-#ifndef IPS_SLAVE_PROC_LINE_H
-#define IPS_SLAVE_PROC_LINE_H
+#ifndef IPS_SLAVE_BUILD_PROC_LINE_H
+#define IPS_SLAVE_BUILD_PROC_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 #include "common/types.h"
 
 struct slave_place {

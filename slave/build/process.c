@@ -1,5 +1,5 @@
 /* Images -> processes, threads -> chains (docs/HACKING.md, "Processes"). */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 /* ---- images ---- */
 
@@ -238,7 +238,7 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
         for (uint32_t i = b->streams[threads[c].first].next; i != IPS_NONE;
              i = b->streams[i].next)
             b->node_room += b->streams[i].one_node;
-    if (b->grow) /* room behind each chain (build_grow.h) */
+    if (b->grow) /* room behind each chain (build/incremental/grow.h) */
         b->node_room += b->node_room / 2 + (uint64_t)count * B_GROW_ROOM;
     if (b->node_room >= IPS_NO_NODE)
         return ips_err_set(b->err, IPS_E_LIMIT, "%llu nodes in one run here",

@@ -1,6 +1,6 @@
 /* Ends without a peer here: remote, untraced or not known yet. Receives on them
  * get their arcs by ips_built_set_peers, as often as it is asked. */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 /* ---- what is kept ---- */
 

@@ -1,12 +1,12 @@
-/* First reading of every record: streams and rare records (build_internal.h).
+/* First reading of every record: streams and rare records (build/internal.h).
  */
 #include <errno.h>
 
-#include "slave/build_plain.h"
+#include "slave/build/plain.h"
 
 const uint16_t b_rec_min[256] = {
 #define X(name, code, record, text) [code] = sizeof(struct record),
-#include "agent/events.def"
+#include "agent/pool/events.def"
 #undef X
 };
 

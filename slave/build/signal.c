@@ -8,7 +8,7 @@
  * has a KILL that nobody took. */
 #include <signal.h>
 
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 /* A process sends at most so many signals of one kind to others between the
  * one that was taken and the taking; the search ends there. */

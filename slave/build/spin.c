@@ -7,7 +7,7 @@
  * And waits whose end left no arc (build.h, struct ips_unended). */
 #include <errno.h>
 
-#include "slave/build_node.h"
+#include "slave/build/node.h"
 
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns)
 {
@@ -114,7 +114,7 @@ int b_unended_list(struct build *b)
 }
 
 /* Node i is the return of a send that slept and has no arc. Where what was sent
- * could be followed it did not sleep for room (not_for_room in build_match.c);
+ * could be followed it did not sleep for room (not_for_room in build/match.c);
  * of small messages to other machines that is taken for granted there, and here
  * of UDP, which has the network's own queues. */
 static bool only_preempted(const struct ips_built *b, uint32_t i)
@@ -165,7 +165,7 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
 }
 
 /* Of damaged records: no more in all than the kernels can add, as in
- * build_weights.c. */
+ * build/weights.c. */
 static void bound(uint64_t *ns, uint32_t n)
 {
     uint64_t cap = UINT64_MAX;

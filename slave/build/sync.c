@@ -21,9 +21,9 @@
  * arrives after somebody of a round has left belongs to the next one. */
 #include <errno.h>
 
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
-/* As the agent writes `value` (agent/wrap_sync.h). */
+/* As the agent writes `value` (agent/preload/sync.h). */
 #define VALUE_AFTER_COND 1
 /* Releases looked at for one waiter: all of a burst of posts. */
 #define LOOK_BACK 512u

@@ -1,7 +1,7 @@
-/* ACQUIRE and RELEASE -> nodes: those that build_sync.c has matched. */
+/* ACQUIRE and RELEASE -> nodes: those that build/sync.c has matched. */
 #include <errno.h>
 
-#include "slave/build_node.h"
+#include "slave/build/node.h"
 
 /* The CPU of a wait that slept belongs to what comes after; that of one that
  * span is no work. */

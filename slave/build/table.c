@@ -2,7 +2,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 const char *ips_wait_name(enum ips_wait_cause cause)
 {

@@ -1,5 +1,5 @@
 /* What each process moved through each end: the rows of the message matrix. */
-#include "slave/build_node.h"
+#include "slave/build/node.h"
 
 int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
 {

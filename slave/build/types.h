@@ -1,5 +1,5 @@
 /*
- * What the passes of a build leave for each other (build_internal.h): flat
+ * What the passes of a build leave for each other (build/internal.h): flat
  * arrays of these, indexed by uint32_t, IPS_NONE for none. Times are ns of
  * CLOCK_MONOTONIC_RAW, CPU ns of one thread.
  */
@@ -7,8 +7,8 @@
 #define IPS_SLAVE_BUILD_TYPES_H
 
 #include "common/types.h"
-#include "slave/build.h"
-#include "slave/channel.h"
+#include "slave/build/build.h"
+#include "slave/build/channel.h"
 
 /* Declares an array type with its count and room. */
 #define B_ARRAY(type)                                                          \
@@ -82,7 +82,7 @@ struct b_chain { /* beside g.chains */
     int64_t end_shift;   /* of END: its coordinate less cpu_at */
     uint64_t unknown_ns; /* off the core outside of calls, all of it */
     bool read_delays;    /* somebody read its run delay: `off` is in use */
-    bool late;           /* build_early.c: some of its receives are */
+    bool late;           /* build/plain/early.c: some of its receives are */
 };
 
 struct b_fork {
@@ -150,7 +150,7 @@ struct b_window {
     uint64_t delay_ns, woken_ns, unknown_ns, dealt_ns;
 };
 /* Where the passes behind `node` begin, of a chain that goes on
- * (build_grow.h): nodes before are final. Sums are of those. */
+ * (build/incremental/grow.h): nodes before are final. Sums are of those. */
 struct b_from {
     uint32_t node;
     uint64_t at; /* coordinate of the node before it */
@@ -185,7 +185,7 @@ struct b_taking { /* SIGNAL */
     uint32_t kill, child; /* kills[], process; or IPS_NONE */
 };
 /* A process was stopped (SIGSTOP, or somebody saw it so) until a KILL of
- * SIGCONT let it go on: build_stop.c. By (proc, until). */
+ * SIGCONT let it go on: build/job_control.c. By (proc, until). */
 struct b_stop {
     uint64_t from, until;
     uint32_t proc, kill;
@@ -283,8 +283,8 @@ struct b_end {
     struct b_sends sends; /* from pass `match` on in order of return */
     uint32_t send_op_chain, read_chain, read_count;
     bool send_many, read_many, send_blocked;
-    /* build_early.c: the only chain that sends, and receives here, + 1; 0:
-     * none, B_USERS: several, or not known */
+    /* build/plain/early.c: the only chain that sends, and receives here, + 1;
+     * 0: none, B_USERS: several, or not known */
     uint32_t writer, reader;
     /* pass `match`: its receives are in reads[], in order of return */
     bool listed;

@@ -1,8 +1,8 @@
 /* Processes that were seen to begin, or to go on, without us: named by the
- * agent's UNSEEN records ("untraced PID CAUSE PROGRAM", agent/exec_target.h)
- * or known by their silence alone - a FORK whose child never spoke, an EXEC
- * that nothing came after. */
-#include "slave/build_internal.h"
+ * agent's UNSEEN records ("untraced PID CAUSE PROGRAM",
+ * agent/record/exec_target.h) or known by their silence alone - a FORK whose
+ * child never spoke, an EXEC that nothing came after. */
+#include "slave/build/internal.h"
 
 #include <stdio.h>
 

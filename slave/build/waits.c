@@ -1,13 +1,14 @@
-/* Waits one by one; see build_waits.h. Called at each place that counts one,
+/* Waits one by one; see build/waits.h. Called at each place that counts one,
  * and after each record, when it is known which node it made. */
-#include "slave/build_waits.h"
+#include "slave/build/waits.h"
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/large.h"
-#include "slave/build_node.h"
+#include "slave/build/node.h"
 
-#define KEPT 512u             /* sites of one stream; then the oldest goes */
-#define STACK_AFTER_NS 50000u /* shorter ones have none: agent/format.h */
+#define KEPT 512u /* sites of one stream; then the oldest goes */
+/* Shorter waits have no stack: agent/pool/format.h. */
+#define STACK_AFTER_NS 50000u
 
 /* The last stack of a site of the stream at hand: it holds again. */
 struct kept {

@@ -8,7 +8,7 @@
 #ifndef IPS_SLAVE_BUILD_WAITS_H
 #define IPS_SLAVE_BUILD_WAITS_H
 
-#include "slave/build.h"
+#include "slave/build/build.h"
 
 #define IPS_WAIT_FRAMES 32u /* of a stack; outer ones are left out */
 
@@ -28,7 +28,7 @@ struct ips_wait_stack {
     uint64_t t_ns;
 };
 /* A moment of a chain at which it asks for a lock, or gives one back, for a
- * replay that settles anew who is next (build_locks.c). */
+ * replay that settles anew who is next (build/locks.c). */
 #define IPS_LOCK_AT_NODE UINT64_MAX
 struct ips_lock_row { /* by node, w, t, seq */
     uint32_t lock;    /* number of the object */

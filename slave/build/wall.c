@@ -1,6 +1,6 @@
 /*
  * When each node was passed, and how long its thread slept for it: what the
- * weightings `sched` and `wall` are made of (analysis/view.h).
+ * weightings `sched` and `wall` are made of (analysis/graph/view.h).
  *
  * A node's coordinate lies so much CPU before or after the moment its clocks
  * were read; it was passed as much earlier or later. Towards another machine a
@@ -9,7 +9,7 @@
  * is bent until no arc of this machine runs against the clock: a node is passed
  * no later than what hangs on it. So EST in `wall` is `at`, exactly.
  */
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 /* Arcs against the clock are few, and by little; damaged records may take more
  * rounds than anybody would wait for. */

@@ -8,7 +8,7 @@
  * a compiler makes vectors of; whether they are such is found on the way, and
  * nothing is stored before it is known. All others are taken one by one.
  */
-#include "slave/build_match.h"
+#include "slave/build/match.h"
 
 #define AHEAD 16u /* nodes whose sends are asked for ahead */
 #define EVEN 64u
@@ -58,7 +58,7 @@ static int found_sent(struct build *b, uint32_t i, uint64_t *sent)
 }
 
 /* Node i slept so long, was passed then, and what it waited for, where that is
- * known (else UINT64_MAX), when that was sent: build_wall.c. */
+ * known (else UINT64_MAX), when that was sent: build/wall.c. */
 static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
                     uint64_t passed, uint64_t sent, bool found)
 {
@@ -85,7 +85,7 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
  * clock ran backwards.
  *
  * A receive that knows its send, which has given way, does the same now
- * (build_causal.c), and its arc is finished. `k` by value: so nothing that is
+ * (build/causal.c), and its arc is finished. `k` by value: so nothing that is
  * stored can change it, and what is NULL in all of a run costs nothing. */
 static inline __attribute__((always_inline)) int
 weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "common/types.h"
-#include "slave/calibrate_net.h"
-#include "slave/calibrate_wire.h"
+#include "slave/calibrate/net.h"
+#include "slave/calibrate/wire.h"
 
 #define BATCH_MAX 4096u
 #define KEY_MS 10000

@@ -1,4 +1,4 @@
-#include "slave/calibrate_net.h"
+#include "slave/calibrate/net.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/types.h"
-#include "slave/calibrate_wire.h"
+#include "slave/calibrate/wire.h"
 
 #define CONNECT_MS 3000
 #define WARM_UP 3u /* rounds of a length that do not count */

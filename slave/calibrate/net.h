@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analysis/mtime.h"
+#include "analysis/graph/mtime.h"
 
 #define SLAVE_ECHO_KEY_BYTES 16u
 #define SLAVE_ECHO_ADDRESSES 16u

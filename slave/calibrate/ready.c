@@ -1,4 +1,4 @@
-#include "slave/calibrate_ready.h"
+#include "slave/calibrate/ready.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analysis/mtime.h"
+#include "analysis/graph/mtime.h"
 #include "common/types.h"
 #include "proto/message.h"
-#include "slave/calibrate_wire.h"
+#include "slave/calibrate/wire.h"
 
 #define BATCH 50u
 #define SLEEP_NS 100000 /* the peer is back in its receive by then */

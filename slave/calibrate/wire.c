@@ -1,4 +1,4 @@
-#include "slave/calibrate_wire.h"
+#include "slave/calibrate/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>

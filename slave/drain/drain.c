@@ -1,5 +1,5 @@
 /* The turn: look, read, commit, hand back. Invariants in drain.h. */
-#include "slave/drain.h"
+#include "slave/drain/drain.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "slave/load.h"
-#include "slave/poolfs.h"
-#include "slave/take.h"
-#include "slave/unseen.h"
+#include "slave/drain/load.h"
+#include "slave/drain/poolfs.h"
+#include "slave/drain/segment_reader.h"
+#include "slave/drain/unrecorded.h"
 
 #define SCAN_NS (5 * SLAVE_SECOND_NS)
 #define SCAN_BLIND_NS SLAVE_SECOND_NS /* without inotify */

@@ -14,30 +14,30 @@
  *    nothing can follow what was read.
  *
  * Files: drain.c (the turn, start and end), run.c (runs: found, restored,
- * closed, limits), watch.c (what is in the pool), live.c (who is alive),
- * ingest.c and take.c (one segment read), settle.c (one handed back or removed;
- * rings).
+ * closed, limits), watch.c (what is in the pool), drain/liveness.c (who is
+ * alive), ingest.c and drain/segment_reader.c (one segment read),
+ * drain/reclaim.c (one handed back or removed; rings).
  *
  * Free of libevent: epoll_fd becomes readable when a turn is worth while.
  * Thread: one, the event loop's.
  */
-#ifndef IPS_SLAVE_DRAIN_H
-#define IPS_SLAVE_DRAIN_H
+#ifndef IPS_SLAVE_DRAIN_DRAIN_H
+#define IPS_SLAVE_DRAIN_DRAIN_H
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 #include "common/err.h"
 #include "common/paths.h"
 #include "common/types.h"
-#include "slave/archive.h"
-#include "slave/handover.h"
-#include "slave/map.h"
-#include "slave/store.h"
-#include "slave/view.h"
+#include "slave/archive/archive.h"
+#include "slave/archive/record_queue.h"
+#include "slave/base/map.h"
+#include "slave/drain/guarded_mapping.h"
+#include "slave/store/store.h"
 
 #define SLAVE_MS_NS 1000000ULL
 #define SLAVE_SECOND_NS 1000000000ULL
@@ -106,7 +106,7 @@ struct slave_image { /* (pidns, pid, image_stamp) */
     uint64_t dead_t_ns;
     uint64_t last_ns;                        /* monotonic, of its last news */
     uint64_t next_look_ns;                   /* without a pidfd */
-    uint64_t next_unseen_ns, unseen_wait_ns; /* unseen.c */
+    uint64_t next_unseen_ns, unseen_wait_ns; /* drain/unrecorded.c */
     bool ended;                              /* a final END was ingested */
     bool told; /* its streams' rows say that it is dead */
     bool held; /* by a stream: slave_run_forget_dead */
@@ -138,7 +138,7 @@ struct slave_run {
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
-    struct slave_spares *spares; /* spares.c; NULL none */
+    struct slave_spares *spares; /* drain/spare_segments.c; NULL none */
     /* Unlinked, or made as spares, and not yet counted in control. */
     uint64_t uncounted_released, uncounted_spare;
     struct slave_archive archive;    /* fd -1 while not being written */
@@ -160,7 +160,7 @@ struct slave_run {
     uint32_t load_looks;
     uint64_t version; /* +1 with every change that a report would show */
     unsigned pins;    /* asks in flight: not removed by limits */
-    /* ahead.c */
+    /* serve/precompute.c */
     uint64_t asked_ns;    /* last asked about its graph or events; 0 never */
     bool was_open;        /* here, and not built since it was closed */
     uint64_t ahead_bytes; /* of the archive, looked at or about to be */
@@ -187,7 +187,7 @@ struct slave_drain {
     bool pidns_initial; /* every process of the machine is in our /proc */
     struct slave_carried {
         char run[64];
-    } * carried; /* live.c: runs in the environments of processes */
+    } * carried; /* drain/liveness.c: runs in the environments of processes */
     size_t carried_count, carried_room;
     uint64_t carried_ns; /* when that was read; 0: it is not known */
     uint64_t next_proc_scan_ns, next_unseen_ns, next_load_ns;
@@ -259,8 +259,9 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
 void slave_run_limits(struct slave_drain *d);
 
-/* forget.c: frees what is known of dead processes whose every record is
- * committed; the database keeps it. At most once a second a run. O(streams). */
+/* drain/run_removal.c: frees what is known of dead processes whose every record
+ * is committed; the database keeps it. At most once a second a run. O(streams).
+ */
 void slave_run_forget_dead(struct slave_drain *d, struct slave_run *run,
                            uint64_t now_ns);
 void slave_run_free(struct slave_drain *d, struct slave_run *run);
@@ -275,7 +276,8 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run,
                     uint64_t now_ns);
 void slave_watch_forget(struct slave_drain *d, struct slave_run *run);
 
-/* spares.c: segments made ahead for a run in which processes come and go. */
+/* drain/spare_segments.c: segments made ahead for a run in which processes come
+ * and go. */
 struct slave_spares;
 /* One that lies in the directory, of a slave before us. */
 void slave_spares_found(struct slave_drain *d, struct slave_run *run,
@@ -290,7 +292,7 @@ unsigned slave_spares_withdraw(struct slave_drain *d, struct slave_run *run);
 /* Forgets them; they stay where they are. */
 void slave_spares_free(struct slave_drain *d, struct slave_run *run);
 
-/* live.c */
+/* drain/liveness.c */
 void slave_live_open(struct slave_drain *d);
 void slave_live_track(struct slave_drain *d, struct slave_image *image,
                       uint64_t mtime_real_ns);
@@ -324,11 +326,11 @@ void slave_ingest_begin(struct slave_segment *seg,
 bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
                             const struct ips_segment_header *head, bool gone);
 
-/* settle.c: adds the run's uncounted bytes to its control. What cannot be
- * added now is added with the next bytes, or a second later. */
+/* drain/reclaim.c: adds the run's uncounted bytes to its control. What cannot
+ * be added now is added with the next bytes, or a second later. */
 void slave_run_count_bytes(const struct slave_drain *d, struct slave_run *run);
 
-/* settle.c: hands back or removes what is committed. */
+/* drain/reclaim.c: hands back or removes what is committed. */
 void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,
                          struct slave_segment *seg, uint64_t now_ns);
 

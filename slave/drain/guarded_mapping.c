@@ -1,5 +1,5 @@
-/* Mappings that survive a file that is cut; see view.h. */
-#include "slave/view.h"
+/* Mappings that survive a file that is cut; see drain/guarded_mapping.h. */
+#include "slave/drain/guarded_mapping.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -14,8 +14,8 @@
  * written through by slave_view_zero() alone.
  * Thread: any, one view by one thread at a time; slave_view_open the loop's.
  */
-#ifndef IPS_SLAVE_VIEW_H
-#define IPS_SLAVE_VIEW_H
+#ifndef IPS_SLAVE_DRAIN_GUARDED_MAPPING_H
+#define IPS_SLAVE_DRAIN_GUARDED_MAPPING_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* One segment: polled, read (take.c), given up. (settle.c hands back and
- * removes.) */
+/* One segment: polled, read (drain/segment_reader.c), given up.
+ * (drain/reclaim.c hands back and removes.) */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/log.h"
-#include "slave/drain.h"
-#include "slave/poolfs.h"
-#include "slave/take.h"
+#include "slave/drain/drain.h"
+#include "slave/drain/poolfs.h"
+#include "slave/drain/segment_reader.h"
 
 #define POLL_MIN_NS (10 * SLAVE_MS_NS)
 #define POLL_MAX_NS (500 * SLAVE_MS_NS)

@@ -24,10 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/log.h"
-#include "slave/build.h"
-#include "slave/drain.h"
+#include "slave/build/build.h"
+#include "slave/drain/drain.h"
 
 #define IDLE_ENDED_NS (2 * SLAVE_SECOND_NS)
 #define IDLE_SILENT_NS (600 * SLAVE_SECOND_NS)

@@ -1,4 +1,4 @@
-#include "slave/load.h"
+#include "slave/drain/load.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "slave/drain.h"
+#include "slave/drain/drain.h"
 
 #define OFTEN_NS (100 * SLAVE_MS_NS)
 #define SELDOM_NS SLAVE_SECOND_NS

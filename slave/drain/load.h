@@ -9,8 +9,8 @@
  *
  * Thread: the event loop's.
  */
-#ifndef IPS_SLAVE_LOAD_H
-#define IPS_SLAVE_LOAD_H
+#ifndef IPS_SLAVE_DRAIN_LOAD_H
+#define IPS_SLAVE_DRAIN_LOAD_H
 
 #include <stdbool.h>
 #include <stdint.h>

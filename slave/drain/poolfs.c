@@ -1,5 +1,5 @@
 /* Opening what others own; the rules are in poolfs.h. */
-#include "slave/poolfs.h"
+#include "slave/drain/poolfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,17 +4,17 @@
  * them at any moment. Therefore:
  *  - what is checked and kept is a private copy that nobody changes under our
  *    checks. pread gives a short read where a file was cut; what is mapped is
- *    touched through view.h alone, which outlives the SIGBUS.
+ *    touched through drain/guarded_mapping.h alone, which outlives the SIGBUS.
  *  - every open is O_NOFOLLOW, of a regular file with one link, whose owner is
  *    us, or anybody where we are root.
  */
-#ifndef IPS_SLAVE_POOLFS_H
-#define IPS_SLAVE_POOLFS_H
+#ifndef IPS_SLAVE_DRAIN_POOLFS_H
+#define IPS_SLAVE_DRAIN_POOLFS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 #include "common/err.h"
 
 /* Opens directory `name` in `at` (AT_FDCWD allowed): no symlink, ours (or

@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/log.h"
-#include "slave/drain.h"
-#include "slave/take.h"
+#include "slave/drain/drain.h"
+#include "slave/drain/segment_reader.h"
 
 void slave_run_count_bytes(const struct slave_drain *d, struct slave_run *run)
 {

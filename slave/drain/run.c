@@ -10,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/log.h"
-#include "slave/drain.h"
-#include "slave/poolfs.h"
+#include "slave/drain/drain.h"
+#include "slave/drain/poolfs.h"
 
 /* A run is closed only when nothing happened to it for so long; and, if no
  * stream was ever seen, not before it is so old. */
@@ -397,7 +397,7 @@ bool slave_run_all_dead(const struct slave_run *run)
     for (const struct slave_image *i = run->images; i; i = i->next)
         if (i->state != SLAVE_IMAGE_DEAD && !i->dying)
             return false;
-    /* Those that are over are forgotten (forget.c). */
+    /* Those that are over are forgotten (drain/run_removal.c). */
     return run->images || (run->scan && run->process_count);
 }
 

@@ -2,7 +2,7 @@
  * The database keeps their rows. */
 #include <stdlib.h>
 
-#include "slave/drain.h"
+#include "slave/drain/drain.h"
 
 #define FORGET_NS SLAVE_SECOND_NS
 

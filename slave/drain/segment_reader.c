@@ -1,12 +1,12 @@
-/* Records out of a segment; see take.h. */
-#include "slave/take.h"
+/* Records out of a segment; see drain/segment_reader.h. */
+#include "slave/drain/segment_reader.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
-#include "slave/poolfs.h"
+#include "agent/pool/pool.h"
+#include "slave/drain/poolfs.h"
 
 /* ---- how far ---- */
 

@@ -5,17 +5,17 @@
  * second is the copy that is kept - at the first a record's body may have been
  * read before its writer stored it. The copy is private, so checking it is
  * final, whatever the writer does. Of a thread that writes much both are by a
- * mapping (view.h), of others by pread.
+ * mapping (drain/guarded_mapping.h), of others by pread.
  *
  * Thread: the drain's.
  */
-#ifndef IPS_SLAVE_TAKE_H
-#define IPS_SLAVE_TAKE_H
+#ifndef IPS_SLAVE_DRAIN_SEGMENT_READER_H
+#define IPS_SLAVE_DRAIN_SEGMENT_READER_H
 
 #include <string.h>
 #include <sys/types.h>
 
-#include "slave/drain.h"
+#include "slave/drain/drain.h"
 
 /* What stands behind the published records of a look. */
 enum slave_stop {

@@ -1,5 +1,6 @@
 /* Spare segments: made ahead for the processes of a run that come and go
- * (agent/format.h says what a spare is, agent/core_spare.c takes them).
+ * (agent/pool/format.h says what a spare is, agent/record/spare_segments.c
+ * takes them).
  *
  * Invariants:
  *  - a spare gets its name when it is whole, and none is unlinked before it was
@@ -20,10 +21,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/log.h"
-#include "slave/drain.h"
-#include "slave/poolfs.h"
+#include "slave/drain/drain.h"
+#include "slave/drain/poolfs.h"
 
 /* Files that appear within watch.c's window before there are any: a few
  * processes are no reason. */

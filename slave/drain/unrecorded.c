@@ -1,5 +1,5 @@
-/* What leaves no record, by /proc: see unseen.h. */
-#include "slave/unseen.h"
+/* What leaves no record, by /proc: see drain/unrecorded.h. */
+#include "slave/drain/unrecorded.h"
 
 #include <dirent.h>
 #include <elf.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "slave/drain.h"
+#include "slave/drain/drain.h"
 
 #define FIRST_NS (100 * SLAVE_MS_NS)
 #define LAST_NS (60 * SLAVE_SECOND_NS)

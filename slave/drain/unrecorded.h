@@ -11,11 +11,11 @@
  * Found rows are kept in the database (table unseen), so an answer has them
  * after a restart, too.
  */
-#ifndef IPS_SLAVE_UNSEEN_H
-#define IPS_SLAVE_UNSEEN_H
+#ifndef IPS_SLAVE_DRAIN_UNRECORDED_H
+#define IPS_SLAVE_DRAIN_UNRECORDED_H
 
-#include "slave/build.h"
-#include "slave/store.h"
+#include "slave/build/build.h"
+#include "slave/store/store.h"
 
 struct slave_drain;
 

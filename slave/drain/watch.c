@@ -18,10 +18,10 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/log.h"
-#include "slave/drain.h"
-#include "slave/poolfs.h"
+#include "slave/drain/drain.h"
+#include "slave/drain/poolfs.h"
 
 /* So many files in so long: churn. So few: no more. */
 #define CHURN_FILES 24u

@@ -1,9 +1,9 @@
-#include "slave/calibrate_map.h"
+#include "slave/graphs/calibrate_map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/contract.h"
+#include "analysis/graph/contract.h"
 #include "common/large.h"
 
 /* Of a machine itself: by what its messages go. */

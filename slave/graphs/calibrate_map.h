@@ -5,11 +5,11 @@
  *
  * Thread: the worker's. Source: DPM-3.
  */
-#ifndef IPS_SLAVE_CALIBRATE_MAP_H
-#define IPS_SLAVE_CALIBRATE_MAP_H
+#ifndef IPS_SLAVE_GRAPHS_CALIBRATE_MAP_H
+#define IPS_SLAVE_GRAPHS_CALIBRATE_MAP_H
 
 #include "proto/message.h"
-#include "slave/graphs.h"
+#include "slave/graphs/graphs.h"
 
 /* After g->joined is set: g->mtimes as the ask says, none where it has no
  * curves. IPS_E_PROTOCOL for a curve that is none. */

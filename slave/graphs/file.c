@@ -1,5 +1,5 @@
-/* The graph's file; format and rules in graphfile.h. */
-#include "slave/graphfile.h"
+/* The graph's file; format and rules in graphs/file.h. */
+#include "slave/graphs/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common/paths.h"
-#include "slave/series.h"
-#include "slave/wordhash.h"
+#include "slave/base/wordhash.h"
+#include "slave/graphs/series.h"
 
 #define MAGIC 0x32485052474c5653ULL /* "SVLGRPH2" */
 

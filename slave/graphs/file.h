@@ -14,14 +14,14 @@
  *
  * Thread: the worker's.
  */
-#ifndef IPS_SLAVE_GRAPHFILE_H
-#define IPS_SLAVE_GRAPHFILE_H
+#ifndef IPS_SLAVE_GRAPHS_FILE_H
+#define IPS_SLAVE_GRAPHS_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "slave/build.h"
-#include "slave/joins_kept.h"
+#include "slave/build/build.h"
+#include "slave/graphs/joins_cache.h"
 
 #define SLAVE_GRAPHFILE_VERSION 10
 

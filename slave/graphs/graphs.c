@@ -1,5 +1,5 @@
 /* Graphs in memory, from file or from records; see graphs.h. */
-#include "slave/graphs.h"
+#include "slave/graphs/graphs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "slave/archive.h"
-#include "slave/sql.h"
-#include "slave/waits.h"
-#include "slave/wordhash.h"
+#include "slave/archive/archive.h"
+#include "slave/base/wordhash.h"
+#include "slave/graphs/waits.h"
+#include "slave/store/sql.h"
 
 uint64_t slave_snapshot_key(const struct slave_snapshot *s)
 {

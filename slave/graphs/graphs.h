@@ -4,29 +4,29 @@
  * answers about that very graph, or is told that it is no longer there.
  *
  * A closed run's graph, once its peers are settled, is kept in a file
- * (graphfile.h); its generation is new whenever it is loaded.
+ * (graphs/file.h); its generation is new whenever it is loaded.
  *
  * Thread: the worker's, all of it. A snapshot is made by the loop and given
  * away.
  */
-#ifndef IPS_SLAVE_GRAPHS_H
-#define IPS_SLAVE_GRAPHS_H
+#ifndef IPS_SLAVE_GRAPHS_GRAPHS_H
+#define IPS_SLAVE_GRAPHS_GRAPHS_H
 
-#include "analysis/mtime.h"
-#include "analysis/path.h"
-#include "analysis/view.h"
+#include "analysis/graph/mtime.h"
+#include "analysis/graph/path.h"
+#include "analysis/graph/view.h"
 #include "common/large.h"
 #include "common/paths.h"
-#include "slave/archive.h"
-#include "slave/build.h"
-#include "slave/follow.h"
-#include "slave/graphfile.h"
-#include "slave/growing.h"
-#include "slave/joins_kept.h"
-#include "slave/procs.h"
-#include "slave/records.h"
-#include "slave/store.h"
-#include "slave/symbols.h"
+#include "slave/archive/archive.h"
+#include "slave/build/build.h"
+#include "slave/graphs/file.h"
+#include "slave/graphs/incremental.h"
+#include "slave/graphs/joins_cache.h"
+#include "slave/graphs/live_tables.h"
+#include "slave/graphs/records.h"
+#include "slave/store/store.h"
+#include "slave/symbols/procs.h"
+#include "slave/symbols/symbols.h"
 
 #define SLAVE_GRAPHS_MAX 8
 /* A question asks for its graph step by step, and others come in between. So of
@@ -65,7 +65,7 @@ struct slave_costs {
     struct slave_symbols names; /* of p.map's places */
 };
 
-struct slave_waits; /* slave/waits.h */
+struct slave_waits; /* slave/graphs/waits.h */
 
 struct slave_graph {
     struct slave_graph *next;
@@ -103,10 +103,11 @@ struct slave_graphs {
     struct slave_follow follow;
     uint64_t next_generation;
     char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
-    char helper[IPS_PATH_BYTES]; /* this program, as slave/helper.h; "": none */
+    char helper[IPS_PATH_BYTES]; /* this program, as slave/base/helper.h; "":
+                                    none */
     struct slave_symbol_failures failures; /* to read them */
     struct slave_store *store;
-    uint32_t sql_helpers; /* running (serve_sql.c) */
+    uint32_t sql_helpers; /* running (serve/sql.c) */
     uint64_t builds;      /* ever, from records */
     atomic_uint permille; /* of the build in hand; 1000: there is none */
 };
@@ -150,7 +151,8 @@ void slave_input_stream(struct ips_stream_in *to,
                         const struct slave_stream_row *r);
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 
-/* g->costs (costs.c). O(records) the first time, and symbol files are read. */
+/* g->costs (profile/profile_cache.c). O(records) the first time, and symbol
+ * files are read. */
 int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_costs_free(struct slave_costs *c);

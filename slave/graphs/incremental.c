@@ -1,12 +1,12 @@
-/* Which run's build goes on; see growing.h. */
-#include "slave/growing.h"
+/* Which run's build goes on; see graphs/incremental.h. */
+#include "slave/graphs/incremental.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "common/large.h"
 #include "common/log.h"
-#include "slave/graphs.h"
+#include "slave/graphs/graphs.h"
 
 void slave_growing_forget(struct slave_growing *w)
 {

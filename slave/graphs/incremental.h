@@ -1,24 +1,24 @@
 /*
- * The run whose build goes on with what came since (build_grow.h): one at a
- * time, the open run that was asked about last. Belongs to the graphs
+ * The run whose build goes on with what came since (build/incremental/grow.h):
+ * one at a time, the open run that was asked about last. Belongs to the graphs
  * (graphs.h).
  *
  * Begun when an open run of SLAVE_GROWING_BYTES is asked about again, or while
- * nobody waits (ahead.h): a whole build that can go on takes half as long again
- * as one that cannot. Where it does not come to be, or ends, it is not begun
- * again before the archive has grown by a quarter. It goes when half of the
- * memory (common/large.h) is used: then each question is a whole build.
+ * nobody waits (serve/precompute.h): a whole build that can go on takes half as
+ * long again as one that cannot. Where it does not come to be, or ends, it is
+ * not begun again before the archive has grown by a quarter. It goes when half
+ * of the memory (common/large.h) is used: then each question is a whole build.
  *
  * Invariant: what is kept was read from the archive that lies there now -
  * another file of that name has another inode or another first block.
  *
  * Thread: the worker's.
  */
-#ifndef IPS_SLAVE_GROWING_H
-#define IPS_SLAVE_GROWING_H
+#ifndef IPS_SLAVE_GRAPHS_INCREMENTAL_H
+#define IPS_SLAVE_GRAPHS_INCREMENTAL_H
 
-#include "slave/build_grow.h"
-#include "slave/records.h"
+#include "slave/build/incremental/grow.h"
+#include "slave/graphs/records.h"
 
 /* Of an archive; less is built before anybody notices. */
 #define SLAVE_GROWING_BYTES (16u << 10)

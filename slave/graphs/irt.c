@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "common/types.h"
-#include "slave/build.h"
-#include "slave/store_db.h"
+#include "slave/build/build.h"
+#include "slave/store/db.h"
 
 static uint64_t lived(uint64_t start, uint64_t end, uint64_t last)
 {

@@ -1,10 +1,10 @@
-/* Joins kept beside their graph; see joins_kept.h. */
-#include "slave/joins_kept.h"
+/* Joins kept beside their graph; see graphs/joins_cache.h. */
+#include "slave/graphs/joins_cache.h"
 
 #include <string.h>
 
-#include "slave/calibrate_map.h"
-#include "slave/graphs.h"
+#include "slave/graphs/calibrate_map.h"
+#include "slave/graphs/graphs.h"
 
 struct slave_lane_words slave_lane_words(const struct ips_lane *l)
 {

@@ -1,7 +1,7 @@
 /*
- * The joins of a graph (analysis/joins.h), as they were asked for last, kept
- * beside it and in its file: who asks again, or after the slave was started
- * anew, is sent what is there. They are a twentieth of the graph.
+ * The joins of a graph (analysis/distributed/joins.h), as they were asked for
+ * last, kept beside it and in its file: who asks again, or after the slave was
+ * started anew, is sent what is there. They are a twentieth of the graph.
  *
  * Invariants: what is kept is of the peers that are set (others drop it) and of
  * one lane. Of a lane by message times that PeersAsk brought (`calibrated`)
@@ -9,10 +9,10 @@
  *
  * Thread: the worker's.
  */
-#ifndef IPS_SLAVE_JOINS_KEPT_H
-#define IPS_SLAVE_JOINS_KEPT_H
+#ifndef IPS_SLAVE_GRAPHS_JOINS_CACHE_H
+#define IPS_SLAVE_GRAPHS_JOINS_CACHE_H
 
-#include "analysis/joins.h"
+#include "analysis/distributed/joins.h"
 
 #define SLAVE_LANE_WORDS 15
 

@@ -1,5 +1,5 @@
-/* Tables of the run that is followed; see follow.h. */
-#include "slave/follow.h"
+/* Tables of the run that is followed; see graphs/live_tables.h. */
+#include "slave/graphs/live_tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "slave/graphs.h"
+#include "slave/graphs/graphs.h"
 
 void slave_follow_forget(struct slave_follow *f)
 {

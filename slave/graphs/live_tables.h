@@ -1,25 +1,26 @@
 /*
  * The run that is followed: its tables - processes, threads with their waits,
  * channels, traffic - kept up to date in SQLite while it goes on, from what the
- * ingest hands over (handover.h), in the memory of what is not final
- * (build_grow.h). One run: the open one that was asked about last.
+ * ingest hands over (archive/record_queue.h), in the memory of what is not
+ * final (build/incremental/grow.h). One run: the open one that was asked about
+ * last.
  *
  * What came since is read from the archive where it was not handed over, and
  * all of the archive where the tables cannot go on with it: something began,
- * ended or was named (build_grow.h has the list). Then they are not begun again
- * before the archive is twice as large; so all of that together reads each
- * record three times at the most, and until then a question alone brings the
- * tables up to date, as it does for any run.
+ * ended or was named (build/incremental/grow.h has the list). Then they are not
+ * begun again before the archive is twice as large; so all of that together
+ * reads each record three times at the most, and until then a question alone
+ * brings the tables up to date, as it does for any run.
  *
  * Invariant: the rows are those of the whole build of the same snapshot, whose
  * key is stored with them.
  * Thread: the worker's.
  */
-#ifndef IPS_SLAVE_FOLLOW_H
-#define IPS_SLAVE_FOLLOW_H
+#ifndef IPS_SLAVE_GRAPHS_LIVE_TABLES_H
+#define IPS_SLAVE_GRAPHS_LIVE_TABLES_H
 
-#include "slave/build_grow.h"
-#include "slave/handover.h"
+#include "slave/archive/record_queue.h"
+#include "slave/build/incremental/grow.h"
 
 struct slave_graphs;
 struct slave_snapshot;

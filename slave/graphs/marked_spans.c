@@ -1,10 +1,10 @@
-#include "slave/brackets.h"
+#include "slave/graphs/marked_spans.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/build_internal.h"
-#include "slave/chain_index.h"
+#include "slave/build/chain_index.h"
+#include "slave/build/internal.h"
 
 #define NOT_BEGUN UINT64_MAX
 

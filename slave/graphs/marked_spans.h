@@ -13,10 +13,10 @@
  * A moment is told as a node of its chain, the last that was passed by then,
  * and the ns since. Pure. Source: IPS-13.
  */
-#ifndef IPS_SLAVE_BRACKETS_H
-#define IPS_SLAVE_BRACKETS_H
+#ifndef IPS_SLAVE_GRAPHS_MARKED_SPANS_H
+#define IPS_SLAVE_GRAPHS_MARKED_SPANS_H
 
-#include "slave/build.h"
+#include "slave/build/build.h"
 
 #define SLAVE_BRACKET_NAMES 256u
 #define SLAVE_BRACKET_NAME_BYTES 128u

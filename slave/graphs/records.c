@@ -1,5 +1,5 @@
 /* Unpacked records of runs; see records.h. */
-#include "slave/records.h"
+#include "slave/graphs/records.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "slave/build_internal.h"
-#include "slave/graphs.h"
+#include "slave/build/internal.h"
+#include "slave/graphs/graphs.h"
 
 #define KEPT_MAX 2u
 

@@ -10,11 +10,11 @@
  *
  * Thread: the worker's.
  */
-#ifndef IPS_SLAVE_RECORDS_H
-#define IPS_SLAVE_RECORDS_H
+#ifndef IPS_SLAVE_GRAPHS_RECORDS_H
+#define IPS_SLAVE_GRAPHS_RECORDS_H
 
-#include "slave/archive.h"
-#include "slave/build.h"
+#include "slave/archive/archive.h"
+#include "slave/build/build.h"
 
 struct slave_snapshot;
 

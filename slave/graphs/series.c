@@ -1,8 +1,8 @@
-#include "slave/series.h"
+#include "slave/graphs/series.h"
 
 #include "common/large.h"
-#include "slave/build_internal.h"
-#include "slave/chain_index.h"
+#include "slave/build/chain_index.h"
+#include "slave/build/internal.h"
 
 struct making {
     const struct ips_built *b;

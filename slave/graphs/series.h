@@ -10,10 +10,10 @@
  * counted where it was sent; a wait is spread evenly over its call.
  * Source: IPS-3, IPS-16.
  */
-#ifndef IPS_SLAVE_SERIES_H
-#define IPS_SLAVE_SERIES_H
+#ifndef IPS_SLAVE_GRAPHS_SERIES_H
+#define IPS_SLAVE_GRAPHS_SERIES_H
 
-#include "slave/build.h"
+#include "slave/build/build.h"
 
 struct slave_series_ask {
     const uint64_t *edges; /* [bins + 1] rising, local raw ns; borrowed */

@@ -1,4 +1,4 @@
-#include "slave/table_window.h"
+#include "slave/graphs/table_window.h"
 
 #include <stdlib.h>
 

@@ -9,10 +9,10 @@
  * beyond its last node is of its end. A wait ends when its call returned, there
  * it is counted. Source: IPS-3, IPS-13.
  */
-#ifndef IPS_SLAVE_TABLE_WINDOW_H
-#define IPS_SLAVE_TABLE_WINDOW_H
+#ifndef IPS_SLAVE_GRAPHS_TABLE_WINDOW_H
+#define IPS_SLAVE_GRAPHS_TABLE_WINDOW_H
 
-#include "slave/build_waits.h"
+#include "slave/build/waits.h"
 
 struct slave_window_thread {
     bool outside;

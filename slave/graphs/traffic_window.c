@@ -1,4 +1,4 @@
-#include "slave/traffic_window.h"
+#include "slave/graphs/traffic_window.h"
 
 #include "common/large.h"
 

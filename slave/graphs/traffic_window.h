@@ -2,10 +2,10 @@
  * The traffic of a graph's processes on their ends, cut to a window of time:
  * the graph is built once more, since it does not keep each message's bytes.
  */
-#ifndef IPS_SLAVE_TRAFFIC_WINDOW_H
-#define IPS_SLAVE_TRAFFIC_WINDOW_H
+#ifndef IPS_SLAVE_GRAPHS_TRAFFIC_WINDOW_H
+#define IPS_SLAVE_GRAPHS_TRAFFIC_WINDOW_H
 
-#include "slave/graphs.h"
+#include "slave/graphs/graphs.h"
 
 /* Rows as those of g's traffic; from <= t < to, local raw. Of windows side by
  * side that cover the run the rows add up to the traffic. */

@@ -1,8 +1,8 @@
 /* A graph's waits, with the places they were made at. */
-#include "slave/waits.h"
+#include "slave/graphs/waits.h"
 
 #include "common/large.h"
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 struct making {
     struct slave_waits *w;

@@ -1,17 +1,17 @@
 /*
  * The waits of a run's graph, one by one, and the places they were made at.
  * Made when they are first asked for, by building the graph once more with the
- * waits (build_waits.h), and kept with it. Thread: the worker's.
+ * waits (build/waits.h), and kept with it. Thread: the worker's.
  *
  * A wait's place is the innermost frame of its stack that is not the C or C++
  * library's own; where there is no stack (waits of up to 50 us), the call's
  * return address. Source: IPS-15.
  */
-#ifndef IPS_SLAVE_WAITS_H
-#define IPS_SLAVE_WAITS_H
+#ifndef IPS_SLAVE_GRAPHS_WAITS_H
+#define IPS_SLAVE_GRAPHS_WAITS_H
 
-#include "slave/build_waits.h"
-#include "slave/graphs.h"
+#include "slave/build/waits.h"
+#include "slave/graphs/graphs.h"
 
 struct slave_wait_place {
     uint32_t place;        /* of the map; IPS_NONE: not known */

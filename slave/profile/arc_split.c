@@ -1,6 +1,6 @@
 /* Single arcs by procedure; see arc_procs.h. */
-#include "slave/build_internal.h"
-#include "slave/proc_names.h"
+#include "slave/build/internal.h"
+#include "slave/profile/proc_names.h"
 
 static uint32_t whose(const struct slave_costs *c,
                       const struct slave_proc_names *n, uint32_t sample)

@@ -1,8 +1,8 @@
 /* Chosen arcs -> costs; see arc_sum.h. */
-#include "slave/arc_sum.h"
+#include "slave/profile/arc_sum.h"
 
-#include "slave/build_internal.h"
-#include "slave/wordhash.h"
+#include "slave/base/wordhash.h"
+#include "slave/build/internal.h"
 
 int slave_arc_sum_init(struct slave_arc_sum *s, const struct slave_costs *costs,
                        const struct ips_built *b, struct ips_err *err)

@@ -10,10 +10,10 @@
  *
  *   sampled + exact + unsampled = the ns that were added, exactly.
  */
-#ifndef IPS_SLAVE_ARC_SUM_H
-#define IPS_SLAVE_ARC_SUM_H
+#ifndef IPS_SLAVE_PROFILE_ARC_SUM_H
+#define IPS_SLAVE_PROFILE_ARC_SUM_H
 
-#include "slave/graphs.h"
+#include "slave/graphs/graphs.h"
 
 struct slave_arc_sum {
     const struct slave_costs *costs; /* borrowed */

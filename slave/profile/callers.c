@@ -1,4 +1,4 @@
-#include "slave/callers.h"
+#include "slave/profile/callers.h"
 
 #include <stdlib.h>
 #include <string.h>

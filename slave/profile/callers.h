@@ -5,10 +5,10 @@
  * run, all threads together. Pure.
  * Source: IPS-12.
  */
-#ifndef IPS_SLAVE_CALLERS_H
-#define IPS_SLAVE_CALLERS_H
+#ifndef IPS_SLAVE_PROFILE_CALLERS_H
+#define IPS_SLAVE_PROFILE_CALLERS_H
 
-#include "slave/proc_names.h"
+#include "slave/profile/proc_names.h"
 
 struct slave_callers { /* by (leaf, caller); the leaf is its own caller, too */
     uint32_t *leaf, *caller; /* symbols of the names */

@@ -1,6 +1,6 @@
-#include "slave/stretch.h"
+#include "slave/profile/code_window.h"
 
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 /* ---- the greatest of each bin ---- */
 

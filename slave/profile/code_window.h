@@ -4,12 +4,12 @@
  * before.
  * Source: IPS-16 (a phase as the focus of other questions).
  */
-#ifndef IPS_SLAVE_STRETCH_H
-#define IPS_SLAVE_STRETCH_H
+#ifndef IPS_SLAVE_PROFILE_CODE_WINDOW_H
+#define IPS_SLAVE_PROFILE_CODE_WINDOW_H
 
-#include "slave/arc_sum.h"
-#include "slave/proc_names.h"
-#include "slave/series.h"
+#include "slave/graphs/series.h"
+#include "slave/profile/arc_sum.h"
+#include "slave/profile/proc_names.h"
 
 struct slave_top {
     uint32_t bin, symbol; /* of the names */

@@ -1,10 +1,10 @@
 /* Sites and stacks of events, named; see event_sites.h. */
-#include "slave/event_sites.h"
+#include "slave/profile/event_sites.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "slave/build_internal.h"
+#include "slave/build/internal.h"
 
 struct slave_noted {
     Ips__EventRow *row;

@@ -3,11 +3,11 @@
  * a piece are noted with their addresses, then named together, since names may
  * have to be read from files. Thread: the worker's.
  */
-#ifndef IPS_SLAVE_EVENT_SITES_H
-#define IPS_SLAVE_EVENT_SITES_H
+#ifndef IPS_SLAVE_PROFILE_EVENT_SITES_H
+#define IPS_SLAVE_PROFILE_EVENT_SITES_H
 
 #include "proto/frame.h"
-#include "slave/graphs.h"
+#include "slave/graphs/graphs.h"
 
 #define SLAVE_SITE_FRAMES 32u /* of a stack; outer ones are left out */
 #define SLAVE_SITES_KEPT 512u /* of one stream; then the oldest goes */

@@ -1,8 +1,8 @@
 /* Places -> procedures or lines; see proc_names.h. */
-#include "slave/proc_names.h"
+#include "slave/profile/proc_names.h"
 
-#include "slave/build_internal.h"
-#include "slave/wordhash.h"
+#include "slave/base/wordhash.h"
+#include "slave/build/internal.h"
 
 struct naming {
     struct slave_proc_names *n;

@@ -3,10 +3,10 @@
  * numbers. A place has several where the compiler inlined one procedure into
  * another: innermost first. Pure; texts are borrowed from the costs.
  */
-#ifndef IPS_SLAVE_PROC_NAMES_H
-#define IPS_SLAVE_PROC_NAMES_H
+#ifndef IPS_SLAVE_PROFILE_PROC_NAMES_H
+#define IPS_SLAVE_PROFILE_PROC_NAMES_H
 
-#include "slave/graphs.h"
+#include "slave/graphs/graphs.h"
 
 enum slave_proc_by { SLAVE_BY_PROCEDURE, SLAVE_BY_LINE };
 

@@ -1,9 +1,9 @@
 /* Costs and names -> rows; see proc_table.h. */
-#include "slave/proc_table.h"
+#include "slave/profile/proc_table.h"
 
-#include "slave/build_internal.h"
-#include "slave/chain_index.h"
-#include "slave/wordhash.h"
+#include "slave/base/wordhash.h"
+#include "slave/build/chain_index.h"
+#include "slave/build/internal.h"
 
 struct making {
     struct slave_proc_table *t;

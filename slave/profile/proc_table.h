@@ -6,10 +6,10 @@
  * innermost procedure of a stack spent, inlined ones counted as procedures;
  * `total` what was spent while it was in the stack, once however often.
  */
-#ifndef IPS_SLAVE_PROC_TABLE_H
-#define IPS_SLAVE_PROC_TABLE_H
+#ifndef IPS_SLAVE_PROFILE_PROC_TABLE_H
+#define IPS_SLAVE_PROFILE_PROC_TABLE_H
 
-#include "slave/proc_names.h"
+#include "slave/profile/proc_names.h"
 
 struct slave_proc_row {
     uint32_t process;

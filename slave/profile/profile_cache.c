@@ -3,7 +3,7 @@
 
 #include "common/large.h"
 #include "common/log.h"
-#include "slave/proc_table.h"
+#include "slave/profile/proc_table.h"
 
 int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
                       const struct ips_codemap *map,

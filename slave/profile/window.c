@@ -1,5 +1,5 @@
 /* Arcs cut to a window; see window.h. */
-#include "slave/window.h"
+#include "slave/profile/window.h"
 
 #include <string.h>
 

@@ -18,11 +18,11 @@
  * lane maps the clocks on each other, in ns since the run's origin.
  * Source: ALGORITHMS 1, 6; IPS-13.
  */
-#ifndef IPS_SLAVE_WINDOW_H
-#define IPS_SLAVE_WINDOW_H
+#ifndef IPS_SLAVE_PROFILE_WINDOW_H
+#define IPS_SLAVE_PROFILE_WINDOW_H
 
-#include "analysis/view.h"
-#include "slave/arc_sum.h"
+#include "analysis/graph/view.h"
+#include "slave/profile/arc_sum.h"
 
 struct slave_cut {
     const struct slave_arcs *arcs; /* borrowed */

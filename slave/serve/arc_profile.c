@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/arc_procs.h"
-#include "slave/build_internal.h"
-#include "slave/callers.h"
-#include "slave/serve_procs.h"
-#include "slave/window.h"
+#include "slave/build/internal.h"
+#include "slave/profile/callers.h"
+#include "slave/profile/window.h"
+#include "slave/serve/procs.h"
+#include "slave/symbols/arc_procs.h"
 
 #define PIECE_SYMBOLS 1024u /* of at most 5.1 KB */
 

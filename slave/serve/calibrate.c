@@ -1,10 +1,10 @@
-#include "slave/calibrate.h"
+#include "slave/serve/calibrate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/calibrate_net.h"
-#include "slave/calibrate_ready.h"
+#include "slave/calibrate/net.h"
+#include "slave/calibrate/ready.h"
 
 #define ECHO_SECONDS_MAX 120u
 #define LENGTHS_MAX 64u

@@ -1,16 +1,16 @@
 /*
  * ReadyAsk, EchoAsk and TripAsk: the slave's part in measuring message times
- * (calibrate_net.h). All are jobs about no run; a trip is one step a length,
+ * (calibrate/net.h). All are jobs about no run; a trip is one step a length,
  * so that other questions have their turn between, and it ends when the asker
  * says so or is gone.
  *
  * Thread: the loop's.
  */
-#ifndef IPS_SLAVE_CALIBRATE_H
-#define IPS_SLAVE_CALIBRATE_H
+#ifndef IPS_SLAVE_SERVE_CALIBRATE_H
+#define IPS_SLAVE_SERVE_CALIBRATE_H
 
-#include "slave/serve_private.h"
-#include "slave/work.h"
+#include "slave/base/work.h"
+#include "slave/serve/private.h"
 
 /* The job for such a request; NULL: out of memory. */
 struct slave_job *slave_calibrate_job(const Ips__Request *q);

@@ -1,13 +1,13 @@
-#include "slave/serve_cm.h"
+#include "slave/serve/cm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/cm.h"
+#include "analysis/distributed/cm.h"
 #include "common/log.h"
-#include "slave/cm_box.h"
-#include "slave/serve_graph.h"
+#include "slave/serve/cm_box.h"
+#include "slave/serve/graph.h"
 
 #define WIRE_BACKLOG_BYTES (16u << 20)
 #define STRANGER_NS (10 * SLAVE_SECOND_NS)

@@ -13,7 +13,7 @@
 #ifndef IPS_SLAVE_SERVE_CM_H
 #define IPS_SLAVE_SERVE_CM_H
 
-#include "slave/serve_private.h"
+#include "slave/serve/private.h"
 
 #define SLAVE_CM_KEY_BYTES 16
 

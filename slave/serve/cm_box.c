@@ -1,4 +1,4 @@
-#include "slave/cm_box.h"
+#include "slave/serve/cm_box.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,12 +5,12 @@
  *
  * Threads: both; every function takes the lock.
  */
-#ifndef IPS_SLAVE_CM_BOX_H
-#define IPS_SLAVE_CM_BOX_H
+#ifndef IPS_SLAVE_SERVE_CM_BOX_H
+#define IPS_SLAVE_SERVE_CM_BOX_H
 
 #include <pthread.h>
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 #include "proto/message.h"
 
 /* Letters unread of one job; more is an error of who sends them. */

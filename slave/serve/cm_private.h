@@ -1,12 +1,12 @@
-/* A computation on the worker: what serve_cm_step.c and serve_cm_walk.c share.
+/* A computation on the worker: what serve/cm_step.c and serve/cm_walk.c share.
  */
 #ifndef IPS_SLAVE_SERVE_CM_PRIVATE_H
 #define IPS_SLAVE_SERVE_CM_PRIVATE_H
 
-#include "analysis/cm_async.h"
-#include "analysis/cm_sync.h"
-#include "slave/cm_box.h"
-#include "slave/serve_graph.h"
+#include "analysis/distributed/cm_async.h"
+#include "analysis/distributed/cm_sync.h"
+#include "slave/serve/cm_box.h"
+#include "slave/serve/graph.h"
 
 struct slave_cm {
     struct slave_box box;

@@ -1,18 +1,18 @@
 /*
- * CmAsk on the worker: the state machines of analysis/cm_async.h and cm_sync.h,
- * driven by the letters that came and answering the root. A step reads its
- * mail until a letter asks for an answer, runs, and puts what is to be sent
- * into the mailbox. All state is the job's: it ends with it.
+ * CmAsk on the worker: the state machines of analysis/distributed/cm_async.h
+ * and cm_sync.h, driven by the letters that came and answering the root. A step
+ * reads its mail until a letter asks for an answer, runs, and puts what is to
+ * be sent into the mailbox. All state is the job's: it ends with it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/cm_async.h"
-#include "analysis/cm_sync.h"
+#include "analysis/distributed/cm_async.h"
+#include "analysis/distributed/cm_sync.h"
 #include "common/large.h"
-#include "slave/calibrate_map.h"
-#include "slave/serve_cm_private.h"
+#include "slave/graphs/calibrate_map.h"
+#include "slave/serve/cm_private.h"
 
 #define PARTS_MAX 65536u
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/serve_cm_private.h"
+#include "slave/serve/cm_private.h"
 
 /* The next pieces of j->cm->path, from its end. */
 int slave_cm_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a)

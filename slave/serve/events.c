@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "proto/message.h"
-#include "slave/chain_index.h"
-#include "slave/event_sites.h"
-#include "slave/event_text.h"
-#include "slave/proc_line.h"
-#include "slave/slave.h"
+#include "slave/build/chain_index.h"
+#include "slave/build/proc_line.h"
+#include "slave/profile/event_sites.h"
+#include "slave/serve/slave.h"
+#include "slave/symbols/event_text.h"
 
 #define PIECE_ROWS 4096u
 #define PIECE_ROWS_SITES 2048u /* rows are longer with places */

@@ -10,10 +10,10 @@
 
 #include "common/large.h"
 #include "common/log.h"
-#include "slave/calibrate_map.h"
-#include "slave/series.h"
-#include "slave/serve_graph.h"
-#include "slave/unseen.h"
+#include "slave/drain/unrecorded.h"
+#include "slave/graphs/calibrate_map.h"
+#include "slave/graphs/series.h"
+#include "slave/serve/graph.h"
 
 /* The joins are told, and the master solves them: what FinishAsk will read is
  * checked meanwhile. */

@@ -1,15 +1,15 @@
-/* What serve_graph.c, serve_table.c and serve_path.c share: the job of an ask
+/* What serve/graph.c, serve/table.c and serve/path.c share: the job of an ask
  * about a run's graph. Steps and what they call run on the worker. */
 #ifndef IPS_SLAVE_SERVE_GRAPH_H
 #define IPS_SLAVE_SERVE_GRAPH_H
 
-#include "analysis/joins.h"
-#include "analysis/view.h"
+#include "analysis/distributed/joins.h"
+#include "analysis/graph/view.h"
 #include "proto/graph_wire.h"
 #include "proto/message.h"
-#include "slave/slave.h"
-#include "slave/table_window.h"
-#include "slave/traffic_window.h"
+#include "slave/graphs/table_window.h"
+#include "slave/graphs/traffic_window.h"
+#include "slave/serve/slave.h"
 
 struct slave_graph_ask {
     struct slave_job job;
@@ -59,19 +59,19 @@ struct slave_graph_ask {
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part, and of
                           pairs: from, its chain, to, its chain */
     uint64_t *ns;
-    struct proc_answer *procs;        /* procedures, profile: serve_procs.h */
-    struct profile *profile;          /* serve_profile.c */
-    struct portions *portions;        /* serve_portions.c */
-    struct wait_rows *wait_rows;      /* serve_waits.c */
-    struct sql_ask *sql;              /* serve_sql.c */
-    struct series_answer *series;     /* serve_series.c */
-    struct brackets_answer *brackets; /* serve_brackets.c */
+    struct proc_answer *procs;        /* procedures, profile: serve/procs.h */
+    struct profile *profile;          /* serve/profile.c */
+    struct portions *portions;        /* serve/arc_profile.c */
+    struct wait_rows *wait_rows;      /* serve/waits.c */
+    struct sql_ask *sql;              /* serve/sql.c */
+    struct series_answer *series;     /* serve/series.c */
+    struct brackets_answer *brackets; /* serve/marked_spans.c */
     struct slave_unseen_row *unseen;  /* sync: of the snapshot */
     uint32_t unseen_rows;
     struct slave_load_row load; /* of the snapshot, which is given away */
     char **lines;               /* sync: what is unseen, in words */
     uint32_t line_count;
-    struct slave_cm *cm; /* cm: serve_cm_step.c */
+    struct slave_cm *cm; /* cm: serve/cm_step.c */
 };
 
 static inline const Ips__Request *

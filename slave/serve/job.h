@@ -2,12 +2,12 @@
 #ifndef IPS_SLAVE_SERVE_JOB_H
 #define IPS_SLAVE_SERVE_JOB_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 #include "proto/frame.h"
-#include "slave/graphs.h"
-#include "slave/work.h"
+#include "slave/base/work.h"
+#include "slave/graphs/graphs.h"
 
-/* serve_graph.c, serve_events.c: the steps of each ask (on the worker).
+/* serve/graph.c, serve/events.c: the steps of each ask (on the worker).
  * `snap` is taken. NULL: out of memory or not an ask of ours. */
 struct slave_job *slave_graph_job(const Ips__Request *request,
                                   struct slave_snapshot *snap,
@@ -20,7 +20,7 @@ struct slave_job *slave_events_job(const Ips__Request *request,
                                    struct slave_snapshot *snap,
                                    const char *machine);
 
-/* serve_sql.c: main of the helper that answers a question in SQL. Returns its
+/* serve/sql.c: main of the helper that answers a question in SQL. Returns its
  * exit status. */
 int slave_sql_main(FILE *in, FILE *out);
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/brackets.h"
-#include "slave/serve_graph.h"
+#include "slave/graphs/marked_spans.h"
+#include "slave/serve/graph.h"
 
 struct brackets_answer {
     struct slave_brackets r;

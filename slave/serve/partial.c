@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/serve_private.h"
+#include "slave/serve/private.h"
 
 #define PARTIAL_BYTES (1u << 29) /* of all lists that are not whole yet */
 

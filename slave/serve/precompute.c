@@ -1,5 +1,5 @@
-/* Work before the question; see ahead.h. */
-#include "slave/ahead.h"
+/* Work before the question; see serve/precompute.h. */
+#include "slave/serve/precompute.h"
 
 #include <stdlib.h>
 

@@ -1,12 +1,12 @@
 /*
  * What questions would need, made before they come, while nobody waits:
  *
- *   follow  of the open run that was asked about last, the tables (follow.h),
- *           with what the ingest hands over from then on
- *   unpack  of open runs that were asked about lately, what their archives have
- *           grown by (records.h); and the build of one goes on (growing.h)
- *   build   of a large run that was closed while we looked, its graph
- *   keep    graphs that a question left to be written to their files (graphs.h)
+ *   follow  of the open run that was asked about last, the tables
+ * (graphs/live_tables.h), with what the ingest hands over from then on unpack
+ * of open runs that were asked about lately, what their archives have grown by
+ * (records.h); and the build of one goes on (graphs/incremental.h) build   of a
+ * large run that was closed while we looked, its graph keep    graphs that a
+ * question left to be written to their files (graphs.h)
  *
  * One job at a time, and none while a question is in hand; a question that
  * comes meanwhile waits for that one step. A private slave does none of it: it
@@ -14,10 +14,10 @@
  *
  * Thread: the loop's, but for the steps, which are the worker's.
  */
-#ifndef IPS_SLAVE_AHEAD_H
-#define IPS_SLAVE_AHEAD_H
+#ifndef IPS_SLAVE_SERVE_PRECOMPUTE_H
+#define IPS_SLAVE_SERVE_PRECOMPUTE_H
 
-#include "slave/serve_private.h"
+#include "slave/serve/private.h"
 
 /* Fewer events are built faster than anybody waits. */
 #define SLAVE_AHEAD_EVENTS 100000u

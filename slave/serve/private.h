@@ -1,10 +1,10 @@
-/* What serve.c (connection, syncs), serve_run.c (reports, jobs, snapshots) and
- * serve_partial.c (lists that span requests) share. All of it is the loop's. */
+/* What serve.c (connection, syncs), serve/run.c (reports, jobs, snapshots) and
+ * serve/partial.c (lists that span requests) share. All of it is the loop's. */
 #ifndef IPS_SLAVE_SERVE_PRIVATE_H
 #define IPS_SLAVE_SERVE_PRIVATE_H
 
 #include "proto/message.h"
-#include "slave/slave.h"
+#include "slave/serve/slave.h"
 
 struct event;
 struct slave_cm_net;
@@ -38,11 +38,12 @@ struct slave_serve {
         reported_found;
     struct sync_wait *syncs;
     struct task *tasks;
-    struct slave_job *ahead; /* ahead.c: in the worker's hands, or NULL */
-    int64_t followed;        /* run that s->handover is of, or 0 */
-    bool unkept; /* a question was answered since graphs were kept */
+    struct slave_job
+        *ahead;       /* serve/precompute.c: in the worker's hands, or NULL */
+    int64_t followed; /* run that s->handover is of, or 0 */
+    bool unkept;      /* a question was answered since graphs were kept */
     struct partial *partials;
-    struct slave_cm_net *cm; /* serve_cm.c */
+    struct slave_cm_net *cm; /* serve/cm.c */
     /* Of the closed run that was asked about last: no row of it changes. */
     struct slave_snapshot *known;
     uint64_t known_version;
@@ -50,7 +51,7 @@ struct slave_serve {
     bool complained;
 };
 
-/* serve_run.c */
+/* serve/run.c */
 void slave_serve_report(struct slave_serve *v);
 /* Answers a request with an error about its run. */
 void slave_serve_fail(struct slave_serve *v, uint64_t id, int code,
@@ -68,7 +69,7 @@ void slave_serve_unpark(struct slave_serve *v);
 /* Deep; NULL: out of memory. */
 Ips__Request *slave_serve_copy(const Ips__Request *q);
 
-/* serve_partial.c: true: `q` was put away, or it completed a list that was then
+/* serve/partial.c: true: `q` was put away, or it completed a list that was then
  * dispatched. */
 bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q);
 /* The question is cancelled: what has come of its list goes. */

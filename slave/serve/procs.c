@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "common/large.h"
-#include "slave/chain_index.h"
-#include "slave/serve_procs.h"
-#include "slave/stretch.h"
+#include "slave/build/chain_index.h"
+#include "slave/profile/code_window.h"
+#include "slave/serve/procs.h"
 
 void slave_procs_release(struct slave_graph_ask *j)
 {

@@ -1,10 +1,10 @@
-/* What serve_procs.c and serve_profile.c share: a table of procedures being
+/* What serve/procs.c and serve/profile.c share: a table of procedures being
  * answered, page by page. */
 #ifndef IPS_SLAVE_SERVE_PROCS_H
 #define IPS_SLAVE_SERVE_PROCS_H
 
-#include "slave/proc_table.h"
-#include "slave/serve_graph.h"
+#include "slave/profile/proc_table.h"
+#include "slave/serve/graph.h"
 
 #define PIECE_ROWS 2048u /* of at most 2.6 KB */
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/arc_sum.h"
-#include "slave/build_internal.h"
-#include "slave/serve_procs.h"
-#include "slave/window.h"
+#include "slave/build/internal.h"
+#include "slave/profile/arc_sum.h"
+#include "slave/profile/window.h"
+#include "slave/serve/procs.h"
 
 #define PIECE_CODES 1024u /* of at most 5.1 KB */
 

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "slave/ahead.h"
-#include "slave/calibrate.h"
-#include "slave/cm_box.h"
-#include "slave/poolfs.h"
-#include "slave/serve_cm.h"
-#include "slave/serve_private.h"
-#include "slave/wordhash.h"
+#include "slave/base/wordhash.h"
+#include "slave/drain/poolfs.h"
+#include "slave/serve/calibrate.h"
+#include "slave/serve/cm.h"
+#include "slave/serve/cm_box.h"
+#include "slave/serve/precompute.h"
+#include "slave/serve/private.h"
 
 #define BACKLOG_BYTES (16u << 20)
 #define TAGS_MAX 32

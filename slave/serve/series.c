@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "common/large.h"
-#include "slave/serve_graph.h"
-#include "slave/stretch.h"
+#include "slave/profile/code_window.h"
+#include "slave/serve/graph.h"
 
 #define EDGES_MAX 4097u
 #define TOPS_MAX 64u

@@ -15,9 +15,9 @@
 
 #include "common/address.h"
 #include "common/log.h"
-#include "slave/ahead.h"
-#include "slave/serve_cm.h"
-#include "slave/serve_private.h"
+#include "slave/serve/cm.h"
+#include "slave/serve/precompute.h"
+#include "slave/serve/private.h"
 
 #define REPORT_NS SLAVE_SECOND_NS
 #define REPORT_SOON_NS (100 * SLAVE_MS_NS)

@@ -3,17 +3,17 @@
  * records from the pool to the archives, serve answers the master, the worker
  * (work.h) does what takes long. main.c is the map.
  */
-#ifndef IPS_SLAVE_SLAVE_H
-#define IPS_SLAVE_SLAVE_H
+#ifndef IPS_SLAVE_SERVE_SLAVE_H
+#define IPS_SLAVE_SERVE_SLAVE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/paths.h"
-#include "slave/drain.h"
-#include "slave/graphs.h"
-#include "slave/serve_job.h"
-#include "slave/work.h"
+#include "slave/base/work.h"
+#include "slave/drain/drain.h"
+#include "slave/graphs/graphs.h"
+#include "slave/serve/job.h"
 
 struct event_base;
 struct event;
@@ -48,7 +48,7 @@ struct slave {
     bool stopping;
     bool had_run;     /* a run was in the pool since we began */
     uint64_t busy_ns; /* monotonic, of the last request or open run */
-    unsigned level;   /* scheduling, see level.h */
+    unsigned level;   /* scheduling, see base/sched_class.h */
     unsigned wanted_level;
 };
 

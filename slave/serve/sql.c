@@ -23,9 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "slave/helper.h"
-#include "slave/serve_graph.h"
-#include "slave/sql.h"
+#include "slave/base/helper.h"
+#include "slave/serve/graph.h"
+#include "slave/store/sql.h"
 
 #define PIECE_SQL_ROWS 1024u
 #define PIECE_SQL_BYTES (1u << 20)

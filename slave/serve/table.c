@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "slave/serve_graph.h"
-#include "slave/waits.h"
+#include "slave/graphs/waits.h"
+#include "slave/serve/graph.h"
 
 static void process_row(Ips__ProcessRow *r, const struct ips_built *b,
                         uint32_t i)

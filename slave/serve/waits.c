@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/event_sites.h"
-#include "slave/serve_graph.h"
-#include "slave/serve_procs.h"
-#include "slave/waits.h"
+#include "slave/graphs/waits.h"
+#include "slave/profile/event_sites.h"
+#include "slave/serve/graph.h"
+#include "slave/serve/procs.h"
 
 #define PIECE_PLACES 128u /* of at most 32 frames and 600 bytes each */
 

@@ -1,10 +1,10 @@
-/* What store.c, store_irt.c and store_symbol.c share. */
+/* What store.c, graphs/irt.c and store/symbol.c share. */
 #ifndef IPS_SLAVE_STORE_DB_H
 #define IPS_SLAVE_STORE_DB_H
 
 #include <sqlite3.h>
 
-#include "slave/store.h"
+#include "slave/store/store.h"
 
 enum slave_stmt {
     SLAVE_STMT_BEGIN,

@@ -1,7 +1,7 @@
 /* Table load: what load.c saw of each run. */
 #include <string.h>
 
-#include "slave/store_db.h"
+#include "slave/store/db.h"
 
 int slave_store_add_load(struct slave_store *s, int64_t run,
                          const struct slave_load_row *row, struct ips_err *err)

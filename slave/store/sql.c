@@ -1,4 +1,4 @@
-#include "slave/sql.h"
+#include "slave/store/sql.h"
 
 #include <inttypes.h>
 #include <sqlite3.h>

@@ -12,13 +12,13 @@
  *    silently.
  *  - can be stopped from another thread (`stop`). SQLite looks at no limit
  *    within one function of one row: so it runs in a process that a timer ends
- *    (serve_sql.c).
+ *    (serve/sql.c).
  *
  * Errors in the question are SQLite's own sentence, IPS_E_USAGE.
  * Thread: one at a time. Source: IPS-9 (category 2).
  */
-#ifndef IPS_SLAVE_SQL_H
-#define IPS_SLAVE_SQL_H
+#ifndef IPS_SLAVE_STORE_SQL_H
+#define IPS_SLAVE_STORE_SQL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

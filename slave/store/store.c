@@ -1,12 +1,12 @@
 /* Cursors, streams and runs in SQLite; invariants in store.h. */
-#include "slave/store.h"
+#include "slave/store/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/store_db.h"
+#include "slave/store/db.h"
 
 static const char schema[] =
     "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value);"

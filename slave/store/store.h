@@ -9,9 +9,9 @@
  *  segment(run, file, ...)  cursors: file, seq and the offset ingested so far
  *  load(run, samples, ...)  the machine's load while it was on (load.h): sums
  *                           over `us`; none of a run recorded without a slave
- *  unseen(run, kind, ...)   what was found that leaves no record (unseen.h)
- *  irt(run, key, procedures, ...) of what build the run's rows below are (key:
- *                           slave_snapshot_key), and if `procedure` is too
+ *  unseen(run, kind, ...)   what was found that leaves no record
+ * (drain/unrecorded.h) irt(run, key, procedures, ...) of what build the run's
+ * rows below are (key: slave_snapshot_key), and if `procedure` is too
  *  process(run, idx, ...)   \
  *  thread(run, chain, ...)   |
  *  wait(run, chain, cause, ...) | IRT of that build
@@ -35,14 +35,14 @@
  * Statements are prepared once, at open. Thread: the event loop's (one at a
  * time; the loop may move from thread to thread).
  */
-#ifndef IPS_SLAVE_STORE_H
-#define IPS_SLAVE_STORE_H
+#ifndef IPS_SLAVE_STORE_STORE_H
+#define IPS_SLAVE_STORE_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 #include "common/err.h"
 
 #define SLAVE_SCHEMA_VERSION 1
@@ -97,7 +97,7 @@ enum slave_unseen_kind {
     SLAVE_UNSEEN_SHARED = 3, /* memory: dev, ino, path; writes */
     SLAVE_UNSEEN_OWN = 4,    /* system calls of its own; path: whose */
 };
-struct slave_unseen_row { /* unseen.h */
+struct slave_unseen_row { /* drain/unrecorded.h */
     uint8_t kind;         /* enum slave_unseen_kind */
     bool writes;
     uint32_t pid;
@@ -153,7 +153,7 @@ int slave_store_segments(struct slave_store *s, int64_t run,
 #define SLAVE_SYMBOLS_KEPT 2000000
 
 /* What is kept of (module, address); *text malloc'd, NULL where nothing is.
- * store_symbol.c */
+ * store/symbol.c */
 int slave_store_get_symbol(struct slave_store *s, const char *module,
                            uint64_t address, char **text, int *grade,
                            struct ips_err *err) IPS_MUST_USE;
@@ -184,7 +184,7 @@ int slave_store_unseen(struct slave_store *s, int64_t run,
                        void *arg, struct ips_err *err) IPS_MUST_USE;
 
 /* Adds to the run's, in a transaction of its own; what there is of it, all 0:
- * nothing. store_load.c */
+ * nothing. store/load.c */
 int slave_store_add_load(struct slave_store *s, int64_t run,
                          const struct slave_load_row *row,
                          struct ips_err *err) IPS_MUST_USE;
@@ -194,7 +194,7 @@ int slave_store_load(struct slave_store *s, int64_t run,
 
 struct ips_built;
 /* Replaces the run's IRT by that of a build, in a transaction of its own; its
- * procedure rows go. `b` may not change meanwhile. O(rows). store_irt.c */
+ * procedure rows go. `b` may not change meanwhile. O(rows). graphs/irt.c */
 int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
                         const struct ips_built *b,
                         struct ips_err *err) IPS_MUST_USE;

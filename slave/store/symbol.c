@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/store_db.h"
+#include "slave/store/db.h"
 
 int slave_store_get_symbol(struct slave_store *s, const char *module,
                            uint64_t address, char **text, int *grade,

@@ -1,8 +1,8 @@
 /* Samples, entries and exits on arcs, and arcs alike; rules in arc_procs.h. */
-#include "slave/arc_procs.h"
+#include "slave/symbols/arc_procs.h"
 
-#include "slave/build_internal.h"
-#include "slave/wordhash.h"
+#include "slave/base/wordhash.h"
+#include "slave/build/internal.h"
 
 #define LEVELS 3u /* how alike arcs are, closest first */
 #define NOWHERE UINT32_MAX

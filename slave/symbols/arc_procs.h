@@ -26,12 +26,12 @@
  * taken there speaks for none. Pure.
  * Source: IPS-12, IPS-13; ALGORITHMS 1 (samples are attributes of arcs).
  */
-#ifndef IPS_SLAVE_ARC_PROCS_H
-#define IPS_SLAVE_ARC_PROCS_H
+#ifndef IPS_SLAVE_SYMBOLS_ARC_PROCS_H
+#define IPS_SLAVE_SYMBOLS_ARC_PROCS_H
 
 #include "common/types.h"
-#include "slave/build.h"
-#include "slave/intern.h"
+#include "slave/base/intern.h"
+#include "slave/build/build.h"
 
 struct slave_arc_sample {
     uint32_t node, stack;

@@ -29,9 +29,9 @@
 
 #include "common/log.h"
 #include "common/paths.h"
-#include "slave/drain.h"
-#include "slave/helper.h"
-#include "slave/symbols.h"
+#include "slave/base/helper.h"
+#include "slave/drain/drain.h"
+#include "slave/symbols/symbols.h"
 
 #define HELPER_CPU_S 20u
 #define HELPER_MEMORY_BYTES ((uint64_t)4 << 30)

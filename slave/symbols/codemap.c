@@ -1,9 +1,9 @@
 /* Modules by time and places as numbers; rules in codemap.h. */
-#include "slave/codemap.h"
+#include "slave/symbols/codemap.h"
 
 #include "common/paths.h"
-#include "slave/build_internal.h"
-#include "slave/wordhash.h"
+#include "slave/base/wordhash.h"
+#include "slave/build/internal.h"
 
 #define PARENTS_MAX 256 /* forks between an image and its module's loading */
 #define MEMO_SLOTS 4096u

@@ -14,11 +14,11 @@
  *
  * The records are borrowed: the map holds nothing of the input afterwards.
  */
-#ifndef IPS_SLAVE_CODEMAP_H
-#define IPS_SLAVE_CODEMAP_H
+#ifndef IPS_SLAVE_SYMBOLS_CODEMAP_H
+#define IPS_SLAVE_SYMBOLS_CODEMAP_H
 
-#include "slave/build.h"
-#include "slave/intern.h"
+#include "slave/base/intern.h"
+#include "slave/build/build.h"
 
 struct ips_code_module {
     char *path; /* as the record has it; "[vdso]" */

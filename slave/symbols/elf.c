@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/paths.h"
-#include "slave/symbols_file.h"
+#include "slave/symbols/file.h"
 
 #define SYMBOLS_MAX 20000000u
 #define RANGES_MAX 20000000u

@@ -1,5 +1,5 @@
 /* Words of events; see event_text.h. */
-#include "slave/event_text.h"
+#include "slave/symbols/event_text.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

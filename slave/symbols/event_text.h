@@ -1,11 +1,11 @@
 /* Words of events as `ipsq events` shows them. Numbers are from a file: those
  * that nobody knows have a word too. Pure. */
-#ifndef IPS_SLAVE_EVENT_TEXT_H
-#define IPS_SLAVE_EVENT_TEXT_H
+#ifndef IPS_SLAVE_SYMBOLS_EVENT_TEXT_H
+#define IPS_SLAVE_SYMBOLS_EVENT_TEXT_H
 
 #include <stddef.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 
 /* "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe 13:771" */
 void slave_chan_text(char *out, size_t len, const struct ips_rec_chan *c);

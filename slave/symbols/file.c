@@ -1,5 +1,5 @@
-/* Files of measured programs, and their debug files; see symbols_file.h. */
-#include "slave/symbols_file.h"
+/* Files of measured programs, and their debug files; see symbols/file.h. */
+#include "slave/symbols/file.h"
 
 #include <elfutils/libdwelf.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
  * One ELF file of a measured program and its separate debug file: found by
  * build id in DEBUG_ROOT/.build-id/xx/yyy.debug, else by .gnu_debuglink beside
  * the file, in .debug beside it and in DEBUG_ROOT/its directory. For
- * symbols_elf.c, in the helper process alone.
+ * symbols/elf.c, in the helper process alone.
  */
 #ifndef IPS_SLAVE_SYMBOLS_FILE_H
 #define IPS_SLAVE_SYMBOLS_FILE_H
@@ -11,7 +11,7 @@
 #include <gelf.h>
 #include <sys/stat.h>
 
-#include "slave/symbols.h"
+#include "slave/symbols/symbols.h"
 
 struct symbol_file { /* fd -1, elf NULL: not open */
     int fd;

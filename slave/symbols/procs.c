@@ -1,9 +1,9 @@
 /* Samples, counters, entries and exits -> costs; rules in procs.h. */
-#include "slave/procs.h"
+#include "slave/symbols/procs.h"
 
-#include "slave/build_internal.h"
-#include "slave/chain_index.h"
-#include "slave/wordhash.h"
+#include "slave/base/wordhash.h"
+#include "slave/build/chain_index.h"
+#include "slave/build/internal.h"
 
 #define WEIGHT_MAX_NS ((uint64_t)1 << 40) /* of one sample on an arc */
 #define DEPTH_MAX 100000u /* calls in each other; deeper ones are not timed */

@@ -19,11 +19,11 @@
  *
  * Source: IPS-2, IPS-7.
  */
-#ifndef IPS_SLAVE_PROCS_H
-#define IPS_SLAVE_PROCS_H
+#ifndef IPS_SLAVE_SYMBOLS_PROCS_H
+#define IPS_SLAVE_SYMBOLS_PROCS_H
 
-#include "slave/arc_procs.h"
-#include "slave/codemap.h"
+#include "slave/symbols/arc_procs.h"
+#include "slave/symbols/codemap.h"
 
 struct ips_stack { /* frames[first .. first + count): innermost first */
     uint32_t first, count;

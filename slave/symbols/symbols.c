@@ -1,5 +1,5 @@
 /* Names of all places of a map: from the database, else from the helper. */
-#include "slave/symbols.h"
+#include "slave/symbols/symbols.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "common/log.h"
 #include "common/paths.h"
 #include "common/types.h"
-#include "slave/drain.h"
-#include "slave/store.h"
+#include "slave/drain/drain.h"
+#include "slave/store/store.h"
 
 #define FILL_MAX_S 60 /* of wall time; the rest goes without names */
 /* A file that met a limit is not tried again for so long; another that could

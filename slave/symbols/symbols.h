@@ -17,16 +17,16 @@
  * names; the slave goes on with "module+0xoffset". A file that could not be
  * read is not tried again for a while, and the log says why.
  *
- * Files: symbols_file.c finds and symbols_elf.c reads files (in the helper),
- * symbols_ask.c runs the helper, symbols.c keeps what is known in SQLite, so
+ * Files: symbols/file.c finds and symbols/elf.c reads files (in the helper),
+ * symbols/ask.c runs the helper, symbols.c keeps what is known in SQLite, so
  * that a later answer needs the binary no more. Thread: the worker's.
  */
-#ifndef IPS_SLAVE_SYMBOLS_H
-#define IPS_SLAVE_SYMBOLS_H
+#ifndef IPS_SLAVE_SYMBOLS_SYMBOLS_H
+#define IPS_SLAVE_SYMBOLS_SYMBOLS_H
 
 #include <stdio.h>
 
-#include "slave/codemap.h"
+#include "slave/symbols/codemap.h"
 
 struct slave_store;
 
@@ -34,7 +34,7 @@ struct slave_store;
 #define SLAVE_SYMBOL_FRAMES_MAX 64u
 #define SLAVE_DEBUG_ROOT "/usr/lib/debug"
 
-/* ---- one file (symbols_elf.c, in the helper) ---- */
+/* ---- one file (symbols/elf.c, in the helper) ---- */
 
 struct slave_symbol_ask {
     const char *path;
@@ -65,7 +65,7 @@ int slave_symbols_read(const struct slave_symbol_ask *ask,
  * status. */
 int slave_symbols_main(FILE *in, FILE *out);
 
-/* ---- the helper (symbols_ask.c) ---- */
+/* ---- the helper (symbols/ask.c) ---- */
 
 struct slave_symbol {
     char *text; /* NULL: nothing is known */

@@ -3,12 +3,12 @@
 Whole programs, short ones, in rounds: bare, recorded and bare again, in random
 order, all of a program's processes on one core and the daemons on the others, so
 that where processes are put decides nothing. CPU is that of the program and all
-that it waited for, by wait4 (tests/bench/bench_start.c runs it, so ipsrun's own
+that it waited for, by wait4 (tests/bench/native/bench_start.c runs it, so ipsrun's own
 work before the program is in neither). What others do on the machine only ever adds:
 compared are the means of each side's quicker halves, with 95% intervals of rounds
 drawn again. Bare against bare, which is 0, is the resolution: half the width of its
 interval. Beside it what the certificates of the same runs state. The prices
-are measured by ipsrun on programs of its own (agent/ipsrun_calls.c), and nothing in
+are measured by ipsrun on programs of its own (agent/ipsrun/probe_costs.c), and nothing in
 them comes from the programs here.
 """
 import json

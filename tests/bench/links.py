@@ -10,7 +10,7 @@ the median of the runs, beside it the least and the greatest.
              paper's label correcting)
   contract   reduced graphs, values back, the beginning of the path
   cm-*       links agreed on, values between slaves, the walk back
-  auto       what master/engine_auto.c expects of contract and cm-sync here, in ms
+  auto       what master/path/engine_auto.c expects of contract and cm-sync here, in ms
 """
 import collections
 import os

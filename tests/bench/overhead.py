@@ -196,7 +196,7 @@ class Build:
     def __init__(self, directory):
         self.directory = directory
         sources = sorted(glob.glob(ROOT + "/common/*.c") +
-                         glob.glob(ROOT + "/analysis/*.c"))
+                         glob.glob(ROOT + "/analysis/*/*.c"))
         objects = [os.path.basename(s)[:-2] + ".o" for s in sources]
         with open(directory + "/Makefile", "w") as f:
             f.write("CFLAGS = -std=c11 -O1 -D_GNU_SOURCE -I %s\n"

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/pool.h"
-#include "slave/build.h"
-#include "slave/procs.h"
+#include "agent/pool/pool.h"
+#include "slave/build/build.h"
+#include "slave/symbols/procs.h"
 #include "tests/support/check_waits.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/cm_async.h"
-#include "analysis/cm_sync.h"
+#include "analysis/distributed/cm_async.h"
+#include "analysis/distributed/cm_sync.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/joins.h"
+#include "analysis/distributed/joins.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "agent/pool.h"
-#include "slave/pack.h"
+#include "agent/pool/pool.h"
+#include "slave/archive/pack.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

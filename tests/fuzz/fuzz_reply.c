@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/command.h"
+#include "client/base/command.h"
 #include "proto/peer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

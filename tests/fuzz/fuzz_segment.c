@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "tests/support/segment_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

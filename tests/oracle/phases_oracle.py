@@ -1,4 +1,4 @@
-"""Phases of a series, by their definition (analysis/phases.h) and nothing else:
+"""Phases of a series, by their definition (analysis/explain/phases.h) and nothing else:
 levels by counting, likelihoods in floating point, every stretch costed from its
 bins, and every cut there is by dynamic programming. Shares no code and no table
 with the C, whose answers it is held against."""

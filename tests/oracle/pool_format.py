@@ -1,6 +1,6 @@
 """docs/pool-format.md as a reader: every record and header of the pool with all
 its fields, by the offsets that the document's tables give. It knows nothing of
-agent/format.h; tests/unit/test_format.c holds the document and that together.
+agent/pool/format.h; tests/unit/agent/test_format.c holds the document and that together.
 
     fmt = pool_format.load()
     for seg in fmt.segments(run_directory):

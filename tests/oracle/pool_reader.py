@@ -1,4 +1,4 @@
-"""Reads the data pool's segments (agent/format.h, docs/pool-format.md) without
+"""Reads the data pool's segments (agent/pool/format.h, docs/pool-format.md) without
 IPS: a second reader of the same format, so that what the agent recorded can be
 compared with strace before any daemon has touched it.
 

@@ -15,13 +15,13 @@ waits, the locks that somebody asks for are taken as they were recorded (their
 RESOURCE arcs), and it begins anew; at the third time, all locks are.
 
 With turns, a machine that has load at any time is cores with a line each
-(class Core), as analysis/replay.h says.
+(class Core), as analysis/replay/replay.h says.
 
 The C side rounds times to 2^-8 .. 2^-24 ns, and two may come for a lock at one
 moment, or a turn end as work does: of a graph where that is so differences are
 forgiven, which few need (1 in 20000 does; with turns more); else the status is 1.
 
-Reads the lines that tests/programs/replay_graph.c prints, and says where the C
+Reads the lines that tests/programs/tools/replay_graph.c prints, and says where the C
 answer differs; status 1 where one did.
 """
 import json

@@ -142,7 +142,7 @@ def parse(lines):
 
 
 def without_own_tables(items):
-    """Without the threads that IPS itself makes (agent/own_table.h): clones without
+    """Without the threads that IPS itself makes (agent/record/own_table.h): clones without
     thread-local variables of their own. The C library's have some."""
     def is_ours(call):
         return isinstance(call, Call) and call.name == "clone" and \

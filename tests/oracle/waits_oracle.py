@@ -1,5 +1,5 @@
-"""Waits and idle time once more, from their definitions (analysis/waits.h,
-analysis/idle.h) and by the simplest means: recursion over intervals, and a sum
+"""Waits and idle time once more, from their definitions (analysis/explain/waits.h,
+analysis/explain/idle.h) and by the simplest means: recursion over intervals, and a sum
 in fractions over every moment at which anything changes. Input: what
 tests/programs/waits_graph prints. Blame is compared to the ns; idle time within
 a ns for each moment something changed, since C rounds at each, and its sum to

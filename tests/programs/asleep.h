@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "agent/own_table.h"
+#include "agent/record/own_table.h"
 
 static inline long unseen_call(long n, long a, long b, long c, long d)
 {
@@ -62,8 +62,8 @@ static inline char state_of(long tid)
     return end ? end[2] : 0;
 }
 
-/* Does it sleep, and not in the recorder (agent/own_table.h), which waits by a
- * futex with a mark of its own? */
+/* Does it sleep, and not in the recorder (agent/record/own_table.h), which
+ * waits by a futex with a mark of its own? */
 static inline int is_asleep(long tid)
 {
     char text[400], mark[24];

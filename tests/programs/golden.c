@@ -8,14 +8,15 @@
  *
  * --only makes these chains alone; the others are made elsewhere, by a golden
  * of the same run on another machine, whose clock --clock and --drift set
- * apart. Numbers are units. Expected answers: tests/system/test_golden.py.
+ * apart. Numbers are units. Expected answers:
+ * tests/system/answers/test_golden.py.
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ips.h"
+#include "agent/api/ips.h"
 
 #define MAX_CHAINS 3
 #define MAX_STEPS 16

@@ -5,7 +5,7 @@
  *   A  3 ms; takes the mutex, which is free; 6 ms; gives it back (B waits); 1
  * ms B  6 ms; waits for it for 3 ms; 3 ms; gives it back (nobody waits); 2 ms
  *
- * That A took it has no record (agent/wrap_sync.h).
+ * That A took it has no record (agent/preload/sync.h).
  *
  * With `free` nobody waits: there is one core, and B runs when A has ended.
  *
@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 
 #define MS 1000000ULL
 #define BEGIN (1000 * MS)

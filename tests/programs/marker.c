@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/ips.h"
+#include "agent/api/ips.h"
 
 int main(int argc, char **argv)
 {

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 
 #define MS 1000000ULL
 #define US 1000ULL

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/ips.h"
+#include "agent/api/ips.h"
 
 static volatile uint64_t sink;
 

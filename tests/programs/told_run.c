@@ -18,8 +18,8 @@
  *   delay    T NS                runnable but not running, since it began
  *   end      T CPU
  *
- * Kinds, types, ops and flags are the numbers of agent/format.h. Threads of
- * equal PID are one process; the first one of machine m1 is the command.
+ * Kinds, types, ops and flags are the numbers of agent/pool/format.h. Threads
+ * of equal PID are one process; the first one of machine m1 is the command.
  *
  * Usage: told_run POOL RUN MACHINE CORES < LINES
  */
@@ -32,7 +32,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 
 #define BEGIN 1000000000ull
 #define STREAMS 64u

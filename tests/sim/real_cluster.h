@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #include "common/log.h"
-#include "tests/bench/synth.h"
+#include "tests/bench/native/synth.h"
 #include "tests/support/cluster.h"
 #include "tests/support/fault.h"
 #include "tests/support/real_slave.h"

@@ -1,9 +1,9 @@
 /*
- * Answers that the master keeps (master/answers.h). Catches: a kept answer
- * that is not what the computed one said; one given although the run has more
- * events, is open, a machine is not connected or message times are others; one
- * never given, so that every question asks the slaves again; memory that grows
- * with every question; a client that waits for what nobody asked for.
+ * Answers that the master keeps (master/query/answer_cache.h). Catches: a kept
+ * answer that is not what the computed one said; one given although the run has
+ * more events, is open, a machine is not connected or message times are others;
+ * one never given, so that every question asks the slaves again; memory that
+ * grows with every question; a client that waits for what nobody asked for.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "master/answers.h"
+#include "master/query/answer_cache.h"
 #include "tests/support/fake_slave.h"
 #include "tests/support/random_graph.h"
 

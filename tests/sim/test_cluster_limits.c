@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "master/query.h"
+#include "master/query/query.h"
 #include "tests/support/cluster.h"
 #include "tests/support/fake_slave.h"
 #include "tests/support/random_graph.h"

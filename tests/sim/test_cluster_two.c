@@ -20,7 +20,7 @@
 
 #include <event2/event.h>
 
-#include "master/kept.h"
+#include "master/tables/cache.h"
 #include "tests/support/fake_slave.h"
 #include "tests/support/random_graph.h"
 

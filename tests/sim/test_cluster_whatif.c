@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/tail.h"
+#include "analysis/whatif/tail.h"
 #include "tests/support/cluster.h"
 #include "tests/support/random_graph.h"
 

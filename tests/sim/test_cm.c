@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/view.h"
+#include "analysis/graph/view.h"
 #include "tests/support/cut_graph.h"
 #include "tests/support/golden.h"
 #include "tests/support/random_graph.h"

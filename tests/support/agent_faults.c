@@ -1,7 +1,7 @@
 /*
  * System calls of the agent that fail, are interrupted or come late at random:
  * linked with the agent's own sources into a library of its own
- * (ips-preload-faults), in place of the calls of agent/sys.h.
+ * (ips-preload-faults), in place of the calls of agent/record/sys.h.
  *
  * IPS_TEST_FAULTS=PPM:SEED in the environment: so many of a million calls.
  * Left alone are calls that no kernel refuses to who makes them as we do: who
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/sys.h"
+#include "agent/record/sys.h"
 
 extern char **environ;
 

@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
-#include "analysis/idle.h"
-#include "slave/build_waits.h"
+#include "analysis/explain/idle.h"
+#include "slave/build/waits.h"
 
 static inline void check_waits_add(void *arg, const struct ips_blame *part)
 {

@@ -6,11 +6,11 @@
 #ifndef IPS_TESTS_CLUSTER_H
 #define IPS_TESTS_CLUSTER_H
 
-#include "analysis/contract.h"
-#include "analysis/mtime.h"
-#include "analysis/path.h"
-#include "analysis/view.h"
-#include "master/master.h"
+#include "analysis/graph/contract.h"
+#include "analysis/graph/mtime.h"
+#include "analysis/graph/path.h"
+#include "analysis/graph/view.h"
+#include "master/base/master.h"
 #include "proto/message.h"
 
 #define CLUSTER_SLAVES 4
@@ -89,7 +89,8 @@ struct cluster {
     struct event_base *base;
     struct master master;
     bool running;
-    bool keeps; /* else every question is `fresh` (master/answers.h) */
+    bool keeps; /* else every question is `fresh` (master/query/answer_cache.h)
+                 */
     struct fake_slave slave[CLUSTER_SLAVES];
     uint32_t slave_count;
     uint64_t seed;

@@ -6,7 +6,7 @@
 #ifndef IPS_TESTS_CUT_GRAPH_H
 #define IPS_TESTS_CUT_GRAPH_H
 
-#include "analysis/contract.h"
+#include "analysis/graph/contract.h"
 
 struct cut {
     uint32_t count;

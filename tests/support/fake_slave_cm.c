@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 
-#include "analysis/cm.h"
-#include "slave/cm_box.h"
-#include "slave/graphs.h"
-#include "slave/serve_job.h"
-#include "slave/work.h"
+#include "analysis/distributed/cm.h"
+#include "slave/base/work.h"
+#include "slave/graphs/graphs.h"
+#include "slave/serve/cm_box.h"
+#include "slave/serve/job.h"
 #include "tests/support/fake_slave.h"
 
 struct fake_cm {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/joins.h"
+#include "analysis/distributed/joins.h"
 #include "proto/graph_wire.h"
 #include "tests/support/fake_slave.h"
 

@@ -6,7 +6,7 @@
 #ifndef IPS_TESTS_GOLDEN_H
 #define IPS_TESTS_GOLDEN_H
 
-#include "analysis/graph.h"
+#include "analysis/graph/graph.h"
 
 struct golden_node {
     enum ips_node_kind kind;

@@ -2,7 +2,7 @@
 #ifndef IPS_TESTS_LONGEST_H
 #define IPS_TESTS_LONGEST_H
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 
 /* Messages take no time, and the outside what it took. */
 static const struct ips_lane plain = {

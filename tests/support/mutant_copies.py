@@ -16,7 +16,7 @@ import time
 import mutants
 
 ROOMS = ["common", "agent", "analysis", "proto", "slave", "master", "client"]
-TEST = re.compile(r"tests/(unit|sim|system)/test_\w+\.(c|py)$")
+TEST = re.compile(r"tests/(unit|sim|system)/(\w+/)*test_\w+\.(c|py)$")
 # A cast that loses a pointer's type is refused: dev, with -Werror, would refuse it.
 STRICT = ["-Werror=incompatible-pointer-types", "-Werror=int-conversion",
           "-Werror=implicit-function-declaration"]

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 
 enum pool_cursor_answer {
     POOL_CURSOR_MORE = 1, /* a record was copied out */

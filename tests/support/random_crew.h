@@ -1,7 +1,7 @@
 /*
  * Graphs of random programs whose threads take pieces of work under a lock
- * (analysis/crew.h), as they would be recorded if chance decided who comes
- * next. The same seed gives the same program and graph.
+ * (analysis/replay/lock_queue.h), as they would be recorded if chance decided
+ * who comes next. The same seed gives the same program and graph.
  *
  * The program: chain 0 makes the workers, chains 1 and up, and waits for their
  * ends. A worker takes lock 0, is `inside`, gives it back, does the piece's
@@ -11,7 +11,7 @@
 #ifndef IPS_TESTS_RANDOM_CREW_H
 #define IPS_TESTS_RANDOM_CREW_H
 
-#include "analysis/replay.h"
+#include "analysis/replay/replay.h"
 
 #define RCREW_WORKERS 6u
 #define RCREW_PIECES 60u

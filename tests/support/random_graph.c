@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/replay.h"
+#include "analysis/replay/replay.h"
 
 /* A node as the simulation makes it; numbers are in order of making, so a
  * cross predecessor is always an earlier one: no cycle can come out. */

@@ -10,8 +10,8 @@
 #ifndef IPS_TESTS_RANDOM_GRAPH_H
 #define IPS_TESTS_RANDOM_GRAPH_H
 
-#include "analysis/contract.h"
-#include "analysis/path.h"
+#include "analysis/graph/contract.h"
+#include "analysis/graph/path.h"
 
 #define RG_MACHINES 4
 

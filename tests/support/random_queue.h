@@ -1,7 +1,7 @@
 /*
- * Graphs of random programs with a work queue (analysis/queue.h), as they would
- * be recorded if a dispatcher took results in a random order. The same seed
- * gives the same program and graph.
+ * Graphs of random programs with a work queue (analysis/replay/queue.h), as
+ * they would be recorded if a dispatcher took results in a random order. The
+ * same seed gives the same program and graph.
  *
  * The program: the dispatcher has `pieces` pieces of work, gives the first
  * `window` to each worker, takes results, and gives the next piece to whose
@@ -13,7 +13,7 @@
 #ifndef IPS_TESTS_RANDOM_QUEUE_H
 #define IPS_TESTS_RANDOM_QUEUE_H
 
-#include "analysis/queue.h"
+#include "analysis/replay/queue.h"
 
 #define RQ_WORKERS 6u
 #define RQ_PIECES 48u

@@ -13,9 +13,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "slave/lock.h"
-#include "slave/serve_private.h"
-#include "slave/slave.h"
+#include "slave/base/lock.h"
+#include "slave/serve/private.h"
+#include "slave/serve/slave.h"
 
 struct real_slave {
     struct slave s;

@@ -2,7 +2,7 @@
 #ifndef IPS_TESTS_ROW_GRAPH_H
 #define IPS_TESTS_ROW_GRAPH_H
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 
 /* A node; those of a chain follow each other, IPS_NODE_START begins the next.
  */

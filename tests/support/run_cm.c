@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/view.h"
+#include "analysis/graph/view.h"
 #include "tests/support/random_graph.h"
 
 enum kind { WANTS, MATCHES, BATCH, ACK, LEN_ROOT };

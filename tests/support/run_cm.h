@@ -7,8 +7,8 @@
 #ifndef IPS_TESTS_RUN_CM_H
 #define IPS_TESTS_RUN_CM_H
 
-#include "analysis/cm_async.h"
-#include "analysis/cm_sync.h"
+#include "analysis/distributed/cm_async.h"
+#include "analysis/distributed/cm_sync.h"
 
 enum cm_fault {
     CM_FAULT_NONE,

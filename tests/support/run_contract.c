@@ -1,7 +1,7 @@
 /* `contract` as the master and the slaves do it, in one process. */
 #include "tests/support/random_graph.h"
 
-#include "analysis/joins.h"
+#include "analysis/distributed/joins.h"
 
 #include <stdlib.h>
 #include <string.h>

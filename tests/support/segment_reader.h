@@ -1,14 +1,14 @@
 /*
- * The drain's reader (slave/take.h) on a segment file without a pool: what of
- * it would go into the archive. Header only.
+ * The drain's reader (slave/drain/segment_reader.h) on a segment file without a
+ * pool: what of it would go into the archive. Header only.
  */
 #ifndef IPS_TESTS_SEGMENT_READER_H
 #define IPS_TESTS_SEGMENT_READER_H
 
 #include <stdlib.h>
 
-#include "slave/poolfs.h"
-#include "slave/take.h"
+#include "slave/drain/poolfs.h"
+#include "slave/drain/segment_reader.h"
 
 struct segment_reader {
     struct slave_drain d;

@@ -25,6 +25,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -33,6 +34,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TIMEOUT_S = 300
+# A test may use what one of another folder has.
+sys.path += [str(p) for p in pathlib.Path(__file__).resolve().parent.iterdir() if p.is_dir()]
 
 
 def pytest_configure(config):

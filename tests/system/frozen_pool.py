@@ -1,5 +1,5 @@
 """Pools of runs that never ran, with every kind of record: told.py's threads, and
-what its writer in C has no word for. Written here, by agent/format.h's layout, so
+what its writer in C has no word for. Written here, by agent/pool/format.h's layout, so
 that a run's pids, stamps, machine and command are the same wherever it is written.
 
     run = Frozen(cores=2, command="shop 3")
@@ -16,13 +16,13 @@ from told import MS, Told, Thread
 BEGIN = 1_000_000_000  # stamp of a run's time 0
 FIRST_PID = 5_000_000  # more than any kernel gives
 REAL = 1_700_000_000_000_000_000  # created_real_ns of the first run
-# agent/events.def
+# agent/pool/events.def
 (START, END, BLOCK, RESUME, ENTER, EXIT, SEND, RECV, RECVCALL, QUEUE, FORK,
  JOIN, EXEC, EXECFAIL, SAMPLE, COUNT, LOST, MARK, CHAN, CLOSE, DGRAM, THREADCPU,
  NAME, MODULE, STACK, ACQUIRE, RELEASE, KILL, SIGNAL, UNSEEN, ENTER_SHORT,
  EXIT_SHORT, MARK_SHORT, SEND_SHORT, RECV_SHORT, RUNDELAY, GUESSED,
  ACQUIRE_SHORT, RELEASE_SHORT, CALLS) = range(1, 41)
-# agent/format.h
+# agent/pool/format.h
 PIPE, UNIX, TCP, UDP, USER = 1, 2, 4, 5, 6
 POLL, EPOLL, EVENTFD, TERMINAL, RESOLVE, SPIN = 16, 18, 21, 27, 24, 28
 CONNECT, ACCEPT = 1, 2

@@ -17,7 +17,7 @@ import subprocess
 MS = 1_000_000
 US = 1000
 PID = 0x7f000000  # nobody's
-# agent/format.h
+# agent/pool/format.h
 ROOT, FORK, THREAD, TASK = 1, 2, 4, 5
 BLOCK, SEND, RECV, ACQUIRE, RELEASE = 3, 7, 8, 26, 27
 FORK_FORK, FORK_THREAD, FORK_TASK = 1, 6, 7

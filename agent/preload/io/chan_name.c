@@ -1,5 +1,5 @@
 /* Channel names: see chan_name.h. */
-#include "agent/chan_name.h"
+#include "agent/preload/chan_name.h"
 
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -10,12 +10,12 @@
 #include <sys/ioctl.h>
 #include <sys/un.h>
 
-#include "agent/core.h"
-#include "agent/cpu.h"
-#include "agent/modules.h"
-#include "agent/own_table.h"
-#include "agent/sys.h"
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/record/core.h"
+#include "agent/record/cpu.h"
+#include "agent/record/own_table.h"
+#include "agent/record/sys.h"
+#include "agent/unwind/modules.h"
 #include "common/types.h"
 
 #ifndef IPPROTO_MPTCP

@@ -5,7 +5,7 @@
  * a fork; a close is recorded before it happens, so that its time lies before
  * the end-of-file that it causes.
  */
-#include "agent/wrap_at.h"
+#include "agent/preload/at.h"
 
 /* glibc declares the socket calls with transparent unions of all address
  * types; in the ABI they are the plain pointers written here. */
@@ -18,7 +18,7 @@
 #include <sys/timerfd.h>
 #include <utmp.h>
 
-#include "agent/sys.h"
+#include "agent/record/sys.h"
 
 static void name_new(int fd, const struct ips_chan_hint *hint)
 {

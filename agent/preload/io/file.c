@@ -21,15 +21,15 @@
  * lock let go by exec, by SIGKILL or by closing another descriptor of the file
  * (fcntl) is not told.
  */
-#include "agent/wrap_at.h"
+#include "agent/preload/at.h"
 
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 
-#include "agent/sys.h"
-#include "agent/wrap_sample.h"
-#include "agent/wrap_sync.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/preload/sync.h"
+#include "agent/record/sys.h"
 
 #define SLOW_NS 50000u
 #define ANCHOR_NS 200000u

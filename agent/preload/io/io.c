@@ -1,12 +1,12 @@
 /*
  * read and write families, send, recv, sendfile, splice.
  *
- * pread, pwrite and copy_file_range move bytes of files only: wrap_file.c.
- * preadv2 and pwritev2 at offset -1 are readv and writev.
+ * pread, pwrite and copy_file_range move bytes of files only:
+ * preload/io/file.c. preadv2 and pwritev2 at offset -1 are readv and writev.
  */
-#include "agent/sys.h"
-#include "agent/wrap_at.h"
-#include "agent/wrap_stream.h"
+#include "agent/preload/at.h"
+#include "agent/preload/io/stream.h"
+#include "agent/record/sys.h"
 
 /* glibc declares the socket calls with transparent unions of all address
  * types; in the ABI they are the plain pointers written here. */

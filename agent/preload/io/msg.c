@@ -1,6 +1,6 @@
 /* sendmsg, recvmsg, sendmmsg, recvmmsg. */
-#include "agent/wrap_at.h"
-#include "agent/wrap_stream.h"
+#include "agent/preload/at.h"
+#include "agent/preload/io/stream.h"
 
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 #define COPIES                                                                 \

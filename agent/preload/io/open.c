@@ -9,11 +9,11 @@
  * nothing else has: half of what a look at the file takes, which has time until
  * the program uses it, and is the program's own mostly (fstat).
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
-#include "agent/sys.h"
-#include "agent/wrap_at.h"
-#include "agent/wrap_sync.h"
+#include "agent/preload/at.h"
+#include "agent/preload/sync.h"
+#include "agent/record/sys.h"
 
 static void fifo_opened(int fd, struct ips_moment call, uint64_t site)
 {

@@ -10,11 +10,11 @@
  * the arrival and now makes the result wrong by that step: what would lie after
  * the call, before the run or more than 10 s back is dropped.
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 #include <linux/sockios.h>
 
-#include "agent/sys.h"
+#include "agent/record/sys.h"
 
 #define ARRIVAL_MAX_NS 10000000000u
 

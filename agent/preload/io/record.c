@@ -1,12 +1,12 @@
 /* Writing the records of wrapped calls. */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 #include <sys/signalfd.h>
 
-#include "agent/io_event.h"
-#include "agent/modules.h"
-#include "agent/sys.h"
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/record/io_event.h"
+#include "agent/record/sys.h"
+#include "agent/unwind/modules.h"
 
 static inline __attribute__((always_inline)) void
 put_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,

@@ -2,7 +2,7 @@
  * Name resolution and syslog: the C library talks to servers by its own
  * internal calls; what can be seen is that the caller waited.
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 #include <syslog.h>
 

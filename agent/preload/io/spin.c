@@ -16,7 +16,7 @@
  * State: of the thread (ips_spin). A signal handler's own attempts may end a
  * run early.
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 #define GAP_NS 10000
 #define SAVED_NS 200000

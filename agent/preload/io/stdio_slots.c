@@ -1,11 +1,11 @@
 /* Slots of stdio's jump tables: see stdio_slots.h. */
-#include "agent/stdio_slots.h"
+#include "agent/preload/stdio_slots.h"
 
 #include <dlfcn.h>
 
-#include "agent/sys.h"
-#include "agent/wrap.h"
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/preload/wrap.h"
+#include "agent/record/sys.h"
 
 /* Positions in glibc's struct _IO_jump_t (two dummies, then finish = 2). */
 enum { SLOT_READ = 14, SLOT_WRITE = 15, SLOT_CLOSE = 17 };

@@ -1,7 +1,7 @@
 /* What is seldom of a call on a stream that moved bytes, and polls. */
-#include "agent/wrap_stream.h"
+#include "agent/preload/io/stream.h"
 
-#include "agent/cpu_gone.h"
+#include "agent/record/cpu_gone.h"
 
 /* The record in full, and a line for those that come. */
 static inline __attribute__((always_inline)) ssize_t

@@ -8,13 +8,13 @@
  * address of it leaves a function here, what is seldom gets a copy. A receive
  * often blocks, and would touch four lines more for that copy.
  */
-#ifndef IPS_AGENT_WRAP_STREAM_H
-#define IPS_AGENT_WRAP_STREAM_H
+#ifndef IPS_AGENT_PRELOAD_IO_STREAM_H
+#define IPS_AGENT_PRELOAD_IO_STREAM_H
 
-#include "agent/io_event.h"
-#include "agent/modules.h"
-#include "agent/wrap.h"
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/preload/wrap.h"
+#include "agent/record/io_event.h"
+#include "agent/unwind/modules.h"
 
 #define IPS_INLINE static inline __attribute__((always_inline))
 

@@ -1,7 +1,7 @@
 /* Waiting: poll, select, epoll, sleeps, signals. */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
 
 /* --- ready descriptors
  * -------------------------------------------------------- */
@@ -105,7 +105,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
  * ------------------------------------------------------------------ */
 
 /* `call` is the real call, `ready` an expression of its result `r`; `again` is
- * done before the call is repeated (wrap_sample.h). */
+ * done before the call is repeated (preload/sample/sample.h). */
 #define WAIT(type, op, real_call, ready, again)                                \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \

@@ -4,9 +4,9 @@
  * SIGCHLD that was waited for: BLOCK and SIGNAL. Nothing yet and an error leave
  * no record.
  */
-#include "agent/wrap_at.h"
+#include "agent/preload/at.h"
 
-#include "agent/sys.h"
+#include "agent/record/sys.h"
 
 static _Atomic uint32_t reaped;
 

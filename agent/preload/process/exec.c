@@ -5,11 +5,11 @@
  * (exec_target.h) it is taken out of LD_PRELOAD. In a vfork child nothing is
  * recorded, but the environment is seen to.
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 #include <dlfcn.h>
 
-#include "agent/sys.h"
+#include "agent/record/sys.h"
 
 enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
 static const char var_names[VARS][13] = {

@@ -2,12 +2,12 @@
  * New processes. fork and whatever forks inside the C library (daemon,
  * forkpty) come through handlers registered with pthread_atfork: the child's
  * stream begins there. _Fork, clone and raw system calls have no handlers; they
- * are done here. vfork is in wrap_entry.S.
+ * are done here. vfork is in preload/start/entry.S.
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
-#include "agent/stdio_slots.h"
-#include "agent/sys.h"
+#include "agent/preload/stdio_slots.h"
+#include "agent/record/sys.h"
 
 /* What the child has to know of its parent, taken before the fork. */
 struct origin {
@@ -154,7 +154,8 @@ IPS_EXPORT pid_t _Fork(void)
     return pid;
 }
 
-/* syscall(SYS_fork), and SYS_clone without CLONE_VM (wrap_syscall.c). */
+/* syscall(SYS_fork), and SYS_clone without CLONE_VM (preload/start/syscall.c).
+ */
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
 {
@@ -221,7 +222,7 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 }
 int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);
 
-/* --- vfork: around the system call in wrap_entry.S
+/* --- vfork: around the system call in preload/start/entry.S
  * --------------------------------- */
 
 void ips_vfork_before(uint64_t site)

@@ -8,11 +8,11 @@
  * Nothing but the thread's own table is looked at, no frame: what lies on a
  * stack that somebody else switched may be gone.
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 #include <ucontext.h>
 
-#include "agent/sys.h"
+#include "agent/record/sys.h"
 
 /* The stack pointer that the jump restores; frames below it are left. The C
  * library keeps it scrambled, the same way for ever. */

@@ -4,23 +4,23 @@
  * Under a seccomp filter a call that only we make may be answered with an
  * error, or with the end of the program; what is allowed cannot be asked. So
  * before a filter is installed the room for records is made, and from then on
- * we make no system call at all (agent/sys.h): channels are not named any more,
- * what does not fit is lost and counted, CPU times are estimates, and a new
- * image is begun without us - exec takes us out of its environment. That goes
- * for the whole process and all that it makes, as the filter does.
+ * we make no system call at all (agent/record/sys.h): channels are not named
+ * any more, what does not fit is lost and counted, CPU times are estimates, and
+ * a new image is begun without us - exec takes us out of its environment. That
+ * goes for the whole process and all that it makes, as the filter does.
  *
  * The same for chroot: the file of the run's quota is mapped before it.
  *
  * The strict mode of seccomp forbids the time stamp counter as well, as does
  * PR_SET_TSC: nothing is recorded then.
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 
-#include "agent/sys.h"
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/record/sys.h"
 
 void ips_say_unseen(const char *text)
 {

@@ -18,11 +18,11 @@
  *
  * Async-signal-safe throughout, as sigaction is.
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
-#include "agent/modules.h"
-#include "agent/sys.h"
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/record/sys.h"
+#include "agent/unwind/modules.h"
 
 #ifndef SA_INTERRUPT
 #define SA_INTERRUPT 0x20000000
@@ -426,7 +426,8 @@ IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
     return ips_wrap_on(), REAL(pthread_sigqueue)(thread, sig, value);
 }
 
-/* Its target says at its end that it was cancelled (wrap_thread.c). */
+/* Its target says at its end that it was cancelled (preload/process/thread.c).
+ */
 IPS_EXPORT int pthread_cancel(pthread_t thread)
 {
     sending_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);

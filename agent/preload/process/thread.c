@@ -4,10 +4,10 @@
  * from a fixed table; a thread-specific value's destructor sees every way to
  * end. Nothing is allocated, attributes are not touched.
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
-#include "agent/sys.h"
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/record/sys.h"
 
 /* --- arguments on their way to the new thread
  * ------------------------------------ */

@@ -1,12 +1,12 @@
 /* Calls that are wrapped for the sake of sampling alone. */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
-#include "agent/modules.h"
-#include "agent/sys.h"
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/record/sys.h"
+#include "agent/unwind/modules.h"
 
 /* Too small for a sample: the kernel ends a program whose signal does not fit.
  * Its frame takes less than 4 KiB with AVX-512 (SVE: as AT_MINSIGSTKSZ says),

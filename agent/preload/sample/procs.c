@@ -1,14 +1,14 @@
 /* Counters and events of instrumented procedures; see procs.h. */
-#include "agent/procs.h"
+#include "agent/preload/sample/procs.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "agent/core.h"
-#include "agent/cpu.h"
-#include "agent/modules.h"
-#include "agent/proc_event.h"
-#include "agent/sys.h"
+#include "agent/record/core.h"
+#include "agent/record/cpu.h"
+#include "agent/record/proc_event.h"
+#include "agent/record/sys.h"
+#include "agent/unwind/modules.h"
 
 #define HOOK __attribute__((visibility("default"), no_instrument_function, hot))
 #define TLS static __thread __attribute__((tls_model("initial-exec")))

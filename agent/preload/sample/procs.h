@@ -26,12 +26,12 @@
  * passed: a procedure that takes the budget alone, or a sixteenth of all pairs
  * where all together take it. Looked at every 64th pair of a procedure.
  */
-#ifndef IPS_AGENT_PROCS_H
-#define IPS_AGENT_PROCS_H
+#ifndef IPS_AGENT_PRELOAD_SAMPLE_PROCS_H
+#define IPS_AGENT_PRELOAD_SAMPLE_PROCS_H
 
 #include <stdint.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 
 /* A stream begins (all signals blocked), or the thread's is about to end. */
 void ips_procs_begin(enum ips_start_kind kind);

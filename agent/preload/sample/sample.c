@@ -1,5 +1,5 @@
 /* Timers, the handler, stacks of waits. */
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -8,14 +8,14 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
-#include "agent/core.h"
-#include "agent/in_valgrind.h"
-#include "agent/modules.h"
-#include "agent/procs.h"
-#include "agent/stdio_slots.h"
-#include "agent/sys.h"
-#include "agent/unwind.h"
-#include "agent/wrap.h"
+#include "agent/preload/sample/procs.h"
+#include "agent/preload/stdio_slots.h"
+#include "agent/preload/wrap.h"
+#include "agent/record/core.h"
+#include "agent/record/sys.h"
+#include "agent/record/valgrind.h"
+#include "agent/unwind/modules.h"
+#include "agent/unwind/unwind.h"
 #include "common/types.h"
 
 #define SMALL_STACK (64u << 10)

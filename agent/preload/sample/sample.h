@@ -60,17 +60,17 @@
  * A handler that is not called any more (a program that made one by a raw
  * system call) means no samples, nothing else.
  */
-#ifndef IPS_AGENT_WRAP_SAMPLE_H
-#define IPS_AGENT_WRAP_SAMPLE_H
+#ifndef IPS_AGENT_PRELOAD_SAMPLE_SAMPLE_H
+#define IPS_AGENT_PRELOAD_SAMPLE_SAMPLE_H
 
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "agent/extra.h"
-#include "agent/stream.h"
-#include "agent/unwind.h"
+#include "agent/record/extra.h"
+#include "agent/record/stream.h"
+#include "agent/unwind/unwind.h"
 
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33

@@ -143,7 +143,7 @@ syscall:
     .size syscall, . - syscall
 
 #else
-#error "wrap_entry.S: no vfork for this architecture yet"
+#error "preload/start/entry.S: no vfork for this architecture yet"
 #endif
 
     .hidden ips_vfork_before

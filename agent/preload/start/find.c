@@ -4,24 +4,24 @@
  * dlsym(RTLD_NEXT) would do, at 0.2 us a name: with 230 names that was a fifth
  * of what we add to the start of a short program, which calls three of them. So
  * each is found when it is called first: until then its place holds a stub
- * (wrap_stub.S). That may be in a signal handler, in a vfork child or inside
- * malloc, so the libraries that the loader brought in after us, in its own
- * order, are searched here by their hash tables; nothing is locked or
+ * (preload/start/stub.S). That may be in a signal handler, in a vfork child or
+ * inside malloc, so the libraries that the loader brought in after us, in its
+ * own order, are searched here by their hash tables; nothing is locked or
  * allocated. What does not look as it should (a library without such a table)
  * is left to dlsym, all at once and when we begin.
  *
  * The libraries are noted while the loader relocates ours, before any code of
  * the program runs. A library of the program that uses names of ours for
- * functions of its own is not among them (wrap_foreign.c). The C library's
- * objects before us are: the program may be libc.so.6 itself.
+ * functions of its own is not among them (preload/start/foreign.c). The C
+ * library's objects before us are: the program may be libc.so.6 itself.
  */
-#include "agent/wrap_find.h"
+#include "agent/preload/find.h"
 
 #include <assert.h>
 #include <dlfcn.h>
 
-#include "agent/wrap.h"
-#include "agent/wrap_sync.h"
+#include "agent/preload/sync.h"
+#include "agent/preload/wrap.h"
 
 #undef p_type /* resolv.h's */
 
@@ -313,19 +313,19 @@ static int missing_sync(void)
 /* Without a relocation: the names one after the other, and where each is. */
 static const struct names {
 #define X(type, name, parameters) char n_##name[sizeof(#name)];
-#include "agent/wrap_real.def"
-#include "agent/wrap_sync.def"
+#include "agent/preload/real.def"
+#include "agent/preload/sync.def"
 #undef X
 } names = {
 #define X(type, name, parameters) #name,
-#include "agent/wrap_real.def"
-#include "agent/wrap_sync.def"
+#include "agent/preload/real.def"
+#include "agent/preload/sync.def"
 #undef X
 };
 static const uint16_t name_at[] = {
 #define X(type, name, parameters) offsetof(struct names, n_##name),
-#include "agent/wrap_real.def"
-#include "agent/wrap_sync.def"
+#include "agent/preload/real.def"
+#include "agent/preload/sync.def"
 #undef X
 };
 #define REALS (sizeof(struct ips_real) / sizeof(void *))

@@ -21,10 +21,10 @@
  * of the program. Libraries before us in the order of relocation are bound
  * already where they are bound at once; the others will be.
  */
-#include "agent/wrap_find.h"
+#include "agent/preload/find.h"
 
-#include "agent/sys.h"
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
+#include "agent/record/sys.h"
 
 #define GIVEN 320u
 

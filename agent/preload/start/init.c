@@ -1,13 +1,13 @@
 /* The preload library begins: real functions, run, stdio, standard names. */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
-#include "agent/in_valgrind.h"
-#include "agent/own_table.h"
-#include "agent/stdio_slots.h"
-#include "agent/stream.h"
-#include "agent/sys.h"
-#include "agent/wrap_find.h"
-#include "agent/wrap_sample.h"
+#include "agent/preload/find.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/preload/stdio_slots.h"
+#include "agent/record/own_table.h"
+#include "agent/record/stream.h"
+#include "agent/record/sys.h"
+#include "agent/record/valgrind.h"
 
 uint64_t ips_wrap_blocked, ips_wrap_mult;
 

@@ -1,6 +1,6 @@
 /*
  * What stands in the place of a real function until it is called first
- * (wrap_find.c): finds it and goes on there, with every register as it was.
+ * (preload/start/find.c): finds it and goes on there, with every register as it was.
  * Stub number n lies 8 * n behind ips_stubs.
  */
 #define STUBS 256 /* IPS_STUBS in wrap.h */

@@ -3,16 +3,16 @@
  * function makes the same system call and reports errors alike. The raw forms
  * that differ from libc's (signal set sizes, error numbers) are recorded around
  * the raw call. vfork and clones that share memory never come here: they must
- * not return into a frame of ours twice (wrap_entry.S).
+ * not return into a frame of ours twice (preload/start/entry.S).
  */
-#include "agent/wrap_at.h"
+#include "agent/preload/at.h"
 
 #include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
 
-#include "agent/wrap_sample.h"
-#include "agent/wrap_sync.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/preload/sync.h"
 
 int prctl(int, ...);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
@@ -363,14 +363,15 @@ static enum ips_op wait_op(long n)
     }
 }
 
-/* From `syscall` in wrap_entry.S: a raw call that it made itself failed. */
+/* From `syscall` in preload/start/entry.S: a raw call that it made itself
+ * failed. */
 long ips_syscall_failed(long result)
 {
     errno = (int)-result;
     return -1;
 }
 
-/* From `syscall` in wrap_entry.S. */
+/* From `syscall` in preload/start/entry.S. */
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
     long r = 0;

@@ -5,7 +5,7 @@
  * library has them. The texts are short; nothing of them is on the path of a
  * record that has no text. Likewise errno, and who this thread is.
  */
-#include "agent/wrap.h"
+#include "agent/preload/wrap.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
 /* Keeps the compiler from making a loop a call of the function it is in. */

@@ -6,7 +6,7 @@
  * mutex was let go after the signal. The wait also lets the mutex go. With
  * --locks=all that it has it again is recorded after every wait.
  */
-#include "agent/wrap_sync.h"
+#include "agent/preload/sync.h"
 
 static bool cond_shared(const pthread_cond_t *c)
 {

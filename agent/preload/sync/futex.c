@@ -7,7 +7,7 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
-#include "agent/wrap_sync.h"
+#include "agent/preload/sync.h"
 
 static bool waits(int op)
 {

@@ -13,17 +13,17 @@
  * who was only off its core gets no ACQUIRE, as with the other locks.
  *
  * System V's calls are never restarted after a signal (signal(7)), so those
- * that only a sample ended are made again (wrap_sample.h).
+ * that only a sample ended are made again (preload/sample/sample.h).
  */
-#include "agent/wrap_at.h"
+#include "agent/preload/at.h"
 
 #include <mqueue.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 
-#include "agent/sys.h"
-#include "agent/wrap_sample.h"
-#include "agent/wrap_sync.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/preload/sync.h"
+#include "agent/record/sys.h"
 
 enum { OF_SEM = 1, OF_QUEUE = 2 }; /* what of System V's, above its id */
 #define FOR_ROOM (1ull << 32)      /* in `object`: of a queue, its room */

@@ -1,5 +1,5 @@
 /* Mutexes of every kind (POSIX and C11) and spin locks. */
-#include "agent/wrap_sync.h"
+#include "agent/preload/sync.h"
 
 #include <sys/single_threaded.h>
 

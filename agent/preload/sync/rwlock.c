@@ -1,5 +1,5 @@
 /* Locks for readers and writers. */
-#include "agent/wrap_sync.h"
+#include "agent/preload/sync.h"
 
 /* As the C library has them in __readers: bits, then the count of readers. */
 #define WRITING 1u

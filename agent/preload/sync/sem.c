@@ -1,6 +1,6 @@
 /* Semaphores (named ones too: they lie in a mapped file), barriers, once. */
-#include "agent/wrap_sample.h"
-#include "agent/wrap_sync.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/preload/sync.h"
 
 /* --- semaphores
  * ------------------------------------------------------------------- */
@@ -23,7 +23,7 @@ static bool sem_shared(const sem_t *s)
     return !ips_sync_known.sem || shared != 0;
 }
 
-/* As `held` of a mutex (wrap_sync_mutex.c). */
+/* As `held` of a mutex (preload/sync/mutex.c). */
 static inline bool sem_empty(const sem_t *s)
 {
     const uint64_t *word = (const uint64_t *)(const void *)s;

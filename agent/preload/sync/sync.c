@@ -1,13 +1,13 @@
 /* What wrap_sync_*.c share: the real functions, names of objects in shared
  * memory, the two records, and spinning. */
-#include "agent/wrap_sync.h"
+#include "agent/preload/sync.h"
 
 #include <sys/sysmacros.h>
 
-#include "agent/modules.h"
-#include "agent/own_table.h"
-#include "agent/sys.h"
-#include "agent/wrap_sample.h"
+#include "agent/preload/sample/sample.h"
+#include "agent/record/own_table.h"
+#include "agent/record/sys.h"
+#include "agent/unwind/modules.h"
 
 struct ips_sync_known ips_sync_known;
 bool ips_sync_ready, ips_sync_attempts;

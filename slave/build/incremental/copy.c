@@ -1,6 +1,6 @@
 /* The result of a build that goes on: its graph without the room between
- * chains (build_grow.h). */
-#include "slave/build_grow_state.h"
+ * chains (build/incremental/grow.h). */
+#include "slave/build/incremental/state.h"
 
 /* Where nodes went: those of the chain looked up last are at hand. */
 struct moved {

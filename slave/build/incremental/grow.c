@@ -1,5 +1,5 @@
-/* A build that goes on: one call (build_grow.h). */
-#include "slave/build_grow_state.h"
+/* A build that goes on: one call (build/incremental/grow.h). */
+#include "slave/build/incremental/state.h"
 
 void g_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
               bool minus)

@@ -21,7 +21,7 @@
  *     a send that would have to give way, a time that would have to bend, a
  *     receive between two that a send waited for. So is every record that
  *     names, begins or ends something or decides for the past (may_follow() in
- *     build_scan.c), another stream, an earlier archive, a chain without room.
+ *     build/scan.c), another stream, an earlier archive, a chain without room.
  *
  * Not kept at all, each call a whole build: runs in which ends that several
  * threads write or read are in use again and again, runs with a clock that ran
@@ -29,10 +29,10 @@
  *
  * Memory: 90 bytes a node and 64 a send beside the result, from common/large.h.
  */
-#ifndef IPS_SLAVE_BUILD_GROW_H
-#define IPS_SLAVE_BUILD_GROW_H
+#ifndef IPS_SLAVE_BUILD_INCREMENTAL_GROW_H
+#define IPS_SLAVE_BUILD_INCREMENTAL_GROW_H
 
-#include "slave/build.h"
+#include "slave/build/build.h"
 
 struct b_grow;
 
@@ -61,8 +61,9 @@ void ips_build_forget(struct b_grow *kept);
 /*
  * Tables alone: processes, threads with their waits, ends, traffic - bit for
  * bit those of ips_build() - without a graph that somebody could ask for. Then
- * what is final goes (build_grow_slide.c), and memory is that of what is not,
- * however long the run: bytes that nobody has read yet, and some ms of nodes.
+ * what is final goes (build/incremental/slide.c), and memory is that of what is
+ * not, however long the run: bytes that nobody has read yet, and some ms of
+ * nodes.
  */
 /* From the run's begin to now. *kept NULL: these records cannot go on so. */
 int ips_tables_begin(struct b_grow **kept, const struct ips_build_input *in,

@@ -1,6 +1,6 @@
 /* Sends and receives of a run that goes on: the passes `match` of those that
- * are not final (build_grow.h). */
-#include "slave/build_grow_state.h"
+ * are not final (build/incremental/grow.h). */
+#include "slave/build/incremental/state.h"
 
 struct b_op *g_send_at(const struct build *b, const struct b_end *e,
                        struct g_at *at)

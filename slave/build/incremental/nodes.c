@@ -1,5 +1,6 @@
-/* The passes `scan` and `node` of a build that goes on (build_grow.h). */
-#include "slave/build_grow_state.h"
+/* The passes `scan` and `node` of a build that goes on
+ * (build/incremental/grow.h). */
+#include "slave/build/incremental/state.h"
 
 /* Does the stream begin with the chunks that were read? */
 static bool goes_on(const struct b_grow *k, const struct g_chain *x)

@@ -1,5 +1,5 @@
-/* Which nodes of a run that goes on are final (build_grow.h). */
-#include "slave/build_grow_state.h"
+/* Which nodes of a run that goes on are final (build/incremental/grow.h). */
+#include "slave/build/incremental/state.h"
 
 /* ---- behind the first call ---- */
 

@@ -1,15 +1,15 @@
 /*
- * A build for tables alone (build_grow.h): of what is final only that stays
- * which what is not may still hang on; all of it moves together, and the room
- * behind each chain is as large as what came needs. So memory is that of what
- * is not final, however long the run.
+ * A build for tables alone (build/incremental/grow.h): of what is final only
+ * that stays which what is not may still hang on; all of it moves together, and
+ * the room behind each chain is as large as what came needs. So memory is that
+ * of what is not final, however long the run.
  *
  * Of a chain stay, in their order: its first node, final nodes that some
  * operation, receive or cross arc names, the last final node, and what is not
  * final. Between g_more_nodes' taking back and making of nodes: columns are
  * those of the records then, and no arc names a send by its place.
  */
-#include "slave/build_grow_state.h"
+#include "slave/build/incremental/state.h"
 
 /* ---- which nodes stay ---- */
 

@@ -1,10 +1,10 @@
-/* What build_grow*.c keep of a run (build_grow.h). */
-#ifndef IPS_SLAVE_BUILD_GROW_STATE_H
-#define IPS_SLAVE_BUILD_GROW_STATE_H
+/* What build_grow*.c keep of a run (build/incremental/grow.h). */
+#ifndef IPS_SLAVE_BUILD_INCREMENTAL_STATE_H
+#define IPS_SLAVE_BUILD_INCREMENTAL_STATE_H
 
-#include "slave/build_grow.h"
-#include "slave/build_match.h"
-#include "slave/build_node.h"
+#include "slave/build/incremental/grow.h"
+#include "slave/build/match.h"
+#include "slave/build/node.h"
 
 /* Nodes' columns that passes behind `node` change, as that pass left them;
  * with the cross arcs that no later record changes. */
@@ -92,7 +92,7 @@ struct b_grow {
     struct build b;
     struct ips_built built;
     uint64_t lag_ns;
-    bool tables; /* alone: what is final goes (build_grow_slide.c) */
+    bool tables; /* alone: what is final goes (build/incremental/slide.c) */
     bool slid;   /* has gone, once */
     /* Columns of nodes in one array, from then on; and another such. */
     void *set, *spare;
@@ -141,26 +141,27 @@ static inline uint32_t g_end_of(const struct b_grow *k, uint32_t c)
     return k->built.g.chains[c].first + k->chains[c].nodes;
 }
 
-/* build_grow_nodes.c: the records that came, the rows as they were behind the
- * last record, the nodes of the records that came. */
+/* build/incremental/nodes.c: the records that came, the rows as they were
+ * behind the last record, the nodes of the records that came. */
 int g_scan_more(struct b_grow *k) IPS_MUST_USE;
 void g_take_rows_back(struct b_grow *k);
 int g_more_nodes(struct b_grow *k) IPS_MUST_USE;
 void g_raw_drop(struct g_raw *r, uint32_t n); /* the first n */
-int g_match(struct b_grow *k) IPS_MUST_USE;   /* build_grow_match.c */
-/* build_grow_slide.c: where some chain has no room for what came. Tables. */
+int g_match(struct b_grow *k) IPS_MUST_USE;   /* build/incremental/match.c */
+/* build/incremental/slide.c: where some chain has no room for what came.
+ * Tables. */
 int g_slide(struct b_grow *k) IPS_MUST_USE;
 void g_slide_release(struct b_grow *k);
-/* build_grow_tables.c: b_weights() as far as a table has it. */
+/* build/incremental/tables.c: b_weights() as far as a table has it. */
 int g_table_weights(struct b_grow *k) IPS_MUST_USE;
 /* When the newest record of all is from; the first node of a chain that is not
- * old enough to be final. build_grow_settle.c */
+ * old enough to be final. build/incremental/settle.c */
 uint64_t g_newest(const struct b_grow *k);
 uint32_t g_old(const struct b_grow *k, uint32_t chain, uint64_t newest);
-/* build_grow_settle.c. b->broken: not to be kept. */
+/* build/incremental/settle.c. b->broken: not to be kept. */
 int g_begin(struct b_grow *k) IPS_MUST_USE;
 int g_settle(struct b_grow *k) IPS_MUST_USE;
-/* build_grow_copy.c */
+/* build/incremental/copy.c */
 int g_copy(struct b_grow *k, struct ips_built *out) IPS_MUST_USE;
 
 #endif

@@ -1,7 +1,7 @@
 /* The passes of a build for tables alone where that is quicker: what only a
- * graph shows is left out (build_grow.h). */
-#include "slave/build_grow_state.h"
-#include "slave/build_match.h"
+ * graph shows is left out (build/incremental/grow.h). */
+#include "slave/build/incremental/state.h"
+#include "slave/build/match.h"
 
 #include <errno.h>
 

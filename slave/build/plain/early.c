@@ -9,7 +9,7 @@
  * Who uses which channel the scan tells: of each stream, the channels of its
  * sends and of its receives.
  */
-#include "slave/build_match.h"
+#include "slave/build/match.h"
 
 #define AT_ONCE 8u
 

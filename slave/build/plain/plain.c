@@ -1,8 +1,8 @@
-/* Plain records -> nodes (build_plain.h). */
-#include "slave/build_plain.h"
+/* Plain records -> nodes (build/plain.h). */
+#include "slave/build/plain.h"
 
-#include "slave/build_match.h"
-#include "slave/build_node.h"
+#include "slave/build/match.h"
+#include "slave/build/node.h"
 
 #define NODES_AHEAD 64u
 
@@ -172,7 +172,7 @@ far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
     return b_add_ext(m, &v, node, len, slept);
 }
 
-/* Of a build that goes on (build_grow.h). */
+/* Of a build that goes on (build/incremental/grow.h). */
 static int listed_receive(struct maker *m, const struct b_plain *r,
                           uint32_t end, uint32_t node)
 {
@@ -348,8 +348,9 @@ plain_send(struct run *k, const struct b_plain *r)
     return 0;
 }
 
-/* The send of a receive, where all of its channel are there (build_early.c);
- * where this one is not pass `match` goes on from here. */
+/* The send of a receive, where all of its channel are there
+ * (build/plain/early.c); where this one is not pass `match` goes on from here.
+ */
 static struct b_matched __attribute__((noinline))
 match_early(struct build *b, struct b_plain_slot *x, const struct b_plain r,
             uint64_t slept, struct b_matched to)

@@ -1,5 +1,5 @@
-/* Plain records -> what the scan keeps of them (build_plain.h). */
-#include "slave/build_plain.h"
+/* Plain records -> what the scan keeps of them (build/plain.h). */
+#include "slave/build/plain.h"
 
 /* What the scan keeps of plain records, one after the other. */
 struct seen {

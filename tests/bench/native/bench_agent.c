@@ -17,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/cpu.h"
-#include "agent/io_event.h"
-#include "agent/ips_api.h"
-#include "agent/pool.h"
+#include "agent/api/api.h"
+#include "agent/pool/pool.h"
+#include "agent/record/cpu.h"
+#include "agent/record/io_event.h"
 
 enum { BATCHES = 15 };
 

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "agent/counter.h"
+#include "agent/pool/counter.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -33,8 +33,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/counter.h"
-#include "agent/pool.h"
+#include "agent/pool/counter.h"
+#include "agent/pool/pool.h"
 
 static int make(const char *root, const char *run, unsigned slower, bool exact)
 {

@@ -23,9 +23,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "analysis/contract.h"
-#include "analysis/joins.h"
-#include "tests/bench/synth.h"
+#include "analysis/distributed/joins.h"
+#include "analysis/graph/contract.h"
+#include "tests/bench/native/synth.h"
 #include "tests/support/run_cm.h"
 
 #define TRIP_S 100e-6

@@ -3,8 +3,9 @@
  * CPU time from the pool to the tables in SQLite, all of it by the daemon's own
  * code - turns of the drain (records read and checked, packed, written to the
  * archive, cursors committed, segments zeroed and handed back to their writer)
- * and turns of follow.h (tables brought up to date with what was handed over,
- * and stored as often as the daemon does) whenever slave_ahead_due() says so.
+ * and turns of slave/graphs/live_tables.h (tables brought up to date with what
+ * was handed over, and stored as often as the daemon does) whenever
+ * slave_ahead_due() says so.
  *
  * The run is a synthetic one (synth.h), PATTERN in 16 threads of one process
  * that lives. Each publishes its records in open segments of the default size
@@ -31,13 +32,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/large.h"
 #include "common/log.h"
-#include "slave/ahead.h"
-#include "slave/drain.h"
-#include "slave/graphs.h"
-#include "tests/bench/synth.h"
+#include "slave/drain/drain.h"
+#include "slave/graphs/graphs.h"
+#include "slave/serve/precompute.h"
+#include "tests/bench/native/synth.h"
 
 #define THREADS 16u
 #define FILES 4u /* segments of a thread, used in turns */

@@ -1,9 +1,10 @@
 /*
  * A run of one machine that is asked about while it goes on (slave/
- * build_grow.h): the records of a synthetic run (tests/bench/synth.h), asked
- * about in TURNS turns, once with a whole build each time, once with a build
- * that goes on. Per turn: records there, ns of CPU of both builds per record
- * there, and how many records and nodes the second one read and made.
+ * slave/build/incremental/grow.h): the records of a synthetic run
+ * (tests/bench/native/synth.h), asked about in TURNS turns, once with a whole
+ * build each time, once with a build that goes on. Per turn: records there, ns
+ * of CPU of both builds per record there, and how many records and nodes the
+ * second one read and made.
  *
  * Usage: bench_grow [EVENTS [TURNS [PATTERN]]]    default: 3000000, 6, ring
  */
@@ -13,8 +14,8 @@
 #include <time.h>
 
 #include "common/large.h"
-#include "slave/build_grow.h"
-#include "tests/bench/synth_streams.h"
+#include "slave/build/incremental/grow.h"
+#include "tests/bench/native/synth_streams.h"
 
 #define SEGMENT_BYTES (256u << 10)
 

@@ -17,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/pool.h"
-#include "slave/build.h"
-#include "slave/drain.h"
-#include "slave/graphs.h"
+#include "agent/pool/pool.h"
+#include "slave/build/build.h"
+#include "slave/drain/drain.h"
+#include "slave/graphs/graphs.h"
 
 #define STREAMS 8u
 #define SEGMENT_BYTES (4u << 20)

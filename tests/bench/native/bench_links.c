@@ -15,7 +15,7 @@
  * the master, links. Every engine's length of the path is that of the walk that
  * made the run, or the program ends.
  */
-#include "tests/bench/links.h"
+#include "tests/bench/native/links.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -28,8 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analysis/contract.h"
-#include "master/engine_auto.h"
+#include "analysis/graph/contract.h"
+#include "master/path/engine_auto.h"
 
 #define VALUES_A_FRAME 65536u
 #define PINGS 20

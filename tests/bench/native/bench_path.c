@@ -1,8 +1,8 @@
 /*
  * Nodes per second of CPU time of the longest-path kernel, on synthetic runs
- * (tests/bench/synth.h), beside a bare loop that allocates, reads and writes
- * the same arrays (what memory allows) and the deque engine. One line each:
- * pattern, what, nodes, M nodes/s; best of ROUNDS.
+ * (tests/bench/native/synth.h), beside a bare loop that allocates, reads and
+ * writes the same arrays (what memory allows) and the deque engine. One line
+ * each: pattern, what, nodes, M nodes/s; best of ROUNDS.
  *
  * Usage: bench_path [NODES [ROUNDS [PATTERN]]]
  *            default: 10^5, 10^6 and 10^7, best of 5, all patterns
@@ -17,8 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "analysis/path.h"
-#include "tests/bench/synth.h"
+#include "analysis/graph/path.h"
+#include "tests/bench/native/synth.h"
 
 static double now_s(void)
 {

@@ -1,6 +1,6 @@
 /*
  * Raw segments -> EST in memory: the records of a synthetic run
- * (tests/bench/synth.h) of one machine, built into the graph (matching
+ * (tests/bench/native/synth.h) of one machine, built into the graph (matching
  * included) and solved. Events per second of CPU time of one core, best of
  * ROUNDS, beside a bare loop that reads every record's words once. Each pattern
  * twice: as an agent writes it (records have the short form where the thread
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "analysis/path.h"
-#include "tests/bench/synth_streams.h"
+#include "analysis/graph/path.h"
+#include "tests/bench/native/synth_streams.h"
 
 #define SEGMENT_BYTES (4u << 20)
 

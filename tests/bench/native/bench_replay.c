@@ -13,9 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "analysis/path.h"
-#include "analysis/replay.h"
-#include "tests/bench/synth.h"
+#include "analysis/graph/path.h"
+#include "analysis/replay/replay.h"
+#include "tests/bench/native/synth.h"
 
 static const struct ips_lane lane = {.mtime = {2000, 1ULL << 30, 1, 1}};
 

@@ -1,5 +1,5 @@
 /*
- * Makes a synthetic run (tests/bench/synth.h) and says what it is.
+ * Makes a synthetic run (tests/bench/native/synth.h) and says what it is.
  *
  * Usage: bench_synth PATTERN [--nodes N] [--slaves N] [--threads N] [--cyclic]
  *                    [--seed N] [--len MIN:MAX] [--work MIN:MAX]
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "analysis/path.h"
-#include "tests/bench/synth.h"
+#include "analysis/graph/path.h"
+#include "tests/bench/native/synth.h"
 
 static void die(const char *what)
 {

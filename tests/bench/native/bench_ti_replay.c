@@ -23,7 +23,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "analysis/replay.h"
+#include "analysis/replay/replay.h"
 #include "common/types.h"
 
 struct action { /* a node in the making */

@@ -7,15 +7,15 @@
  * kind, 8 of a number, and its bytes. Everything aborts the program where it
  * fails.
  */
-#ifndef IPS_TESTS_BENCH_LINKS_H
-#define IPS_TESTS_BENCH_LINKS_H
+#ifndef IPS_TESTS_BENCH_NATIVE_LINKS_H
+#define IPS_TESTS_BENCH_NATIVE_LINKS_H
 
-#include "analysis/cm_async.h"
-#include "analysis/cm_sync.h"
-#include "analysis/joins.h"
-#include "analysis/path.h"
+#include "analysis/distributed/cm_async.h"
+#include "analysis/distributed/cm_sync.h"
+#include "analysis/distributed/joins.h"
+#include "analysis/graph/path.h"
 #include "proto/graph_wire.h"
-#include "tests/bench/synth.h"
+#include "tests/bench/native/synth.h"
 
 #define LINKS_HOSTS 17 /* sixteen slaves and the master */
 #define LINKS_HEAD 13

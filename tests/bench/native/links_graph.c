@@ -1,9 +1,9 @@
 /* Graphs over the links of bench_links, as the daemons' wire form. */
-#include "tests/bench/links.h"
+#include "tests/bench/native/links.h"
 
 #include <stdlib.h>
 
-#include "slave/graph_lay.h"
+#include "slave/build/graph_lay.h"
 
 static void *need(void *p)
 {

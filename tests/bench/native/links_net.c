@@ -1,5 +1,5 @@
 /* Frames over TCP between all hosts of bench_links. */
-#include "tests/bench/links.h"
+#include "tests/bench/native/links.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* One slave of bench_links: answers the master until it says BYE. */
-#include "tests/bench/links.h"
+#include "tests/bench/native/links.h"
 
 #include <stdlib.h>
 #include <string.h>

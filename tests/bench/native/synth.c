@@ -1,10 +1,10 @@
 /* The walk: patterns, and the time and path of each thread as it goes. */
-#include "tests/bench/synth.h"
+#include "tests/bench/native/synth.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/bench/synth_private.h"
+#include "tests/bench/native/synth_private.h"
 
 const char *const synth_pattern_names[SYNTH_PATTERN_COUNT] = {
 #define X(name, word, text) [SYNTH_##name] = (word),

@@ -15,11 +15,11 @@
  * answer to hold the engines against: synth.t_max. A build of the records
  * gives the slave's graph bit for bit (kind, w, xpred, in, out).
  */
-#ifndef IPS_TESTS_BENCH_SYNTH_H
-#define IPS_TESTS_BENCH_SYNTH_H
+#ifndef IPS_TESTS_BENCH_NATIVE_SYNTH_H
+#define IPS_TESTS_BENCH_NATIVE_SYNTH_H
 
-#include "analysis/contract.h"
-#include "analysis/graph.h"
+#include "analysis/graph/contract.h"
+#include "analysis/graph/graph.h"
 
 #define SYNTH_PATTERNS(X)                                                      \
     X(PINGPONG, "pingpong", "threads 2k and 2k+1 ask and answer in turns")     \

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/bench/synth_private.h"
+#include "tests/bench/native/synth_private.h"
 
 struct counting {
     struct synth_ends *e;

@@ -1,8 +1,8 @@
 /* Shared by synth*.c: which thread pairs talk, and where their ends are. */
-#ifndef IPS_TESTS_BENCH_SYNTH_PRIVATE_H
-#define IPS_TESTS_BENCH_SYNTH_PRIVATE_H
+#ifndef IPS_TESTS_BENCH_NATIVE_SYNTH_PRIVATE_H
+#define IPS_TESTS_BENCH_NATIVE_SYNTH_PRIVATE_H
 
-#include "tests/bench/synth.h"
+#include "tests/bench/native/synth.h"
 
 /* The one process of slave m; its threads have tids from here on. A pid that no
  * kernel gives out, so its segments are those of a dead process. */

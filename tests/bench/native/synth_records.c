@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/format.h"
-#include "tests/bench/synth_private.h"
+#include "agent/pool/format.h"
+#include "tests/bench/native/synth_private.h"
 
-/* How long an agent uses a line at most (agent/core_cpu.c). */
+/* How long an agent uses a line at most (agent/record/cpu.c). */
 #define LINE_NS 500000u
 
 struct stream {

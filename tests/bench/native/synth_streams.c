@@ -1,4 +1,4 @@
-#include "tests/bench/synth_streams.h"
+#include "tests/bench/native/synth_streams.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,11 +3,11 @@
  * a stream a thread, in order of the threads' first segments, a chunk a
  * segment.
  */
-#ifndef IPS_TESTS_BENCH_SYNTH_STREAMS_H
-#define IPS_TESTS_BENCH_SYNTH_STREAMS_H
+#ifndef IPS_TESTS_BENCH_NATIVE_SYNTH_STREAMS_H
+#define IPS_TESTS_BENCH_NATIVE_SYNTH_STREAMS_H
 
-#include "slave/build.h"
-#include "tests/bench/synth.h"
+#include "slave/build/build.h"
+#include "tests/bench/native/synth.h"
 
 struct synth_streams {
     struct ips_stream_in in[SYNTH_THREADS_MAX];

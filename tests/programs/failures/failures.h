@@ -1,6 +1,6 @@
 /*
  * Calls that fail, are refused, run out of time or are interrupted, one after
- * the other: what each leaves is in tests/system/failures.txt.
+ * the other: what each leaves is in tests/system/recording/failures.txt.
  *
  * Each case is a function of its own, case_NAME, that makes ready what it needs
  * and then makes one call by CALL(). What that call gave is printed; what it

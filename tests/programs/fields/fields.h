@@ -1,8 +1,8 @@
 /*
  * Does something of each kind that is recorded, and prints all that its record
  * must say but times: "want PID TID TYPE field=value ...", as it found out by
- * calls of its own. tests/system/test_agent_fields.py compares whole records
- * with that.
+ * calls of its own. tests/system/recording/test_agent_fields.py compares whole
+ * records with that.
  *
  * Values: numbers, text in quotes, @NAME for what only has to be the same
  * wherever that name is. in=FUNCTION stands for the place of the call (site).

@@ -1,7 +1,7 @@
 /* What i_sync.c and i_sync_result.c share: one object of each kind, in memory
  * that a child process shares, and how to see that somebody waits. */
-#ifndef I_SYNC_H
-#define I_SYNC_H
+#ifndef IPS_TESTS_PROGRAMS_INTERPOSED_I_SYNC_H
+#define IPS_TESTS_PROGRAMS_INTERPOSED_I_SYNC_H
 
 #include <errno.h>
 #include <fcntl.h>

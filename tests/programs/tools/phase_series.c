@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analysis/phases.c" /* the cut before it is merged */
+#include "analysis/explain/phases.c" /* the cut before it is merged */
 
 #define BINS_MAX 90
 

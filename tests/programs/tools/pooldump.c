@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "slave/proc_line.h"
+#include "slave/build/proc_line.h"
 #include "tests/support/pool_cursor.h"
 
 static bool skip_torn;
@@ -54,7 +54,7 @@ static const char *type_name(uint32_t type)
 {
     static const char *const names[256] = {
 #define X(name, code, record, text) [code] = #name,
-#include "agent/events.def"
+#include "agent/pool/events.def"
 #undef X
     };
     return names[type] ? names[type] : "unknown";

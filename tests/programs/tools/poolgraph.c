@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "slave/build.h"
+#include "slave/build/build.h"
 #include "tests/support/pool_cursor.h"
 
 struct segment {

@@ -17,7 +17,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "analysis/replay.h"
+#include "analysis/replay/replay.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_queue.h"
 

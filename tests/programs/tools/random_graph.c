@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analysis/next.h"
-#include "analysis/tail.h"
-#include "analysis/whatif.h"
+#include "analysis/whatif/next.h"
+#include "analysis/whatif/tail.h"
+#include "analysis/whatif/whatif.h"
 #include "tests/support/random_graph.h"
 
 static const char *const kind_names[] = {

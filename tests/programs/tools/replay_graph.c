@@ -19,7 +19,7 @@
  *             lock], ...]; kept, taken (struct ips_replay); giver [node or -1,
  * a node each] or [] waits     [ns behind the work of the arc into each node]
  * or [], and contracted [reach or -1, a node each]: of the graph made of it for
- * a replay (analysis/replay_graph.h) with these waits; not with moves or locks
+ * a replay (analysis/replay/graph.h) with these waits; not with moves or locks
  *   bits, makespan, reach [a node each], weight [same], account [[start, end,
  * run, queued, blocked], a chain each], idle [a machine and medium each]
  *
@@ -34,8 +34,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/replay.h"
-#include "analysis/replay_graph.h"
+#include "analysis/replay/graph.h"
+#include "analysis/replay/replay.h"
 #include "tests/support/random_graph.h"
 
 #define MACHINES 4

@@ -1,6 +1,6 @@
 /*
  * Prints random activity graphs with random times and waits, and what
- * analysis/waits.h and idle.h make of them, one JSON object a line, for
+ * analysis/explain/waits.h and idle.h make of them, one JSON object a line, for
  * tests/oracle/waits_oracle.py:
  *
  *   seed, from, to (the window of the blame)
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analysis/idle.h"
+#include "analysis/explain/idle.h"
 #include "tests/support/random_waits.h"
 
 static const char *const kinds[] = {

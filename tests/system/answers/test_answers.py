@@ -1,4 +1,4 @@
-"""Answers that the master keeps (master/answers.h; the cases of one process are in
+"""Answers that the master keeps (master/query/answer_cache.h; the cases of one process are in
 tests/sim/test_cluster_answers.c)."""
 from conftest import wait_until
 

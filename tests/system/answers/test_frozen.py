@@ -21,7 +21,7 @@ import frozen_runs
 import frozen_screens
 from conftest import ROOT, Cluster
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "oracle"))
 import path_oracle  # noqa: E402
 import whatif_oracle  # noqa: E402
 from oracle import goal_of  # noqa: E402

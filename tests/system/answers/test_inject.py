@@ -13,8 +13,8 @@ import tempfile
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "bench"))
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "oracle"))
 import delays  # noqa: E402
 import oracle  # noqa: E402
 import path_oracle  # noqa: E402

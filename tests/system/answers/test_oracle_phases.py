@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "oracle"))
 import phases_oracle  # noqa: E402
 
 SERIES = 60

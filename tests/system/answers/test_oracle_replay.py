@@ -13,14 +13,14 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "oracle"))
 import crew_oracle  # noqa: E402
 import queue_oracle  # noqa: E402
 import replay_oracle  # noqa: E402
 
 GRAPHS = 400
 QUEUES = 40
-LONG_FORM = pathlib.Path(__file__).parents[1] / "bench" / "replay-graphs"
+LONG_FORM = pathlib.Path(__file__).parents[2] / "bench" / "replay-graphs"
 
 
 def asked(build, first, count, *limits, program="replay_graph"):

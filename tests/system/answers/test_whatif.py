@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "oracle"))
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "oracle"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
 import path_oracle  # noqa: E402
 import whatif_oracle  # noqa: E402
 import whatif_real  # noqa: E402

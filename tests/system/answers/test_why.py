@@ -2,7 +2,7 @@
 programs with each problem that it knows, singly and in pairs, whose amounts are
 counts of work (tests/programs/why). Findings are of the program itself, however
 busy the machine is; that it is busy may be said beside them, and is left out
-here. The rules themselves: tests/unit/test_why.c.
+here. The rules themselves: tests/unit/master/test_why.c.
 
 EVIDENCE-OF: IPS-17."""
 import os

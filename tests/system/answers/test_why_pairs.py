@@ -1,7 +1,7 @@
 """`ipsq why` names each problem that it knows, alone and beside each other one, and
 nothing else: runs that are told to the ns (told.py), two problems in processes of
 their own, one after the other. Pairs of which one excludes the other stand in
-EXCLUDES with the reason. The rules: tests/unit/test_why.c.
+EXCLUDES with the reason. The rules: tests/unit/master/test_why.c.
 
 EVIDENCE-OF: IPS-17."""
 import itertools

@@ -1,6 +1,6 @@
 """`ipsq why` names a phase that dominates and is of another kind than the rest, in
 runs whose phases are told to the ns (told.py), so that nothing depends on how busy
-the machine is. The rule itself: tests/unit/test_why.c.
+the machine is. The rule itself: tests/unit/master/test_why.c.
 
 EVIDENCE-OF: IPS-16, IPS-17."""
 import pytest

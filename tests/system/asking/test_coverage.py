@@ -20,10 +20,10 @@ def rows():
 
 def missing(name, case, unit_case):
     if name.endswith(".py"):
-        path = TESTS / "system" / name
+        path = next((TESTS / "system").rglob(name), TESTS / name)
         wanted = f"def {case}(" if case else ""
     else:
-        path = next((p for p in TESTS.glob(f"*/{name}.c")), TESTS / name)
+        path = next(TESTS.rglob(f"{name}.c"), TESTS / name)
         # test_x/case stands for test_x__case
         wanted = unit_case or ""
         if wanted and not wanted.startswith("test_"):

@@ -13,7 +13,7 @@ import mutants  # noqa: E402
 pytestmark = pytest.mark.quick
 
 CODE = r"""
-#include "agent/stream.h"
+#include "agent/record/stream.h"
 #define LIMIT (1 + 2 < 3) /* a < b */
 #define LONGER                                                                 \
     do_this(1, 2);

@@ -34,7 +34,7 @@ BAD_GRAPHS = [
     {17: [1], 18: [0], 19: [U64], 20: [U32]}, {17: [1]}, {21: U64}, {22: U32},
     {22: U32, 14: [1], 15: [U32 - 1], 16: [3]}]
 
-# The same as the slave's joins (analysis/joins.h): none, and one candidate for
+# The same as the slave's joins (analysis/distributed/joins.h): none, and one candidate for
 # the END.
 GOOD_JOINS = bytes([0, 11, 0, 0, 0, 0, 0, 1, 3, 0, 6])
 GOOD_EXPAND = message((1, [0]), (2, [0]), (3, [1]), (4, [2]), (5, [3]),

@@ -195,7 +195,7 @@ def recorded_segments(c, tmp_path):
 
 def stream_of(data, number):
     """The segment as one of a process and a stream of its own, so that it is
-    not refused as read already (agent/format.h: pid and tid)."""
+    not refused as read already (agent/pool/format.h: pid and tid)."""
     data = bytearray(data)
     data[24:32] = number.to_bytes(4, "little") * 2
     return data

@@ -1,5 +1,5 @@
 """Answers about a run that still goes on agree with the final ones on what both
-saw. A program (tests/programs/i_live.c) works until it has done so many turns,
+saw. A program (tests/programs/interposed/i_live.c) works until it has done so many turns,
 says so and waits to be told on; questions are asked while it works and while it
 waits, and compared with the graph of the whole run when all is over.
 

@@ -18,7 +18,7 @@ import pytest
 from conftest import clean_env, give_clock
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "oracle"))
+sys.path.insert(0, str(HERE.parents[1] / "oracle"))
 
 import pool_format  # noqa: E402
 

@@ -1,5 +1,5 @@
 """Calls that fail: what each returns, the errno it leaves, and every record it
-makes, compared with tests/system/failures.txt.
+makes, compared with tests/system/recording/failures.txt.
 
 The programs are tests/programs/failures/*.c, one group a file. A line of
 failures.txt is a case and what it records, in order; a case without a line
@@ -21,7 +21,7 @@ import pytest
 from conftest import clean_env, give_clock
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "oracle"))
+sys.path.insert(0, str(HERE.parents[1] / "oracle"))
 
 import pool_format  # noqa: E402
 

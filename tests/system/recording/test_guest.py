@@ -1,7 +1,7 @@
 """The program behaves as without us, whatever it does to itself or has done
 to it: same output, same status; and what was recorded can be read.
 
-Each case of tests/programs/i_guest.c runs bare and under ipsrun. Would catch an
+Each case of tests/programs/interposed/i_guest.c runs bare and under ipsrun. Would catch an
 agent that crashes, blocks or changes its host, and a pool that such an end
 leaves unreadable.
 """

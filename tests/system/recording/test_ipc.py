@@ -1,5 +1,5 @@
 """System V semaphores and message queues, POSIX message queues: who waited and
-who let it go, by tests/programs/i_ipc.c, whose main process waits in each case
+who let it go, by tests/programs/interposed/i_ipc.c, whose main process waits in each case
 until a child has seen it asleep. Programs behave as without us (the `trace`
 fixture compares what every call returned).
 """

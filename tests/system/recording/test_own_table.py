@@ -40,7 +40,7 @@ def top(build):
 
 def calls_of_ours(log, low, high):
     """The calls in `log` that lie in our library, made since the program said where
-    that is, but by the threads of agent/own_table.h, which have tables of their own.
+    that is, but by the threads of agent/record/own_table.h, which have tables of their own.
     Second, how many of these threads there were."""
     calls, threads, executed = [], set(), set()
     lines = log.read_text().splitlines()

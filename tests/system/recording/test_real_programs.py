@@ -138,7 +138,7 @@ def test_path_is_right(cases, name):
     assert off[0]["t_max_ns"] == off[1]["t_max_ns"]
     print("%s: t_max %d ns, elapsed %d ns" % (
         name, off[0]["t_max_ns"], off[0]["elapsed_ns"]))
-    # What waits cost is guessed (agent/cpu.h): the path picks the greatest.
+    # What waits cost is guessed (agent/record/cpu.h): the path picks the greatest.
     assert 0 < off[0]["t_max_ns"] <= 1.05 * off[0]["elapsed_ns"]
     assert off[0]["elapsed_ns"] <= done.elapsed_ns
 
@@ -210,7 +210,7 @@ def test_redis_crossings(recorder):
     """A request and its answer are two crossings: ten thousand requests of one
     client put most of the 20,000 on the path."""
     # 19,010 to 19,830 of runs on a loaded machine, as with --cpu=exact. Where
-    # errors of guessed waits came to lie in one arc (before agent/cpu_guess.h)
+    # errors of guessed waits came to lie in one arc (before agent/record/cpu_guess.h)
     # the path stayed in one process: 17,600 to 18,400 there; that they do not
     # is held by unit/test_cpu_guess. Also where the machine takes the CPU away
     # in the middle of sends: then once more, and 18,000 are enough.

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import clean_env
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "oracle"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "oracle"))
 
 import pool_reader as pool  # noqa: E402
 

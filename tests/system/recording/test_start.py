@@ -250,7 +250,7 @@ def test_start_lies_together(build):
     link that puts the functions elsewhere: faults of 16 pages each, which no
     other test sees."""
     library = build.lib("libips-preload.so")
-    script = (ROOT / "agent" / "preload.ld").read_text()
+    script = (ROOT / "agent" / "preload" / "start" / "preload.ld").read_text()
     parts = [set(re.findall(r"\(?\.text\.(?:unlikely\.|hot\.)?(\w{3,}\b)\*?",
                             part)) - {"startup", "exit", "unlikely", "hot"}
              for part in re.split(r"\.text\.(?:start|often|more) :", script)]
@@ -274,9 +274,9 @@ def test_start_lies_together(build):
                 low <= value < high for value in at[name])]
     assert not away
     sources = "".join(path.read_text()
-                      for path in (ROOT / "agent").glob("*.[ch]"))
+                      for path in (ROOT / "agent").rglob("*.[ch]"))
     gone = {name for name in named | often - {"stubs"} if not re.search(rf"\b{name}\(", sources)}
-    assert not gone, "agent/preload.ld names what is not there"
+    assert not gone, "agent/preload/start/preload.ld names what is not there"
 
 
 def test_start_relocates_little(build):

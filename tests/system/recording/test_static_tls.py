@@ -1,5 +1,5 @@
 """Static TLS of the preload library: the loader has little of it where LD_AUDIT is set,
-and what does not fit is mapped by the threads that need it (agent/extra.h)."""
+and what does not fit is mapped by the threads that need it (agent/record/extra.h)."""
 import re
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Locks and their like: who waited, who let go. tests/programs/i_sync.c has one
+"""Locks and their like: who waited, who let go. tests/programs/interposed/i_sync.c has one
 case for each call that can wait, with a waiter that really sleeps (or spins)
 and the main thread, which lets it go: the graph must have that arc and no
 other, and the program must not notice us."""
@@ -49,7 +49,7 @@ def record(cluster, program, case, *options):
 
 def check_length(answer):
     """No path of CPU time is longer than the run - but for what waits were
-    guessed to cost (agent/cpu.h), which the path picks the greatest of."""
+    guessed to cost (agent/record/cpu.h), which the path picks the greatest of."""
     assert answer["t_max_ns"] <= 1.05 * answer["elapsed_ns"]
 
 

@@ -1,6 +1,6 @@
 """Shows "ipsq waits": where threads waited, for what, and whose doing it was,
 along chains of waits, on one machine and on two; idle time of machines to the
-last ns. Programs in which every wait is known (tests/programs/i_waits.c): nobody
+last ns. Programs in which every wait is known (tests/programs/interposed/i_waits.c): nobody
 goes on before the other sleeps. EVIDENCE-OF: IPS-15
 """
 import collections

@@ -1,8 +1,8 @@
 /* The recording core in real processes: threads, forks, signal handlers,
  * SIGKILL. Every case forks the writer and reads its pool. */
-#include "agent/thread.h"
-#include "tests/unit/core_help.h"
-#include "tests/unit/emulated.h"
+#include "agent/record/thread.h"
+#include "tests/unit/help/core_help.h"
+#include "tests/unit/help/emulated.h"
 
 #include <errno.h>
 #include <fcntl.h>

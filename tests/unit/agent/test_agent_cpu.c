@@ -9,7 +9,7 @@
  * makes errors that nothing in the thread can avoid, so one batch may be spoilt
  * by it; a defect spoils all of them. A case passes with the first batch that
  * is good, and fails if none of BATCHES is. */
-#include "tests/unit/core_help.h"
+#include "tests/unit/help/core_help.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/cpu.h"
+#include "agent/record/cpu.h"
 
 enum { SAMPLES = 8000, TRIES = 4 * SAMPLES, P99_NS = 1000, BATCHES = 6 };
 

@@ -1,11 +1,11 @@
 /* What a thread adds before its END: what it guessed of its CPU time, calls
  * without a record, the CPU of the other threads - once each, in figures that
  * the test has chosen. */
-#include "agent/cpu.h"
-#include "agent/extra.h"
-#include "agent/fast.h"
-#include "agent/stream.h"
-#include "tests/unit/core_help.h"
+#include "agent/record/cpu.h"
+#include "agent/record/extra.h"
+#include "agent/record/fast.h"
+#include "agent/record/stream.h"
+#include "tests/unit/help/core_help.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* Sends and receives, written short where they can be: what the slave reads is
  * what was called, its CPU time to a few ns. */
-#include "tests/unit/core_help.h"
+#include "tests/unit/help/core_help.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/io_event.h"
-#include "slave/proc_line.h"
+#include "agent/record/io_event.h"
+#include "slave/build/proc_line.h"
 
 enum { CALLS = 30000 };
 

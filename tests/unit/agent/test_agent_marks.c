@@ -1,6 +1,6 @@
 /* Marks of the API, written short where they can be: what the slave reads is
  * every text in its order, and short ones are used. */
-#include "tests/unit/core_help.h"
+#include "tests/unit/help/core_help.h"
 
 #include <signal.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/ips_mark.c"
-#include "slave/proc_line.h"
+#include "agent/api/mark.c"
+#include "slave/build/proc_line.h"
 
 static struct pool_dir pool;
 

@@ -1,11 +1,11 @@
 /* Counters of instrumented procedures, from the inside: what no program can be
  * made to do at a chosen moment. test_exact.py has the rest. */
-#include "tests/unit/core_help.h"
+#include "tests/unit/help/core_help.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "agent/procs.c"
+#include "agent/preload/sample/procs.c"
 
 /* modules.c is the preload library's. */
 void ips_module_note_slow(uint64_t pc)

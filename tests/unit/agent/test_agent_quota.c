@@ -1,9 +1,9 @@
 /* The run's counters against the blocks that its files have, and losses against
  * the records that are not there, after each way in which room is refused,
  * handed back, gone round with or left. */
-#include "agent/stream.h"
-#include "tests/unit/core_help.h"
-#include "tests/unit/emulated.h"
+#include "agent/record/stream.h"
+#include "tests/unit/help/core_help.h"
+#include "tests/unit/help/emulated.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* The recording core where there is no room: quota, full file system, no
  * directory, a limit on the size of files. */
-#include "agent/stream.h"
-#include "tests/unit/core_help.h"
-#include "tests/unit/emulated.h"
+#include "agent/record/stream.h"
+#include "tests/unit/help/core_help.h"
+#include "tests/unit/help/emulated.h"
 
 #include <errno.h>
 #include <fcntl.h>

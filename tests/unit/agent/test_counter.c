@@ -9,7 +9,7 @@
 
 #include <cmocka.h> /* after the four it needs */
 
-#include "agent/counter.h"
+#include "agent/pool/counter.h"
 
 static uint64_t raw_ns(void)
 {

@@ -1,6 +1,6 @@
-/* What blocks cost, guessed and settled (agent/cpu_guess.h): a thread whose
- * true CPU time is known runs and blocks; its time is handed out as core_cpu.c
- * does. */
+/* What blocks cost, guessed and settled (agent/record/cpu_guess.h): a thread
+ * whose true CPU time is known runs and blocks; its time is handed out as
+ * agent/record/cpu.c does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "agent/cpu_guess.h"
+#include "agent/record/cpu_guess.h"
 
 static uint64_t random_state;
 static uint64_t below(uint64_t n)

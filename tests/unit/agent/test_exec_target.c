@@ -1,5 +1,5 @@
-/* What a file is that is about to be executed (agent/exec_target.h), looked at
- * again and again. */
+/* What a file is that is about to be executed (agent/record/exec_target.h),
+ * looked at again and again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/exec_target.h"
-#include "agent/extra.h"
-#include "tests/unit/emulated.h"
+#include "agent/record/exec_target.h"
+#include "agent/record/extra.h"
+#include "tests/unit/help/emulated.h"
 
 #define PROGRAM "/bin/true" /* changed long ago */
 

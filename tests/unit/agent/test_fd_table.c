@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "agent/core.h"
-#include "agent/fd_table.h"
-#include "agent/sys.h"
-#include "tests/unit/emulated.h"
+#include "agent/preload/fd_table.h"
+#include "agent/record/core.h"
+#include "agent/record/sys.h"
+#include "tests/unit/help/emulated.h"
 
 /* The core's page that a fork child finds emptied: none here. */
 void *ips_core_wiped(void)

@@ -1,5 +1,5 @@
-/* docs/pool-format.md against agent/format.h: every offset and size in that
- * document is asserted here at compile time, every constant at run time.
+/* docs/pool-format.md against agent/pool/format.h: every offset and size in
+ * that document is asserted here at compile time, every constant at run time.
  * Would catch: a field added in the middle, a compiler that lays out
  * differently, a document that was not changed with the format. */
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h> /* after the four it needs */
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 
 #define AT(type, field, offset)                                                \
     _Static_assert(offsetof(struct type, field) == (offset), #type "." #field)
@@ -288,7 +288,7 @@ static void test_format__codes_are_those_of_the_document(void **state)
         unsigned code;
     } header[] = {
 #define X(name, code, record, text) {#name, code},
-#include "agent/events.def"
+#include "agent/pool/events.def"
 #undef X
     };
     size_t n = sizeof(document) / sizeof(document[0]);

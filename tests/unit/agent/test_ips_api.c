@@ -1,7 +1,7 @@
 /* The API through the exported names of libips: the records of tasks to the
  * nanosecond, and one state where the preload library is there as well. */
-#include "tests/unit/emulated.h"
-#include "tests/unit/pool_help.h"
+#include "tests/unit/help/emulated.h"
+#include "tests/unit/help/pool_help.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/ips.h"
+#include "agent/api/ips.h"
 #include "common/types.h"
 
 static struct ips_stamp at(uint64_t t, uint64_t cpu)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/segment_reader.h"
-#include "tests/unit/pool_help.h"
+#include "tests/unit/help/pool_help.h"
 
 #define BYTES 4096u
 

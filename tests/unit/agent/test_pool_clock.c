@@ -1,4 +1,4 @@
-/* The clock of a boot (agent/pool_clock.c) on a machine made of numbers: the
+/* The clock of a boot (agent/pool/clock.c) on a machine made of numbers: the
  * counter, the kernel's clock, the sleep between two readings and the two files
  * that say whether the counter may be used are the test's own. */
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/counter.h"
+#include "agent/pool/counter.h"
 
 static uint64_t fake_counter(void);
 static int fake_gettime(clockid_t id, struct timespec *out);
@@ -31,7 +31,7 @@ static FILE *fake_open(const char *path, const char *how);
 static uint64_t fake_hz(void);
 #define ips_counter_hz fake_hz
 #endif
-#include "agent/pool_clock.c"
+#include "agent/pool/clock.c"
 #undef fopen
 #undef nanosleep
 #undef clock_gettime

@@ -1,4 +1,4 @@
-/* Making a run (agent/pool_run.c): what its control file says, field by field,
+/* Making a run (agent/pool/run.c): what its control file says, field by field,
  * and what a run or a change that was refused leaves behind: no file, no
  * directory, no descriptor. */
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tests/unit/pool_help.h"
+#include "tests/unit/help/pool_help.h"
 
 static struct pool_dir pool;
 

@@ -1,8 +1,8 @@
 /* Spare segments, both sides: the slave makes them, processes begin in them,
  * and what they recorded there is read as that of any other segment. */
-#include "agent/stream.h"
-#include "slave/drain.h"
-#include "tests/unit/core_help.h"
+#include "agent/record/stream.h"
+#include "slave/drain/drain.h"
+#include "tests/unit/help/core_help.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "agent/unwind.h"
-#include "agent/unwind_kept.h"
-#include "tests/unit/unwind_chain.h"
+#include "agent/unwind/cache.h"
+#include "agent/unwind/unwind.h"
+#include "tests/unit/help/unwind_chain.h"
 
 #define FRAMES 64
 

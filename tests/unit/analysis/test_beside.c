@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/beside.h"
+#include "analysis/explain/concurrent_activity.h"
 #include "tests/support/golden.h"
 
 /* clang-format off */

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/clock_align.h"
+#include "analysis/graph/clock_align.h"
 #include "common/types.h"
 #include "tests/support/random_graph.h"
 

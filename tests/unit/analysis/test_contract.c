@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "analysis/contract.h"
-#include "analysis/joins.h"
+#include "analysis/distributed/joins.h"
+#include "analysis/graph/contract.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/shrink.h"
 

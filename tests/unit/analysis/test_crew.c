@@ -1,6 +1,6 @@
 /* Threads that take pieces of work under a lock: found in a graph, settled by a
  * replay, and a graph made of another order. By a simulation of the program
- * itself, in fractions: tests/system/test_oracle_replay.py. */
+ * itself, in fractions: tests/system/answers/test_oracle_replay.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/queue.h"
+#include "analysis/replay/queue.h"
 #include "tests/support/random_crew.h"
 #include "tests/support/random_graph.h"
 

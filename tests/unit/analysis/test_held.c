@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/held.h"
+#include "analysis/explain/lock_holds.h"
 #include "tests/support/golden.h"
 
 /* clang-format off */

@@ -16,14 +16,14 @@
 
 #include <cmocka.h>
 
-#include "analysis/mtime.h"
-#include "analysis/view.h"
-#include "master/mtimes.h"
-#include "master/mtimes_doubt.h"
-#include "master/mtimes_wire.h"
+#include "analysis/graph/mtime.h"
+#include "analysis/graph/view.h"
+#include "master/base/mtimes.h"
+#include "master/base/mtimes_doubt.h"
+#include "master/base/mtimes_wire.h"
 #include "proto/message.h"
-#include "slave/calibrate_net.h"
-#include "slave/calibrate_ready.h"
+#include "slave/calibrate/net.h"
+#include "slave/calibrate/ready.h"
 
 #define COUNT(array) ((uint32_t)(sizeof(array) / sizeof(*(array))))
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/next.h"
+#include "analysis/whatif/next.h"
 #include "tests/support/golden.h"
 #include "tests/support/shrink.h"
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "analysis/order_dependent.h"
-#include "analysis/path.h"
+#include "analysis/explain/order_dependent.h"
+#include "analysis/graph/path.h"
 #include "tests/support/random_graph.h"
 
 /* ---- programs by hand -----------------------------------------------------

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 #include "tests/support/golden.h"
 #include "tests/support/longest.h"
 #include "tests/support/random_graph.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 #include "tests/support/longest.h"
 #include "tests/support/shrink.h"
 

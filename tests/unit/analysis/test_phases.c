@@ -1,6 +1,6 @@
 /*
- * Phases of series whose phases are known (analysis/phases.h); what they cost
- * is held against an exact search in tests/oracle/phases_oracle.py.
+ * Phases of series whose phases are known (analysis/explain/phases.h); what
+ * they cost is held against an exact search in tests/oracle/phases_oracle.py.
  * EVIDENCE-OF: IPS-16
  */
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/phases.h"
+#include "analysis/explain/phases.h"
 
 static uint64_t seed;
 static uint64_t draw(uint64_t below)

@@ -1,6 +1,6 @@
 /* Work queues: found in a graph, settled by a replay, and a graph made of
  * another order. By a simulation of the program itself, in fractions:
- * tests/system/test_oracle_replay.py. */
+ * tests/system/answers/test_oracle_replay.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "analysis/queue.h"
-#include "analysis/replay.h"
+#include "analysis/replay/queue.h"
+#include "analysis/replay/replay.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/random_queue.h"
 

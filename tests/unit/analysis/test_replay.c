@@ -1,6 +1,6 @@
 /* Replay with processor sharing: the golden rows by hand, what must hold of any
  * replay, and questions that are refused. The arithmetic is held against an
- * exact simulator by tests/system/test_oracle_replay.py. */
+ * exact simulator by tests/system/answers/test_oracle_replay.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
-#include "analysis/replay.h"
+#include "analysis/graph/path.h"
+#include "analysis/replay/replay.h"
 #include "tests/support/golden.h"
 #include "tests/support/random_graph.h"
 

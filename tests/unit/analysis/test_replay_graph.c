@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
-#include "analysis/replay.h"
-#include "analysis/replay_graph.h"
+#include "analysis/graph/path.h"
+#include "analysis/replay/graph.h"
+#include "analysis/replay/replay.h"
 #include "tests/support/random_graph.h"
 
 #define GRAPHS 400

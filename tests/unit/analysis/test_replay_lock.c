@@ -1,5 +1,5 @@
 /* Locks of a replay: who has one next, by hand. The same rule in exact
- * fractions, over random graphs: tests/system/test_oracle_replay.py. */
+ * fractions, over random graphs: tests/system/answers/test_oracle_replay.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
-#include "analysis/replay.h"
+#include "analysis/graph/path.h"
+#include "analysis/replay/replay.h"
 
 #define CHAINS_MAX 4u
 #define NODES_MAX 8u

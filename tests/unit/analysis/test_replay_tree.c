@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/replay_tree.h"
+#include "analysis/replay/tree.h"
 
 #define HELD_MAX 300u
 #define STEPS 20000u

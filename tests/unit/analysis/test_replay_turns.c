@@ -1,13 +1,13 @@
 /* Threads and loads by turns in a replay: by hand, with turns of 4 ns. The same
  * rules in exact fractions, over random graphs:
- * tests/system/test_oracle_replay.py. */
+ * tests/system/answers/test_oracle_replay.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
 
-#include "analysis/replay.h"
+#include "analysis/replay/replay.h"
 
 #define TURN 4u
 

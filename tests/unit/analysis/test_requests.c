@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/requests.h"
+#include "analysis/explain/requests.h"
 #include "tests/support/random_graph.h"
 
 struct row {

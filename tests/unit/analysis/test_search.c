@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/search.h"
+#include "analysis/replay/search.h"
 #include "tests/support/golden.h"
 #include "tests/support/random_graph.h"
 

@@ -1,7 +1,7 @@
 /*
- * The most common sequences of a path (analysis/sequences.h), counted by hand,
- * and on random paths against counting by trying everything.
- * EVIDENCE-OF: IPS-12
+ * The most common sequences of a path (analysis/whatif/sequences.h), counted by
+ * hand, and on random paths against counting by trying everything. EVIDENCE-OF:
+ * IPS-12
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/sequences.h"
+#include "analysis/whatif/sequences.h"
 
 #define MOST 4096u
 

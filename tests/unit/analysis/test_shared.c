@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
-#include "analysis/replay.h"
-#include "analysis/shared.h"
+#include "analysis/graph/path.h"
+#include "analysis/replay/replay.h"
+#include "analysis/replay/shared.h"
 #include "tests/support/golden.h"
 #include "tests/support/random_graph.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/slack.h"
+#include "analysis/whatif/slack.h"
 #include "tests/support/golden.h"
 #include "tests/support/shrink.h"
 

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
-#include "slave/build.h"
-#include "tests/bench/synth_streams.h"
+#include "analysis/graph/path.h"
+#include "slave/build/build.h"
+#include "tests/bench/native/synth_streams.h"
 
 static const struct ips_lane plain = {.mtime = {0, 0, 1, 1}};
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
-#include "analysis/view.h"
+#include "analysis/graph/path.h"
+#include "analysis/graph/view.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/row_graph.h"
 #include "tests/support/shrink.h"

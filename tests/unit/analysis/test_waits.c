@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/idle.h"
+#include "analysis/explain/idle.h"
 #include "common/large.h"
 #include "common/types.h"
 #include "tests/support/random_waits.h"

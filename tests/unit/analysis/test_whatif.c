@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "analysis/crowd.h"
-#include "analysis/whatif.h"
+#include "analysis/whatif/oversubscription.h"
+#include "analysis/whatif/whatif.h"
 #include "tests/support/golden.h"
 #include "tests/support/shrink.h"
 

@@ -1,4 +1,4 @@
-/* Two sets of runs against each other (client/diff.h). */
+/* Two sets of runs against each other (client/base/diff.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-#include "client/diff.h"
+#include "client/base/diff.h"
 
 static uint64_t seed;
 static uint64_t draw(uint64_t below)

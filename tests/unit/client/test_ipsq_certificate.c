@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/out.h"
+#include "client/base/out.h"
 #include "proto/message.h"
 
 /* Beside enum ipsq_format, whose table has all lines. */

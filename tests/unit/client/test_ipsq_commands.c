@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/command.h"
+#include "client/base/command.h"
 
 /* ---- a master with a script ------------------------------------------- */
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/focus.h"
+#include "client/shell/focus.h"
 
 /* The words of `line`, parted by '|'; "!" and what is wrong. */
 static const char *split(const char *line)

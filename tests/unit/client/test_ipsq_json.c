@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "client/json.h"
+#include "client/base/json.h"
 
 static char *buffer;
 static size_t length;

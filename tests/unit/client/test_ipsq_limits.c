@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "client/command.h"
-#include "client/units.h"
+#include "client/base/command.h"
+#include "client/base/units.h"
 
 #define WORDS_MAX 80
 

@@ -5,8 +5,8 @@
 
 #include <cmocka.h>
 
-#include "client/command.h"
-#include "client/session.h"
+#include "client/base/command.h"
+#include "client/base/session.h"
 
 #define WORDS_MAX 20
 

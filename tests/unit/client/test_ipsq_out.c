@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "client/fold.h"
-#include "client/out.h"
+#include "client/base/fold.h"
+#include "client/base/out.h"
 
 static const struct ipsq_column columns[] = {
     {"name", "NAME", IPSQ_TEXT}, {"hidden", NULL, IPSQ_COUNT},

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "client/units.h"
+#include "client/base/units.h"
 
 /* Would catch a detour over floating point (0.1, 4.35), a lost unit. */
 static void test_units__durations(void **state)

@@ -1,4 +1,4 @@
-/* A series as a line of characters (client/strip.h). */
+/* A series as a line of characters (client/base/strip.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "client/strip.h"
-#include "client/terminal.h"
+#include "client/base/strip.h"
+#include "client/base/terminal.h"
 
 static char out[IPSQ_STRIP_BYTES];
 

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "client/out.h"
-#include "client/table_fit.h"
+#include "client/base/out.h"
+#include "client/base/table_fit.h"
 
 static const struct ipsq_column columns[] = {
     {"name", "NAME", IPSQ_TEXT},  {"inner", NULL, IPSQ_COUNT},

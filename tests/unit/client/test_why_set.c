@@ -1,4 +1,4 @@
-/* Findings of several runs put together (client/cmd_why.h). */
+/* Findings of several runs put together (client/commands/why.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "client/cmd_why.h"
+#include "client/commands/why.h"
 
 static struct why_set w;
 

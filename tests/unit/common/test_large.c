@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
+#include "analysis/graph/path.h"
 #include "common/large.h"
-#include "slave/build.h"
-#include "tests/bench/synth.h"
+#include "slave/build/build.h"
+#include "tests/bench/native/synth.h"
 
 #define MB ((size_t)1 << 20)
 

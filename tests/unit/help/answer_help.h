@@ -2,16 +2,16 @@
  * A recorder's run (recorder.h) as a slave has it on disk, and asks of the
  * master answered as the worker does, without a loop, a connection or a thread.
  */
-#ifndef TESTS_UNIT_ANSWER_HELP_H
-#define TESTS_UNIT_ANSWER_HELP_H
+#ifndef IPS_TESTS_UNIT_HELP_ANSWER_HELP_H
+#define IPS_TESTS_UNIT_HELP_ANSWER_HELP_H
 
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "recorder.h"
-#include "slave/serve_job.h"
-#include "slave/store.h"
+#include "slave/serve/job.h"
+#include "slave/store/store.h"
 
 #define ANSWER_REPLIES 64u
 #define ANSWER_BYTES (1u << 20)

@@ -3,8 +3,8 @@
  * ask about: a simulated program (model_world.h), and a process that talks with
  * who is not traced and has code.
  */
-#ifndef TESTS_UNIT_ASK_HELP_H
-#define TESTS_UNIT_ASK_HELP_H
+#ifndef IPS_TESTS_UNIT_HELP_ASK_HELP_H
+#define IPS_TESTS_UNIT_HELP_ASK_HELP_H
 
 #include "answer_help.h"
 #include "model_world.h"

@@ -1,4 +1,4 @@
-#include "tests/unit/core_help.h"
+#include "tests/unit/help/core_help.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /* For tests of the recording core: records that know whether they are whole,
  * written in a child and read back here. */
-#ifndef IPS_TESTS_CORE_HELP_H
-#define IPS_TESTS_CORE_HELP_H
+#ifndef IPS_TESTS_UNIT_HELP_CORE_HELP_H
+#define IPS_TESTS_UNIT_HELP_CORE_HELP_H
 
-#include "tests/unit/pool_help.h"
+#include "tests/unit/help/pool_help.h"
 
 #include <stdbool.h>
 
-#include "agent/core.h"
+#include "agent/record/core.h"
 
 #define SOURCES 64
 struct seen {

@@ -5,8 +5,8 @@
  * process, and its programs cannot exec each other by themselves. What cannot
  * be shown there is skipped by name; it is shown where nothing emulates.
  */
-#ifndef IPS_TESTS_EMULATED_H
-#define IPS_TESTS_EMULATED_H
+#ifndef IPS_TESTS_UNIT_HELP_EMULATED_H
+#define IPS_TESTS_UNIT_HELP_EMULATED_H
 
 #include <stdbool.h>
 #include <stdio.h>

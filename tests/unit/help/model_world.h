@@ -9,8 +9,8 @@
  * read or write. Half of the programs have stamps in steps of 1000 ns, so that
  * most are equal to others.
  */
-#ifndef TESTS_UNIT_MODEL_WORLD_H
-#define TESTS_UNIT_MODEL_WORLD_H
+#ifndef IPS_TESTS_UNIT_HELP_MODEL_WORLD_H
+#define IPS_TESTS_UNIT_HELP_MODEL_WORLD_H
 
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-#include "tests/unit/pool_help.h"
+#include "tests/unit/help/pool_help.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* For tests that write a real pool and read it back: a run in a fresh
  * directory of /dev/shm, and every record of it handed to a function. */
-#ifndef IPS_TESTS_POOL_HELP_H
-#define IPS_TESTS_POOL_HELP_H
+#ifndef IPS_TESTS_UNIT_HELP_POOL_HELP_H
+#define IPS_TESTS_UNIT_HELP_POOL_HELP_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * byte in every state a writer (or a hostile one) can leave them in. Header
  * only; each test program includes it once.
  */
-#ifndef IPS_TEST_POOL_MAKER_H
-#define IPS_TEST_POOL_MAKER_H
+#ifndef IPS_TESTS_UNIT_HELP_POOL_MAKER_H
+#define IPS_TESTS_UNIT_HELP_POOL_MAKER_H
 
 #include <fcntl.h>
 #include <ftw.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 
 #define MAKER_SEGMENT_BYTES 65536u
 

@@ -2,12 +2,12 @@
  * Samples, entries, exits and modules written by hand, and the costs made from
  * them, for tests of what code CPU went to. Header only.
  */
-#ifndef IPS_TEST_PROCS_HELP_H
-#define IPS_TEST_PROCS_HELP_H
+#ifndef IPS_TESTS_UNIT_HELP_PROCS_HELP_H
+#define IPS_TESTS_UNIT_HELP_PROCS_HELP_H
 
-#include "tests/unit/recorder.h"
+#include "tests/unit/help/recorder.h"
 
-#include "slave/proc_table.h"
+#include "slave/profile/proc_table.h"
 
 #define MS 1000000u
 

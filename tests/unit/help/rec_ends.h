@@ -1,8 +1,8 @@
 /*
  * Processes with descriptors, for the tests of ends and of who their peers are.
  */
-#ifndef TESTS_UNIT_REC_ENDS_H
-#define TESTS_UNIT_REC_ENDS_H
+#ifndef IPS_TESTS_UNIT_HELP_REC_ENDS_H
+#define IPS_TESTS_UNIT_HELP_REC_ENDS_H
 
 #include <errno.h>
 

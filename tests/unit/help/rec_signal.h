@@ -1,8 +1,8 @@
 /*
  * Records of signals and of the calls they end, beside recorder.h's.
  */
-#ifndef TESTS_UNIT_REC_SIGNAL_H
-#define TESTS_UNIT_REC_SIGNAL_H
+#ifndef IPS_TESTS_UNIT_HELP_REC_SIGNAL_H
+#define IPS_TESTS_UNIT_HELP_REC_SIGNAL_H
 
 #include <errno.h>
 #include <signal.h>

@@ -1,10 +1,10 @@
 /*
  * Composes streams of records in memory, as the agent would have written them,
- * for tests of slave/build.h. Stamps are CLOCK_MONOTONIC_RAW ns as they are.
- * One `struct recorder` is one run on one machine.
+ * for tests of slave/build/build.h. Stamps are CLOCK_MONOTONIC_RAW ns as they
+ * are. One `struct recorder` is one run on one machine.
  */
-#ifndef TESTS_UNIT_RECORDER_H
-#define TESTS_UNIT_RECORDER_H
+#ifndef IPS_TESTS_UNIT_HELP_RECORDER_H
+#define IPS_TESTS_UNIT_HELP_RECORDER_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,11 +16,11 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
-#include "slave/build.h"
-#include "slave/channel.h"
+#include "analysis/graph/path.h"
+#include "slave/build/build.h"
+#include "slave/build/channel.h"
 #include "tests/support/check_waits.h"
-#include "tests/unit/same_built.h"
+#include "tests/unit/help/same_built.h"
 
 #define REC_STREAMS 256
 

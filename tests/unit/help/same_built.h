@@ -1,11 +1,11 @@
 /* Are two builds the same, bit for bit? NULL, or a word for the first thing
  * that differs. */
-#ifndef TESTS_UNIT_SAME_BUILT_H
-#define TESTS_UNIT_SAME_BUILT_H
+#ifndef IPS_TESTS_UNIT_HELP_SAME_BUILT_H
+#define IPS_TESTS_UNIT_HELP_SAME_BUILT_H
 
 #include <string.h>
 
-#include "slave/build.h"
+#include "slave/build/build.h"
 
 static inline const char *built_differs(const struct ips_built *a,
                                         const struct ips_built *b)

@@ -2,8 +2,8 @@
  * For tests of names of code: a program that the test compiles in a directory
  * of its own, and what is said of places in it.
  */
-#ifndef IPS_TESTS_SYMBOLS_HELP_H
-#define IPS_TESTS_SYMBOLS_HELP_H
+#ifndef IPS_TESTS_UNIT_HELP_SYMBOLS_HELP_H
+#define IPS_TESTS_UNIT_HELP_SYMBOLS_HELP_H
 
 #include <setjmp.h>
 #include <signal.h>
@@ -19,10 +19,10 @@
 #include <cmocka.h>
 
 #include "common/log.h"
-#include "slave/drain.h"
-#include "slave/store.h"
-#include "slave/symbols.h"
-#include "tests/unit/emulated.h"
+#include "slave/drain/drain.h"
+#include "slave/store/store.h"
+#include "slave/symbols/symbols.h"
+#include "tests/unit/help/emulated.h"
 
 static char dir[64];
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/unwind_chain.h"
+#include "tests/unit/help/unwind_chain.h"
 
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)

@@ -1,6 +1,6 @@
 /* See unwind_chain.c. */
-#ifndef IPS_TESTS_UNWIND_CHAIN_H
-#define IPS_TESTS_UNWIND_CHAIN_H
+#ifndef IPS_TESTS_UNIT_HELP_UNWIND_CHAIN_H
+#define IPS_TESTS_UNIT_HELP_UNWIND_CHAIN_H
 
 void chain_note(void *return_address);
 void chain_said(void);

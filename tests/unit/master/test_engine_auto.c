@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "master/engine_auto.h"
+#include "master/path/engine_auto.h"
 
 static const char *take(struct auto_facts f)
 {

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "master/join.h"
+#include "master/query/join.h"
 
 static struct join_end end(uint32_t part, uint32_t index, const char *local,
                            const char *remote)

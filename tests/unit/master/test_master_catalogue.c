@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
-#include "master/catalogue.h"
+#include "master/base/catalogue.h"
 #include "proto/message.h"
 #include "tests/support/live_blocks.h"
 

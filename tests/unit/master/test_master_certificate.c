@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "agent/format.h"
+#include "agent/pool/format.h"
 #include "common/types.h"
-#include "master/certificate.h"
+#include "master/query/certificate.h"
 
 #define SAME(a, b) assert_string_equal(a, b)
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "master/metrics.h"
+#include "master/tables/metrics.h"
 
 #define PROCS 3
 #define THREADS 4

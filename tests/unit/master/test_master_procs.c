@@ -1,5 +1,5 @@
 /* Rows of procedures merged, and the intervals of their shares
- * (master/procs.h). */
+ * (master/tables/procs.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "master/procs.h"
+#include "master/tables/procs.h"
 
 static void near_to(double is, double should)
 {

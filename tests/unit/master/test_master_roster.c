@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "master/roster.h"
+#include "master/base/roster.h"
 #include "proto/message.h"
 
 #define SECOND 1000000000ULL

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "analysis/path.h"
-#include "master/shares.h"
+#include "analysis/graph/path.h"
+#include "master/path/shares.h"
 
 /* A piece, and where it begins. */
 struct stretch {

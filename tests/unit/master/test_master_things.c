@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "master/things.h"
+#include "master/path/entities.h"
 #include "tests/support/golden.h"
 
 /* G1 on two machines: A is process a.7 of m1, B b.8 of m2; b.9 has no thread.

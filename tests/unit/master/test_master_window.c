@@ -1,4 +1,4 @@
-/* A window of a path by elapsed time (master/weighting.c): it is asked for
+/* A window of a path by elapsed time (master/path/weighting.c): it is asked for
  * since the first event of the machine of the run's command, and the path's
  * times are since the command began. */
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "master/part.h"
-#include "master/weighting.h"
+#include "master/path/weighting.h"
+#include "master/query/machine_share.h"
 
 static struct path_window window_of(enum ips_weighting weighting,
                                     uint64_t first_ns, uint64_t root_ns,

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "master/predict.h"
+#include "master/predict/predict.h"
 
 /* Two threads; nodes START, SEND, END and START, RECV, RECV, END; both receives
  * are of the send, and the first was slept for. */

@@ -1,5 +1,5 @@
-/* Messages that TCP held back (master/predict_held.c), in runs of a few nodes
- * whose times are worked out by hand. */
+/* Messages that TCP held back (master/predict/lock_holds.c), in runs of a few
+ * nodes whose times are worked out by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "master/part.h"
-#include "master/predict_query.h"
+#include "master/predict/query.h"
+#include "master/query/machine_share.h"
 
 #define MS 1000000u
 #define NODES 64u

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "master/predict.h"
+#include "master/predict/predict.h"
 
 /* Two threads of five nodes, 100 ns before each but the first. */
 enum { EACH = 5, NODES = 10 };

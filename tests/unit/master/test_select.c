@@ -16,7 +16,7 @@
 
 #include "common/rank.h"
 #include "common/types.h"
-#include "master/select.h"
+#include "master/base/top_n.h"
 
 #define ROWS 300
 

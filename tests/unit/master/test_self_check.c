@@ -1,5 +1,5 @@
-/* Answers with planted errors, one for each rule of master/self_check.h. Would
- * catch: an answer that contradicts itself and is called complete. */
+/* Answers with planted errors, one for each rule of master/query/self_check.h.
+ * Would catch: an answer that contradicts itself and is called complete. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "common/types.h"
-#include "master/self_check.h"
+#include "master/query/self_check.h"
 
 static struct arena arena;
 static struct certificate c;

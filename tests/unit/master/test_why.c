@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "master/why.h"
+#include "master/why/why.h"
 
 #define MS 1000000u
 #define SAME(a, b) assert_string_equal(a, b)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "master/why_service.h"
+#include "master/why/service.h"
 
 /* `requests` in all, each of so many ns of each part. */
 static Ips__RequestParts parts(uint64_t requests, uint64_t queued, uint64_t own,

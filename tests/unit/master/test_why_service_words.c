@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "master/why_service.h"
+#include "master/why/service.h"
 
 #define SAME(a, b) assert_string_equal(a, b)
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "master/why.h"
+#include "master/why/why.h"
 
 #define MS 1000000u
 #define S 1000000000ull

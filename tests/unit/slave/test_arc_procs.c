@@ -1,11 +1,11 @@
 /*
- * What arcs were spent on (slave/arc_procs.h, arc_sum.h), on records written by
- * hand: every figure is computed on paper; and on random ones, where only sums
- * are known. EVIDENCE-OF: IPS-12
+ * What arcs were spent on (slave/symbols/arc_procs.h, arc_sum.h), on records
+ * written by hand: every figure is computed on paper; and on random ones, where
+ * only sums are known. EVIDENCE-OF: IPS-12
  */
-#include "tests/unit/procs_help.h"
+#include "tests/unit/help/procs_help.h"
 
-#include "slave/arc_sum.h"
+#include "slave/profile/arc_sum.h"
 
 #define F 0x10100
 #define G 0x10200

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/format.h"
-#include "slave/archive.h"
+#include "agent/pool/format.h"
+#include "slave/archive/archive.h"
 
 static char dir[64];
 

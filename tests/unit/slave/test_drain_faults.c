@@ -12,11 +12,11 @@
 #include <dirent.h>
 #include <sqlite3.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/log.h"
-#include "slave/drain.h"
+#include "slave/drain/drain.h"
 #include "tests/support/fault.h"
-#include "tests/unit/pool_maker.h"
+#include "tests/unit/help/pool_maker.h"
 
 #define STEP_NS (20 * SLAVE_MS_NS)
 #define STEPS 6000 /* of a phase: two minutes of the product's clock */

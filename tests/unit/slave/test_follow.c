@@ -1,11 +1,11 @@
-/* The run that is followed (slave/follow.h, handover.h): its records come to an
- * archive in turns, some streams later than others, and are handed over - or
- * not, or only in part, or taken back and packed again, or the slave is another
- * one since. Would catch: tables that are not, row by row and bit for bit,
- * those of a whole build of the same records after any turn; records unpacked
- * again that were handed over, or handed over though they were never committed;
- * more memory waiting than was allowed; rows in SQLite that are not of the key
- * stored with them. */
+/* The run that is followed (slave/graphs/live_tables.h,
+ * slave/archive/record_queue.h): its records come to an archive in turns, some
+ * streams later than others, and are handed over - or not, or only in part, or
+ * taken back and packed again, or the slave is another one since. Would catch:
+ * tables that are not, row by row and bit for bit, those of a whole build of
+ * the same records after any turn; records unpacked again that were handed
+ * over, or handed over though they were never committed; more memory waiting
+ * than was allowed; rows in SQLite that are not of the key stored with them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "slave/graphs.h"
-#include "tests/bench/synth_streams.h"
+#include "slave/graphs/graphs.h"
+#include "tests/bench/native/synth_streams.h"
 
 #define THREADS 9u
 #define RUN_ID 7

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analysis/path.h"
-#include "slave/graphfile.h"
-#include "slave/series.h"
+#include "analysis/graph/path.h"
+#include "slave/graphs/file.h"
+#include "slave/graphs/series.h"
 
 static char dir[64], path[80];
 static struct ips_built built;

@@ -10,11 +10,11 @@
 #include <cmocka.h>
 #include <dirent.h>
 
-#include "agent/pool.h"
-#include "slave/drain.h"
+#include "agent/pool/pool.h"
+#include "slave/drain/drain.h"
 #include "tests/support/fault.h"
-#include "tests/unit/emulated.h"
-#include "tests/unit/pool_maker.h"
+#include "tests/unit/help/emulated.h"
+#include "tests/unit/help/pool_maker.h"
 
 #define MARKS_MAX 200000u
 

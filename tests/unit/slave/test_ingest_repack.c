@@ -11,8 +11,8 @@
 /* cmocka last of these */
 #include <cmocka.h>
 
-#include "slave/drain.h"
-#include "tests/unit/pool_maker.h"
+#include "slave/drain/drain.h"
+#include "tests/unit/help/pool_maker.h"
 
 #define RUN "again"
 #define TEXT_BYTES 400u

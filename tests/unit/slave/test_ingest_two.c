@@ -14,9 +14,9 @@
 /* cmocka last of these */
 #include <cmocka.h>
 
-#include "agent/pool.h"
-#include "slave/drain.h"
-#include "tests/unit/pool_maker.h"
+#include "agent/pool/pool.h"
+#include "slave/drain/drain.h"
+#include "tests/unit/help/pool_maker.h"
 
 #define RUNS 2u
 #define WRITERS 3u

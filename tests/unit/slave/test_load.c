@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "slave/load.h"
-#include "slave/store.h"
+#include "slave/drain/load.h"
+#include "slave/store/store.h"
 
 /* Would catch: the number of all threads taken for those that are runnable,
  * ourselves counted, decimals read as a whole number, and a file of another

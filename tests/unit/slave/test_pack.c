@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/pool.h"
-#include "slave/pack.h"
-#include "slave/pack_model.h"
+#include "agent/pool/pool.h"
+#include "slave/archive/pack.h"
+#include "slave/archive/pack_model.h"
 
 static struct slave_pack *pack;
 static _Alignas(8) uint8_t frames[SLAVE_PACK_RAW_MAX];
@@ -73,7 +73,7 @@ static const struct {
     uint16_t least;
 } types[] = {
 #define X(name, code, record, text) {code, sizeof(struct record)},
-#include "agent/events.def"
+#include "agent/pool/events.def"
 #undef X
     {200, 16}, /* unknown ones, too */
     {254, 24},

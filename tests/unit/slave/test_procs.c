@@ -1,8 +1,8 @@
 /*
- * Which code the CPU went to (slave/procs.h, codemap.h, proc_table.h), on
- * records written by hand: every figure below is computed on paper.
+ * Which code the CPU went to (slave/symbols/procs.h, codemap.h, proc_table.h),
+ * on records written by hand: every figure below is computed on paper.
  */
-#include "tests/unit/procs_help.h"
+#include "tests/unit/help/procs_help.h"
 
 /* Catches: weights that are not the CPU between two samples, a tail that goes
  * missing, totals that count a recursion twice, return addresses looked up at

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/format.h"
-#include "slave/build_internal.h"
-#include "slave/graphs.h"
+#include "agent/pool/format.h"
+#include "slave/build/internal.h"
+#include "slave/graphs/graphs.h"
 
 #define STREAMS 7u
 #define TURNS 40u

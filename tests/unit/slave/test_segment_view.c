@@ -1,6 +1,7 @@
-/* Segments that are read through a mapping (slave/view.h): a busy thread's
- * records come to the archive once, and whoever cuts a mapped file, or leaves
- * holes in it, neither ends the slave nor changes what is counted. */
+/* Segments that are read through a mapping (slave/drain/guarded_mapping.h): a
+ * busy thread's records come to the archive once, and whoever cuts a mapped
+ * file, or leaves holes in it, neither ends the slave nor changes what is
+ * counted. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,9 +12,9 @@
 
 #include <sys/mman.h>
 
-#include "agent/pool.h"
-#include "slave/drain.h"
-#include "tests/unit/pool_maker.h"
+#include "agent/pool/pool.h"
+#include "slave/drain/drain.h"
+#include "tests/unit/help/pool_maker.h"
 
 #define FILE_BYTES 65536u
 #define PAGE 4096u

@@ -1,14 +1,14 @@
 /*
- * Series over time (slave/series.h) and what windows of it hold
- * (slave/stretch.h), from records written by hand.
+ * Series over time (slave/graphs/series.h) and what windows of it hold
+ * (slave/profile/code_window.h), from records written by hand.
  * EVIDENCE-OF: IPS-16
  */
-#include "tests/unit/procs_help.h"
+#include "tests/unit/help/procs_help.h"
 
-#include "analysis/phases.h"
+#include "analysis/explain/phases.h"
 #include "common/large.h"
-#include "slave/series.h"
-#include "slave/stretch.h"
+#include "slave/graphs/series.h"
+#include "slave/profile/code_window.h"
 
 #define T0 1000u
 

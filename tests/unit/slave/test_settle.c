@@ -9,11 +9,11 @@
 
 #include <sys/file.h>
 
-#include "agent/pool.h"
+#include "agent/pool/pool.h"
 #include "common/log.h"
-#include "slave/drain.h"
+#include "slave/drain/drain.h"
 #include "tests/support/fault.h"
-#include "tests/unit/pool_maker.h"
+#include "tests/unit/help/pool_maker.h"
 
 static struct maker maker;
 static struct slave_drain d;

@@ -17,9 +17,9 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "slave/build.h"
-#include "slave/sql.h"
-#include "slave/store.h"
+#include "slave/build/build.h"
+#include "slave/store/sql.h"
+#include "slave/store/store.h"
 
 #define LONG_NS 60000000000ULL
 

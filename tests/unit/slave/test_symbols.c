@@ -1,9 +1,9 @@
 /*
- * Names of code (slave/symbols.h), on programs that the test compiles: every
- * kind of file that a measured program may have had mapped, and hostile ones.
- * Needs gcc, g++, strip, objcopy and nm.
+ * Names of code (slave/symbols/symbols.h), on programs that the test compiles:
+ * every kind of file that a measured program may have had mapped, and hostile
+ * ones. Needs gcc, g++, strip, objcopy and nm.
  */
-#include "tests/unit/symbols_help.h"
+#include "tests/unit/help/symbols_help.h"
 
 /* Catches: names one procedure off, declaration lines that are not, inlined
  * procedures that are not told, in an executable and in a library. */

@@ -1,6 +1,6 @@
 /* Symbol files that are too large, that their reader may not read, or that kill
- * it (slave/symbols.h). Needs gcc, strip and objcopy. */
-#include "tests/unit/symbols_help.h"
+ * it (slave/symbols/symbols.h). Needs gcc, strip and objcopy. */
+#include "tests/unit/help/symbols_help.h"
 
 /* Catches: a debug file, or a program, of 8 GiB of nothing that is read to its
  * end, and names that are missing without a word why. */

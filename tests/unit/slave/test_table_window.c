@@ -1,12 +1,11 @@
 /*
- * Tables of a window of time (slave/table_window.h), from records written by
- * hand.
- * EVIDENCE-OF: IPS-3
+ * Tables of a window of time (slave/graphs/table_window.h), from records
+ * written by hand. EVIDENCE-OF: IPS-3
  */
-#include "tests/unit/recorder.h"
+#include "tests/unit/help/recorder.h"
 
 #include "common/large.h"
-#include "slave/table_window.h"
+#include "slave/graphs/table_window.h"
 
 #define T0 1000u
 

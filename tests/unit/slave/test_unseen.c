@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "slave/unseen.h"
+#include "slave/drain/unrecorded.h"
 
 static bool map(const char *line, struct slave_unseen_row *row)
 {

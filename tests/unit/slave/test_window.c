@@ -1,7 +1,7 @@
 /* Arcs cut to windows of time. Each case says what it would catch. */
-#include "analysis/view.h"
+#include "analysis/graph/view.h"
 #include "recorder.h"
-#include "slave/window.h"
+#include "slave/profile/window.h"
 
 #define US(n) ((uint64_t)(n)*1000)
 #define BEGIN US(1) /* of the run: its first event and its origin */

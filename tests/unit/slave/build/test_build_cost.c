@@ -1,4 +1,4 @@
-/* What recording cost, as the slave adds it up: slave/build_cost.c. */
+/* What recording cost, as the slave adds it up: slave/build/cost.c. */
 #include "recorder.h"
 
 /* Prices of which every sum tells what it was made of (ps). */

@@ -1,14 +1,15 @@
-/* A build that goes on (slave/build_grow.h) against the whole build of the same
- * records: random programs of threads that send, receive in pieces, wait, poll,
- * spin, are preempted and have their run delay read, now and then begin or end
- * something, cut at random places into turns, the streams each as late as they
- * please. Would catch: a graph, table, count or EST that is not, bit for bit,
- * that of the whole build, after any turn; and a turn that reads again what it
- * has read. IPS_GROW_SEEDS=n: as many programs; a failure names its seed. */
+/* A build that goes on (slave/build/incremental/grow.h) against the whole build
+ * of the same records: random programs of threads that send, receive in pieces,
+ * wait, poll, spin, are preempted and have their run delay read, now and then
+ * begin or end something, cut at random places into turns, the streams each as
+ * late as they please. Would catch: a graph, table, count or EST that is not,
+ * bit for bit, that of the whole build, after any turn; and a turn that reads
+ * again what it has read. IPS_GROW_SEEDS=n: as many programs; a failure names
+ * its seed. */
 #include <errno.h>
 
-#include "slave/build_grow.h"
-#include "tests/unit/recorder.h"
+#include "slave/build/incremental/grow.h"
+#include "tests/unit/help/recorder.h"
 
 #define THREADS_MAX 8u
 #define CHANNELS_MAX 12u

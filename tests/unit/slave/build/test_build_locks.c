@@ -1,4 +1,4 @@
-/* Locks as a replay needs them (slave/build_locks.c): of which records one has
+/* Locks as a replay needs them (slave/build/locks.c): of which records one has
  * what from when to when. Each case says what it would catch. */
 #include <errno.h>
 

@@ -1,7 +1,7 @@
 /*
- * The build (slave/build.h) against a simulation (model_world.h): each arc
- * between threads, each wait, every sum of threads, processes, ends and counts
- * of random programs. Nothing of the truth is taken from the records.
+ * The build (slave/build/build.h) against a simulation (model_world.h): each
+ * arc between threads, each wait, every sum of threads, processes, ends and
+ * counts of random programs. Nothing of the truth is taken from the records.
  *
  * Would catch: a child, wait, signal or lock of the other namespace taken;
  * bytes of an earlier connection; a wait counted twice or not at all, or with

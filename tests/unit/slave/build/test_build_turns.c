@@ -16,9 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analysis/path.h"
-#include "slave/graphs.h"
-#include "tests/bench/synth_streams.h"
+#include "analysis/graph/path.h"
+#include "slave/graphs/graphs.h"
+#include "tests/bench/native/synth_streams.h"
 
 #define THREADS 9u
 #define ROUNDS 7u

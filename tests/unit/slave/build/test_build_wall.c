@@ -1,6 +1,6 @@
 /* When nodes were passed, what their threads slept, and how long they queued.
  * Each case says what it would catch. */
-#include "analysis/view.h"
+#include "analysis/graph/view.h"
 #include "recorder.h"
 
 #define US(n) ((uint64_t)(n)*1000)

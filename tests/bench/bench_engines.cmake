@@ -1,1 +1,0 @@
-target_link_libraries(bench_engines PRIVATE ips_test_support)

@@ -1,1 +1,0 @@
-target_compile_options(bench_tables PRIVATE -finstrument-functions)

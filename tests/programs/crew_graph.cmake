@@ -1,1 +1,0 @@
-target_link_libraries(crew_graph PRIVATE ips_sanitize ips_test_support)

@@ -1,1 +1,0 @@
-target_compile_options(i_waits PRIVATE -O1 -g)

@@ -1,1 +1,0 @@
-target_link_libraries(phase_series PRIVATE ips_sanitize ips_analysis)

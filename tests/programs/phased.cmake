@@ -1,2 +1,0 @@
-# Uses the agent's API (its header is agent/ips.h, its library libips.so).
-target_link_libraries(phased PRIVATE ips)

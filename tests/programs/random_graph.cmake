@@ -1,1 +1,0 @@
-target_link_libraries(random_graph PRIVATE ips_sanitize ips_test_support)

@@ -1,1 +1,0 @@
-target_link_libraries(slave_asker PRIVATE ips_proto ips_sanitize)

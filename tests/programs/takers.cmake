@@ -1,2 +1,0 @@
-find_package(Threads REQUIRED)
-target_link_libraries(takers PRIVATE Threads::Threads)

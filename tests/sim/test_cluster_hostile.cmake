@@ -1,2 +1,0 @@
-target_link_libraries(test_cluster_hostile PRIVATE ips_synth ips_test_fault)
-target_link_options(test_cluster_hostile PRIVATE LINKER:--wrap=ips__envelope__unpack)

@@ -1,3 +1,0 @@
-target_link_libraries(test_cluster_memory PRIVATE ips_synth ips_test_fault)
-# What libraries allocate is counted, too.
-set_target_properties(test_cluster_memory PROPERTIES ENABLE_EXPORTS ON)

@@ -1,1 +1,0 @@
-target_link_libraries(test_cluster_torn PRIVATE ips_synth ips_test_fault)

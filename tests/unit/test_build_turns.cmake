@@ -1,1 +1,0 @@
-target_link_libraries(test_build_turns PRIVATE ips_synth)

@@ -1,1 +1,0 @@
-target_link_libraries(test_clock_align PRIVATE ips_test_support)

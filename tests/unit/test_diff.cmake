@@ -1,1 +1,0 @@
-target_link_libraries(test_diff PRIVATE ips_client)

@@ -1,1 +1,0 @@
-target_link_libraries(test_drain_faults PRIVATE ips_test_fault)

@@ -1,1 +1,0 @@
-target_link_libraries(test_exec_target PRIVATE ips_core_tested)

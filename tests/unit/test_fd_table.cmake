@@ -1,1 +1,0 @@
-target_sources(test_fd_table PRIVATE ${CMAKE_SOURCE_DIR}/agent/fd_table.c)

@@ -1,1 +1,0 @@
-target_link_libraries(test_ipsq_focus PRIVATE ips_client)

@@ -1,1 +1,0 @@
-target_link_libraries(test_ipsq_out PRIVATE ips_client)

@@ -1,1 +1,0 @@
-target_link_libraries(test_ipsq_units PRIVATE ips_client)

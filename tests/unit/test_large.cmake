@@ -1,1 +1,0 @@
-target_link_libraries(test_large PRIVATE ips_synth)

@@ -1,1 +1,0 @@
-target_link_libraries(test_master_things PRIVATE ips_test_support)

@@ -1,1 +1,0 @@
-target_link_libraries(test_order_dependent PRIVATE ips_test_support)

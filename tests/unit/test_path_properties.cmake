@@ -1,1 +1,0 @@
-target_link_libraries(test_path_properties PRIVATE ips_test_support)

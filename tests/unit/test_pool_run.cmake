@@ -1,1 +1,0 @@
-target_sources(test_pool_run PRIVATE pool_help.c)

@@ -1,1 +1,0 @@
-target_link_libraries(test_queue PRIVATE ips_test_support)

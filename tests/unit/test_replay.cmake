@@ -1,1 +1,0 @@
-target_link_libraries(test_replay PRIVATE ips_test_support)

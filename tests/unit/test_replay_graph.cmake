@@ -1,1 +1,0 @@
-target_link_libraries(test_replay_graph PRIVATE ips_test_support)

@@ -1,1 +1,0 @@
-target_link_libraries(test_search PRIVATE ips_test_support)

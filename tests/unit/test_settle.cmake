@@ -1,1 +1,0 @@
-target_link_libraries(test_settle PRIVATE ips_test_fault)

@@ -1,1 +1,0 @@
-target_link_libraries(test_table_fit PRIVATE ips_client)

@@ -1,1 +1,0 @@
-target_link_libraries(test_why_set PRIVATE ips_client)
