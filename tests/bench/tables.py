@@ -22,6 +22,8 @@ QUESTIONS = (
     ("2 metrics of a process", ("metrics", "tables", "--object",
                                 "/m3/bench_tables*1", "--top", "20")),
     ("2 procedures --top 20", ("procedures", "tables", "--top", "20")),
+    ("2 procedures --by process", ("procedures", "tables", "--by", "process",
+                                   "--top", "20")),
     ("2 sql: processes of most CPU",
      ("sql", "tables", "SELECT process, cpu_ns FROM processes "
       "ORDER BY cpu_ns DESC LIMIT 20")),
