@@ -93,14 +93,17 @@ static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
     memcpy(out, IPS_SEGMENT_SUFFIX, sizeof(IPS_SEGMENT_SUFFIX));
 }
 
-/* A file longer than RLIMIT_FSIZE costs the program a SIGXFSZ: stay below. */
+/* A file longer than RLIMIT_FSIZE costs the program a SIGXFSZ: stay below. Where
+ * the limit cannot be read there is no file. */
 static uint64_t allowed_bytes(uint64_t bytes)
 {
     struct {
         uint64_t cur, max;
     } limit;
-    if (ips_sys6(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0) == 0 &&
-        limit.cur < bytes)
+    if (ips_sys6(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0) < 0 &&
+        ips_sys3(SYS_getrlimit, RLIMIT_FSIZE, (long)&limit, 0) < 0)
+        return 0;
+    if (limit.cur < bytes)
         bytes = limit.cur / PAGE_BYTES * PAGE_BYTES;
     return bytes;
 }
