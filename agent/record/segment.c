@@ -93,8 +93,8 @@ static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
     memcpy(out, IPS_SEGMENT_SUFFIX, sizeof(IPS_SEGMENT_SUFFIX));
 }
 
-/* A file longer than RLIMIT_FSIZE costs the program a SIGXFSZ: stay below. Where
- * the limit cannot be read there is no file. */
+/* A file longer than RLIMIT_FSIZE costs the program a SIGXFSZ: stay below.
+ * Where the limit cannot be read there is no file. */
 static uint64_t allowed_bytes(uint64_t bytes)
 {
     struct {
