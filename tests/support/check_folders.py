@@ -1,5 +1,6 @@
-"""The order of folders, for tests/lint: which folder may include which, and how large
-folders and files may be. The table is in CMakeLists.txt (IPS_FOLDERS_*, IPS_BELOW_*).
+"""The order of folders, for tests/lint: which folder may include which, how large folders
+and files may be, and that each folder has a short README.md. The table is in CMakeLists.txt
+(IPS_FOLDERS_*, IPS_BELOW_*).
 
 Prints a line for each fault; exit status 1 if there is one.
 """
@@ -9,7 +10,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MOST_FILES, MOST_LINES = 45, 700
+MOST_FILES, MOST_LINES, MOST_README_LINES = 45, 700, 40
 CODE = {".c", ".h", ".S", ".def", ".py", ".sh", ".cmake", ""}
 DATA = ("tests/frozen/", "tests/fuzz/corpus/", "docs/")
 
@@ -80,9 +81,22 @@ def large(paths):
             yield f"{folder}: {n} files, more than {MOST_FILES}"
 
 
+def readmes():
+    """Every room and every folder of the table opens with a README.md that is short."""
+    folders, below = table()
+    for room in sorted({*folders, *below}):
+        for folder in [room, *(f"{room}/{inside}" for inside in folders.get(room, []))]:
+            readme = ROOT / folder / "README.md"
+            lines = readme.read_bytes().count(b"\n") if readme.is_file() else 0
+            if lines == 0:
+                yield f"{folder}: no README.md"
+            elif lines > MOST_README_LINES:
+                yield f"{folder}/README.md: {lines} lines, more than {MOST_README_LINES}"
+
+
 def main():
     paths = files()
-    faults = [*wrong_includes(paths), *large(paths)]
+    faults = [*wrong_includes(paths), *large(paths), *readmes()]
     print("\n".join(faults))
     sys.exit(bool(faults))
 

@@ -20,13 +20,17 @@ set(IPS_BELOW_master common)
 """
 SOUND = {"CMakeLists.txt": TABLE, "common/err.h": "", "slave/base/map.h": "",
          "slave/drain/drain.c": '#include "common/err.h"\n#include "slave/base/map.h"\n',
-         "slave/main.c": '#include "slave/base/map.h"\n', "master/query.h": ""}
+         "slave/main.c": '#include "slave/base/map.h"\n', "master/query.h": "",
+         **{f"{folder}/README.md": "# It\n" for folder in
+            ("common", "slave", "slave/base", "slave/drain", "master")}}
 
 
 def faults(top, files):
     """What the check says of a tree of these files."""
     shutil.rmtree(top, ignore_errors=True)
     for name, text in files.items():
+        if text is None:  # not there
+            continue
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(text)
     check = top / "tests" / "support" / "check_folders.py"
@@ -45,6 +49,9 @@ def faults(top, files):
     ("slave/nowhere/x.c", '#include "common/err.h"\n#include "slave/base/map.h"\n',
      "slave/nowhere/x.c: includes"),
     ("common/long.c", "\n" * 701, "common/long.c: 701 lines"),
+    ("master/README.md", None, "master: no README.md"),
+    ("slave/drain/README.md", None, "slave/drain: no README.md"),
+    ("slave/base/README.md", "x\n" * 41, "slave/base/README.md: 41 lines"),
 ])
 def test_breaches_are_noticed(tmp_path, file, text, says):
     assert faults(tmp_path / "tree", SOUND) == []
@@ -53,5 +60,5 @@ def test_breaches_are_noticed(tmp_path, file, text, says):
 
 
 def test_a_large_folder_is_noticed(tmp_path):
-    many = {f"slave/base/f{i}.h": "" for i in range(45)}
+    many = {f"slave/base/f{i}.h": "" for i in range(44)}
     assert faults(tmp_path / "tree", {**SOUND, **many})[0].startswith("slave/base: 46 files")
