@@ -93,7 +93,7 @@ int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
 
 /* Locks of a pool root. `slave.lock` is held (flock) by the one slave that
  * drains the pool; `pool.lock` orders run creation against a private slave's
- * decision to end (docs/HACKING.md, "A private slave ends"). */
+ * decision to end (docs/design/pool.md, "Private daemons"). */
 #define IPS_POOL_SLAVE_LOCK "slave.lock"
 #define IPS_POOL_LOCK "pool.lock"
 

@@ -157,7 +157,7 @@ static inline struct ips_moment ips_at_wakeup(const struct ips_moment *call)
 {
     return ips_moment_waited(call);
 }
-/* The definition of docs/HACKING.md. */
+/* The definition of docs/design/build.md. */
 static inline bool ips_was_blocked(const struct ips_moment *call,
                                    const struct ips_moment *ret)
 {

@@ -1,5 +1,5 @@
-/* A private master and slave for whoever runs none: docs/HACKING.md, "A
- * private slave ends". */
+/* A private master and slave for whoever runs none: docs/design/pool.md,
+ * "Private daemons". */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
  * POOL/slave.lock: the one slave that drains a pool holds it (flock), with its
- * pid in it for people. And the end of a private slave (docs/HACKING.md).
+ * pid in it for people. And the end of a private slave (docs/design/pool.md).
  */
 #ifndef IPS_SLAVE_BASE_LOCK_H
 #define IPS_SLAVE_BASE_LOCK_H

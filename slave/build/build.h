@@ -6,7 +6,7 @@
  *
  * Files: build.c has the order of the passes, build/internal.h says what each
  * does; slave/build/channel.h says what keys and positions of ends mean.
- * The rules: ALGORITHMS 1, docs/HACKING.md "From records to the graph".
+ * The rules: ALGORITHMS 1, docs/design/build.md.
  */
 #ifndef IPS_SLAVE_BUILD_BUILD_H
 #define IPS_SLAVE_BUILD_BUILD_H

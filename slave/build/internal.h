@@ -1,7 +1,7 @@
 /*
  * Shared by build*.c: the state of one ips_build(). Flat arrays indexed by
- * uint32_t; nothing is allocated per record. Source: docs/HACKING.md "From
- * records to the graph".
+ * uint32_t; nothing is allocated per record. Source:
+ * docs/design/build.md.
  *
  * The passes, in order (build.c):
  *   scan     reads every record once: streams, and the rare records apart

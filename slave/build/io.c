@@ -1,5 +1,5 @@
 /* Sends, receives and waits -> nodes and operations: the rows of the table in
- * docs/HACKING.md that move bytes or wait for them. */
+ * docs/design/build.md that move bytes or wait for them. */
 #include <errno.h>
 
 #include "slave/build/node.h"

@@ -1,6 +1,7 @@
 /* Who held which end of a channel when, and so which closes an end-of-file can
- * have waited for (docs/HACKING.md, "End-of-file"). All namings, closes, forks,
- * execs and ends of processes are played in order of time.
+ * have waited for (docs/design/build.md, "Ends, positions, peers"). All
+ * namings, closes, forks, execs and ends of processes are played in order of
+ * time.
  *
  * A process holds an end from the CHAN of its first descriptor, or from its
  * fork if its parent held it, to the CLOSE of its last named descriptor, its

@@ -1,6 +1,6 @@
 /* Second reading of every record, chain by chain: nodes with their coordinates,
  * waits, and the operations that build/match.c turns into cross arcs. The
- * table in docs/HACKING.md, row by row; here processes and closes, in
+ * table in docs/design/build.md, row by row; here processes and closes, in
  * build/io.c what moves bytes. */
 #include <signal.h>
 

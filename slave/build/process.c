@@ -1,4 +1,4 @@
-/* Images -> processes, threads -> chains (docs/HACKING.md, "Processes"). */
+/* Images -> processes, threads -> chains (docs/design/pool.md, "Processes"). */
 #include "slave/build/internal.h"
 
 /* ---- images ---- */

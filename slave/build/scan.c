@@ -38,7 +38,8 @@ static void saw_cpu(struct b_stream *s, uint64_t cpu)
     s->last_cpu = ips_max_u64(s->last_cpu, cpu);
 }
 
-/* The pending wait of docs/HACKING.md, as far as an eventfd can take it. */
+/* The pending wait of docs/design/build.md, as far as an eventfd can take it.
+ */
 static void scan_pending(struct scan *c, uint32_t type,
                          const struct ips_rec_io *r, uint64_t t_ret)
 {

@@ -154,7 +154,7 @@ class Judge:
 
     def _last_end(self, thread, or_before=False):
         """END of a thread; or_before: or the node before it, where the exit
-        still went on when it was seen (docs/HACKING.md, "Causality")."""
+        still went on when it was seen (docs/design/build.md, "Sends and causality")."""
         ends = self.graph.nodes_at(Place(thread, "end"), "END")
         return {n["id"] for n in ends} | \
             {n["pred"] for n in ends if or_before}

@@ -1,5 +1,7 @@
 """The documents against the tree: what they name is there."""
+import itertools
 import re
+import subprocess
 
 import pytest
 
@@ -21,11 +23,61 @@ def test_named_files_are_there(name):
     assert missing == []
 
 
+# Files of these kinds are named by their path from the top; `*`, `[ch]` as in a shell.
+PATH = re.compile(r"[\w./*\[\]-]+\.(?:c|h|\[ch\]|S|def|py|md|proto|map|ld|txt|ini|1)")
+PAGES = [ROOT / "docs" / "HACKING.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
+
+
+def named_paths(text):
+    """Each word in backticks that is a path, outside of blocks of code."""
+    text = re.sub(r"(?m)^    (?! ).*$", "", text)
+    words = itertools.chain(*(quoted.split() for quoted in re.findall(r"`([^`]+)`", text)))
+    return [word for word in words if PATH.fullmatch(word) and not word.startswith("-")]
+
+
+def is_there(path):
+    """Not in the folders that a build makes."""
+    return any(p.is_file() for p in ROOT.glob(path))
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_paths_of_the_source_are_there(page):
+    """Would catch: a file that was moved, renamed or deleted, and is still described."""
+    paths = named_paths(page.read_text())
+    assert paths
+    assert [path for path in paths if not is_there(path)] == []
+
+
+@pytest.mark.quick
+def test_paths_are_recognised():
+    """Would catch: a pattern of test_paths_of_the_source_are_there that passes over names."""
+    text = "`docs/HACKING.md` and `no/such.[ch]`, `python3 no/such.py X`, `b_more()`, `x.so`"
+    assert named_paths(text) == ["docs/HACKING.md", "no/such.[ch]", "no/such.py"]
+    assert is_there("proto/frame.[ch]") and not is_there("no/such.[ch]")
+
+
+@pytest.mark.quick
+def test_sections_that_are_referred_to_are_there():
+    """Would catch: a comment that refers to a page or section of docs/design that is gone."""
+    done = subprocess.run(["grep", "-rIhzoE", r'design/[a-z-]+\.md\)?,[[:space:]*]+"[^"]+"', "agent",
+                           "analysis", "client", "common", "docs", "master", "proto", "slave",
+                           "tests/unit", "tests/oracle"],
+                          cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    found = re.findall(r'design/([a-z-]+\.md)\)?,[\s*]+"([^"]+)"', done.stdout)
+    assert len(found) > 3
+    for name, section in found:
+        heading = "## " + re.sub(r"[\s*]+", " ", section)
+        lines = (ROOT / "docs" / "design" / name).read_text().splitlines()
+        assert heading in lines, f"{name}: {heading}"
+
+
 @pytest.mark.quick
 def test_a_newcomer_reads_it():
-    """Would catch: pages that grow past what somebody reads in the first hour."""
+    """Would catch: pages that grow past what a newcomer reads in the first hour."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
     assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 60
+    assert len((ROOT / "docs" / "HACKING.md").read_text().splitlines()) <= 300
 
 
 @pytest.mark.quick

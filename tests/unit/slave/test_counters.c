@@ -2,7 +2,7 @@
  * Every figure that a slave gives of a run - each field of the answers to Sync,
  * Table, Ends and Peers, each column of the views of `ipsq sql` - of two small
  * runs whose records were written by hand, against values that were worked out
- * by hand from docs/HACKING.md. A field that is not in the text must be 0.
+ * by hand from docs/design/build.md. A field that is not in the text must be 0.
  * Would catch: a figure that counts another thing, or not all of it, or twice;
  * one that is in another field, of another row, in another unit; a field that
  * is new, and that nobody works out. How the less obvious ones come about is
