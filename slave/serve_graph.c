@@ -40,6 +40,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     ips_joins_release(&j->joins);
     if (j->has_path)
         ips_path_release(&j->path);
+    slave_path_sums_release(&j->sums);
     ips_view_release(&j->view);
     slave_snapshot_free(j->snap);
     free(j->rows);

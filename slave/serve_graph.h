@@ -7,6 +7,7 @@
 #include "analysis/view.h"
 #include "proto/graph_wire.h"
 #include "proto/message.h"
+#include "slave/path_sums.h"
 #include "slave/slave.h"
 #include "slave/table_window.h"
 #include "slave/traffic_window.h"
@@ -55,6 +56,8 @@ struct slave_graph_ask {
     struct ips_wire_piece piece;
     struct ips_path path; /* of one asked pair */
     bool has_path;
+    struct slave_path_sums sums; /* expand: instead of pieces */
+    uint32_t sums_sent;
     uint64_t path_at;
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part, and of
                           pairs: from, its chain, to, its chain */

@@ -1,0 +1,1 @@
+target_link_libraries(test_path_sums PRIVATE ips_test_support)
