@@ -145,6 +145,8 @@ int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
         rc = slave_graphs_find(gs, snap->run, last->generation, &j->graph,
                                &j->job.err);
     } else {
+        const Ips__Request *r = slave_graph_request(j);
+        snap->waits = r->ask_case == IPS__REQUEST__ASK_SYNC && r->sync->waits;
         j->snap = NULL; /* taken */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }
