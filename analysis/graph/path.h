@@ -79,6 +79,15 @@ int ips_path_walk(const struct ips_graph *g, const struct ips_lane *lane,
                   struct ips_path *out, uint32_t *stop,
                   struct ips_err *err) IPS_MUST_USE;
 
+/* Takes the next piece of a path; an error ends the walk. */
+typedef int ips_path_seen(void *arg, const struct ips_path_segment *seg,
+                          struct ips_err *err);
+/* Shows the pieces of ips_path_between(), the last one first. O(nodes of it),
+ * without memory. */
+int ips_path_each(const struct ips_graph *g, const struct ips_est *e,
+                  uint32_t from, uint32_t to, ips_path_seen *seen, void *arg,
+                  struct ips_err *err) IPS_MUST_USE;
+
 /* The winning path between two nodes of a full graph: back from `to` until
  * `from`, or until a START where `from` is IPS_NO_NODE. IPS_E_NOT_FOUND where
  * `from` is not on it, or a remote arc won before. */

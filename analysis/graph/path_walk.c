@@ -47,15 +47,6 @@ static enum ips_segment_kind cross_kind(uint8_t xkind)
                                                           : IPS_SEG_MESSAGE;
 }
 
-static void reverse(struct ips_path *p)
-{
-    for (uint64_t a = 0, b = p->count; a + 1 < b; a++) {
-        struct ips_path_segment swap = p->seg[--b];
-        p->seg[b] = p->seg[a];
-        p->seg[a] = swap;
-    }
-}
-
 /* Where a walk back along winning arcs came to an end. */
 struct walk {
     uint32_t at;
@@ -64,7 +55,7 @@ struct walk {
 
 /* `until`: stop there, IPS_NO_NODE never. Segments come out backwards. */
 static int walk_back(const struct ips_graph *g, const struct ips_est *e,
-                     uint32_t i, uint32_t until, struct ips_path *out,
+                     uint32_t i, uint32_t until, ips_path_seen *seen, void *arg,
                      struct walk *w, struct ips_err *err)
 {
     int rc = 0;
@@ -75,22 +66,22 @@ static int walk_back(const struct ips_graph *g, const struct ips_est *e,
         while (low != until && low > first && !e->crossed[low])
             low--;
         if (low != i)
-            rc = append(out,
-                        &(struct ips_path_segment){IPS_SEG_COMPUTE, IPS_X_NONE,
-                                                   chain, low, i,
-                                                   e->est[i] - e->est[low]},
-                        err);
+            rc = seen(arg,
+                      &(struct ips_path_segment){IPS_SEG_COMPUTE, IPS_X_NONE,
+                                                 chain, low, i,
+                                                 e->est[i] - e->est[low]},
+                      err);
         i = low;
         if (rc < 0 || i == until)
             break;
         if (!e->crossed[i]) { /* the chain's first node */
             bool folded = g->kind[i] != IPS_NODE_START || g->w[i];
             if (folded)
-                rc = append(out,
-                            &(struct ips_path_segment){
-                                IPS_SEG_COMPUTE, IPS_X_NONE, chain, IPS_NO_NODE,
-                                i, e->est[i]},
-                            err);
+                rc = seen(arg,
+                          &(struct ips_path_segment){IPS_SEG_COMPUTE,
+                                                     IPS_X_NONE, chain,
+                                                     IPS_NO_NODE, i, e->est[i]},
+                          err);
             break;
         }
         uint32_t x = g->xpred[i];
@@ -98,15 +89,54 @@ static int walk_back(const struct ips_graph *g, const struct ips_est *e,
             w->remote = true;
             break;
         }
-        rc = append(out,
-                    &(struct ips_path_segment){cross_kind(g->xkind[i]),
-                                               g->xkind[i], chain, x, i,
-                                               e->est[i] - e->est[x]},
-                    err);
+        rc = seen(arg,
+                  &(struct ips_path_segment){cross_kind(g->xkind[i]),
+                                             g->xkind[i], chain, x, i,
+                                             e->est[i] - e->est[x]},
+                  err);
         i = x;
     }
     w->at = i;
     return rc;
+}
+
+static int count_one(void *arg, const struct ips_path_segment *seg,
+                     struct ips_err *err)
+{
+    (void)seg;
+    (void)err;
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
+static int put_before(void *arg, const struct ips_path_segment *seg,
+                      struct ips_err *err)
+{
+    struct ips_path_segment **at = arg;
+    (void)err;
+    *--*at = *seg;
+    return 0;
+}
+
+/* Walks once to count and once to store: a path may have as many segments as
+ * the graph has nodes, and fresh memory costs more than the second walk. */
+static int walk_into(const struct ips_graph *g, const struct ips_est *e,
+                     uint32_t i, uint32_t until, struct ips_path *out,
+                     struct walk *w, struct ips_err *err)
+{
+    uint64_t room = 1;
+    memset(out, 0, sizeof(*out));
+    int rc = walk_back(g, e, i, until, count_one, &out->count, w, err);
+    if (rc < 0 || out->count == 0)
+        return rc;
+    while (room < out->count) /* as append() wants it */
+        room *= 2;
+    out->seg = ips_alloc_large(room, sizeof(*out->seg));
+    if (!out->seg)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "path of %llu segments",
+                           (unsigned long long)room);
+    struct ips_path_segment *end = out->seg + out->count;
+    return walk_back(g, e, i, until, put_before, &end, w, err);
 }
 
 int ips_path_walk(const struct ips_graph *g, const struct ips_lane *lane,
@@ -120,15 +150,42 @@ int ips_path_walk(const struct ips_graph *g, const struct ips_lane *lane,
     if (from_end >= g->node_count)
         return ips_err_set(err, IPS_E_NOT_FOUND, "no node %u to walk back from",
                            from_end);
-    int rc = walk_back(g, e, from_end, IPS_NO_NODE, out, &w, err);
-    if (rc < 0) {
+    int rc = walk_into(g, e, from_end, IPS_NO_NODE, out, &w, err);
+    if (rc < 0)
         ips_path_release(out);
-        return rc;
-    }
-    if (w.remote)
+    else if (w.remote)
         *stop = w.at;
-    reverse(out);
-    return 0;
+    return rc;
+}
+
+/* Was it the path between the two that was walked? */
+static int arrived(const struct walk *w, uint32_t from, uint32_t to,
+                   struct ips_err *err)
+{
+    if (!w->remote && (from == IPS_NO_NODE || w->at == from))
+        return 0;
+    return ips_err_set(err, IPS_E_NOT_FOUND,
+                       "node %u is not on the longest path to node %u", from,
+                       to);
+}
+
+static int nodes_there(const struct ips_graph *g, uint32_t from, uint32_t to,
+                       struct ips_err *err)
+{
+    if (to < g->node_count && (from < g->node_count || from == IPS_NO_NODE))
+        return 0;
+    return ips_err_set(err, IPS_E_NOT_FOUND, "no path from %u to %u", from, to);
+}
+
+int ips_path_each(const struct ips_graph *g, const struct ips_est *e,
+                  uint32_t from, uint32_t to, ips_path_seen *seen, void *arg,
+                  struct ips_err *err)
+{
+    struct walk w;
+    int rc = nodes_there(g, from, to, err);
+    if (rc == 0)
+        rc = walk_back(g, e, to, from, seen, arg, &w, err);
+    return rc == 0 ? arrived(&w, from, to, err) : rc;
 }
 
 int ips_path_between(const struct ips_graph *g, const struct ips_lane *lane,
@@ -138,18 +195,12 @@ int ips_path_between(const struct ips_graph *g, const struct ips_lane *lane,
     (void)lane;
     struct walk w;
     memset(out, 0, sizeof(*out));
-    if (to >= g->node_count || (from >= g->node_count && from != IPS_NO_NODE))
-        return ips_err_set(err, IPS_E_NOT_FOUND, "no path from %u to %u", from,
-                           to);
-    int rc = walk_back(g, e, to, from, out, &w, err);
-    if (rc == 0 && (w.remote || (from != IPS_NO_NODE && w.at != from)))
-        rc = ips_err_set(err, IPS_E_NOT_FOUND,
-                         "node %u is not on the longest path to node %u", from,
-                         to);
-    if (rc < 0) {
+    int rc = nodes_there(g, from, to, err);
+    if (rc == 0)
+        rc = walk_into(g, e, to, from, out, &w, err);
+    if (rc == 0)
+        rc = arrived(&w, from, to, err);
+    if (rc < 0)
         ips_path_release(out);
-        return rc;
-    }
-    reverse(out);
-    return 0;
+    return rc;
 }

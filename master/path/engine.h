@@ -122,7 +122,8 @@ struct engine_told {
     uint64_t pair_count, pairs; /* that it told; that were asked for */
     struct path_piece *piece;
     uint64_t piece_count, cap;
-    uint64_t next; /* pair, while the path is put together */
+    uint64_t sum_ns; /* where it told sums */
+    uint64_t next;   /* pair, while the path is put together */
 };
 
 struct engine_part { /* part.own */

@@ -43,11 +43,18 @@ static void lane_made(struct query *q)
 }
 
 static bool put_together(struct query *q);
+static bool sum_up(struct query *q);
+
+/* Of all scenarios but the main one nobody sees pieces. */
+static bool sums_wanted(const struct path_data *d)
+{
+    return d->now != LANE_MAIN;
+}
 
 static void make_lane(struct query *q)
 {
     struct path_data *d = path_of(q);
-    if (d->visit_count == 0 || put_together(q))
+    if (d->visit_count == 0 || (sums_wanted(d) ? sum_up(q) : put_together(q)))
         (void)engine_lane_done(d); /* says why not in d->err */
 }
 
@@ -61,18 +68,25 @@ static void lane_over(struct query *q)
 
 /* ---- the pieces ---------------------------------------------------------- */
 
-static bool expansion_fits(const struct part *p, const Ips__ExpandAnswer *a)
+static bool expansion_fits(const struct part *p, const Ips__ExpandAnswer *a,
+                           bool sums)
 {
     size_t n = a->n_kind, pairs = a->n_pair_from;
+    size_t pieces = sums ? 0 : n, summed = sums ? n : 0;
     uint64_t nodes = p->sync->nodes;
-    if (a->n_xkind != n || a->n_chain != n || a->n_from != n || a->n_to != n ||
-        a->n_ns != n || a->n_part != n || a->n_pair_from_chain != pairs ||
-        a->n_pair_to != pairs || a->n_pair_to_chain != pairs)
+    if (a->n_xkind != n || a->n_chain != n || a->n_ns != n ||
+        a->n_from != pieces || a->n_to != pieces || a->n_part != pieces ||
+        a->n_before != summed || a->n_count != summed ||
+        a->n_pair_from_chain != pairs || a->n_pair_to != pairs ||
+        a->n_pair_to_chain != pairs)
         return false;
     for (size_t i = 0; i < n; i++) {
         if (a->kind[i] > IPS_SEG_EXTERNAL || a->xkind[i] > IPS_X_LAST ||
-            a->chain[i] >= p->t.thread_count || a->to[i] >= nodes ||
-            (a->from[i] >= nodes && a->from[i] != IPS_NO_NODE))
+            a->chain[i] >= p->t.thread_count)
+            return false;
+        if (sums ? a->before[i] >= p->t.thread_count
+                 : a->to[i] >= nodes ||
+                       (a->from[i] >= nodes && a->from[i] != IPS_NO_NODE))
             return false;
     }
     for (size_t i = 0; i < pairs; i++) {
@@ -128,13 +142,31 @@ static int keep_pieces(struct part *p, const Ips__ExpandAnswer *a,
     return 0;
 }
 
+static int keep_sums(struct path_data *d, struct part *p,
+                     const Ips__ExpandAnswer *a, struct ips_err *err)
+{
+    uint64_t *sum_ns = &engine_part_of(p)->told.sum_ns;
+    int rc = 0;
+    for (size_t i = 0; i < a->n_ns && rc == 0; i++) {
+        const struct path_piece piece = {.kind = (uint8_t)a->kind[i],
+                                         .xkind = (uint8_t)a->xkind[i],
+                                         .at = place_of(p, a->chain[i]),
+                                         .ns = a->ns[i]};
+        rc = shares_add_sum(&d->lanes[d->now].shares, &piece,
+                            place_of(p, a->before[i]), a->count[i], err);
+        *sum_ns = ips_add_sat(*sum_ns, a->ns[i]);
+    }
+    return rc;
+}
+
 static int take_expansion(struct query *q, struct part *p,
                           const Ips__Reply *reply, struct ips_err *err)
 {
     struct engine_told *told = &engine_part_of(p)->told;
-    (void)q;
+    struct path_data *d = path_of(q);
+    bool sums = sums_wanted(d);
     if (reply->answer_case != IPS__REPLY__ANSWER_EXPAND ||
-        !expansion_fits(p, reply->expand))
+        !expansion_fits(p, reply->expand, sums))
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ExpandAsk");
     const Ips__ExpandAnswer *a = reply->expand;
     if (a->n_pair_from > told->pairs - told->pair_count ||
@@ -147,7 +179,7 @@ static int take_expansion(struct query *q, struct part *p,
                                  .from_chain = a->pair_from_chain[i],
                                  .to = a->pair_to[i],
                                  .to_chain = a->pair_to_chain[i]};
-    return keep_pieces(p, a, err);
+    return sums ? keep_sums(d, p, a, err) : keep_pieces(p, a, err);
 }
 
 /* The message by which the path comes to `visit` from where the one before it
@@ -219,6 +251,51 @@ static bool put_together(struct query *q)
     return true;
 }
 
+/* A message between two visits. */
+static bool add_message(struct query *q, const struct ips_visit *visit,
+                        const struct engine_pair *pair,
+                        const struct engine_pair *before)
+{
+    struct path_data *d = path_of(q);
+    const struct path_piece message = message_of(q, visit, pair, before);
+    const struct part *from = q->gather.active[visit[-1].part];
+    return shares_add_sum(&d->lanes[d->now].shares, &message,
+                          place_of(from, before->to_chain), 1, &d->err) == 0;
+}
+
+/* In the worker: the slaves told sums of their pieces; adds what lies between
+ * machines, and checks each one's sum. */
+static bool sum_up(struct query *q)
+{
+    struct path_data *d = path_of(q);
+    const struct engine_pair *before = NULL;
+    uint64_t *left = calloc((size_t)q->gather.count + 1, sizeof(*left));
+    bool fine = left != NULL;
+    if (!left)
+        ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory for the path");
+    for (uint32_t i = 0; i < q->gather.count && fine; i++)
+        left[i] = engine_part_of(q->gather.active[i])->told.sum_ns;
+    for (uint64_t i = 0; i < d->visit_count && fine; i++) {
+        const struct ips_visit *visit = &d->visit[i];
+        struct engine_told *told =
+            &engine_part_of(q->gather.active[visit->part])->told;
+        const struct engine_pair *pair = &told->pair[told->next++];
+        fine = !before || add_message(q, visit, pair, before);
+        left[visit->part] -= visit->to_ns - visit->from_ns;
+        before = pair;
+    }
+    for (uint32_t i = 0; i < q->gather.count && fine; i++)
+        if (left[i] != 0) {
+            ips_err_set(&d->err, IPS_E_PROTOCOL,
+                        "its pieces of the path do not have the ns that they "
+                        "should have");
+            d->blame = q->gather.active[i];
+            fine = false;
+        }
+    free(left);
+    return fine;
+}
+
 /* ---- what is asked for --------------------------------------------------- */
 
 /* Four columns of one ExpandAsk. */
@@ -239,6 +316,7 @@ static void send_columns(struct query *q, struct part *p, struct columns *c,
     ask.in = c->in;
     ask.out = c->out;
     ask.more = more;
+    ask.sums = sums_wanted(path_of(q));
     request.ask_case = IPS__REQUEST__ASK_EXPAND;
     request.expand = &ask;
     query_ask(q, p, &request, first);

@@ -556,6 +556,15 @@ static void gathered(struct query *q)
         clocks_align(q, origin->number, have_clocks);
 }
 
+/* Will the question that waits for the phases ask for waits? */
+static bool waits_follow(const struct query *q)
+{
+    const Ips__Request *r = q->inner ? q->inner->request : NULL;
+    return r && (r->ask_case == IPS__REQUEST__ASK_WHY ||
+                 r->ask_case == IPS__REQUEST__ASK_WAITS ||
+                 r->ask_case == IPS__REQUEST__ASK_REQUESTS);
+}
+
 static void start(struct query *q)
 {
     const Ips__PhasesAsk *ask = q->request->phases;
@@ -567,7 +576,10 @@ static void start(struct query *q)
              (ask->phase && (ask->from_ns || ask->to_ns)))
         fail(q, IPS_E_USAGE, "the window is empty, or there are two");
     else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+        gather_start(q,
+                     GATHER_TABLE | GATHER_PEERS |
+                         (waits_follow(q) ? GATHER_WAITS : 0u),
+                     gathered);
 }
 
 static void release(struct query *q)

@@ -71,17 +71,17 @@ static int add(struct shares *s, enum share_list list,
 
 /* What is computed goes to its thread; shares_finish adds up threads. Lifetime,
  * room, signal and resource arcs are no messages; they weigh nothing. */
-int shares_add(struct shares *s, const struct path_piece *p,
-               struct ips_err *err)
+int shares_add_sum(struct shares *s, const struct path_piece *p,
+                   struct place before, uint64_t count, struct ips_err *err)
 {
     bool computed = p->kind == IPS_SEG_COMPUTE, data = p->xkind == IPS_X_DATA;
-    struct share_row row = {.a = process_key(s->at),
+    bool crosses = !computed && !p->elsewhere;
+    struct share_row row = {.a = process_key(before),
                             .b = process_key(p->at),
                             .ns = p->ns,
-                            .count = 1};
-    s->at = p->at;
-    s->messages += !computed && !p->elsewhere && data;
-    s->resources += !computed && !p->elsewhere && p->xkind == IPS_X_RESOURCE;
+                            .count = count};
+    s->messages += crosses && data ? count : 0;
+    s->resources += crosses && p->xkind == IPS_X_RESOURCE ? count : 0;
     if (computed) {
         row.a = process_key(p->at);
         row.b = p->at.tid;
@@ -92,6 +92,14 @@ int shares_add(struct shares *s, const struct path_piece *p,
         return add(s, SHARE_OUTSIDE, &row, err);
     }
     return p->ns > 0 || data ? add(s, SHARE_MESSAGE, &row, err) : 0;
+}
+
+int shares_add(struct shares *s, const struct path_piece *p,
+               struct ips_err *err)
+{
+    struct place before = s->at;
+    s->at = p->at;
+    return shares_add_sum(s, p, before, 1, err);
 }
 
 /* ---- the lists ---- */

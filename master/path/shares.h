@@ -68,6 +68,11 @@ struct shares {
     size_t room[SHARE_LISTS];
 };
 
+/* Adds `count` pieces that follow one that ended at `before`, `p->ns` together;
+ * either all of them weigh something or none. In any order. O(1). */
+int shares_add_sum(struct shares *s, const struct path_piece *p,
+                   struct place before, uint64_t count,
+                   struct ips_err *err) IPS_MUST_USE;
 /* Adds the next piece of the path to `s`, in which only `at` is set before the
  * first one. O(1). */
 int shares_add(struct shares *s, const struct path_piece *p,

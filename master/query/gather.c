@@ -501,6 +501,7 @@ void gather_start(struct query *q, unsigned want,
     for (uint32_t i = 0; i < q->part_count; i++) {
         Ips__SyncAsk ask = IPS__SYNC_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
+        ask.waits = want & GATHER_WAITS;
         request.ask_case = IPS__REQUEST__ASK_SYNC;
         request.sync = &ask;
         if (q->parts[i].state == PART_ACTIVE)

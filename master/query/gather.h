@@ -17,6 +17,7 @@
 enum {
     GATHER_TABLE = 1,
     GATHER_PEERS = 2,
+    GATHER_WAITS = 4, /* WaitRowsAsk will follow */
 };
 
 /* `after` is called with q->gather.active filled; where no machine can answer,

@@ -136,7 +136,7 @@ static void start(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS | GATHER_WAITS, gathered);
 }
 
 static void release(struct query *q)

@@ -99,6 +99,11 @@ static struct waits_group *group_of(struct grouping *k, struct waits_group key)
 {
     struct waits_groups *o = k->out;
     uint32_t waiter = key.chain == WAITS_NONE ? key.process : key.chain;
+    /* By cause and by peer there is neither waiter nor place: (NONE, NONE)
+     * would be the key that no map can hold, and each wait a group of its own.
+     */
+    if (waiter == WAITS_NONE)
+        waiter = 0;
     uint32_t a = number_of(&k->places, waiter, key.place, count_of(&k->places));
     uint32_t b = number_of(&k->causes, a,
                            (key.cause & 0xffffu) | (uint32_t)key.late << 16,

@@ -351,7 +351,7 @@ static void start(struct query *q)
     if (check_ask(q->request->waits, d, &err) < 0)
         query_fail(q, &err);
     else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS | GATHER_WAITS, gathered);
 }
 
 static void release(struct query *q)

@@ -205,7 +205,9 @@ void whatif_begin(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+        gather_start(
+            q, GATHER_TABLE | GATHER_PEERS | (d->waits ? GATHER_WAITS : 0u),
+            gathered);
 }
 
 static void start(struct query *q)

@@ -333,8 +333,11 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
                  struct ips_err *err)
 {
     struct slave_input in;
+    struct ips_wait_rows rows = {0};
     ips_large_begin();
     int rc = slave_input_make(gs, g->snap, &in, err);
+    if (g->snap->waits && g->snap->closed) /* a build that goes on has none */
+        in.in.waits = &rows;
     if (rc == 0) {
         ips_log_debug("run %s: built from %u streams", g->snap->run,
                       g->snap->stream_count);
@@ -342,7 +345,10 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
                                  asked_before(gs, g), &g->b, &g->took, err);
         gs->builds++;
     }
+    if (rc == 0 && in.in.waits)
+        rc = slave_graph_waits_of(gs, g, &in, &rows, err);
     slave_input_release(gs, &in);
+    ips_wait_rows_release(&rows);
     g->built_in = ips_large_use();
     return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
 }

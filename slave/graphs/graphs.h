@@ -55,6 +55,7 @@ struct slave_snapshot {
     struct slave_unseen_row *unseen; /* no part of the key */
     uint32_t unseen_count;
     struct slave_load_row load; /* no part of the key */
+    bool waits; /* they are asked for next; no part of the key */
 };
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);

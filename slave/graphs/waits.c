@@ -6,7 +6,7 @@
 
 struct making {
     struct slave_waits *w;
-    struct ips_wait_rows rows;
+    struct ips_wait_rows *rows;
     const struct slave_input *in;
     uint32_t *of_code; /* [of_code_room] place of a site's code + 1 */
     uint32_t of_code_room;
@@ -70,7 +70,7 @@ static bool is_library(const struct ips_codemap *map, uint32_t place)
 static int stack_place(struct making *k, uint32_t stack, uint32_t *out)
 {
     struct slave_waits *w = k->w;
-    const struct ips_wait_stack *s = &k->rows.stack[stack];
+    const struct ips_wait_stack *s = &k->rows->stack[stack];
     struct slave_wait_place p = {.place = IPS_NONE, .first = w->frame_count};
     if (k->of_stack[stack]) {
         *out = k->of_stack[stack] - 1;
@@ -78,7 +78,7 @@ static int stack_place(struct making *k, uint32_t stack, uint32_t *out)
     }
     for (uint32_t i = 0; i < s->count; i++) {
         uint32_t code;
-        int rc = find_code(k, s->stream, k->rows.frame[s->first + i], s->t_ns,
+        int rc = find_code(k, s->stream, k->rows->frame[s->first + i], s->t_ns,
                            &code);
         if (rc == 0 && w->frame_count == w->frame_room)
             rc = b_grow((void **)&w->frame, w->frame_count, &w->frame_room,
@@ -127,7 +127,7 @@ static int make_places(struct making *k)
 {
     struct slave_waits *w = k->w;
     uint32_t unknown;
-    k->of_stack = b_calloc(k->rows.stack_count, sizeof(*k->of_stack), k->err);
+    k->of_stack = b_calloc(k->rows->stack_count, sizeof(*k->of_stack), k->err);
     int rc = k->of_stack ? 0 : IPS_E_NO_MEMORY;
     if (rc == 0)
         rc = new_place(k, (struct slave_wait_place){.place = IPS_NONE},
@@ -146,17 +146,47 @@ static int make_places(struct making *k)
 
 /* ---- all of it ---------------------------------------------------------- */
 
+int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
+                         const struct slave_input *in,
+                         struct ips_wait_rows *rows, struct ips_err *err)
+{
+    struct making k = {.in = in, .rows = rows, .err = err};
+    struct slave_waits *w = k.w = calloc(1, sizeof(*w));
+    if (!w)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
+    w->row = rows->row; /* taken */
+    w->count = rows->count;
+    w->lock = rows->lock;
+    w->lock_count = rows->lock_count;
+    rows->row = NULL;
+    rows->lock = NULL;
+    int rc = ips_codemap_make(&in->in, &w->map, err);
+    if (rc == 0)
+        rc = make_places(&k);
+    if (rc == 0)
+        rc = slave_graph_names(gs, g, &w->map, &w->names, err);
+    ips_free_large(k.of_stack);
+    ips_free_large(k.of_code);
+    if (rc < 0)
+        slave_waits_free(w);
+    else
+        g->waits = w;
+    return rc;
+}
+
 /* The same records give the same graph. */
-static int build_again(struct making *k, const struct slave_graph *g)
+static int build_again(const struct slave_input *from,
+                       const struct slave_graph *g, struct ips_wait_rows *rows,
+                       struct ips_err *err)
 {
     struct ips_built again;
-    struct ips_build_input in = k->in->in;
-    in.waits = &k->rows;
-    int rc = ips_build(&in, &again, k->err);
+    struct ips_build_input in = from->in;
+    in.waits = rows;
+    int rc = ips_build(&in, &again, err);
     if (rc < 0)
         return rc;
     if (again.g.node_count != g->b.g.node_count)
-        rc = ips_err_set(k->err, IPS_E_BUSY,
+        rc = ips_err_set(err, IPS_E_BUSY,
                          "run %s has another graph now: ask again",
                          g->snap->run);
     ips_built_release(&again);
@@ -167,35 +197,15 @@ int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
                       struct ips_err *err)
 {
     struct slave_input in;
-    struct making k = {.in = &in, .err = err};
+    struct ips_wait_rows rows = {0};
     if (g->waits)
         return 0;
-    struct slave_waits *w = k.w = calloc(1, sizeof(*w));
-    if (!w)
-        return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     int rc = slave_input_make(gs, g->snap, &in, err);
     if (rc == 0)
-        rc = ips_codemap_make(&in.in, &w->map, err);
+        rc = build_again(&in, g, &rows, err);
     if (rc == 0)
-        rc = build_again(&k, g);
-    w->row = k.rows.row; /* taken */
-    w->count = k.rows.count;
-    w->lock = k.rows.lock;
-    w->lock_count = k.rows.lock_count;
-    k.rows.row = NULL;
-    k.rows.lock = NULL;
-    if (rc == 0)
-        rc = make_places(&k);
+        rc = slave_graph_waits_of(gs, g, &in, &rows, err);
     slave_input_release(gs, &in);
-    if (rc == 0)
-        rc = slave_graph_names(gs, g, &w->map, &w->names, err);
-    ips_wait_rows_release(&k.rows);
-    ips_free_large(k.of_stack);
-    ips_free_large(k.of_code);
-    if (rc < 0) {
-        slave_waits_free(w);
-        return ips_err_wrap(err, "run %s", g->snap->run);
-    }
-    g->waits = w;
-    return 0;
+    ips_wait_rows_release(&rows);
+    return rc < 0 ? ips_err_wrap(err, "run %s", g->snap->run) : 0;
 }

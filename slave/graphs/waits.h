@@ -1,6 +1,7 @@
 /*
  * The waits of a run's graph, one by one, and the places they were made at.
- * Made when they are first asked for, by building the graph once more with the
+ * Made with the graph where its builder knows that they are asked for next,
+ * else when they are first asked for, by building the graph once more with the
  * waits (build/waits.h), and kept with it. Thread: the worker's.
  *
  * A wait's place is the innermost frame of its stack that is not the C or C++
@@ -33,6 +34,11 @@ struct slave_waits {
 /* g->waits. O(records) the first time, and symbol files are read. */
 int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
                       struct ips_err *err) IPS_MUST_USE;
+/* The same of rows that the build of `g` from `in` made. */
+int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
+                         const struct slave_input *in,
+                         struct ips_wait_rows *rows,
+                         struct ips_err *err) IPS_MUST_USE;
 void slave_waits_free(struct slave_waits *w);
 
 #endif

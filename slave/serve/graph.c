@@ -40,6 +40,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     ips_joins_release(&j->joins);
     if (j->has_path)
         ips_path_release(&j->path);
+    slave_path_sums_release(&j->sums);
     ips_view_release(&j->view);
     slave_snapshot_free(j->snap);
     free(j->rows);
@@ -144,6 +145,8 @@ int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
         rc = slave_graphs_find(gs, snap->run, last->generation, &j->graph,
                                &j->job.err);
     } else {
+        const Ips__Request *r = slave_graph_request(j);
+        snap->waits = r->ask_case == IPS__REQUEST__ASK_SYNC && r->sync->waits;
         j->snap = NULL; /* taken */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }

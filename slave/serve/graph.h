@@ -9,6 +9,7 @@
 #include "proto/message.h"
 #include "slave/graphs/table_window.h"
 #include "slave/graphs/traffic_window.h"
+#include "slave/serve/path_sums.h"
 #include "slave/serve/slave.h"
 
 struct slave_graph_ask {
@@ -55,6 +56,8 @@ struct slave_graph_ask {
     struct ips_wire_piece piece;
     struct ips_path path; /* of one asked pair */
     bool has_path;
+    struct slave_path_sums sums; /* expand: instead of pieces */
+    uint32_t sums_sent;
     uint64_t path_at;
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part, and of
                           pairs: from, its chain, to, its chain */

@@ -275,15 +275,12 @@ static int pair_of(const struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return 0;
 }
 
-/* Begins the next pair; says in pair row `n` what it is. */
+/* Says in pair row `n` which nodes the next pair is. */
 static int next_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
-                     size_t n)
+                     size_t n, uint32_t *pair_from, uint32_t *pair_to)
 {
     const struct slave_graph *g = j->graph;
     uint32_t from, to, *c = j->columns + 6 * IPS_PIECE_ITEMS + n;
-    if (j->has_path)
-        ips_path_release(&j->path);
-    j->has_path = false;
     int rc = pair_of(j, ask, &from, &to, &j->job.err);
     if (rc < 0)
         return rc;
@@ -291,11 +288,51 @@ static int next_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     c[IPS_PIECE_ITEMS] = from == IPS_NO_NODE ? 0 : ips_chain_of(&g->b.g, from);
     c[2 * IPS_PIECE_ITEMS] = to;
     c[3 * IPS_PIECE_ITEMS] = ips_chain_of(&g->b.g, to);
-    rc = ips_path_between(&g->view.g, &g->lane, &g->est, from, to, &j->path,
-                          &j->job.err);
+    *pair_from = from;
+    *pair_to = to;
+    return 0;
+}
+
+static int begin_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
+                      size_t n)
+{
+    const struct slave_graph *g = j->graph;
+    uint32_t from, to;
+    int rc = next_pair(j, ask, n, &from, &to);
+    if (rc == 0)
+        rc = ips_path_between(&g->view.g, &g->lane, &g->est, from, to, &j->path,
+                              &j->job.err);
     j->has_path = rc == 0;
     j->path_at = 0;
     return rc;
+}
+
+/* Pairs first; behind the last one the sums of all. */
+static int fill_sums(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
+                     size_t *count, size_t *pairs)
+{
+    const struct slave_graph *g = j->graph;
+    uint32_t *const c = j->columns, from, to;
+    for (; *pairs < IPS_PIECE_ITEMS && j->at < ask->n_to; j->at++) {
+        int rc = next_pair(j, ask, (*pairs)++, &from, &to);
+        if (rc == 0)
+            rc = slave_path_sums_add(&j->sums, &g->view.g, &g->est, from, to,
+                                     &j->job.err);
+        if (rc < 0)
+            return rc;
+    }
+    while (j->at == ask->n_to && *count < IPS_PIECE_ITEMS &&
+           j->sums_sent < j->sums.sum.n) {
+        const struct slave_path_sum *s = &j->sums.sum.v[j->sums_sent++];
+        size_t n = (*count)++;
+        c[n] = s->kind;
+        c[IPS_PIECE_ITEMS + n] = s->xkind;
+        c[2 * IPS_PIECE_ITEMS + n] = s->chain;
+        c[3 * IPS_PIECE_ITEMS + n] = s->before;
+        c[4 * IPS_PIECE_ITEMS + n] = s->count;
+        j->ns[n] = s->ns;
+    }
+    return 0;
 }
 
 static int fill_expand(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
@@ -306,7 +343,7 @@ static int fill_expand(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     while (n < IPS_PIECE_ITEMS && *pairs < IPS_PIECE_ITEMS &&
            j->at < ask->n_to) {
         if (!j->has_path) {
-            int rc = next_pair(j, ask, (*pairs)++);
+            int rc = begin_pair(j, ask, (*pairs)++);
             if (rc < 0)
                 return rc;
         }
@@ -330,6 +367,39 @@ static int fill_expand(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return 0;
 }
 
+static void lay_expansion(struct slave_graph_ask *j, bool sums, size_t n,
+                          size_t pairs)
+{
+    Ips__ExpandAnswer *a = &j->answer.expand;
+    ips__expand_answer__init(a);
+    uint32_t **const column[] = {&a->kind,
+                                 &a->xkind,
+                                 &a->chain,
+                                 sums ? &a->before : &a->from,
+                                 sums ? &a->count : &a->to,
+                                 &a->part,
+                                 &a->pair_from,
+                                 &a->pair_from_chain,
+                                 &a->pair_to,
+                                 &a->pair_to_chain};
+    size_t *const counts[] = {&a->n_kind,
+                              &a->n_xkind,
+                              &a->n_chain,
+                              sums ? &a->n_before : &a->n_from,
+                              sums ? &a->n_count : &a->n_to,
+                              &a->n_part,
+                              &a->n_pair_from,
+                              &a->n_pair_from_chain,
+                              &a->n_pair_to,
+                              &a->n_pair_to_chain};
+    for (size_t i = 0; i < 10; i++) {
+        *column[i] = j->columns + i * IPS_PIECE_ITEMS;
+        *counts[i] = i >= 6 ? pairs : i == 5 && sums ? 0 : n;
+    }
+    a->ns = j->ns;
+    a->n_ns = n;
+}
+
 void slave_step_expand(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
@@ -344,29 +414,14 @@ void slave_step_expand(struct slave_job *job, struct slave_graphs *gs)
     if (rc == 0)
         rc = expand_room(j);
     if (rc == 0)
-        rc = fill_expand(j, ask, &n, &pairs);
+        rc = ask->sums ? fill_sums(j, ask, &n, &pairs)
+                       : fill_expand(j, ask, &n, &pairs);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
-    Ips__ExpandAnswer *a = &j->answer.expand;
-    ips__expand_answer__init(a);
-    uint32_t **const column[] = {
-        &a->kind,    &a->xkind,        &a->chain,     &a->from,
-        &a->to,      &a->part,         &a->pair_from, &a->pair_from_chain,
-        &a->pair_to, &a->pair_to_chain};
-    size_t *const counts[] = {&a->n_kind,      &a->n_xkind,
-                              &a->n_chain,     &a->n_from,
-                              &a->n_to,        &a->n_part,
-                              &a->n_pair_from, &a->n_pair_from_chain,
-                              &a->n_pair_to,   &a->n_pair_to_chain};
-    for (size_t i = 0; i < 10; i++) {
-        *column[i] = j->columns + i * IPS_PIECE_ITEMS;
-        *counts[i] = i < 6 ? n : pairs;
-    }
-    a->ns = j->ns;
-    a->n_ns = n;
+    lay_expansion(j, ask->sums, n, pairs);
     job->reply.answer_case = IPS__REPLY__ANSWER_EXPAND;
-    job->reply.expand = a;
-    job->finished = j->at >= ask->n_to;
+    job->reply.expand = &j->answer.expand;
+    job->finished = j->at >= ask->n_to && j->sums_sent == j->sums.sum.n;
 }

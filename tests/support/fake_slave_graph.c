@@ -237,12 +237,15 @@ static void expand_pair(struct fake_slave *s, const Ips__Request *r, uint32_t k,
     uint64_t *ns = wide_column(n);
     for (int i = 0; i < 6; i++)
         col[i] = column(n);
+    bool sums = r->expand->sums; /* of one piece each */
+    uint32_t before = from == IPS_NO_NODE && n ? path.seg[0].chain : from_chain;
     for (uint32_t i = 0; i < n; i++) {
         col[0][i] = (uint32_t)path.seg[i].kind;
         col[1][i] = path.seg[i].xkind;
         col[2][i] = path.seg[i].chain;
-        col[3][i] = path.seg[i].from;
-        col[4][i] = path.seg[i].to;
+        col[3][i] = sums ? before : path.seg[i].from;
+        col[4][i] = sums ? 1 : path.seg[i].to;
+        before = path.seg[i].chain;
         col[5][i] = k;
         ns[i] = path.seg[i].ns + (corrupt && i == 0);
     }
@@ -252,13 +255,14 @@ static void expand_pair(struct fake_slave *s, const Ips__Request *r, uint32_t k,
         uint32_t at = cut[h];
         Ips__ExpandAnswer a = IPS__EXPAND_ANSWER__INIT;
         Ips__Reply reply = IPS__REPLY__INIT;
-        a.n_kind = a.n_xkind = a.n_chain = a.n_from = a.n_to = a.n_ns =
-            a.n_part = cut[h + 1] - at;
+        a.n_kind = a.n_xkind = a.n_chain = a.n_ns = cut[h + 1] - at;
+        a.n_from = a.n_to = a.n_part = sums ? 0 : a.n_kind;
+        a.n_before = a.n_count = sums ? a.n_kind : 0;
         a.kind = col[0] + at;
         a.xkind = col[1] + at;
         a.chain = col[2] + at;
-        a.from = col[3] + at;
-        a.to = col[4] + at;
+        a.from = a.before = col[3] + at;
+        a.to = a.count = col[4] + at;
         a.part = col[5] + at;
         a.ns = ns + at;
         a.n_pair_from = a.n_pair_from_chain = a.n_pair_to = a.n_pair_to_chain =

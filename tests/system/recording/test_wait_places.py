@@ -96,6 +96,9 @@ def test_a_chain_of_waits(cluster):
         for key in ("total_ns", "causes", "idle", "late_sender_ns"):
             assert other[key] == a[key], (by, key)
     by_peer = waits(c, "--by", "peer")
+    for grouped, what in ((by_peer, "peer"), (waits(c, "--by", "cause"), "cause")):
+        names = [row[what] for row in grouped["waits"]]
+        assert len(names) == len(set(names)), "a group for each wait"
     assert {answer["peer"], order["peer"], None} <= \
         {g["peer"] for g in by_peer["waits"]}
 
