@@ -64,7 +64,7 @@ static const char help[] =
     "  --run-delay=HOW     on (default) or off: read how long threads queued "
     "for a\n"
     "                      core (some microseconds, every 2 ms at most)\n"
-    "  --attach PID        not supported: says what to do instead\n"
+    "  --attach PID        not supported; prints what to do instead\n"
     "  --quiet             print neither the run's name nor the line at the "
     "end\n"
     "  --exec              replace ipsrun with COMMAND on a terminal, too: no "

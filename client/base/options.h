@@ -145,7 +145,7 @@
       "(default: 1 B to 1 MiB)")                                               \
     X(ROUNDS, "rounds", "N", "round trips for each length (default 200)")      \
     X(SHARED_MEDIUM, "shared-medium", NULL,                                    \
-      "messages between machines share one medium")                            \
+      "all messages between machines share one link")                          \
     X(SYSTEM_SHARE, "system-share", "S",                                       \
       "share of the CPU time that the operating system uses and\n"             \
       "IPS does not measure (5%): computing takes 1/(1-S) times\n"             \

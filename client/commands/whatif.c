@@ -192,7 +192,7 @@ const struct ipsq_command ipsq_cmd_whatif = {
             "becomes critical. Without WHAT, or with --rank, the answer lists "
             "what would help most by machine, process, procedure and message, "
             "each 50% faster or as --faster says.\n"
-            "With --from, --to or --phase only work in that window becomes "
+            "With --from, --to or --phase, only work in that window becomes "
             "faster: ON PATH, TOTAL and AT MOST are those of the window, GAIN "
             "is that of the whole run. Gains assume a core for each thread and "
             "the recorded order of locks; the certificate says where that "
