@@ -189,6 +189,7 @@ int main(int argc, char **argv)
     ips_log_init("master");
     keep_heap();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE: as a disk that is full */
     if (!o.master.state) {
         rc = ips_path_state(o.state, &err);
         o.master.state = o.state;

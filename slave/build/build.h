@@ -190,7 +190,7 @@ struct ips_spun {
 
 /* In the arc into `node` its thread slept so long in calls whose end left no
  * arc: polls after which nothing was read, calls that a handler ended, locks
- * whose release was not seen. What the node itself waited for is in g.wait.
+ * whose release was not seen, and what a node without an arc waited for itself.
  * `by_node`: that record made the node, and a cross arc of it is the end. */
 struct ips_unended {
     uint64_t ns;

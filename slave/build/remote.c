@@ -210,16 +210,14 @@ int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
     in = NULL;
     out = NULL;
     g->in_count = g->out_count = 0;
-    uint64_t unended_ns = b->counts.unended_ns;
     b->counts = m->base;
     for (uint32_t i = 0; i < m->ext_count; i++)
         settle_receive(b, &m->exts[i], peers);
     for (uint32_t i = 0; i < m->out_count; i++)
         if (b->ends[m->outs[i].end].peer == IPS_PEER_REMOTE)
             g->out[g->out_count++] = m->outs[i];
-    /* Of a graph in files whose times nobody has asked for yet: as it was. */
-    b->counts.unended_ns = g->wait ? 0 : unended_ns;
-    for (uint32_t c = 0; g->wait && c < g->chain_count; c++) {
+    b->counts.unended_ns = 0;
+    for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t first = g->chains[c].first;
         b->counts.unended_ns = ips_add_sat(
             b->counts.unended_ns,

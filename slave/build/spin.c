@@ -96,23 +96,6 @@ static int by_arc(const void *va, const void *vb)
     return 0;
 }
 
-int b_unended_list(struct build *b)
-{
-    struct ips_built *o = b->out;
-    uint32_t n = b->unended.n;
-    if (b->unended_failed)
-        return IPS_E_NO_MEMORY;
-    if (n == 0)
-        return 0;
-    o->unended = b_calloc(n, sizeof(*o->unended), b->err);
-    if (!o->unended)
-        return IPS_E_NO_MEMORY;
-    memcpy(o->unended, b->unended.v, n * sizeof(*o->unended));
-    o->unended_count = n;
-    qsort(o->unended, n, sizeof(*o->unended), by_arc);
-    return 0;
-}
-
 /* Node i is the return of a send that slept and has no arc. Where what was sent
  * could be followed it did not sleep for room (not_for_room in build/match.c);
  * of small messages to other machines that is taken for granted there, and here
@@ -129,13 +112,46 @@ static bool only_preempted(const struct ips_built *b, uint32_t i)
     return e->kind == IPS_CHAN_UDP || e->peer == IPS_PEER_LOCAL || g->w[i] == 0;
 }
 
-/* What node i slept for, where it has no arc. */
-static uint64_t slept_alone(const struct ips_built *b, uint32_t i)
+/* Node i slept, and has no arc so far. Whether it gets one may depend on
+ * another machine: it is asked when the sum is made. */
+static bool slept_alone(const struct ips_built *b, uint32_t i)
 {
-    const struct ips_graph *g = &b->g;
-    return g->xkind[i] == IPS_X_NONE && g->wait[i] && !only_preempted(b, i)
-               ? g->wait[i]
-               : 0;
+    return b->g.wait[i] && b->g.xkind[i] == IPS_X_NONE && !only_preempted(b, i);
+}
+
+static uint32_t count_alone(const struct ips_built *b)
+{
+    uint32_t n = 0;
+    for (uint32_t c = 0; c < b->g.chain_count; c++) {
+        uint32_t first = b->g.chains[c].first;
+        for (uint32_t i = first + 1; i < first + b->g.chains[c].count; i++)
+            n += slept_alone(b, i);
+    }
+    return n;
+}
+
+int b_unended_list(struct build *b)
+{
+    struct ips_built *o = b->out;
+    uint32_t n = b->unended.n, room = n + count_alone(o);
+    if (b->unended_failed)
+        return IPS_E_NO_MEMORY;
+    if (room == 0)
+        return 0;
+    o->unended = b_calloc(room, sizeof(*o->unended), b->err);
+    if (!o->unended)
+        return IPS_E_NO_MEMORY;
+    if (n)
+        memcpy(o->unended, b->unended.v, n * sizeof(*o->unended));
+    for (uint32_t c = 0; c < o->g.chain_count; c++) {
+        uint32_t first = o->g.chains[c].first;
+        for (uint32_t i = first + 1; i < first + o->g.chains[c].count; i++)
+            if (slept_alone(o, i))
+                o->unended[n++] = (struct ips_unended){o->g.wait[i], i, true};
+    }
+    o->unended_count = n;
+    qsort(o->unended, n, sizeof(*o->unended), by_arc);
+    return 0;
 }
 
 static uint64_t slept_before(const struct ips_built *b,
@@ -148,8 +164,6 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
 {
     uint32_t low = 0, high = b->unended_count;
     uint64_t ns = 0;
-    if (!b->g.wait)
-        return 0;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         if (b->unended[mid].node <= from)
@@ -157,8 +171,6 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
         else
             high = mid;
     }
-    for (uint32_t i = from + 1; i <= to; i++)
-        ns = ips_add_sat(ns, slept_alone(b, i));
     for (; low < b->unended_count && b->unended[low].node <= to; low++)
         ns = ips_add_sat(ns, slept_before(b, &b->unended[low]));
     return ns;
@@ -181,13 +193,8 @@ uint64_t *ips_unended_of(const struct ips_built *b, struct ips_err *err)
 {
     const struct ips_graph *g = &b->g;
     uint64_t *out = b_calloc((size_t)g->node_count + 1, sizeof(*out), err);
-    if (!out || !g->wait)
+    if (!out)
         return out;
-    for (uint32_t c = 0; c < g->chain_count; c++) {
-        uint32_t first = g->chains[c].first;
-        for (uint32_t i = first + 1; i < first + g->chains[c].count; i++)
-            out[i] = slept_alone(b, i);
-    }
     for (uint32_t k = 0; k < b->unended_count; k++) {
         uint64_t *to = &out[b->unended[k].node];
         *to = ips_add_sat(*to, slept_before(b, &b->unended[k]));

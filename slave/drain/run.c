@@ -394,8 +394,10 @@ void slave_run_free(struct slave_drain *d, struct slave_run *run)
 
 bool slave_run_all_dead(const struct slave_run *run)
 {
+    /* The process of a replaced image is alive if that of a later one is. */
     for (const struct slave_image *i = run->images; i; i = i->next)
-        if (i->state != SLAVE_IMAGE_DEAD && !i->dying)
+        if (i->state != SLAVE_IMAGE_DEAD && i->state != SLAVE_IMAGE_REPLACED &&
+            !i->dying)
             return false;
     /* Those that are over are forgotten (drain/run_removal.c). */
     return run->images || (run->scan && run->process_count);

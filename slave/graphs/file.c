@@ -40,7 +40,7 @@
     X(UNTRACED, struct ips_untraced, untraced_count, untraced, TABLES)         \
     X(UNSEEN, struct ips_unseen, unseen_count, unseen, TABLES)                 \
     X(SPUN, struct ips_spun, spun_count, spun, TABLES)                         \
-    X(UNENDED, struct ips_unended, unended_count, unended, TABLES)
+    X(UNENDED, struct ips_unended, unended_count, unended, PATH)
 
 enum section {
 #define X(name, type, count, place, part) SECTION_##name,
@@ -267,6 +267,7 @@ static void point_into(struct ips_built *b, const struct file_header *h,
     b->untraced_count = h->count[SECTION_UNTRACED];
     b->unseen_count = h->count[SECTION_UNSEEN];
     b->spun_count = h->count[SECTION_SPUN];
+    b->unended_count = h->count[SECTION_UNENDED];
 #define X(name, type, count, place, part)                                      \
     b->place = (type *)(void *)(map + h->offset[SECTION_##name]);
     SECTIONS(X)

@@ -6,6 +6,7 @@ hold though nobody knows, a machine that cannot archive and keeps it to itself.
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -285,3 +286,30 @@ def test_private_slave_stays_while_it_is_asked(cluster):
     assert answer["certificate"]["machines"] == ["m1", "m2"]
     assert not answer["certificate"]["gaps"]
     assert first.slave.wait(30) == 0
+
+
+def test_slave_whose_files_may_not_grow(cluster):
+    """A private slave inherits `ulimit -f`. Would catch: a slave that SIGXFSZ ends, again and
+    again, so that nobody knows of the run."""
+    c = cluster()
+    m = c.machines[0]
+    before = resource.prlimit(m.slave.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(m.slave.pid, resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+    c.ipsrun(["sh", "-c", "dd if=/dev/urandom bs=16 count=20000 2>dd1 | dd bs=8 2>dd2 | md5sum"],
+             name="r", check=True)
+    wait_until("trouble", lambda: "events are lost" in c.ipsq("status").stdout)
+    assert m.slave.poll() is None
+    resource.prlimit(m.slave.pid, resource.RLIMIT_FSIZE, before)
+    c.wait_closed("r")
+    assert gaps(c, "r") == []
+
+
+def test_a_run_whose_orphans_have_just_ended(cluster):
+    """Asked at once, while the status of a process that nobody waits for is still to come:
+    the answer waits for the run to close. Would catch: a process with two images taken for
+    alive as long as the first is known."""
+    c = cluster()
+    for k in range(5):
+        c.ipsrun(["sh", "-c", "awk 'BEGIN { \"exec date\" | getline; print }' >out"],
+                 name=f"r{k}", check=True)
+        assert gaps(c, f"r{k}") == []

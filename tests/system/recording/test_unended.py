@@ -51,6 +51,26 @@ def test_path_may_be_longer(cluster, build, what):
 
 
 @pytest.mark.parametrize("what", WAITS)
+def test_a_new_slave_says_so_too(cluster, build, what):
+    """Would catch: the bound lost with the memory of the slave, so that the same answer is
+    `complete` after a restart, when the graph comes from its file."""
+    c = cluster()
+    record(c, build, what)
+    before = answer(c, "path", what)["certificate"]
+    assert before["unended_ns"] > 0
+    c.machines[0].stop_slave()
+    c.machines[0].start_slave()
+    c.wait_connected()
+    for more in ([], ["--weighting", "wall"], ["--engine", "central"]):
+        after = answer(c, "path", what, "--fresh", *more)["certificate"]
+        assert not after["complete"]
+        if not more:
+            assert after["unended_ns"] == before["unended_ns"]
+            assert after["gaps"] == before["gaps"]
+    assert answer(c, "why", what)["certificate"]["unended_ns"] > 0
+
+
+@pytest.mark.parametrize("what", WAITS)
 def test_why_is_not_sure(cluster, build, what):
     """Would catch: a cause that is called certain where most of the path is a wait that
     nobody was seen to end."""
