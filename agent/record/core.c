@@ -198,7 +198,8 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         say_lost(s, stamp);
     goto out;
 lost:
-    count_lost(s, cause, 1);
+    if (type != IPS_REC_LOST) /* its count is said by the next one */
+        count_lost(s, cause, 1);
 passed_over:
     if (s->cur == at + bytes)
         s->cur = at;
