@@ -6,9 +6,9 @@
  *
  * Invariants:
  *  - a place counts while its era does (agent/record/cpu.h): its MARK is in
- * this segment, of this process, and the thread has not been switched out
- * since. Who comes after a switch writes the text again; it is seldom, and
- * there is one word to look at.
+ *    this segment, of this process, and the thread has not been switched out
+ *    since. After a switch the text is written again: that is rare, and one
+ *    word tells it.
  *  - what the program may have written over is compared, byte for byte, with a
  *    copy of ours.
  *  - a mark below an unpublished record of the same thread (a handler's) has

@@ -131,8 +131,7 @@ static void ask_subject(const struct place *p, int64_t end,
         waitpid(pid, NULL, 0);
 }
 
-/* --- what they said
- * ------------------------------------------------------------ */
+/* --- what they said ------------------------------------------------------- */
 
 /* The C library's fork does more than the system call that it is compared with:
  * what it adds without us is not ours. */
@@ -177,8 +176,8 @@ static void price(const struct ipsrun_said *all, enum ipsrun_step step,
 static void prices(const struct ipsrun_said *all, uint64_t *ps)
 {
     const uint64_t event = ps[IPS_PROBE_EVENT];
-    /* Of 64 blocks one has the clock read (slave/build/cost.c); where it is
-     * more here, that is in the price of a block. */
+    /* The agent reads the clock in one of 64 blocks (slave/build/cost.c). More
+     * readings than that are in the price of a block. */
     const uint64_t read = ps[IPS_PROBE_READ] / 64;
     price(all, IPSRUN_CALL, 0, ps[IPS_PROBE_CALL], &ps[IPS_PROBE_CALL]);
     const uint64_t call = ps[IPS_PROBE_CALL];

@@ -2,9 +2,9 @@
  * The *subject* of ipsrun/probe_costs.c: ipsrun itself, under the agent, which
  * makes the same calls through the interposer and past it, by turns, on the
  * thread's CPU clock; starts are of ipsrun/starts.c. What it says of calls are
- * means of the middle half of the differences of neighbouring batches, so that
- * what others do on the machine falls on both alike. Unrecorded it says what
- * the C library's fork adds by itself.
+ * means of the middle half of the differences of neighbouring batches, since
+ * other load on the machine affects both alike. Unrecorded, the program prints
+ * the time that the C library's fork adds by itself.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* What the subject (ipsrun/subject.c, ipsrun/starts.c) says to who started it
- * (ipsrun/probe_costs.c): the whole of it again after each step. */
+/* The report of the subject (ipsrun/subject.c, ipsrun/starts.c) to
+ * ipsrun/probe_costs.c, sent whole after each step. */
 #ifndef IPS_AGENT_IPSRUN_SUBJECT_H
 #define IPS_AGENT_IPSRUN_SUBJECT_H
 

@@ -450,10 +450,10 @@ struct ips_rec_delay { /* a = ns that the reading took */
 };
 #define IPS_DELAY_EVERY_NS 2000000u
 
-/* What of the thread's CPU times are guesses (agent/record/cpu_guess.h), and
- * how well they did, since the thread began: the last of a stream has all.
- * Written when guesses were settled, at most every IPS_GUESSED_EVERY_NS, and
- * before END. */
+/* How much of the thread's CPU time is guessed (agent/record/cpu_guess.h), and
+ * how far the guesses were off, since the thread began: the last one of a
+ * stream has all. Written when guesses were settled, at most every
+ * IPS_GUESSED_EVERY_NS, and before END. */
 struct ips_rec_guessed { /* a = readings of the clock that settled guesses */
     struct ips_rec_head h;
     uint64_t guessed_ns; /* CPU that was guessed */

@@ -1,5 +1,5 @@
-/* What the slave needs of the pool: records checked, segments handed back, the
- * clock. */
+/* Reading the pool, for the slave: checks records, hands segments back,
+ * converts stamps. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ static const uint16_t least_bytes[256] = {
 #undef X
 };
 
-/* Of the types that hold a text, where it begins. */
+/* Offset of the text in the types that have one; 0 in others. */
 static const uint8_t text_at[256] = {
     [IPS_REC_MODULE] = offsetof(struct ips_rec_module, path),
     [IPS_REC_MARK] = offsetof(struct ips_rec_text, text),

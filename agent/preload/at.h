@@ -2,8 +2,8 @@
  * Calls whose site is another's: as the functions of these names, made by the
  * program at `site`. What is no stream comes to the `_other` from the functions
  * themselves (preload/io/io.c, preload/io/msg.c), and what syscall() asks for
- * comes to all of them from there (preload/start/syscall.c): a place in the
- * interposer would tell nobody anything.
+ * comes to all of them from there (preload/start/syscall.c): return
+ * addresses inside the interposer would be useless.
  */
 #ifndef IPS_AGENT_PRELOAD_AT_H
 #define IPS_AGENT_PRELOAD_AT_H

@@ -144,8 +144,7 @@ static inline bool ips_tried_for(const volatile void *at)
            ips_tried_slow(ips_tried_slot(at));
 }
 
-/* --- mutexes, for conditions too (preload/sync/mutex.c)
- * -------------------------- */
+/* --- mutexes, for conditions too (preload/sync/mutex.c) ------------------- */
 
 #define IPS_MUTEX_SHARED 128 /* in __kind, as the others in mutex_waited */
 static inline bool ips_mutex_shared(const pthread_mutex_t *m)

@@ -61,8 +61,7 @@
 #define IPS_SITE ((uint64_t)(uintptr_t)__builtin_return_address(0))
 #define IPS_TLS __thread __attribute__((tls_model("initial-exec")))
 
-/* --- the real functions (preload/start/find.c)
- * ------------------------------------ */
+/* --- the real functions (preload/start/find.c) ---------------------------- */
 
 struct sembuf;
 struct ips_real {
@@ -342,8 +341,7 @@ bool ips_forbidden(void);
 void ips_say_unseen(const char *text);
 void ips_forbidden_in_vfork(bool on);
 
-/* --- processes
- * ----------------------------------------------------------------- */
+/* --- processes ------------------------------------------------------------ */
 
 /* Names 0, 1 and 2: at the beginning of an image and in a fork child. */
 void ips_wrap_name_standard(void);

@@ -5,11 +5,11 @@
  *
  * Invariants:
  *  - a short record is written only where the line's record stands in the same
- *    segment, before it, and the mark of then still stands
- * (agent/record/cpu.h): the thread was on its core all the time. All of it is
- * looked at after the record has its place, so a handler that comes before is
- * seen, and one that comes after it changes nothing; and the line is still the
- * one that the stamp was held against.
+ *    segment, before it, and the mark of then is still there
+ *    (agent/record/cpu.h): the thread was on its core all the time. All of it
+ *    is looked at after the record has its place, so a handler that comes
+ *    before is seen, and one that comes after it changes nothing; and the line
+ *    is still the one that the stamp was held against.
  *  - `era` of the line is stored last: a handler that draws another one in
  *    between leaves none that counts.
  *  - a short record is published with one store; before it there is no head,

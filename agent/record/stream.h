@@ -132,8 +132,7 @@ bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
 uint64_t ips_quiet_cpu(void);
 uint64_t ips_quiet_cpu_after(uint64_t cpu);
 
-/* --- record/spare_segments.c
- * --------------------------------------------------------- */
+/* --- record/spare_segments.c ---------------------------------------------- */
 
 /* Address space behind each segment that belongs to nobody: record/segment.c.
  */

@@ -11,7 +11,7 @@
  *  - it is small: with LD_AUDIT set the loader has some 1600 bytes for all
  *    libraries that want such a place, and ours takes 1024 at most
  *    (tests/system/recording/test_static_tls.py). Large state that few threads
- * need is in agent/record/extra.h.
+ *    need is in agent/record/extra.h.
  */
 #ifndef IPS_AGENT_RECORD_THREAD_H
 #define IPS_AGENT_RECORD_THREAD_H
@@ -78,8 +78,7 @@ struct ips_stream {
     uint64_t start_t;
 };
 
-/* --- CPU time: agent/record/cpu.h
- * ------------------------------------------------ */
+/* --- CPU time: agent/record/cpu.h ----------------------------------------- */
 
 struct ips_cpu_slot {
     /* struct rseq_cs of the kernel. */
@@ -148,12 +147,11 @@ struct ips_thread {
      * longjmp dropped). */
     uint32_t recs_open;
     uint32_t open_depth; /* calls under way */
-    uint32_t
-        spin_count; /* attempts in a row that got nothing: preload/io/spin.c */
-    bool in_vfork;  /* a vfork child (it runs in its parent's memory):
-                       record nothing */
-    bool own_table; /* a thread of agent/record/own_table.h runs for it */
-    bool vfork_filter;       /* a vfork child has a seccomp filter, not we */
+    uint32_t spin_count; /* fruitless attempts in a row: preload/io/spin.c */
+    bool in_vfork;       /* a vfork child (it runs in its parent's memory):
+                            record nothing */
+    bool own_table;      /* a thread of agent/record/own_table.h runs for it */
+    bool vfork_filter;   /* a vfork child has a seccomp filter, not we */
     struct ips_extra *extra; /* agent/record/extra.h; NULL: none yet */
     struct ips_stream stream;
     uint32_t vfork_depth;  /* 2 and more: a vfork child's own vfork */

@@ -4,11 +4,12 @@
  *
  *  central   fetches every subgraph, merges them, and runs the kernel and the
  *            paper's label correcting, which must agree
- *  contract  has every slave tell its joins (analysis/distributed/joins.h),
- * solves them, hands the slaves their remote values, and has them tell the path
+ *  contract  every slave sends its joins (analysis/distributed/joins.h); the
+ *            master solves them and hands each slave its remote values; the
+ *            slaves send the path
  *  cm-async, cm-sync  the slaves compute among themselves
- * (analysis/distributed/cm.h); the master is the root, says when it is over,
- * and walks the path back
+ *            (analysis/distributed/cm.h); the master is the root, notices the
+ *            end, and walks the path back
  *
  * An engine computes every wanted lane, then calls path_done(). Long work runs
  * in the worker.

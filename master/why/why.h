@@ -1,7 +1,7 @@
 /*
  * Guidance: from facts about a run a short ranked list of what its elapsed time
  * goes to and what would help, in plain words. Pure: facts in, findings out; no
- * graph, no clock, no I/O. why/query.c gathers the facts, why_facts.c computes
+ * graph, no clock, no I/O. why/query.c gathers the facts, why/solve.c computes
  * them from the graph; docs/why.md has every rule with its reason.
  *
  *  - A finding is only said with its evidence: a gain that the what-if of the

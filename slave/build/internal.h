@@ -1,7 +1,6 @@
 /*
  * Shared by build*.c: the state of one ips_build(). Flat arrays indexed by
- * uint32_t; nothing is allocated per record. Source:
- * docs/design/build.md.
+ * uint32_t; nothing is allocated per record. Source: docs/design/build.md.
  *
  * The passes, in order (build.c):
  *   scan     reads every record once: streams, and the rare records apart
@@ -14,10 +13,12 @@
  *   node     reads every record again, chain by chain: nodes and operations
  *            (build/node.c, build/io.c, build/sync_node.c; plain sends and
  *            receives: build/plain/plain.c, in the scan build/plain/scan.c;
- * those whose sends are made already are matched: build/plain/early.c) hold who
- * held which end when: the closes that end-of-file waits for match    sends and
- * receives of two ends -> cross arcs settle   END coordinates causal   no local
- * arc is quicker than the clock far      whose peer may be on another machine
+ *            receives whose sends are made already: build/plain/early.c)
+ *   hold     who held which end when: the closes that end-of-file waits for
+ *   match    sends and receives of two ends -> cross arcs
+ *   settle   END coordinates
+ *   causal   no local arc is quicker than the clock
+ *   far      whose peer may be on another machine
  *   weights  what match found -> cross arcs, coordinates -> weights, and when
  *            each node was passed
  *   order    no cycle is left
@@ -310,8 +311,7 @@ bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
 /* Those of final nodes. */
 const struct ips_spun *b_grow_spun(const struct build *b, uint32_t *count);
 
-/* build/plain/early.c: receives whose sends are all there when they are made.
- */
+/* build/plain/early.c: receives whose sends are made already. */
 #define B_USED_IDS 65536u
 #define B_USERS UINT32_MAX
 int b_early_scanned(struct build *b, uint32_t stream) IPS_MUST_USE;

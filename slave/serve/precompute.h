@@ -1,12 +1,14 @@
 /*
  * What questions would need, made before they come, while nobody waits:
  *
- *   follow  of the open run that was asked about last, the tables
- * (graphs/live_tables.h), with what the ingest hands over from then on unpack
- * of open runs that were asked about lately, what their archives have grown by
- * (records.h); and the build of one goes on (graphs/incremental.h) build   of a
- * large run that was closed while we looked, its graph keep    graphs that a
- * question left to be written to their files (graphs.h)
+ *   follow  the tables of the open run that was asked about last
+ *           (graphs/live_tables.h), with the records that the ingest hands over
+ *   unpack  the new records of open runs that were asked about lately
+ *           (graphs/records.h); the build of one continues
+ *           (graphs/incremental.h)
+ *   build   the graph of a large run that was closed while we looked
+ *   keep    graphs that a question left to be written to their files
+ *           (graphs/graphs.h)
  *
  * One job at a time, and none while a question is in hand; a question that
  * comes meanwhile waits for that one step. A private slave does none of it: it

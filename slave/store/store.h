@@ -9,9 +9,10 @@
  *  segment(run, file, ...)  cursors: file, seq and the offset ingested so far
  *  load(run, samples, ...)  the machine's load while it was on (load.h): sums
  *                           over `us`; none of a run recorded without a slave
- *  unseen(run, kind, ...)   what was found that leaves no record
- * (drain/unrecorded.h) irt(run, key, procedures, ...) of what build the run's
- * rows below are (key: slave_snapshot_key), and if `procedure` is too
+ *  unseen(run, kind, ...)   activity that leaves no record
+ *                           (drain/unrecorded.h)
+ *  irt(run, key, procedures, ...) of what build the run's rows below are (key:
+ *                           slave_snapshot_key), and if `procedure` is too
  *  process(run, idx, ...)   \
  *  thread(run, chain, ...)   |
  *  wait(run, chain, cause, ...) | IRT of that build

@@ -26,8 +26,7 @@ static void name_new(int fd, const struct ips_chan_hint *hint)
     ips_chan_name(fd, ips_fd_get(fd), hint);
 }
 
-/* --- closing
- * ------------------------------------------------------------------ */
+/* --- closing -------------------------------------------------------------- */
 
 int ips_close_at(int fd, uint64_t site)
 {
@@ -95,8 +94,7 @@ IPS_EXPORT int shutdown(int fd, int how)
     return ips_shutdown_at(fd, how, IPS_SITE);
 }
 
-/* --- looking at one
- * ---------------------------------------------------------------------- */
+/* --- looking at one ------------------------------------------------------- */
 
 /* A program that opens a file mostly looks at it before it reads: then its
  * first read, or its close, need not ask what it is. */
@@ -119,8 +117,7 @@ _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "fstat64");
 int fstat64(int, struct stat64 *)
     __attribute__((visibility("default"), alias("fstat")));
 
-/* --- copying
- * -------------------------------------------------------------------- */
+/* --- copying -------------------------------------------------------------- */
 
 /* `made` (>= 0) is a copy of `fd` now. */
 static int copied(int fd, int made)
@@ -213,8 +210,7 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
     return control(REAL(fcntl64), fd, command, arg, IPS_SITE);
 }
 
-/* --- making
- * ---------------------------------------------------------------------- */
+/* --- making --------------------------------------------------------------- */
 
 static int made_pipe(int r, const int *fds)
 {
@@ -296,8 +292,7 @@ IPS_EXPORT int login_tty(int fd)
     return REAL(login_tty)(fd);
 }
 
-/* --- connecting
- * --------------------------------------------------------------------- */
+/* --- connecting ----------------------------------------------------------- */
 
 IPS_EXPORT int listen(int fd, int backlog)
 {

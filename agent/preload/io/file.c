@@ -100,8 +100,7 @@ void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
     errno = saved;
 }
 
-/* --- calls on files alone
- * ------------------------------------------------------------ */
+/* --- calls on files alone ------------------------------------------------- */
 
 /* false for what is no file: pread fails there. */
 static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
@@ -264,8 +263,7 @@ IPS_EXPORT int msync(void *at, size_t n, int flags)
     return ips_msync_at(at, n, flags, IPS_SITE);
 }
 
-/* --- locks on files
- * ------------------------------------------------------------------ */
+/* --- locks on files ------------------------------------------------------- */
 
 static _Atomic uint32_t locks_taken; /* ever, in this process */
 
@@ -437,8 +435,7 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
 }
 int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
 
-/* --- eventfd
- * -------------------------------------------------------------------------- */
+/* --- eventfd -------------------------------------------------------------- */
 
 static bool eventfd_thing(uint64_t word, struct ips_thing *thing)
 {

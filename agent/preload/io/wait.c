@@ -3,8 +3,7 @@
 
 #include "agent/preload/sample/sample.h"
 
-/* --- ready descriptors
- * -------------------------------------------------------- */
+/* --- ready descriptors ---------------------------------------------------- */
 
 /* The channel of a descriptor that was found ready; a pipe or connection not
  * used yet is named now, so that the receive to come can be told. Of a pidfd
@@ -101,8 +100,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     return r;
 }
 
-/* --- the calls
- * ------------------------------------------------------------------ */
+/* --- the calls ------------------------------------------------------------ */
 
 /* `call` is the real call, `ready` an expression of its result `r`; `again` is
  * done before the call is repeated (preload/sample/sample.h). */

@@ -197,8 +197,7 @@ void ips_env_done(struct ips_env *env)
         ips_sys_munmap((uint64_t)(uintptr_t)env->map, env->bytes);
 }
 
-/* --- records
- * ------------------------------------------------------------------- */
+/* --- records -------------------------------------------------------------- */
 
 static void target_none(struct ips_target *t)
 {
@@ -323,8 +322,7 @@ IPS_EXPORT int execveat(int dir, const char *path, char *const argv[],
          REAL(execveat)(dir, path, argv, env.envp, flags));
 }
 
-/* --- lists
- * ------------------------------------------------------------------------ */
+/* --- lists ---------------------------------------------------------------- */
 
 /* Arguments up to and with the NULL; `ap` is left behind it. */
 static size_t list_length(va_list ap)

@@ -167,8 +167,7 @@ long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
     return pid;
 }
 
-/* --- clone
- * ---------------------------------------------------------------------- */
+/* --- clone ---------------------------------------------------------------- */
 
 struct clone_start {
     int (*fn)(void *);
@@ -222,8 +221,7 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 }
 int __clone(int (*)(void *), void *, int, void *, ...) IPS_ALIAS(clone);
 
-/* --- vfork: around the system call in preload/start/entry.S
- * --------------------------------- */
+/* --- vfork: around the system call in preload/start/entry.S --------------- */
 
 void ips_vfork_before(uint64_t site)
 {
@@ -277,8 +275,7 @@ long ips_vfork_after(long result)
     return -1;
 }
 
-/* --- spawn, popen, system
- * ------------------------------------------------------------ */
+/* --- spawn, popen, system ------------------------------------------------- */
 
 #define SPAWN(name, look)                                                      \
     do {                                                                       \
@@ -392,8 +389,7 @@ IPS_EXPORT int system(const char *command)
     return status;
 }
 
-/* --- the C library's own forks
- * ----------------------------------------------------------- */
+/* --- the C library's own forks -------------------------------------------- */
 
 /* 0, 1 and 2 were replaced behind our back. */
 static void standard_replaced(uint64_t site)

@@ -30,8 +30,7 @@
 
 typedef void handler_fn(int, siginfo_t *, void *);
 
-/* --- stubs
- * --------------------------------------------------------------------- */
+/* --- stubs ---------------------------------------------------------------- */
 
 #define STUBS 128u
 /* (handler << 1 | plain), 0 = free; written once. plain: without SA_SIGINFO */
@@ -168,8 +167,7 @@ static bool is_ours(int sig)
            sig != SIGFPE && sig != SIGILL && sig != SIGTRAP && sig != SIGSYS;
 }
 
-/* --- setting handlers
- * ----------------------------------------------------------------- */
+/* --- setting handlers ----------------------------------------------------- */
 
 /* Signals whose handler, gone by SA_RESETHAND, had no SA_SIGINFO: the kernel
  * keeps the flags of what it removed. */
@@ -308,8 +306,7 @@ IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
     return sigismember(&old, sig) ? SIG_HOLD : r;
 }
 
-/* --- records
- * -------------------------------------------------------------------------- */
+/* --- records -------------------------------------------------------------- */
 
 static void record(enum ips_rec_type type, enum ips_signal_how how, int sig,
                    int code, int32_t pid, int32_t tid, uint64_t value,
@@ -361,8 +358,7 @@ static void sending(enum ips_signal_how how, int sig, int32_t pid, int32_t tid,
     record(IPS_REC_KILL, how, sig, 0, pid, tid, value, at, site);
 }
 
-/* --- sending
- * -------------------------------------------------------------------------- */
+/* --- sending -------------------------------------------------------------- */
 
 IPS_EXPORT int kill(pid_t pid, int sig)
 {
@@ -452,8 +448,7 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
     return REAL(pidfd_send_signal)(fd, sig, info, flags);
 }
 
-/* --- by system call
- * --------------------------------------------------------------------- */
+/* --- by system call ------------------------------------------------------- */
 
 /* The kernel's own structure begins with handler and flags. What a program
  * sets this way the kernel calls; what it is told must not be a stub. */

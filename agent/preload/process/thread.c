@@ -9,8 +9,7 @@
 #include "agent/preload/sample/sample.h"
 #include "agent/record/sys.h"
 
-/* --- arguments on their way to the new thread
- * ------------------------------------ */
+/* --- arguments on their way to the new thread ----------------------------- */
 
 struct start {
     _Atomic uint32_t taken;
@@ -112,8 +111,7 @@ static int start_c11(void *p)
     return s.fn.c11(s.arg);
 }
 
-/* --- which FORK a thread came from
- * ------------------------------------------------- */
+/* --- which FORK a thread came from ---------------------------------------- */
 
 /* Open addressing by thread handle. A handle is used again by a later thread
  * only after the earlier one was joined or, detached, has ended: then its place
@@ -123,8 +121,8 @@ static int start_c11(void *p)
 static struct known {
     _Atomic uint64_t thread; /* 0 = never used */
     _Atomic uint64_t seq;
-    _Atomic uint32_t tid;              /* 0 = it has not begun to run */
-    _Atomic uint32_t cancels;          /* 1 = somebody cancels it */
+    _Atomic uint32_t tid;       /* 0 = it has not begun to run */
+    _Atomic uint32_t cancelled; /* 1 = pthread_cancel was called for it */
 } known[KNOWN] IPS_TABLE, first_known; /* the main thread's, mostly */
 
 static struct known *known_find(uint64_t thread, bool add)
@@ -157,7 +155,7 @@ void ips_thread_cancels(pthread_t thread)
 {
     struct known *k = known_find((uint64_t)thread, false);
     if (k)
-        atomic_store(&k->cancels, 1);
+        atomic_store(&k->cancelled, 1);
 }
 
 /* The calling thread ends by itself. */
@@ -165,7 +163,7 @@ static void cancelled_too_late(void)
 {
     struct known *k = known_find((uint64_t)pthread_self(), false);
     if (k)
-        atomic_store(&k->cancels, 0);
+        atomic_store(&k->cancelled, 0);
 }
 
 /* true: the calling thread was cancelled. */
@@ -175,7 +173,7 @@ static bool forget_myself(void)
     if (!k)
         return false;
     atomic_store(&k->tid, 0);
-    return atomic_exchange(&k->cancels, 0) != 0;
+    return atomic_exchange(&k->cancelled, 0) != 0;
 }
 
 uint32_t ips_thread_tid(pthread_t thread)
@@ -184,8 +182,7 @@ uint32_t ips_thread_tid(pthread_t thread)
     return k ? atomic_load(&k->tid) : 0;
 }
 
-/* --- create
- * -------------------------------------------------------------------------- */
+/* --- create --------------------------------------------------------------- */
 
 /* What `code` returned means success iff it is 0 (pthread) or thrd_success,
  * which is 0 too. */
@@ -199,8 +196,12 @@ static void created(uint64_t thread, int err, uint64_t seq,
         start_free(s);
     } else {
         struct known *k = known_find(thread, true);
-        if (k)
+        if (k) {
             atomic_store(&k->seq, seq);
+            /* An earlier thread of this handle may have been cancelled when it
+             * had ended. */
+            atomic_store(&k->cancelled, 0);
+        }
     }
     errno = saved;
 }

@@ -210,8 +210,7 @@ IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
     return unlock_other(m, IPS_SITE);
 }
 
-/* --- C11: the same object
- * ------------------------------------------------------- */
+/* --- C11: the same object ------------------------------------------------- */
 
 static pthread_mutex_t *posix(mtx_t *m)
 {
@@ -264,8 +263,7 @@ IPS_EXPORT int mtx_unlock(mtx_t *m)
     UNLOCK(posix(m), thrd_success, IPS_SITE, SREAL(mtx_unlock)(m));
 }
 
-/* --- spin locks
- * ------------------------------------------------------------------- */
+/* --- spin locks ----------------------------------------------------------- */
 
 /* Whether it is shared cannot be told from the lock; those that spin are
  * counted in this process alone, so it is named as this process's. */

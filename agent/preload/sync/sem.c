@@ -2,8 +2,7 @@
 #include "agent/preload/sample/sample.h"
 #include "agent/preload/sync.h"
 
-/* --- semaphores
- * ------------------------------------------------------------------- */
+/* --- semaphores ----------------------------------------------------------- */
 
 /* As the C library has it: the value, above it the count of waiters; then
  * whether it is private. */
@@ -118,8 +117,7 @@ IPS_EXPORT int sem_post(sem_t *s)
     return r;
 }
 
-/* --- barriers
- * ----------------------------------------------------------------------- */
+/* --- barriers ------------------------------------------------------------- */
 
 /* Every arrival is recorded: the last of a round lets all others go. */
 IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)

@@ -16,8 +16,7 @@ IPS_TLS const volatile void *ips_try_at;
 _Atomic uint64_t ips_tried[IPS_TRIED] IPS_TABLE;
 _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
 
-/* --- layouts
- * ------------------------------------------------------------------ */
+/* --- layouts -------------------------------------------------------------- */
 
 /* Every word of an object that is not what it should be makes it unknown. Each
  * is destroyed after use: checkers such as helgrind know an object by its
@@ -134,8 +133,7 @@ bool ips_sync_begin(void)
     return true;
 }
 
-/* --- objects in shared memory
- * --------------------------------------------------- */
+/* --- objects in shared memory --------------------------------------------- */
 
 /* Mappings looked up lately, by page. A place is written by one thread at a
  * time (`turn` odd) and read between two equal even turns. Entries grow old:
@@ -292,8 +290,7 @@ void ips_thing_shared(const volatile void *at, struct ips_thing *out)
     out->object = t.object + in_page;
 }
 
-/* --- records
- * --------------------------------------------------------------------- */
+/* --- records -------------------------------------------------------------- */
 
 static void record(enum ips_rec_type type, enum ips_sync kind,
                    const struct ips_thing *thing, struct ips_moment call,
@@ -370,8 +367,7 @@ void ips_sync_gave(enum ips_sync kind, const volatile void *at, bool shared,
     }
 }
 
-/* --- spinning
- * ------------------------------------------------------------------ */
+/* --- spinning ------------------------------------------------------------- */
 
 /* 100 us of CPU between two attempts (50 times what counts as blocked) make
  * them two; a thread that is off the CPU between them still waits. */

@@ -1,6 +1,7 @@
 /* Threads that are cancelled: each waits for ever in another call, and a thread
- * that has computed for a while cancels it. The last one cannot be cancelled
- * and returns. */
+ * that has computed for a while cancels it. The last of them cannot be
+ * cancelled and returns. Then one is cancelled that has ended; another, which
+ * gets its handle, leaves by pthread_exit. */
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -84,6 +85,26 @@ static void *cancels(void *target)
     return NULL;
 }
 
+static void *exits(void *unused)
+{
+    tid = gettid();
+    pthread_exit(unused);
+}
+
+static void cancelled_when_over(void)
+{
+    pthread_t first, second;
+    tid = 0;
+    pthread_create(&first, NULL, exits, NULL);
+    while (!tid || state_of(tid))
+        usleep(1000);
+    pthread_cancel(first);
+    pthread_join(first, NULL);
+    pthread_create(&second, NULL, exits, NULL);
+    pthread_join(second, NULL);
+    printf("the same handle: %d\n", pthread_equal(first, second));
+}
+
 int main(void)
 {
     void *(*const all[])(void *) = {reads, polls,  waits,
@@ -108,5 +129,6 @@ int main(void)
             pthread_join(other, NULL);
         printf("%u: %d\n", i, result == PTHREAD_CANCELED);
     }
+    cancelled_when_over();
     return 0;
 }

@@ -97,8 +97,7 @@ static void locks(void)
     printf(" errno %d\n", errno);
 }
 
-/* --- eventfd
- * ------------------------------------------------------------------ */
+/* --- eventfd -------------------------------------------------------------- */
 
 static void events(void)
 {
@@ -162,8 +161,7 @@ static void terminal(void)
     waitpid(pid, NULL, 0);
 }
 
-/* --- disk
- * ---------------------------------------------------------------------- */
+/* --- disk ----------------------------------------------------------------- */
 
 /* Writes until the disk was waited for, or not (what is no disk). */
 static void disk(void)
@@ -265,8 +263,7 @@ static void spin(void)
     waitpid(pid, NULL, 0);
 }
 
-/* --- tokens of a jobserver
- * ----------------------------------------------------- */
+/* --- tokens of a jobserver ------------------------------------------------ */
 
 /* A FIFO is opened both ways by some, twice by others (make itself). */
 static void open_fifo(const char *fifo, int once, int t[2])

@@ -344,8 +344,7 @@ static void stormed(int with_alarms)
     msgctl(msg_id, IPC_RMID, NULL);
 }
 
-/* --- the rest
- * ------------------------------------------------------------------ */
+/* --- the rest ------------------------------------------------------------- */
 
 static void busy(uint64_t ms)
 {

@@ -172,8 +172,7 @@ static void test_unwind__a_kept_rule_is_of_one_pc(void **state)
 }
 #endif
 
-/* --- at every instruction
- * ------------------------------------------------------- */
+/* --- at every instruction ------------------------------------------------- */
 
 #if defined(__x86_64__)
 static uint64_t steps, wrong, wrong_pc;
@@ -253,8 +252,7 @@ static void test_unwind__at_every_instruction(void **state)
 }
 #endif
 
-/* --- hostile
- * ---------------------------------------------------------------------- */
+/* --- hostile -------------------------------------------------------------- */
 
 static uint64_t seed;
 static uint64_t draw(void)
