@@ -37,6 +37,8 @@ def one_burst(build):
     with Place(build) as place:
         subprocess.Popen([os.path.join(place.bin, "ips-slave"), "--state",
                           place.state, "--pool", place.pool], env=place.env)
+        while not os.path.exists(os.path.join(place.pool, "slave.lock")):
+            time.sleep(0.05)
         place.run(place.ipsrun("true"))
         place.ipsq_any("ls")  # starts a master
         burst = Burst(place)
@@ -50,7 +52,8 @@ def one_burst(build):
                 took[name].append(time.monotonic() - begun)
             time.sleep(0.1)
         burst.join()
-        cpu = {name: cpu_of(pid) for pid, name in daemons_of_ours().items()}
+        cpu = {name: sum(cpu_of(pid) for pid, of in daemons_of_ours().items() if of == name)
+               for name in ("ips-master", "ips-slave")}
     return took, cpu
 
 
