@@ -49,49 +49,12 @@ static void add(Ips__ProcedureRow *into, const Ips__ProcedureRow *r)
         into->counted_from_ns = r->counted_from_ns;
 }
 
-struct hashed {
-    uint64_t hash; /* of the key: most rows differ in it */
-    Ips__ProcedureRow *row;
-};
-
-static struct hashed hashed(Ips__ProcedureRow *r)
-{
-    uint64_t h = ips_fnv1a(r->line, r->object, strlen(r->object));
-    h = ips_fnv1a(h, r->procedure, strlen(r->procedure));
-    h = ips_fnv1a(h, r->module, strlen(r->module));
-    return (struct hashed){ips_fnv1a(h, r->file, strlen(r->file)), r};
-}
-
-static int by_hash(const void *va, const void *vb)
-{
-    const struct hashed *a = va, *b = vb;
-    if (a->hash != b->hash)
-        return a->hash < b->hash ? -1 : 1;
-    return by_key(&a->row, &b->row);
-}
-
-/* Rows of equal keys side by side. By hash, as texts differ late. */
-static void bring_together(Ips__ProcedureRow **rows, size_t count)
-{
-    struct hashed *h = malloc(count * sizeof(*h));
-    if (!h) {
-        qsort(rows, count, sizeof(*rows), by_key);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        h[i] = hashed(rows[i]);
-    qsort(h, count, sizeof(*h), by_hash);
-    for (size_t i = 0; i < count; i++)
-        rows[i] = h[i].row;
-    free(h);
-}
-
 size_t procs_merge(Ips__ProcedureRow **rows, size_t count)
 {
     size_t n = 0;
     if (count == 0)
         return 0;
-    bring_together(rows, count);
+    qsort(rows, count, sizeof(Ips__ProcedureRow *), by_key);
     for (size_t i = 0; i < count; i++) {
         if (n > 0 && by_key(&rows[n - 1], &rows[i]) == 0)
             add(rows[n - 1], rows[i]);
