@@ -23,7 +23,7 @@
 
 enum ips_fd_class {
     IPS_FD_UNKNOWN = 0, /* never looked at, or changed since */
-    IPS_FD_NONE,        /* epoll, a directory: nothing to record */
+    IPS_FD_NONE,        /* a directory, /dev/null: nothing to record */
     IPS_FD_STREAM,      /* pipe, TCP, Unix stream and seqpacket */
     IPS_FD_DGRAM,       /* UDP, Unix datagram */
     IPS_FD_LISTEN,
@@ -34,6 +34,7 @@ enum ips_fd_class {
     IPS_FD_TERMINAL,
     IPS_FD_WATCH, /* inotify and its like: a read waits, nobody is named */
     IPS_FD_PIDFD,
+    IPS_FD_EPOLL,
     IPS_FD_OPENED, /* by path, and no pipe: looked at when it is used */
 };
 

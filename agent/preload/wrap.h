@@ -286,9 +286,14 @@ ips_wait_begin(struct ips_moment *call, uint32_t *mark)
     ips_moment_take(me, call);
     return true;
 }
+/* The `ready` and, above it, the `a` of a poll's BLOCK (pool/format.h). */
+static inline uint64_t ips_ready(uint32_t what, uint32_t why)
+{
+    return what | (uint64_t)why << 32;
+}
 /* A wait of `op` that returned `result` > 0: its BLOCK. Returns `result`. */
 int ips_wait_got(const struct ips_moment *call, uint32_t mark, enum ips_op op,
-                 int result, uint64_t site, uint32_t ready);
+                 int result, uint64_t site, uint64_t ready);
 
 /* preload/io/receive_stamps.c: QUEUE of the datagram of `io`, where the kernel
  * tells. For a receive that did not block, not in the quiet mode. */
@@ -306,11 +311,11 @@ void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
  * returned something or lasted. Returns its return. */
 struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
-                                  uint32_t ready);
+                                  uint64_t ready);
 
 /* The same of a poll, select or epoll; `no_wait`: its timeout was 0. */
 void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
-                     int err, uint64_t site, uint32_t ready, bool no_wait);
+                     int err, uint64_t site, uint64_t ready, bool no_wait);
 bool ips_did_not_wait(int fd, const struct ips_moment *call,
                       const struct ips_moment *ret);
 /* What is left of a time that was asked for at `call`, for a call made again

@@ -61,6 +61,9 @@ int b_run_passes(struct build *b)
     if (rc < 0)
         return rc;
     b_events(b);
+    rc = b_poll_arcs(b);
+    if (rc < 0)
+        return rc;
     b_lifetimes(b);
     b_signal_arcs(b);
     b_stop_arcs(b);
@@ -99,6 +102,7 @@ void b_release(struct build *b)
     ips_free_large(b->syncs.v);
     ips_free_large(b->spins.v);
     ips_free_large(b->unended.v);
+    ips_free_large(b->polls.v);
     ips_free_large(b->cpus.v);
     ips_free_large(b->unseens.v);
     ips_free_large(b->chans.v);

@@ -87,8 +87,8 @@ static int add_end(struct build *b, uint32_t *end)
     e->socket = IPS_NONE;
     e->sends.first = e->sends.last = IPS_NONE;
     e->send_chain = e->traffic_proc = e->traffic = IPS_NONE;
-    e->shut_ns = UINT64_MAX;
-    e->shut_node = IPS_NO_NODE;
+    e->shut_ns = e->deaf_ns = UINT64_MAX;
+    e->shut_node = e->deaf_node = IPS_NO_NODE;
     row->peer = IPS_PEER_UNTRACED;
     row->peer_end = IPS_NONE;
     row->first_ns = UINT64_MAX;

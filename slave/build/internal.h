@@ -161,6 +161,8 @@ struct build {
     B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct ips_unended) unended; /* in the order they were made */
     bool unended_failed;
+    B_ARRAY(struct b_poll) polls; /* likewise, then by end and call */
+    bool poll_failed;
     B_ARRAY(struct b_cpu) cpus;
     B_ARRAY(struct b_unseen) unseens;
     B_ARRAY(struct b_chan) chans;
@@ -308,6 +310,8 @@ struct b_read *b_grow_read(struct build *b, uint32_t end) IPS_MUST_USE;
 /* The row there is of it; false: none. */
 bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
                     uint32_t *row);
+/* Are they tables alone, that no arc is wanted of? */
+bool b_grow_tables(const struct build *b);
 /* Those of final nodes. */
 const struct ips_spun *b_grow_spun(const struct build *b, uint32_t *count);
 
@@ -363,9 +367,14 @@ static inline bool b_cost_cold(struct b_stream *s, uint64_t t, uint64_t t_ret)
     s->cost_ret_ns = t_ret;
     return cold;
 }
-void b_cost_limit(struct build *b);            /* build/cost.c */
-void b_events(struct build *b);                /* build/match.c */
+void b_cost_limit(struct build *b); /* build/cost.c */
+void b_events(struct build *b);     /* build/match.c */
+/* Node `node` found the end of its stream. True: this side had shut it down,
+ * and before `other` closed it, if that is not IPS_NO_NODE. */
+bool b_own_shutdown(struct build *b, uint32_t node, uint32_t end,
+                    uint64_t t_ret, uint32_t other);
 int b_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
+int b_poll_arcs(struct build *b) IPS_MUST_USE; /* build/poll.c */
 void b_lifetimes(struct build *b);             /* build/match.c */
 void b_settle(struct build *b);                /* build/graph_cut.c */
 void b_causal(struct build *b);                /* build/causal.c */
@@ -390,6 +399,13 @@ void b_waits_drop(struct build *b, uint32_t arc);
 
 /* ---- shared helpers ---- */
 
+/* Is this BLOCK a poll that an eventfd ended? */
+static inline bool b_polls_eventfd(const struct ips_rec_io *r)
+{
+    return r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL && r->result > 0 &&
+           !r->err && IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD &&
+           IPS_READY_NUMBER(r->ready);
+}
 /* The channel bound to `id` in `image`, or NULL. */
 struct b_chan *b_chan_search(const struct build *b, uint32_t image,
                              uint32_t id);

@@ -46,6 +46,7 @@ static inline void end_seen(struct maker *m, const struct interval *v)
 
 void b_wait_idle(struct maker *m)
 {
+    b_poll_stays(m);
     if (!m->wait.pending)
         return;
     m->wait.pending = false;
@@ -352,7 +353,9 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     struct spin spin = {0};
     if (m->spin.elapsed_ns)
         spin = b_spin_before(m, &v);
-    if (wait_fits(m, &r, &v)) {
+    if (!wait_fits(m, &r, &v)) {
+        b_poll_stays(m);
+    } else if (b_poll_merges(m, &v)) {
         slept += m->wait.blocked_ns;
         b_take_wait(m, &v, IPS_WAIT_PEER, &spin);
     }
@@ -447,18 +450,36 @@ static void note_choice(struct maker *m, const struct ips_rec_io *r)
     m->row->choices += other || r->result > 1;
 }
 
-static void on_poll(struct maker *m, const struct ips_rec_io *r,
-                    struct interval *v)
+static int on_poll(struct maker *m, const struct ips_rec_io *r,
+                   struct interval *v)
 {
     struct spin spin = b_spin_before(m, v);
     note_choice(m, r);
+    /* An epoll within another says what was ready when it is asked itself. */
+    if (b_polled_epoll(m) && r->result > 0) {
+        struct wait *w = &m->wait;
+        if (v->blocked)
+            b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
+        w->ready = r->ready;
+        w->t_ret = v->t_ret;
+        w->cpu_ret = v->cpu_ret;
+        b_poll_node(m, r);
+        return 0;
+    }
     /* No sleep is carried past the next wait; but to ask again what is ready,
      * without waiting, is none, where it is known what ended the sleep. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
-        return;
+        return 0;
     b_wait_idle(m);
     if (!v->blocked && !spin.elapsed_ns)
-        return;
+        return 0;
+    if (r->err == ECONNRESET) { /* a peek */
+        b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
+        v->chan = b_chan_find(m->b, m->s->image, r->ready);
+        v->end = v->chan ? v->chan->end_recv : IPS_NONE;
+        b_unended_call(m, v, r->err);
+        return on_broken(m, v);
+    }
     if (r->err || r->result < 0) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
         b_unended_call(m, v, r->err);
@@ -466,7 +487,9 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
         m->row->empty_polls++;
         m->b->out->counts.idle++;
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
-    } else if (r->ready & IPS_READY_PIDFD) {
+    } else if (r->ready == IPS_READY_TIMERFD) {
+        b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+    } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
         /* The SIGNAL that follows has the sleep. */
         m->sigwait_ret = v->t_ret;
         m->sigwait_cpu = v->cpu;
@@ -477,11 +500,16 @@ static void on_poll(struct maker *m, const struct ips_rec_io *r,
         m->wait = (struct wait){.pending = true,
                                 .fresh = true,
                                 .cpu = v->cpu,
+                                .cpu_ret = v->cpu_ret,
+                                .t = v->t,
+                                .t_ret = v->t_ret,
                                 .blocked_ns = v->blocked ? v->blocked_ns : 0,
                                 .ready = r->ready,
                                 .arc = m->b->nodes,
                                 .spin = spin};
+        b_poll_node(m, r);
     }
+    return 0;
 }
 
 static enum ips_wait_cause wait_cause(uint16_t op)
@@ -525,12 +553,34 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
     m->sigwait_slept = slept;
 }
 
+/* What b_scan made of this poll, if it waited for an eventfd. */
+static struct b_sync *polled_eventfd(struct maker *m,
+                                     const struct ips_rec_io *r)
+{
+    const struct build *b = m->b;
+    struct b_sync *s = &b->syncs.v[m->next_sync];
+    uint64_t t = b_time(&m->s->clock, r->h.word, r->h.t);
+    uint64_t t_ret = b_time(&m->s->clock, r->h.word, r->t_ret);
+    if (!b_polls_eventfd(r) || m->next_sync >= b->syncs.n || !s->polled ||
+        s->stream != m->s - b->streams || s->t_ret != ips_max_u64(t, t_ret))
+        return NULL;
+    m->next_sync++;
+    return s;
+}
+
 int b_on_block(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
     struct interval v;
     b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+    struct b_sync *eventfd = polled_eventfd(m, &r);
+    if (eventfd) {
+        note_choice(m, &r);
+        if (v.blocked && !b_polled_epoll(m))
+            b_wait_idle(m); /* else it says what the last one was for */
+        return b_on_eventfd(m, eventfd, &v);
+    }
     enum ips_wait_cause cause = wait_cause(r.op);
     switch (r.op) {
     case IPS_OP_SLEEP:
@@ -538,8 +588,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
     case IPS_OP_POLL:
     case IPS_OP_SELECT:
     case IPS_OP_EPOLL:
-        on_poll(m, &r, &v);
-        return 0;
+        return on_poll(m, &r, &v);
     case IPS_OP_DISK:
         return on_disk(m, &v);
     case IPS_OP_SPIN:

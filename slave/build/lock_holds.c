@@ -137,11 +137,18 @@ static int on_named(struct play *p, const struct b_hold *e)
     return 0;
 }
 
-static void shut_down(struct build *b, const struct b_hold *e, uint32_t end)
+static void shut_down(struct build *b, const struct b_hold *e,
+                      const struct b_chan *c)
 {
-    if (e->t < b->ends[end].shut_ns) {
-        b->ends[end].shut_ns = e->t;
-        b->ends[end].shut_node = e->node;
+    bool sends = e->how != IPS_CLOSE_SHUT_RD && c->end_send != IPS_NONE;
+    bool receives = e->how != IPS_CLOSE_SHUT_WR && c->end_recv != IPS_NONE;
+    if (sends && e->t < b->ends[c->end_send].shut_ns) {
+        b->ends[c->end_send].shut_ns = e->t;
+        b->ends[c->end_send].shut_node = e->node;
+    }
+    if (receives && e->t < b->ends[c->end_recv].deaf_ns) {
+        b->ends[c->end_recv].deaf_ns = e->t;
+        b->ends[c->end_recv].deaf_node = e->node;
     }
 }
 
@@ -152,8 +159,7 @@ static int on_closed(struct play *p, const struct b_hold *e)
     uint32_t ends[2] = {c->end_recv,
                         c->end_send == c->end_recv ? IPS_NONE : c->end_send};
     if (e->how != IPS_CLOSE_FD) {
-        if (e->how != IPS_CLOSE_SHUT_RD && c->end_send != IPS_NONE)
-            shut_down(b, e, c->end_send);
+        shut_down(b, e, c);
         return 0;
     }
     bool was_open = c->open;

@@ -544,11 +544,28 @@ static uint32_t sleeper_of(const struct build *b, uint32_t node)
     return g->wait[node] ? ips_chain_of(g, node) : IPS_NONE;
 }
 
+bool b_own_shutdown(struct build *b, uint32_t node, uint32_t end,
+                    uint64_t t_ret, uint32_t other)
+{
+    const struct b_end *e = &b->ends[end];
+    const uint64_t *t = b->out->g.t_ns;
+    if (e->deaf_ns > t_ret || (other != IPS_NO_NODE && t[other] < e->deaf_ns))
+        return false;
+    if (ips_chain_of(&b->out->g, e->deaf_node) !=
+        ips_chain_of(&b->out->g, node))
+        b_cross(b, node, e->deaf_node, IPS_X_LIFETIME, 0);
+    return true;
+}
+
 static void match_event(struct build *b, const struct b_event *e)
 {
     uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
-    if (!b->ends[e->end].local)
-        return; /* its b_ext says the rest */
+    if (!b->ends[e->end].local) { /* its b_ext says the rest */
+        if (e->kind == B_EOF && e->ext != IPS_NONE &&
+            b_own_shutdown(b, e->node, e->end, e->t_ret, IPS_NO_NODE))
+            b->exts.v[e->ext].settled = true;
+        return;
+    }
     switch ((enum b_event_kind)e->kind) {
     case B_ACCEPT:
         node = b->ends[from].connect_node;
@@ -558,6 +575,9 @@ static void match_event(struct build *b, const struct b_event *e)
     case B_BROKEN:
         node = b_release_before(b, from, e->t_ret, sleeper_of(b, e->node),
                                 e->kind == B_EOF);
+        if (e->kind == B_EOF &&
+            b_own_shutdown(b, e->node, e->end, e->t_ret, node))
+            return;
         if (node == IPS_NO_NODE && b->ends[from].release_count) {
             /* By the clock nobody had closed yet: it stepped. */
             node = b->releases.v[b->ends[from].first_release].node;

@@ -169,9 +169,20 @@ static void on_signal(struct maker *m)
 
 /* ---- chains ---- */
 
+/* Does such a record show that no receive follows a poll at once? */
+static bool is_no_receive(uint32_t type)
+{
+    return type == IPS_REC_SEND || type == IPS_REC_CLOSE ||
+           type == IPS_REC_FORK || type == IPS_REC_JOIN ||
+           type == IPS_REC_EXEC || type == IPS_REC_KILL ||
+           type == IPS_REC_ACQUIRE || type == IPS_REC_RELEASE;
+}
+
 static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
 {
     int rc = 0;
+    if (m->wait.pending && is_no_receive(type))
+        b_poll_stays(m);
     switch (type) {
     case IPS_REC_SEND:
         rc = b_on_send(m, p);
@@ -259,8 +270,10 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
             break;
         int rc = stops ? b_stop_before(m, type, p) : 0;
         uint32_t before = b->nodes;
+        m->wait.merged = false;
         if (rc == 0)
             rc = make_node(m, type, p);
+        before -= m->wait.merged; /* the receive has the poll's place */
         if (rc == 0 && stops)
             rc = b_stop_after(m, type, p);
         if (!b->tables)

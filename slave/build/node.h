@@ -24,6 +24,12 @@ struct wait {
     uint32_t ready; /* channel id, 0 any */
     uint32_t arc;   /* the arc into that node has the wait */
     struct spin spin;
+    /* Of a stream (build/poll.c): the node of its return, else IPS_NO_NODE; the
+     * call; and what was there before that node. */
+    uint32_t node, end, why;
+    bool merged; /* by the record at hand: the node is gone */
+    uint64_t t, t_ret, cpu_ret, off_ns;
+    struct b_gaps gaps;
 };
 
 /* The last signals taken since an interval record: a call that blocked around
@@ -193,6 +199,21 @@ void b_unended_call(struct maker *m, const struct interval *v, uint32_t err);
 /* The pending wait, if there is one, was for nothing we saw. */
 void b_wait_idle(struct maker *m);
 
+/* build/poll.c: the pending wait was for what `r` found ready: it gets a node
+ * where that is the end of a stream. */
+void b_poll_node(struct maker *m, const struct ips_rec_io *r);
+/* A receive of that channel follows, called at `v`. True: it takes the wait,
+ * and the node is gone. False: it has none, as the node keeps it. */
+bool b_poll_merges(struct maker *m, const struct interval *v);
+/* The node stays, if there is one. */
+void b_poll_stays(struct maker *m);
+
+/* The pending wait was for an epoll within the one that slept. */
+static inline bool b_polled_epoll(const struct maker *m)
+{
+    return m->wait.pending && m->wait.ready == IPS_READY_EPOLL;
+}
+
 /* build/spin.c */
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;
 void b_on_spin(struct maker *m, const struct interval *v);
@@ -209,5 +230,7 @@ int b_spun_until(struct maker *m, uint32_t node,
 /* build/sync_node.c */
 int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 void b_on_lock(struct maker *m, const uint8_t *p);
+int b_on_eventfd(struct maker *m, struct b_sync *s,
+                 struct interval *v) IPS_MUST_USE;
 
 #endif

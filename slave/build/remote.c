@@ -151,7 +151,7 @@ static void settle_receive(struct ips_built *b, const struct b_ext *x,
     case IPS_PEER_LOCAL:
         return;
     case IPS_PEER_UNKNOWN:
-        b->counts.pending++;
+        b->counts.pending += !x->polled;
         return;
     case IPS_PEER_UNTRACED:
         settle_untraced(b, x);
@@ -159,14 +159,18 @@ static void settle_receive(struct ips_built *b, const struct b_ext *x,
     case IPS_PEER_REMOTE:
         break;
     }
-    if (!written(x, &peers[x->end])) {
-        b->counts.pending++;
+    const struct peer *peer = &peers[x->end];
+    uint64_t pos = x->pos;
+    if (x->polled && peer->closed && pos > peer->sent_bytes)
+        pos = IPS_POS_EOF;
+    if (!written(x, peer)) {
+        b->counts.pending += !x->polled;
         return;
     }
-    g->xkind[x->node] = x->pos == IPS_POS_EOF ? IPS_X_LIFETIME : IPS_X_DATA;
-    g->xlen[x->node] = x->len;
+    g->xkind[x->node] = pos == IPS_POS_EOF ? IPS_X_LIFETIME : IPS_X_DATA;
+    g->xlen[x->node] = pos == IPS_POS_EOF ? 0 : x->len;
     g->in[g->in_count++] =
-        (struct ips_remote_in){.node = x->node, .end = x->end, .pos = x->pos};
+        (struct ips_remote_in){.node = x->node, .end = x->end, .pos = pos};
 }
 
 static int take_rows(struct ips_built *b, const struct ips_peer_row *rows,

@@ -16,7 +16,8 @@ struct scan {
     uint32_t index;
     bool polled; /* a poll that slept is not taken yet; it began at */
     uint64_t poll_t;
-    uint64_t t; /* of the record at hand, ns */
+    bool nested; /* ... for an epoll, and the next poll says for what */
+    uint64_t t;  /* of the record at hand, ns */
     uint32_t word;
 };
 
@@ -53,13 +54,41 @@ static void scan_pending(struct scan *c, uint32_t type,
         c->polled = c->b->spun = true;
         return;
     }
-    if (poll && !slept && r->result > 0 && c->polled)
+    if (poll && r->result > 0 && (c->nested || (!slept && c->polled))) {
+        c->polled = true;
+        c->nested = false;
         return;
+    }
     c->polled = poll && slept && r->result > 0 && !r->ready;
+    c->nested = poll && slept && r->result > 0 && r->ready == IPS_READY_EPOLL;
     c->poll_t = c->t;
 }
 
-static void scan_io(struct scan *c, uint32_t type, const uint8_t *p)
+/* A poll that slept until an eventfd was written waited for that write, whether
+ * or not a read follows. So did one that asks an epoll within the epoll that
+ * slept, and one that was tried again and again. */
+static int scan_eventfd_poll(struct scan *c, const struct ips_rec_io *r,
+                             uint64_t t_ret)
+{
+    bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
+    if (!b_polls_eventfd(r) || (!slept && !c->polled))
+        return 0;
+    int rc = B_MORE(c->b->syncs, c->b->err);
+    if (rc == 0)
+        c->b->syncs.v[c->b->syncs.n++] =
+            (struct b_sync){.t = c->polled ? c->poll_t : c->t,
+                            .t_ret = ips_max_u64(t_ret, c->t),
+                            .cpu = r->cpu_ret,
+                            .ino = IPS_READY_NUMBER(r->ready),
+                            .stream = c->index,
+                            .value = 1,
+                            .kind = IPS_SYNC_EVENTFD,
+                            .polled = true};
+    c->polled = false;
+    return rc;
+}
+
+static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
@@ -72,6 +101,7 @@ static void scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     c->b->send_room += type == IPS_REC_SEND;
     if (type == IPS_REC_SEND || type == IPS_REC_RECV)
         b_plain_used(c->b->used, &c->b->used_top, r.h.a, type == IPS_REC_RECV);
+    return type == IPS_REC_BLOCK ? scan_eventfd_poll(c, &r, t_ret) : 0;
 }
 
 static void scan_start(struct scan *c, const uint8_t *p)
@@ -437,8 +467,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_RECV:
     case IPS_REC_RECVCALL:
     case IPS_REC_BLOCK:
-        scan_io(c, type, p);
-        return 0;
+        return scan_io(c, type, p);
     case IPS_REC_START:
         scan_start(c, p);
         return 0;
@@ -573,6 +602,8 @@ static bool may_follow(uint32_t type, const uint8_t *p, uint32_t len)
                r.err != EPIPE && r.err != ECONNRESET &&
                (type != IPS_REC_RECV || r.result || r.err);
     case IPS_REC_BLOCK:
+        memcpy(&r, p, sizeof(r));
+        return IPS_READY_KIND(r.ready) != IPS_READY_EVENTFD;
     case IPS_REC_SAMPLE:
     case IPS_REC_STACK:
     case IPS_REC_COUNT:

@@ -116,7 +116,8 @@ static bool overlaps(const struct object *o, uint32_t at, uint32_t acquirer)
     return false;
 }
 
-/* The release that let `a` go, at `earliest` or later; or IPS_NONE. */
+/* The release that let `a` go, at `earliest` or later; or IPS_NONE. An eventfd
+ * is readable from its first write on, and stays so. */
 static uint32_t find_release(const struct object *o, const struct b_sync *a,
                              uint64_t earliest, bool *doubtful)
 {
@@ -129,6 +130,8 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
         else
             high = mid;
     }
+    uint32_t found = IPS_NONE;
+    bool first = a->kind == IPS_SYNC_EVENTFD;
     for (uint32_t n = 0; low > 0 && n < LOOK_BACK; n++) {
         const struct b_sync *r = &v[o->release[--low]];
         if (r->t < earliest)
@@ -136,9 +139,11 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
         if (chain_of(o->b, r) == mine || r->t_ret < a->t || !has_left(r))
             continue;
         *doubtful = overlaps(o, low, mine);
-        return o->release[low];
+        found = o->release[low];
+        if (!first)
+            break;
     }
-    return IPS_NONE;
+    return found;
 }
 
 /* The thread that died with the robust mutex: the last of its number that had

@@ -21,14 +21,15 @@ static enum ips_wait_cause cause_of(const struct b_sync *s)
                                          : IPS_WAIT_LOCK;
 }
 
-/* A read of an eventfd is what a poll before it waited for, or attempts. */
-static int on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
+/* A read of an eventfd is what a poll before it waited for, or attempts; a poll
+ * that slept for one is as good. */
+int b_on_eventfd(struct maker *m, struct b_sync *s, struct interval *v)
 {
     struct spin spin = b_spin_before(m, v);
     uint64_t slept = v->blocked ? v->blocked_ns : 0;
     if (v->blocked)
         b_count_wait(m, IPS_WAIT_EVENT, v->blocked_ns);
-    if (m->wait.pending && !m->wait.ready) {
+    if (m->wait.pending && (!m->wait.ready || b_polled_epoll(m))) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
         b_take_wait(m, v, IPS_WAIT_EVENT, &spin);
     }
@@ -91,7 +92,7 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     int rc = 0;
     b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     if (!s->release)
-        rc = s->kind == IPS_SYNC_EVENTFD && !s->err ? on_eventfd(m, s, &v)
+        rc = s->kind == IPS_SYNC_EVENTFD && !s->err ? b_on_eventfd(m, s, &v)
                                                     : on_acquire(m, s, &v);
     else if (s->used)
         s->node = b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);

@@ -125,6 +125,7 @@ struct b_sync { /* ACQUIRE, RELEASE, long or short */
     bool used;     /* RELEASE: it let somebody go */
     bool ready;    /* ACQUIRE: nobody waited (an eventfd; what was free) */
     bool is_short; /* no node, unless it let somebody go */
+    bool polled;   /* ACQUIRE: a poll's wait for an eventfd */
 };
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;
@@ -189,6 +190,12 @@ struct b_taking { /* SIGNAL */
 struct b_stop {
     uint64_t from, until;
     uint32_t proc, kill;
+};
+struct b_poll { /* one that slept, of a stream; after it nothing was read */
+    uint64_t t, t_ret;
+    uint64_t slept, reply_ns; /* as of b_ext */
+    uint32_t node, end, last_send;
+    uint8_t why; /* enum ips_ready_why */
 };
 struct b_stopped { /* the node of one of its threads */
     uint32_t node, kill;
@@ -277,6 +284,8 @@ struct b_end {
     uint32_t first_release, release_count;
     uint64_t shut_ns; /* first shutdown(WR), UINT64_MAX none */
     uint32_t shut_node;
+    uint64_t deaf_ns; /* ... shutdown(RD) */
+    uint32_t deaf_node;
     uint32_t holders;
     /* pass `node`: sends and receives of bytes; the chain of the first, and
      * whether others have some; whether a send blocked */
@@ -319,6 +328,7 @@ struct b_ext {
     uint32_t last_send; /* node, or IPS_NO_NODE */
     bool blocked;       /* it slept, or took a pending wait */
     bool settled;       /* has a sender here: nothing to decide */
+    bool polled;        /* of a poll: end-of-file where nothing was sent */
 };
 enum b_hold_kind {
     B_HOLD_CHAN,

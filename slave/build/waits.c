@@ -104,7 +104,10 @@ void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
         r->end_ns = n->end_ns;
         r->site = n->site;
         r->stack = n->stack;
-        r->arc = taken ? IPS_NO_NODE : n->arc;
+        bool node = m->wait.node != IPS_NO_NODE;
+        r->arc = taken ? IPS_NO_NODE : node ? m->wait.node : n->arc;
+        r->of_node = !taken && node;
+        r->call = r->arc;
     }
     /* What was span for before it goes with it. */
     if (taken && n->spin_row != IPS_NONE)
@@ -311,6 +314,8 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
     }
     for (uint32_t i = n->first; i < n->out->count; i++) {
         struct ips_wait_row *r = &n->out->row[i];
+        if (r->of_node && r->arc != IPS_NO_NODE)
+            continue; /* of a poll that keeps its node */
         r->call = node;
         if (!r->site) {
             r->site = site;

@@ -275,17 +275,30 @@ static void io_row(struct events_job *j, const struct stream_place *p,
         add_row(j, p, type, t_ns, second ? io->cpu_ret : io->cpu);
     if (!r)
         return;
-    channel_text(j, p->stream, io->h.a, r->channel, sizeof(r->channel));
+    bool poll = io->op >= IPS_OP_POLL && io->op <= IPS_OP_EPOLL;
+    bool found = poll && second && io->result > 0;
+    uint32_t ready =
+        IPS_READY_KIND(io->ready) == IPS_READY_CHANNEL ? io->ready : 0;
+    channel_text(j, p->stream,
+                 !poll   ? io->h.a
+                 : found ? ready
+                         : 0,
+                 r->channel, sizeof(r->channel));
     r->row.bytes =
         second || ips_rec_type(&io->h) == IPS_REC_SEND ? io->result : 0;
     if (io->err && (second || ips_rec_type(&io->h) != IPS_REC_RECV))
         snprintf(r->detail, sizeof(r->detail), "%s: %s", slave_op_text(io->op),
                  strerrorname_np(io->err) ? strerrorname_np(io->err) : "?");
     else
-        snprintf(r->detail, sizeof(r->detail), "%s%s", slave_op_text(io->op),
+        snprintf(r->detail, sizeof(r->detail), "%s%s%s%s%s%s",
+                 slave_op_text(io->op),
                  ips_rec_flags(&io->h) & IPS_REC_F_SUM
                      ? ", with those before that were overwritten"
-                     : "");
+                     : "",
+                 found && io->h.a & IPS_READY_IN ? ", readable" : "",
+                 found && io->h.a & IPS_READY_OUT ? ", writable" : "",
+                 found && io->h.a & IPS_READY_HUP ? ", hung up" : "",
+                 found && io->h.a & IPS_READY_ERR ? ", error" : "");
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
     if (second && j->arrived_ns) {

@@ -365,6 +365,7 @@ static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
                  {"anon_inode:inotify", IPS_FD_WATCH},
                  {"anon_inode:[fanotify]", IPS_FD_WATCH},
                  {"anon_inode:[userfaultfd]", IPS_FD_WATCH},
+                 {"anon_inode:[eventpoll]", IPS_FD_EPOLL},
                  {"anon_inode:[pidfd]", IPS_FD_PIDFD}};
     char path[40], text[32] = "";
     proc_path(path, "/proc/self/fd/", fd);
@@ -376,7 +377,7 @@ static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
             if (kinds[i].klass == IPS_FD_EVENTFD)
                 id = ips_fdinfo(fd, "eventfd-id:", &id) ? id + 1 : 0;
             else if (kinds[i].klass == IPS_FD_PIDFD &&
-                     (!ips_fdinfo(fd, "Pid:", &id) || id >= IPS_READY_PIDFD))
+                     (!ips_fdinfo(fd, "Pid:", &id) || IPS_READY_KIND(id)))
                 id = 0;
             return ips_fd_set(fd, seen, kinds[i].klass, (uint32_t)id, 0);
         }

@@ -37,8 +37,8 @@ static ssize_t receive_dgram(const struct ips_io *io, void *buf, size_t n,
 static ssize_t peeked(const struct ips_io *io, int flags, ssize_t r)
 {
     if (flags & MSG_PEEK)
-        ips_record_wait(IPS_OP_POLL, io->call, r < 0 ? -1 : 0, errno, io->site,
-                        io->chan);
+        ips_record_wait(IPS_OP_POLL, io->call, r < 0 ? -1 : 1, errno, io->site,
+                        ips_ready(io->chan, IPS_READY_IN));
     return r;
 }
 

@@ -87,8 +87,8 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
         if (r >= 0)
             take_rights(m); /* a peek passes descriptors too */
         if (flags & MSG_PEEK)
-            ips_record_wait(IPS_OP_POLL, io.call, r < 0 ? -1 : 0, errno,
-                            io.site, io.chan);
+            ips_record_wait(IPS_OP_POLL, io.call, r < 0 ? -1 : 1, errno,
+                            io.site, ips_ready(io.chan, IPS_READY_IN));
         return r;
     }
     /* Of a stream `m` is not looked at before the kernel has: it may be what is

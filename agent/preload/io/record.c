@@ -29,20 +29,20 @@ void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
 
 struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
-                                  uint32_t ready)
+                                  uint64_t ready)
 {
     bool waits = op == IPS_OP_POLL || op == IPS_OP_SELECT ||
                  op == IPS_OP_EPOLL || op == IPS_OP_SLEEP ||
                  op == IPS_OP_SIGWAIT; /* others may work before they sleep */
     struct ips_moment ret = waits ? ips_at_wakeup(&call) : ips_at_return(&call);
     if (result > 0 || ips_was_blocked(&call, &ret))
-        ips_record_io(IPS_REC_BLOCK, 0, op, call, ret, result,
-                      result < 0 ? err : 0, site, ready);
+        ips_record_io(IPS_REC_BLOCK, (uint32_t)(ready >> 32), op, call, ret,
+                      result, result < 0 ? err : 0, site, (uint32_t)ready);
     return ret;
 }
 
 void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
-                     int err, uint64_t site, uint32_t ready, bool no_wait)
+                     int err, uint64_t site, uint64_t ready, bool no_wait)
 {
     if (result > 0)
         ips_spin_ended(&ips_me, &call);
@@ -68,7 +68,8 @@ bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
     if (ips_fd_unseen(word) || (unsigned)fd >= IPS_FD_MAX)
         word = ips_chan_name(fd, word, NULL);
     io->klass = ips_fd_class(word);
-    if (io->klass == IPS_FD_NONE || io->klass == IPS_FD_LISTEN)
+    if (io->klass == IPS_FD_NONE || io->klass == IPS_FD_LISTEN ||
+        io->klass == IPS_FD_EPOLL)
         return false;
     /* for a datagram's peer we would make other calls than the program does */
     if (unlikely(ips_sys_quiet) && io->klass == IPS_FD_DGRAM)

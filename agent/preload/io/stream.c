@@ -62,7 +62,7 @@ ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,
 
 IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
                          enum ips_op op, int result, uint64_t site,
-                         uint32_t ready)
+                         uint64_t ready)
 {
     struct ips_thread *me = ips_here_on();
     struct ips_moment ret;
@@ -71,17 +71,18 @@ IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
     else
         ret = ips_at_wakeup(call);
     ips_spin_ended(me, call);
-    bool good = ips_io_event_long(me, IPS_REC_BLOCK, 0, op, call, &ret, result,
-                                  0, site, ready);
+    const uint32_t what = (uint32_t)ready;
+    bool good = ips_io_event_long(me, IPS_REC_BLOCK, (uint32_t)(ready >> 32),
+                                  op, call, &ret, result, 0, site, what);
     me->open_depth = mark;
     if (likely(good)) {
         if (unlikely(me->site_page != ips_module_page(site)))
             ips_module_note_slow(site);
         ips_stack_note(call->t, ret.t, site);
     }
-    if (unlikely(ready & IPS_READY_PIDFD))
+    if (unlikely(IPS_READY_KIND(what) == IPS_READY_PIDFD))
         ips_record_taken(IPS_SIGNAL_PIDFD, SIGCHLD, CLD_EXITED,
-                         (int32_t)(ready & ~IPS_READY_PIDFD), 0, ret);
+                         (int32_t)IPS_READY_NUMBER(what), 0, ret);
     return result;
 }
 

@@ -5,38 +5,59 @@
 
 /* --- ready descriptors ---------------------------------------------------- */
 
-/* The channel of a descriptor that was found ready; a pipe or connection not
- * used yet is named now, so that the receive to come can be told. Of a pidfd
- * the process that ended. */
-static __attribute__((noinline, cold)) uint32_t channel_named(int fd)
+/* What was found ready, as `ready` of a BLOCK. A pipe or connection not used
+ * yet is named now, so that the receive to come is known by its channel. */
+static __attribute__((noinline, cold)) uint32_t ready_other(int fd)
 {
     int saved = errno;
     uint64_t word = ips_chan_of(fd);
-    uint32_t chan = ips_fd_chan(word);
-    if (ips_fd_class(word) == IPS_FD_PIDFD && (uint32_t)word)
-        chan = IPS_READY_PIDFD | (uint32_t)word;
+    uint32_t number = (uint32_t)word, what = ips_fd_chan(word);
+    if (ips_fd_class(word) == IPS_FD_PIDFD && number)
+        what = IPS_READY(IPS_READY_PIDFD, number);
+    else if (ips_fd_class(word) == IPS_FD_EVENTFD)
+        what =
+            IPS_READY(IPS_READY_EVENTFD, IPS_READY_KIND(number) ? 0 : number);
+    else if (ips_fd_class(word) == IPS_FD_TIMERFD)
+        what = IPS_READY_TIMERFD;
+    else if (ips_fd_class(word) == IPS_FD_EPOLL)
+        what = IPS_READY_EPOLL;
     errno = saved;
-    return chan;
-}
-static inline uint32_t channel(int fd)
-{
-    uint64_t word = ips_fd_get(fd);
-    if (unlikely(ips_fd_unseen(word) || ips_fd_class(word) == IPS_FD_PIDFD))
-        return channel_named(fd);
-    return ips_fd_chan(word);
+    return what;
 }
 
-static uint32_t poll_ready(const struct pollfd *fds, nfds_t n, int r)
+static inline uint64_t ready_for(int fd, uint32_t why)
+{
+    uint64_t word = ips_fd_get(fd);
+    bool known = ips_fd_class(word) >= IPS_FD_STREAM &&
+                 ips_fd_class(word) <= IPS_FD_LISTEN;
+    return ips_ready(likely(known) ? (uint32_t)word : ready_other(fd), why);
+}
+
+/* poll's and epoll's events have the same bits. */
+static inline uint32_t why_of(uint32_t events)
+{
+    _Static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT &&
+                       POLLHUP == EPOLLHUP && POLLERR == EPOLLERR &&
+                       POLLRDHUP == EPOLLRDHUP && POLLPRI == EPOLLPRI,
+                   "bits");
+    return (events & (POLLIN | POLLRDNORM | POLLPRI) ? IPS_READY_IN : 0) |
+           (events & (POLLOUT | POLLWRNORM) ? IPS_READY_OUT : 0) |
+           (events & (POLLHUP | POLLRDHUP) ? IPS_READY_HUP : 0) |
+           (events & POLLERR ? IPS_READY_ERR : 0);
+}
+
+static uint64_t poll_ready(const struct pollfd *fds, nfds_t n, int r)
 {
     for (nfds_t i = 0; r > 0 && i < n; i++)
         if (likely(fds[i].revents && fds[i].fd >= 0))
-            return channel(fds[i].fd);
+            return ready_for(fds[i].fd, why_of((uint16_t)fds[i].revents));
     return 0;
 }
 
-static uint32_t select_ready(int n, fd_set *rd, fd_set *wr, fd_set *ex, int r)
+static uint64_t select_ready(int n, fd_set *rd, fd_set *wr, fd_set *ex, int r)
 {
     const fd_set *sets[] = {rd, wr, ex};
+    const uint32_t why[] = {IPS_READY_IN, IPS_READY_OUT, IPS_READY_IN};
     for (int s = 0; r > 0 && s < 3; s++)
         for (int fd = 0; sets[s] && fd < n; fd++) {
             const unsigned bits = 8 * sizeof(__fd_mask);
@@ -45,7 +66,7 @@ static uint32_t select_ready(int n, fd_set *rd, fd_set *wr, fd_set *ex, int r)
             if ((unsigned long)words[(unsigned)fd / bits] >>
                     ((unsigned)fd % bits) &
                 1)
-                return channel(fd);
+                return ready_for(fd, why[s]);
         }
     return 0;
 }
@@ -67,7 +88,7 @@ static struct epoll_slot *epoll_slot(int epfd, uint64_t data, uint64_t *key)
     return &epoll_slots[*key >> 52];
 }
 
-static IPS_HOT uint32_t epoll_ready(int epfd, const struct epoll_event *events,
+static IPS_HOT uint64_t epoll_ready(int epfd, const struct epoll_event *events,
                                     int r)
 {
     uint64_t key;
@@ -77,7 +98,9 @@ static IPS_HOT uint32_t epoll_ready(int epfd, const struct epoll_event *events,
     if (unlikely(atomic_load(&slot->key) != key))
         return 0;
     int fd = (int)atomic_load(&slot->fd);
-    return likely(atomic_load(&slot->key) == key) ? channel(fd) : 0;
+    return likely(atomic_load(&slot->key) == key)
+               ? ready_for(fd, why_of(events[0].events))
+               : 0;
 }
 
 IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)

@@ -99,6 +99,11 @@ bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
     return false;
 }
 
+bool b_grow_tables(const struct build *b)
+{
+    return b->grow->tables;
+}
+
 const struct ips_spun *b_grow_spun(const struct build *b, uint32_t *count)
 {
     *count = b->grow ? b->grow->spun.n : 0;
@@ -237,6 +242,7 @@ static int go_on(struct b_grow *k, struct ips_built *out,
     int rc = g_scan_more(k);
     if (rc == 0 && !b->broken)
         rc = g_more_nodes(k);
+    b->broken |= b->polls.n > 0; /* whose arcs a whole build makes */
     if (rc < 0 || b->broken || !as_expected(k)) {
         b->broken = true;
         return rc;
@@ -300,8 +306,8 @@ static int whole(struct b_grow **kept, const struct ips_build_input *in,
         rc = out ? g_copy(k, out) : 0;
         fine = rc == 0;
     }
-    if (fine && k->built.open && g_begin(k) == 0 && !k->b.broken &&
-        g_settle(k) == 0 && !k->b.broken)
+    if (fine && k->built.open && !k->b.polls.n && g_begin(k) == 0 &&
+        !k->b.broken && g_settle(k) == 0 && !k->b.broken)
         return 0;
     ips_build_forget(k);
     *kept = NULL;

@@ -18,6 +18,8 @@ bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
     if (!block && (r->op == IPS_OP_CONNECT || r->op == IPS_OP_ACCEPT ||
                    r->err || (type == IPS_REC_RECV && !r->result)))
         return false; /* rare: as any record */
+    if (block && IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD)
+        return false;
     uint64_t t = b_time(&s->clock, r->h.word, r->h.t),
              t_ret = b_time(&s->clock, r->h.word, r->t_ret);
     if (s->empty || s->first_cpu == IPS_CPU_UNKNOWN || t < s->first_ns)

@@ -123,7 +123,7 @@ static void test_build_signal__poll_of_a_pidfd(void **state)
     rec_start(child, IPS_START_FORK, 1000, 0)->ppid = 10;
     rec_end(child, IPS_END_EXIT, 9000, 300, 0);
     put_block(p, IPS_OP_POLL, 2000, 9200, 20, 25, 1)->ready =
-        IPS_READY_PIDFD | 20;
+        IPS_READY(IPS_READY_PIDFD, 20);
     put(p, IPS_REC_SIGNAL, IPS_SIGNAL_PIDFD, SIGCHLD, 9200, 25, 20, CLD_EXITED);
     struct ips_built *b = rec_alone(r);
     const struct ips_chain *c = &b->g.chains[rec_chain(b, 20)];

@@ -1,0 +1,352 @@
+/* What ended a poll, select or epoll that slept for the end of a stream.
+ *
+ * Its return is a node of its own: a receive of no bytes at the coordinate of
+ * its call, with an arc from what made the first descriptor ready, whether or
+ * not a read follows. Only where the thread's next record is the receive that
+ * it polled for, called at once, is the one node enough for both: the receive
+ * takes the wait (slave/build/io.c), and the node goes again.
+ *
+ * Passes: the nodes while the chains are read; their arcs behind `match`, as
+ * the bytes that had been read before the poll's call say which send came next.
+ */
+#include "slave/build/match.h"
+#include "slave/build/node.h"
+
+/* CPU between a poll's return and the call of its receive, at most, for both to
+ * be one node. In that node it comes behind the arrival of all bytes received,
+ * of which some may have been sent meanwhile. */
+#define MERGE_CPU_NS 20000u
+
+/* ---- nodes ---- */
+
+static bool is_stream(const struct build *b, uint32_t end)
+{
+    return end != IPS_NONE && !b->ends[end].datagram && !b->ends[end].listen &&
+           b->out->ends[end].kind != IPS_CHAN_USER;
+}
+
+void b_poll_node(struct maker *m, const struct ips_rec_io *r)
+{
+    struct build *b = m->b;
+    struct wait *w = &m->wait;
+    bool channel = r->ready && IPS_READY_KIND(r->ready) == IPS_READY_CHANNEL;
+    const struct b_chan *c =
+        channel ? b_chan_find(b, m->s->image, r->ready) : NULL;
+    w->node = IPS_NO_NODE;
+    if (!c)
+        return;
+    w->why = r->h.a ? r->h.a : IPS_READY_IN; /* older agents wrote none */
+    bool reads = w->why != IPS_READY_OUT && c->end_recv != IPS_NONE;
+    w->end = reads ? c->end_recv : c->end_send;
+    if (!is_stream(b, w->end))
+        return;
+    w->off_ns = b->off_ns;
+    w->gaps = b->gaps;
+    w->node = b_node(b, IPS_NODE_RECV, w->cpu, w->t_ret, w->cpu_ret, w->end);
+    b->out->g.wait[w->node] = ips_add_sat(w->blocked_ns, w->spin.elapsed_ns);
+}
+
+bool b_poll_merges(struct maker *m, const struct interval *v)
+{
+    struct build *b = m->b;
+    struct wait *w = &m->wait;
+    uint32_t node = w->node;
+    if (node == IPS_NO_NODE)
+        return true;
+    if (node + 1 != b->nodes ||
+        ips_sub_sat(v->cpu, w->cpu_ret) > MERGE_CPU_NS) {
+        b_poll_stays(m);
+        return false;
+    }
+    b->broken |= b_final(b, node);
+    b->nodes = node;
+    b->gaps = w->gaps;
+    b->off_ns = ips_add_sat(w->off_ns, b->off_ns);
+    b->probe_ps =
+        ips_add_sat(b->probe_ps, (uint64_t)b->out->g.probe[node] * 1000);
+    w->node = IPS_NO_NODE;
+    w->merged = true;
+    return true;
+}
+
+static int note(struct maker *m)
+{
+    struct build *b = m->b;
+    const struct wait *w = &m->wait;
+    const struct b_end *e = &b->ends[w->end];
+    bool asked = e->send_chain == m->chain && !b->out->ends[w->end].accepted;
+    if (b->tables || (b->grow && b_grow_tables(b)))
+        return 0; /* they have no arcs */
+    int rc = B_MORE(b->polls, b->err);
+    if (rc == 0)
+        b->polls.v[b->polls.n++] = (struct b_poll){
+            .t = w->t,
+            .t_ret = w->t_ret,
+            .slept = w->blocked_ns,
+            .reply_ns = asked ? ips_sub_sat(w->t_ret, e->send_t) : 0,
+            .node = w->node,
+            .end = w->end,
+            .last_send = asked ? e->send_node : IPS_NO_NODE,
+            .why = (uint8_t)w->why};
+    return rc;
+}
+
+void b_poll_stays(struct maker *m)
+{
+    struct wait *w = &m->wait;
+    if (!w->pending || w->node == IPS_NO_NODE)
+        return;
+    w->pending = false;
+    if (w->blocked_ns)
+        b_add_wait(m, IPS_WAIT_PEER, w->blocked_ns);
+    if (m->b->notes)
+        b_waits_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
+    m->b->poll_failed |= b_spun_until(m, w->node, &w->spin) < 0 || note(m) < 0;
+}
+
+/* ---- arcs ---- */
+
+/* Bytes received at an end that is polled; `t`: about when the call began. */
+struct poll_read {
+    uint64_t t, t_ret, len;
+    uint32_t end, node;
+};
+
+struct pollings {
+    struct build *b;
+    uint8_t *wanted; /* [end_count] */
+    B_ARRAY(struct poll_read) reads;
+};
+
+static int cmp_poll(const void *va, const void *vb)
+{
+    const struct b_poll *x = va, *y = vb;
+    CMP3(x->end, y->end);
+    CMP3(x->t, y->t);
+    CMP3(x->node, y->node);
+    return 0;
+}
+
+static int cmp_poll_read(const void *va, const void *vb)
+{
+    const struct poll_read *x = va, *y = vb;
+    CMP3(x->end, y->end);
+    CMP3(x->t_ret, y->t_ret);
+    CMP3(x->node, y->node);
+    return 0;
+}
+
+static int add_poll_read(struct pollings *p, uint32_t node, uint64_t len)
+{
+    const struct ips_graph *g = &p->b->out->g;
+    uint64_t ran = ips_sub_sat(p->b->cpu_at[node], g->w[node]);
+    uint64_t took = ips_add_sat(g->wait[node], ran);
+    int rc = B_MORE(p->reads, p->b->err);
+    if (rc == 0)
+        p->reads.v[p->reads.n++] =
+            (struct poll_read){.t = ips_sub_sat(g->t_ns[node], took),
+                               .t_ret = g->t_ns[node],
+                               .len = len,
+                               .end = g->site[node],
+                               .node = node};
+    return rc;
+}
+
+static int collect(struct pollings *p)
+{
+    const struct build *b = p->b;
+    const struct ips_graph *g = &b->out->g;
+    int rc = 0;
+    for (uint32_t i = 0; i < b->polls.n; i++) {
+        uint32_t end = b->polls.v[i].end;
+        p->wanted[end] = 1;
+        if (b->ends[end].local)
+            p->wanted[b->out->ends[end].peer_end] = 1;
+    }
+    for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
+        uint32_t i = g->chains[c].first, end = i + g->chains[c].count;
+        for (; i < end && rc == 0; i++)
+            if (g->kind[i] == IPS_NODE_RECV && g->site[i] != IPS_NONE &&
+                p->wanted[g->site[i]] && g->xlen[i])
+                rc = add_poll_read(p, i, g->xlen[i]);
+    }
+    for (uint32_t i = 0; i < b->exts.n && rc == 0; i++)
+        if (b->exts.v[i].len && p->wanted[b->exts.v[i].end] &&
+            !b->ends[b->exts.v[i].end].local)
+            rc = add_poll_read(p, b->exts.v[i].node, b->exts.v[i].len);
+    if (p->reads.n)
+        qsort(p->reads.v, p->reads.n, sizeof(*p->reads.v), cmp_poll_read);
+    return rc;
+}
+
+/* The reads of `end`: [*from, returned). */
+static uint32_t reads_of(const struct pollings *p, uint32_t end, uint32_t *from)
+{
+    uint32_t low = 0, high = p->reads.n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (p->reads.v[mid].end < end)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    *from = low;
+    while (low < p->reads.n && p->reads.v[low].end == end)
+        low++;
+    return low;
+}
+
+/* The first send that was not over before the call, of those that `f` has not
+ * read. What a network held back may have been sent before it. */
+static bool sent_meanwhile(struct build *b, struct inflow *f,
+                           const struct b_poll *p)
+{
+    struct inflow next = *f;
+    if (!b_find_sender(b, &next, 1))
+        return false;
+    f->send = next.send; /* bytes before it are read */
+    f->sent = next.sent;
+    struct inflow late = *f;
+    while (late.send.op && late.send.op->t <= p->t_ret &&
+           late.send.op->t_ret <= p->t)
+        b_next_send(b, &late.send);
+    if (!late.send.op || late.send.op->t > p->t_ret) {
+        late = *f;
+        if (late.send.op->t > p->t_ret || b_by_memory(b, p->end))
+            return false;
+    }
+    b->out->g.xlen[p->node] = 1; /* of its bytes the first */
+    sent_by(b, &late, late.send.op, p->node);
+    return true;
+}
+
+/* Without a hang-up the stream has ended only if nobody may write to it. */
+static bool ended_before(const struct build *b, uint32_t from, uint64_t t)
+{
+    const struct b_end *e = &b->ends[from];
+    if (e->shut_ns <= t)
+        return true;
+    const struct b_release *last =
+        &b->releases.v[e->first_release + e->release_count];
+    return b->out->ends[from].closed && e->release_count && last[-1].t <= t;
+}
+
+static void closed_meanwhile(struct build *b, const struct b_poll *p)
+{
+    uint32_t from = b->out->ends[p->end].peer_end, node = IPS_NO_NODE;
+    bool local = b->ends[p->end].local;
+    bool hung_up = p->why & (IPS_READY_HUP | IPS_READY_ERR);
+    if (local && (hung_up || ended_before(b, from, p->t_ret)))
+        node = b_release_before(b, from, p->t_ret,
+                                ips_chain_of(&b->out->g, p->node), true);
+    /* It was open at the call. A close has its stamp just before it; a process
+     * that executes or ends closes its descriptors some time after that. */
+    if (node != IPS_NO_NODE && b->out->g.kind[node] == IPS_NODE_AUX &&
+        b->out->g.site[node] != IPS_NONE && b->out->g.t_ns[node] < p->t)
+        node = IPS_NO_NODE;
+    if (!b_own_shutdown(b, p->node, p->end, p->t_ret, node))
+        b_cross(b, p->node, node, IPS_X_LIFETIME, 0);
+}
+
+/* Room came with the last receive at the other end that had begun before the
+ * return. Of TCP only where something was unread at the call: else the network
+ * was slow. */
+static void room_meanwhile(const struct pollings *k, const struct b_poll *p)
+{
+    struct build *b = k->b;
+    uint32_t to = b->out->ends[p->end].peer_end, i, last = IPS_NO_NODE;
+    uint32_t end = reads_of(k, to, &i);
+    uint64_t sent = b->ends[p->end].sent_before;
+    uint64_t read = b->ends[to].recv_before;
+    struct b_sending s = b_first_send(b, &b->ends[p->end]);
+    for (; s.op && s.op->t_ret <= p->t; b_next_send(b, &s))
+        sent = ips_add_sat(sent, s.op->len);
+    for (; i < end && k->reads.v[i].t <= p->t_ret; i++) {
+        if (k->reads.v[i].t_ret <= p->t)
+            read = ips_add_sat(read, k->reads.v[i].len);
+        else
+            last = k->reads.v[i].node;
+    }
+    if (sent > read || b_by_memory(b, to))
+        b_cross(b, p->node, last, IPS_X_ROOM, 0);
+}
+
+/* The peer is not here: the arc is that of a receive of the next byte. */
+static int polled_elsewhere(struct build *b, const struct b_poll *p,
+                            uint64_t read, bool more)
+{
+    bool ended = (p->why & IPS_READY_HUP) && !more;
+    if (p->why == IPS_READY_OUT)
+        return 0;
+    int rc = B_MORE(b->exts, b->err);
+    if (rc == 0)
+        b->exts.v[b->exts.n++] = (struct b_ext){
+            .pos = ended ? IPS_POS_EOF : b_pos(ips_add_sat(read, 1)),
+            .len = !ended,
+            .reply_ns = p->reply_ns,
+            .blocked_ns = p->slept,
+            .node = p->node,
+            .end = p->end,
+            .last_send = p->last_send,
+            .blocked = true,
+            .polled = true};
+    return rc;
+}
+
+/* Polls [i, returned) are of one end; *rc as of a pass. */
+static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
+{
+    struct build *b = k->b;
+    const uint32_t end = b->polls.v[i].end;
+    const bool local = b->ends[end].local;
+    struct inflow f = {.read = b->ends[end].recv_before};
+    uint32_t at, last = reads_of(k, end, &at);
+    if (local)
+        f = b_inflow(b, end);
+    for (; i < b->polls.n && b->polls.v[i].end == end && *rc == 0; i++) {
+        const struct b_poll *p = &b->polls.v[i];
+        for (; at < last && k->reads.v[at].t_ret <= p->t; at++)
+            f.read = ips_add_sat(f.read, k->reads.v[at].len);
+        if (!local) {
+            closed_meanwhile(b, p);
+            if (b->out->g.xkind[p->node] == IPS_X_NONE)
+                *rc = polled_elsewhere(b, p, f.read, at < last);
+            continue;
+        }
+        bool read = p->why & IPS_READY_IN && sent_meanwhile(b, &f, p);
+        if (!read && p->why != IPS_READY_OUT)
+            closed_meanwhile(b, p);
+        if (p->why & IPS_READY_OUT && b->out->g.xkind[p->node] == IPS_X_NONE)
+            room_meanwhile(k, p);
+    }
+    return i;
+}
+
+static int cmp_ext(const void *va, const void *vb)
+{
+    const struct b_ext *x = va, *y = vb;
+    CMP3(x->node, y->node);
+    return 0;
+}
+
+int b_poll_arcs(struct build *b)
+{
+    struct pollings k = {.b = b};
+    int rc = 0;
+    if (b->poll_failed)
+        return IPS_E_NO_MEMORY;
+    if (!b->polls.n)
+        return 0;
+    k.wanted = b_calloc(b->out->end_count, sizeof(*k.wanted), b->err);
+    if (!k.wanted)
+        return IPS_E_NO_MEMORY;
+    qsort(b->polls.v, b->polls.n, sizeof(*b->polls.v), cmp_poll);
+    rc = collect(&k);
+    for (uint32_t i = 0; i < b->polls.n && rc == 0;)
+        i = arcs_of_end(&k, i, &rc);
+    if (b->exts.n)
+        qsort(b->exts.v, b->exts.n, sizeof(*b->exts.v), cmp_ext);
+    ips_free_large(k.wanted);
+    ips_free_large(k.reads.v);
+    return rc;
+}
