@@ -24,6 +24,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "agent/pool/ready.h"
+
 #define IPS_POOL_VERSION 3
 #define IPS_CONTROL_MAGIC 0x314c525443535049ULL /* "IPSCTRL1" */
 #define IPS_SEGMENT_MAGIC 0x3147455353504900ULL /* "\0IPSSEG1" */
@@ -314,15 +316,6 @@ enum ips_op {
 #undef X
 };
 
-/* BLOCK of POLL, SELECT, EPOLL: why `ready` was ready, as its `a`; 0 unknown.
- */
-enum ips_ready_why {
-    IPS_READY_IN = 1,  /* bytes, a connection, or end-of-file */
-    IPS_READY_OUT = 2, /* room */
-    IPS_READY_HUP = 4, /* the other end is closed */
-    IPS_READY_ERR = 8,
-};
-
 /* SEND RECV RECVCALL BLOCK; a = channel id, 0 none; or why it was ready */
 struct ips_rec_io {
     struct ips_rec_head h;
@@ -333,24 +326,8 @@ struct ips_rec_io {
     uint64_t site;    /* return address of the call, 0 unknown */
     uint16_t op;      /* enum ips_op */
     uint16_t err;     /* errno where the call failed, else 0 */
-    uint32_t ready;   /* BLOCK: the first ready descriptor: enum ips_ready_kind
-                         in the two highest bits, and its number; 0 unknown */
+    uint32_t ready;   /* BLOCK: the first ready descriptor (pool/ready.h) */
 };
-
-enum ips_ready_kind {
-    IPS_READY_CHANNEL = 0, /* channel id */
-    IPS_READY_PIDFD = 1,   /* the process that ended */
-    IPS_READY_EVENTFD = 2, /* as `ino` of its ACQUIRE; 0 unknown */
-    IPS_READY_OTHER = 3,   /* a kind that no record names */
-};
-#define IPS_READY_KIND_SHIFT 30u
-#define IPS_READY(kind, number)                                                \
-    ((uint32_t)(kind) << IPS_READY_KIND_SHIFT | (uint32_t)(number))
-#define IPS_READY_KIND(ready) ((ready) >> IPS_READY_KIND_SHIFT)
-#define IPS_READY_TIMERFD IPS_READY(IPS_READY_OTHER, 1)
-/* An epoll within the epoll: the next poll says what was ready there. */
-#define IPS_READY_EPOLL IPS_READY(IPS_READY_OTHER, 2)
-#define IPS_READY_NUMBER(ready) ((ready) & ((1u << IPS_READY_KIND_SHIFT) - 1))
 
 enum ips_start_kind {
     IPS_START_ROOT = 1,   /* ipsrun just before it execs CMD */

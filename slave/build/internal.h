@@ -161,6 +161,7 @@ struct build {
     B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct ips_unended) unended; /* in the order they were made */
     bool unended_failed;
+    B_ARRAY(struct b_vain) vains;
     B_ARRAY(struct b_poll) polls; /* likewise, then by end and call */
     bool poll_failed;
     B_ARRAY(struct b_cpu) cpus;

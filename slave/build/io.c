@@ -553,6 +553,33 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
     m->sigwait_slept = slept;
 }
 
+/* Where SIGCHLD is ignored a wait ends with the last child, and fails. */
+static int on_vain_wait(struct maker *m, const struct ips_rec_io *r,
+                        const struct interval *v)
+{
+    struct build *b = m->b;
+    if (v->blocked)
+        b_count_wait(m, r->err == ECHILD ? IPS_WAIT_CHILD : IPS_WAIT_SIGNAL,
+                     v->blocked_ns);
+    if (r->err != ECHILD)
+        b_unended_call(m, v, r->err);
+    if (!v->blocked || r->err != ECHILD)
+        return 0;
+    b->broken |= b->from != NULL; /* such arcs are made in a whole build */
+    int rc = B_MORE(b->vains, b->err);
+    if (rc < 0)
+        return rc;
+    uint32_t node =
+        b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret, v->cpu_ret, IPS_NONE);
+    b->out->g.wait[node] = v->blocked_ns;
+    b->vains.v[b->vains.n++] =
+        (struct b_vain){.t_ret = v->t_ret,
+                        .node = node,
+                        .proc = m->proc,
+                        .pid = IPS_READY_NUMBER(r->ready)};
+    return 0;
+}
+
 /* What b_scan made of this poll, if it waited for an eventfd. */
 static struct b_sync *polled_eventfd(struct maker *m,
                                      const struct ips_rec_io *r)
@@ -605,6 +632,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
         m->sigwait_cpu = v.cpu;
         m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
         break;
+    case IPS_OP_CHILD:
+        return on_vain_wait(m, &r, &v);
     case IPS_OP_RESOLVE: /* of servers that are not traced */
     case IPS_OP_SYSLOG:
         break;

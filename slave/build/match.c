@@ -619,8 +619,27 @@ static void match_fork(struct build *b, const struct b_fork *f)
                 IPS_X_LIFETIME, 0);
 }
 
+/* The child that ended last before a wait in vain returned. */
+static void match_vain(struct build *b, const struct b_vain *x)
+{
+    uint32_t last = IPS_NONE;
+    for (uint32_t i = 0; i < b->out->proc_count; i++) {
+        const struct ips_proc *row = &b->out->procs[i];
+        bool child = row->parent == x->proc && !row->open &&
+                     (!x->pid || row->pid == x->pid);
+        if (child && b->procs[i].last_ns <= x->t_ret &&
+            (last == IPS_NONE || b->procs[i].last_ns > b->procs[last].last_ns))
+            last = i;
+    }
+    if (last != IPS_NONE)
+        b_cross(b, x->node, b_end_node(b, b->procs[last].end_chain),
+                IPS_X_LIFETIME, 0);
+}
+
 void b_lifetimes(struct build *b)
 {
+    for (uint32_t i = 0; i < b->vains.n; i++)
+        match_vain(b, &b->vains.v[i]);
     for (uint32_t i = 0; i < b->forks.n; i++)
         match_fork(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < b->joins.n; i++) {

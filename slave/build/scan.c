@@ -367,24 +367,6 @@ static int scan_unseen(struct scan *c, const uint8_t *p, uint32_t len)
     return 0;
 }
 
-const char *ips_runtime_of(const char *path, size_t len)
-{
-    static const struct {
-        const char *file, *what;
-    } known[] = {{"libgomp", "OpenMP (libgomp)"},
-                 {"libomp", "OpenMP (libomp)"},
-                 {"libiomp5", "OpenMP (libiomp5)"}};
-    const char *name = memrchr(path, '/', len);
-    size_t left = name ? (size_t)(path + len - ++name) : 0;
-    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
-        size_t n = strlen(known[i].file);
-        if (left > n && memcmp(name, known[i].file, n) == 0 &&
-            (name[n] == '.' || name[n] == '-'))
-            return known[i].what;
-    }
-    return NULL;
-}
-
 static const char *runtime_of(const uint8_t *p, uint32_t len)
 {
     struct ips_rec_module r;

@@ -197,6 +197,10 @@ struct b_poll { /* one that slept, of a stream; after it nothing was read */
     uint32_t node, end, last_send;
     uint8_t why; /* enum ips_ready_why */
 };
+struct b_vain { /* a wait for children that the kernel had reaped itself */
+    uint64_t t_ret;
+    uint32_t node, proc, pid; /* pid 0: any */
+};
 struct b_stopped { /* the node of one of its threads */
     uint32_t node, kill;
 };

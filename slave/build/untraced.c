@@ -156,3 +156,23 @@ int b_untraced(struct build *b)
         silent_exec(b, &b->streams[i]);
     return 0;
 }
+
+/* ---- runtimes ---- */
+
+const char *ips_runtime_of(const char *path, size_t len)
+{
+    static const struct {
+        const char *file, *what;
+    } known[] = {{"libgomp", "OpenMP (libgomp)"},
+                 {"libomp", "OpenMP (libomp)"},
+                 {"libiomp5", "OpenMP (libiomp5)"}};
+    const char *name = memrchr(path, '/', len);
+    size_t left = name ? (size_t)(path + len - ++name) : 0;
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
+        size_t n = strlen(known[i].file);
+        if (left > n && memcmp(name, known[i].file, n) == 0 &&
+            (name[n] == '.' || name[n] == '-'))
+            return known[i].what;
+    }
+    return NULL;
+}

@@ -49,10 +49,12 @@ static void changed(pid_t child, int code, struct ips_moment call,
 
 /* No child is left to wait for (all ended unseen: SIGCHLD ignored), or a signal
  * came. */
-static void in_vain(struct ips_moment call, uint64_t site)
+static void in_vain(struct ips_moment call, pid_t child, uint64_t site)
 {
     int saved = errno;
-    ips_record_wait(IPS_OP_CHILD, call, -1, saved, site, 0);
+    uint32_t which = child > 0 ? (uint32_t)child : 0;
+    ips_record_wait(IPS_OP_CHILD, call, -1, saved, site,
+                    ips_ready(IPS_READY(IPS_READY_PIDFD, which), 0));
     errno = saved;
 }
 
@@ -88,7 +90,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
         changed(r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED, call,
                 site);
     } else if (r < 0) {
-        in_vain(call, site);
+        in_vain(call, pid, site);
     }
     return r;
 }
@@ -130,14 +132,34 @@ static uint32_t wait_status(const siginfo_t *info)
                                          : value & 0x7f;
 }
 
+/* The child stays to be waited for: this wait ends as one for a signal does. */
+static int look(idtype_t type, id_t id, siginfo_t *out, int options,
+                uint64_t site)
+{
+    siginfo_t own;
+    /* cppcheck-suppress uninitvar ; waitid fills it */
+    siginfo_t *info = out ? out : &own;
+    IPS_CALL_MARK;
+    struct ips_moment call = ips_at_call();
+    info->si_pid = 0;
+    int r = REAL(waitid)(type, id, info, options);
+    if (r < 0)
+        in_vain(call, type == P_PID ? (pid_t)id : 0, site);
+    else if (ended(info))
+        changed(info->si_pid, info->si_code, call, site);
+    return r;
+}
+
 /* libc's waitid has no rusage, the kernel's has, but is no cancellation point:
  * look first with WNOWAIT, then take what was seen. Where another thread took
  * it in between, look again, as the kernel would. */
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site)
 {
-    if (!ips_wrap_on() || ips_sys_quiet || options & WNOWAIT)
+    if (!ips_wrap_on() || ips_sys_quiet)
         return REAL(waitid)(type, id, out, options);
+    if (options & WNOWAIT)
+        return look(type, id, out, options, site);
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
     siginfo_t *info = out ? out : &own;
@@ -146,7 +168,7 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
         info->si_pid = 0;
         int r = REAL(waitid)(type, id, info, options | WNOWAIT);
         if (r < 0)
-            in_vain(call, site);
+            in_vain(call, type == P_PID ? (pid_t)id : 0, site);
         if (r < 0 || !info->si_pid)
             return r;
         struct rusage ru;

@@ -1,0 +1,48 @@
+"""The table of waits: each way to wait, ended in each way, by a thread or a process.
+
+The program (tests/programs/interposed/i_matrix.c) has one cell for each. Whoever ends the
+wait has computed for MS, and who waited computes for MS afterwards: the longest path has
+both. A wait whose end has no arc would leave the first out."""
+import collections
+import json
+import subprocess
+
+import pytest
+
+MS = 20
+
+
+def cells(program):
+    done = subprocess.run([program, "list"], check=True, capture_output=True, text=True)
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+ENDERS = ("byte", "event", "close", "death", "shutdown", "own-shutdown", "reset",
+          "reader-gone", "room")
+
+
+@pytest.mark.parametrize("ender", ENDERS)
+def test_who_ended_it(cluster, build, ender):
+    """Would catch: a wait whose end has no arc, or the arc of an earlier event; a path that
+    is too short and called complete; a wait counted twice, so that the path is longer than
+    the run."""
+    program, c, wrong = build.program("i_matrix"), cluster(), []
+    of_ender = [cell for cell in cells(program) if cell[1] == ender]
+    assert of_ender
+    for i, cell in enumerate(of_ender):
+        run = "c%d" % i
+        c.ipsrun([program, *cell, str(MS)], name=run, check=True)
+        c.wait_closed(run)
+        done = c.ipsq("path", run, "--format", "json")
+        answer = json.loads(done.stdout)
+        path, elapsed = answer["t_max_ns"], answer["elapsed_ns"]
+        if not (answer["certificate"]["complete"] and 1.95e6 * MS <= path <= elapsed):
+            wrong.append((*cell, path, elapsed, answer["certificate"]["gaps"]))
+    assert not wrong
+
+
+def test_the_table_is_whole(build):
+    """Would catch: cells that nobody runs, because their ender is not in the list above."""
+    found = collections.Counter(cell[1] for cell in cells(build.program("i_matrix")))
+    assert set(found) == set(ENDERS)
+    assert sum(found.values()) > 250
