@@ -2,9 +2,11 @@
  *
  * The main thread waits by WAY for an end of CHANNEL. The ender, in WHERE,
  * computes for MS ms (50) and ends that wait as ENDER says; then the main
- * thread computes for MS ms and, where there is something, does not read it. So
- * the longest path is 2 * MS. `i_matrix list`: one line for each cell that
- * there is. */
+ * thread computes for MS ms and reads nothing. So the longest path is 2 * MS.
+ * `i_matrix list`: one line for each cell that there is.
+ *
+ * Of WHERE `machine` there are two programs: the waiter says "PORT", and the
+ * other is `i_matrix WAY ENDER tcp machine MS PORT`. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/select.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,6 +29,8 @@
 static const char *way, *ender, *channel, *where;
 static long ms = 50;
 static int mine, other; /* descriptors of the waiter and of the ender */
+static pid_t waiter, child = -1;
+static sigset_t usr1;
 static char block[1 << 20];
 
 static bool is(const char *a, const char *b)
@@ -52,20 +57,42 @@ static void compute(void)
 
 /* ---- channels ---- */
 
+static int listener(struct sockaddr_in *a)
+{
+    socklen_t n = sizeof(*a);
+    int l = socket(AF_INET, SOCK_STREAM, 0);
+    *a = (struct sockaddr_in){.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (bind(l, (struct sockaddr *)a, n) || listen(l, 1) ||
+        getsockname(l, (struct sockaddr *)a, &n))
+        fail("listen");
+    return l;
+}
+
+static int dial(const struct sockaddr_in *a)
+{
+    int s = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(s, (const struct sockaddr *)a, sizeof(*a)))
+        fail("connect");
+    return s;
+}
+
 static void tcp_pair(int p[2])
 {
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof(a);
-    int l = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(l, (struct sockaddr *)&a, n) || listen(l, 1) ||
-        getsockname(l, (struct sockaddr *)&a, &n))
-        fail("listen");
-    p[1] = socket(AF_INET, SOCK_STREAM, 0);
-    if (connect(p[1], (struct sockaddr *)&a, n))
-        fail("connect");
+    struct sockaddr_in a;
+    int l = listener(&a);
+    p[1] = dial(&a);
     p[0] = accept(l, NULL, NULL);
     close(l);
+}
+
+static int accept_one(void)
+{
+    struct sockaddr_in a;
+    int l = listener(&a);
+    printf("%d\n", ntohs(a.sin_port));
+    fflush(stdout);
+    return accept(l, NULL, NULL);
 }
 
 static void make_channel(void)
@@ -78,7 +105,7 @@ static void make_channel(void)
     if (is(channel, "tcp"))
         tcp_pair(p);
     if (is(channel, "eventfd"))
-        p[0] = p[1] = eventfd(is(ender, "room") ? 0 : 0, EFD_NONBLOCK);
+        p[0] = p[1] = eventfd(0, is(way, "read") ? 0 : EFD_NONBLOCK);
     bool writes = is(ender, "room") || is(ender, "reader-gone");
     mine = p[writes && is(channel, "pipe")];
     other = p[!(writes && is(channel, "pipe"))];
@@ -133,8 +160,11 @@ static void end_it(void)
     else if (is(ender, "reset")) {
         setsockopt(other, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
         close(other);
-    } else if (is(ender, "room"))
+    } else if (is(ender, "room")) {
         drain();
+    } else if (is(ender, "kill")) {
+        kill(waiter, SIGUSR1);
+    }
 }
 
 static void *end_thread(void *unused)
@@ -144,19 +174,19 @@ static void *end_thread(void *unused)
 }
 
 /* A process that ends the wait by anything but its death goes on a while. */
-static void begin_ender(pthread_t *t, pid_t *child)
+static void begin_ender(pthread_t *t)
 {
     if (is(where, "thread")) {
         if (pthread_create(t, NULL, end_thread, NULL))
             fail("pthread_create");
         return;
     }
-    *child = fork();
-    if (*child == 0) {
+    child = fork();
+    if (child == 0) {
         if (mine != other)
             close(mine);
         end_it();
-        if (!is(ender, "death"))
+        if (!is(ender, "death") && !is(ender, "ignored"))
             pause();
         _exit(0);
     }
@@ -196,11 +226,43 @@ static int wait_epoll(int fd, bool writes)
                                   : epoll_wait(ep, &e, 1, -1);
 }
 
+/* Children and signals. */
+static int wait_apart(void)
+{
+    struct signalfd_siginfo info;
+    siginfo_t i;
+    int sig, fd;
+    bool gone = is(ender, "ignored"); /* then there is none to wait for */
+    if (is(way, "wait"))
+        return (wait(NULL) < 0) == gone;
+    if (is(way, "waitpid"))
+        return (waitpid(child, NULL, 0) < 0) == gone;
+    if (is(way, "waitid-look"))
+        return (waitid(P_ALL, 0, &i, WEXITED | WNOWAIT) < 0) == gone;
+    if (is(way, "sigwait"))
+        return sigwait(&usr1, &sig) == 0;
+    if (is(way, "pause") || is(way, "sigsuspend")) {
+        sigset_t none;
+        sigemptyset(&none);
+        return (is(way, "pause") ? ppoll(NULL, 0, NULL, &none)
+                                 : sigsuspend(&none)) < 0;
+    }
+    fd = signalfd(-1, &usr1, 0);
+    if (is(way, "signalfd"))
+        return read(fd, &info, sizeof(info)) == sizeof(info);
+    return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
+}
+
+static void on_signal(int sig)
+{
+    (void)sig;
+}
+
 static int wait_for_it(void)
 {
     bool writes = is(ender, "room") || is(ender, "reader-gone");
     struct pollfd f = {.fd = mine, .events = writes ? POLLOUT : POLLIN};
-    char c;
+    char c[8];
     if (is(ender, "reader-gone"))
         f.events = 0;
     if (is(way, "poll"))
@@ -210,30 +272,53 @@ static int wait_for_it(void)
     if (strncmp(way, "epoll", 5) == 0)
         return wait_epoll(mine, writes);
     if (is(way, "peek"))
-        return recv(mine, &c, 1, MSG_PEEK) >= 0 || errno == ECONNRESET;
+        return recv(mine, c, 1, MSG_PEEK) >= 0 || errno == ECONNRESET;
+    if (is(way, "read"))
+        return read(mine, c, sizeof(c)) >= 0 || errno == ECONNRESET;
+    if (is(way, "write"))
+        return write(mine, block, 65536) >= 0 || errno == EPIPE;
+    if (is(channel, "child") || is(channel, "signal"))
+        return wait_apart();
     return wait_select(mine, writes);
 }
 
 /* ---- the table ---- */
 
-static const char *const ways[] = {"poll",       "ppoll",        "select",
-                                   "pselect",    "epoll",        "epoll-pwait",
-                                   "epoll-edge", "epoll-nested", "peek"};
-static const char *const enders[] = {"byte",  "event",       "close",
-                                     "death", "shutdown",    "own-shutdown",
-                                     "reset", "reader-gone", "room"};
-static const char *const channels[] = {"pipe", "unix", "tcp", "eventfd"};
-static const char *const places[] = {"thread", "process"};
+static const char *const ways[] = {
+    "poll",        "ppoll",      "select",       "pselect",      "epoll",
+    "epoll-pwait", "epoll-edge", "epoll-nested", "peek",         "read",
+    "write",       "wait",       "waitpid",      "waitid-look",  "sigwait",
+    "pause",       "sigsuspend", "signalfd",     "poll-signalfd"};
+static const char *const enders[] = {
+    "byte",  "event",       "close", "death",   "shutdown", "own-shutdown",
+    "reset", "reader-gone", "room",  "ignored", "kill"};
+static const char *const channels[] = {"pipe",    "unix",  "tcp",
+                                       "eventfd", "child", "signal"};
+static const char *const places[] = {"thread", "process", "machine"};
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
-static bool there_is(void)
+/* Ways to wait for children, and for signals. */
+static bool of_child(void)
 {
-    bool event = is(channel, "eventfd"), pipes = is(channel, "pipe");
-    bool thread = is(where, "thread"), peek = is(way, "peek");
-    bool selects = strstr(way, "select") != NULL;
-    if (event != is(ender, "event"))
-        return false;
-    if (peek && (pipes || event || is(ender, "room")))
+    return strncmp(way, "wait", 4) == 0;
+}
+
+static bool of_signal(void)
+{
+    return strncmp(way, "sig", 3) == 0 || is(way, "pause") ||
+           is(way, "poll-signalfd");
+}
+
+static bool there_is_stream(void)
+{
+    bool pipes = is(channel, "pipe"), thread = is(where, "thread");
+    bool writes = is(ender, "room") || is(ender, "reader-gone");
+    if (is(way, "read") || is(way, "write"))
+        if (writes != is(way, "write"))
+            return false;
+    if (is(where, "machine")) /* of room there: docs/limits.md */
+        return is(channel, "tcp") && !writes && !is(ender, "own-shutdown");
+    if (is(way, "peek") && (pipes || is(ender, "room")))
         return false;
     if (is(ender, "death"))
         return !thread;
@@ -244,8 +329,22 @@ static bool there_is(void)
     if (is(ender, "reset"))
         return is(channel, "tcp");
     if (is(ender, "reader-gone")) /* select waits for no error alone */
-        return pipes && !selects;
+        return pipes && !strstr(way, "select");
     return true;
+}
+
+static bool there_is(void)
+{
+    if (of_child() || is(channel, "child") || is(ender, "ignored"))
+        return of_child() && is(channel, "child") && is(where, "process") &&
+               (is(ender, "ignored") || is(ender, "death"));
+    if (of_signal() || is(channel, "signal") || is(ender, "kill"))
+        return of_signal() && is(channel, "signal") && is(ender, "kill") &&
+               !is(where, "machine");
+    if (is(channel, "eventfd") || is(ender, "event"))
+        return is(channel, "eventfd") && is(ender, "event") &&
+               !is(where, "machine") && !is(way, "peek") && !is(way, "write");
+    return there_is_stream();
 }
 
 static void list(void)
@@ -264,7 +363,6 @@ static void list(void)
 int main(int argc, char **argv)
 {
     pthread_t t;
-    pid_t child = -1;
     if (argc == 2 && is(argv[1], "list")) {
         list();
         return 0;
@@ -274,14 +372,34 @@ int main(int argc, char **argv)
     way = argv[1], ender = argv[2], channel = argv[3], where = argv[4];
     ms = argc > 5 ? atol(argv[5]) : ms;
     signal(SIGPIPE, SIG_IGN);
-    make_channel();
-    if (is(ender, "room"))
-        fill();
-    begin_ender(&t, &child);
+    signal(SIGUSR1, on_signal);
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    if (is(channel, "signal"))
+        sigprocmask(SIG_BLOCK, &usr1, NULL);
+    if (is(ender, "ignored"))
+        signal(SIGCHLD, SIG_IGN);
+    waiter = getpid();
+    if (argc > 6) {
+        struct sockaddr_in a = {.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)atoi(argv[6])),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        other = dial(&a);
+        end_it();
+        return 0;
+    }
+    if (is(where, "machine")) {
+        mine = accept_one();
+    } else {
+        make_channel();
+        if (is(ender, "room") || is(way, "write"))
+            fill();
+        begin_ender(&t);
+    }
     if (wait_for_it() < 1)
         fail(way);
     compute();
-    if (child > 0) /* nobody waits for it: the path ends here */
+    if (child > 0 && !is(channel, "child")) /* the path ends here */
         kill(child, SIGKILL);
     return 0;
 }
