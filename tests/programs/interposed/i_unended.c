@@ -1,17 +1,19 @@
 /* i_unended WHAT: the main thread waits for 100 ms of a child's computing, of
- * which nothing tells it afterwards whose doing it was; then it computes for 50
- * ms itself. `read`: the same with a byte that is read. */
+ * which nothing says afterwards whose doing it was; then it computes for 50 ms
+ * itself. `read`: the same with a byte that is read. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
 static int p[2];
-static char block[65536];
+static char dir[] = "/tmp/i_unended.XXXXXX";
 
 static void compute(int ms)
 {
@@ -33,51 +35,51 @@ static void nothing(int sig)
 static int child(const char *what)
 {
     compute(100);
-    ssize_t n = 0;
-    if (strcmp(what, "idle") == 0 || strcmp(what, "read") == 0)
-        n = write(p[1], "x", 1);
-    else if (strcmp(what, "room") == 0)
-        n = read(p[0], block, sizeof(block));
-    return n < 0;
+    if (strcmp(what, "read") == 0)
+        return write(p[1], "x", 1) != 1;
+    if (strcmp(what, "signalfd") == 0)
+        return kill(getppid(), SIGUSR2);
+    return rmdir(dir);
 }
 
-static int wait_for_it(const char *what)
+static int wait_for_it(const char *what, int fd)
 {
-    struct pollfd f = {.fd = p[0], .events = POLLIN};
-    if (strcmp(what, "room") == 0)
-        f = (struct pollfd){.fd = p[1], .events = POLLOUT};
-    if (strcmp(what, "no-child") == 0) {
-        while (waitpid(-1, NULL, 0) >= 0)
-            ;
-        return errno != ECHILD;
-    }
+    struct pollfd f = {.fd = fd, .events = POLLIN};
+    char c;
     if (strcmp(what, "handler") == 0)
-        return read(p[0], block, 1) >= 0 || errno != EINTR;
+        return read(p[0], &c, 1) >= 0 || errno != EINTR;
     if (poll(&f, 1, -1) != 1)
         return 1;
-    return strcmp(what, "read") == 0 && read(p[0], block, 1) != 1;
+    return strcmp(what, "read") == 0 && read(p[0], &c, 1) != 1;
 }
 
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     struct sigaction sa = {.sa_handler = nothing};
+    sigset_t usr2;
     if (pipe(p))
         return 1;
-    if (strcmp(what, "room") == 0 && write(p[1], block, sizeof(block)) < 0)
-        return 1;
-    if (strcmp(what, "no-child") == 0)
-        signal(SIGCHLD, SIG_IGN);
+    int fd = p[0];
     sigaction(SIGUSR1, &sa, NULL);
+    sigemptyset(&usr2);
+    sigaddset(&usr2, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &usr2, NULL);
+    if (strcmp(what, "signalfd") == 0)
+        fd = signalfd(-1, &usr2, 0);
+    if (strcmp(what, "inotify") == 0) {
+        if (!mkdtemp(dir))
+            return 1;
+        fd = inotify_init();
+        inotify_add_watch(fd, dir, IN_DELETE_SELF);
+    }
     if (strcmp(what, "handler") == 0) { /* somebody from outside sends it */
         puts("ready");
         fflush(stdout);
     } else if (fork() == 0) {
         _exit(child(what));
     }
-    if (strcmp(what, "hang-up") == 0)
-        close(p[1]);
-    int r = wait_for_it(what);
+    int r = wait_for_it(what, fd);
     compute(50);
     return r;
 }

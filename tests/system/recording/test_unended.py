@@ -27,7 +27,7 @@ def record(c, build, what):
     c.wait_closed(what)
 
 
-WAITS = ["idle", "hang-up", "room", "no-child", "handler"]
+WAITS = ["signalfd", "inotify", "handler"]
 
 
 @pytest.mark.parametrize("what", WAITS)
