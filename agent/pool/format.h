@@ -665,6 +665,9 @@ enum ips_chan_flags {
     IPS_CHAN_ACCEPTED = 2,  /* this process accepted it */
     IPS_CHAN_CLOEXEC = 4,
     IPS_CHAN_INHERITED = 8, /* named when the image began */
+    /* Seqpacket, O_DIRECT pipe: a receive takes one message, and drops what it
+     * has no room for. */
+    IPS_CHAN_PACKETS = 16,
 };
 
 enum ips_close_how {

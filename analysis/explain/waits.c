@@ -306,5 +306,6 @@ enum ips_lateness ips_wait_lateness(const struct ips_graph *g,
         return IPS_LATE_NONE;
     if (g->xkind[i] == IPS_X_ROOM)
         return IPS_LATE_RECEIVER;
-    return g->kind[i] == IPS_NODE_RECV ? IPS_LATE_SENDER : IPS_LATE_NONE;
+    bool gets = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_POLL;
+    return gets ? IPS_LATE_SENDER : IPS_LATE_NONE;
 }

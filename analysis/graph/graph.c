@@ -171,7 +171,7 @@ static int check_chains(const struct ips_graph *g, struct ips_err *err)
 static int check_nodes(const struct ips_graph *g, struct ips_err *err)
 {
     for (uint32_t i = 0; i < g->node_count; i++) {
-        if (g->kind[i] > IPS_NODE_AUX || g->xkind[i] > IPS_X_LAST)
+        if (g->kind[i] > IPS_NODE_POLL || g->xkind[i] > IPS_X_LAST)
             return ips_err_set(err, IPS_E_CORRUPT,
                                "node %u: kind %u, cross arc kind %u", i,
                                g->kind[i], g->xkind[i]);

@@ -27,7 +27,8 @@
     X(FORK, 3)                                                                 \
     X(JOIN, 4)                                                                 \
     X(END, 5)                                                                  \
-    X(AUX, 6)
+    X(AUX, 6)                                                                  \
+    X(POLL, 7) /* return of a wait for a descriptor */
 enum ips_node_kind {
 #define X(name, number) IPS_NODE_##name = (number),
     IPS_NODE_KINDS(X)

@@ -53,7 +53,8 @@ static void add_rows(const struct whatif_solving *s, const struct waits *w,
     for (uint64_t n = 0; n < r->count; n++) {
         uint32_t i = base + r->node[n];
         bool of_node = r->of_node[n] != 0;
-        bool own = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN;
+        bool own = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN ||
+                   g->kind[i] == IPS_NODE_POLL;
         if (!takes_time(w->cause[r->why[n]], of_node) ||
             (of_node && (has_arc(g, i) || !own)) ||
             (!of_node && waits_traced(g, i)))

@@ -20,7 +20,8 @@ static int no_memory(struct why_solving *y)
  * waits: it was preempted; those for locks are counted as unmatched.) */
 static uint64_t slept_outside(const struct ips_graph *g, uint32_t i)
 {
-    bool can = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN;
+    bool can = g->kind[i] == IPS_NODE_RECV || g->kind[i] == IPS_NODE_JOIN ||
+               g->kind[i] == IPS_NODE_POLL;
     return can && g->xkind[i] == IPS_X_NONE && g->wait ? g->wait[i] : 0;
 }
 

@@ -64,6 +64,7 @@ int b_run_passes(struct build *b)
     rc = b_poll_arcs(b);
     if (rc < 0)
         return rc;
+    b_packet_bytes(b);
     b_lifetimes(b);
     b_signal_arcs(b);
     b_stop_arcs(b);
@@ -103,6 +104,7 @@ void b_release(struct build *b)
     ips_free_large(b->spins.v);
     ips_free_large(b->unended.v);
     ips_free_large(b->vains.v);
+    ips_free_large(b->packets.v);
     ips_free_large(b->polls.v);
     ips_free_large(b->cpus.v);
     ips_free_large(b->unseens.v);

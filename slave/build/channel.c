@@ -188,6 +188,7 @@ static void learn(struct build *b, uint32_t end, const struct b_chan *c)
         row->side |= r.side & IPS_SIDE_BOTH;
     row->connected |= (r.flags & IPS_CHAN_CONNECTED) != 0;
     row->accepted |= (r.flags & IPS_CHAN_ACCEPTED) != 0;
+    e->packets |= (r.flags & IPS_CHAN_PACKETS) != 0;
     row->first_ns = ips_min_u64(row->first_ns, c->t);
     row->last_ns = ips_max_u64(row->last_ns, c->t);
 }
@@ -234,6 +235,7 @@ static int bind_pair(struct build *b, const struct identity *id, uint32_t n)
         b->out->ends[pair[i]].peer = IPS_PEER_LOCAL;
         b->out->ends[pair[i]].peer_end = pair[!i];
     }
+    b->ends[pair[0]].packets = b->ends[pair[1]].packets; /* the writer's mode */
     return 0;
 }
 

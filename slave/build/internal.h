@@ -162,6 +162,7 @@ struct build {
     B_ARRAY(struct ips_unended) unended; /* in the order they were made */
     bool unended_failed;
     B_ARRAY(struct b_vain) vains;
+    B_ARRAY(struct b_packet) packets;
     B_ARRAY(struct b_poll) polls; /* likewise, then by end and call */
     bool poll_failed;
     B_ARRAY(struct b_cpu) cpus;
@@ -376,6 +377,7 @@ bool b_own_shutdown(struct build *b, uint32_t node, uint32_t end,
                     uint64_t t_ret, uint32_t other);
 int b_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
 int b_poll_arcs(struct build *b) IPS_MUST_USE; /* build/poll.c */
+void b_packet_bytes(struct build *b);          /* build/match.c */
 void b_lifetimes(struct build *b);             /* build/match.c */
 void b_settle(struct build *b);                /* build/graph_cut.c */
 void b_causal(struct build *b);                /* build/causal.c */

@@ -109,6 +109,14 @@ static int add_dgram(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
+/* A pipe cuts what is written into packets of a page. */
+#define PIPE_PACKET_BYTES 4096u
+static uint64_t packets_of(const struct build *b, uint32_t end, uint64_t bytes)
+{
+    bool pipe = b->out->ends[end].kind == IPS_CHAN_PIPE;
+    return pipe ? (bytes + PIPE_PACKET_BYTES - 1) / PIPE_PACKET_BYTES : 1;
+}
+
 static inline int add_send(struct maker *m, const struct ips_rec_io *r,
                            const struct interval *v, uint32_t node)
 {
@@ -125,7 +133,8 @@ static inline int add_send(struct maker *m, const struct ips_rec_io *r,
     *op = (struct b_op){
         .t = v->t,
         .t_ret = v->t_ret,
-        .len = (uint64_t)r->result,
+        .len = e->packets ? packets_of(b, v->end, (uint64_t)r->result)
+                          : (uint64_t)r->result,
         .past = v->blocked ? 0 : v->cpu_ret - v->cpu,
         .node = node,
         .chain = m->chain & INT32_MAX,
@@ -149,14 +158,23 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
     if (!e->local)
         return 0;
     b_plain_late(m, v->end);
-    g->xlen[node] = (uint64_t)r->result;
+    uint64_t len = (uint64_t)r->result;
+    if (e->packets) {
+        int rc = B_MORE(b->packets, b->err);
+        if (rc < 0)
+            return rc;
+        b->broken |= b->from != NULL; /* bytes are put back in a whole build */
+        b->packets.v[b->packets.n++] = (struct b_packet){node, len};
+        len = 1;
+    }
+    g->xlen[node] = len;
     if (b->from) {
         struct b_read *read = b_grow_read(b, v->end);
         if (!read)
             return IPS_E_NO_MEMORY;
         *read = (struct b_read){.t = v->t,
                                 .t_ret = v->t_ret,
-                                .len = (uint64_t)r->result,
+                                .len = len,
                                 .node = node,
                                 .chain = m->chain,
                                 .ext = IPS_NONE};

@@ -150,10 +150,7 @@ static bool may_carry_tokens(const struct build *b, uint32_t from, uint32_t to)
            token_givers(b, from, give) > 1;
 }
 
-/* A pipe through which at least two processes both take and give single bytes
- * carries tokens - make's jobserver -, not data: which of them one gets is
- * incidental. */
-static bool carries_tokens(const struct build *b, uint32_t from, uint32_t to)
+bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to)
 {
     const struct b_end *e = &b->ends[to];
     uint32_t give[USERS_MAX], take[USERS_MAX] = {0}, both = 0;
@@ -312,7 +309,7 @@ static void match_listed(struct build *b, uint32_t to)
     const struct b_end *e = &b->ends[to];
     const struct b_read *before = NULL;
     const struct b_op *before_send = NULL;
-    bool tokens = carries_tokens(b, b->out->ends[to].peer_end, to);
+    bool tokens = b_carries_tokens(b, b->out->ends[to].peer_end, to);
     for (uint32_t i = 0; i < e->read_count; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
         struct b_op *send = sender_of(b, &f, r->len);
@@ -434,10 +431,6 @@ static int match_data(struct build *b)
     return 0;
 }
 
-/* What a pipe holds at the least. A send that leaves no more than this unread
- * did not wait for room: it slept because somebody else had the CPU. */
-#define ROOM_ALWAYS_BYTES 4096u
-
 /* A send that was only preempted sits where one that did not block does. */
 static void not_for_room(struct build *b, struct b_op *send)
 {
@@ -474,7 +467,11 @@ void b_match_room(struct build *b, struct b_room *k)
         if (!send->blocked)
             continue;
         uint32_t last = r > 0 ? reads[r - 1].node : k->last;
-        if (ips_sub_sat(b_pos(sent), b_pos(read)) <= ROOM_ALWAYS_BYTES)
+        /* A reader that was taken off its core returns later. */
+        bool during = r > 0 && reads[r - 1].t_ret >= send->t;
+        if (!during && r < k->count && reads[r].t <= send->t_ret)
+            last = reads[r].node;
+        if (ips_sub_sat(b_pos(sent), b_pos(read)) <= k->always)
             not_for_room(b, send);
         else if (last != IPS_NO_NODE)
             b_cross(b, send->node + 1, last, IPS_X_ROOM, 0);
@@ -484,7 +481,7 @@ void b_match_room(struct build *b, struct b_room *k)
 void b_room_of_far_end(struct build *b, struct b_sending s)
 {
     for (; s.op; b_next_send(b, &s))
-        if (s.op->blocked && s.op->len <= ROOM_ALWAYS_BYTES)
+        if (s.op->blocked && s.op->len <= B_ROOM_ALWAYS_BYTES)
             not_for_room(b, s.op);
 }
 
@@ -496,7 +493,9 @@ static void match_room(struct build *b, uint32_t from, uint32_t to)
                        .read = e->recv_before,
                        .reads = e->listed ? b->reads + e->first_read : NULL,
                        .count = e->listed ? e->read_count : 0,
-                       .last = IPS_NO_NODE};
+                       .last = IPS_NO_NODE,
+                       .always =
+                           b->ends[from].packets ? 0 : B_ROOM_ALWAYS_BYTES};
     b_match_room(b, &k);
 }
 
@@ -533,6 +532,15 @@ int b_match(struct build *b)
             ips_add_sat(b->out->ends[i].recv_bytes, b->ends[i].recv_before);
     }
     return rc;
+}
+
+/* Positions of packets counted messages: now nodes have their bytes. */
+void b_packet_bytes(struct build *b)
+{
+    for (uint32_t i = 0; i < b->packets.n; i++) {
+        uint64_t *len = &b->out->g.xlen[b->packets.v[i].node];
+        *len = *len ? b->packets.v[i].bytes : 0;
+    }
 }
 
 /* ---- receives of no bytes ---- */
@@ -626,6 +634,7 @@ static void match_vain(struct build *b, const struct b_vain *x)
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
         const struct ips_proc *row = &b->out->procs[i];
         bool child = row->parent == x->proc && !row->open &&
+                     b->procs[i].join == IPS_NONE && /* no wait took it */
                      (!x->pid || row->pid == x->pid);
         if (child && b->procs[i].last_ns <= x->t_ret &&
             (last == IPS_NONE || b->procs[i].last_ns > b->procs[last].last_ns))

@@ -162,14 +162,23 @@ static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
     return ips_sub_sat(cpu_at, coord) > room ? cpu_at - room : coord;
 }
 
+/* A pipe through which at least two processes both take and give single bytes
+ * carries tokens - make's jobserver -, not data: which of them one gets is
+ * incidental. */
+bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
+
 /* Sends of one end that blocked, and the receives of the other. */
 struct b_room {
     struct b_sending send;      /* the first */
     uint64_t sent, read;        /* before it, and before reads[0] */
     const struct b_read *reads; /* in order of return */
     uint32_t count;
-    uint32_t last; /* receive before reads[0], or IPS_NO_NODE */
+    uint32_t last;   /* receive before reads[0], or IPS_NO_NODE */
+    uint32_t always; /* so much unread leaves room */
 };
+/* What a pipe holds at the least. A send that leaves no more than this unread
+ * did not wait for room: it slept because somebody else had the CPU. */
+#define B_ROOM_ALWAYS_BYTES 4096u
 void b_match_room(struct build *b, struct b_room *k);
 /* The other end is elsewhere: what it has read is not known here. */
 void b_room_of_far_end(struct build *b, struct b_sending send);

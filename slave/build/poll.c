@@ -1,10 +1,10 @@
 /* What ended a poll, select or epoll that slept for the end of a stream.
  *
- * Its return is a node of its own: a receive of no bytes at the coordinate of
- * its call, with an arc from what made the first descriptor ready, whether or
- * not a read follows. Only where the thread's next record is the receive that
- * it polled for, called at once, is the one node enough for both: the receive
- * takes the wait (slave/build/io.c), and the node goes again.
+ * Its return is a node of its own at the coordinate of its call, with an arc
+ * from what made the first descriptor ready, whether or not a read follows.
+ * Only where the thread's next record is the receive that it polled for, called
+ * at once, is the one node enough for both: the receive takes the wait
+ * (slave/build/io.c), and the node goes again.
  *
  * Passes: the nodes while the chains are read; their arcs behind `match`, as
  * the bytes that had been read before the poll's call say which send came next.
@@ -42,7 +42,7 @@ void b_poll_node(struct maker *m, const struct ips_rec_io *r)
         return;
     w->off_ns = b->off_ns;
     w->gaps = b->gaps;
-    w->node = b_node(b, IPS_NODE_RECV, w->cpu, w->t_ret, w->cpu_ret, w->end);
+    w->node = b_node(b, IPS_NODE_POLL, w->cpu, w->t_ret, w->cpu_ret, w->end);
     b->out->g.wait[w->node] = ips_add_sat(w->blocked_ns, w->spin.elapsed_ns);
 }
 
@@ -196,27 +196,28 @@ static uint32_t reads_of(const struct pollings *p, uint32_t end, uint32_t *from)
     return low;
 }
 
-/* The first send that was not over before the call, of those that `f` has not
- * read. What a network held back may have been sent before it. */
+/* The send of the first byte that `f` has not read. What comes by memory was
+ * not there yet when the thread went to sleep; a network may have held it back.
+ */
 static bool sent_meanwhile(struct build *b, struct inflow *f,
-                           const struct b_poll *p)
+                           const struct b_poll *p, bool tokens)
 {
     struct inflow next = *f;
-    if (!b_find_sender(b, &next, 1))
+    struct b_op *send = b_find_sender(b, &next, 1);
+    if (!send)
         return false;
     f->send = next.send; /* bytes before it are read */
     f->sent = next.sent;
-    struct inflow late = *f;
-    while (late.send.op && late.send.op->t <= p->t_ret &&
-           late.send.op->t_ret <= p->t)
-        b_next_send(b, &late.send);
-    if (!late.send.op || late.send.op->t > p->t_ret) {
-        late = *f;
-        if (late.send.op->t > p->t_ret || b_by_memory(b, p->end))
-            return false;
+    bool before = send->t_ret <= p->t && b_by_memory(b, p->end);
+    if (send->t > p->t_ret || before)
+        return before;
+    if (tokens) {
+        b_cross(b, p->node, send->node, IPS_X_RESOURCE, IPS_THING_TOKEN);
+        b->out->counts.any++;
+        return true;
     }
     b->out->g.xlen[p->node] = 1; /* of its bytes the first */
-    sent_by(b, &late, late.send.op, p->node);
+    sent_by(b, &next, send, p->node);
     return true;
 }
 
@@ -248,9 +249,9 @@ static void closed_meanwhile(struct build *b, const struct b_poll *p)
         b_cross(b, p->node, node, IPS_X_LIFETIME, 0);
 }
 
-/* Room came with the last receive at the other end that had begun before the
- * return. Of TCP only where something was unread at the call: else the network
- * was slow. */
+/* Room came with the last receive at the other end that returned meanwhile, or
+ * was about to. Of TCP only where something was unread at the call: else the
+ * network was slow. */
 static void room_meanwhile(const struct pollings *k, const struct b_poll *p)
 {
     struct build *b = k->b;
@@ -264,7 +265,7 @@ static void room_meanwhile(const struct pollings *k, const struct b_poll *p)
     for (; i < end && k->reads.v[i].t <= p->t_ret; i++) {
         if (k->reads.v[i].t_ret <= p->t)
             read = ips_add_sat(read, k->reads.v[i].len);
-        else
+        else if (k->reads.v[i].t_ret <= p->t_ret || last == IPS_NO_NODE)
             last = k->reads.v[i].node;
     }
     if (sent > read || b_by_memory(b, to))
@@ -301,8 +302,12 @@ static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
     const bool local = b->ends[end].local;
     struct inflow f = {.read = b->ends[end].recv_before};
     uint32_t at, last = reads_of(k, end, &at);
-    if (local)
+    bool tokens = false;
+    if (local) {
         f = b_inflow(b, end);
+        tokens = b->ends[end].listed &&
+                 b_carries_tokens(b, b->out->ends[end].peer_end, end);
+    }
     for (; i < b->polls.n && b->polls.v[i].end == end && *rc == 0; i++) {
         const struct b_poll *p = &b->polls.v[i];
         for (; at < last && k->reads.v[at].t_ret <= p->t; at++)
@@ -313,7 +318,7 @@ static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
                 *rc = polled_elsewhere(b, p, f.read, at < last);
             continue;
         }
-        bool read = p->why & IPS_READY_IN && sent_meanwhile(b, &f, p);
+        bool read = p->why & IPS_READY_IN && sent_meanwhile(b, &f, p, tokens);
         if (!read && p->why != IPS_READY_OUT)
             closed_meanwhile(b, p);
         if (p->why & IPS_READY_OUT && b->out->g.xkind[p->node] == IPS_X_NONE)

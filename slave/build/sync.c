@@ -116,8 +116,8 @@ static bool overlaps(const struct object *o, uint32_t at, uint32_t acquirer)
     return false;
 }
 
-/* The release that let `a` go, at `earliest` or later; or IPS_NONE. An eventfd
- * is readable from its first write on, and stays so. */
+/* The release that let `a` go, at `earliest` or later; or IPS_NONE. A poll
+ * of an eventfd ends with the first write that began after its call. */
 static uint32_t find_release(const struct object *o, const struct b_sync *a,
                              uint64_t earliest, bool *doubtful)
 {
@@ -131,16 +131,17 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
             high = mid;
     }
     uint32_t found = IPS_NONE;
-    bool first = a->kind == IPS_SYNC_EVENTFD;
     for (uint32_t n = 0; low > 0 && n < LOOK_BACK; n++) {
         const struct b_sync *r = &v[o->release[--low]];
         if (r->t < earliest)
             break;
         if (chain_of(o->b, r) == mine || r->t_ret < a->t || !has_left(r))
             continue;
+        if (found != IPS_NONE && r->t < a->t)
+            break;
         *doubtful = overlaps(o, low, mine);
         found = o->release[low];
-        if (!first)
+        if (!a->polled)
             break;
     }
     return found;

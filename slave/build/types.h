@@ -201,6 +201,10 @@ struct b_vain { /* a wait for children that the kernel had reaped itself */
     uint64_t t_ret;
     uint32_t node, proc, pid; /* pid 0: any */
 };
+struct b_packet { /* a receive whose message may have been longer */
+    uint32_t node;
+    uint64_t bytes;
+};
 struct b_stopped { /* the node of one of its threads */
     uint32_t node, kill;
 };
@@ -274,7 +278,8 @@ struct b_long_read { /* a receive that took too long for its column */
 /* Beside struct ips_end of the same index. */
 struct b_end {
     bool listen, datagram;
-    bool local; /* peer is here: `peer_end` */
+    bool packets; /* positions count messages, not bytes */
+    bool local;   /* peer is here: `peer_end` */
     uint64_t netns, dev, ino, peer_ino, name_hash;
     uint64_t sent_before, recv_before;
     uint32_t namer_pid, peer_pid;

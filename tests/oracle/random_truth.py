@@ -225,6 +225,7 @@ class Judge:
             for place, entry, node in writes:
                 at += entry.result
                 ends.append((at, place, node))
+            self._polls(c, ends, reads)
             at = 0
             for place, entry, node in reads:
                 at += entry.result
@@ -235,6 +236,28 @@ class Judge:
                 self._check(place, node, "data", {send and send["id"]},
                             "data from SEND in %s, to byte %d" % (
                                 self.plan.say(*cause), at))
+
+    def _polls(self, c, ends, reads):
+        """What ended a poll before a receive: the send of the first byte that had not
+        been received, or the end of the channel. One that only lost its core has no arc."""
+        at, seen = 0, set()
+        for place, entry, read in reads:
+            for node in self.graph.nodes_at(place, "POLL") if read else ():
+                if node["id"] in seen or node["id"] > read["id"] or \
+                        node["channel"] != read["channel"]:
+                    continue
+                seen.add(node["id"])
+                if node["xpred"] is None:
+                    continue
+                later = [(cause, send) for end, cause, send in ends if end > at]
+                if later:
+                    cause, send = later[0]
+                    self._check(place, node, "data", {send and send["id"]},
+                                "POLL: data from SEND in %s, byte %d" % (
+                                    self.plan.say(*cause), at + 1), must=False)
+                else:
+                    self._end_of_file(c, place, entry, node)
+            at += entry.result
 
     def _datagrams(self, writes, reads):
         for (place, entry, node), (cause, sent, send) in zip(reads, writes):

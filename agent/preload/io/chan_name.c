@@ -217,6 +217,7 @@ static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
     if (mode < 0)
         mode = O_RDWR;
     chan->kind = IPS_CHAN_PIPE;
+    chan->flags |= mode & O_DIRECT ? IPS_CHAN_PACKETS : 0;
     chan->side = (mode & O_ACCMODE) == O_RDONLY   ? IPS_SIDE_READ
                  : (mode & O_ACCMODE) == O_WRONLY ? IPS_SIDE_WRITE
                                                   : IPS_SIDE_BOTH;
@@ -287,6 +288,7 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
                        (type == SOCK_DGRAM && protocol == IPPROTO_UDP));
     if (!known)
         return ips_fd_set(fd, seen, IPS_FD_NONE, 0, 0);
+    chan->flags |= type == SOCK_SEQPACKET ? IPS_CHAN_PACKETS : 0;
 
     struct sockaddr_storage local, peer;
     socklen_t local_len = sock_name(SYS_getsockname, fd, &local);

@@ -306,8 +306,8 @@ static int whole(struct b_grow **kept, const struct ips_build_input *in,
         rc = out ? g_copy(k, out) : 0;
         fine = rc == 0;
     }
-    if (fine && k->built.open && !k->b.polls.n && g_begin(k) == 0 &&
-        !k->b.broken && g_settle(k) == 0 && !k->b.broken)
+    if (fine && k->built.open && !k->b.polls.n && !k->b.packets.n &&
+        g_begin(k) == 0 && !k->b.broken && g_settle(k) == 0 && !k->b.broken)
         return 0;
     ips_build_forget(k);
     *kept = NULL;

@@ -65,7 +65,8 @@ static void match_room(struct b_grow *k, uint32_t from, uint32_t to)
                           .read = x->got,
                           .reads = x->reads.v,
                           .count = x->reads.n,
-                          .last = x->got_last};
+                          .last = x->got_last,
+                          .always = B_ROOM_ALWAYS_BYTES};
     b_match_room(b, &room);
     for (uint32_t i = x->seen; i < x->reads.n; i++)
         b->broken |= x->reads.v[i].t_ret <= y->room_ns;

@@ -81,7 +81,8 @@ take_slot(struct maker *m, enum b_dir dir, uint32_t id, struct b_plain_slot *x)
     if (c->id != id)
         return 1;
     uint32_t end = dir == B_SEND ? c->end_send : c->end_recv;
-    if (end == IPS_NONE || b->ends[end].datagram || b->ends[end].listen)
+    if (end == IPS_NONE || b->ends[end].datagram || b->ends[end].listen ||
+        b->ends[end].packets)
         return 1;
     struct b_plain_slots *s = b->plain;
     struct b_plain_slot **of_end = &s->of_end[dir][end % B_PLAIN_SLOTS];

@@ -321,7 +321,7 @@ void use_poll(void)
                          {.fd = p[0], .events = POLLIN},
                          {.fd = p[1], .events = POLLOUT}};
     must(poll(f, 3, -1) == 2);
-    want("BLOCK a=0 result=2 op=16 err=0 ready=%u in=use_poll", next_chan - 1);
+    want("BLOCK a=1 result=2 op=16 err=0 ready=%u in=use_poll", next_chan - 1);
 
     int fd = eventfd(0, 0);
     unsigned long id = 0;

@@ -165,8 +165,8 @@ def test_jobserver_of_make(build, trace):
     graph = Graph(build, r)
     name = ":%d" % pipe
     arcs = graph.arcs("resource")
-    assert arcs and all(z["kind"] == "RECV" and z["channel"].endswith(name)
-                        for _, z in arcs)
+    assert arcs and all(z["kind"] in ("RECV", "POLL") and
+                        z["channel"].endswith(name) for _, z in arcs)
     assert not [z for _, z in graph.arcs("data")
                 if z["channel"].endswith(name)]
 

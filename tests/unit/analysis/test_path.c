@@ -319,7 +319,7 @@ static void test_path__check_refuses(void **state)
         assert_int_equal(0, ips_graph_check(&g, NULL));                        \
     } while (0)
     golden_make(&golden[0], &g);
-    REFUSED(g.kind[1] = 7, g.kind[1] = IPS_NODE_SEND);
+    REFUSED(g.kind[1] = IPS_NODE_POLL + 1, g.kind[1] = IPS_NODE_SEND);
     REFUSED(g.kind[1] = IPS_NODE_END, g.kind[1] = IPS_NODE_SEND);
     REFUSED(g.kind[1] = IPS_NODE_START, g.kind[1] = IPS_NODE_SEND);
     REFUSED(g.xkind[4] = IPS_X_LAST + 1, g.xkind[4] = IPS_X_DATA);

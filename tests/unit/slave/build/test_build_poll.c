@@ -32,6 +32,7 @@ static struct ips_rec_io *polled(rs s, uint64_t t, uint64_t t_ret, uint64_t cpu,
     return p;
 }
 #define RECV(b, n) rec_kind(b, 20, IPS_NODE_RECV, n)
+#define POLL(b) rec_kind(b, 20, IPS_NODE_POLL, 0)
 #define SEND(b, n) rec_kind(b, 10, IPS_NODE_SEND, n)
 #define AUX(b, tid, n) rec_kind(b, tid, IPS_NODE_AUX, n)
 #define WAITED(b, cause) ((b)->threads[rec_chain(b, 20)].wait_ns[cause])
@@ -53,12 +54,12 @@ static void test_build_poll__nobody_reads(void **state)
     rec_send(p, 9, 9100, 900, 10); /* something else is done first */
     rec_recv(p, 1, 20000, 20010, 1000, 20);
     struct ips_built *b = rec_alone(r);
-    assert_int_equal(rec_coord(b, RECV(b, 1)), 20);
-    assert_arc(b, RECV(b, 1), SEND(b, 1), IPS_X_DATA);
-    assert_int_equal(b->g.wait[RECV(b, 1)], 8000 - 5);
-    assert_int_equal(rec_coord(b, RECV(b, 2)), 1000);
-    assert_arc(b, RECV(b, 2), SEND(b, 2), IPS_X_DATA);
-    assert_int_equal(b->g.wait[RECV(b, 2)], 0);
+    assert_int_equal(rec_coord(b, POLL(b)), 20);
+    assert_arc(b, POLL(b), SEND(b, 1), IPS_X_DATA);
+    assert_int_equal(b->g.wait[POLL(b)], 8000 - 5);
+    assert_int_equal(rec_coord(b, RECV(b, 1)), 1000);
+    assert_arc(b, RECV(b, 1), SEND(b, 2), IPS_X_DATA);
+    assert_int_equal(b->g.wait[RECV(b, 1)], 0);
     assert_int_equal(WAITED(b, IPS_WAIT_PEER), 8000 - 5);
     assert_int_equal(b->counts.unended_ns, 0);
     rec_free(r);
@@ -77,10 +78,10 @@ static void test_build_poll__work_before_the_read(void **state)
     polled(p, 1000, 5000, 20, 1, IPS_READY_IN);
     rec_recv(p, 1, 300000, 300010, 90000, 20);
     struct ips_built *b = rec_alone(r);
-    assert_arc(b, RECV(b, 0), SEND(b, 0), IPS_X_DATA);
-    assert_int_equal(rec_coord(b, RECV(b, 0)), 20);
-    assert_arc(b, RECV(b, 1), SEND(b, 1), IPS_X_DATA);
-    assert_int_equal(rec_coord(b, RECV(b, 1)), 90000);
+    assert_arc(b, POLL(b), SEND(b, 0), IPS_X_DATA);
+    assert_int_equal(rec_coord(b, POLL(b)), 20);
+    assert_arc(b, RECV(b, 0), SEND(b, 1), IPS_X_DATA);
+    assert_int_equal(rec_coord(b, RECV(b, 0)), 90000);
     rec_free(r);
 }
 
@@ -99,8 +100,9 @@ static void test_build_poll__read_at_once(void **state)
         rec_recv(p, 1 + other, 5010, 5020, 30, 10);
         struct ips_built *b = rec_alone(r);
         assert_int_equal(b->g.chains[rec_chain(b, 20)].count, 3 + other);
-        assert_int_equal(rec_coord(b, RECV(b, 0)), 20);
-        assert_arc(b, RECV(b, 0), SEND(b, 0), IPS_X_DATA);
+        uint32_t at = other ? POLL(b) : RECV(b, 0);
+        assert_int_equal(rec_coord(b, at), 20);
+        assert_arc(b, at, SEND(b, 0), IPS_X_DATA);
         assert_int_equal(WAITED(b, IPS_WAIT_PEER), 4000 - 5);
         rec_free(r);
     }
@@ -118,7 +120,7 @@ static void test_build_poll__closed(void **state)
     rec_close(w, 1, 4000, 100, IPS_CLOSE_FD);
     polled(p, 1000, 5000, 20, 1, IPS_READY_HUP);
     struct ips_built *b = rec_alone(r);
-    assert_arc(b, RECV(b, 0), AUX(b, 10, 0), IPS_X_LIFETIME);
+    assert_arc(b, POLL(b), AUX(b, 10, 0), IPS_X_LIFETIME);
     rec_free(r);
 
     r = rec_new();
@@ -126,7 +128,7 @@ static void test_build_poll__closed(void **state)
     rec_close(w, 1, 500, 100, IPS_CLOSE_FD);
     polled(p, 1000, 5000, 20, 1, IPS_READY_HUP);
     b = rec_alone(r);
-    assert_no_arc(b, RECV(b, 0));
+    assert_no_arc(b, POLL(b));
     assert_int_equal(b->counts.unended_ns, 4000 - 5);
     rec_free(r);
 
@@ -138,7 +140,7 @@ static void test_build_poll__closed(void **state)
     rec_close(w, 1, 4000, 100, IPS_CLOSE_FD);
     polled(p, 1000, 5000, 20, 1, IPS_READY_IN);
     b = rec_alone(r);
-    assert_no_arc(b, RECV(b, 0));
+    assert_no_arc(b, POLL(b));
     rec_free(r);
 }
 
@@ -158,8 +160,8 @@ static void test_build_poll__room(void **state)
     rec_recv(p, 1, 8000, 8010, 200, 4096);
     rec_recv(p, 1, 9500, 9510, 300, 4096);
     struct ips_built *b = rec_alone(r);
-    assert_arc(b, RECV(b, 0), rec_kind(b, 10, IPS_NODE_RECV, 1), IPS_X_ROOM);
-    assert_int_equal(rec_coord(b, RECV(b, 0)), 20);
+    assert_arc(b, POLL(b), rec_kind(b, 10, IPS_NODE_RECV, 1), IPS_X_ROOM);
+    assert_int_equal(rec_coord(b, POLL(b)), 20);
     rec_free(r);
 }
 
@@ -176,9 +178,9 @@ static void test_build_poll__own_shutdown(void **state)
         rec_close(other, 2, late ? 6000 : 4000, 100, IPS_CLOSE_SHUT_RDWR);
         struct ips_built *b = rec_build(r);
         if (late)
-            assert_no_arc(b, RECV(b, 0));
+            assert_no_arc(b, POLL(b));
         else
-            assert_arc(b, RECV(b, 0), AUX(b, 21, 0), IPS_X_LIFETIME);
+            assert_arc(b, POLL(b), AUX(b, 21, 0), IPS_X_LIFETIME);
         rec_free(r);
     }
 }
@@ -201,9 +203,9 @@ static void test_build_poll__elsewhere(void **state)
                                    .peer_sent_bytes = ended ? 10 : 30};
         assert_int_equal(ips_built_set_peers(b, &row, 1, NULL), 0);
         assert_int_equal(b->g.in_count, 2);
-        assert_int_equal(b->g.in[1].node, RECV(b, 1));
+        assert_int_equal(b->g.in[1].node, POLL(b));
         assert_int_equal(b->g.in[1].pos, ended ? IPS_POS_EOF : 11);
-        assert_int_equal(b->g.xkind[RECV(b, 1)],
+        assert_int_equal(b->g.xkind[POLL(b)],
                          ended ? IPS_X_LIFETIME : IPS_X_DATA);
     }
     rec_free(r);

@@ -27,6 +27,7 @@ static struct ips_rec_io *poll_wait(rs s, uint64_t t, uint64_t t_ret,
     return p;
 }
 #define RECV(b, n) rec_kind(b, 10, IPS_NODE_RECV, n)
+#define POLL(b, n) rec_kind(b, 10, IPS_NODE_POLL, n)
 #define WAITED(b, cause) ((b)->threads[0].wait_ns[cause])
 
 /* Would catch: the CPU between poll's return and the read lying before the
@@ -70,13 +71,13 @@ static void test_build_wait__poll_that_got_nothing_for_us(void **state)
     rec_recv(s, 2, 15100, 15100, 150, 10);
     poll_wait(s, 16000, 20000, 160, 0, 0); /* ran out */
     struct ips_built *b = rec_alone(r);
-    assert_int_equal(rec_coord(b, RECV(b, 0)), 50); /* the poll */
-    assert_arc(b, RECV(b, 0), RECV(b, 0) - 1, IPS_X_IDLE);
-    assert_int_equal(rec_coord(b, RECV(b, 1)), 90);
-    assert_int_equal(rec_coord(b, RECV(b, 2)), 95);
-    assert_int_equal(rec_coord(b, RECV(b, 3)), 120);
-    assert_int_equal(rec_coord(b, RECV(b, 4)), 150);
-    for (uint32_t i = 1; i < 5; i++)
+    assert_int_equal(rec_coord(b, POLL(b, 0)), 50);
+    assert_arc(b, POLL(b, 0), POLL(b, 0) - 1, IPS_X_IDLE);
+    assert_int_equal(rec_coord(b, RECV(b, 0)), 90);
+    assert_int_equal(rec_coord(b, RECV(b, 1)), 95);
+    assert_int_equal(rec_coord(b, RECV(b, 2)), 120);
+    assert_int_equal(rec_coord(b, RECV(b, 3)), 150);
+    for (uint32_t i = 0; i < 4; i++)
         assert_no_arc(b, RECV(b, i));
     assert_int_equal(WAITED(b, IPS_WAIT_PEER), 4995);
     assert_int_equal(WAITED(b, IPS_WAIT_IDLE), 2995 + 3995);
@@ -176,8 +177,8 @@ static void test_build_wait__asking_again_is_no_wait(void **state)
     assert_int_equal(rec_coord(b, RECV(b, 0)), 50);
     assert_arc(b, RECV(b, 0), rec_kind(b, 10, IPS_NODE_SEND, 0),
                IPS_X_EXTERNAL);
-    assert_int_equal(rec_coord(b, RECV(b, 1)), 100); /* the poll's own */
-    assert_int_equal(rec_coord(b, RECV(b, 2)), 120);
+    assert_int_equal(rec_coord(b, POLL(b, 0)), 100);
+    assert_int_equal(rec_coord(b, RECV(b, 1)), 120);
     rec_free(r);
 }
 
@@ -289,7 +290,7 @@ static void test_build_wait__nobody_was_seen_to_end_it(void **state)
     uint32_t first = rec_kind(b, 10, IPS_NODE_SEND, 0);
     uint32_t end = rec_kind(b, 10, IPS_NODE_END, 0);
     assert_non_null(ns);
-    assert_int_equal(ns[RECV(b, 0)], 3000);
+    assert_int_equal(ns[POLL(b, 0)], 3000);
     assert_int_equal(ns[first], 0);
     assert_int_equal(ns[first + 1], 0);
     assert_int_equal(ns[rec_kind(b, 10, IPS_NODE_SEND, 2)], 2000);
