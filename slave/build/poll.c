@@ -208,6 +208,13 @@ static bool sent_meanwhile(struct build *b, struct inflow *f,
         return false;
     f->send = next.send; /* bytes before it are read */
     f->sent = next.sent;
+    /* Of several readers, others may have taken what was there. */
+    while (b->ends[p->end].read_many && send && send->t_ret <= p->t) {
+        b_next_send(b, &next.send);
+        send = next.send.op;
+    }
+    if (!send)
+        return true;
     bool before = send->t_ret <= p->t && b_by_memory(b, p->end);
     if (send->t > p->t_ret || before)
         return before;
