@@ -277,6 +277,9 @@ struct ips_rec_head {
 #define IPS_REC_F_SUM 2u
 /* Of a START: its stream began in a spare segment. */
 #define IPS_REC_F_SPARE 4u
+/* SAMPLE: taken later than was due, in the kernel's tick or at the return of a
+ * call: where the program is then may depend on it. */
+#define IPS_REC_F_LATE 2u
 /* MARK: its text has a place from here on, in the flags from bit 2: 1 to 8, 0
  * none. The text is no longer than that, NUL included. */
 #define IPS_REC_F_PLACE 2u /* bits to shift by */

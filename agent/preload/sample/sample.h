@@ -74,8 +74,6 @@
 
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
-/* si_value of our timers; a test makes signals that look like them. */
-#define IPS_SAMPLE_COOKIE 0x53706d61u
 
 /* Before ips_core_init: makes it call us where a stream begins and ends. */
 void ips_sample_init(void);
