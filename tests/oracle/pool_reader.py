@@ -70,6 +70,7 @@ class Segment:
                     raise Bad("%s: bad record at %d: %08x"
                               % (self.path, at, word))
                 r = Record(word & 0xff, a, t, self.data[at:at + size])
+                r.late = r.kind == SAMPLE and bool(word >> 17 & 1)
                 if r.kind in (ENTER, EXIT):
                     long = r
                 elif r.kind in (ENTER_SHORT, EXIT_SHORT):

@@ -15,13 +15,17 @@
 #define NOW_NS 2000u
 /* The exact timer set to less would expire while it is set. */
 #define LEAST_NS 5000u
+/* The timer is set in less. */
+#define LEARNT_NS 100
+#define TAKES_MOST_NS 10000u
 /* What the CPU clock and the kernel's differ by, and a tick may be late. */
 #define SLACK_NS 100000u
+#define LOOP_NS 500000u
 #define NEAR_LEAST_NS 30000u
 #define NEAR_MOST 8u /* 7.7 ms */
 #define RETURNS_NEAR 64u
 #define BUDGET 4u
-#define TRIES 16u
+#define TRIES 24u
 /* After so much off the core behind a system call the thread slept there. */
 #define SLEPT_NS 50000u
 
@@ -121,6 +125,38 @@ static void set_exact(uint64_t ns)
     set_timer(pace.exact, ips_max_u64(ns, LEAST_NS), 0);
 }
 
+/* What lies between the timer's expiry and the program's last instruction, as
+ * is learnt from signals that came too early or too late. A virtual machine may
+ * be interrupted before the time. */
+static _Atomic int32_t signal_ns;
+static void learn(int32_t more)
+{
+    int32_t is = atomic_load_explicit(&signal_ns, memory_order_relaxed) + more;
+    if (is > -(int32_t)TAKES_MOST_NS / 2 && is < (int32_t)TAKES_MOST_NS / 2)
+        atomic_store_explicit(&signal_ns, is, memory_order_relaxed);
+}
+
+/* So many ns after this returns. Setting the timer takes longer than many a
+ * stretch between two calls, so it is set for later, and here is waited. */
+static void set_exact_after(uint64_t ns)
+{
+    static _Atomic uint32_t takes_ns; /* on average */
+    uint32_t takes = atomic_load_explicit(&takes_ns, memory_order_relaxed);
+    uint64_t t = ips_core_now(), ahead = takes + takes / 2 + LEAST_NS / 4, now;
+    set_exact(ns + ahead);
+    uint64_t took = ips_cpu_ns(ips_core_now() - t);
+    took = ips_min_u64(took, TAKES_MOST_NS);
+    takes = (uint32_t)(takes ? (takes * (uint64_t)7 + took) / 8 : took);
+    takes = (uint32_t)ips_min_u64(takes, TAKES_MOST_NS);
+    atomic_store_explicit(&takes_ns, takes, memory_order_relaxed);
+    int64_t leave = (int64_t)ahead +
+                    atomic_load_explicit(&signal_ns, memory_order_relaxed);
+    do
+        now = ips_core_now();
+    while ((int64_t)ips_cpu_ns(now - t) < leave);
+    pace.back += (uint32_t)ips_cpu_ns(now - t);
+}
+
 /* Is the thread where no call is under way that a handler interrupted? */
 static bool free_at(uint64_t sp)
 {
@@ -212,7 +248,8 @@ static void put_off_done(void)
     pace.offset = 0;
 }
 
-static void on_exact(const ucontext_t *uc, uint64_t cpu)
+static void on_exact(const ucontext_t *uc, uint64_t cpu,
+                     bool (*in_call)(const ucontext_t *uc))
 {
     if (!exact_set())
         return;
@@ -229,6 +266,13 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu)
             atomic_store(&sleeps_unseen, true);
         if (may_set())
             set_exact(at - cpu);
+        return;
+    }
+    /* Put off, and met in the wrapper that set it: at another return. */
+    if (put_off_set && in_call(uc)) {
+        pace.put_off_set = false;
+        pace.skip = (uint8_t)random_below(4);
+        learn(-LEARNT_NS);
         return;
     }
     ips_sample_write(uc, cpu, false);
@@ -286,7 +330,7 @@ void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
     }
     uint64_t cpu = ips_core_cpu();
     if (cookie == IPS_PACE_EXACT)
-        on_exact(uc, cpu);
+        on_exact(uc, cpu, in_call);
     else
         on_watch(uc, cpu, in_call);
 }
@@ -325,24 +369,23 @@ static void sample_here(bool late)
 }
 
 /* A return while a moment is put off. true: the exact timer is to be set. */
-static bool put_off_returned(uint64_t cpu)
+static bool put_off_returned(const struct ips_moment *call)
 {
-    if (pace.put_off_set && (uint32_t)cpu - pace.back >= pace.offset) {
-        /* It was in the call, else the timer would have come. */
-        sample_here(false);
-        put_off_done();
-    } else if (pace.put_off_set && ++pace.tries >= TRIES) {
+    if (!pace.put_off_set) {
+        if (pace.skip)
+            pace.skip--;
+        return pace.skip == 0;
+    }
+    /* The stretch was too short, or the timer late. */
+    const uint32_t lasted = (uint32_t)call->cpu - pace.back;
+    if (lasted >= pace.offset && !(lasted >> 31))
+        learn(LEARNT_NS);
+    pace.put_off_set = false;
+    pace.skip = (uint8_t)(1 + random_below(4));
+    if (++pace.tries >= TRIES) {
         sample_here(true);
         put_off_done();
-    } else if (pace.put_off_set) { /* the stretch was too short */
-        pace.skip = (uint8_t)random_below(4);
-    } else if (pace.skip) {
-        pace.skip--;
-        return false;
-    } else {
-        return true;
     }
-    pace.put_off_set = false;
     return false;
 }
 
@@ -353,8 +396,13 @@ static void passed(const struct ips_moment *call, uint64_t cpu)
         sample_here(false);
         pace.budget = BUDGET;
     } else if (!put_off()) {
-        sample_here(true);
+        bool loop = near_ns() < LOOP_NS;
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
+        if (loop) { /* soon again: a turn of it is like the other */
+            pace.at = cpu + random_below(near_ns());
+            return;
+        }
+        sample_here(true);
     }
     draw(cpu);
     set_watch(cpu);
@@ -369,7 +417,7 @@ static void returned(const struct ips_moment *call, uint64_t cpu, uint64_t t)
     if (cpu >= pace.at)
         passed(call, cpu);
     if (pace.offset)
-        set = off = put_off_returned(cpu) && may;
+        set = off = put_off_returned(call) && may;
     uint64_t left = pace.at - cpu;
     if (!off && left <= near_ns()) {
         if (++pace.returns >= RETURNS_NEAR && pace.near) {
@@ -384,8 +432,10 @@ static void returned(const struct ips_moment *call, uint64_t cpu, uint64_t t)
     plan(cpu, t);
     pace.put_off_set = off;
     pace.busy = false;
-    if (set)
-        set_exact(off ? pace.offset : left);
+    if (set && off)
+        set_exact_after(pace.offset);
+    else if (set)
+        set_exact(left);
 }
 
 void ips_sample_returned_slow(const struct ips_moment *call,
