@@ -149,6 +149,16 @@ static int exact_of(struct making *m, uint32_t place, uint32_t *number)
 
 /* ---- samples ---- */
 
+/* procs.h. The one before was at m->cpu. */
+static uint64_t sample_weight(const struct making *m,
+                              const struct ips_rec_sample *r)
+{
+    uint64_t gap = ips_sub_sat(r->cpu, m->cpu), period = r->period_ns;
+    if (period == 0 || !m->begun)
+        return period;
+    return gap / period < 3 ? period : gap / period * period;
+}
+
 static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
                        uint64_t t)
 {
@@ -156,6 +166,7 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
     uint32_t places[IPS_REC_MAX_BYTES / 8], kept = 0, stack = 0, row = 0;
     struct ips_thread_cost *cost = &m->p->threads[m->chain];
     memcpy(&r, data, sizeof(r));
+    const uint32_t flags = r.h.word >> 24;
     uint32_t room = (len - (uint32_t)sizeof(r)) / 8;
     uint32_t count = r.h.a < room ? r.h.a : room;
     if (cost->exact || count == 0)
@@ -176,15 +187,14 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
         rc = sampled_of(m, stack, &row);
     if (rc < 0)
         return rc;
-    if (!m->begun) /* begun anew, or after a gap: what came before is not its */
-        m->cpu = ips_max_u64(m->cpu, ips_sub_sat(r.cpu, r.period_ns));
+    uint64_t weight = sample_weight(m, &r);
     m->begun = true;
-    uint64_t weight = ips_sub_sat(r.cpu, m->cpu);
     m->cpu = ips_max_u64(m->cpu, r.cpu);
     struct ips_sampled *s = &m->p->sampled[row];
+    double square = (double)weight * (double)weight;
     s->ns = ips_add_sat(s->ns, weight);
     s->samples++;
-    s->squares += (double)weight * (double)weight;
+    s->squares += flags & IPS_REC_F_LATE ? square * IPS_LATE_SQUARES : square;
     cost->samples++;
     cost->sampled_ns = ips_add_sat(cost->sampled_ns, weight);
     cost->asked_ns = ips_add_sat(cost->asked_ns, r.period_ns);
@@ -360,6 +370,22 @@ static int take_stream(struct making *m)
     return 0;
 }
 
+static void find_unsampled(const struct making *m)
+{
+    const struct ips_procs *p = m->p;
+    uint64_t period = 0; /* of threads without samples, too */
+    for (uint32_t i = 0; i < p->thread_count; i++)
+        if (p->threads[i].samples)
+            period = ips_max_u64(period, p->threads[i].asked_ns /
+                                             p->threads[i].samples);
+    for (uint32_t i = 0; i < p->thread_count; i++) {
+        struct ips_thread_cost *t = &p->threads[i];
+        uint64_t chance = t->exact ? 0 : period;
+        t->unsampled_ns = ips_sub_sat(m->b->threads[i].cpu_ns,
+                                      ips_add_sat(t->sampled_ns, chance));
+    }
+}
+
 static int take_all(struct making *m, const struct ips_build_input *in,
                     const uint32_t *chains)
 {
@@ -379,9 +405,7 @@ static int take_all(struct making *m, const struct ips_build_input *in,
         if (rc < 0)
             return rc;
     }
-    for (uint32_t i = 0; i < m->p->thread_count; i++)
-        m->p->threads[i].unsampled_ns =
-            ips_sub_sat(m->b->threads[i].cpu_ns, m->p->threads[i].sampled_ns);
+    find_unsampled(m);
     return 0;
 }
 
