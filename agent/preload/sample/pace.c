@@ -24,6 +24,8 @@
 #define NEAR_LEAST_NS 30000u
 #define NEAR_MOST 8u /* 7.7 ms */
 #define RETURNS_NEAR 64u
+/* So few, and each may set the exact timer. */
+#define RETURNS_FEW 8u
 #define BUDGET 4u
 #define TRIES 24u
 /* After so much off the core behind a system call the thread slept there. */
@@ -191,6 +193,8 @@ static void draw(uint64_t cpu)
         pace.at = (pace.at / period_ns + 1) * period_ns +
                   random_below(period_ns);
     while (pace.at <= cpu);
+    if (pace.returns < RETURNS_FEW)
+        pace.budget = BUDGET;
     pace.arms = pace.returns = 0;
 }
 
@@ -424,7 +428,7 @@ static void returned(const struct ips_moment *call, uint64_t cpu, uint64_t t)
             pace.near--;
             pace.returns = 0;
         }
-        set = may && !pace.offset && pace.arms < pace.budget;
+        set = may && pace.arms < pace.budget;
         pace.arms += set;
     }
     pace.back = (uint32_t)cpu;
