@@ -520,6 +520,7 @@ struct ips_rec_module { /* a = length of path */
  * for the CPU since the sample before it, which is more than the period where
  * the kernel's tick is longer or the signal had to wait. */
 #define IPS_FRAMES_MAX 64u
+/* Without frames: from here on the thread is sampled. */
 struct ips_rec_sample { /* a = frames */
     struct ips_rec_head h;
     uint64_t cpu;       /* thread CPU at the sample */

@@ -34,6 +34,8 @@ struct making {
     uint64_t cpu;      /* of the last sample, or START */
     uint64_t exact_ns; /* measured of this thread */
     uint64_t last_cpu; /* exact: charged up to here */
+    uint64_t timers_cpu, end_cpu; /* with timers from here to here */
+    bool timers;
 };
 
 /* ---- interning ---- */
@@ -169,6 +171,11 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
     const uint32_t flags = r.h.word >> 24;
     uint32_t room = (len - (uint32_t)sizeof(r)) / 8;
     uint32_t count = r.h.a < room ? r.h.a : room;
+    if (r.h.a == 0 && !m->timers) {
+        m->timers = cost->timers = true;
+        m->timers_cpu = r.cpu;
+    }
+    m->end_cpu = ips_max_u64(m->end_cpu, r.cpu);
     if (cost->exact || count == 0)
         return 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -357,7 +364,12 @@ static int take_stream(struct making *m)
         } else if (type == IPS_REC_END) {
             struct ips_rec_end r;
             memcpy(&r, data, sizeof(r));
+            m->end_cpu = ips_max_u64(m->end_cpu, r.cpu);
             rc = charge(m, r.cpu);
+        } else if (type == IPS_REC_EXEC) {
+            struct ips_rec_exec r;
+            memcpy(&r, data, sizeof(r));
+            m->end_cpu = ips_max_u64(m->end_cpu, r.cpu);
         }
         if (rc < 0)
             return rc;
@@ -365,6 +377,9 @@ static int take_stream(struct making *m)
     while (m->calls.n > 0)
         leave(m);
     struct ips_thread_cost *cost = &m->p->threads[m->chain];
+    if (m->timers)
+        cost->timed_ns = ips_add_sat(cost->timed_ns,
+                                     ips_sub_sat(m->end_cpu, m->timers_cpu));
     if (cost->exact)
         cost->sampled_ns = ips_add_sat(cost->sampled_ns, m->exact_ns);
     return 0;
@@ -374,15 +389,20 @@ static void find_unsampled(const struct making *m)
 {
     const struct ips_procs *p = m->p;
     uint64_t period = 0; /* of threads without samples, too */
-    for (uint32_t i = 0; i < p->thread_count; i++)
-        if (p->threads[i].samples)
-            period = ips_max_u64(period, p->threads[i].asked_ns /
-                                             p->threads[i].samples);
+    bool timers = false; /* older agents do not say */
+    for (uint32_t i = 0; i < p->thread_count; i++) {
+        const struct ips_thread_cost *t = &p->threads[i];
+        timers = timers || t->timers;
+        if (t->samples)
+            period = ips_max_u64(period, t->asked_ns / t->samples);
+    }
     for (uint32_t i = 0; i < p->thread_count; i++) {
         struct ips_thread_cost *t = &p->threads[i];
-        uint64_t chance = t->exact ? 0 : period;
-        t->unsampled_ns = ips_sub_sat(m->b->threads[i].cpu_ns,
-                                      ips_add_sat(t->sampled_ns, chance));
+        uint64_t cpu = m->b->threads[i].cpu_ns;
+        uint64_t timed = timers ? ips_min_u64(t->timed_ns, cpu) : cpu;
+        uint64_t chance = ips_add_sat(t->sampled_ns, period);
+        t->unsampled_ns = t->exact ? ips_sub_sat(cpu, t->sampled_ns)
+                                   : cpu - timed + ips_sub_sat(timed, chance);
     }
 }
 
@@ -398,8 +418,8 @@ static int take_all(struct making *m, const struct ips_build_input *in,
         m->in = &in->streams[i];
         m->chain = chains[i];
         m->image = ips_codemap_image(&m->p->map, &m->in->head);
-        m->cpu = m->last_cpu = m->exact_ns = 0;
-        m->begun = false;
+        m->cpu = m->last_cpu = m->exact_ns = m->end_cpu = 0;
+        m->begun = m->timers = false;
         slave_arc_walk_begin(&m->walk, m->b, m->chain);
         int rc = take_stream(m);
         if (rc < 0)

@@ -10,8 +10,10 @@
  * period the moment was, and so may the program. A sample after a gap of three
  * periods and more weighs all whole ones of the gap, as there were ticks of the
  * kernel or no room in between; not after a LOST record.
- * `unsampled` of a thread is its CPU beyond its weights and one period more: a
- * sample that should have been there. A thread shorter than a period has a
+ * `unsampled` of a thread is its CPU before its timers were there (a SAMPLE
+ * without frames says when; an image's loader, say) and after the last record,
+ * and what is beyond its weights and one period more: samples that should have
+ * been there. A thread shorter than a period has a
  * sample or none by chance: the sum over many threads is right, so a table
  * scales the weights to the CPU of all its threads (proc_table.h).
  * Exact: of a thread with ENTER records the call stack is kept; its samples do
@@ -51,6 +53,8 @@ struct ips_exact { /* of one thread in one procedure */
 struct ips_thread_cost { /* by chain */
     uint64_t samples, sampled_ns, unsampled_ns;
     uint64_t asked_ns; /* sum of the periods asked for */
+    uint64_t timed_ns; /* CPU while its timers were there */
+    bool timers;       /* a record says when they were */
     bool exact;
 };
 

@@ -88,7 +88,8 @@ class Segment:
                                   % self.path)
                     r = Record(MARK, 0, r.t, bytes(16) + struct.pack(
                         "<Q", self.cpu_on(mark.t, mark.cpu, r.t)) + texts[a])
-                yield r
+                if r.kind != SAMPLE or r.frames:  # else: they begin here
+                    yield r
             elif size < 16:
                 raise Bad("%s: bad reservation at %d" % (self.path, at))
             at += size

@@ -491,6 +491,7 @@ void ips_pace_begin(void)
     }
     set_watch(cpu);
     plan(cpu, ips_core_now());
+    ips_sample_begins(cpu);
 }
 
 void ips_pace_end(void)

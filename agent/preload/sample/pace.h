@@ -62,6 +62,8 @@ void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
 void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late);
 /* ... of the call that returns now; `real`: its real function, or 0. */
 void ips_sample_write_here(uint64_t real, bool late);
+/* From here on the thread has samples: a SAMPLE without frames. */
+void ips_sample_begins(uint64_t cpu);
 /* jump.c: is that in a system call, before it or behind it? */
 bool ips_context_in_call(const ucontext_t *uc);
 

@@ -163,9 +163,10 @@ static void write_record(uint64_t t, uint64_t cpu, const uint64_t *frames,
     rec->period_ns = ips_core_control()->sample_us * (uint64_t)1000;
     if (late)
         ips_rec_add_flags(rec, IPS_REC_F_LATE);
-    memcpy(rec->frames, frames, n * sizeof(frames[0]));
+    if (n)
+        memcpy(rec->frames, frames, n * sizeof(frames[0]));
     ips_rec_publish(rec);
-    if (ips_beyond_due() >= IPS_BEYOND_DUE_NS)
+    if (n && ips_beyond_due() >= IPS_BEYOND_DUE_NS)
         ips_calls_due(0);
 }
 
@@ -214,6 +215,11 @@ void ips_sample_write_here(uint64_t real, bool late)
     ips_apart_end(&apart, price(IPS_PROBE_SAMPLE));
     if (n)
         write_record(t, cpu, frames, n, late);
+}
+
+void ips_sample_begins(uint64_t cpu)
+{
+    write_record(ips_core_now(), cpu, NULL, 0, false);
 }
 
 /* Is it in a wrapper, or in the C library called by one? */
