@@ -85,10 +85,10 @@ static inline void ips_sample_leave(uint64_t real)
         ips_sample_before(real);
 }
 void ips_sample_returned_slow(const struct ips_moment *call,
-                            const struct ips_moment *ret) IPS_HIDDEN
+                              const struct ips_moment *ret) IPS_HIDDEN
     __attribute__((cold));
 static inline void ips_sample_returned(const struct ips_moment *call,
-                                     const struct ips_moment *ret)
+                                       const struct ips_moment *ret)
 {
     if (unlikely(ret->t >= ~ips_me.sample_off))
         ips_sample_returned_slow(call, ret);

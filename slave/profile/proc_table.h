@@ -33,8 +33,8 @@ struct slave_proc_table {
 };
 
 /* Of the threads that `object` holds (slave_chain_in). The costs must outlive
- * the table. Samples are scaled to the CPU of these threads (slave_proc_table_fit),
- * but of a part of a run. */
+ * the table. Samples are scaled to the CPU of these threads
+ * (slave_proc_table_fit), but of a part of a run. */
 int slave_proc_table_make(const struct slave_costs *costs,
                           const struct ips_built *b, const char *machine,
                           const char *object, enum slave_proc_by by,

@@ -30,10 +30,10 @@ struct making {
     /* of the stream at hand */
     const struct ips_stream_in *in;
     uint32_t image, chain;
-    bool begun;        /* `cpu` is known */
-    uint64_t cpu;      /* of the last sample, or START */
-    uint64_t exact_ns; /* measured of this thread */
-    uint64_t last_cpu; /* exact: charged up to here */
+    bool begun;                   /* `cpu` is known */
+    uint64_t cpu;                 /* of the last sample, or START */
+    uint64_t exact_ns;            /* measured of this thread */
+    uint64_t last_cpu;            /* exact: charged up to here */
     uint64_t timers_cpu, end_cpu; /* with timers from here to here */
     bool timers;
 };
@@ -378,8 +378,8 @@ static int take_stream(struct making *m)
         leave(m);
     struct ips_thread_cost *cost = &m->p->threads[m->chain];
     if (m->timers)
-        cost->timed_ns = ips_add_sat(cost->timed_ns,
-                                     ips_sub_sat(m->end_cpu, m->timers_cpu));
+        cost->timed_ns =
+            ips_add_sat(cost->timed_ns, ips_sub_sat(m->end_cpu, m->timers_cpu));
     if (cost->exact)
         cost->sampled_ns = ips_add_sat(cost->sampled_ns, m->exact_ns);
     return 0;

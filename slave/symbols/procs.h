@@ -5,24 +5,23 @@
  * output wherever the files are.
  *
  * Sampled: each period of a thread's CPU has one sample at a moment drawn in it
- * (agent/preload/sample/pace.h), so a sample weighs a period, whatever it found.
- * The CPU since the sample before is no weight: it depends on where in the
- * period the moment was, and so may the program. A sample after a gap of three
- * periods and more weighs all whole ones of the gap, as there were ticks of the
- * kernel or no room in between; not after a LOST record.
- * `unsampled` of a thread is its CPU before its timers were there (a SAMPLE
- * without frames says when; an image's loader, say) and after the last record,
- * and what is beyond its weights and one period more: samples that should have
- * been there. A thread shorter than a period has a
- * sample or none by chance: the sum over many threads is right, so a table
- * scales the weights to the CPU of all its threads (proc_table.h).
- * Exact: of a thread with ENTER records the call stack is kept; its samples do
- * not count, and `unsampled` is what was spent outside instrumented code. An
- * EXIT ends all that was entered since its ENTER (longjmp, exceptions, lost
- * records); one that was never entered is ignored; what is entered when the
- * thread ends, ends there.
- * COUNT adds calls, of the thread that it names; one of 0 calls says that the
- * procedure fell back to counting from then on: its time is its caller's.
+ * (agent/preload/sample/pace.h), so a sample weighs a period, whatever it
+ * found. The CPU since the sample before is no weight: it depends on where in
+ * the period the moment was, and so may the program. A sample after a gap of
+ * three periods and more weighs all whole ones of the gap, as there were ticks
+ * of the kernel or no room in between; not after a LOST record. `unsampled` of
+ * a thread is its CPU before its timers were there (a SAMPLE without frames
+ * says when; an image's loader, say) and after the last record, and what is
+ * beyond its weights and one period more: samples that should have been there.
+ * A thread shorter than a period has a sample or none by chance: the sum over
+ * many threads is right, so a table scales the weights to the CPU of all its
+ * threads (proc_table.h). Exact: of a thread with ENTER records the call stack
+ * is kept; its samples do not count, and `unsampled` is what was spent outside
+ * instrumented code. An EXIT ends all that was entered since its ENTER
+ * (longjmp, exceptions, lost records); one that was never entered is ignored;
+ * what is entered when the thread ends, ends there. COUNT adds calls, of the
+ * thread that it names; one of 0 calls says that the procedure fell back to
+ * counting from then on: its time is its caller's.
  *
  * Source: IPS-2, IPS-7.
  */

@@ -28,8 +28,6 @@
 #define RETURNS_FEW 8u
 #define BUDGET 4u
 #define TRIES 24u
-/* After so much off the core behind a system call the thread slept there. */
-#define SLEPT_NS 50000u
 
 /* Small: agent/record/thread.h says why. */
 static IPS_TLS struct {
@@ -151,8 +149,8 @@ static void set_exact_after(uint64_t ns)
     takes = (uint32_t)(takes ? (takes * (uint64_t)7 + took) / 8 : took);
     takes = (uint32_t)ips_min_u64(takes, TAKES_MOST_NS);
     atomic_store_explicit(&takes_ns, takes, memory_order_relaxed);
-    int64_t leave = (int64_t)ahead +
-                    atomic_load_explicit(&signal_ns, memory_order_relaxed);
+    int64_t leave =
+        (int64_t)ahead + atomic_load_explicit(&signal_ns, memory_order_relaxed);
     do
         now = ips_core_now();
     while ((int64_t)ips_cpu_ns(now - t) < leave);
@@ -190,8 +188,8 @@ static uint64_t near_ns(void)
 static void draw(uint64_t cpu)
 {
     do
-        pace.at = (pace.at / period_ns + 1) * period_ns +
-                  random_below(period_ns);
+        pace.at =
+            (pace.at / period_ns + 1) * period_ns + random_below(period_ns);
     while (pace.at <= cpu);
     if (pace.returns < RETURNS_FEW)
         pace.budget = BUDGET;
@@ -246,6 +244,18 @@ static uint64_t sp_of(const ucontext_t *uc)
 #endif
 }
 
+/* Did the signal end a system call? `off`: the thread was off its core. */
+static bool interrupted(const ucontext_t *uc, bool off)
+{
+#if defined(__x86_64__)
+    const int64_t result = uc->uc_mcontext.gregs[REG_RAX];
+#elif defined(__aarch64__)
+    const int64_t result = (int64_t)uc->uc_mcontext.regs[0];
+#endif
+    return (result == -EINTR || (off && result >= 0)) &&
+           ips_context_in_call(uc); /* which is made again if result >= 0 */
+}
+
 static void put_off_done(void)
 {
     pace.budget = pace.offset > SLACK_NS ? BUDGET : 0;
@@ -258,16 +268,16 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
     if (!exact_set())
         return;
     const bool put_off_set = pace.put_off_set;
-    uint64_t at = put_off_set ? cpu + (uint32_t)(pace.back + pace.offset -
-                                                 (uint32_t)cpu)
-                              : pace.at;
-    if (put_off_set && (uint32_t)(pace.back + pace.offset - (uint32_t)cpu) >>
-                           31)
+    uint64_t at =
+        put_off_set ? cpu + (uint32_t)(pace.back + pace.offset - (uint32_t)cpu)
+                    : pace.at;
+    if (put_off_set &&
+        (uint32_t)(pace.back + pace.offset - (uint32_t)cpu) >> 31)
         at = cpu; /* it has passed */
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
+    if (interrupted(uc, cpu + NOW_NS < at))
+        atomic_store(&sleeps_unseen, true);
     if (cpu + NOW_NS < at) {
-        if (at - cpu >= SLEPT_NS && ips_context_in_call(uc))
-            atomic_store(&sleeps_unseen, true);
         if (may_set())
             set_exact(at - cpu);
         return;
@@ -346,8 +356,7 @@ void ips_sample_before(uint64_t real)
 {
     if (ips_me.in_vfork || ips_me.own_table)
         return;
-    int64_t from_libc =
-        (int64_t)(real - (uint64_t)(uintptr_t)ips_stdio_code());
+    int64_t from_libc = (int64_t)(real - (uint64_t)(uintptr_t)ips_stdio_code());
     pace.real = from_libc == (int32_t)from_libc ? (int32_t)from_libc : 0;
     /* Again where its signal came meanwhile, and set it anew. */
     while (exact_set()) {
@@ -368,7 +377,8 @@ static void sample_here(bool late)
 {
     uint64_t real = 0;
     if (pace.real)
-        real = (uint64_t)(uintptr_t)ips_stdio_code() + (uint64_t)(int64_t)pace.real;
+        real = (uint64_t)(uintptr_t)ips_stdio_code() +
+               (uint64_t)(int64_t)pace.real;
     ips_sample_write_here(real, late);
 }
 
@@ -416,8 +426,7 @@ static void passed(const struct ips_moment *call, uint64_t cpu)
 static void returned(const struct ips_moment *call, uint64_t cpu, uint64_t t)
 {
     bool set = false, off = false;
-    const bool may =
-        may_set() && ips_me.open_depth <= 1 && free_at(ips_sp());
+    const bool may = may_set() && ips_me.open_depth <= 1 && free_at(ips_sp());
     if (cpu >= pace.at)
         passed(call, cpu);
     if (pace.offset)
@@ -443,7 +452,7 @@ static void returned(const struct ips_moment *call, uint64_t cpu, uint64_t t)
 }
 
 void ips_sample_returned_slow(const struct ips_moment *call,
-                            const struct ips_moment *ret)
+                              const struct ips_moment *ret)
 {
     if (!pace.on || pace.busy || ips_me.in_vfork || ips_me.own_table ||
         exact_set())

@@ -95,7 +95,8 @@ IPS_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m,
                                       const struct timespec *until)
 {
     WAIT(c, m, ips_sync_time_ok(clock, until), (r == 0 || r == EOWNERDEAD),
-         r == ETIMEDOUT, SREAL_WAIT(pthread_cond_clockwait)(c, m, clock, until));
+         r == ETIMEDOUT,
+         SREAL_WAIT(pthread_cond_clockwait)(c, m, clock, until));
 }
 
 static pthread_cond_t *posix(cnd_t *c)

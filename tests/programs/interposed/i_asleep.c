@@ -52,7 +52,8 @@ static void compute(uint64_t us)
             sink += (uint64_t)i;
 }
 
-/* --- the one that looks ---------------------------------------------------- */
+/* --- the one that looks ----------------------------------------------------
+ */
 
 /* Asleep, and a signal of the samples (33) would wake it. */
 static bool asleep(void)
@@ -276,17 +277,31 @@ static void s_read_restarted(void)
     waitpid(pid, NULL, 0);
 }
 
-#define CALL(name) {#name, s_##name}
+#define CALL(name)                                                             \
+    {                                                                          \
+#name, s_##name                                                        \
+    }
 static const struct {
     const char *name;
     void (*sleep)(void);
 } calls[] = {
-    CALL(nanosleep), CALL(clock_nanosleep), CALL(poll),
-    CALL(select),    CALL(epoll),           CALL(recv),
-    CALL(sem),       CALL(cond),            CALL(mutex),
-    CALL(join),      CALL(wait),            CALL(sigtimedwait),
-    CALL(semtimedop), CALL(futex),          CALL(syscall),
-    CALL(system),    CALL(read_restarted),
+    CALL(nanosleep),
+    CALL(clock_nanosleep),
+    CALL(poll),
+    CALL(select),
+    CALL(epoll),
+    CALL(recv),
+    CALL(sem),
+    CALL(cond),
+    CALL(mutex),
+    CALL(join),
+    CALL(wait),
+    CALL(sigtimedwait),
+    CALL(semtimedop),
+    CALL(futex),
+    CALL(syscall),
+    CALL(system),
+    CALL(read_restarted),
 };
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
 

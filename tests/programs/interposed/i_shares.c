@@ -115,9 +115,9 @@ static void piped(int fd[2])
         read(fd[0], block, sizeof(block)) != sizeof(block))
         exit(7);
     atomic_fetch_add(&sums->first, (uint64_t)((double)first_count * loop_ns));
-    atomic_fetch_add(&sums->both, (uint64_t)((double)(first_count +
-                                                      second_count) *
-                                             loop_ns));
+    atomic_fetch_add(
+        &sums->both,
+        (uint64_t)((double)(first_count + second_count) * loop_ns));
 }
 
 static void one(long i, struct timespec *t, int fd[2], unsigned *seed)

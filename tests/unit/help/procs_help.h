@@ -28,7 +28,8 @@ static inline struct ips_rec_module *module(rs s, uint64_t t, uint64_t start,
     return r;
 }
 
-static inline struct ips_rec_sample *sample(rs s, uint64_t t, uint64_t cpu, int frames, ...)
+static inline struct ips_rec_sample *sample(rs s, uint64_t t, uint64_t cpu,
+                                            int frames, ...)
 {
     struct ips_rec_sample *r =
         rec_put(s, IPS_REC_SAMPLE, sizeof(*r) + 8 * (size_t)frames,

@@ -47,8 +47,7 @@ static void test_procs__samples_that_are_missing(void **state)
     rs s, t[2];
     struct costs k;
     struct recorder *r = one(&s);
-    struct ips_rec_sample *late =
-        sample(s, 2000, 5 * MS, 1, (uint64_t)0x10100);
+    struct ips_rec_sample *late = sample(s, 2000, 5 * MS, 1, (uint64_t)0x10100);
     late->h.word |= IPS_REC_F_LATE << 24;
     for (uint32_t i = 0; i < 2; i++) {
         t[i] = rec_stream(r, 10, 11 + i, 100 + i);
