@@ -279,6 +279,9 @@ struct ips_rec_head {
 #define IPS_REC_F_SUM 2u
 /* Of a START: its stream began in a spare segment. */
 #define IPS_REC_F_SPARE 4u
+/* SAMPLE: taken later than was due, in the kernel's tick or at the return of a
+ * call: where the program is then may depend on it. */
+#define IPS_REC_F_LATE 2u
 /* MARK: its text has a place from here on, in the flags from bit 2: 1 to 8, 0
  * none. The text is no longer than that, NUL included. */
 #define IPS_REC_F_PLACE 2u /* bits to shift by */
@@ -516,6 +519,7 @@ struct ips_rec_module { /* a = length of path */
  * for the CPU since the sample before it, which is more than the period where
  * the kernel's tick is longer or the signal had to wait. */
 #define IPS_FRAMES_MAX 64u
+/* Without frames: from here on the thread is sampled. */
 struct ips_rec_sample { /* a = frames */
     struct ips_rec_head h;
     uint64_t cpu;       /* thread CPU at the sample */
