@@ -138,12 +138,23 @@ static int make_rows(struct making *m, const char *machine, const char *object)
     return rc;
 }
 
-void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns)
+/* CPU time that the table's threads spent spinning: samples are of it, too. */
+static uint64_t burnt_of(const struct making *m)
+{
+    uint64_t ns = 0;
+    for (uint32_t i = 0; i < m->b->spun_count; i++)
+        if (m->in[ips_chain_of(&m->b->g, m->b->spun[i].node)])
+            ns = ips_add_sat(ns, m->b->spun[i].ns);
+    return ns;
+}
+
+void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns,
+                          uint64_t burnt_ns)
 {
     struct slave_proc_totals *sum = &t->totals;
     uint64_t raw = ips_sub_sat(sum->sampled_ns, sum->exact_ns);
     sum->cpu_ns = cpu_ns;
-    uint64_t left = ips_sub_sat(cpu_ns, sum->exact_ns);
+    uint64_t left = ips_sub_sat(ips_add_sat(cpu_ns, burnt_ns), sum->exact_ns);
     if (raw == 0) {
         sum->unsampled_ns = left;
         return;
@@ -181,7 +192,7 @@ int slave_proc_table_make(const struct slave_costs *costs,
     if (rc == 0)
         rc = make_rows(&m, machine, object);
     if (rc == 0 && !costs->p.part)
-        slave_proc_table_fit(out, out->totals.cpu_ns);
+        slave_proc_table_fit(out, out->totals.cpu_ns, burnt_of(&m));
     ips_free_large(m.seen);
     ips_free_large(m.in);
     slave_intern_release(&m.row_index);
