@@ -69,13 +69,13 @@ bool b_poll_merges(struct maker *m, const struct interval *v)
     return true;
 }
 
-static int note(struct maker *m)
+static int note_poll(struct maker *m)
 {
     struct build *b = m->b;
     const struct wait *w = &m->wait;
     const struct b_end *e = &b->ends[w->end];
     bool asked = e->send_chain == m->chain && !b->out->ends[w->end].accepted;
-    if (b->tables || (b->grow && b_grow_tables(b)))
+    if (b->tables || (b->incremental && b_grow_tables(b)))
         return 0; /* they have no arcs */
     int rc = B_MORE(b->polls, b->err);
     if (rc == 0)
@@ -101,7 +101,8 @@ void b_poll_stays(struct maker *m)
         b_add_wait(m, IPS_WAIT_PEER, w->blocked_ns);
     if (m->b->notes)
         b_waits_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
-    m->b->poll_failed |= b_spun_until(m, w->node, &w->spin) < 0 || note(m) < 0;
+    m->b->poll_failed |=
+        b_spun_until(m, w->node, &w->spin) < 0 || note_poll(m) < 0;
 }
 
 /* ---- arcs ---- */
@@ -152,7 +153,7 @@ static int add_poll_read(struct pollings *p, uint32_t node, uint64_t len)
     return rc;
 }
 
-static int collect(struct pollings *p)
+static int collect_reads(struct pollings *p)
 {
     const struct build *b = p->b;
     const struct ips_graph *g = &b->out->g;
@@ -208,12 +209,19 @@ static bool sent_meanwhile(struct build *b, struct inflow *f,
         return false;
     f->send = next.send; /* bytes before it are read */
     f->sent = next.sent;
+    /* Of several readers, others may have taken what was there. */
+    while (b->ends[p->end].read_many && send && send->t_ret <= p->t) {
+        b_next_send(b, &next.send);
+        send = next.send.op;
+    }
+    if (!send)
+        return true;
     bool before = send->t_ret <= p->t && b_by_memory(b, p->end);
     if (send->t > p->t_ret || before)
         return before;
     if (tokens) {
         b_cross(b, p->node, send->node, IPS_X_RESOURCE, IPS_THING_TOKEN);
-        b->out->counts.any++;
+        b->out->counts.order_dependent++;
         return true;
     }
     b->out->g.xlen[p->node] = 1; /* of its bytes the first */
@@ -346,7 +354,7 @@ int b_poll_arcs(struct build *b)
     if (!k.wanted)
         return IPS_E_NO_MEMORY;
     qsort(b->polls.v, b->polls.n, sizeof(*b->polls.v), cmp_poll);
-    rc = collect(&k);
+    rc = collect_reads(&k);
     for (uint32_t i = 0; i < b->polls.n && rc == 0;)
         i = arcs_of_end(&k, i, &rc);
     if (b->exts.n)

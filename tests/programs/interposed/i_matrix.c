@@ -26,6 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "asleep.h"
+
 static const char *way, *ender, *channel, *where;
 static long ms = 50;
 static int mine, other; /* descriptors of the waiter and of the ender */
@@ -147,6 +149,8 @@ static void end_it(void)
     const struct linger reset = {1, 0};
     const uint64_t one = 1;
     compute();
+    if (waiter) /* else on another machine */
+        until_asleep(waiter);
     if (is(ender, "byte"))
         (void)!write(other, "x", 1);
     else if (is(ender, "event"))
@@ -385,6 +389,7 @@ int main(int argc, char **argv)
                                 .sin_port = htons((uint16_t)atoi(argv[6])),
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         other = dial(&a);
+        waiter = 0;
         end_it();
         return 0;
     }

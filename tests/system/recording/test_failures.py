@@ -32,6 +32,7 @@ GROUPS = ["bytes", "descriptors", "waits", "locks", "processes", "together"]
 # They come as time goes.
 TIMED = {"RUNDELAY", "GUESSED", "CALLS"}
 SIDES = {"read": 1, "write": 2, "both": 3}
+WHY = "in", "out", "hup", "err"
 HOW_CLOSED = {1: "FD", 2: "SHUT_RD", 3: "SHUT_WR", 4: "SHUT_RDWR"}
 FORKS = {1: "FORK", 2: "VFORK", 3: "SPAWN", 4: "POPEN", 5: "SYSTEM",
          6: "THREAD"}
@@ -159,10 +160,17 @@ class Run:
             return "%s %s %s %d%s" % (kind, self.end(r["a"]), op, r["result"],
                                       err)
         if kind == "BLOCK":
-            assert r["a"] == 0 or FORMAT.ops[r["op"]] == "SPIN"
-            ready = " ready " + self.end(r["ready"]) if r["ready"] else ""
-            return "BLOCK %s %d%s%s" % (FORMAT.ops[r["op"]], r["result"], err,
-                                        ready)
+            op = FORMAT.ops[r["op"]]
+            polls = op in ("POLL", "SELECT", "EPOLL")
+            assert r["a"] == 0 or op == "SPIN" or polls
+            what = r["ready"] >> 30
+            ready = " ready " + ("process" if what == 1 else self.end(r["ready"])
+                                 ) if r["ready"] else ""
+            assert what < 2
+            if polls:
+                ready += "".join(" " + why for bit, why in enumerate(WHY)
+                                 if r["a"] >> bit & 1)
+            return "BLOCK %s %d%s%s" % (op, r["result"], err, ready)
         if kind == "CHAN":
             return "CHAN " + self.end(r["a"])
         if kind == "CLOSE":
