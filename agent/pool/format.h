@@ -149,9 +149,8 @@ struct ips_control {
     /* Cost of each kind of probe as measured here before the start, in
      * thousandths of a ns; enum ips_probe. */
     uint64_t probe_cost_ps[IPS_PROBE_FIRST];
-    uint32_t
-        receive_stamps; /* 1: QUEUE before the RECV of a datagram that waited */
-    uint32_t delays;    /* 1: RUNDELAY records are written */
+    uint32_t receive_stamps; /* 1: QUEUE before RECV of datagrams that waited */
+    uint32_t delays;         /* 1: RUNDELAY records are written */
     uint64_t probe_more_ps[IPS_PROBE_LAST - IPS_PROBE_FIRST]; /* the others */
     uint32_t locks; /* enum ips_locks */
     /* The slave that drains the run, if it is in the initial pid namespace: its
@@ -670,8 +669,7 @@ enum ips_chan_flags {
     IPS_CHAN_ACCEPTED = 2,  /* this process accepted it */
     IPS_CHAN_CLOEXEC = 4,
     IPS_CHAN_INHERITED = 8, /* named when the image began */
-    /* Seqpacket, O_DIRECT pipe: a receive takes one message, and drops what it
-     * has no room for. */
+    /* Seqpacket, O_DIRECT pipe: a receive takes one message or its begin. */
     IPS_CHAN_PACKETS = 16,
 };
 
