@@ -11,6 +11,7 @@ struct making {
     const struct ips_built *b;
     struct ips_err *err;
     struct slave_intern row_index;
+    uint64_t cpu_ns;        /* what they span included */
     uint32_t *seen, serial; /* by symbol: in the stack at hand */
     bool *in;               /* by chain: asked about */
 };
@@ -105,6 +106,7 @@ static void add_thread(struct making *m, uint32_t chain)
     const struct ips_thread_cost *c = &m->c->p.threads[chain];
     struct slave_proc_totals *t = &m->t->totals;
     t->threads++;
+    m->cpu_ns = ips_add_sat(m->cpu_ns, c->cpu_ns);
     t->cpu_ns = ips_add_sat(t->cpu_ns, m->b->threads[chain].cpu_ns);
     t->sampled_ns = ips_add_sat(t->sampled_ns, c->sampled_ns);
     t->unsampled_ns = ips_add_sat(t->unsampled_ns, c->unsampled_ns);
@@ -142,7 +144,6 @@ void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns)
 {
     struct slave_proc_totals *sum = &t->totals;
     uint64_t raw = ips_sub_sat(sum->sampled_ns, sum->exact_ns);
-    sum->cpu_ns = cpu_ns;
     uint64_t left = ips_sub_sat(cpu_ns, sum->exact_ns);
     if (raw == 0) {
         sum->unsampled_ns = left;
@@ -181,7 +182,7 @@ int slave_proc_table_make(const struct slave_costs *costs,
     if (rc == 0)
         rc = make_rows(&m, machine, object);
     if (rc == 0 && !costs->p.part)
-        slave_proc_table_fit(out, out->totals.cpu_ns);
+        slave_proc_table_fit(out, m.cpu_ns);
     ips_free_large(m.seen);
     ips_free_large(m.in);
     slave_intern_release(&m.row_index);

@@ -40,8 +40,8 @@ int slave_proc_table_make(const struct slave_costs *costs,
                           const char *object, enum slave_proc_by by,
                           struct slave_proc_table *out,
                           struct ips_err *err) IPS_MUST_USE;
-/* The threads of the table used `cpu_ns`: all but what is unsampled is what
- * samples stand for, each for as much. */
+/* The threads of the table used `cpu_ns`, what they span included: all but what
+ * is unsampled is what samples stand for, each for as much. */
 void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns);
 /* Of all processes together: rows of one symbol become one, of the first's
  * process. O(rows). */

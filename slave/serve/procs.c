@@ -46,7 +46,8 @@ static int count_cpu(struct slave_graphs *gs, struct slave_graph_ask *j,
         s.cpu_ns[0],
         ips_add_sat(t->sampled_ns,
                     t->samples ? t->asked_ns / t->samples * t->threads : 0));
-    slave_proc_table_fit(&j->procs->t, ips_max_u64(s.cpu_ns[0], t->exact_ns));
+    t->cpu_ns = ips_max_u64(s.cpu_ns[0], t->exact_ns);
+    slave_proc_table_fit(&j->procs->t, t->cpu_ns);
     slave_series_release(&s);
     return 0;
 }

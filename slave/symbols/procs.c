@@ -396,9 +396,16 @@ static void find_unsampled(const struct making *m)
         if (t->samples)
             period = ips_max_u64(period, t->asked_ns / t->samples);
     }
+    for (uint32_t i = 0; i < p->thread_count; i++)
+        p->threads[i].cpu_ns = m->b->threads[i].cpu_ns;
+    for (uint32_t i = 0; i < m->b->spun_count; i++) {
+        const struct ips_spun *s = &m->b->spun[i];
+        uint32_t chain = ips_chain_of(&m->b->g, (uint32_t)s->node);
+        p->threads[chain].cpu_ns = ips_add_sat(p->threads[chain].cpu_ns, s->ns);
+    }
     for (uint32_t i = 0; i < p->thread_count; i++) {
         struct ips_thread_cost *t = &p->threads[i];
-        uint64_t cpu = m->b->threads[i].cpu_ns;
+        uint64_t cpu = t->cpu_ns;
         uint64_t timed = timers ? ips_min_u64(t->timed_ns, cpu) : cpu;
         uint64_t chance = ips_add_sat(t->sampled_ns, period);
         t->unsampled_ns = t->exact ? ips_sub_sat(cpu, t->sampled_ns)

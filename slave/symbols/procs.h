@@ -52,6 +52,7 @@ struct ips_exact { /* of one thread in one procedure */
 struct ips_thread_cost { /* by chain */
     uint64_t samples, sampled_ns, unsampled_ns;
     uint64_t asked_ns; /* sum of the periods asked for */
+    uint64_t cpu_ns;   /* all of it, what it span included */
     uint64_t timed_ns; /* CPU while its timers were there */
     bool timers;       /* a record says when they were */
     bool exact;
