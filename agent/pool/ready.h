@@ -1,7 +1,7 @@
 /*
- * What a poll, select or epoll found ready: `ready` and `a` of its BLOCK
- * (agent/pool/format.h). A wait for children has in `ready` the one that was
- * asked for, as a pidfd, 0 any.
+ * The first descriptor that a poll, select or epoll found ready: `ready` and
+ * `a` of its BLOCK (agent/pool/format.h). A wait for children has in `ready`
+ * the one that was asked for, as a pidfd, 0 any.
  */
 #ifndef IPS_AGENT_POOL_READY_H
 #define IPS_AGENT_POOL_READY_H

@@ -598,7 +598,7 @@ static int on_vain_wait(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-/* What b_scan made of this poll, if it waited for an eventfd. */
+/* The b_sync of this poll, if it waited for an eventfd; or NULL. */
 static struct b_sync *polled_eventfd(struct maker *m,
                                      const struct ips_rec_io *r)
 {

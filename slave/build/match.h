@@ -176,7 +176,7 @@ struct b_room {
     uint32_t last;   /* receive before reads[0], or IPS_NO_NODE */
     uint32_t always; /* so much unread leaves room */
 };
-/* What a pipe holds at the least. A send that leaves no more than this unread
+/* A pipe holds at least so much. A send that leaves no more than this unread
  * did not wait for room: it slept because somebody else had the CPU. */
 #define B_ROOM_ALWAYS_BYTES 4096u
 void b_match_room(struct build *b, struct b_room *k);

@@ -24,7 +24,8 @@ struct wait {
     uint32_t ready; /* channel id, 0 any */
     uint32_t arc;   /* the arc into that node has the wait */
     struct spin spin;
-    /* Of a stream (build/poll.c): the node of its return, else IPS_NO_NODE; the
+    /* The node of its return if it was for a stream (build/poll.c), else
+     * IPS_NO_NODE; the
      * call; and what was there before that node. */
     uint32_t node, end, why;
     bool merged; /* by the record at hand: the node is gone */

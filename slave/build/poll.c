@@ -1,4 +1,4 @@
-/* What ended a poll, select or epoll that slept for the end of a stream.
+/* Polls, selects and epolls that slept for the end of a stream: who ended them.
  *
  * Its return is a node of its own at the coordinate of its call, with an arc
  * from what made the first descriptor ready, whether or not a read follows.
@@ -196,8 +196,9 @@ static uint32_t reads_of(const struct pollings *p, uint32_t end, uint32_t *from)
     return low;
 }
 
-/* The send of the first byte that `f` has not read. What comes by memory was
- * not there yet when the thread went to sleep; a network may have held it back.
+/* The send of the first byte that `f` has not read. Bytes that came by memory
+ * were not there yet when the thread went to sleep; a network may have held it
+ * back.
  */
 static bool sent_meanwhile(struct build *b, struct inflow *f,
                            const struct b_poll *p, bool tokens)
@@ -208,7 +209,7 @@ static bool sent_meanwhile(struct build *b, struct inflow *f,
         return false;
     f->send = next.send; /* bytes before it are read */
     f->sent = next.sent;
-    /* Of several readers, others may have taken what was there. */
+    /* Another reader may have taken what was there. */
     while (b->ends[p->end].read_many && send && send->t_ret <= p->t) {
         b_next_send(b, &next.send);
         send = next.send.op;
@@ -256,27 +257,43 @@ static void closed_meanwhile(struct build *b, const struct b_poll *p)
         b_cross(b, p->node, node, IPS_X_LIFETIME, 0);
 }
 
+/* How far a writer's polls have come in its sends, and in the reads of the
+ * other end: all that was over before the call at hand. */
+struct room {
+    struct b_sending send;
+    uint64_t sent, read;
+    uint32_t at, last; /* of the reads */
+};
+
+static struct room room_begin(const struct pollings *k, uint32_t end)
+{
+    const struct build *b = k->b;
+    const uint32_t to = b->out->ends[end].peer_end;
+    struct room r = {.send = b_first_send(b, &b->ends[end]),
+                     .sent = b->ends[end].sent_before,
+                     .read = b->ends[to].recv_before};
+    r.last = reads_of(k, to, &r.at);
+    return r;
+}
+
 /* Room came with the last receive at the other end that returned meanwhile, or
- * was about to. Of TCP only where something was unread at the call: else the
+ * was about to. Where it came by TCP and nothing was unread at the call, the
  * network was slow. */
-static void room_meanwhile(const struct pollings *k, const struct b_poll *p)
+static void room_meanwhile(const struct pollings *k, const struct b_poll *p,
+                           struct room *r)
 {
     struct build *b = k->b;
-    uint32_t to = b->out->ends[p->end].peer_end, i, last = IPS_NO_NODE;
-    uint32_t end = reads_of(k, to, &i);
-    uint64_t sent = b->ends[p->end].sent_before;
-    uint64_t read = b->ends[to].recv_before;
-    struct b_sending s = b_first_send(b, &b->ends[p->end]);
-    for (; s.op && s.op->t_ret <= p->t; b_next_send(b, &s))
-        sent = ips_add_sat(sent, s.op->len);
-    for (; i < end && k->reads.v[i].t <= p->t_ret; i++) {
-        if (k->reads.v[i].t_ret <= p->t)
-            read = ips_add_sat(read, k->reads.v[i].len);
-        else if (k->reads.v[i].t_ret <= p->t_ret || last == IPS_NO_NODE)
-            last = k->reads.v[i].node;
-    }
-    if (sent > read || b_by_memory(b, to))
-        b_cross(b, p->node, last, IPS_X_ROOM, 0);
+    const struct poll_read *v = k->reads.v;
+    uint32_t node = IPS_NO_NODE;
+    for (; r->send.op && r->send.op->t_ret <= p->t; b_next_send(b, &r->send))
+        r->sent = ips_add_sat(r->sent, r->send.op->len);
+    for (; r->at < r->last && v[r->at].t_ret <= p->t; r->at++)
+        r->read = ips_add_sat(r->read, v[r->at].len);
+    for (uint32_t i = r->at; i < r->last && v[i].t <= p->t_ret; i++)
+        if (v[i].t_ret <= p->t_ret || node == IPS_NO_NODE)
+            node = v[i].node;
+    if (r->sent > r->read || b_by_memory(b, p->end))
+        b_cross(b, p->node, node, IPS_X_ROOM, 0);
 }
 
 /* The peer is not here: the arc is that of a receive of the next byte. */
@@ -310,8 +327,10 @@ static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
     struct inflow f = {.read = b->ends[end].recv_before};
     uint32_t at, last = reads_of(k, end, &at);
     bool tokens = false;
+    struct room room = {0};
     if (local) {
         f = b_inflow(b, end);
+        room = room_begin(k, end);
         tokens = b->ends[end].listed &&
                  b_carries_tokens(b, b->out->ends[end].peer_end, end);
     }
@@ -329,7 +348,7 @@ static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
         if (!read && p->why != IPS_READY_OUT)
             closed_meanwhile(b, p);
         if (p->why & IPS_READY_OUT && b->out->g.xkind[p->node] == IPS_X_NONE)
-            room_meanwhile(k, p);
+            room_meanwhile(k, p, &room);
     }
     return i;
 }

@@ -5,8 +5,9 @@
 
 /* --- ready descriptors ---------------------------------------------------- */
 
-/* What was found ready, as `ready` of a BLOCK. A pipe or connection not used
- * yet is named now, so that the receive to come is known by its channel. */
+/* A descriptor that is ready, as `ready` of a BLOCK. A pipe or connection not
+ * used yet is named now, so that the receive to come is known by its channel.
+ */
 static __attribute__((noinline, cold)) uint32_t ready_other(int fd)
 {
     int saved = errno;

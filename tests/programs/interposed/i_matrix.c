@@ -7,7 +7,6 @@
  *
  * Of WHERE `machine` there are two programs: the waiter says "PORT", and the
  * other is `i_matrix WAY ENDER tcp machine MS PORT`. */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -23,10 +22,10 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "asleep.h"
+#include "compute.h"
 
 static const char *way, *ender, *channel, *where;
 static long ms = 50;
@@ -44,17 +43,6 @@ static int fail(const char *what)
 {
     perror(what);
     exit(9);
-}
-
-static void compute(void)
-{
-    struct timespec t, first;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &first);
-    do
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    while ((t.tv_sec - first.tv_sec) * 1000 +
-               (t.tv_nsec - first.tv_nsec) / 1000000 <
-           ms);
 }
 
 /* ---- channels ---- */
@@ -148,7 +136,7 @@ static void end_it(void)
 {
     const struct linger reset = {1, 0};
     const uint64_t one = 1;
-    compute();
+    compute(ms);
     if (waiter) /* else on another machine */
         until_asleep(waiter);
     if (is(ender, "byte"))
@@ -403,7 +391,7 @@ int main(int argc, char **argv)
     }
     if (wait_for_it() < 1)
         fail(way);
-    compute();
+    compute(ms);
     if (child > 0 && !is(channel, "child")) /* the path ends here */
         kill(child, SIGKILL);
     return 0;

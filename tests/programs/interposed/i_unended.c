@@ -9,22 +9,12 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "compute.h"
 
 static int p[2];
 static char dir[] = "/tmp/i_unended.XXXXXX";
-
-static void compute(int ms)
-{
-    struct timespec t, first;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &first);
-    do
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    while ((t.tv_sec - first.tv_sec) * 1000 +
-               (t.tv_nsec - first.tv_nsec) / 1000000 <
-           ms);
-}
 
 static void nothing(int sig)
 {
