@@ -25,13 +25,11 @@ ENDERS = ("byte", "event", "close", "death", "shutdown", "own-shutdown", "reset"
 def record(c, command, run):
     if "machine" not in command:
         c.ipsrun(command, name=run, check=True)
-        c.wait_closed(run)
         return
     waiter = c.popen(command, name=run, stdout=subprocess.PIPE, text=True)
     port = waiter.stdout.readline().strip()
     c.ipsrun([*command, port], join=run, machine=1, check=True)
     assert waiter.wait() == 0
-    c.wait_closed(run, machines=2)
 
 
 # A signalfd that is polled and not read: the kernel does not say which signal it was.
@@ -47,8 +45,10 @@ def test_who_ended_it(cluster, build, ender):
     of_ender = [cell for cell in cells(program) if cell[1] == ender]
     assert of_ender
     for i, cell in enumerate(of_ender):
+        record(c, [program, *cell, str(MS)], "c%d" % i)
+    for i, cell in enumerate(of_ender):
         run = "c%d" % i
-        record(c, [program, *cell, str(MS)], run)
+        c.wait_closed(run, machines=1 + ("machine" in cell))
         done = c.ipsq("path", run, "--format", "json")
         answer = json.loads(done.stdout)
         path, elapsed = answer["t_max_ns"], answer["elapsed_ns"]
