@@ -456,8 +456,9 @@ def test_threads_take_work(duo):
     not have."""
     for _ in range(9):  # by chance each may have taken as many
         run = f"predict-takers-{next(numbers)}"
-        done = duo.ipsrun([duo.build.program("takers")], name=run, check=True,
-                          options=["--locks=all"])
+        # Pieces so large that what a thread's end takes is little beside one.
+        done = duo.ipsrun([duo.build.program("takers"), "3", "41", "2000"], name=run,
+                          check=True, options=["--locks=all"])
         had = sorted(map(int, done.stdout.split()))
         if had[-1] - had[0] >= 2:
             break
