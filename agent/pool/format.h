@@ -279,6 +279,9 @@ struct ips_rec_head {
 #define IPS_REC_F_SUM 2u
 /* Of a START: its stream began in a spare segment. */
 #define IPS_REC_F_SPARE 4u
+/* SAMPLE: taken later than was due, in the kernel's tick or at the return of a
+ * call: where the program is then may depend on it. */
+#define IPS_REC_F_LATE 2u
 /* MARK: its text has a place from here on, in the flags from bit 2: 1 to 8, 0
  * none. The text is no longer than that, NUL included. */
 #define IPS_REC_F_PLACE 2u /* bits to shift by */
@@ -511,11 +514,9 @@ struct ips_rec_module { /* a = length of path */
     char path[]; /* NUL ended, padded to 8 bytes, at most 512 */
 };
 
-/* A stack of more than IPS_FRAMES_MAX frames is cut at its outer end. The
- * first sample of a thread comes at a random part of the period; each stands
- * for the CPU since the sample before it, which is more than the period where
- * the kernel's tick is longer or the signal had to wait. */
 #define IPS_FRAMES_MAX 64u
+/* Stands for one period of the thread's CPU time. A stack of more frames is cut
+ * at its outer end. Without frames: from here on the thread is sampled. */
 struct ips_rec_sample { /* a = frames */
     struct ips_rec_head h;
     uint64_t cpu;       /* thread CPU at the sample */

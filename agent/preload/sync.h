@@ -36,6 +36,10 @@ struct ips_sync_real {
 };
 extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
 #define SREAL(name) (ips_sync_real.name)
+/* To call one that may wait. */
+#define SREAL_WAIT(name)                                                       \
+    (ips_sample_leave((uint64_t)(uintptr_t)ips_sync_real.name),                \
+     ips_sync_real.name)
 
 /* First thing in every wrapper. Unlike ips_wrap_on it never begins the
  * library: the lock may be that of a malloc which that would call. */

@@ -70,7 +70,31 @@ struct ips_real {
 #undef X
 };
 extern struct ips_real ips_real IPS_HIDDEN;
-#define REAL(name) (ips_real.name)
+/* To call it. No timer of ours runs while it does. */
+#define REAL(name)                                                             \
+    (ips_sample_leave((uint64_t)(uintptr_t)ips_real.name), ips_real.name)
+
+/* Samples by the clock (preload/sample/pace.h). First in `sample_watch`: the
+ * timer that could wake a thread runs; a sample is near. */
+#define IPS_SAMPLE_SET 1u
+#define IPS_SAMPLE_CLOSE 2u
+void ips_sample_before(uint64_t real) IPS_HIDDEN __attribute__((cold));
+static inline void ips_sample_leave(uint64_t real)
+{
+    if (unlikely(ips_me.sample_watch))
+        ips_sample_before(real);
+}
+void ips_sample_returned_slow(const struct ips_moment *call,
+                              const struct ips_moment *ret) IPS_HIDDEN
+    __attribute__((cold));
+static inline void ips_sample_returned(const struct ips_moment *call,
+                                       const struct ips_moment *ret)
+{
+    if (unlikely(ret->t >= ~ips_me.sample_off))
+        ips_sample_returned_slow(call, ret);
+}
+/* A handler of the program's begins at `context`. */
+void ips_sample_handler(const void *context);
 /* Before any of REAL or SREAL: fills them with stubs that find the function
  * when it is called first. Idempotent, async-signal-safe. */
 void ips_find_begin(void);
@@ -150,11 +174,15 @@ static inline struct ips_moment ips_at_call(void)
 }
 static inline struct ips_moment ips_at_return(const struct ips_moment *call)
 {
-    return ips_moment_after(call);
+    struct ips_moment ret = ips_moment_after(call);
+    ips_sample_returned(call, &ret);
+    return ret;
 }
 static inline struct ips_moment ips_at_wakeup(const struct ips_moment *call)
 {
-    return ips_moment_waited(call);
+    struct ips_moment ret = ips_moment_waited(call);
+    ips_sample_returned(call, &ret);
+    return ret;
 }
 /* The definition of docs/design/build.md. */
 static inline bool ips_was_blocked(const struct ips_moment *call,

@@ -77,8 +77,13 @@ ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     rec->ready = ready;
     ips_rec_publish_here(me, rec);
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
-    if (moves && likely(!ips_ring_on())) /* a digest adds up long ones */
+    if (moves && likely(!ips_ring_on())) { /* a digest adds up long ones */
         ips_line_draw_inline(me, &me->io_line, ret, era);
+        /* No longer than until returns are looked at (preload/sample). */
+        uint64_t left = ips_sub_sat(~me->sample_off, ret->t);
+        if (unlikely(left < me->io_line.span))
+            me->io_line.span = left;
+    }
     return true;
 }
 

@@ -152,7 +152,10 @@ struct ips_thread {
                             record nothing */
     bool own_table;      /* a thread of agent/record/own_table.h runs for it */
     bool vfork_filter;   /* a vfork child has a seccomp filter, not we */
-    struct ips_extra *extra; /* agent/record/extra.h; NULL: none yet */
+    /* Samples (preload/sample/pace.h): whether calls have to look; ~ of the
+     * stamp from which on returns have to. */
+    volatile uint8_t sample_watch;
+    uint64_t sample_off;
     struct ips_stream stream;
     uint32_t vfork_depth;  /* 2 and more: a vfork child's own vfork */
     uint32_t file_calls;   /* that left no record: record/guessed_cpu.c */
@@ -170,6 +173,7 @@ struct ips_thread {
     /* Without system calls: the CPU time was `quiet_cpu` at this stamp. */
     uint64_t quiet_cpu, quiet_t;
     struct ips_open inner[IPS_OPEN_MAX - 1]; /* calls within the outermost */
+    struct ips_extra *extra; /* agent/record/extra.h; NULL: none yet */
 };
 _Static_assert(offsetof(struct ips_thread, cpu) % 64 == 0 &&
                    offsetof(struct ips_cpu, read_t) == 0 &&

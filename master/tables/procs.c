@@ -113,6 +113,8 @@ void procs_intervals(Ips__ProcedureRow **rows, size_t count,
                      const Ips__ProcedureTotals *t)
 {
     double sampled = (double)ips_sub_sat(t->sampled_ns, t->exact_ns);
+    /* Nothing is known of it: it may be any row's. */
+    const uint64_t unsampled = t->unsampled_ns;
     double n = t->squares > 0 ? sampled * sampled / t->squares : 0;
     for (size_t i = 0; i < count; i++) {
         Ips__ProcedureRow *r = rows[i];
@@ -125,14 +127,15 @@ void procs_intervals(Ips__ProcedureRow **rows, size_t count,
             double p = fmin(1, (double)r->total_ns / sampled);
             procs_wilson(p, n, &low, &high);
             r->total_low_ns = ips_min_u64(r->total_ns, whole_ns(low * sampled));
-            r->total_high_ns =
-                ips_max_u64(r->total_ns, whole_ns(high * sampled));
+            r->total_high_ns = ips_max_u64(
+                r->total_ns, ips_add_sat(whole_ns(high * sampled), unsampled));
         }
         if (r->samples == 0 || r->exact || !(sampled > 0))
             continue;
         procs_wilson((double)r->self_ns / sampled, n, &low, &high);
         r->self_low_ns = ips_min_u64(r->self_ns, whole_ns(low * sampled));
-        r->self_high_ns = ips_max_u64(r->self_ns, whole_ns(high * sampled));
+        r->self_high_ns = ips_max_u64(
+            r->self_ns, ips_add_sat(whole_ns(high * sampled), unsampled));
     }
 }
 

@@ -144,8 +144,10 @@ int slave_stretch_costs(const struct slave_costs *costs,
             s.exact[i] = a->exacts[i].ns;
     }
     rc = slave_arc_sum_costs(&s, out, err);
-    if (rc == 0)
+    if (rc == 0) {
+        out->p.part = true;
         count_threads(out, costs->p.threads);
+    }
     slave_arc_sum_release(&s);
     return rc;
 }

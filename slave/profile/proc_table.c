@@ -11,6 +11,7 @@ struct making {
     const struct ips_built *b;
     struct ips_err *err;
     struct slave_intern row_index;
+    uint64_t cpu_ns;        /* what they span included */
     uint32_t *seen, serial; /* by symbol: in the stack at hand */
     bool *in;               /* by chain: asked about */
 };
@@ -67,8 +68,10 @@ static int add_sampled(struct making *m, const struct ips_sampled *s)
             if (rc < 0)
                 return rc;
             row->total_ns = ips_add_sat(row->total_ns, s->ns);
+            row->sampled_total_ns = ips_add_sat(row->sampled_total_ns, s->ns);
             if (innermost) {
                 row->self_ns = ips_add_sat(row->self_ns, s->ns);
+                row->sampled_self_ns = ips_add_sat(row->sampled_self_ns, s->ns);
                 row->samples += s->samples;
             }
             innermost = false;
@@ -103,6 +106,7 @@ static void add_thread(struct making *m, uint32_t chain)
     const struct ips_thread_cost *c = &m->c->p.threads[chain];
     struct slave_proc_totals *t = &m->t->totals;
     t->threads++;
+    m->cpu_ns = ips_add_sat(m->cpu_ns, c->cpu_ns);
     t->cpu_ns = ips_add_sat(t->cpu_ns, m->b->threads[chain].cpu_ns);
     t->sampled_ns = ips_add_sat(t->sampled_ns, c->sampled_ns);
     t->unsampled_ns = ips_add_sat(t->unsampled_ns, c->unsampled_ns);
@@ -136,6 +140,39 @@ static int make_rows(struct making *m, const char *machine, const char *object)
     return rc;
 }
 
+void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns)
+{
+    struct slave_proc_totals *sum = &t->totals;
+    uint64_t raw = ips_sub_sat(sum->sampled_ns, sum->exact_ns);
+    uint64_t left = ips_sub_sat(cpu_ns, sum->exact_ns);
+    if (raw == 0) {
+        sum->unsampled_ns = left;
+        return;
+    }
+    sum->unsampled_ns = ips_min_u64(sum->unsampled_ns, left);
+    uint64_t covered = left - sum->unsampled_ns;
+    double factor = (double)covered / (double)raw;
+    struct slave_share share;
+    slave_share_begin(&share, covered, raw, 0);
+    for (uint32_t i = 0; i < t->row_count; i++) {
+        struct slave_proc_row *r = &t->rows[i];
+        uint64_t self = slave_share_next(&share, r->sampled_self_ns);
+        /* Rounded up: no less than the self time of what it called. */
+        uint64_t total =
+            (uint64_t)(((ips_u128)covered * r->sampled_total_ns + raw - 1) /
+                       raw);
+        total = r->sampled_total_ns == r->sampled_self_ns
+                    ? self
+                    : ips_min_u64(total, covered);
+        r->self_ns = ips_add_sat(r->self_ns - r->sampled_self_ns, self);
+        r->total_ns = ips_add_sat(r->total_ns - r->sampled_total_ns, total);
+        r->sampled_self_ns = self;
+        r->sampled_total_ns = total;
+    }
+    sum->sampled_ns = ips_add_sat(sum->exact_ns, covered);
+    sum->squares *= factor * factor;
+}
+
 int slave_proc_table_make(const struct slave_costs *costs,
                           const struct ips_built *b, const char *machine,
                           const char *object, enum slave_proc_by by,
@@ -146,6 +183,8 @@ int slave_proc_table_make(const struct slave_costs *costs,
     int rc = slave_proc_names_make(costs, by, &out->names, err);
     if (rc == 0)
         rc = make_rows(&m, machine, object);
+    if (rc == 0 && !costs->p.part)
+        slave_proc_table_fit(out, m.cpu_ns);
     ips_free_large(m.seen);
     ips_free_large(m.in);
     slave_intern_release(&m.row_index);
@@ -159,6 +198,8 @@ static void add_row(struct slave_proc_row *into, const struct slave_proc_row *r)
     into->self_ns = ips_add_sat(into->self_ns, r->self_ns);
     into->total_ns = ips_add_sat(into->total_ns, r->total_ns);
     into->samples += r->samples;
+    into->sampled_self_ns += r->sampled_self_ns;
+    into->sampled_total_ns += r->sampled_total_ns;
     if (into->calls == IPS_CPU_UNKNOWN)
         into->calls = r->calls;
     else if (r->calls != IPS_CPU_UNKNOWN)

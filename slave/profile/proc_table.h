@@ -15,6 +15,7 @@ struct slave_proc_row {
     uint32_t process;
     uint32_t symbol; /* of names.symbols */
     uint64_t self_ns, total_ns, samples;
+    uint64_t sampled_self_ns, sampled_total_ns; /* of these, by samples */
     uint64_t calls;           /* IPS_CPU_UNKNOWN: not counted */
     uint64_t counted_from_ns; /* local raw; 0 not so */
     bool exact;
@@ -32,12 +33,16 @@ struct slave_proc_table {
 };
 
 /* Of the threads that `object` holds (slave_chain_in). The costs must outlive
- * the table. */
+ * the table. Samples are scaled to the CPU of these threads
+ * (slave_proc_table_fit), but of a part of a run. */
 int slave_proc_table_make(const struct slave_costs *costs,
                           const struct ips_built *b, const char *machine,
                           const char *object, enum slave_proc_by by,
                           struct slave_proc_table *out,
                           struct ips_err *err) IPS_MUST_USE;
+/* The threads of the table used `cpu_ns`, what they span included: all but what
+ * is unsampled is what samples stand for, each for as much. */
+void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns);
 /* Of all processes together: rows of one symbol become one, of the first's
  * process. O(rows). */
 int slave_proc_table_merge(struct slave_proc_table *t,

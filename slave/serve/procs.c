@@ -40,9 +40,14 @@ static int count_cpu(struct slave_graphs *gs, struct slave_graph_ask *j,
     free(row);
     if (rc < 0)
         return rc;
-    /* A sample stands for what was before it, and may be of another window. */
-    t->cpu_ns = ips_max_u64(s.cpu_ns[0], t->sampled_ns);
-    t->unsampled_ns = t->cpu_ns - t->sampled_ns;
+    /* A sample stands for a period of its thread, and may be of another
+     * window. */
+    t->unsampled_ns = ips_sub_sat(
+        s.cpu_ns[0],
+        ips_add_sat(t->sampled_ns,
+                    t->samples ? t->asked_ns / t->samples * t->threads : 0));
+    t->cpu_ns = ips_max_u64(s.cpu_ns[0], t->exact_ns);
+    slave_proc_table_fit(&j->procs->t, t->cpu_ns);
     slave_series_release(&s);
     return 0;
 }

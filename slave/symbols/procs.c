@@ -30,10 +30,12 @@ struct making {
     /* of the stream at hand */
     const struct ips_stream_in *in;
     uint32_t image, chain;
-    bool begun;        /* `cpu` is known */
-    uint64_t cpu;      /* of the last sample, or START */
-    uint64_t exact_ns; /* measured of this thread */
-    uint64_t last_cpu; /* exact: charged up to here */
+    bool begun;                   /* `cpu` is known */
+    uint64_t cpu;                 /* of the last sample, or START */
+    uint64_t exact_ns;            /* measured of this thread */
+    uint64_t last_cpu;            /* exact: charged up to here */
+    uint64_t timers_cpu, end_cpu; /* with timers from here to here */
+    bool timers;
 };
 
 /* ---- interning ---- */
@@ -149,6 +151,16 @@ static int exact_of(struct making *m, uint32_t place, uint32_t *number)
 
 /* ---- samples ---- */
 
+/* procs.h. The one before was at m->cpu. */
+static uint64_t sample_weight(const struct making *m,
+                              const struct ips_rec_sample *r)
+{
+    uint64_t gap = ips_sub_sat(r->cpu, m->cpu), period = r->period_ns;
+    if (period == 0 || !m->begun)
+        return period;
+    return gap / period < 3 ? period : gap / period * period;
+}
+
 static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
                        uint64_t t)
 {
@@ -156,8 +168,14 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
     uint32_t places[IPS_REC_MAX_BYTES / 8], kept = 0, stack = 0, row = 0;
     struct ips_thread_cost *cost = &m->p->threads[m->chain];
     memcpy(&r, data, sizeof(r));
+    const uint32_t flags = r.h.word >> 24;
     uint32_t room = (len - (uint32_t)sizeof(r)) / 8;
     uint32_t count = r.h.a < room ? r.h.a : room;
+    if (r.h.a == 0 && !m->timers) {
+        m->timers = cost->timers = true;
+        m->timers_cpu = r.cpu;
+    }
+    m->end_cpu = ips_max_u64(m->end_cpu, r.cpu);
     if (cost->exact || count == 0)
         return 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -176,15 +194,14 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
         rc = sampled_of(m, stack, &row);
     if (rc < 0)
         return rc;
-    if (!m->begun) /* begun anew, or after a gap: what came before is not its */
-        m->cpu = ips_max_u64(m->cpu, ips_sub_sat(r.cpu, r.period_ns));
+    uint64_t weight = sample_weight(m, &r);
     m->begun = true;
-    uint64_t weight = ips_sub_sat(r.cpu, m->cpu);
     m->cpu = ips_max_u64(m->cpu, r.cpu);
     struct ips_sampled *s = &m->p->sampled[row];
+    double square = (double)weight * (double)weight;
     s->ns = ips_add_sat(s->ns, weight);
     s->samples++;
-    s->squares += (double)weight * (double)weight;
+    s->squares += flags & IPS_REC_F_LATE ? square * IPS_LATE_SQUARES : square;
     cost->samples++;
     cost->sampled_ns = ips_add_sat(cost->sampled_ns, weight);
     cost->asked_ns = ips_add_sat(cost->asked_ns, r.period_ns);
@@ -347,7 +364,12 @@ static int take_stream(struct making *m)
         } else if (type == IPS_REC_END) {
             struct ips_rec_end r;
             memcpy(&r, data, sizeof(r));
+            m->end_cpu = ips_max_u64(m->end_cpu, r.cpu);
             rc = charge(m, r.cpu);
+        } else if (type == IPS_REC_EXEC) {
+            struct ips_rec_exec r;
+            memcpy(&r, data, sizeof(r));
+            m->end_cpu = ips_max_u64(m->end_cpu, r.cpu);
         }
         if (rc < 0)
             return rc;
@@ -355,9 +377,40 @@ static int take_stream(struct making *m)
     while (m->calls.n > 0)
         leave(m);
     struct ips_thread_cost *cost = &m->p->threads[m->chain];
+    if (m->timers)
+        cost->timed_ns =
+            ips_add_sat(cost->timed_ns, ips_sub_sat(m->end_cpu, m->timers_cpu));
     if (cost->exact)
         cost->sampled_ns = ips_add_sat(cost->sampled_ns, m->exact_ns);
     return 0;
+}
+
+static void find_unsampled(const struct making *m)
+{
+    const struct ips_procs *p = m->p;
+    uint64_t period = 0; /* of threads without samples, too */
+    bool timers = false; /* older agents do not say */
+    for (uint32_t i = 0; i < p->thread_count; i++) {
+        const struct ips_thread_cost *t = &p->threads[i];
+        timers = timers || t->timers;
+        if (t->samples)
+            period = ips_max_u64(period, t->asked_ns / t->samples);
+    }
+    for (uint32_t i = 0; i < p->thread_count; i++)
+        p->threads[i].cpu_ns = m->b->threads[i].cpu_ns;
+    for (uint32_t i = 0; i < m->b->spun_count; i++) {
+        const struct ips_spun *s = &m->b->spun[i];
+        uint32_t chain = ips_chain_of(&m->b->g, (uint32_t)s->node);
+        p->threads[chain].cpu_ns = ips_add_sat(p->threads[chain].cpu_ns, s->ns);
+    }
+    for (uint32_t i = 0; i < p->thread_count; i++) {
+        struct ips_thread_cost *t = &p->threads[i];
+        uint64_t cpu = t->cpu_ns;
+        uint64_t timed = timers ? ips_min_u64(t->timed_ns, cpu) : cpu;
+        uint64_t chance = ips_add_sat(t->sampled_ns, period);
+        t->unsampled_ns = t->exact ? ips_sub_sat(cpu, t->sampled_ns)
+                                   : cpu - timed + ips_sub_sat(timed, chance);
+    }
 }
 
 static int take_all(struct making *m, const struct ips_build_input *in,
@@ -372,16 +425,14 @@ static int take_all(struct making *m, const struct ips_build_input *in,
         m->in = &in->streams[i];
         m->chain = chains[i];
         m->image = ips_codemap_image(&m->p->map, &m->in->head);
-        m->cpu = m->last_cpu = m->exact_ns = 0;
-        m->begun = false;
+        m->cpu = m->last_cpu = m->exact_ns = m->end_cpu = 0;
+        m->begun = m->timers = false;
         slave_arc_walk_begin(&m->walk, m->b, m->chain);
         int rc = take_stream(m);
         if (rc < 0)
             return rc;
     }
-    for (uint32_t i = 0; i < m->p->thread_count; i++)
-        m->p->threads[i].unsampled_ns =
-            ips_sub_sat(m->b->threads[i].cpu_ns, m->p->threads[i].sampled_ns);
+    find_unsampled(m);
     return 0;
 }
 

@@ -70,6 +70,7 @@ class Segment:
                     raise Bad("%s: bad record at %d: %08x"
                               % (self.path, at, word))
                 r = Record(word & 0xff, a, t, self.data[at:at + size])
+                r.late = r.kind == SAMPLE and bool(word >> 17 & 1)
                 if r.kind in (ENTER, EXIT):
                     long = r
                 elif r.kind in (ENTER_SHORT, EXIT_SHORT):
@@ -87,7 +88,8 @@ class Segment:
                                   % self.path)
                     r = Record(MARK, 0, r.t, bytes(16) + struct.pack(
                         "<Q", self.cpu_on(mark.t, mark.cpu, r.t)) + texts[a])
-                yield r
+                if r.kind != SAMPLE or r.frames:  # else: they begin here
+                    yield r
             elif size < 16:
                 raise Bad("%s: bad reservation at %d" % (self.path, at))
             at += size

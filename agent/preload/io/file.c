@@ -87,9 +87,23 @@ static __attribute__((noinline)) void was_slow(const struct ips_moment *call,
                       result < 0 ? err : 0, ips_site_now(site), 0);
 }
 
+/* The CPU time at `call` is not known exactly. */
+static __attribute__((noinline, cold)) void
+near_sample(const struct ips_moment *call, uint64_t t)
+{
+    int saved = errno;
+    struct ips_moment ret = {.t = t, .cpu = ips_core_cpu()}, from = *call;
+    uint64_t least = ips_sub_sat(ret.cpu, ips_wrap_ns(ips_sub_sat(t, call->t)));
+    from.cpu = ips_max_u64(from.cpu, least);
+    ips_sample_returned(&from, &ret);
+    errno = saved;
+}
+
 void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
 {
     uint64_t t = ips_core_now();
+    if (unlikely(t >= ~ips_me.sample_off))
+        near_sample(call, t);
     bool quick = t - call->t < stamps(SLOW_NS) || t < call->t;
     if (likely(++ips_me.file_calls < IPS_CALLS_EVERY && quick))
         return;

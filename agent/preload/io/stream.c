@@ -14,6 +14,7 @@ whole(struct ips_thread *me, const struct ips_io *io, enum ips_rec_type type,
         ips_spin_ended(me, &io->call);
     else
         me->spin_count = 0;
+    ips_sample_returned(&io->call, ret);
     if (likely(ips_io_event_long(me, type, io->chan, IPS_OP_DATA, &io->call,
                                  ret, result, 0, io->site, 0))) {
         ips_stream_closed(me, io, result);
@@ -69,7 +70,8 @@ IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
     if (likely(ips_core.cpu_marks && *ips_cpu_mark() != call->mark))
         ips_return_gone_to(me, call, true, &ret);
     else
-        ret = ips_at_wakeup(call);
+        ret = ips_moment_waited(call);
+    ips_sample_returned(call, &ret);
     ips_spin_ended(me, call);
     const uint32_t what = (uint32_t)ready;
     bool good = ips_io_event_long(me, IPS_REC_BLOCK, (uint32_t)(ready >> 32),
@@ -109,6 +111,7 @@ found_nothing(struct ips_thread *me, const struct ips_io *io)
     const struct ips_moment ret = {t, call->cpu + ips_cpu_ns(took), call->mark,
                                    call->taken};
     me->cpu_last = ret.cpu;
+    ips_sample_returned(call, &ret);
     ips_spin_first(me, call, &ret, io->chan, io->site);
     if (likely(ips_io_event_long(me, IPS_REC_RECVCALL, io->chan, IPS_OP_DATA,
                                  call, &ret, -1, EAGAIN, io->site, 0)))

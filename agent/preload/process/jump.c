@@ -12,6 +12,7 @@
 
 #include <ucontext.h>
 
+#include "agent/preload/sample/pace.h"
 #include "agent/record/sys.h"
 
 /* The stack pointer that the jump restores; frames below it are left. The C
@@ -75,7 +76,7 @@ static void leave(const struct __jmp_buf_tag *env)
 
 /* Where a handler's frame begins: the system call was not made yet, is to be
  * made again, or failed. */
-static bool found_idle(const ucontext_t *uc)
+bool ips_context_in_call(const ucontext_t *uc)
 {
 #if defined(__x86_64__)
     static const char code[] = {0x0f, 0x05};
@@ -98,7 +99,7 @@ void ips_calls_interrupted(const void *context)
     if (likely(ips_me.open_depth == 0))
         return;
     struct ips_open *open = ips_open_at(&ips_me, ips_me.open_depth - 1);
-    if (found_idle(context))
+    if (ips_context_in_call(context))
         open->recs |= IPS_OPEN_IDLE;
     else
         open->recs &= ~IPS_OPEN_IDLE;

@@ -45,6 +45,7 @@ static __attribute__((noinline)) void handled(int sig, const siginfo_t *info,
                                               const void *context)
 {
     ips_calls_interrupted(context);
+    ips_sample_handler(context);
     struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
     ips_record_taken(IPS_SIGNAL_HANDLER, sig, info->si_code, info->si_pid,
                      (uint64_t)(uintptr_t)info->si_value.sival_ptr, at);

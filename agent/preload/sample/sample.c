@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "agent/preload/sample/pace.h"
 #include "agent/preload/sample/procs.h"
 #include "agent/preload/stdio_slots.h"
 #include "agent/preload/wrap.h"
@@ -25,72 +26,29 @@
 
 extern void *__libc_stack_end __attribute__((weak));
 
+/* Small: agent/record/thread.h says why. */
 static IPS_TLS struct {
-    uint64_t low, end; /* of the thread's stack; 0 unknown */
-    bool armed;
-    int timer;
+    uint64_t low; /* of the thread's stack; 0 unknown */
 } sampling;
 
 /* The C library's handler, once known. */
 static _Atomic uintptr_t their_handler;
 static bool on, stopped;
 
-/* --- the timer -------------------------------------------------------------
- */
-
-/* The kernel's own structures. */
+/* The kernel's own structure. */
 struct kernel_sigaction {
     uintptr_t handler;
     unsigned long flags;
     uintptr_t restorer;
     uint64_t mask;
 };
-struct kernel_sigevent {
-    uint64_t value;
-    int32_t signo, notify;
-    int32_t tid;
-    int32_t pad[11];
-};
-struct kernel_itimer {
-    int64_t interval_s, interval_ns, value_s, value_ns;
-};
 
-/* Anywhere in (0, period]. */
-static uint64_t phase(uint64_t period)
+/* Where the thread's stack ends: a thread's control block lies at its top. */
+static uint64_t stack_end(void)
 {
-    uint64_t x = ips_core_now() ^ (uint64_t)ips_me.stream.tid << 40;
-    x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    return (x ^ x >> 32) % period + 1;
-}
-
-static void arm(void)
-{
-    uint64_t period = ips_core_control()->sample_us * (uint64_t)1000;
-    struct kernel_sigevent event = {.value = IPS_SAMPLE_COOKIE,
-                                    .signo = IPS_SAMPLE_SIGNAL,
-                                    .notify = SIGEV_THREAD_ID,
-                                    .tid = (int32_t)ips_me.stream.tid};
-    sampling.armed = false;
-    if (stopped || !period || ips_in_valgrind())
-        return;
-    if (ips_sys3(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&event,
-                 (long)&sampling.timer) < 0)
-        return; /* RLIMIT_SIGPENDING: this thread has no samples */
-    uint64_t first = phase(period);
-    const struct kernel_itimer when = {
-        (int64_t)(period / 1000000000u), (int64_t)(period % 1000000000u),
-        (int64_t)(first / 1000000000u), (int64_t)(first % 1000000000u)};
-    sampling.armed = true;
-    ips_sys6(SYS_timer_settime, sampling.timer, 0, (long)&when, 0, 0, 0);
-}
-
-static void disarm(void)
-{
-    if (!sampling.armed)
-        return;
-    sampling.armed = false; /* what is pending finds that */
-    ips_sys3(SYS_timer_delete, sampling.timer, 0, 0);
+    uint64_t main_end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
+    uint64_t own = (uint64_t)(uintptr_t)__builtin_thread_pointer();
+    return sampling.low + MAIN_STACK == main_end ? main_end : own;
 }
 
 /* --- interrupted calls ------------------------------------------------------
@@ -124,6 +82,38 @@ static void note_eintr(const ucontext_t *uc)
         ips_me.sample_eintr = sp;
 }
 
+/* Is `pc` in this library? */
+static bool here(uint64_t pc)
+{
+    extern const char __ehdr_start[] IPS_HIDDEN;
+    extern const char _etext[] IPS_HIDDEN;
+    return pc >= (uint64_t)(uintptr_t)__ehdr_start &&
+           pc < (uint64_t)(uintptr_t)_etext;
+}
+
+#define LIBC_FRAMES 16u /* more are not looked at */
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+
+/* Is `pc` in the C library? */
+static bool in_libc(uint64_t pc)
+{
+    static _Atomic uint64_t low, high; /* 0 not asked yet */
+    uint64_t end = atomic_load_explicit(&high, memory_order_acquire);
+    if (unlikely(!end)) {
+        struct dl_find_object found;
+        uint64_t from = 1;
+        end = 1;
+        if (&_dl_find_object &&
+            _dl_find_object(ips_stdio_code(), &found) == 0) {
+            from = (uint64_t)(uintptr_t)found.dlfo_map_start;
+            end = (uint64_t)(uintptr_t)found.dlfo_map_end;
+        }
+        atomic_store_explicit(&low, from, memory_order_relaxed);
+        atomic_store_explicit(&high, end, memory_order_release);
+    }
+    return pc >= atomic_load_explicit(&low, memory_order_relaxed) && pc < end;
+}
+
 /* --- a sample ---------------------------------------------------------------
  */
 
@@ -140,11 +130,12 @@ static bool readable(uint64_t at)
 static void set_bounds(struct ips_unwind *u, const stack_t *alternate)
 {
     uint64_t sp = u->reg[IPS_REG_SP];
-    if (sp >= sampling.low && sp < sampling.end) {
+    uint64_t end = stack_end();
+    if (sampling.low && sp >= sampling.low && sp < end) {
         if (alternate && !readable(sp))
             return;
         u->low = sp;
-        u->end = sampling.end;
+        u->end = end;
         return;
     }
     uint64_t at = alternate ? (uint64_t)alternate->ss_sp : 0;
@@ -160,19 +151,9 @@ static uint64_t price(enum ips_probe probe)
     return ips_probe_ps(ips_core_control(), probe);
 }
 
-static void write_sample(const ucontext_t *uc)
+static void write_record(uint64_t t, uint64_t cpu, const uint64_t *frames,
+                         uint32_t n, bool late)
 {
-    uint64_t frames[IPS_FRAMES_MAX];
-    struct ips_unwind u;
-    uint64_t t = ips_core_now(), cpu = ips_core_cpu();
-    const struct ips_apart apart = ips_apart_begin();
-    ips_unwind_context(&u, uc);
-    set_bounds(&u, &uc->uc_stack);
-    uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX);
-    ips_procs_sampled(t);
-    for (uint32_t i = 0; i < n; i++)
-        ips_module_note(frames[i]);
-    ips_apart_end(&apart, price(IPS_PROBE_SAMPLE));
     struct ips_rec_sample *rec = (struct ips_rec_sample *)ips_rec_begin_at(
         IPS_REC_SAMPLE, sizeof(*rec) + n * sizeof(frames[0]), t);
     if (!rec)
@@ -180,10 +161,81 @@ static void write_sample(const ucontext_t *uc)
     rec->h.a = n;
     rec->cpu = cpu;
     rec->period_ns = ips_core_control()->sample_us * (uint64_t)1000;
-    memcpy(rec->frames, frames, n * sizeof(frames[0]));
+    if (late)
+        ips_rec_add_flags(rec, IPS_REC_F_LATE);
+    if (n)
+        memcpy(rec->frames, frames, n * sizeof(frames[0]));
     ips_rec_publish(rec);
-    if (ips_beyond_due() >= IPS_BEYOND_DUE_NS)
+    if (n && ips_beyond_due() >= IPS_BEYOND_DUE_NS)
         ips_calls_due(0);
+}
+
+static void note_frames(uint64_t t, const uint64_t *frames, uint32_t n)
+{
+    ips_procs_sampled(t);
+    for (uint32_t i = 0; i < n; i++)
+        ips_module_note(frames[i]);
+}
+
+void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
+{
+    uint64_t frames[IPS_FRAMES_MAX];
+    struct ips_unwind u;
+    uint64_t t = ips_core_now();
+    const struct ips_apart apart = ips_apart_begin();
+    ips_unwind_context(&u, uc);
+    set_bounds(&u, &uc->uc_stack);
+    uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX);
+    note_frames(t, frames, n);
+    ips_apart_end(&apart, price(IPS_PROBE_SAMPLE));
+    write_record(t, cpu, frames, n, late);
+}
+
+void ips_sample_write_here(uint64_t real, bool late)
+{
+    uint64_t all[IPS_FRAMES_MAX + 8];
+    uint64_t *frames = all;
+    struct ips_unwind u;
+    IPS_UNWIND_HERE(&u);
+    uint64_t t = ips_core_now(), cpu = ips_me.cpu_last;
+    const struct ips_apart apart = ips_apart_begin();
+    set_bounds(&u, NULL);
+    uint32_t n = ips_unwind(&u, all, IPS_FRAMES_MAX + 8);
+    while (n && here(*frames)) {
+        frames++;
+        n--;
+    }
+    /* The real function before its caller: as if it had been met there. */
+    if (n && real && !here(real) && frames > all) {
+        *--frames = real;
+        n++;
+    }
+    n = (uint32_t)ips_min_u64(n, IPS_FRAMES_MAX);
+    note_frames(t, frames, n);
+    ips_apart_end(&apart, price(IPS_PROBE_SAMPLE));
+    if (n)
+        write_record(t, cpu, frames, n, late);
+}
+
+void ips_sample_begins(uint64_t cpu)
+{
+    write_record(ips_core_now(), cpu, NULL, 0, false);
+}
+
+/* Is it in a wrapper, or in the C library called by one? */
+static bool in_wrapper(const ucontext_t *uc)
+{
+    uint64_t frames[LIBC_FRAMES];
+    struct ips_unwind u;
+    ips_unwind_context(&u, uc);
+    if (!here(u.reg[IPS_REG_PC]) && !in_libc(u.reg[IPS_REG_PC]))
+        return false;
+    set_bounds(&u, &uc->uc_stack);
+    uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
+    for (uint32_t i = 0; i < n; i++)
+        if (!in_libc(frames[i]))
+            return here(frames[i]);
+    return true;
 }
 
 /* What is not ours is the C library's. Without a handler of its own (no thread
@@ -203,15 +255,16 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
     const ucontext_t *uc = (const ucontext_t *)context;
+    const uint64_t cookie = (uintptr_t)info->si_value.sival_ptr;
     if (info->si_code != SI_TIMER ||
-        (uintptr_t)info->si_value.sival_ptr != IPS_SAMPLE_COOKIE) {
+        (cookie != IPS_PACE_WATCH && cookie != IPS_PACE_EXACT)) {
         pass_on(sig, info, context);
         return;
     }
     if (unlikely(behind_eintr(uc)))
         note_eintr(uc);
-    if (sampling.armed && !ips_me.in_vfork)
-        write_sample(uc);
+    if (!ips_me.in_vfork)
+        ips_pace_signal((uint32_t)cookie, uc, in_wrapper);
 }
 
 /* --- the handler's installation ---------------------------------------------
@@ -271,22 +324,24 @@ static void on_begin(enum ips_start_kind kind)
                 : STACK_BLOCK_NS;
         ips_core.long_call = ips_min_u64(least, ips_core.cpu_limit);
         on = true;
-        sampling.end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
-        sampling.low = sampling.end > MAIN_STACK ? sampling.end - MAIN_STACK
-                                                 : sampling.end;
+        uint64_t end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
+        sampling.low = end > MAIN_STACK ? end - MAIN_STACK : end;
         install(true);
+        ips_pace_init();
         ips_modules_begin();
     }
     ips_procs_begin(kind);
     if (ips_me.extra) /* a fork child's */
         memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
-    if (sampling.end)
-        arm();
+    if (kind == IPS_START_THREAD) /* its parent may not have got there yet */
+        ips_sample_threads();
+    if (sampling.low && !stopped)
+        ips_pace_begin();
 }
 
 static void on_end(void)
 {
-    disarm();
+    ips_pace_end();
     ips_procs_end();
 }
 
@@ -304,29 +359,19 @@ void ips_sample_threads(void)
 void ips_sample_stack(uint64_t bytes)
 {
     uint64_t top = (uint64_t)(uintptr_t)__builtin_thread_pointer();
-    sampling.end = bytes >= SMALL_STACK ? top : 0;
     /* The control block and static TLS are part of the stack's size. */
-    sampling.low = top - bytes + 16384;
+    sampling.low = bytes >= SMALL_STACK ? top - bytes + 16384 : 0;
 }
 
 void ips_sample_off(void)
 {
-    disarm();
+    ips_pace_end();
 }
 
 void ips_sample_stop(void)
 {
     stopped = true;
-    disarm();
-}
-
-/* Is `pc` in this library? */
-static bool here(uint64_t pc)
-{
-    extern const char __ehdr_start[] IPS_HIDDEN;
-    extern const char _etext[] IPS_HIDDEN;
-    return pc >= (uint64_t)(uintptr_t)__ehdr_start &&
-           pc < (uint64_t)(uintptr_t)_etext;
+    ips_pace_end();
 }
 
 /* --- stacks of waits ---------------------------------------------------------
@@ -366,29 +411,6 @@ void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
 
 /* --- places behind the C library -------------------------------------------
  */
-
-#define LIBC_FRAMES 16u /* more are not looked at */
-extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
-
-/* Is `pc` in the C library? */
-static bool in_libc(uint64_t pc)
-{
-    static _Atomic uint64_t low, high; /* 0 not asked yet */
-    uint64_t end = atomic_load_explicit(&high, memory_order_acquire);
-    if (unlikely(!end)) {
-        struct dl_find_object found;
-        uint64_t from = 1;
-        end = 1;
-        if (&_dl_find_object &&
-            _dl_find_object(ips_stdio_code(), &found) == 0) {
-            from = (uint64_t)(uintptr_t)found.dlfo_map_start;
-            end = (uint64_t)(uintptr_t)found.dlfo_map_end;
-        }
-        atomic_store_explicit(&low, from, memory_order_relaxed);
-        atomic_store_explicit(&high, end, memory_order_release);
-    }
-    return pc >= atomic_load_explicit(&low, memory_order_relaxed) && pc < end;
-}
 
 uint64_t ips_site_behind_libc(void)
 {

@@ -1,14 +1,12 @@
 /*
- * Procedures by sampling: every thread of a measured image has a timer on its
- * own CPU time; each expiry writes a SAMPLE with the call stack. Waits over
- * 50 us have theirs written as a STACK.
+ * Procedures by sampling: every thread of a measured image is sampled once in
+ * each period of its CPU time, at a random moment; each sample writes a SAMPLE
+ * with the call stack. Waits over 50 us have theirs written as a STACK.
  *
- * The timer is the kernel's (timer_create on CLOCK_THREAD_CPUTIME_ID, to the
- * thread itself), made when the thread's stream begins (write_start), in a fork
- * child anew, deleted at the thread's end; exec deletes it, and with it a
- * signal that is pending. Its first expiry is at a random part of the period,
- * so that processes too short for a whole one are met in proportion too. The
- * kernel looks at such timers in its tick: no more often than CONFIG_HZ.
+ * Two timers of the kernel's (timer_create, to the thread itself) say when:
+ * pace.h. They are made when the thread's stream begins (write_start), in a
+ * fork child anew, and deleted at the thread's end; exec deletes them, and with
+ * them a signal that is pending.
  *
  * The signal is 33, the C library's own SIGSETXID. The program cannot see it:
  * the C library takes it out of every set that is blocked, waited for or
@@ -21,12 +19,12 @@
  * ignores ours: it wants SI_TKILL.) glibc's 32 is worse: pthread_cancel
  * installs its handler late, at any time.
  *
- * EINTR. Linux since 5.9 (x86-64; arm64 later) queues the signal of such a
- * timer when the thread returns to user code, never inside a system call: a
- * call that blocks is not interrupted by it. Elsewhere it may come inside, on
- * the way to sleep, and so it may where a stop and SIGCONT, say, ended the
- * sleep. SA_RESTART does for most calls; for those that are never restarted
- * (signal(7)) the rule is:
+ * EINTR. The exact timer never runs in a call that we wrap. Linux since 5.9
+ * (x86-64; arm64 later) queues the signal of the watch when the thread returns
+ * to user code, never inside a system call: a call that blocks is not
+ * interrupted by it. Elsewhere it may come inside, on the way to sleep, and so
+ * it may where a stop and SIGCONT, say, ended the sleep. SA_RESTART does for
+ * most calls; for those that are never restarted (signal(7)) the rule is:
  *   - the handler runs with all signals blocked. It notes the stack pointer in
  *     `ips_me.sample_eintr` if the interrupted pc is right behind a system call
  *     instruction with the result -EINTR - then the sample was the first signal
@@ -74,8 +72,6 @@
 
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
-/* si_value of our timers; a test makes signals that look like them. */
-#define IPS_SAMPLE_COOKIE 0x53706d61u
 
 /* Before ips_core_init: makes it call us where a stream begins and ends. */
 void ips_sample_init(void);

@@ -79,7 +79,7 @@ static void wait_end(const struct wait *w, int err)
 IPS_EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
     WAIT(c, m, true, (r == 0 || r == EOWNERDEAD), false,
-         SREAL(pthread_cond_wait)(c, m));
+         SREAL_WAIT(pthread_cond_wait)(c, m));
 }
 
 IPS_EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
@@ -87,7 +87,7 @@ IPS_EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
 {
     WAIT(c, m, ips_sync_time_ok(CLOCK_REALTIME, until),
          (r == 0 || r == EOWNERDEAD), r == ETIMEDOUT,
-         SREAL(pthread_cond_timedwait)(c, m, until));
+         SREAL_WAIT(pthread_cond_timedwait)(c, m, until));
 }
 
 IPS_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m,
@@ -95,7 +95,8 @@ IPS_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m,
                                       const struct timespec *until)
 {
     WAIT(c, m, ips_sync_time_ok(clock, until), (r == 0 || r == EOWNERDEAD),
-         r == ETIMEDOUT, SREAL(pthread_cond_clockwait)(c, m, clock, until));
+         r == ETIMEDOUT,
+         SREAL_WAIT(pthread_cond_clockwait)(c, m, clock, until));
 }
 
 static pthread_cond_t *posix(cnd_t *c)
@@ -110,14 +111,14 @@ static pthread_mutex_t *posix_mutex(mtx_t *m)
 IPS_EXPORT int cnd_wait(cnd_t *c, mtx_t *m)
 {
     WAIT(posix(c), posix_mutex(m), true, r == thrd_success, false,
-         SREAL(cnd_wait)(c, m));
+         SREAL_WAIT(cnd_wait)(c, m));
 }
 
 IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
 {
     WAIT(posix(c), posix_mutex(m), ips_sync_time_ok(CLOCK_REALTIME, until),
          r == thrd_success, r == thrd_timedout,
-         SREAL(cnd_timedwait)(c, m, until));
+         SREAL_WAIT(cnd_timedwait)(c, m, until));
 }
 
 #define WAKE(cond, value, real_call)                                           \

@@ -115,16 +115,16 @@ static __attribute__((noinline)) int lock_other(pthread_mutex_t *m,
                                                 uint64_t site)
 {
     if (robust(m) && holder(m) == 0)
-        return took(m, SREAL(pthread_mutex_lock)(m));
+        return took(m, SREAL_WAIT(pthread_mutex_lock)(m));
     WAIT(m, ips_mutex_shared(m), holder(m), r, site,
-         SREAL(pthread_mutex_lock)(m));
+         SREAL_WAIT(pthread_mutex_lock)(m));
 }
 
 /* Nearly all are free, in millions: what those need, and no more. */
 IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
     if (unlikely(!ips_sync_on()) || alone(m))
-        return SREAL(pthread_mutex_lock)(m);
+        return SREAL_WAIT(pthread_mutex_lock)(m);
     if (unlikely(robust(m) || held(m) || !ips_sync_attempts) ||
         unlikely(SREAL(pthread_mutex_trylock)(m) != 0))
         return lock_other(m, IPS_SITE);
@@ -136,16 +136,16 @@ IPS_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m,
                                        const struct timespec *until)
 {
     if (unlikely(!ips_sync_on()))
-        return SREAL(pthread_mutex_timedlock)(m, until);
-    LOCK(SREAL(pthread_mutex_timedlock)(m, until));
+        return SREAL_WAIT(pthread_mutex_timedlock)(m, until);
+    LOCK(SREAL_WAIT(pthread_mutex_timedlock)(m, until));
 }
 
 IPS_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
                                        const struct timespec *until)
 {
     if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
-        return SREAL(pthread_mutex_clocklock)(m, clock, until);
-    LOCK(SREAL(pthread_mutex_clocklock)(m, clock, until));
+        return SREAL_WAIT(pthread_mutex_clocklock)(m, clock, until);
+    LOCK(SREAL_WAIT(pthread_mutex_clocklock)(m, clock, until));
 }
 
 IPS_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
@@ -234,15 +234,15 @@ static pthread_mutex_t *posix(mtx_t *m)
 IPS_EXPORT int mtx_lock(mtx_t *m)
 {
     if (unlikely(!ips_sync_on()))
-        return SREAL(mtx_lock)(m);
-    MTX_LOCK(SREAL(mtx_lock)(m));
+        return SREAL_WAIT(mtx_lock)(m);
+    MTX_LOCK(SREAL_WAIT(mtx_lock)(m));
 }
 
 IPS_EXPORT int mtx_timedlock(mtx_t *m, const struct timespec *until)
 {
     if (unlikely(!ips_sync_on()))
-        return SREAL(mtx_timedlock)(m, until);
-    MTX_LOCK(SREAL(mtx_timedlock)(m, until));
+        return SREAL_WAIT(mtx_timedlock)(m, until);
+    MTX_LOCK(SREAL_WAIT(mtx_timedlock)(m, until));
 }
 
 IPS_EXPORT int mtx_trylock(mtx_t *m)

@@ -76,47 +76,47 @@ static inline bool held(const pthread_rwlock_t *l, enum ips_sync kind)
 IPS_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 {
     if (unlikely(!ips_sync_on()))
-        return SREAL(pthread_rwlock_rdlock)(l);
-    READ(SREAL(pthread_rwlock_rdlock)(l));
+        return SREAL_WAIT(pthread_rwlock_rdlock)(l);
+    READ(SREAL_WAIT(pthread_rwlock_rdlock)(l));
 }
 
 IPS_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l,
                                           const struct timespec *until)
 {
     if (unlikely(!ips_sync_on() || !ips_sync_time_ok(CLOCK_REALTIME, until)))
-        return SREAL(pthread_rwlock_timedrdlock)(l, until);
-    READ(SREAL(pthread_rwlock_timedrdlock)(l, until));
+        return SREAL_WAIT(pthread_rwlock_timedrdlock)(l, until);
+    READ(SREAL_WAIT(pthread_rwlock_timedrdlock)(l, until));
 }
 
 IPS_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *until)
 {
     if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
-        return SREAL(pthread_rwlock_clockrdlock)(l, clock, until);
-    READ(SREAL(pthread_rwlock_clockrdlock)(l, clock, until));
+        return SREAL_WAIT(pthread_rwlock_clockrdlock)(l, clock, until);
+    READ(SREAL_WAIT(pthread_rwlock_clockrdlock)(l, clock, until));
 }
 
 IPS_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 {
     if (unlikely(!ips_sync_on()))
-        return SREAL(pthread_rwlock_wrlock)(l);
-    WRITE(SREAL(pthread_rwlock_wrlock)(l));
+        return SREAL_WAIT(pthread_rwlock_wrlock)(l);
+    WRITE(SREAL_WAIT(pthread_rwlock_wrlock)(l));
 }
 
 IPS_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l,
                                           const struct timespec *until)
 {
     if (unlikely(!ips_sync_on() || !ips_sync_time_ok(CLOCK_REALTIME, until)))
-        return SREAL(pthread_rwlock_timedwrlock)(l, until);
-    WRITE(SREAL(pthread_rwlock_timedwrlock)(l, until));
+        return SREAL_WAIT(pthread_rwlock_timedwrlock)(l, until);
+    WRITE(SREAL_WAIT(pthread_rwlock_timedwrlock)(l, until));
 }
 
 IPS_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *until)
 {
     if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
-        return SREAL(pthread_rwlock_clockwrlock)(l, clock, until);
-    WRITE(SREAL(pthread_rwlock_clockwrlock)(l, clock, until));
+        return SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until);
+    WRITE(SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until));
 }
 
 static int tried(pthread_rwlock_t *l, enum ips_sync kind, int r, uint64_t site)

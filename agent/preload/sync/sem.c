@@ -63,23 +63,23 @@ static inline bool sem_empty(const sem_t *s)
 IPS_EXPORT int sem_wait(sem_t *s)
 {
     if (unlikely(!ips_sync_on()))
-        return SREAL(sem_wait)(s);
-    SEM_WAIT(SREAL(sem_wait)(s));
+        return SREAL_WAIT(sem_wait)(s);
+    SEM_WAIT(SREAL_WAIT(sem_wait)(s));
 }
 
 IPS_EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
 {
     if (unlikely(!ips_sync_on() || !ips_sync_time_ok(CLOCK_REALTIME, until)))
-        return SREAL(sem_timedwait)(s, until);
-    SEM_WAIT(SREAL(sem_timedwait)(s, until));
+        return SREAL_WAIT(sem_timedwait)(s, until);
+    SEM_WAIT(SREAL_WAIT(sem_timedwait)(s, until));
 }
 
 IPS_EXPORT int sem_clockwait(sem_t *s, clockid_t clock,
                              const struct timespec *until)
 {
     if (unlikely(!ips_sync_on() || !ips_sync_time_ok(clock, until)))
-        return SREAL(sem_clockwait)(s, clock, until);
-    SEM_WAIT(SREAL(sem_clockwait)(s, clock, until));
+        return SREAL_WAIT(sem_clockwait)(s, clock, until);
+    SEM_WAIT(SREAL_WAIT(sem_clockwait)(s, clock, until));
 }
 
 IPS_EXPORT int sem_trywait(sem_t *s)
@@ -123,13 +123,13 @@ IPS_EXPORT int sem_post(sem_t *s)
 IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 {
     if (unlikely(!ips_sync_on()))
-        return SREAL(pthread_barrier_wait)(b);
+        return SREAL_WAIT(pthread_barrier_wait)(b);
     uint32_t shared = 1;
     if (ips_sync_known.barrier)
         memcpy(&shared, (const char *)b + 12, sizeof(shared));
     struct ips_thing thing = ips_thing(b, shared != 0);
     struct ips_moment call = ips_at_call();
-    int r = SREAL(pthread_barrier_wait)(b);
+    int r = SREAL_WAIT(pthread_barrier_wait)(b);
     bool serial = r == PTHREAD_BARRIER_SERIAL_THREAD;
     if (r == 0 || serial)
         ips_sync_acquired(IPS_SYNC_BARRIER, &thing, call, ips_at_return(&call),
@@ -184,9 +184,9 @@ static bool once_done(const int *control)
 IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
 {
     if (unlikely(!ips_sync_on()) || likely(once_done(control)))
-        return SREAL(pthread_once)(control, fn);
+        return SREAL_WAIT(pthread_once)(control, fn);
     int r = 0;
-    ONCE(control, r = SREAL(pthread_once)(control, once_here));
+    ONCE(control, r = SREAL_WAIT(pthread_once)(control, once_here));
     return r;
 }
 
@@ -194,7 +194,7 @@ IPS_EXPORT void call_once(once_flag *flag, void (*fn)(void))
 {
     if (unlikely(!ips_sync_on()) ||
         likely(once_done((const int *)(const void *)flag)))
-        SREAL(call_once)(flag, fn);
+        SREAL_WAIT(call_once)(flag, fn);
     else
-        ONCE(flag, SREAL(call_once)(flag, once_here));
+        ONCE(flag, SREAL_WAIT(call_once)(flag, once_here));
 }

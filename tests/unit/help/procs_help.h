@@ -28,7 +28,8 @@ static inline struct ips_rec_module *module(rs s, uint64_t t, uint64_t start,
     return r;
 }
 
-static inline void sample(rs s, uint64_t t, uint64_t cpu, int frames, ...)
+static inline struct ips_rec_sample *sample(rs s, uint64_t t, uint64_t cpu,
+                                            int frames, ...)
 {
     struct ips_rec_sample *r =
         rec_put(s, IPS_REC_SAMPLE, sizeof(*r) + 8 * (size_t)frames,
@@ -40,6 +41,7 @@ static inline void sample(rs s, uint64_t t, uint64_t cpu, int frames, ...)
     for (int i = 0; i < frames; i++)
         r->frames[i] = va_arg(ap, uint64_t);
     va_end(ap);
+    return r;
 }
 
 static inline void proc(rs s, enum ips_rec_type type, uint64_t t, uint64_t cpu,

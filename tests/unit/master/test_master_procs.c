@@ -109,6 +109,13 @@ static void test_master_procs__intervals_follow_the_weights(void **state)
     assert_int_equal(exact.self_high_ns, 9);
     assert_int_equal(idle.self_low_ns, IPS_UNMEASURED);
     assert_int_equal(idle.self_high_ns, IPS_UNMEASURED);
+    t.unsampled_ns = 50; /* may be f's */
+    procs_intervals(list, 3, &t);
+    assert_int_equal(f.self_low_ns, 175);
+    assert_int_equal(f.self_high_ns, 393);
+    assert_int_equal(idle.total_high_ns, 393);
+    assert_int_equal(exact.total_high_ns, 12);
+    t.unsampled_ns = 0;
     t.squares = 100 * 10 * 10 * 10; /* as good as 10 samples */
     procs_intervals(list, 3, &t);
     double low, high;

@@ -4,9 +4,11 @@
  */
 #include "tests/unit/help/procs_help.h"
 
-/* Catches: weights that are not the CPU between two samples, a tail that goes
- * missing, totals that count a recursion twice, return addresses looked up at
- * the instruction after the call. */
+#include <math.h>
+
+/* Catches: weights that depend on where in its period a sample was, weights
+ * that are not all of the CPU, totals that count a recursion twice, return
+ * addresses looked up at the instruction after the call. */
 static void test_procs__weights_add_up_to_the_cpu(void **state)
 {
     (void)state;
@@ -17,22 +19,73 @@ static void test_procs__weights_add_up_to_the_cpu(void **state)
     sample(s, 2000, 10 * MS, 2, f, main_ret);
     sample(s, 3000, 22 * MS, 3, g, (uint64_t)0x10101, main_ret);
     sample(s, 4000, 31 * MS, 3, f, (uint64_t)0x10101, main_ret); /* f in f */
-    rec_end(s, IPS_END_EXIT, 5000, 35 * MS, 0);
+    rec_end(s, IPS_END_EXIT, 5000, 36 * MS, 0);
     costs_make(&k, r);
-    assert_int_equal(row(&k, "a+0x100")->self_ns, 10 * MS + 9 * MS);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 24 * MS);
     assert_int_equal(row(&k, "a+0x100")->samples, 2);
-    assert_int_equal(row(&k, "a+0x100")->total_ns, 31 * MS);
+    assert_int_equal(row(&k, "a+0x100")->total_ns, 36 * MS);
     assert_int_equal(row(&k, "a+0x200")->self_ns, 12 * MS);
     assert_int_equal(row(&k, "a+0x200")->total_ns, 12 * MS);
     assert_int_equal(row(&k, "a+0x300")->self_ns, 0);
-    assert_int_equal(row(&k, "a+0x300")->total_ns, 31 * MS);
+    assert_int_equal(row(&k, "a+0x300")->total_ns, 36 * MS);
     assert_int_equal(row(&k, "a+0x300")->calls, IPS_CPU_UNKNOWN);
     assert_int_equal(k.t.totals.samples, 3);
-    assert_int_equal(k.t.totals.sampled_ns, 31 * MS);
-    assert_int_equal(k.t.totals.unsampled_ns, 4 * MS);
-    assert_int_equal(k.t.totals.cpu_ns, 35 * MS);
+    assert_int_equal(k.t.totals.sampled_ns, 36 * MS);
+    assert_int_equal(k.t.totals.unsampled_ns, 0);
+    assert_int_equal(k.t.totals.cpu_ns, 36 * MS);
     assert_int_equal(k.t.totals.asked_ns, 30 * MS);
-    assert_true(k.t.totals.squares == (100.0 + 144.0 + 81.0) * MS * MS);
+    assert_true(fabs(k.t.totals.squares / (3 * 144.0 * MS * MS) - 1) < 1e-9);
+    costs_free(&k);
+}
+
+/* Catches: CPU of a thread that should have had samples given to the others;
+ * that of a thread too short for one called unsampled; a late sample that
+ * counts as much as the others for the interval. */
+static void test_procs__samples_that_are_missing(void **state)
+{
+    (void)state;
+    rs s, t[2];
+    struct costs k;
+    struct recorder *r = one(&s);
+    struct ips_rec_sample *late = sample(s, 2000, 5 * MS, 1, (uint64_t)0x10100);
+    late->h.word |= IPS_REC_F_LATE << 24;
+    for (uint32_t i = 0; i < 2; i++) {
+        t[i] = rec_stream(r, 10, 11 + i, 100 + i);
+        t[i]->head.stream_stamp = 2600 + i;
+        rec_fork(s, IPS_FORK_THREAD, 2500 + i, 2600, 9 * MS, 9 * MS, 0, 7 + i);
+        rec_start(t[i], IPS_START_THREAD, 2600 + i, 0)->fork_seq = 7 + i;
+        rec_end(t[i], IPS_END_THREAD, 2800, i ? 60 * MS : 4 * MS, 0);
+    }
+    rec_end(s, IPS_END_EXIT, 5000, 10 * MS, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 24 * MS);
+    assert_int_equal(k.t.totals.unsampled_ns, 50 * MS);
+    assert_int_equal(k.t.totals.sampled_ns, (10 + 4 + 10) * MS);
+    assert_true(fabs(k.t.totals.squares / (4 * 576.0 * MS * MS) - 1) < 1e-9);
+    costs_free(&k);
+}
+
+/* Catches: what ran before the timers were there, or after the last record,
+ * called sampled; a thread without timers that counts as too short. */
+static void test_procs__timers_come_and_go(void **state)
+{
+    (void)state;
+    rs s, t;
+    struct costs k;
+    struct recorder *r = one(&s);
+    sample(s, 1500, 3 * MS, 0);
+    sample(s, 2000, 9 * MS, 1, (uint64_t)0x10100);
+    t = rec_stream(r, 10, 11, 100);
+    t->head.stream_stamp = 2600;
+    rec_fork(s, IPS_FORK_THREAD, 2500, 2600, 9 * MS, 9 * MS, 0, 7);
+    rec_start(t, IPS_START_THREAD, 2600, 0)->fork_seq = 7;
+    rec_end(t, IPS_END_THREAD, 2800, 4 * MS, 0);
+    rec_end(s, IPS_END_EXIT, 5000, 10 * MS, 0);
+    costs_make(&k, r);
+    assert_int_equal(row(&k, "a+0x100")->self_ns, 7 * MS);
+    assert_int_equal(row(&k, "a+0x100")->samples, 1);
+    assert_int_equal(k.t.totals.unsampled_ns, (3 + 4) * MS);
+    assert_int_equal(k.t.totals.cpu_ns, 14 * MS);
     costs_free(&k);
 }
 
@@ -51,9 +104,9 @@ static void test_procs__a_gap_is_unsampled(void **state)
     sample(s, 3100, 515 * MS, 1, (uint64_t)0x10200);
     rec_end(s, IPS_END_EXIT, 5000, 515 * MS, 0);
     costs_make(&k, r);
-    assert_int_equal(row(&k, "a+0x100")->self_ns, 10 * MS);
-    assert_int_equal(row(&k, "a+0x200")->self_ns, 10 * MS + 5 * MS);
-    assert_int_equal(k.t.totals.unsampled_ns, 490 * MS);
+    assert_in_range(row(&k, "a+0x100")->self_ns, 13 * MS, 14 * MS);
+    assert_int_equal(k.t.totals.unsampled_ns, (515 - 40) * MS);
+    assert_in_range(row(&k, "a+0x200")->self_ns, 26 * MS, 27 * MS);
     costs_free(&k);
 }
 
@@ -67,14 +120,14 @@ static void test_procs__inlined_procedures_have_rows(void **state)
     struct recorder *r = one(&s);
     sample(s, 2000, 10 * MS, 1, (uint64_t)0x10100);
     sample(s, 3000, 15 * MS, 1, (uint64_t)0x10140);
-    rec_end(s, IPS_END_EXIT, 5000, 15 * MS, 0);
+    rec_end(s, IPS_END_EXIT, 5000, 20 * MS, 0);
     costs_make(&k, r);
     name(&k, 0x100, "small\ta.c\t3\ta.c\t4\nlarge\ta.c\t8\ta.c\t9\n");
     name(&k, 0x140, "large\ta.c\t8\ta.c\t11\n");
     assert_int_equal(row(&k, "small")->self_ns, 10 * MS);
     assert_int_equal(row(&k, "small")->total_ns, 10 * MS);
-    assert_int_equal(row(&k, "large")->self_ns, 5 * MS);
-    assert_int_equal(row(&k, "large")->total_ns, 15 * MS);
+    assert_int_equal(row(&k, "large")->self_ns, 10 * MS);
+    assert_int_equal(row(&k, "large")->total_ns, 20 * MS);
     assert_int_equal(k.t.row_count, 2);
     table(&k, "", SLAVE_BY_LINE);
     assert_int_equal(k.t.row_count, 3); /* small:4, large:9, large:11 */
@@ -104,11 +157,11 @@ test_procs__threads_and_images_have_clocks_of_their_own(void **state)
     sample(e, 3500, 23 * MS, 1, (uint64_t)0x10100);
     rec_end(e, IPS_END_EXIT, 4000, 24 * MS, 0);
     costs_make(&k, r);
-    assert_int_equal(row(&k, "a+0x100")->self_ns, 20 * MS);
-    assert_int_equal(row(&k, "b+0x100")->self_ns, 8 * MS);
+    assert_in_range(row(&k, "a+0x100")->self_ns, 68 * MS / 3, 68 * MS / 3 + 1);
+    assert_in_range(row(&k, "b+0x100")->self_ns, 34 * MS / 3, 34 * MS / 3 + 1);
     assert_int_equal(k.t.totals.threads, 2);
-    assert_int_equal(k.t.totals.sampled_ns, 28 * MS);
-    assert_int_equal(k.t.totals.unsampled_ns, 34 * MS - 28 * MS);
+    assert_int_equal(k.t.totals.sampled_ns, 34 * MS);
+    assert_int_equal(k.t.totals.unsampled_ns, 0);
     char object[128];
     snprintf(object, sizeof(object), "/m/%s/11", k.r->built.procs[0].name);
     table(&k, object, SLAVE_BY_PROCEDURE);
@@ -344,6 +397,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_procs__weights_add_up_to_the_cpu),
+        cmocka_unit_test(test_procs__samples_that_are_missing),
+        cmocka_unit_test(test_procs__timers_come_and_go),
         cmocka_unit_test(test_procs__a_gap_is_unsampled),
         cmocka_unit_test(test_procs__inlined_procedures_have_rows),
         cmocka_unit_test(

@@ -1,0 +1,524 @@
+/* When a thread is sampled; see pace.h. */
+#include "agent/preload/sample/pace.h"
+
+#include <sys/syscall.h>
+
+#include "agent/preload/sample/sample.h"
+#include "agent/preload/stdio_slots.h"
+#include "agent/record/core.h"
+#include "agent/record/sys.h"
+#include "agent/record/valgrind.h"
+#include "common/types.h"
+#include <string.h>
+
+/* A moment that is so near is now: less than a timer takes. */
+#define NOW_NS 2000u
+/* The exact timer set to less would expire while it is set. */
+#define LEAST_NS 5000u
+/* The timer is set in less. */
+#define LEARNT_NS 100
+#define TAKES_MOST_NS 10000u
+/* What the CPU clock and the kernel's differ by, and a tick may be late. */
+#define SLACK_NS 100000u
+#define LOOP_NS 500000u
+#define NEAR_LEAST_NS 30000u
+#define NEAR_MOST 8u /* 7.7 ms */
+#define RETURNS_NEAR 64u
+/* So few, and each may set the exact timer. */
+#define RETURNS_FEW 8u
+#define BUDGET 4u
+#define TRIES 24u
+
+/* Small: agent/record/thread.h says why. */
+static IPS_TLS struct {
+    uint64_t at;     /* the moment, by the thread's CPU clock */
+    uint32_t back;   /* the same clock's low part at the newest return */
+    uint32_t offset; /* put off: so many ns after a return; 0: is not */
+    uint32_t nested; /* stack pointer / 16 of the call that is interrupted */
+    int32_t real;    /* the newest call's real function, from file_write on */
+    int16_t watch, exact; /* ids; -1 none */
+    uint8_t near;         /* see near_ns */
+    uint8_t skip, tries;  /* put off: returns to let pass; failed ones */
+    uint8_t arms, budget; /* exact timers before this moment; allowed */
+    uint8_t returns;      /* looked at */
+    bool back_known : 1, put_off_set : 1, on : 1, busy : 1;
+} pace;
+
+static uint64_t tick_ns, period_ns;
+/* The process sleeps in calls that are not wrapped: no exact timers. */
+static _Atomic bool sleeps_unseen;
+
+struct kernel_sigevent {
+    uint64_t value;
+    int32_t signo, notify;
+    int32_t tid;
+    int32_t pad[11];
+};
+struct kernel_itimer {
+    int64_t interval_s, interval_ns, value_s, value_ns;
+};
+
+/* --- small things -----------------------------------------------------------
+ */
+
+static uint64_t random_below(uint64_t n)
+{
+    uint64_t x = ips_core_now() ^ (uint64_t)ips_me.stream.tid << 40 ^
+                 pace.at * 0x9e3779b97f4a7c15ull;
+    x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    x ^= x >> 32;
+    return n ? x % n : 0;
+}
+
+static uint64_t stamps(uint64_t ns)
+{
+    return ips_core.mult
+               ? (ips_min_u64(ns, (uint64_t)1 << 31) << 32) / ips_core.mult
+               : ns;
+}
+
+static uint64_t lead(void)
+{
+    return tick_ns + SLACK_NS;
+}
+
+static void set_timer(int id, uint64_t ns, uint64_t interval)
+{
+    const struct kernel_itimer when = {
+        (int64_t)(interval / 1000000000u), (int64_t)(interval % 1000000000u),
+        (int64_t)(ns / 1000000000u), (int64_t)(ns % 1000000000u)};
+    ips_sys6(SYS_timer_settime, id, 0, (long)&when, 0, 0, 0);
+}
+
+static int make_timer(long clock, uint32_t cookie)
+{
+    struct kernel_sigevent event = {.value = cookie,
+                                    .signo = IPS_SAMPLE_SIGNAL,
+                                    .notify = SIGEV_THREAD_ID,
+                                    .tid = (int32_t)ips_me.stream.tid};
+    int id = -1;
+    if (ips_sys3(SYS_timer_create, clock, (long)&event, (long)&id) < 0)
+        return -1; /* RLIMIT_SIGPENDING */
+    if (id <= INT16_MAX)
+        return id;
+    ips_sys3(SYS_timer_delete, id, 0, 0);
+    return -1;
+}
+
+/* The returns of calls are looked at from the stamp `t` on. */
+static void look_from(uint64_t t)
+{
+    ips_me.sample_off = ~t;
+    ips_me.io_line.span = 0;
+}
+
+static bool exact_set(void)
+{
+    return ips_me.sample_watch & IPS_SAMPLE_SET;
+}
+
+static void set_exact(uint64_t ns)
+{
+    ips_me.sample_watch |= IPS_SAMPLE_SET;
+    atomic_signal_fence(memory_order_seq_cst);
+    set_timer(pace.exact, ips_max_u64(ns, LEAST_NS), 0);
+}
+
+/* Again where its signal came meanwhile, and set it anew. */
+static void stop_exact(void)
+{
+    while (exact_set()) {
+        ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
+        atomic_signal_fence(memory_order_seq_cst);
+        set_timer(pace.exact, 0, 0);
+    }
+}
+
+/* What lies between the timer's expiry and the program's last instruction, as
+ * is learnt from signals that came too early or too late. A virtual machine may
+ * be interrupted before the time. */
+static _Atomic int32_t signal_ns;
+static void learn(int32_t more)
+{
+    int32_t is = atomic_load_explicit(&signal_ns, memory_order_relaxed) + more;
+    if (is > -(int32_t)TAKES_MOST_NS / 2 && is < (int32_t)TAKES_MOST_NS / 2)
+        atomic_store_explicit(&signal_ns, is, memory_order_relaxed);
+}
+
+/* So many ns after this returns. Setting the timer takes longer than many a
+ * stretch between two calls, so it is set for later, and here is waited. */
+static void set_exact_after(uint64_t ns)
+{
+    static _Atomic uint32_t takes_ns; /* on average */
+    uint32_t takes = atomic_load_explicit(&takes_ns, memory_order_relaxed);
+    uint64_t t = ips_core_now(), ahead = takes + takes / 2 + LEAST_NS / 4, now;
+    set_exact(ns + ahead);
+    uint64_t took = ips_cpu_ns(ips_core_now() - t);
+    took = ips_min_u64(took, TAKES_MOST_NS);
+    takes = (uint32_t)(takes ? (takes * (uint64_t)7 + took) / 8 : took);
+    takes = (uint32_t)ips_min_u64(takes, TAKES_MOST_NS);
+    atomic_store_explicit(&takes_ns, takes, memory_order_relaxed);
+    int64_t leave =
+        (int64_t)ahead + atomic_load_explicit(&signal_ns, memory_order_relaxed);
+    do
+        now = ips_core_now();
+    while ((int64_t)ips_cpu_ns(now - t) < leave);
+    pace.back += (uint32_t)ips_cpu_ns(now - t);
+}
+
+/* Is the thread where no call is under way that a handler interrupted? */
+static bool free_at(uint64_t sp)
+{
+    if (!pace.nested)
+        return true;
+    if ((uint32_t)(sp >> 4) - pace.nested >= 1u << 22)
+        return false;
+    pace.nested = 0;
+    return true;
+}
+
+static bool may_set(void)
+{
+    return pace.exact >= 0 && !exact_set() &&
+           !atomic_load_explicit(&sleeps_unseen, memory_order_relaxed);
+}
+
+/* --- moments ----------------------------------------------------------------
+ */
+
+/* Returns are looked at from so many ns before the moment: the more returns
+ * there are, the later. */
+static uint64_t near_ns(void)
+{
+    return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near, lead());
+}
+
+/* The moment of the next period that is to come. */
+static void draw(uint64_t cpu)
+{
+    do
+        pace.at =
+            (pace.at / period_ns + 1) * period_ns + random_below(period_ns);
+    while (pace.at <= cpu);
+    if (pace.returns < RETURNS_FEW)
+        pace.budget = BUDGET;
+    pace.arms = pace.returns = 0;
+}
+
+/* The CPU clock shows `cpu` at the stamp `t`: when to look next? */
+static void plan(uint64_t cpu, uint64_t t)
+{
+    uint64_t left = ips_sub_sat(pace.at, cpu);
+    if (pace.offset || left <= near_ns()) {
+        ips_me.sample_watch |= IPS_SAMPLE_CLOSE;
+        look_from(0);
+        return;
+    }
+    ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_CLOSE;
+    pace.back_known = false;
+    pace.real = 0;
+    look_from(t + stamps(left - near_ns()));
+}
+
+/* The watch expires in the last tick before the moment, and in each later one
+ * until there is a sample. */
+static void set_watch(uint64_t cpu)
+{
+    uint64_t left = ips_sub_sat(pace.at, cpu);
+    uint64_t before = exact_set() || !may_set() ? 0 : lead();
+    uint64_t ns = left > before ? left - before : 1;
+    set_timer(pace.watch, ns, tick_ns);
+}
+
+/* After a sample: `runs`, the thread goes on in the program. */
+static void next(uint64_t cpu, bool runs)
+{
+    draw(cpu);
+    uint64_t left = pace.at - cpu;
+    if (runs && left <= lead() && may_set() && free_at(ips_sp()))
+        set_exact(left);
+    set_watch(cpu);
+    plan(cpu, ips_core_now());
+}
+
+/* --- signals ----------------------------------------------------------------
+ */
+
+static uint64_t sp_of(const ucontext_t *uc)
+{
+#if defined(__x86_64__)
+    return (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    return uc->uc_mcontext.sp;
+#endif
+}
+
+/* Did the signal end a system call? `off`: the thread was off its core. */
+static bool interrupted(const ucontext_t *uc, bool off)
+{
+#if defined(__x86_64__)
+    const int64_t result = uc->uc_mcontext.gregs[REG_RAX];
+#elif defined(__aarch64__)
+    const int64_t result = (int64_t)uc->uc_mcontext.regs[0];
+#endif
+    return (result == -EINTR || (off && result >= 0)) &&
+           ips_context_in_call(uc); /* which is made again if result >= 0 */
+}
+
+static void put_off_done(void)
+{
+    pace.budget = pace.offset > SLACK_NS ? BUDGET : 0;
+    pace.offset = 0;
+}
+
+static void on_exact(const ucontext_t *uc, uint64_t cpu,
+                     bool (*in_call)(const ucontext_t *uc))
+{
+    if (!exact_set())
+        return;
+    const bool put_off_set = pace.put_off_set;
+    uint64_t at =
+        put_off_set ? cpu + (uint32_t)(pace.back + pace.offset - (uint32_t)cpu)
+                    : pace.at;
+    if (put_off_set &&
+        (uint32_t)(pace.back + pace.offset - (uint32_t)cpu) >> 31)
+        at = cpu; /* it has passed */
+    ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
+    if (interrupted(uc, cpu + NOW_NS < at))
+        atomic_store(&sleeps_unseen, true);
+    if (cpu + NOW_NS < at) {
+        if (may_set())
+            set_exact(at - cpu);
+        return;
+    }
+    /* Put off, and met in the wrapper that set it: at another return. */
+    if (put_off_set && in_call(uc)) {
+        pace.put_off_set = false;
+        pace.skip = (uint8_t)random_below(4);
+        learn(-LEARNT_NS);
+        return;
+    }
+    ips_sample_write(uc, cpu, false);
+    if (put_off_set) {
+        pace.put_off_set = false;
+        put_off_done();
+        plan(cpu, ips_core_now());
+    } else {
+        pace.budget = BUDGET;
+        next(cpu, true);
+    }
+}
+
+/* The moment passed after the newest return: now it is so many ns after
+ * another. false: that is not known. */
+static bool put_off(void)
+{
+    uint32_t since = (uint32_t)pace.at - pace.back;
+    if (!pace.back_known || since >> 31 || pace.offset || !may_set())
+        return false;
+    pace.offset = since | 1;
+    pace.skip = (uint8_t)(1 + random_below(4));
+    pace.tries = 0;
+    return true;
+}
+
+static void on_watch(const ucontext_t *uc, uint64_t cpu,
+                     bool (*in_call)(const ucontext_t *uc))
+{
+    if (exact_set()) {
+        if (cpu < pace.at + tick_ns)
+            return;
+        stop_exact(); /* the C library's handler had its signal (sample.h) */
+    }
+    if (cpu < pace.at) {
+        if (may_set() && free_at(sp_of(uc)) && !in_call(uc)) {
+            pace.put_off_set = false;
+            set_exact(pace.at - cpu);
+        }
+        return;
+    }
+    if (!put_off())
+        ips_sample_write(uc, cpu, true);
+    next(cpu, !in_call(uc));
+}
+
+void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
+                     bool (*in_call)(const ucontext_t *uc))
+{
+    if (!pace.on)
+        return;
+    if (pace.busy) { /* within returned(); or that was left by a jump */
+        if (cookie == IPS_PACE_EXACT)
+            ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
+        else
+            pace.busy = false;
+        return;
+    }
+    uint64_t cpu = ips_core_cpu();
+    if (cookie == IPS_PACE_EXACT)
+        on_exact(uc, cpu, in_call);
+    else
+        on_watch(uc, cpu, in_call);
+}
+
+/* --- calls ------------------------------------------------------------------
+ */
+
+void ips_sample_before(uint64_t real)
+{
+    if (ips_me.in_vfork || ips_me.own_table)
+        return;
+    int64_t from_libc = (int64_t)(real - (uint64_t)(uintptr_t)ips_stdio_code());
+    pace.real = from_libc == (int32_t)from_libc ? (int32_t)from_libc : 0;
+    stop_exact();
+}
+
+void ips_sample_handler(const void *context)
+{
+    const ucontext_t *uc = (const ucontext_t *)context;
+    if (pace.on && !pace.nested && ips_context_in_call(uc))
+        pace.nested = (uint32_t)(sp_of(uc) >> 4) | 1;
+}
+
+static void sample_here(bool late)
+{
+    uint64_t real = 0;
+    if (pace.real)
+        real = (uint64_t)(uintptr_t)ips_stdio_code() +
+               (uint64_t)(int64_t)pace.real;
+    ips_sample_write_here(real, late);
+}
+
+/* A return while a moment is put off. true: the exact timer is to be set. */
+static bool put_off_returned(const struct ips_moment *call)
+{
+    if (!pace.put_off_set) {
+        if (pace.skip)
+            pace.skip--;
+        return pace.skip == 0;
+    }
+    /* The stretch was too short, or the timer late. */
+    const uint32_t lasted = (uint32_t)call->cpu - pace.back;
+    if (lasted >= pace.offset && !(lasted >> 31))
+        learn(LEARNT_NS);
+    pace.put_off_set = false;
+    pace.skip = (uint8_t)(1 + random_below(4));
+    if (++pace.tries >= TRIES) {
+        sample_here(true);
+        put_off_done();
+    }
+    return false;
+}
+
+/* The moment has passed. */
+static void passed(const struct ips_moment *call, uint64_t cpu)
+{
+    if (call->cpu <= pace.at) {
+        sample_here(false);
+        pace.budget = BUDGET;
+    } else if (!put_off()) {
+        bool loop = near_ns() < LOOP_NS;
+        pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
+        if (loop) { /* soon again: a turn of it is like the other */
+            pace.at = cpu + random_below(near_ns());
+            return;
+        }
+        sample_here(true);
+    }
+    draw(cpu);
+    set_watch(cpu);
+}
+
+/* The return of a call, near the moment or while one is put off. */
+static void returned(const struct ips_moment *call, uint64_t cpu, uint64_t t)
+{
+    bool set = false, off = false;
+    const bool may = may_set() && ips_me.open_depth <= 1 && free_at(ips_sp());
+    if (cpu >= pace.at)
+        passed(call, cpu);
+    if (pace.offset)
+        set = off = put_off_returned(call) && may;
+    uint64_t left = pace.at - cpu;
+    if (!off && left <= near_ns()) {
+        if (++pace.returns >= RETURNS_NEAR && pace.near) {
+            pace.near--;
+            pace.returns = 0;
+        }
+        set = may && pace.arms < pace.budget;
+        pace.arms += set;
+    }
+    pace.back = (uint32_t)cpu;
+    pace.back_known = true;
+    plan(cpu, t);
+    pace.put_off_set = off;
+    pace.busy = false;
+    if (set && off)
+        set_exact_after(pace.offset);
+    else if (set)
+        set_exact(left);
+}
+
+void ips_sample_returned_slow(const struct ips_moment *call,
+                              const struct ips_moment *ret)
+{
+    if (!pace.on || pace.busy || ips_me.in_vfork || ips_me.own_table ||
+        exact_set())
+        return;
+    int saved = errno;
+    pace.busy = true;
+    returned(call, ret->cpu, ret->t);
+    errno = saved;
+}
+
+/* --- a thread's begin and end -----------------------------------------------
+ */
+
+void ips_pace_init(void)
+{
+    struct timespec tick = {0, 10000000};
+    ips_sys3(SYS_clock_getres, CLOCK_MONOTONIC_COARSE, (long)&tick, 0);
+    tick_ns = ips_min_u64((uint64_t)tick.tv_nsec, 10000000);
+    period_ns = ips_core_control()->sample_us * (uint64_t)1000;
+}
+
+void ips_pace_begin(void)
+{
+    memset(&pace, 0, sizeof(pace));
+    ips_me.sample_watch = 0;
+    ips_me.sample_off = 0;
+    pace.watch = pace.exact = -1;
+    if (!period_ns || ips_in_valgrind())
+        return;
+    pace.watch = (int16_t)make_timer(CLOCK_THREAD_CPUTIME_ID, IPS_PACE_WATCH);
+    if (pace.watch < 0)
+        return; /* this thread has no samples */
+    pace.exact = (int16_t)make_timer(CLOCK_MONOTONIC, IPS_PACE_EXACT);
+    pace.near = NEAR_MOST;
+    pace.budget = BUDGET;
+    pace.on = true;
+    uint64_t cpu = ips_core_cpu();
+    pace.at = cpu / period_ns * period_ns + random_below(period_ns);
+    if (pace.at <= cpu)
+        draw(cpu);
+    uint64_t left = pace.at - cpu;
+    if (left <= lead() && may_set()) {
+        ips_me.sample_watch |= IPS_SAMPLE_SET;
+        set_timer(pace.exact, ips_max_u64(left, LEAST_NS), 0);
+    }
+    set_watch(cpu);
+    plan(cpu, ips_core_now());
+    ips_sample_begins(cpu);
+}
+
+void ips_pace_end(void)
+{
+    if (!pace.on)
+        return;
+    pace.on = false; /* what is pending finds that */
+    ips_me.sample_watch = 0;
+    ips_me.sample_off = 0;
+    ips_sys3(SYS_timer_delete, pace.watch, 0, 0);
+    if (pace.exact >= 0)
+        ips_sys3(SYS_timer_delete, pace.exact, 0, 0);
+}
