@@ -51,7 +51,7 @@ static int parse_port(const char *text, const char *address, uint16_t *port,
     return 0;
 }
 
-static int refuse(const char *address, struct ips_err *err)
+static int refuse_address(const char *address, struct ips_err *err)
 {
     return ips_err_set(
         err, IPS_E_REFUSED,
@@ -92,7 +92,7 @@ static int set_host(const char *host, uint16_t port, const char *address,
                            address);
     }
     if (out->insecure && !allow_insecure)
-        return refuse(address, err);
+        return refuse_address(address, err);
     snprintf(out->host, sizeof(out->host), "%.45s", host); /* was a number */
     return 0;
 }

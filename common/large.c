@@ -26,10 +26,10 @@ struct mapping {
 static struct {
     pthread_mutex_t lock;
     struct mapping *v;
-    size_t count, room;
+    size_t count, capacity;
     struct ips_large_use use;
-    struct mapping kept[KEPT_MAX]; /* of memory, released, not unmapped */
-    size_t kept_count, kept_bytes;
+    struct mapping reusable[KEPT_MAX]; /* of memory, released, not unmapped */
+    size_t reusable_count, reusable_bytes;
     char dir[DIR_BYTES];
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .use = {.limit = UINT64_MAX}};
 
@@ -38,37 +38,37 @@ static struct {
 /* Unmaps kept ones until at most `most` bytes of them are left. */
 static void keep_at_most(uint64_t most)
 {
-    while (all.kept_bytes > most) {
-        struct mapping *m = &all.kept[--all.kept_count];
-        all.kept_bytes -= m->bytes;
+    while (all.reusable_bytes > most) {
+        struct mapping *m = &all.reusable[--all.reusable_count];
+        all.reusable_bytes -= m->bytes;
         munmap(m->at, m->bytes);
     }
 }
 
-static uint64_t room_to_keep(void)
+static uint64_t may_reuse(void)
 {
     uint64_t left = ips_sub_sat(all.use.limit, all.use.memory);
     return ips_min_u64(ips_min_u64(KEPT_BYTES, all.use.limit / 4), left);
 }
 
-static bool keep(const struct mapping *m)
+static bool keep_mapping(const struct mapping *m)
 {
     if (m->file || m->thin || m->bytes < HUGE_BYTES ||
-        all.kept_count == KEPT_MAX ||
-        all.kept_bytes + m->bytes > room_to_keep())
+        all.reusable_count == KEPT_MAX ||
+        all.reusable_bytes + m->bytes > may_reuse())
         return false;
-    all.kept[all.kept_count++] = *m;
-    all.kept_bytes += m->bytes;
+    all.reusable[all.reusable_count++] = *m;
+    all.reusable_bytes += m->bytes;
     return true;
 }
 
 /* The number of the kept one that fits best, or kept_count: the smallest of at
  * least `bytes` and at most twice as many, or the largest of at least half. */
-static size_t best_kept(size_t bytes)
+static size_t best_reusable(size_t bytes)
 {
-    size_t best = all.kept_count, has = 0;
-    for (size_t i = all.kept_count; i > 0 && has != bytes; i--) {
-        size_t n = all.kept[i - 1].bytes;
+    size_t best = all.reusable_count, has = 0;
+    for (size_t i = all.reusable_count; i > 0 && has != bytes; i--) {
+        size_t n = all.reusable[i - 1].bytes;
         if (n / 2 > bytes || n < bytes / 2)
             continue;
         if (!has ||
@@ -82,25 +82,25 @@ static size_t best_kept(size_t bytes)
 
 /* One that was released, cut to `bytes`; or grown to them, where there is room
  * behind it: what was trimmed is asked for whole again. */
-static char *take_kept(size_t bytes)
+static char *reuse_mapping(size_t bytes)
 {
-    size_t i = best_kept(bytes);
-    if (i == all.kept_count)
+    size_t i = best_reusable(bytes);
+    if (i == all.reusable_count)
         return NULL;
-    struct mapping m = all.kept[i];
+    struct mapping m = all.reusable[i];
     if (m.bytes < bytes && mremap(m.at, m.bytes, bytes, 0) == MAP_FAILED)
         return NULL;
     if (m.bytes > bytes)
         munmap(m.at + bytes, m.bytes - bytes);
-    all.kept_bytes -= m.bytes;
-    all.kept[i] = all.kept[--all.kept_count];
+    all.reusable_bytes -= m.bytes;
+    all.reusable[i] = all.reusable[--all.reusable_count];
     return m.at;
 }
 
 bool ips_large_tidy(void)
 {
     pthread_mutex_lock(&all.lock);
-    bool some = all.kept_count > 0;
+    bool some = all.reusable_count > 0;
     keep_at_most(0);
     pthread_mutex_unlock(&all.lock);
     return some;
@@ -134,32 +134,32 @@ void ips_large_begin(void)
 
 /* ---- the table of mappings; under the lock ---- */
 
-static void count(uint64_t *now, uint64_t *most, size_t bytes)
+static void count_bytes(uint64_t *now, uint64_t *most, size_t bytes)
 {
     *now += bytes;
     *most = ips_max_u64(*most, *now);
 }
 
-static bool note(char *at, size_t bytes, bool file, bool thin)
+static bool note_mapping(char *at, size_t bytes, bool file, bool thin)
 {
-    if (all.count == all.room) {
-        size_t room = all.room ? 2 * all.room : 64;
+    if (all.count == all.capacity) {
+        size_t room = all.capacity ? 2 * all.capacity : 64;
         struct mapping *v = realloc(all.v, room * sizeof(*v));
         if (!v)
             return false;
         all.v = v;
-        all.room = room;
+        all.capacity = room;
     }
     all.v[all.count++] = (struct mapping){at, bytes, file, thin};
     if (file)
-        count(&all.use.files, &all.use.files_most, bytes);
+        count_bytes(&all.use.files, &all.use.files_most, bytes);
     else
-        count(&all.use.memory, &all.use.memory_most, bytes);
+        count_bytes(&all.use.memory, &all.use.memory_most, bytes);
     return true;
 }
 
 /* The last ones made are the first to go, as a rule. */
-static struct mapping *find(const char *at)
+static struct mapping *find_mapping(const char *at)
 {
     for (size_t i = all.count; i > 0; i--)
         if (all.v[i - 1].at == at)
@@ -167,7 +167,7 @@ static struct mapping *find(const char *at)
     return NULL;
 }
 
-static void forget(struct mapping *m)
+static void forget_mapping(struct mapping *m)
 {
     *(m->file ? &all.use.files : &all.use.memory) -= m->bytes;
     *m = all.v[--all.count];
@@ -175,7 +175,7 @@ static void forget(struct mapping *m)
 
 /* ---- mapping ---- */
 
-static void *map(size_t bytes, int flags, int fd)
+static void *map_pages(size_t bytes, int flags, int fd)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     return p == MAP_FAILED ? NULL : p;
@@ -184,7 +184,7 @@ static void *map(size_t bytes, int flags, int fd)
 /* At a multiple of the huge pages' size. */
 static char *map_memory(size_t bytes)
 {
-    char *p = map(bytes + HUGE_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    char *p = map_pages(bytes + HUGE_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (!p)
         return NULL;
     size_t skip = -(uintptr_t)p & (HUGE_BYTES - 1);
@@ -202,7 +202,7 @@ static char *map_file(size_t bytes)
     if (fd < 0)
         return NULL;
     char *p = posix_fallocate(fd, 0, (off_t)bytes) == 0
-                  ? map(bytes, MAP_SHARED, fd)
+                  ? map_pages(bytes, MAP_SHARED, fd)
                   : NULL;
     close(fd);
     return p;
@@ -215,18 +215,18 @@ static size_t whole_pages(size_t bytes)
 
 enum contents { UNDEFINED, ZEROED, THIN };
 
-static void *large(size_t bytes, enum contents contents)
+static void *allocate_large(size_t bytes, enum contents contents)
 {
     bool zeroed = contents == ZEROED, thin = contents == THIN;
     bytes = whole_pages(bytes);
     pthread_mutex_lock(&all.lock);
     bool file = bytes > ips_sub_sat(all.use.limit, all.use.memory);
-    char *p = file || thin ? NULL : take_kept(bytes), *again = p;
+    char *p = file || thin ? NULL : reuse_mapping(bytes), *again = p;
     if (!file)
         keep_at_most(all.use.limit - all.use.memory - bytes);
     if (!p)
         p = file ? map_file(bytes) : map_memory(bytes);
-    if (p && !note(p, bytes, file, thin)) {
+    if (p && !note_mapping(p, bytes, file, thin)) {
         munmap(p, bytes);
         p = NULL;
     }
@@ -238,36 +238,38 @@ static void *large(size_t bytes, enum contents contents)
 
 /* ---- arrays ---- */
 
-static void *array(size_t count, size_t size, enum contents contents)
+static void *allocate_array(size_t count, size_t size, enum contents contents)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX / 4)
         return NULL;
-    return bytes < IPS_LARGE_MIN ? calloc(count, size) : large(bytes, contents);
+    return bytes < IPS_LARGE_MIN ? calloc(count, size)
+                                 : allocate_large(bytes, contents);
 }
 
 void *ips_calloc_large(size_t count, size_t size)
 {
-    return array(count, size, ZEROED);
+    return allocate_array(count, size, ZEROED);
 }
 
 void *ips_alloc_large(size_t count, size_t size)
 {
-    return array(count, size, UNDEFINED);
+    return allocate_array(count, size, UNDEFINED);
 }
 
 void *ips_thin_large(size_t count, size_t size)
 {
-    return array(count, size, THIN);
+    return allocate_array(count, size, THIN);
 }
 
-void *ips_grow_large(void *v, size_t old, size_t bytes)
+void *ips_resize_large(void *v, size_t old, size_t bytes)
 {
     if (bytes > SIZE_MAX / 4)
         return NULL;
     if (bytes < IPS_LARGE_MIN && old < IPS_LARGE_MIN)
         return realloc(v, bytes);
-    void *to = bytes < IPS_LARGE_MIN ? malloc(bytes) : large(bytes, UNDEFINED);
+    void *to = bytes < IPS_LARGE_MIN ? malloc(bytes)
+                                     : allocate_large(bytes, UNDEFINED);
     if (!to)
         return NULL;
     if (v)
@@ -280,7 +282,7 @@ void ips_trim_large(void *v, size_t bytes)
 {
     size_t keep = whole_pages(bytes ? bytes : 1);
     pthread_mutex_lock(&all.lock);
-    struct mapping *m = v ? find(v) : NULL;
+    struct mapping *m = v ? find_mapping(v) : NULL;
     if (m && keep < m->bytes) {
         size_t less = m->bytes - keep;
         munmap(m->at + keep, less);
@@ -295,10 +297,10 @@ void ips_free_large(void *v)
     if (!v)
         return;
     pthread_mutex_lock(&all.lock);
-    struct mapping *m = find(v), was = m ? *m : (struct mapping){0};
+    struct mapping *m = find_mapping(v), was = m ? *m : (struct mapping){0};
     if (m)
-        forget(m);
-    bool kept = was.at && keep(&was);
+        forget_mapping(m);
+    bool kept = was.at && keep_mapping(&was);
     pthread_mutex_unlock(&all.lock);
     if (kept)
         return;

@@ -34,7 +34,7 @@ void *ips_alloc_large(size_t count, size_t size);
 void *ips_thin_large(size_t count, size_t size);
 /* `v`, of any kind or NULL, with room for `bytes` instead of `old` bytes;
  * the new ones are undefined. NULL: `v` is as it was. */
-void *ips_grow_large(void *v, size_t old, size_t bytes);
+void *ips_resize_large(void *v, size_t old, size_t bytes);
 /* Gives back what lies behind the first `bytes` of an array. */
 void ips_trim_large(void *v, size_t bytes);
 /* Releases what came from either, from malloc() and its like, or NULL. */

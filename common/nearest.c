@@ -14,14 +14,14 @@ void ips_nearest_begin(struct ips_nearest *n, const char *word)
     n->name[0] = n->text[0] = '\0';
 }
 
-static size_t least(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
 /* Optimal string alignment, row by row. Both are shorter than
  * IPS_NEAREST_BYTES. */
-static size_t distance(const char *a, size_t an, const char *b, size_t bn)
+static size_t edit_distance(const char *a, size_t an, const char *b, size_t bn)
 {
     size_t rows[3][IPS_NEAREST_BYTES];
     size_t *before = rows[0], *last = rows[1], *row = rows[2];
@@ -31,9 +31,10 @@ static size_t distance(const char *a, size_t an, const char *b, size_t bn)
         row[0] = i;
         for (size_t j = 1; j <= bn; j++) {
             size_t same = a[i - 1] == b[j - 1] ? 0 : 1;
-            row[j] = least(last[j - 1] + same, least(last[j], row[j - 1]) + 1);
+            row[j] =
+                min_size(last[j - 1] + same, min_size(last[j], row[j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                row[j] = least(row[j], before[j - 2] + 1);
+                row[j] = min_size(row[j], before[j - 2] + 1);
         }
         size_t *free_row = before;
         before = last;
@@ -54,7 +55,7 @@ void ips_nearest_offer(struct ips_nearest *n, const char *name)
     else if ((wn > nn ? wn - nn : nn - wn) >= n->changes)
         return;
     else
-        changes = distance(n->word, wn, name, nn);
+        changes = edit_distance(n->word, wn, name, nn);
     if (changes >= n->changes && !same)
         return;
     n->changes = changes;

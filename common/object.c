@@ -26,7 +26,7 @@ static bool glob_matches(const char *pattern, size_t pn, const char *text,
     return p == pn;
 }
 
-static size_t skip(const char **at)
+static size_t skip_part(const char **at)
 {
     while (**at == '/')
         ++*at;
@@ -36,7 +36,7 @@ static size_t skip(const char **at)
 bool ips_object_in(const char *pattern, const char *object)
 {
     for (;;) {
-        size_t pn = skip(&pattern), n = skip(&object);
+        size_t pn = skip_part(&pattern), n = skip_part(&object);
         if (pn == 0)
             return true;
         if (n == 0 || !glob_matches(pattern, pn, object, n))
@@ -48,14 +48,14 @@ bool ips_object_in(const char *pattern, const char *object)
 
 bool ips_object_machine(const char *pattern, const char *machine)
 {
-    size_t pn = skip(&pattern);
+    size_t pn = skip_part(&pattern);
     return pn == 0 || glob_matches(pattern, pn, machine, strlen(machine));
 }
 
 unsigned ips_object_parts(const char *pattern)
 {
     unsigned parts = 0;
-    for (size_t n; (n = skip(&pattern)) > 0; parts++)
+    for (size_t n; (n = skip_part(&pattern)) > 0; parts++)
         pattern += n;
     return parts;
 }

@@ -152,7 +152,7 @@ static void keep_heap(void)
     mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
-static int serve(const struct options *o, struct ips_err *err)
+static int serve_clients(const struct options *o, struct ips_err *err)
 {
     struct master m = {0};
     struct event *stop[2] = {NULL, NULL};
@@ -169,7 +169,7 @@ static int serve(const struct options *o, struct ips_err *err)
         event_base_dispatch(base);
     }
     if (m.base)
-        master_stop(&m);
+        master_stop_loop(&m);
     for (int i = 0; i < 2; i++) {
         if (stop[i])
             event_free(stop[i]);
@@ -195,7 +195,7 @@ int main(int argc, char **argv)
         o.master.state = o.state;
     }
     if (rc == 0)
-        rc = serve(&o, &err);
+        rc = serve_clients(&o, &err);
     if (rc < 0)
         fprintf(stderr, "ips-master: %s\n", err.msg);
     return rc == 0 ? 0 : rc == IPS_E_USAGE || rc == IPS_E_REFUSED ? 2 : 1;

@@ -10,7 +10,7 @@
 #include "master/tables/refresh.h"
 
 /* It gets what is queued for it, and nobody listens to it any more. */
-static void dismiss(struct ips_peer *peer, const char *why)
+static void dismiss_peer(struct ips_peer *peer, const char *why)
 {
     ips_log_info("%s: %s", ips_peer_name(peer), why);
     ips_peer_set_ops(peer, NULL, NULL);
@@ -24,7 +24,7 @@ static void answer_hello(struct ips_peer *peer, const char *error)
     hello.error = ips_wire_text(error);
     ips_send_hello(peer, &hello);
     if (*error)
-        dismiss(peer, error);
+        dismiss_peer(peer, error);
 }
 
 /* ---- clients ---------------------------------------------------------- */
@@ -49,7 +49,7 @@ static void on_client_message(struct ips_peer *peer, const Ips__Envelope *env,
     struct master *m = arg;
     if (env->body_case != IPS__ENVELOPE__BODY_REQUEST) {
         client_drop(m, peer);
-        dismiss(peer, "a client only asks");
+        dismiss_peer(peer, "a client only asks");
     } else if (env->request->ask_case == IPS__REQUEST__ASK_MORE) {
         query_more(m, peer, env->request->id, env->request->more->replies);
     } else {
@@ -137,7 +137,7 @@ static void on_slave_message(struct ips_peer *peer, const Ips__Envelope *env,
         break;
     }
     slave_lost(m, s, "sent what no slave sends");
-    dismiss(peer, "a slave only reports and answers");
+    dismiss_peer(peer, "a slave only reports and answers");
 }
 
 static void on_slave_close(struct ips_peer *peer, const char *why, void *arg)
@@ -152,7 +152,7 @@ static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
 
 /* A slave that was started again may say Hello before we saw its old
  * connection end: that one is no reason to refuse it. */
-static void bury(struct master *m, const char *machine)
+static void bury_slave(struct master *m, const char *machine)
 {
     struct slave *s = roster_find(&m->roster, machine);
     struct ips_peer *old = s ? s->peer : NULL;
@@ -169,7 +169,7 @@ static void slave_admit(struct master *m, struct ips_peer *peer,
     struct slave *s;
     struct ips_err err = {0};
     char name[ROSTER_NAME_BYTES + 8];
-    bury(m, hello->machine);
+    bury_slave(m, hello->machine);
     if (roster_admit(&m->roster, hello, peer, master_now_ns(), &old, &s, &err) <
         0) {
         ips_log_warn("slave refused: %s", err.msg);

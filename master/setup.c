@@ -128,11 +128,11 @@ int master_start(struct master *m, struct event_base *base,
     if (rc == 0)
         rc = tick_setup(m, err);
     if (rc < 0)
-        master_stop(m);
+        master_stop_loop(m);
     return rc;
 }
 
-void master_stop(struct master *m)
+void master_stop_loop(struct master *m)
 {
     m->stopping = true;
     ips_listener_free(m->listener);
@@ -140,8 +140,8 @@ void master_stop(struct master *m)
     worker_free(m->worker);
     query_release_all(m);
     refresh_release(m);
-    kept_release(m);
-    answers_release(m);
+    table_cache_release(m);
+    answer_cache_release(m);
     session_release(m);
     roster_release(&m->roster);
     catalogue_close(m->catalogue);

@@ -108,8 +108,8 @@ static int send_all(int fd, const uint8_t *data, size_t len,
 }
 
 /* Up to `len` bytes of what comes on the socket, at least one. */
-static int take(int fd, uint8_t *to, size_t len, uint64_t deadline,
-                size_t *taken, struct ips_err *err)
+static int read_bytes(int fd, uint8_t *to, size_t len, uint64_t deadline,
+                      size_t *taken, struct ips_err *err)
 {
     for (;;) {
         ssize_t n = recv(fd, to, len, 0);
@@ -146,7 +146,7 @@ static int tls_flush(struct ips_client *c, struct ips_err *err)
 }
 
 /* `result` of a call of c->tls was none: 0 where it is to be called again. */
-static int tls_again(struct ips_client *c, int result, uint64_t deadline,
+static int tls_retry(struct ips_client *c, int result, uint64_t deadline,
                      struct ips_err *err)
 {
     char why[256];
@@ -155,7 +155,7 @@ static int tls_again(struct ips_client *c, int result, uint64_t deadline,
     int what = SSL_get_error(c->tls, result);
     int rc = tls_flush(c, err); /* the alert that tells the other side, too */
     if (rc == 0 && what == SSL_ERROR_WANT_READ) {
-        rc = take(c->fd, data, sizeof(data), deadline, &n, err);
+        rc = read_bytes(c->fd, data, sizeof(data), deadline, &n, err);
         return rc < 0 ? rc
                : BIO_write(c->came, data, (int)n) > 0
                    ? 0
@@ -183,7 +183,7 @@ static int tls_begin(struct ips_client *c, const struct ips_address *to,
     c->came = came;
     c->go = go;
     for (int done; rc == 0 && (done = SSL_do_handshake(c->tls)) != 1;)
-        rc = tls_again(c, done, deadline, err);
+        rc = tls_retry(c, done, deadline, err);
     return rc < 0 ? rc : tls_flush(c, err);
 }
 
@@ -226,13 +226,14 @@ static int read_some(struct ips_client *c, uint64_t deadline,
     size_t n = 0;
     int rc = 0;
     if (!c->tls)
-        rc = take(c->fd, c->in + c->have, c->cap - c->have, deadline, &n, err);
+        rc = read_bytes(c->fd, c->in + c->have, c->cap - c->have, deadline, &n,
+                        err);
     for (int got; c->tls && rc == 0 && n == 0;) {
         got = SSL_read(c->tls, c->in + c->have, (int)READ_STEP_BYTES);
         if (got > 0)
             n = (size_t)got;
         else
-            rc = tls_again(c, got, deadline, err);
+            rc = tls_retry(c, got, deadline, err);
     }
     c->have += n;
     return rc;
@@ -277,7 +278,8 @@ static int check_master(const struct ips_client *c, const Ips__Hello *hello,
     return ips_tls_may(&owner, IPS__HELLO__ROLE__MASTER, "", err);
 }
 
-static int greet(struct ips_client *c, unsigned timeout_ms, struct ips_err *err)
+static int send_hello(struct ips_client *c, unsigned timeout_ms,
+                      struct ips_err *err)
 {
     Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__CLIENT);
     Ips__Envelope env = IPS__ENVELOPE__INIT, *answer = NULL;
@@ -332,7 +334,7 @@ int ips_client_connect(const char *address, unsigned timeout_ms,
     if (to.tls)
         rc = tls_begin(c, &to, deadline_of(timeout_ms), err);
     if (rc == 0)
-        rc = greet(c, timeout_ms, err);
+        rc = send_hello(c, timeout_ms, err);
     if (rc == 0) {
         *out = c;
         return 0;

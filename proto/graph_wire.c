@@ -170,7 +170,7 @@ void ips_wire_taker_release(struct ips_wire_taker *t)
 
 /* One array of a group that grows together; false: no memory (the others may
  * have grown, which does no harm). */
-static bool grow_array(void *slot, uint32_t cap, size_t item)
+static bool reserve_array(void *slot, uint32_t cap, size_t item)
 {
     void *old;
     memcpy(&old, slot, sizeof(old));
@@ -211,14 +211,14 @@ static int no_memory(struct ips_err *err)
     return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a subgraph");
 }
 
-static int unequal(const char *what, struct ips_err *err)
+static int report_unequal(const char *what, struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_PROTOCOL,
                        "subgraph: arrays of %s differ in length", what);
 }
 
-static void append(void *array, uint32_t at, const void *from, size_t n,
-                   size_t item)
+static void append_items(void *array, uint32_t at, const void *from, size_t n,
+                         size_t item)
 {
     if (n > 0)
         memcpy((uint8_t *)array + (size_t)at * item, from, n * item);
@@ -231,44 +231,45 @@ static int take_chains(struct ips_wire_taker *t, const Ips__Subgraph *m,
     size_t n = m->n_chain_count;
     if (m->n_chain_process != n || m->n_chain_pid != n || m->n_chain_tid != n ||
         m->n_chain_thread != n)
-        return unequal("chains", err);
+        return report_unequal("chains", err);
     uint32_t cap = next_cap(g->chain_count, n, t->chain_cap, t->max_nodes);
     if (cap == 0)
         return too_many(t, "chains", err);
     if (cap != t->chain_cap) {
-        if (!grow_array(&g->chain_nodes, cap, sizeof(uint32_t)) ||
-            !grow_array(&g->chain_process, cap, sizeof(uint32_t)) ||
-            !grow_array(&g->chain_pid, cap, sizeof(uint32_t)) ||
-            !grow_array(&g->chain_tid, cap, sizeof(uint32_t)) ||
-            !grow_array(&g->chain_thread, cap, sizeof(uint32_t)))
+        if (!reserve_array(&g->chain_nodes, cap, sizeof(uint32_t)) ||
+            !reserve_array(&g->chain_process, cap, sizeof(uint32_t)) ||
+            !reserve_array(&g->chain_pid, cap, sizeof(uint32_t)) ||
+            !reserve_array(&g->chain_tid, cap, sizeof(uint32_t)) ||
+            !reserve_array(&g->chain_thread, cap, sizeof(uint32_t)))
             return no_memory(err);
         t->chain_cap = cap;
     }
     uint32_t at = g->chain_count;
-    append(g->chain_nodes, at, m->chain_count, n, sizeof(uint32_t));
-    append(g->chain_process, at, m->chain_process, n, sizeof(uint32_t));
-    append(g->chain_pid, at, m->chain_pid, n, sizeof(uint32_t));
-    append(g->chain_tid, at, m->chain_tid, n, sizeof(uint32_t));
-    append(g->chain_thread, at, m->chain_thread, n, sizeof(uint32_t));
+    append_items(g->chain_nodes, at, m->chain_count, n, sizeof(uint32_t));
+    append_items(g->chain_process, at, m->chain_process, n, sizeof(uint32_t));
+    append_items(g->chain_pid, at, m->chain_pid, n, sizeof(uint32_t));
+    append_items(g->chain_tid, at, m->chain_tid, n, sizeof(uint32_t));
+    append_items(g->chain_thread, at, m->chain_thread, n, sizeof(uint32_t));
     g->chain_count += (uint32_t)n;
     return 0;
 }
 
-static bool grow_nodes(struct ips_wire_taker *t, uint32_t cap)
+static bool reserve_nodes(struct ips_wire_taker *t, uint32_t cap)
 {
     struct ips_wire_graph *g = &t->g;
-    return grow_array(&g->kind, cap, 1) && grow_array(&g->xkind, cap, 1) &&
-           grow_array(&g->w, cap, sizeof(uint64_t)) &&
-           grow_array(&g->xlen, cap, sizeof(uint64_t)) &&
-           grow_array(&g->xpred, cap, sizeof(uint32_t)) &&
-           (!t->detail || (grow_array(&g->t_ns, cap, sizeof(uint64_t)) &&
-                           grow_array(&g->site, cap, sizeof(uint32_t)))) &&
-           (!t->times || (grow_array(&g->at, cap, sizeof(uint64_t)) &&
-                          grow_array(&g->wait, cap, sizeof(uint64_t)) &&
-                          grow_array(&g->delay, cap, sizeof(uint64_t)))) &&
-           (!t->probe || grow_array(&g->probe, cap, sizeof(uint32_t))) &&
-           (!t->unended || grow_array(&g->unended, cap, sizeof(uint64_t))) &&
-           (!t->sized || grow_array(&g->bytes, cap, sizeof(uint64_t)));
+    return reserve_array(&g->kind, cap, 1) &&
+           reserve_array(&g->xkind, cap, 1) &&
+           reserve_array(&g->w, cap, sizeof(uint64_t)) &&
+           reserve_array(&g->xlen, cap, sizeof(uint64_t)) &&
+           reserve_array(&g->xpred, cap, sizeof(uint32_t)) &&
+           (!t->detail || (reserve_array(&g->t_ns, cap, sizeof(uint64_t)) &&
+                           reserve_array(&g->site, cap, sizeof(uint32_t)))) &&
+           (!t->times || (reserve_array(&g->at, cap, sizeof(uint64_t)) &&
+                          reserve_array(&g->wait, cap, sizeof(uint64_t)) &&
+                          reserve_array(&g->delay, cap, sizeof(uint64_t)))) &&
+           (!t->probe || reserve_array(&g->probe, cap, sizeof(uint32_t))) &&
+           (!t->unended || reserve_array(&g->unended, cap, sizeof(uint64_t))) &&
+           (!t->sized || reserve_array(&g->bytes, cap, sizeof(uint64_t)));
 }
 
 static bool times_fit(struct ips_wire_taker *t, const Ips__Subgraph *m,
@@ -295,20 +296,20 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
     if (m->xkind.len != n || m->n_w != n || m->n_xpred != n || m->n_xlen != n ||
         m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
         !times_fit(t, m, n))
-        return unequal("nodes", err);
+        return report_unequal("nodes", err);
     uint32_t cap = next_cap(g->node_count, n, t->node_cap, t->max_nodes);
     if (cap == 0)
         return too_many(t, "nodes", err);
     if (cap != t->node_cap) {
-        if (!grow_nodes(t, cap))
+        if (!reserve_nodes(t, cap))
             return no_memory(err);
         t->node_cap = cap;
     }
     uint32_t at = g->node_count;
-    append(g->kind, at, m->kind.data, n, 1);
-    append(g->xkind, at, m->xkind.data, n, 1);
-    append(g->w, at, m->w, n, sizeof(uint64_t));
-    append(g->xlen, at, m->xlen, n, sizeof(uint64_t));
+    append_items(g->kind, at, m->kind.data, n, 1);
+    append_items(g->xkind, at, m->xkind.data, n, 1);
+    append_items(g->w, at, m->w, n, sizeof(uint64_t));
+    append_items(g->xlen, at, m->xlen, n, sizeof(uint64_t));
     for (size_t i = 0; i < n; i++) {
         if (m->xpred[i] > UINT32_MAX)
             return ips_err_set(err, IPS_E_PROTOCOL,
@@ -316,21 +317,21 @@ static int take_nodes(struct ips_wire_taker *t, const Ips__Subgraph *m,
         g->xpred[at + i] = (uint32_t)m->xpred[i] - 1;
     }
     if (t->detail) {
-        append(g->t_ns, at, m->t_ns, n, sizeof(uint64_t));
+        append_items(g->t_ns, at, m->t_ns, n, sizeof(uint64_t));
         for (size_t i = 0; i < n; i++)
             g->site[at + i] = m->site[i] - 1;
     }
     if (t->times) {
-        append(g->at, at, m->at, n, sizeof(uint64_t));
-        append(g->wait, at, m->wait, n, sizeof(uint64_t));
-        append(g->delay, at, m->delay, m->n_delay, sizeof(uint64_t));
+        append_items(g->at, at, m->at, n, sizeof(uint64_t));
+        append_items(g->wait, at, m->wait, n, sizeof(uint64_t));
+        append_items(g->delay, at, m->delay, m->n_delay, sizeof(uint64_t));
     }
     if (t->probe)
-        append(g->probe, at, m->probe, n, sizeof(uint32_t));
+        append_items(g->probe, at, m->probe, n, sizeof(uint32_t));
     if (t->unended)
-        append(g->unended, at, m->unended, n, sizeof(uint64_t));
+        append_items(g->unended, at, m->unended, n, sizeof(uint64_t));
     if (t->sized)
-        append(g->bytes, at, m->bytes, n, sizeof(uint64_t));
+        append_items(g->bytes, at, m->bytes, n, sizeof(uint64_t));
     g->node_count += (uint32_t)n;
     return 0;
 }
@@ -341,20 +342,20 @@ static int take_ins(struct ips_wire_taker *t, const Ips__Subgraph *m,
     struct ips_wire_graph *g = &t->g;
     size_t n = m->n_in_node;
     if (m->n_in_end != n || m->n_in_pos != n)
-        return unequal("remote receives", err);
+        return report_unequal("remote receives", err);
     uint32_t cap = next_cap(g->in_count, n, t->in_cap, t->max_nodes);
     if (cap == 0)
         return too_many(t, "remote receives", err);
     if (cap != t->in_cap) {
-        if (!grow_array(&g->in_node, cap, sizeof(uint32_t)) ||
-            !grow_array(&g->in_end, cap, sizeof(uint32_t)) ||
-            !grow_array(&g->in_pos, cap, sizeof(uint64_t)))
+        if (!reserve_array(&g->in_node, cap, sizeof(uint32_t)) ||
+            !reserve_array(&g->in_end, cap, sizeof(uint32_t)) ||
+            !reserve_array(&g->in_pos, cap, sizeof(uint64_t)))
             return no_memory(err);
         t->in_cap = cap;
     }
-    append(g->in_node, g->in_count, m->in_node, n, sizeof(uint32_t));
-    append(g->in_end, g->in_count, m->in_end, n, sizeof(uint32_t));
-    append(g->in_pos, g->in_count, m->in_pos, n, sizeof(uint64_t));
+    append_items(g->in_node, g->in_count, m->in_node, n, sizeof(uint32_t));
+    append_items(g->in_end, g->in_count, m->in_end, n, sizeof(uint32_t));
+    append_items(g->in_pos, g->in_count, m->in_pos, n, sizeof(uint64_t));
     g->in_count += (uint32_t)n;
     return 0;
 }
@@ -368,25 +369,25 @@ static int take_outs(struct ips_wire_taker *t, const Ips__Subgraph *m,
         t->timed = m->n_out_ns > 0;
     if (m->n_out_end != n || m->n_out_pos != n || m->n_out_len != n ||
         m->n_out_ns != (t->timed ? n : 0))
-        return unequal("remote sends", err);
+        return report_unequal("remote sends", err);
     uint32_t cap = next_cap(g->out_count, n, t->out_cap, t->max_nodes);
     if (cap == 0)
         return too_many(t, "remote sends", err);
     if (cap != t->out_cap) {
-        if (!grow_array(&g->out_node, cap, sizeof(uint32_t)) ||
-            !grow_array(&g->out_end, cap, sizeof(uint32_t)) ||
-            !grow_array(&g->out_len, cap, sizeof(uint32_t)) ||
-            !grow_array(&g->out_pos, cap, sizeof(uint64_t)) ||
-            (t->timed && !grow_array(&g->out_ns, cap, sizeof(uint64_t))))
+        if (!reserve_array(&g->out_node, cap, sizeof(uint32_t)) ||
+            !reserve_array(&g->out_end, cap, sizeof(uint32_t)) ||
+            !reserve_array(&g->out_len, cap, sizeof(uint32_t)) ||
+            !reserve_array(&g->out_pos, cap, sizeof(uint64_t)) ||
+            (t->timed && !reserve_array(&g->out_ns, cap, sizeof(uint64_t))))
             return no_memory(err);
         t->out_cap = cap;
     }
-    append(g->out_node, g->out_count, m->out_node, n, sizeof(uint32_t));
-    append(g->out_end, g->out_count, m->out_end, n, sizeof(uint32_t));
-    append(g->out_len, g->out_count, m->out_len, n, sizeof(uint32_t));
-    append(g->out_pos, g->out_count, m->out_pos, n, sizeof(uint64_t));
+    append_items(g->out_node, g->out_count, m->out_node, n, sizeof(uint32_t));
+    append_items(g->out_end, g->out_count, m->out_end, n, sizeof(uint32_t));
+    append_items(g->out_len, g->out_count, m->out_len, n, sizeof(uint32_t));
+    append_items(g->out_pos, g->out_count, m->out_pos, n, sizeof(uint64_t));
     if (t->timed)
-        append(g->out_ns, g->out_count, m->out_ns, n, sizeof(uint64_t));
+        append_items(g->out_ns, g->out_count, m->out_ns, n, sizeof(uint64_t));
     g->out_count += (uint32_t)n;
     return 0;
 }

@@ -29,7 +29,7 @@
 struct ips_listener {
     struct event_base *base;
     struct evconnlistener *ev;
-    struct event *again; /* after a failed accept */
+    struct event *retry; /* after a failed accept */
     void (*on_accept)(struct ips_peer *peer, void *arg);
     void *arg;
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -156,10 +156,10 @@ static void on_accept_error(struct evconnlistener *ev, void *arg)
     ips_log_warn("%s: accept: %s", l->address, strerror(errno));
     evconnlistener_disable(ev);
     const struct timeval wait = {1, 0};
-    event_add(l->again, &wait);
+    event_add(l->retry, &wait);
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg)
+static void on_retry(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
@@ -286,8 +286,8 @@ static int listener_start(struct ips_listener *l, const char *address,
         ips_log_warn("%s: no TLS (--insecure): whoever reaches it can read and "
                      "change everything, and pose as any machine or client",
                      l->address);
-    l->again = event_new(l->base, -1, 0, on_again, l);
-    if (l->again)
+    l->retry = event_new(l->base, -1, 0, on_retry, l);
+    if (l->retry)
         l->ev = evconnlistener_new(
             l->base, on_conn, l, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
             0, fd);
@@ -331,8 +331,8 @@ void ips_listener_free(struct ips_listener *l)
         return;
     if (l->ev)
         evconnlistener_free(l->ev);
-    if (l->again)
-        event_free(l->again);
+    if (l->retry)
+        event_free(l->retry);
     if (*l->path)
         unlink(l->path);
     if (l->lock_fd >= 0)

@@ -78,7 +78,7 @@ static void on_reap(evutil_socket_t fd, short what, void *arg)
     ips_peer_reap();
 }
 
-static void disarm(struct ips_peer *p)
+static void disarm_peer(struct ips_peer *p)
 {
     if (p->bev)
         bufferevent_disable(p->bev, EV_READ | EV_WRITE);
@@ -89,7 +89,7 @@ void ips_peer_free(struct ips_peer *p)
 {
     if (!p || p->state == PEER_REAPED)
         return;
-    disarm(p);
+    disarm_peer(p);
     event_del(p->later);
     p->state = PEER_REAPED;
     p->ops = NULL;
@@ -113,7 +113,7 @@ static void peer_fail(struct ips_peer *p, const char *why)
         return;
     if (p->state == PEER_OPENING && !p->left)
         log_refusal(p, why);
-    disarm(p);
+    disarm_peer(p);
     if (p->state != PEER_FINISHING)
         snprintf(p->why, sizeof(p->why), "%s", why);
     p->state = PEER_FAILED;
@@ -194,7 +194,7 @@ static bool take_hello(struct ips_peer *p, const Ips__Envelope *env)
     return true;
 }
 
-static void dispatch(struct ips_peer *p, const Ips__Envelope *env)
+static void dispatch_envelope(struct ips_peer *p, const Ips__Envelope *env)
 {
     if (p->state == PEER_OPENING) {
         if (!take_hello(p, env))
@@ -241,7 +241,7 @@ static bool take_frame(struct ips_peer *p)
     p->traffic.frames++;
     p->traffic.bytes += whole;
     p->current = env;
-    dispatch(p, env);
+    dispatch_envelope(p, env);
     if (p->current)
         ips__envelope__free_unpacked(p->current, NULL);
     p->current = NULL;
@@ -332,7 +332,8 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
 /* ---- making, sending ------------------------------------------------ */
 
 /* The bufferevent owns `tls`. */
-static struct bufferevent *channel(struct event_base *base, int fd, SSL *tls)
+static struct bufferevent *open_channel(struct event_base *base, int fd,
+                                        SSL *tls)
 {
     const int how = BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS;
     if (!tls)
@@ -365,7 +366,7 @@ int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
     p->later = event_new(base, -1, 0, on_later, p);
     p->limit = event_new(base, -1, 0, on_limit, p);
     if (p->later && p->limit)
-        p->bev = channel(base, fd, tls);
+        p->bev = open_channel(base, fd, tls);
     else
         SSL_free(tls);
     if (!p->bev) {

@@ -14,7 +14,7 @@
 
 static SSL_CTX *keys;
 
-static int refuse(struct ips_err *err, const char *path, const char *what)
+static int refuse_file(struct ips_err *err, const char *path, const char *what)
 {
     unsigned long error = ERR_peek_last_error();
     const char *reason = error ? ERR_reason_error_string(error) : NULL;
@@ -24,8 +24,8 @@ static int refuse(struct ips_err *err, const char *path, const char *what)
 }
 
 /* dir/name into path; that it can be read, and the key by nobody else. */
-static int find(const char *dir, const char *name, char path[IPS_PATH_BYTES],
-                struct ips_err *err)
+static int find_file(const char *dir, const char *name,
+                     char path[IPS_PATH_BYTES], struct ips_err *err)
 {
     struct stat st;
     if (snprintf(path, IPS_PATH_BYTES, "%s/%s", dir, name) >= IPS_PATH_BYTES)
@@ -50,22 +50,23 @@ static int check_date(SSL_CTX *ctx, const char *path, struct ips_err *err)
     return 0;
 }
 
-static int load(SSL_CTX *ctx, const char *dir, struct ips_err *err)
+static int load_files(SSL_CTX *ctx, const char *dir, struct ips_err *err)
 {
     char ca[IPS_PATH_BYTES], cert[IPS_PATH_BYTES], key[IPS_PATH_BYTES];
-    int rc = find(dir, "ca.pem", ca, err);
+    int rc = find_file(dir, "ca.pem", ca, err);
     if (rc == 0)
-        rc = find(dir, "cert.pem", cert, err);
+        rc = find_file(dir, "cert.pem", cert, err);
     if (rc == 0)
-        rc = find(dir, "key.pem", key, err);
+        rc = find_file(dir, "key.pem", key, err);
     if (rc < 0)
         return rc;
     if (SSL_CTX_load_verify_file(ctx, ca) != 1)
-        return refuse(err, ca, "no certificate");
+        return refuse_file(err, ca, "no certificate");
     if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
-        return refuse(err, cert, "no certificate");
+        return refuse_file(err, cert, "no certificate");
     if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1)
-        return refuse(err, key, "no private key, or not the certificate's");
+        return refuse_file(err, key,
+                           "no private key, or not the certificate's");
     return check_date(ctx, cert, err);
 }
 
@@ -82,7 +83,7 @@ int ips_tls_use(const char *dir, struct ips_err *err)
     /* Connections last for days: nothing is resumed. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 0);
-    int rc = load(ctx, dir, err);
+    int rc = load_files(ctx, dir, err);
     if (rc < 0) {
         SSL_CTX_free(ctx);
         return rc;

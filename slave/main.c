@@ -35,7 +35,7 @@ static void leave_loop(struct slave *s)
 
 /* ---- the turn ---- */
 
-static void leave(struct slave *s)
+static void stop_slave(struct slave *s)
 {
     slave_lock_release(s->lock_fd); /* before pool.lock */
     s->lock_fd = -1;
@@ -50,7 +50,7 @@ static void try_leave(struct slave *s, uint64_t now_ns)
     if (access(s->drain.pool, F_OK) < 0 && errno == ENOENT) {
         ips_log_warn("the pool %s was removed with its contents",
                      s->drain.pool);
-        leave(s);
+        stop_slave(s);
         return;
     }
     uint64_t idle =
@@ -67,18 +67,19 @@ static void try_leave(struct slave *s, uint64_t now_ns)
     slave_watch_pool(&s->drain);
     if (slave_drain_open_runs(&s->drain) == 0) {
         ips_log_info("all runs are archived and no question is open: ending");
-        leave(s);
+        stop_slave(s);
     }
     close(lock);
 }
 
-static void set_level(struct slave *s, uint64_t now_ns)
+static void set_sched_class(struct slave *s, uint64_t now_ns)
 {
     bool waited_for = slave_serve_pending(s) > 0 ||
                       ips_sub_sat(now_ns, s->busy_ns) < WAITED_NS;
-    s->wanted_level = slave_level_want((enum slave_level)s->level,
-                                       slave_drain_fill(&s->drain), waited_for);
-    if (s->wanted_level != s->level)
+    s->wanted_level =
+        slave_sched_class_request((enum slave_sched_class)s->sched_class,
+                                  slave_drain_fill(&s->drain), waited_for);
+    if (s->wanted_level != s->sched_class)
         leave_loop(s);
 }
 
@@ -98,7 +99,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
     if (s->opt.is_private)
         try_leave(s, now);
     if (!s->stopping)
-        set_level(s, now);
+        set_sched_class(s, now);
     const struct timeval tv = {
         .tv_sec = (time_t)(wait / SLAVE_SECOND_NS),
         .tv_usec = (suseconds_t)(wait % SLAVE_SECOND_NS / 1000)};
@@ -131,7 +132,7 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 }
 
 /* Called on the worker. */
-static void wake(void *arg)
+static void wake_loop(void *arg)
 {
     struct slave *s = arg;
     const uint64_t one = 1;
@@ -198,10 +199,10 @@ static int events_setup(struct slave *s, struct ips_err *err)
         if (!events.signals[i] || event_add(events.signals[i], NULL) < 0)
             return ips_err_set(err, IPS_E_NO_MEMORY, "signals");
     }
-    return slave_work_start(&s->graphs, wake, s, &s->work, err);
+    return slave_work_start(&s->graphs, wake_loop, s, &s->work, err);
 }
 
-static void release(struct slave *s)
+static void release_slave(struct slave *s)
 {
     /* The connection first, so that nothing more is asked; then the worker,
      * which owns the graphs; the pool's lock last. */
@@ -209,8 +210,8 @@ static void release(struct slave *s)
     slave_work_stop(s->work);
     slave_graphs_release(&s->graphs);
     slave_drain_close(&s->drain);
-    slave_handover_free(s->handover);
-    s->handover = NULL;
+    slave_record_queue_free(s->record_queue);
+    s->record_queue = NULL;
     struct event **const all[] = {&events.turn,       &events.pool,
                                   &events.worked,     &events.signals[0],
                                   &events.signals[1], &events.signals[2]};
@@ -225,13 +226,14 @@ static void release(struct slave *s)
     slave_lock_release(s->lock_fd);
 }
 
-static void loop(struct slave *s)
+static void run_loop(struct slave *s)
 {
     s->busy_ns = slave_now_ns();
     event_active(events.turn, EV_TIMEOUT, 0);
     while (!s->stopping) {
-        s->level = s->wanted_level;
-        slave_level_run(s->base, (enum slave_level)s->level);
+        s->sched_class = s->wanted_level;
+        slave_sched_class_apply(s->base,
+                                (enum slave_sched_class)s->sched_class);
     }
 }
 
@@ -267,10 +269,10 @@ int main(int argc, char **argv)
         rc = slave_serve_open(&s, &err);
     if (rc == 0) {
         ips_log_info("draining %s into %s", s.drain.pool, s.drain.state);
-        loop(&s);
+        run_loop(&s);
     } else {
         ips_log_error("%s", err.msg);
     }
-    release(&s);
+    release_slave(&s);
     return rc == 0 ? 0 : 1;
 }

@@ -82,7 +82,7 @@ static const struct record {
 #define RECORDS (sizeof(records) / sizeof(*records))
 
 /* The lines of `text`, each below the first. */
-static void below(const char *text)
+static void print_below(const char *text)
 {
     for (; *text; text++)
         if (*text == '\n')
@@ -92,7 +92,7 @@ static void below(const char *text)
     putchar('\n');
 }
 
-static void help(void)
+static void print_help(void)
 {
     printf("usage: ips-slave [OPTION]...\n\n"
            "Drains this machine's data pool into an archive and answers the "
@@ -106,11 +106,11 @@ static void help(void)
                  records[i].name, records[i].arg ? " " : "",
                  records[i].arg ? records[i].arg : "");
         printf("  %-26s ", left);
-        below(records[i].help);
+        print_below(records[i].help);
     }
 }
 
-static int complain(const char *what, const char *value)
+static int report_wrong(const char *what, const char *value)
 {
     fprintf(stderr, "ips-slave: %s: %s\nTry 'ips-slave --help'.\n", what,
             value);
@@ -149,57 +149,61 @@ static int parse_seconds(const char *text, double unit, double *out)
     return 0;
 }
 
-static int copy(char *out, size_t len, const char *value, const char *what)
+static int copy_value(char *out, size_t len, const char *value,
+                      const char *what)
 {
     int n = snprintf(out, len, "%s", value);
     if (n <= 0 || (size_t)n >= len)
-        return complain(what, n ? "too long" : "empty");
+        return report_wrong(what, n ? "too long" : "empty");
     return 0;
 }
 
-static int take(struct slave_options *opt, int code, const char *value)
+static int take_option(struct slave_options *opt, int code, const char *value)
 {
     double seconds;
     struct ips_err err = {0};
     switch (code) {
     case OPT_POOL:
-        return copy(opt->pool, sizeof(opt->pool), value, "--pool");
+        return copy_value(opt->pool, sizeof(opt->pool), value, "--pool");
     case OPT_STATE:
-        return copy(opt->state, sizeof(opt->state), value, "--state");
+        return copy_value(opt->state, sizeof(opt->state), value, "--state");
     case OPT_MACHINE:
         if (strchr(value, '/'))
-            return complain("--machine may not hold a slash", value);
-        return copy(opt->machine, sizeof(opt->machine), value, "--machine");
+            return report_wrong("--machine may not hold a slash", value);
+        return copy_value(opt->machine, sizeof(opt->machine), value,
+                          "--machine");
     case OPT_MASTER:
-        return copy(opt->master, sizeof(opt->master), value, "--master");
+        return copy_value(opt->master, sizeof(opt->master), value, "--master");
     case OPT_TLS:
-        return ips_tls_use(value, &err) < 0 ? complain("--tls", err.msg) : 0;
+        return ips_tls_use(value, &err) < 0 ? report_wrong("--tls", err.msg)
+                                            : 0;
     case OPT_INSECURE:
         ips_address_allow_insecure(true);
         return 0;
     case OPT_LISTEN:
-        return copy(opt->listen, sizeof(opt->listen), value, "--listen");
+        return copy_value(opt->listen, sizeof(opt->listen), value, "--listen");
     case OPT_PRIVATE:
         opt->is_private = true;
         return 0;
     case OPT_IDLE:
         if (parse_seconds(value, 1, &seconds) < 0)
-            return complain("--idle is not a number of seconds", value);
+            return report_wrong("--idle is not a number of seconds", value);
         opt->idle_ns = (uint64_t)(seconds * 1e9);
         opt->idle_given = true;
         return 0;
     case OPT_ARCHIVE_MAX:
         if (parse_bytes(value, &opt->archive_max_bytes) < 0)
-            return complain("--archive-max is not a number of bytes", value);
+            return report_wrong("--archive-max is not a number of bytes",
+                                value);
         return 0;
     case OPT_ARCHIVE_AGE:
         if (parse_seconds(value, 86400, &seconds) < 0)
-            return complain("--archive-age is not a number of days", value);
+            return report_wrong("--archive-age is not a number of days", value);
         opt->archive_age_s = (uint64_t)seconds;
         return 0;
     case OPT_MEMORY:
         if (parse_bytes(value, &opt->memory_bytes) < 0)
-            return complain("--memory is not a number of bytes", value);
+            return report_wrong("--memory is not a number of bytes", value);
         return 0;
     case 'f':
         opt->foreground = true;
@@ -225,9 +229,9 @@ static int make_absolute(char path[IPS_PATH_BYTES])
     if (path[0] == '/')
         return 0;
     if (!getcwd(cwd, sizeof(cwd)))
-        return complain("current directory", strerror(errno));
+        return report_wrong("current directory", strerror(errno));
     snprintf(full, sizeof(full), "%s/%s", cwd, path);
-    return copy(path, IPS_PATH_BYTES, full, "path");
+    return copy_value(path, IPS_PATH_BYTES, full, "path");
 }
 
 /* A state directory too deep for a socket is no reason not to start. */
@@ -237,7 +241,7 @@ static int fill_listen(struct slave_options *opt)
     if (opt->listen[0]) {
         if (strcmp(opt->listen, "none") != 0 &&
             ips_address_check(opt->listen, &err) < 0)
-            return complain("--listen", err.msg);
+            return report_wrong("--listen", err.msg);
         return 0;
     }
     /* A private slave is alone as a rule, and must not be in anybody's way. */
@@ -258,7 +262,7 @@ static int check_tls(const char *address, const char *machine)
     struct ips_err err = {0};
     if (strncmp(address, "tls:", 4) == 0 &&
         ips_tls_own_may(address, IPS__HELLO__ROLE__SLAVE, machine, &err) < 0)
-        return complain(address, err.msg);
+        return report_wrong(address, err.msg);
     return 0;
 }
 
@@ -277,9 +281,9 @@ static int fill_defaults(struct slave_options *opt)
     if (!opt->machine[0])
         ips_path_machine(opt->machine, sizeof(opt->machine));
     if (rc < 0)
-        return complain("cannot start", err.msg);
+        return report_wrong("cannot start", err.msg);
     if (strchr(opt->machine, '/') || opt->machine[0] == '.')
-        return complain("not a machine's name", opt->machine);
+        return report_wrong("not a machine's name", opt->machine);
     if (check_tls(opt->master, opt->machine) < 0 || fill_listen(opt) < 0)
         return -1;
     return check_tls(opt->listen, opt->machine);
@@ -299,18 +303,18 @@ enum slave_parsed slave_options_parse(int argc, char **argv,
     int code;
     while ((code = getopt_long(argc, argv, "fh", options, NULL)) != -1) {
         if (code == 'h') {
-            help();
+            print_help();
             return SLAVE_EXIT_OK;
         }
         if (code == OPT_VERSION) {
             printf("ips-slave %s\n", IPS_VERSION);
             return SLAVE_EXIT_OK;
         }
-        if (take(opt, code, optarg) < 0)
+        if (take_option(opt, code, optarg) < 0)
             return SLAVE_EXIT_USAGE;
     }
     if (optind < argc) {
-        complain("takes no argument", argv[optind]);
+        report_wrong("takes no argument", argv[optind]);
         return SLAVE_EXIT_USAGE;
     }
     return fill_defaults(opt) < 0 ? SLAVE_EXIT_USAGE : SLAVE_RUN;

@@ -8,7 +8,7 @@
 IPS_API extern const struct ips_api *const ips_preload_api;
 const struct ips_api *const ips_preload_api = &ips_api_own;
 
-static const struct ips_api *api(void)
+static const struct ips_api *find_api(void)
 {
     return &ips_api_own;
 }
@@ -16,7 +16,7 @@ static const struct ips_api *api(void)
 extern const struct ips_api *const ips_preload_api
     __attribute__((weak, visibility("default")));
 
-static const struct ips_api *api(void)
+static const struct ips_api *find_api(void)
 {
     if (&ips_preload_api && ips_preload_api->version == IPS_API_VERSION)
         return ips_preload_api;
@@ -24,15 +24,15 @@ static const struct ips_api *api(void)
 }
 
 /* At load, while there is one thread: the first call may come from several. */
-static __attribute__((constructor)) void attach(void)
+static __attribute__((constructor)) void attach_at_load(void)
 {
-    api()->active();
+    find_api()->active();
 }
 #endif
 
 int ips_active(void)
 {
-    return api()->active();
+    return find_api()->active();
 }
 
 void ips_mark(const char *text)
@@ -40,46 +40,46 @@ void ips_mark(const char *text)
 #ifdef IPS_PRELOAD
     ips_mark_record(text);
 #else
-    api()->mark(text);
+    find_api()->mark(text);
 #endif
 }
 
 struct ips_task *ips_task_start(const char *name, const struct ips_stamp *at)
 {
-    return api()->task_fork(NULL, IPS_NOW, name, at);
+    return find_api()->task_fork(NULL, IPS_NOW, name, at);
 }
 
 struct ips_task *ips_task_fork(struct ips_task *parent,
                                const struct ips_stamp *parent_at,
                                const char *name, const struct ips_stamp *at)
 {
-    return api()->task_fork(parent, parent_at, name, at);
+    return find_api()->task_fork(parent, parent_at, name, at);
 }
 
 void ips_task_send(struct ips_task *task, const char *channel, uint64_t bytes,
                    const struct ips_stamp *at)
 {
-    api()->task_send(task, channel, bytes, at);
+    find_api()->task_send(task, channel, bytes, at);
 }
 
 void ips_task_recv(struct ips_task *task, const char *channel, uint64_t bytes,
                    const struct ips_stamp *call, const struct ips_stamp *ret)
 {
-    api()->task_recv(task, channel, bytes, call, ret);
+    find_api()->task_recv(task, channel, bytes, call, ret);
 }
 
 void ips_task_join(struct ips_task *task, struct ips_task *child,
                    const struct ips_stamp *call, const struct ips_stamp *ret)
 {
-    api()->task_join(task, child, call, ret);
+    find_api()->task_join(task, child, call, ret);
 }
 
 void ips_task_end(struct ips_task *task, const struct ips_stamp *at)
 {
-    api()->task_end(task, at);
+    find_api()->task_end(task, at);
 }
 
 void ips_task_free(struct ips_task *task)
 {
-    api()->task_free(task);
+    find_api()->task_free(task);
 }

@@ -31,7 +31,7 @@ _Static_assert(IPS_MARK_PLACES == 8, "61 = 64 - 3 bits");
 /* Reads up to 7 bytes behind its NUL, within a page (a page has at least 4096
  * bytes): what lies there does not count. So near to the end of one: false. */
 __attribute__((no_sanitize("address"))) static inline bool
-same_text(const char *text, const struct ips_mark_place *p)
+same_text(const char *text, const struct ips_mark_slot *p)
 {
     if (unlikely(((uintptr_t)text & 4095) > 4096 - IPS_MARK_PLACE_BYTES))
         return false;
@@ -47,7 +47,7 @@ same_text(const char *text, const struct ips_mark_place *p)
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "see `mask`");
 
 static inline bool may_be(const struct ips_thread *me,
-                          const struct ips_mark_place *p, const char *text,
+                          const struct ips_mark_slot *p, const char *text,
                           uint32_t era)
 {
     return p->text == text && p->era == era && era && !me->in_vfork &&
@@ -73,9 +73,9 @@ static __attribute__((noinline)) void mark_long(const char *text)
         return;
     }
     uint32_t n = first_place(text);
-    if (extra->mark_place[n].era == era && extra->mark_place[n].text != text)
+    if (extra->mark_slot[n].era == era && extra->mark_slot[n].text != text)
         n ^= 1; /* the other of two */
-    struct ips_mark_place *p = &extra->mark_place[n];
+    struct ips_mark_slot *p = &extra->mark_slot[n];
     p->text = NULL;
     atomic_signal_fence(memory_order_seq_cst);
     p->last = (uint32_t)len / 8;
@@ -87,7 +87,7 @@ static __attribute__((noinline)) void mark_long(const char *text)
     p->text = text;
     ips_rec_add_flags(rec, (n + 1) << IPS_REC_F_PLACE);
     ips_text_fill(rec, (const char *)p->copy, len, now.cpu);
-    ips_line_draw(&extra->mark_line, &now, era);
+    ips_baseline_draw(&extra->mark_baseline, &now, era);
 }
 
 /* The second of its places, a text at the end of a page, or in full. */
@@ -96,15 +96,15 @@ static __attribute__((noinline)) void mark_other(const char *text)
     struct ips_thread *me = ips_here();
     struct ips_extra *x = me->extra;
     uint32_t n = first_place(text);
-    uint32_t era = x ? *(volatile uint32_t *)&x->mark_line.era : 0;
+    uint32_t era = x ? *(volatile uint32_t *)&x->mark_baseline.era : 0;
     uint64_t left = 0;
     for (uint32_t i = 0; x && text && left == 0 && i < 2; i++) {
-        const struct ips_mark_place *p = &x->mark_place[n ^ i];
+        const struct ips_mark_slot *p = &x->mark_slot[n ^ i];
         if (!may_be(me, p, text, era) ||
             strcmp(text, (const char *)p->copy) != 0)
             continue;
-        left = ips_event_short(me, &x->mark_line, era, IPS_REC_MARK_SHORT, 0,
-                               (n ^ i) + 1);
+        left = ips_event_short(me, &x->mark_baseline, era, IPS_REC_MARK_SHORT,
+                               0, (n ^ i) + 1);
         if (!left)
             return;
         ips_short_undo(left, sizeof(struct ips_rec_head));
@@ -129,15 +129,15 @@ void ips_mark_record(const char *text)
         mark_other(text);
         return;
     }
-    uint32_t era = *(volatile uint32_t *)&x->mark_line.era;
-    const struct ips_mark_place *p = &x->mark_place[n];
+    uint32_t era = *(volatile uint32_t *)&x->mark_baseline.era;
+    const struct ips_mark_slot *p = &x->mark_slot[n];
     /* There is no place for NULL: it has no era. */
     if (unlikely(!may_be(me, p, text, era) || !same_text(text, p))) {
         mark_other(text);
         return;
     }
-    uint64_t left =
-        ips_event_short(me, &x->mark_line, era, IPS_REC_MARK_SHORT, 0, n + 1);
+    uint64_t left = ips_event_short(me, &x->mark_baseline, era,
+                                    IPS_REC_MARK_SHORT, 0, n + 1);
     if (unlikely(left))
         mark_left(text, left);
 }

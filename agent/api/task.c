@@ -35,8 +35,8 @@ struct ips_task {
     uint64_t cpu0; /* IPS_NOW: the thread's CPU when the task began */
     uint64_t fork_seq;
     bool ended;
-    struct channel *channels; /* open addressing, by hash */
-    uint32_t channel_room;    /* a power of two */
+    struct channel *channels;  /* open addressing, by hash */
+    uint32_t channel_capacity; /* a power of two */
     uint32_t channel_count;
 };
 
@@ -70,7 +70,7 @@ static void moments_of(const struct ips_task *task,
     *m_ret = call || ret ? moment_of(task, ret ? ret : call) : *m_call;
 }
 
-static uint64_t pages(uint64_t bytes)
+static uint64_t count_pages(uint64_t bytes)
 {
     uint64_t at = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -78,14 +78,14 @@ static uint64_t pages(uint64_t bytes)
 }
 
 /* May `task` be recorded into? Not after its end, nor in a fork child. */
-static bool usable(const struct ips_task *task)
+static bool may_record(const struct ips_task *task)
 {
     return task && !task->ended && !ips_me.in_vfork &&
            task->stream.generation == ips_core.generation;
 }
 
-static void *begin(struct ips_task *task, enum ips_rec_type type, size_t bytes,
-                   const struct moment *m)
+static void *begin_record(struct ips_task *task, enum ips_rec_type type,
+                          size_t bytes, const struct moment *m)
 {
     void *rec = ips_stream_begin(&task->stream, type, bytes, m->t);
     if (rec && m->flags)
@@ -108,21 +108,21 @@ static struct channel *channel_place(struct channel *table, uint32_t room,
 
 static bool channels_grow(struct ips_task *task)
 {
-    uint32_t room = task->channel_room ? task->channel_room * 2 : 256;
+    uint32_t room = task->channel_capacity ? task->channel_capacity * 2 : 256;
     struct channel *table =
-        (struct channel *)pages(room * sizeof(struct channel));
+        (struct channel *)count_pages(room * sizeof(struct channel));
     if (!table)
         return false;
-    for (uint32_t i = 0; i < task->channel_room; i++) {
+    for (uint32_t i = 0; i < task->channel_capacity; i++) {
         const struct channel *c = &task->channels[i];
         if (c->id)
             *channel_place(table, room, c->name_hash, c->side) = *c;
     }
     if (task->channels)
         ips_sys_munmap((uint64_t)task->channels,
-                       task->channel_room * sizeof(struct channel));
+                       task->channel_capacity * sizeof(struct channel));
     task->channels = table;
-    task->channel_room = room;
+    task->channel_capacity = room;
     return true;
 }
 
@@ -132,15 +132,17 @@ static uint32_t channel_id(struct ips_task *task, const char *name,
                            uint32_t side, const struct moment *m)
 {
     uint64_t hash = ips_fnv1a(IPS_FNV_SEED, name, strlen(name));
-    if (task->channel_count * 2 >= task->channel_room && !channels_grow(task)) {
+    if (task->channel_count * 2 >= task->channel_capacity &&
+        !channels_grow(task)) {
         ips_stream_lost(&task->stream, IPS_LOST_NO_CHANNEL, 1);
         return 0;
     }
     struct channel *c =
-        channel_place(task->channels, task->channel_room, hash, side);
+        channel_place(task->channels, task->channel_capacity, hash, side);
     if (c->id)
         return c->id;
-    struct ips_rec_chan *rec = begin(task, IPS_REC_CHAN, sizeof(*rec), m);
+    struct ips_rec_chan *rec =
+        begin_record(task, IPS_REC_CHAN, sizeof(*rec), m);
     if (!rec)
         return 0;
     *c = (struct channel){hash, side,
@@ -155,15 +157,15 @@ static uint32_t channel_id(struct ips_task *task, const char *name,
     return c->id;
 }
 
-static void transfer(struct ips_task *task, enum ips_rec_type type,
-                     const char *channel, uint64_t bytes,
-                     const struct moment *call, const struct moment *ret)
+static void record_transfer(struct ips_task *task, enum ips_rec_type type,
+                            const char *channel, uint64_t bytes,
+                            const struct moment *call, const struct moment *ret)
 {
     uint32_t side = type == IPS_REC_SEND ? IPS_SIDE_WRITE : IPS_SIDE_READ;
     uint32_t id = channel_id(task, channel, side, call);
     if (!id)
         return;
-    struct ips_rec_io *rec = begin(task, type, sizeof(*rec), call);
+    struct ips_rec_io *rec = begin_record(task, type, sizeof(*rec), call);
     if (!rec)
         return;
     rec->h.a = id;
@@ -193,7 +195,8 @@ static void own_mark(const char *text)
 static void record_fork(struct ips_task *parent, const struct moment *m,
                         const struct ips_task *child)
 {
-    struct ips_rec_fork *rec = begin(parent, IPS_REC_FORK, sizeof(*rec), m);
+    struct ips_rec_fork *rec =
+        begin_record(parent, IPS_REC_FORK, sizeof(*rec), m);
     if (!rec)
         return;
     rec->h.a = child->stream.tid;
@@ -210,7 +213,7 @@ static struct ips_task *own_fork(struct ips_task *parent,
 {
     if (!own_active())
         return NULL;
-    struct ips_task *task = (struct ips_task *)pages(sizeof(*task));
+    struct ips_task *task = (struct ips_task *)count_pages(sizeof(*task));
     if (!task)
         return NULL;
     task->cpu0 = ips_core_cpu();
@@ -226,7 +229,7 @@ static struct ips_task *own_fork(struct ips_task *parent,
     s->start_flags = (uint8_t)m.flags;
     s->ppid = ips_core.pid;
     s->parent_image = ips_core.image_stamp;
-    if (usable(parent)) {
+    if (may_record(parent)) {
         struct moment pm = moment_of(parent, parent_at);
         task->fork_seq = s->fork_seq =
             1 + atomic_fetch_add_explicit(&ips_core.fork_seq, 1,
@@ -237,7 +240,7 @@ static struct ips_task *own_fork(struct ips_task *parent,
     /* START goes before the first record by itself. */
     size_t len = ips_text_length(name ? name : "");
     struct ips_rec_text *rec =
-        begin(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);
+        begin_record(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);
     if (rec)
         ips_text_fill(rec, name ? name : "", len, m.cpu);
     return task;
@@ -246,30 +249,31 @@ static struct ips_task *own_fork(struct ips_task *parent,
 static void own_send(struct ips_task *task, const char *channel, uint64_t bytes,
                      const struct ips_stamp *at)
 {
-    if (!channel || !usable(task))
+    if (!channel || !may_record(task))
         return;
     struct moment m = moment_of(task, at);
-    transfer(task, IPS_REC_SEND, channel, bytes, &m, &m);
+    record_transfer(task, IPS_REC_SEND, channel, bytes, &m, &m);
 }
 
 static void own_recv(struct ips_task *task, const char *channel, uint64_t bytes,
                      const struct ips_stamp *call, const struct ips_stamp *ret)
 {
-    if (!channel || !usable(task))
+    if (!channel || !may_record(task))
         return;
     struct moment m_call, m_ret;
     moments_of(task, call, ret, &m_call, &m_ret);
-    transfer(task, IPS_REC_RECV, channel, bytes, &m_call, &m_ret);
+    record_transfer(task, IPS_REC_RECV, channel, bytes, &m_call, &m_ret);
 }
 
 static void own_join(struct ips_task *task, struct ips_task *child,
                      const struct ips_stamp *call, const struct ips_stamp *ret)
 {
-    if (!child || !usable(task))
+    if (!child || !may_record(task))
         return;
     struct moment m_call, m_ret;
     moments_of(task, call, ret, &m_call, &m_ret);
-    struct ips_rec_join *rec = begin(task, IPS_REC_JOIN, sizeof(*rec), &m_call);
+    struct ips_rec_join *rec =
+        begin_record(task, IPS_REC_JOIN, sizeof(*rec), &m_call);
     if (!rec)
         return;
     rec->h.a = child->stream.tid;
@@ -284,10 +288,10 @@ static void own_join(struct ips_task *task, struct ips_task *child,
 
 static void own_end(struct ips_task *task, const struct ips_stamp *at)
 {
-    if (!usable(task))
+    if (!may_record(task))
         return;
     struct moment m = moment_of(task, at);
-    struct ips_rec_end *rec = begin(task, IPS_REC_END, sizeof(*rec), &m);
+    struct ips_rec_end *rec = begin_record(task, IPS_REC_END, sizeof(*rec), &m);
     if (rec) {
         rec->h.a = IPS_END_TASK;
         rec->cpu = m.cpu;
@@ -305,7 +309,7 @@ static void own_free(struct ips_task *task)
         ips_stream_end(&task->stream);
     if (task->channels)
         ips_sys_munmap((uint64_t)task->channels,
-                       task->channel_room * sizeof(struct channel));
+                       task->channel_capacity * sizeof(struct channel));
     ips_sys_munmap((uint64_t)task, sizeof(*task));
 }
 

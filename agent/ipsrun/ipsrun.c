@@ -151,7 +151,7 @@ static int make_run(const struct ipsrun_options *o, const char *name,
         .on_full = o->on_full,
         .quota_bytes = o->quota_bytes,
         .cpu_mode = o->cpu_mode,
-        .arrivals = o->arrivals,
+        .receive_stamps = o->receive_stamps,
         .delays = !o->no_delays,
         .locks = o->locks,
         .measure = ipsrun_measure,
@@ -259,7 +259,7 @@ static void say_unrecorded(const struct ips_target *t)
 }
 
 /* The first image of the root process: START, NAME, EXEC. */
-static int become(char **command, const char *command_line, bool quiet)
+static int become_root(char **command, const char *command_line, bool quiet)
 {
     struct ips_target target;
     look_at_command(command, &target);
@@ -325,5 +325,5 @@ int main(int argc, char **argv)
     status = set_environment(&o, name);
     if (status >= 0)
         return status;
-    return become(o.command, command_line, o.quiet);
+    return become_root(o.command, command_line, o.quiet);
 }

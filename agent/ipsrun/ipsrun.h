@@ -34,15 +34,15 @@ struct ipsrun_options {
     uint64_t quota_bytes; /* 0 = what the pool gives */
     enum ips_cpu_mode cpu_mode;
     enum ips_locks locks;
-    bool arrivals;
+    bool receive_stamps;
     bool no_delays;
     bool quiet;
     bool no_daemons;
-    bool exec;         /* --exec: never stay as the parent */
-    bool insecure;     /* --insecure: for the private slave */
-    bool state_given;  /* --state */
-    bool master_given; /* --master: other machines may report to it */
-    char **command;    /* NULL ended; borrowed from argv */
+    bool exec;        /* --exec: never stay as the parent */
+    bool insecure;    /* --insecure: for the private slave */
+    bool state_given; /* --state */
+    bool master_set;  /* --master: other machines may report to it */
+    char **command;   /* NULL ended; borrowed from argv */
 };
 
 /* Fills `o`. Returns -1 to go on, else the exit status to end with (after

@@ -148,13 +148,13 @@ int ipsrun_join_check(const struct ipsrun_options *o)
     struct asking a = {.o = o};
     if (!ips_run_name_ok(o->join) || is_here(o))
         return -1; /* a wrong name: who makes the run says so */
-    if (!o->master_given && comes_here(o))
+    if (!o->master_set && comes_here(o))
         return -1;
-    enum answer answer = o->master_given ? wait_for_run(&a) : ask_master(&a);
+    enum answer answer = o->master_set ? wait_for_run(&a) : ask_master(&a);
     if (answer == RUN_KNOWN)
         return -1;
     /* No other machine reports to a master that was started here. */
-    if (answer == NO_ANSWER && o->master_given) {
+    if (answer == NO_ANSWER && o->master_set) {
         fprintf(stderr,
                 "ipsrun: cannot tell whether run %s exists: the master at %s "
                 "did not answer (%s); recording it on this machine all the "

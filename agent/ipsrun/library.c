@@ -46,7 +46,7 @@ static int copy_bytes(int from, int to)
 }
 
 /* Whole or not at all: another ipsrun may copy the same. 0, or -1 and errno. */
-static int copy(const char *path, const char *to)
+static int copy_library(const char *path, const char *to)
 {
     char part[IPS_PATH_BYTES + 16];
     snprintf(part, sizeof(part), "%s.%ld", to, (long)getpid());
@@ -73,8 +73,8 @@ static int copy(const char *path, const char *to)
 
 /* A directory of the pool's root for that library, and the path in it: its own
  * name, by which a measured ipsrun knows it. 0 where it does not fit. */
-static bool place(const char *library, const char *pool, mode_t mode,
-                  char out[IPS_PATH_BYTES])
+static bool install_library(const char *library, const char *pool, mode_t mode,
+                            char out[IPS_PATH_BYTES])
 {
     struct stat st;
     uint64_t hash = ips_fnv1a(IPS_FNV_SEED, library, strlen(library));
@@ -100,7 +100,7 @@ static bool place(const char *library, const char *pool, mode_t mode,
 static int without_blanks(char library[IPS_PATH_BYTES], const char *pool)
 {
     char link[IPS_PATH_BYTES];
-    if (!place(library, pool, 0700, link))
+    if (!install_library(library, pool, 0700, link))
         return ipsrun_failed("%s: the loader takes no path with a blank or a "
                              "colon; install IPS elsewhere, or give --pool a "
                              "plain path",
@@ -121,8 +121,9 @@ static void for_other_users(char library[IPS_PATH_BYTES], const char *pool)
     struct statvfs fs;
     snprintf(inside, sizeof(inside), "%s/.", pool);
     if (reached_by_all(inside) && statvfs(pool, &fs) == 0 &&
-        !(fs.f_flag & ST_NOEXEC) && place(library, pool, 0711, own) &&
-        (access(own, F_OK) == 0 || copy(library, own) == 0) && open_to_all(own))
+        !(fs.f_flag & ST_NOEXEC) && install_library(library, pool, 0711, own) &&
+        (access(own, F_OK) == 0 || copy_library(library, own) == 0) &&
+        open_to_all(own))
         snprintf(library, IPS_PATH_BYTES, "%s", own);
 }
 

@@ -127,8 +127,9 @@ static const struct option longs[] = {
     {NULL, 0, NULL, 0},
 };
 
-static int usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static int usage(const char *fmt, ...)
+static int print_usage(const char *fmt, ...)
+    __attribute__((format(printf, 1, 2)));
+static int print_usage(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -143,13 +144,13 @@ static int take_tag(struct ipsrun_options *o, const char *tag)
 {
     const char *equal = strchr(tag, '=');
     if (!equal || equal == tag)
-        return usage("--tag %s: must be KEY=VALUE", tag);
+        return print_usage("--tag %s: must be KEY=VALUE", tag);
     size_t at = 0, n = strlen(tag) + 1;
     while (o->tags[at])
         at += strlen(o->tags + at) + 1;
     if (at + n + 1 > sizeof(o->tags))
-        return usage("all tags together are longer than %zu bytes",
-                     sizeof(o->tags) - 2);
+        return print_usage("all tags together are longer than %zu bytes",
+                           sizeof(o->tags) - 2);
     memcpy(o->tags + at, tag, n);
     return -1;
 }
@@ -161,17 +162,17 @@ static int take_path(char out[IPS_PATH_BYTES], const char *option,
     char here[IPS_PATH_BYTES];
     int n;
     if (*path == '\0')
-        return usage("%s: empty path", option);
+        return print_usage("%s: empty path", option);
     if (*path == '/')
         n = snprintf(out, IPS_PATH_BYTES, "%s", path);
     else if (getcwd(here, sizeof(here)))
         n = snprintf(out, IPS_PATH_BYTES, "%s/%s", here, path);
     else
-        return usage("%s %s: the current directory has no usable path", option,
-                     path);
+        return print_usage("%s %s: the current directory has no usable path",
+                           option, path);
     if (n < 0 || n >= IPS_PATH_BYTES)
-        return usage("%s: path longer than %d bytes", option,
-                     IPS_PATH_BYTES - 1);
+        return print_usage("%s: path longer than %d bytes", option,
+                           IPS_PATH_BYTES - 1);
     return -1;
 }
 
@@ -198,7 +199,7 @@ static int take_value(const char *option, const char *text, uint32_t *index)
         snprintf(all + at, sizeof(all) - at, "%s%s", i ? separator : "",
                  values[i]);
     }
-    return usage("--%s=%s: %s", option, text, all);
+    return print_usage("--%s=%s: %s", option, text, all);
 }
 
 static int take_rate(struct ipsrun_options *o, const char *text)
@@ -206,7 +207,7 @@ static int take_rate(struct ipsrun_options *o, const char *text)
     char *end;
     long ms = strtol(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || ms < 1 || ms > 100)
-        return usage("--rate %s: 1 to 100 milliseconds", text);
+        return print_usage("--rate %s: 1 to 100 milliseconds", text);
     o->sample_us = (uint32_t)ms * 1000;
     return -1;
 }
@@ -217,7 +218,7 @@ static int take_budget(struct ipsrun_options *o, const char *text)
     double percent = strtod(text, &end);
     if (*text < '0' || *text > '9' || *end != '\0' || !(percent >= 0.001) ||
         percent > 100)
-        return usage("--budget %s: 0.001 to 100 percent", text);
+        return print_usage("--budget %s: 0.001 to 100 percent", text);
     o->budget_ppm = (uint32_t)(percent * 10000 + 0.5);
     return -1;
 }
@@ -233,14 +234,15 @@ static int take_quota(struct ipsrun_options *o, const char *text)
     unsigned shift = !unit ? 0 : *unit == 'K' ? 10 : *unit == 'M' ? 20 : 30;
     if (text[0] < '0' || text[0] > '9' || (*end && (!unit || end[1])) ||
         n > UINT64_MAX >> 31 || n << shift < QUOTA_LEAST_BYTES)
-        return usage("--quota %s: a number of bytes, or with K, M or G; at "
-                     "least 256K",
-                     text);
+        return print_usage(
+            "--quota %s: a number of bytes, or with K, M or G; at "
+            "least 256K",
+            text);
     o->quota_bytes = n << shift;
     return -1;
 }
 
-static int take(struct ipsrun_options *o, int option, const char *value)
+static int take_option(struct ipsrun_options *o, int option, const char *value)
 {
     uint32_t which = 0;
     int n = 0;
@@ -260,13 +262,14 @@ static int take(struct ipsrun_options *o, int option, const char *value)
     case OPT_MACHINE:
         n = snprintf(o->machine, sizeof(o->machine), "%s", value);
         if (n < 1 || n >= (int)sizeof(o->machine) || strchr(value, '/'))
-            return usage("--machine: 1 to %zu bytes, no '/'",
-                         sizeof(o->machine) - 1);
+            return print_usage("--machine: 1 to %zu bytes, no '/'",
+                               sizeof(o->machine) - 1);
         return -1;
     case OPT_MASTER:
         n = snprintf(o->master, sizeof(o->master), "%s", value);
         if (n < 1 || n >= (int)sizeof(o->master))
-            return usage("--master: 1 to %zu bytes", sizeof(o->master) - 1);
+            return print_usage("--master: 1 to %zu bytes",
+                               sizeof(o->master) - 1);
         return -1;
     case OPT_INSECURE:
         o->insecure = true;
@@ -291,18 +294,19 @@ static int take(struct ipsrun_options *o, int option, const char *value)
         o->locks = (enum ips_locks)which;
         return n;
     case OPT_ARRIVALS:
-        o->arrivals = true;
+        o->receive_stamps = true;
         return -1;
     case OPT_RUN_DELAY:
         n = take_value("run-delay", value, &which);
         o->no_delays = which == 1; /* off */
         return n;
     case OPT_ATTACH:
-        return usage("--attach %s is not supported: a process can only be "
-                     "recorded from its start. Restart it under ipsrun (a "
-                     "service: put 'ipsrun --' before its command); its "
-                     "children are recorded, too.",
-                     value);
+        return print_usage(
+            "--attach %s is not supported: a process can only be "
+            "recorded from its start. Restart it under ipsrun (a "
+            "service: put 'ipsrun --' before its command); its "
+            "children are recorded, too.",
+            value);
     case OPT_QUIET:
         o->quiet = true;
         return -1;
@@ -329,17 +333,17 @@ static int wrong_option(int option, const char *word)
     struct ips_nearest near;
     char typed[64], name[64];
     if (option == ':')
-        return usage("option %s needs a value", word);
+        return print_usage("option %s needs a value", word);
     snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(word, "="), word);
     ips_nearest_begin(&near, typed);
     for (const struct option *o = longs; strlen(typed) > 2 && o->name; o++) {
         snprintf(name, sizeof(name), "--%s", o->name);
         ips_nearest_offer(&near, name);
     }
-    return usage("no such option: %s%s", word, ips_nearest_text(&near));
+    return print_usage("no such option: %s%s", word, ips_nearest_text(&near));
 }
 
-static int defaults(struct ipsrun_options *o)
+static int set_defaults(struct ipsrun_options *o)
 {
     struct ips_err err = {0};
     char path[IPS_PATH_BYTES];
@@ -351,14 +355,14 @@ static int defaults(struct ipsrun_options *o)
     if (rc == 0 && !*o->state && (rc = ips_path_state(path, &err)) == 0 &&
         take_path(o->state, "IPS_STATE", path) >= 0)
         return IPSRUN_USAGE;
-    o->master_given = *o->master != '\0';
+    o->master_set = *o->master != '\0';
     if (*o->master && ips_address_check(o->master, &err) < 0)
-        return usage("--master: %s", err.msg);
+        return print_usage("--master: %s", err.msg);
     if (rc == 0 && !*o->master)
         rc = ips_path_master(o->state, o->master, &err);
     if (!*o->machine)
         ips_path_machine(o->machine, sizeof(o->machine));
-    return rc < 0 ? usage("%s", err.msg) : -1;
+    return rc < 0 ? print_usage("%s", err.msg) : -1;
 }
 
 int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
@@ -373,14 +377,15 @@ int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv)
             break;
         int status = option == '?' || option == ':'
                          ? wrong_option(option, argv[word])
-                         : take(o, option, optarg);
+                         : take_option(o, option, optarg);
         if (status >= 0)
             return status;
     }
     if (o->name && o->join)
-        return usage("--name makes a run, --join takes one: give one of them");
+        return print_usage(
+            "--name makes a run, --join takes one: give one of them");
     if (optind >= argc)
-        return usage("no command given");
+        return print_usage("no command given");
     o->command = argv + optind;
-    return defaults(o);
+    return set_defaults(o);
 }

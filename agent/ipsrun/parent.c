@@ -89,7 +89,7 @@ static void end_witness(pid_t witness)
 }
 
 /* The witness' pending signals: bit 0 is signal 1. */
-static uint64_t pending(pid_t witness)
+static uint64_t pending_signals(pid_t witness)
 {
     char path[64], line[256];
     unsigned long long set = 0;
@@ -113,7 +113,7 @@ static bool is_for_us(const siginfo_t *info, pid_t *witness)
         return false;
     pid_t old = *witness;
     *witness = start_witness();
-    uint64_t group = old < 0 ? 0 : pending(old);
+    uint64_t group = old < 0 ? 0 : pending_signals(old);
     end_witness(old);
     return !(group >> (info->si_signo - 1) & 1);
 }
@@ -178,7 +178,7 @@ static pid_t start_summary(const struct ipsrun_options *o, const char *name,
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         execl(program, program, "summary", name, "--state", o->state,
-              o->master_given ? "--master" : NULL, o->master,
+              o->master_set ? "--master" : NULL, o->master,
               o->insecure ? "--insecure" : NULL, (char *)NULL);
         _exit(1);
     }
@@ -235,8 +235,7 @@ static void say_end(const struct ipsrun_options *o, const char *name,
     fprintf(stderr, "ipsrun: %s: %s, %s%s%s. Next: ipsq why %s%s%s%s%s\n", name,
             how, took, *summary ? ", " : "", summary, name,
             o->state_given ? " --state " : "", o->state_given ? o->state : "",
-            o->master_given ? " --master " : "",
-            o->master_given ? o->master : "");
+            o->master_set ? " --master " : "", o->master_set ? o->master : "");
 }
 
 int ipsrun_stay(const struct ipsrun_options *o, const char *name)

@@ -65,7 +65,7 @@ static bool core_begin(const struct ips_clock *clock)
 
 /* --- does the mark tell of every switch? ----------------------------- */
 
-static uint64_t switches(void)
+static uint64_t count_switches(void)
 {
     struct rusage ru;
     getrusage(RUSAGE_THREAD, &ru);
@@ -112,22 +112,22 @@ static void a_spin(void)
 }
 
 /* The order is such that a switch we did not mean makes no difference. */
-static bool stands_though_switched(void (*action)(void), unsigned *switched)
+static bool mark_survives_switch(void (*action)(void), unsigned *switched)
 {
     ips_cpu_read(); /* leaves a mark */
-    uint64_t mark = *ips_cpu_mark(), before = switches();
+    uint64_t mark = *ips_cpu_mark(), before = count_switches();
     action();
-    bool was = switches() != before;
+    bool was = count_switches() != before;
     *switched += was;
     return was && mark && *ips_cpu_mark() == mark;
 }
 
-static bool marks_tell(void)
+static bool marks_are_reliable(void)
 {
     unsigned slept = 0, moved = 0, shared = 0;
     for (int i = 0; i < 5; i++)
-        if (stands_though_switched(a_sleep, &slept) ||
-            stands_though_switched(to_another_core, &moved))
+        if (mark_survives_switch(a_sleep, &slept) ||
+            mark_survives_switch(to_another_core, &moved))
             return false;
     /* Two on a core. */
     cpu_set_t all;
@@ -142,7 +142,7 @@ static bool marks_tell(void)
     }
     bool good = true;
     for (int i = 0; hog > 0 && good && i < 200 && shared < 8; i++)
-        good = !stands_though_switched(i & 1 ? a_yield : a_spin, &shared);
+        good = !mark_survives_switch(i & 1 ? a_yield : a_spin, &shared);
     if (hog > 0) {
         kill(hog, SIGKILL);
         waitpid(hog, NULL, 0);
@@ -154,7 +154,7 @@ static bool marks_tell(void)
 
 /* --- what a probe costs ----------------------------------------------- */
 
-static void nothing(void)
+static void do_nothing(void)
 {
     __asm__ volatile("" ::: "memory");
 }
@@ -271,7 +271,7 @@ static uint64_t cost_ps(void (*one)(void))
 
 static void measure_costs(struct ips_measured *m)
 {
-    uint64_t loop = cost_ps(nothing);
+    uint64_t loop = cost_ps(do_nothing);
     signal(SIGURG, on_sample);
     const struct {
         enum ips_probe probe;
@@ -295,7 +295,8 @@ static void measure_costs(struct ips_measured *m)
     m->cost_ps[IPS_PROBE_COUNT] = m->cost_ps[IPS_PROBE_LOCK] = 1000;
 }
 
-static bool measure(const struct ips_clock *clock, struct ips_measured *out)
+static bool measure_clock(const struct ips_clock *clock,
+                          struct ips_measured *out)
 {
     struct ips_measured *m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -308,7 +309,7 @@ static bool measure(const struct ips_clock *clock, struct ips_measured *out)
         m->marks = IPS_MARKS_FAIL; /* stays where the kernel kills us */
         if (!ips_core.cpu_marks)
             m->marks = IPS_MARKS_UNTRIED;
-        else if (marks_tell())
+        else if (marks_are_reliable())
             m->marks = IPS_MARKS_WORK;
         else
             ips_core.cpu_marks = false;
@@ -325,28 +326,28 @@ static bool measure(const struct ips_clock *clock, struct ips_measured *out)
     return ran && (status == 0 || out->marks == IPS_MARKS_FAIL);
 }
 
-struct told {
+struct measurement {
     const struct ips_clock *clock;
     bool ok;
     struct ips_measured m;
 };
 
-static void measure_told(void *arg)
+static void measure_child(void *arg)
 {
-    struct told *told = arg;
+    struct measurement *told = arg;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    told->ok = measure(told->clock, &told->m);
+    told->ok = measure_clock(told->clock, &told->m);
 }
 
 /* The command that this process becomes has cost no child anything so far. */
 bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out)
 {
-    struct told *told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct measurement *told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE,
+                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (told == MAP_FAILED)
         return false;
     told->clock = clock;
-    bool ok = ips_run_uncounted(measure_told, told) == 0 && told->ok;
+    bool ok = ips_run_uncounted(measure_child, told) == 0 && told->ok;
     *out = told->m;
     munmap(told, sizeof(*told));
     return ok;

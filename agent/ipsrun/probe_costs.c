@@ -33,13 +33,13 @@
 #define SUBJECTS_MS 12000
 
 /* A pool with a run in it, and the environment of what is recorded there. */
-struct place {
+struct probe_pool {
     char root[64], library[IPS_PATH_BYTES];
     char preload[IPS_PATH_BYTES + 16], installed[IPS_PATH_BYTES + 16], pool[80];
 };
 
-static bool place_make(struct place *p, const struct ips_clock *clock,
-                       const struct ips_measured *m)
+static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
+                            const struct ips_measured *m)
 {
     struct ips_err err = {0};
     struct stat st;
@@ -60,7 +60,7 @@ static bool place_make(struct place *p, const struct ips_clock *clock,
     snprintf(p->preload, sizeof(p->preload), "LD_PRELOAD=%s", p->library);
     snprintf(p->installed, sizeof(p->installed), "IPS_PRELOAD=%s", p->library);
     snprintf(p->pool, sizeof(p->pool), "IPS_POOL=%s", p->root);
-    return ips_pool_clock_keep(p->root, clock, m, &err) == 0 &&
+    return ips_pool_clock_store(p->root, clock, m, &err) == 0 &&
            ips_pool_make_run(&run, dir, sizeof(dir), &err) == 0 &&
            /* As a slave would: an image asks less then. */
            (stat("/proc/self/ns/pid", &st) < 0 ||
@@ -77,13 +77,13 @@ static int remove_one(const char *path, const struct stat *st, int kind,
     return 0;
 }
 
-static void place_remove(const struct place *p)
+static void remove_probe_pool(const struct probe_pool *p)
 {
     (void)nftw(p->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* The subject, standard output to `out`; the pid or -1. NULL: unrecorded. */
-static pid_t start(const struct place *p, int out)
+static pid_t start_subject(const struct probe_pool *p, int out)
 {
     char *argv[] = {(char *)(uintptr_t)IPSRUN_SUBJECT, NULL};
     char *with[] = {NULL, NULL, NULL, NULL, NULL};
@@ -110,13 +110,13 @@ static int64_t now_ms(void)
     return (int64_t)(ips_sys_clock(CLOCK_MONOTONIC) / 1000000);
 }
 
-static void ask_subject(const struct place *p, int64_t end,
+static void ask_subject(const struct probe_pool *p, int64_t end,
                         struct ipsrun_said *said)
 {
     int out[2];
     if (pipe2(out, O_CLOEXEC) < 0)
         return;
-    pid_t pid = start(p, out[1]);
+    pid_t pid = start_subject(p, out[1]);
     close(out[1]);
     struct pollfd ready = {.fd = out[0], .events = POLLIN};
     struct ipsrun_said next;
@@ -146,8 +146,8 @@ static void without_libc(struct ipsrun_said *said, int64_t end)
 }
 
 /* The median of those who came that far; false: none did. */
-static bool median(const struct ipsrun_said *all, enum ipsrun_step step,
-                   int64_t *ps)
+static bool take_median(const struct ipsrun_said *all, enum ipsrun_step step,
+                        int64_t *ps)
 {
     int64_t values[SUBJECTS];
     size_t n = 0;
@@ -163,48 +163,54 @@ static bool median(const struct ipsrun_said *all, enum ipsrun_step step,
 
 /* What is left when `less` is taken off what they said of `step`; where noise
  * left nothing, the least that it can be. Into *cost, if they said anything. */
-static void price(const struct ipsrun_said *all, enum ipsrun_step step,
-                  uint64_t less, uint64_t least, uint64_t *cost)
+static void store_probe_cost(const struct ipsrun_said *all,
+                             enum ipsrun_step step, uint64_t less,
+                             uint64_t least, uint64_t *cost)
 {
     int64_t ps;
-    if (!median(all, step, &ps))
+    if (!take_median(all, step, &ps))
         return;
     ps -= (int64_t)less;
     *cost = ps > (int64_t)least ? (uint64_t)ps : least;
 }
 
-static void prices(const struct ipsrun_said *all, uint64_t *ps)
+static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
 {
     const uint64_t event = ps[IPS_PROBE_EVENT];
     /* The agent reads the clock in one of 64 blocks (slave/build/cost.c). More
      * readings than that are in the price of a block. */
     const uint64_t read = ps[IPS_PROBE_READ] / 64;
-    price(all, IPSRUN_CALL, 0, ps[IPS_PROBE_CALL], &ps[IPS_PROBE_CALL]);
+    store_probe_cost(all, IPSRUN_CALL, 0, ps[IPS_PROBE_CALL],
+                     &ps[IPS_PROBE_CALL]);
     const uint64_t call = ps[IPS_PROBE_CALL];
-    price(all, IPSRUN_COLD, call, 0, &ps[IPS_PROBE_COLD]);
+    store_probe_cost(all, IPSRUN_COLD, call, 0, &ps[IPS_PROBE_COLD]);
     ps[IPS_PROBE_POLL] = call;
-    price(all, IPSRUN_POLL, 0, event, &ps[IPS_PROBE_POLL]);
-    price(all, IPSRUN_FILE, 0, 0, &ps[IPS_PROBE_FILE]);
-    price(all, IPSRUN_OPEN, 0, 0, &ps[IPS_PROBE_OPEN]);
-    price(all, IPSRUN_PASS, 0, 0, &ps[IPS_PROBE_PASS]);
-    price(all, IPSRUN_FORK, 0, event, &ps[IPS_PROBE_FORK]);
-    price(all, IPSRUN_FORKED_IMAGE, ps[IPS_PROBE_FORK], event,
-          &ps[IPS_PROBE_IMAGE]);
-    price(all, IPSRUN_SPAWNED_IMAGE, call + ps[IPS_PROBE_IMAGE], event,
-          &ps[IPS_PROBE_SPAWN]);
+    store_probe_cost(all, IPSRUN_POLL, 0, event, &ps[IPS_PROBE_POLL]);
+    store_probe_cost(all, IPSRUN_FILE, 0, 0, &ps[IPS_PROBE_FILE]);
+    store_probe_cost(all, IPSRUN_OPEN, 0, 0, &ps[IPS_PROBE_OPEN]);
+    store_probe_cost(all, IPSRUN_PASS, 0, 0, &ps[IPS_PROBE_PASS]);
+    store_probe_cost(all, IPSRUN_FORK, 0, event, &ps[IPS_PROBE_FORK]);
+    store_probe_cost(all, IPSRUN_FORKED_IMAGE, ps[IPS_PROBE_FORK], event,
+                     &ps[IPS_PROBE_IMAGE]);
+    store_probe_cost(all, IPSRUN_SPAWNED_IMAGE, call + ps[IPS_PROBE_IMAGE],
+                     event, &ps[IPS_PROBE_SPAWN]);
     /* An image says itself what a segment of its own takes. */
     ps[IPS_PROBE_SPARE_IMAGE] = ps[IPS_PROBE_IMAGE];
     ps[IPS_PROBE_SPARE_FORK] = ps[IPS_PROBE_FORK];
-    price(all, IPSRUN_SPARE_FORK, 0, event, &ps[IPS_PROBE_SPARE_FORK]);
+    store_probe_cost(all, IPSRUN_SPARE_FORK, 0, event,
+                     &ps[IPS_PROBE_SPARE_FORK]);
     /* Never dearer than without. */
     ps[IPS_PROBE_SPARE_FORK] =
         ips_min_u64(ps[IPS_PROBE_SPARE_FORK], ps[IPS_PROBE_FORK]);
-    price(all, IPSRUN_THREE_BLOCKED, 3 * call + read, 0, &ps[IPS_PROBE_BLOCK]);
-    price(all, IPSRUN_STACK, call + ps[IPS_PROBE_BLOCK] + read, 2 * event,
-          &ps[IPS_PROBE_STACK]);
-    price(all, IPSRUN_LOCK, 0, ps[IPS_PROBE_LOCK], &ps[IPS_PROBE_LOCK]);
+    store_probe_cost(all, IPSRUN_THREE_BLOCKED, 3 * call + read, 0,
+                     &ps[IPS_PROBE_BLOCK]);
+    store_probe_cost(all, IPSRUN_STACK, call + ps[IPS_PROBE_BLOCK] + read,
+                     2 * event, &ps[IPS_PROBE_STACK]);
+    store_probe_cost(all, IPSRUN_LOCK, 0, ps[IPS_PROBE_LOCK],
+                     &ps[IPS_PROBE_LOCK]);
     /* FORK and JOIN are calls. */
-    price(all, IPSRUN_THREAD, 2 * call, event, &ps[IPS_PROBE_THREAD]);
+    store_probe_cost(all, IPSRUN_THREAD, 2 * call, event,
+                     &ps[IPS_PROBE_THREAD]);
 }
 
 void ipsrun_measure_calls(const struct ips_clock *clock, struct ips_measured *m)
@@ -212,12 +218,12 @@ void ipsrun_measure_calls(const struct ips_clock *clock, struct ips_measured *m)
     struct ipsrun_said all[SUBJECTS] = {{0}};
     int64_t end = now_ms() + SUBJECTS_MS;
     for (int i = 0; i < SUBJECTS && now_ms() < end; i++) {
-        struct place p = {0}; /* each its own: spares are taken in turn */
-        if (place_make(&p, clock, m)) {
+        struct probe_pool p = {0}; /* each its own: spares are taken in turn */
+        if (make_probe_pool(&p, clock, m)) {
             ask_subject(&p, end, &all[i]);
             without_libc(&all[i], end);
         }
-        place_remove(&p);
+        remove_probe_pool(&p);
     }
-    prices(all, m->cost_ps);
+    store_probe_costs(all, m->cost_ps);
 }

@@ -95,8 +95,8 @@ int ipsrun_image(const char *called)
  */
 
 /* In a child: another image, or none. */
-static __attribute__((noreturn)) void leave(bool wrapped,
-                                            enum ipsrun_child child)
+static __attribute__((noreturn)) void leave_child(bool wrapped,
+                                                  enum ipsrun_child child)
 {
     const int status = child == IPSRUN_CHILD_FORK ? 0 : NO_IMAGE;
     char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
@@ -112,7 +112,7 @@ static __attribute__((noreturn)) void leave(bool wrapped,
     __builtin_unreachable();
 }
 
-static long spawned(bool wrapped)
+static long time_spawn(bool wrapped)
 {
     static int (*past)(pid_t *, const char *,
                        const posix_spawn_file_actions_t *,
@@ -138,11 +138,11 @@ static int64_t start_cpu(bool wrapped, enum ipsrun_child child, bool *good)
     *said_ns = 0;
     uint64_t start = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
     getrusage(RUSAGE_CHILDREN, &before);
-    long pid = child == IPSRUN_CHILD_SPAWNED ? spawned(wrapped)
+    long pid = child == IPSRUN_CHILD_SPAWNED ? time_spawn(wrapped)
                : wrapped                     ? fork()
                          : ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
     if (pid == 0)
-        leave(wrapped, child);
+        leave_child(wrapped, child);
     long reaped = wrapped ? waitpid((pid_t)pid, &status, 0)
                           : ips_sys6(SYS_wait4, pid, (long)&status, 0, 0, 0, 0);
     uint64_t took = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID) - start;
@@ -158,7 +158,7 @@ static int64_t start_cpu(bool wrapped, enum ipsrun_child child, bool *good)
     return (int64_t)took - *said_ns - (int64_t)WEXITSTATUS(status) * SAID_NS;
 }
 
-static int64_t mean(const int64_t *ns, int count)
+static int64_t compute_mean(const int64_t *ns, int count)
 {
     int64_t sum = 0;
     for (int i = 0; i < count; i++)
@@ -174,9 +174,9 @@ static int64_t start_added(int64_t took[2][STARTS], int count)
 {
     for (int k = 0; k < 2; k++)
         qsort(took[k], (size_t)count, sizeof(took[k][0]), ipsrun_by_value);
-    int64_t quick = mean(took[0], count / 4);
-    int64_t more = mean(took[1], count / 4) - quick;
-    return quick > 0 ? more * mean(took[0], count) / quick * 1000 : 0;
+    int64_t quick = compute_mean(took[0], count / 4);
+    int64_t more = compute_mean(took[1], count / 4) - quick;
+    return quick > 0 ? more * compute_mean(took[0], count) / quick * 1000 : 0;
 }
 
 int64_t ipsrun_start_added(enum ipsrun_child child, bool spared, bool *good)
@@ -192,7 +192,7 @@ int64_t ipsrun_start_added(enum ipsrun_child child, bool spared, bool *good)
     return *good ? start_added(took, count) : 0;
 }
 
-static void *thread(void *unused)
+static void *run_thread(void *unused)
 {
     return unused;
 }
@@ -211,8 +211,8 @@ int64_t ipsrun_thread_added(bool *good)
             bool wrapped = (i ^ k) & 1;
             pthread_t id;
             uint64_t start = ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID);
-            *good = (wrapped ? pthread_create(&id, NULL, thread, NULL)
-                             : past(&id, NULL, thread, NULL)) == 0 &&
+            *good = (wrapped ? pthread_create(&id, NULL, run_thread, NULL)
+                             : past(&id, NULL, run_thread, NULL)) == 0 &&
                     pthread_join(id, NULL) == 0 && *good;
             took[wrapped][i] =
                 (int64_t)(ips_sys_clock(CLOCK_PROCESS_CPUTIME_ID) - start);

@@ -62,7 +62,7 @@ static void code_make(void)
 }
 
 /* What a program does between its calls, for the caches. */
-static void work(void)
+static void do_work(void)
 {
     for (size_t i = 0; i < sizeof(used); i += 64)
         used[i]++;
@@ -85,7 +85,7 @@ static bool read_one(bool wrapped)
 
 static bool two_calls(bool wrapped)
 {
-    work();
+    do_work();
     return write_one(wrapped) && read_one(wrapped);
 }
 
@@ -93,7 +93,7 @@ static bool two_cold_calls(bool wrapped)
 {
     bool good = true;
     for (int i = 0; i < 2; i++) {
-        work();
+        do_work();
         if (code)
             code();
         good = good && (i ? read_one(wrapped) : write_one(wrapped));
@@ -104,7 +104,7 @@ static bool two_cold_calls(bool wrapped)
 /* It leaves no record: files alone are looked at for how long they take. */
 static bool file_call(bool wrapped)
 {
-    work();
+    do_work();
     if (wrapped)
         return pread(file, bytes, sizeof(bytes), 0) == sizeof(bytes);
     return ips_sys6(SYS_pread64, file, (long)bytes, sizeof(bytes), 0, 0, 0) ==
@@ -113,7 +113,7 @@ static bool file_call(bool wrapped)
 
 static bool open_and_close(bool wrapped)
 {
-    work();
+    do_work();
     if (wrapped) {
         int fd = open("/", O_RDONLY | O_CLOEXEC);
         return fd >= 0 && close(fd) == 0;
@@ -123,7 +123,7 @@ static bool open_and_close(bool wrapped)
 }
 
 /* So little that it has to be seen apart from what the caches do. */
-static bool passed(bool wrapped)
+static bool time_passed_call(bool wrapped)
 {
     return (wrapped ? write(null, bytes, 1)
                     : ips_sys3(SYS_write, null, (long)bytes, 1)) == 1;
@@ -132,17 +132,17 @@ static bool passed(bool wrapped)
 static bool poll_ready(bool wrapped)
 {
     struct epoll_event e;
-    work();
+    do_work();
     return (wrapped ? epoll_wait(full_epoll, &e, 1, 0)
                     : ips_sys6(SYS_epoll_pwait, full_epoll, (long)&e, 1, 0, 0,
                                8)) == 1;
 }
 
 /* A question to the other process on this core; its answer is waited for. */
-static bool question(bool wrapped)
+static bool ask_other_process(bool wrapped)
 {
     struct epoll_event e;
-    work();
+    do_work();
     if (wrapped)
         return write(pair[0], bytes, sizeof(bytes)) > 0 &&
                epoll_wait(epoll_fd, &e, 1, -1) == 1 &&
@@ -152,15 +152,15 @@ static bool question(bool wrapped)
            ips_sys3(SYS_read, pair[0], (long)bytes, sizeof(bytes)) > 0;
 }
 
-static __attribute__((noinline)) bool deeper(bool wrapped, int depth)
+static __attribute__((noinline)) bool call_deeper(bool wrapped, int depth)
 {
     struct timespec ts = {0, 60000};
     if (depth > 0) {
-        bool good = deeper(wrapped, depth - 1);
+        bool good = call_deeper(wrapped, depth - 1);
         __asm__ volatile("" ::: "memory"); /* no tail call */
         return good;
     }
-    work();
+    do_work();
     if (wrapped)
         return nanosleep(&ts, NULL) == 0;
     return ips_sys6(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&ts, 0, 0,
@@ -172,7 +172,7 @@ static bool long_wait(bool wrapped)
 {
     static int depth;
     depth = (depth + 1) % 8;
-    return deeper(wrapped, 2 + depth);
+    return call_deeper(wrapped, 2 + depth);
 }
 
 static uint64_t own_cpu(void)
@@ -182,7 +182,7 @@ static uint64_t own_cpu(void)
 
 /* What lies far off was disturbed; the mean of what does not says more than one
  * of them. */
-static int64_t middle(int64_t *values, int count)
+static int64_t mean_of_middle(int64_t *values, int count)
 {
     int64_t sum = 0;
     int cut = count / 4;
@@ -194,7 +194,8 @@ static int64_t middle(int64_t *values, int count)
 
 /* ps that the interposer adds to `one`, of short batches, as the machine
  * changes from one moment to the next; *good is cleared where it failed. */
-static int64_t added(bool (*one)(bool), int batches, int times, bool *good)
+static int64_t measure_added(bool (*one)(bool), int batches, int times,
+                             bool *good)
 {
     int64_t more[BATCHES];
     for (int b = 0; b < batches && *good; b++) {
@@ -211,7 +212,7 @@ static int64_t added(bool (*one)(bool), int batches, int times, bool *good)
     }
     if (!*good)
         return 0;
-    return middle(more, batches);
+    return mean_of_middle(more, batches);
 }
 
 /* Past the interposer are the C library's own functions. */
@@ -233,7 +234,7 @@ static bool lock_and_unlock(bool wrapped)
 }
 
 /* As a slave makes them for processes that come and go. */
-static bool spares_make(void)
+static bool make_spare_segments(void)
 {
     const struct ips_control *c = NULL;
     const char *pool = getenv("IPS_POOL"), *run = getenv("IPS_RUN");
@@ -258,7 +259,7 @@ static bool spares_make(void)
 }
 
 /* The other process: past the interposer. */
-static void answer(void)
+static void answer_questions(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     ips_sys3(SYS_close, pair[0], 0, 0);
@@ -272,17 +273,17 @@ static int64_t step_ps(enum ipsrun_step step, bool *good)
 {
     switch (step) {
     case IPSRUN_CALL:
-        return added(two_calls, BATCHES, 20, good) / 2;
+        return measure_added(two_calls, BATCHES, 20, good) / 2;
     case IPSRUN_COLD:
-        return added(two_cold_calls, BATCHES, 20, good) / 2;
+        return measure_added(two_cold_calls, BATCHES, 20, good) / 2;
     case IPSRUN_FILE:
-        return added(file_call, BATCHES, 20, good);
+        return measure_added(file_call, BATCHES, 20, good);
     case IPSRUN_OPEN:
-        return added(open_and_close, BATCHES, 10, good);
+        return measure_added(open_and_close, BATCHES, 10, good);
     case IPSRUN_PASS:
-        return added(passed, BATCHES, 100, good);
+        return measure_added(time_passed_call, BATCHES, 100, good);
     case IPSRUN_POLL:
-        return added(poll_ready, BATCHES, 20, good);
+        return measure_added(poll_ready, BATCHES, 20, good);
     case IPSRUN_FORK:
         return ipsrun_start_added(IPSRUN_CHILD_FORK, false, good);
     case IPSRUN_FORKED_IMAGE:
@@ -290,16 +291,16 @@ static int64_t step_ps(enum ipsrun_step step, bool *good)
     case IPSRUN_SPAWNED_IMAGE:
         return ipsrun_start_added(IPSRUN_CHILD_SPAWNED, false, good);
     case IPSRUN_SPARE_FORK:
-        *good = spares_make() && *good;
+        *good = make_spare_segments() && *good;
         return ipsrun_start_added(IPSRUN_CHILD_FORK, true, good);
     case IPSRUN_STACK:
-        return added(long_wait, WAITS, 4, good);
+        return measure_added(long_wait, WAITS, 4, good);
     case IPSRUN_THREE_BLOCKED:
-        return added(question, BATCHES, 10, good);
+        return measure_added(ask_other_process, BATCHES, 10, good);
     case IPSRUN_THREAD:
         return ipsrun_thread_added(good);
     case IPSRUN_LOCK:
-        return added(lock_and_unlock, BATCHES, 200, good);
+        return measure_added(lock_and_unlock, BATCHES, 200, good);
     case IPSRUN_STEPS:
         break;
     }
@@ -309,7 +310,7 @@ static int64_t step_ps(enum ipsrun_step step, bool *good)
 /* Descriptors that an image would inherit it would name, at some 5 us each, and
  * that is not in the price of a start: what names take is said where they are
  * made. So ours are closed there. */
-static bool begin(void)
+static bool begin_subject(void)
 {
     struct epoll_event e = {.events = EPOLLIN};
     cpu_set_t set;
@@ -329,14 +330,14 @@ static bool begin(void)
            epoll_ctl(full_epoll, EPOLL_CTL_ADD, full[0], &e) == 0;
 }
 
-static int subject(void)
+static int run_subject(void)
 {
     struct ipsrun_said said = {0};
-    if (!begin())
+    if (!begin_subject())
         return 1;
     long peer = ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
     if (peer == 0)
-        answer();
+        answer_questions();
     bool good = peer > 0, recorded = ipsrun_recorded();
     for (int i = 0; i < IPSRUN_STEPS && good; i++) {
         if (recorded || i == IPSRUN_FORK)
@@ -351,6 +352,6 @@ static int subject(void)
 
 int ipsrun_subject(const char *called)
 {
-    return strcmp(called, IPSRUN_SUBJECT) == 0 ? subject()
+    return strcmp(called, IPSRUN_SUBJECT) == 0 ? run_subject()
                                                : ipsrun_image(called);
 }

@@ -20,7 +20,7 @@ static uint64_t raw_ns(void)
 }
 
 #if IPS_HAVE_COUNTER
-static uint64_t counter(void)
+static uint64_t read_counter(void)
 {
     return ips_counter();
 }
@@ -60,11 +60,11 @@ static bool counter_usable(void)
 }
 
 /* A raw reading between two counter readings, the tightest of many. */
-static void bracket(uint64_t *at_counter, uint64_t *at_ns)
+static void read_bracketed(uint64_t *at_counter, uint64_t *at_ns)
 {
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < BRACKETS; i++) {
-        uint64_t a = counter(), ns = raw_ns(), b = counter();
+        uint64_t a = read_counter(), ns = raw_ns(), b = read_counter();
         if (b - a < best) {
             best = b - a;
             *at_counter = a + (b - a) / 2;
@@ -109,15 +109,15 @@ static uint64_t measured_rate(uint64_t counts, uint64_t ns)
 #endif
 }
 
-static bool calibrate(struct ips_clock *clock)
+static bool calibrate_clock(struct ips_clock *clock)
 {
     uint64_t c0 = 0, n0 = 0, c1 = 0, n1 = 0;
     if (!counter_usable())
         return false;
-    bracket(&c0, &n0);
+    read_bracketed(&c0, &n0);
     struct timespec pause = {0, APART_NS};
     nanosleep(&pause, NULL);
-    bracket(&c1, &n1);
+    read_bracketed(&c1, &n1);
     if (c1 <= c0 || n1 <= n0)
         return false;
     uint64_t mult = measured_rate(c1 - c0, n1 - n0);
@@ -127,12 +127,12 @@ static bool calibrate(struct ips_clock *clock)
     return true;
 }
 #else
-static uint64_t counter(void)
+static uint64_t read_counter(void)
 {
     return raw_ns();
 }
 
-static bool calibrate(struct ips_clock *clock)
+static bool calibrate_clock(struct ips_clock *clock)
 {
     (void)clock;
     return false;
@@ -152,8 +152,8 @@ int ips_pool_boot_id(char out[40], struct ips_err *err)
 }
 
 /* One line: version, boot id, kind, counter0, raw0, mult, marks, the costs. */
-static bool read_kept(const char *path, const char *boot_id,
-                      struct ips_clock *clock, struct ips_measured *m)
+static bool read_stored(const char *path, const char *boot_id,
+                        struct ips_clock *clock, struct ips_measured *m)
 {
     FILE *f = fopen(path, "re");
     char boot[40] = "";
@@ -176,9 +176,9 @@ static bool read_kept(const char *path, const char *boot_id,
     return true;
 }
 
-static int keep(const char *path, const char *boot_id,
-                const struct ips_clock *clock, const struct ips_measured *m,
-                struct ips_err *err)
+static int write_clock(const char *path, const char *boot_id,
+                       const struct ips_clock *clock,
+                       const struct ips_measured *m, struct ips_err *err)
 {
     char fresh[IPS_PATH_BYTES + 40];
     snprintf(fresh, sizeof(fresh), "%s.%d", path, (int)getpid());
@@ -209,14 +209,14 @@ int ips_pool_clock(const char *pool_root, const char *boot_id,
 {
     char path[IPS_PATH_BYTES + 16];
     snprintf(path, sizeof(path), "%s/clock", pool_root);
-    bool kept = read_kept(path, boot_id, clock, measured);
+    bool kept = read_stored(path, boot_id, clock, measured);
     /* Not measured: it was no ipsrun that made the file. */
     if (kept && (!measure || measured->cost_ps[IPS_PROBE_CALL]))
         return 0;
     if (!kept) {
         memset(clock, 0, sizeof(*clock));
         memset(measured, 0, sizeof(*measured));
-        if (!calibrate(clock)) {
+        if (!calibrate_clock(clock)) {
             clock->kind = IPS_CLOCK_RAW;
             clock->counter0 = clock->raw0_ns = raw_ns();
             clock->mult_q32 = (uint64_t)1 << 32;
@@ -224,15 +224,15 @@ int ips_pool_clock(const char *pool_root, const char *boot_id,
     }
     if (measure && !measure(clock, measured))
         memset(measured, 0, sizeof(*measured));
-    return keep(path, boot_id, clock, measured, err);
+    return write_clock(path, boot_id, clock, measured, err);
 }
 
-int ips_pool_clock_keep(const char *pool_root, const struct ips_clock *clock,
-                        const struct ips_measured *measured,
-                        struct ips_err *err)
+int ips_pool_clock_store(const char *pool_root, const struct ips_clock *clock,
+                         const struct ips_measured *measured,
+                         struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16], boot_id[40];
     int rc = ips_pool_boot_id(boot_id, err);
     snprintf(path, sizeof(path), "%s/clock", pool_root);
-    return rc < 0 ? rc : keep(path, boot_id, clock, measured, err);
+    return rc < 0 ? rc : write_clock(path, boot_id, clock, measured, err);
 }

@@ -149,8 +149,9 @@ struct ips_control {
     /* Cost of each kind of probe as measured here before the start, in
      * thousandths of a ns; enum ips_probe. */
     uint64_t probe_cost_ps[IPS_PROBE_FIRST];
-    uint32_t arrivals; /* 1: QUEUE before the RECV of a datagram that waited */
-    uint32_t delays;   /* 1: RUNDELAY records are written */
+    uint32_t
+        receive_stamps; /* 1: QUEUE before the RECV of a datagram that waited */
+    uint32_t delays;    /* 1: RUNDELAY records are written */
     uint64_t probe_more_ps[IPS_PROBE_LAST - IPS_PROBE_FIRST]; /* the others */
     uint32_t locks; /* enum ips_locks */
     /* The slave that drains the run, if it is in the initial pid namespace: its

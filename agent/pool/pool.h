@@ -40,8 +40,8 @@ struct ips_run_options {
     uint32_t on_full;     /* enum ips_on_full */
     uint64_t quota_bytes; /* at most this; 0 = what the pool gives */
     enum ips_cpu_mode cpu_mode;
-    bool arrivals; /* QUEUE records of datagrams */
-    bool delays;   /* RUNDELAY records */
+    bool receive_stamps; /* QUEUE records of datagrams */
+    bool delays;         /* RUNDELAY records */
     enum ips_locks locks;
     /* How to learn it; NULL = costs are not known (0). */
     bool (*measure)(const struct ips_clock *clock, struct ips_measured *out);
@@ -53,9 +53,9 @@ struct ips_run_options {
 int ips_pool_make_root(const char *pool_root, struct ips_err *err) IPS_MUST_USE;
 
 /* Writes POOL/clock, as if it had been measured. */
-int ips_pool_clock_keep(const char *pool_root, const struct ips_clock *clock,
-                        const struct ips_measured *measured,
-                        struct ips_err *err) IPS_MUST_USE;
+int ips_pool_clock_store(const char *pool_root, const struct ips_clock *clock,
+                         const struct ips_measured *measured,
+                         struct ips_err *err) IPS_MUST_USE;
 
 /* Makes POOL/RUN/control (calibrating the clock and the probe's cost once per
  * boot, kept in POOL/clock). Writes the run's directory into `dir`. */

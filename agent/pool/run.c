@@ -104,8 +104,8 @@ static uint64_t pool_used(const char *root)
 
 /* All runs of a pool together get a quarter of what would be free without
  * them. (The caller holds pool.lock, so that two do not share one rest.) */
-static int quota(const struct ips_run_options *opt, const char *dir,
-                 uint64_t *bytes, struct ips_err *err)
+static int compute_quota(const struct ips_run_options *opt, const char *dir,
+                         uint64_t *bytes, struct ips_err *err)
 {
     struct statvfs fs;
     if (statvfs(dir, &fs) < 0)
@@ -172,11 +172,11 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
     probes_fill(opt, &measured, c);
     c->created_raw_ns = clock_ns(CLOCK_MONOTONIC_RAW);
     c->created_real_ns = clock_ns(CLOCK_REALTIME);
-    rc = quota(opt, dir, &c->quota_bytes, err);
+    rc = compute_quota(opt, dir, &c->quota_bytes, err);
     if (rc < 0)
         return rc;
     c->on_full = opt->on_full;
-    c->arrivals = opt->arrivals;
+    c->receive_stamps = opt->receive_stamps;
     c->delays = opt->delays;
     c->locks = opt->locks;
     /* What joins a run is a part of it, not its command. */

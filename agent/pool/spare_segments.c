@@ -16,7 +16,7 @@ void ips_spare_name(char out[32], unsigned n)
 }
 
 /* Fills a fresh file. Its bytes, 0: no room. */
-static uint64_t fill(int fd, const struct ips_control *c)
+static uint64_t fill_segment(int fd, const struct ips_control *c)
 {
     static unsigned char first[IPS_SPARE_FIRST_BYTES];
     struct stat st;
@@ -42,7 +42,7 @@ int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
     }
     if (fd < 0)
         return -1;
-    *bytes = fill(fd, control);
+    *bytes = fill_segment(fd, control);
     if (*bytes &&
         renameat2(dirfd, NEW_NAME, dirfd, name, RENAME_NOREPLACE) == 0)
         return fd;

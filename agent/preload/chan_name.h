@@ -38,7 +38,7 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value);
 static inline uint64_t ips_chan_of(int fd)
 {
     uint64_t word = ips_fd_get(fd);
-    return ips_fd_unseen(word) ? ips_chan_name(fd, word, NULL) : word;
+    return ips_fd_is_new(word) ? ips_chan_name(fd, word, NULL) : word;
 }
 
 /* The same where only a channel matters: what was opened by path is none. */

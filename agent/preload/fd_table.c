@@ -79,10 +79,10 @@ uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
     }
     /* another thread named it first, or it was closed: `seen` is what is there
      */
-    return ips_fd_unseen(seen) ? IPS_FD_NOT_A_CHANNEL : seen;
+    return ips_fd_is_new(seen) ? IPS_FD_NOT_A_CHANNEL : seen;
 }
 
-void ips_fd_forget(int fd)
+void ips_fd_clear(int fd)
 {
     if ((unsigned)fd >= IPS_FD_MAX)
         return;

@@ -96,7 +96,7 @@ static inline uint64_t ips_fd_get(int fd)
 }
 
 /* Is it still to be looked at? */
-static inline bool ips_fd_unseen(uint64_t word)
+static inline bool ips_fd_is_new(uint64_t word)
 {
     return ips_fd_class(word) == IPS_FD_UNKNOWN ||
            ips_fd_class(word) == IPS_FD_OPENED;
@@ -115,7 +115,7 @@ uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
                     uint32_t chan, uint64_t flags);
 
 /* The descriptor was closed, replaced or made anew. */
-void ips_fd_forget(int fd);
+void ips_fd_clear(int fd);
 
 /* One more than the greatest descriptor ever stored, in this process or in
  * those it was forked from. */

@@ -66,15 +66,17 @@ extern struct ips_sync_known ips_sync_known IPS_HIDDEN;
 
 /* An object as the records name it. `shared`: it may be in memory that other
  * processes have too. */
-struct ips_thing {
+struct ips_sync_object {
     uint64_t dev, ino, object;
 };
-void ips_thing_shared(const volatile void *at, struct ips_thing *out);
-static inline struct ips_thing ips_thing(const volatile void *at, bool shared)
+void ips_name_shared_object(const volatile void *at,
+                            struct ips_sync_object *out);
+static inline struct ips_sync_object
+ips_name_sync_object(const volatile void *at, bool shared)
 {
-    struct ips_thing t = {0, 0, (uint64_t)(uintptr_t)at};
+    struct ips_sync_object t = {0, 0, (uint64_t)(uintptr_t)at};
     if (unlikely(shared))
-        ips_thing_shared(at, &t);
+        ips_name_shared_object(at, &t);
     return t;
 }
 
@@ -87,11 +89,11 @@ enum {
 };
 
 /* ACQUIRE of a wait that is over, with err 0 or why it ended without. */
-void ips_sync_acquired(enum ips_sync kind, const struct ips_thing *thing,
+void ips_sync_acquired(enum ips_sync kind, const struct ips_sync_object *thing,
                        struct ips_moment call, struct ips_moment ret, int value,
                        int err, uint64_t site);
 /* RELEASE of a call that began at `call` and is over. */
-void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
+void ips_sync_released(enum ips_sync kind, const struct ips_sync_object *thing,
                        struct ips_moment call, int value, uint64_t site);
 
 /* --- what nobody waited for (--locks=all) -----------------------------------

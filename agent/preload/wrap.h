@@ -99,7 +99,7 @@ void ips_sample_handler(const void *context);
  * when it is called first. Idempotent, async-signal-safe. */
 void ips_find_begin(void);
 /* The next definition of `name` behind us, or NULL. */
-void *ips_find(const char *name);
+void *ips_find_real(const char *name);
 /* Its old version, which programs linked long ago ask for. */
 void *ips_find_old(const char *name);
 #if defined(__x86_64__)
@@ -127,7 +127,7 @@ bool ips_find_in_libc(const char *name);
  * `at` there; 0 where that is not known. */
 uint64_t ips_find_protected_end(const void *at);
 #define IPS_STUBS 256u /* in preload/start/stub.S */
-void *ips_find_place(uint32_t index);
+void *ips_find_real_slot(uint32_t index);
 
 enum ips_wrap_state {                   /* ips_core.wrap_state */
                       IPS_WRAP_NEW = 0, /* called before our constructor */
@@ -208,7 +208,7 @@ static inline struct ips_open *ips_open_at(struct ips_thread *me,
                                            uint32_t depth)
 {
     uint32_t n = depth % IPS_OPEN_MAX;
-    return unlikely(n) ? &me->inner[n - 1] : &me->outermost;
+    return unlikely(n) ? &me->nested[n - 1] : &me->outermost;
 }
 static inline void ips_call_open(struct ips_thread *me, const void *frame,
                                  uint64_t flags)
@@ -245,7 +245,7 @@ struct ips_io {
     struct ips_moment call;
     /* Of preload/io/stream.h alone: the line that `call` is on is of this
      * stamp; 0: it is on none. */
-    uint64_t line_t;
+    uint64_t baseline_t;
     uint64_t site;
     int fd;
     uint32_t chan;
@@ -371,7 +371,7 @@ enum ips_forbids ips_seccomp_forbids(unsigned long operation);
 /* true: a new image must not have us in it. */
 bool ips_forbidden(void);
 /* From here on the process does what leaves no record (UNSEEN). */
-void ips_say_unseen(const char *text);
+void ips_report_unrecorded(const char *text);
 void ips_forbidden_in_vfork(bool on);
 
 /* --- processes ------------------------------------------------------------ */
@@ -381,11 +381,11 @@ void ips_wrap_name_standard(void);
 
 /* What is about to be executed, as exec and posix_spawn see it; traced where
  * nothing is recorded here (preload/process/exec.c). */
-void ips_exec_look(struct ips_target *target, int dir, const char *path);
+void ips_exec_inspect(struct ips_target *target, int dir, const char *path);
 void ips_exec_find(struct ips_target *target, const char *file);
 /* UNSEEN: process `pid` goes on, or is, untraced. Nothing where it is not. */
 void ips_record_untraced(const struct ips_target *target, uint32_t pid);
-void ips_record_unseen(const char *text, size_t length);
+void ips_record_unrecorded(const char *text, size_t length);
 /* In a vfork child that is about to exec: its parent records it. */
 void ips_vfork_target(const struct ips_target *target);
 

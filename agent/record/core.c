@@ -97,7 +97,7 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
 {
     IPS_APART;
     if (*at >= s->lo && s->lo && *at + bytes <= s->seg.end) {
-        int rc = ips_segment_grow(s, *at + bytes);
+        int rc = ips_segment_extend(s, *at + bytes);
         if (rc < 0 && s->cur == *at + bytes)
             s->cur = *at;
         else if (rc == 0)
@@ -107,7 +107,7 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
     }
     /* A handler that came after the xadd went on in a new segment; our place
      * in the old one is still there and still ours. */
-    if (ips_segment_kept(s, *at, bytes))
+    if (ips_segment_is_kept(s, *at, bytes))
         return 0;
     if (s->cur == *at + bytes)
         s->cur = *at; /* give back: it did not fit */
@@ -123,7 +123,7 @@ static bool fork_noticed(void);
 
 /* The test option probe_extra_ns: this record takes so much CPU time more,
  * however long the thread is off its core meanwhile. */
-static __attribute__((noinline, cold)) void burn(void)
+static __attribute__((noinline, cold)) void burn_time(void)
 {
     uint64_t from = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
     while (ips_sys_clock(CLOCK_THREAD_CPUTIME_ID) - from <
@@ -170,7 +170,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     int rc;
     while ((rc = make_room(s, &at, bytes)) < 0) {
         cause = (enum ips_lost_cause)(-1 - rc);
-        if (ips_room_wait(s, cause, &since_ns, &signals)) {
+        if (ips_quota_wait(s, cause, &since_ns, &signals)) {
             if (ips_core.generation != generation)
                 goto out; /* forked by a handler: this record is the parent's */
             if (s->state == IPS_STREAM_ENDED) {
@@ -214,7 +214,7 @@ void *ips_stream_begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes,
                             enum ips_rec_type type, uint64_t stamp)
 {
     if (*ips_core.alive == IPS_ALIVE_AND_BURNS) {
-        burn();
+        burn_time();
         if (at == s->tail && at + bytes <= s->limit)
             return ips_reserve(s, at, bytes, type, stamp);
     }
@@ -270,7 +270,7 @@ void ips_stream_end(struct ips_stream *s)
 /* --- process ------------------------------------------------------- */
 
 /* Not getenv: bash and others bring their own. */
-static const char *environment(const char *name)
+static const char *find_variable(const char *name)
 {
     size_t len = strlen(name);
     for (char **e = environ; e && *e; e++)
@@ -281,8 +281,9 @@ static const char *environment(const char *name)
 
 static bool run_directory(char *out, size_t size)
 {
-    const char *pool = environment("IPS_POOL"), *run = environment("IPS_RUN");
-    const char *is_off = environment("IPS_OFF");
+    const char *pool = find_variable("IPS_POOL"),
+               *run = find_variable("IPS_RUN");
+    const char *is_off = find_variable("IPS_OFF");
     if (!pool || !run || *pool != '/' || !*run || strchr(run, '/') ||
         *run == '.' || (is_off && strcmp(is_off, "1") == 0))
         return false;
@@ -383,7 +384,7 @@ void *ips_core_wiped(void)
 }
 
 /* `to_begin`: a stream is begun next. */
-static bool attach(bool to_begin)
+static bool attach_stream(bool to_begin)
 {
     static bool tried;
     if (tried || ips_me.in_vfork)
@@ -415,7 +416,7 @@ static bool attach(bool to_begin)
 
 bool ips_core_attach(void)
 {
-    return attach(false);
+    return attach_stream(false);
 }
 
 /* The library's own ELF header, as the linker says. */
@@ -438,7 +439,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
         return ips_core.control != NULL;
     if (ips_in_valgrind())
         variables_unchecked();
-    if (!attach(true))
+    if (!attach_stream(true))
         return false;
     uint64_t signals = ips_sys_block_signals();
     ips_core.main_stream = true;
@@ -452,7 +453,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     ips_start_defaults(s, s->stamp);
     if (ips_segment_next(s) == 0)
         ips_start_write(s);
-    ips_beyond_forget(); /* it has a price */
+    ips_beyond_reset(); /* it has a price */
     ips_sys_restore_signals(signals);
     return true;
 }
@@ -513,12 +514,12 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
         ips_core.pidns = ips_pidns();
     ips_core.image_stamp = ips_core_now();
     ips_core.generation++;
-    ips_threads_forget();
-    ips_cpu_forget();
-    ips_beyond_forget();
+    ips_threads_reset();
+    ips_cpu_reset();
+    ips_beyond_reset();
     struct ips_stream *s = &ips_me.stream;
-    ips_ring_forget(s);
-    ips_segment_forget_kept(s);
+    ips_ring_reset(s);
+    ips_segment_drop_kept(s);
     memset(s, 0, sizeof(*s));
     s->start_kind = IPS_START_FORK;
     s->stamp = s->start_t = ips_core.image_stamp;

@@ -38,7 +38,7 @@ void ips_cpu_init(void)
     ips_core.guesses = c->cpu_mode == IPS_CPU_FAST && !ips_sys_quiet;
 }
 
-void ips_cpu_forget(void)
+void ips_cpu_reset(void)
 {
     volatile uint64_t *at = ips_cpu_mark();
     if (ips_cpu_slot(*at))
@@ -55,13 +55,13 @@ static uint64_t clock_ns(void)
     return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-static uint64_t stamps(uint64_t ns)
+static uint64_t stamps_of_ns(uint64_t ns)
 {
     return (ips_min_u64(ns, HOLD_MAX_NS) << 32) / ips_core.mult;
 }
 
 /* Does the mark still stand that was the `taken`-th left? */
-static bool stands(const struct ips_cpu_slot *s, uint32_t taken)
+static bool mark_is_valid(const struct ips_cpu_slot *s, uint32_t taken)
 {
     return *ips_cpu_mark() == (uint64_t)(uintptr_t)s &&
            ips_me.cpu_next == taken;
@@ -69,7 +69,7 @@ static bool stands(const struct ips_cpu_slot *s, uint32_t taken)
 
 struct reading {
     struct ips_cpu_slot *slot; /* NULL: no mark stood over the reading */
-    uint32_t taken;            /* its mark was that one */
+    uint32_t mark_number;      /* its mark was that one */
     uint64_t t, cpu;
 };
 
@@ -79,14 +79,14 @@ static struct reading read_clock(void)
 {
     struct reading r = {0};
     for (int tries = 0; tries < 3; tries++) {
-        r.slot = ips_leave_mark(&ips_me, &r.taken);
+        r.slot = ips_leave_mark(&ips_me, &r.mark_number);
         uint64_t before = ips_core_now();
         r.cpu = clock_ns();
         uint64_t after = ips_core_now();
         r.t = before + (after - before) / 2;
         if (!r.slot)
             break;
-        bool good = stands(r.slot, r.taken);
+        bool good = mark_is_valid(r.slot, r.mark_number);
         if (good && ips_cpu_ns(after - before) < READING_NS)
             break;
         if (!good) {
@@ -98,13 +98,13 @@ static struct reading read_clock(void)
 }
 
 /* The slot's line: through the reading, from `floor` on. */
-static void draw_line(const struct reading *r, uint64_t floor)
+static void draw_baseline(const struct reading *r, uint64_t floor)
 {
     if (!r->slot)
         return;
     uint64_t cpu0 = ips_max_u64(r->cpu, floor);
-    ips_set_line(&ips_me, r->slot, r->taken, r->t + stamps(cpu0 - r->cpu),
-                 cpu0);
+    ips_set_baseline(&ips_me, r->slot, r->mark_number,
+                     r->t + stamps_of_ns(cpu0 - r->cpu), cpu0);
 }
 
 /* Signed: before t0 the line is what the clock would say, below cpu0. */
@@ -120,7 +120,7 @@ static void clock_was_read(uint64_t t, uint64_t cpu)
     if (ips_core.control->delays &&
         ips_cpu_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS)
         ips_delay_due(t, cpu);
-    if (ips_me.cpu.guess.settled != ips_me.cpu.guessed_said &&
+    if (ips_me.cpu.guess.corrected_ns != ips_me.cpu.guessed_said &&
         ips_cpu_ns(t - ips_me.cpu.guessed_t) >= IPS_GUESSED_EVERY_NS)
         ips_guessed_due(t);
 }
@@ -128,7 +128,7 @@ static void clock_was_read(uint64_t t, uint64_t cpu)
 /* From here on the line is what is handed out: the clock less what is off. */
 static void window_begins(struct reading *r, uint64_t t, int64_t off)
 {
-    off = ips_guess_settle(&ips_me.cpu.guess, off);
+    off = ips_guess_correct(&ips_me.cpu.guess, off);
     r->cpu =
         off > 0 ? ips_sub_sat(r->cpu, (uint64_t)off) : r->cpu + (uint64_t)-off;
     ips_me.cpu.read_t = t;
@@ -136,18 +136,18 @@ static void window_begins(struct reading *r, uint64_t t, int64_t off)
 }
 
 /* Where handed out times lie since the newest mark was left. */
-struct line {
+struct cpu_baseline {
     uint64_t t0, cpu0;
 };
-static struct line newest_line(void)
+static struct cpu_baseline newest_baseline(void)
 {
-    struct line line;
+    struct cpu_baseline line;
     uint32_t taken;
     do { /* again where a handler went round the slots meanwhile */
         taken = ips_me.cpu_next;
         const volatile struct ips_cpu_slot *s =
             &ips_me.slot[(taken - 1) % IPS_CPU_SLOTS];
-        line = (struct line){s->t0, s->cpu0};
+        line = (struct cpu_baseline){s->t0, s->cpu0};
     } while (ips_me.cpu_next != taken);
     return line;
 }
@@ -155,10 +155,10 @@ static struct line newest_line(void)
 /* What was handed out at the reading, by the line; where the mark was gone
  * before, were all guesses right: no more than there was time for since the
  * last. */
-static uint64_t handed_out(const struct line *l, bool stood,
-                           const struct reading *r, uint64_t last)
+static uint64_t cpu_on_baseline(const struct cpu_baseline *l, bool stood,
+                                const struct reading *r, uint64_t last)
 {
-    uint64_t last_t = l->t0 + stamps(ips_sub_sat(last, l->cpu0));
+    uint64_t last_t = l->t0 + stamps_of_ns(ips_sub_sat(last, l->cpu0));
     uint64_t most =
         (int64_t)(r->t - last_t) < 0 ? last : last + ips_cpu_ns(r->t - last_t);
     uint64_t is = r->cpu - (uint64_t)ips_me.cpu.guess.off;
@@ -167,8 +167,8 @@ static uint64_t handed_out(const struct line *l, bool stood,
     return (int64_t)(is - last) < 0 ? last : ips_min_u64(is, most);
 }
 
-static struct ips_moment moment(uint64_t t, uint64_t cpu, uint64_t mark,
-                                uint32_t taken)
+static struct ips_moment make_moment(uint64_t t, uint64_t cpu, uint64_t mark,
+                                     uint32_t taken)
 {
     ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, mark, taken};
@@ -176,7 +176,7 @@ static struct ips_moment moment(uint64_t t, uint64_t cpu, uint64_t mark,
 /* One that no mark vouches for. */
 static struct ips_moment moment_alone(uint64_t t, uint64_t cpu)
 {
-    return moment(t, cpu, IPS_MARK_NOT, 0);
+    return make_moment(t, cpu, IPS_MARK_NOT, 0);
 }
 
 /* Where the clock may not be asked (agent/record/sys.h): a call longer than
@@ -184,14 +184,14 @@ static struct ips_moment moment_alone(uint64_t t, uint64_t cpu)
 static struct ips_moment quiet_moment(uint64_t t)
 {
     uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_me.cpu_last);
-    return moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
+    return make_moment(t, cpu, ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 static struct ips_moment quiet_return(const struct ips_moment *call, uint64_t t)
 {
     uint64_t took = ips_cpu_ns(t - call->t);
     uint64_t cpu = call->cpu + (took < IPS_BLOCKED_NS ? took : 0);
-    return moment(t, ips_quiet_cpu_after(cpu),
-                  ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
+    return make_moment(t, ips_quiet_cpu_after(cpu),
+                       ips_core.cpu_marks ? IPS_MARK_NOT : t, 0);
 }
 
 static struct ips_moment moment_by_clock(void)
@@ -199,7 +199,7 @@ static struct ips_moment moment_by_clock(void)
     uint64_t t = ips_core_now();
     uint64_t cpu = ips_max_u64(clock_ns(), ips_me.cpu_last);
     clock_was_read(t, cpu);
-    return moment(t, cpu, ips_core_now(), 0);
+    return make_moment(t, cpu, ips_core_now(), 0);
 }
 
 static struct ips_moment moment_by_mark(void)
@@ -210,28 +210,29 @@ static struct ips_moment moment_by_mark(void)
         uint64_t t0 = s->t0, cpu0 = s->cpu0;
         ips_barrier();
         uint64_t t = ips_core_now();
-        if ((int64_t)(t - t0) < 0 && stands(s, taken))
-            return moment(t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
-                          taken);
+        if ((int64_t)(t - t0) < 0 && mark_is_valid(s, taken))
+            return make_moment(t, cpu0, (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
+                               taken);
     }
-    struct line line = newest_line();
+    struct cpu_baseline line = newest_baseline();
     struct reading r = read_clock();
     uint64_t last = ips_me.cpu_last; /* by a handler before the reading, too */
     bool stood = s && r.slot;
     struct ips_guess *g = &ips_me.cpu.guess;
-    int64_t off = (int64_t)(r.cpu - handed_out(&line, stood, &r, last));
+    int64_t off = (int64_t)(r.cpu - cpu_on_baseline(&line, stood, &r, last));
     if (stood && g->blocks)
         ips_guess_learn(g, g->blocks, (int64_t)g->given_ns + off - g->off_read);
     window_begins(&r, r.t, off);
-    draw_line(&r, last);
+    draw_baseline(&r, last);
     clock_was_read(r.t, r.cpu);
     uint64_t t = ips_core_now();
     /* Gone again: a handler has read the clock, or there was a switch. */
-    if (!r.slot || !stands(r.slot, r.taken))
+    if (!r.slot || !mark_is_valid(r.slot, r.mark_number))
         return moment_alone(t, ips_max_u64(r.cpu, last));
     uint64_t cpu = ips_max_u64(true_cpu(r.slot, t), r.slot->cpu0);
     uint64_t held = t < r.slot->t0 ? IPS_MARK_NOT : 0;
-    return moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held, r.taken);
+    return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot | held,
+                       r.mark_number);
 }
 
 /* No record tells of the reading but where so much CPU went by since the last
@@ -263,20 +264,22 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
     bool brief = t < after || ips_cpu_ns(t - after) < IPS_BLOCKED_NS;
     uint64_t cpu =
         brief ? call->cpu + ips_cpu_ns(ips_sub_sat(t, after)) : clock_ns();
-    return moment(t, ips_max_u64(cpu, call->cpu), t, 0);
+    return make_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 
 /* The mark stood over the call, but the line runs below what was handed out:
  * the call has all of its time, the line waits for that much longer. */
 static __attribute__((noinline)) struct ips_moment
-return_held(const struct ips_moment *call, uint64_t t, struct ips_cpu_slot *s)
+return_capped(const struct ips_moment *call, uint64_t t, struct ips_cpu_slot *s)
 {
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     uint64_t clock = true_cpu(s, t);
     if (cpu > clock)
-        ips_set_line(&ips_me, s, call->taken, t + stamps(cpu - clock), cpu);
-    return moment(t, ips_max_u64(cpu, clock),
-                  (uint64_t)(uintptr_t)s | IPS_MARK_NOT, call->taken);
+        ips_set_baseline(&ips_me, s, call->mark_number,
+                         t + stamps_of_ns(cpu - clock), cpu);
+    return make_moment(t, ips_max_u64(cpu, clock),
+                       (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
+                       call->mark_number);
 }
 
 struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
@@ -302,11 +305,11 @@ struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
     if (!good) /* no more than there was time for */
         off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
     window_begins(&r, t, off);
-    draw_line(&r, cpu);
+    draw_baseline(&r, cpu);
     clock_was_read(t, cpu);
     if (!r.slot)
         return moment_alone(t, cpu);
-    return moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.taken);
+    return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
 }
 
 /* The mark stood over a call that was long: the clock tells what of it was
@@ -322,11 +325,11 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
     uint64_t cpu = call->cpu + cost;
     /* A switch since is what comes next. */
     window_begins(&r, t, since < MARK_NS * 10 ? more - (int64_t)cost : off);
-    draw_line(&r, cpu);
+    draw_baseline(&r, cpu);
     clock_was_read(t, cpu);
     if (!r.slot)
         return moment_alone(t, cpu);
-    return moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.taken);
+    return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
 }
 
 __attribute__((cold)) struct ips_moment
@@ -342,8 +345,8 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
     if (s &&
         (call->mark | IPS_MARK_NOT) ==
             ((uint64_t)(uintptr_t)s | IPS_MARK_NOT) &&
-        ips_me.cpu_next == call->taken)
-        return t - call->t < ips_core.cpu_limit ? return_held(call, t, s)
+        ips_me.cpu_next == call->mark_number)
+        return t - call->t < ips_core.cpu_limit ? return_capped(call, t, s)
                                                 : return_long(call, t);
     if (!s)
         return ips_return_read(call, t);
@@ -367,17 +370,18 @@ uint64_t ips_cpu_read(void)
         return clock_ns();
     if (ips_sys_quiet)
         return quiet_moment(ips_core_now()).cpu;
-    struct line line = newest_line();
+    struct cpu_baseline line = newest_baseline();
     bool stood = ips_cpu_slot(*ips_cpu_mark()) != NULL;
     struct reading r = read_clock();
     uint64_t last = ips_me.cpu_last;
     struct ips_guess *g = &ips_me.cpu.guess;
     if (g->blocks)
         ips_guess_account(
-            g, (int64_t)(r.cpu - handed_out(&line, stood && r.slot, &r, last)));
+            g, (int64_t)(r.cpu -
+                         cpu_on_baseline(&line, stood && r.slot, &r, last)));
     g->blocks = 0;
     window_begins(&r, r.t, 0);
-    draw_line(&r, last);
+    draw_baseline(&r, last);
     ips_me.cpu_last = ips_max_u64(r.cpu, last);
     return ips_me.cpu_last;
 }

@@ -40,9 +40,10 @@
 
 struct ips_moment {
     uint64_t t, cpu;
-    uint64_t mark;  /* that stood then. IPS_MARK_NOT: vouches for nothing.
-                       Without marks: the stamp when `cpu` had been read. */
-    uint32_t taken; /* ips_me.cpu_next when that mark was the last one left */
+    uint64_t mark; /* that stood then. IPS_MARK_NOT: vouches for nothing.
+                      Without marks: the stamp when `cpu` had been read. */
+    uint32_t
+        mark_number; /* ips_me.cpu_next when that mark was the last one left */
 };
 #define IPS_MARK_NOT 1u /* or'ed: no mark equals it */
 
@@ -114,7 +115,7 @@ ips_moment_of(struct ips_thread *me, uint64_t mark, uint32_t taken, uint64_t t,
             out->t = t;
             out->cpu = cpu;
             out->mark = mark;
-            out->taken = taken;
+            out->mark_number = taken;
             return;
         }
     }
@@ -148,13 +149,13 @@ static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
         return ips_return_gone(call, waits);
     uint64_t t = IPS_STAMP();
     if (__builtin_expect(*ips_cpu_mark() != call->mark ||
-                             ips_me.cpu_next != call->taken ||
+                             ips_me.cpu_next != call->mark_number ||
                              t - call->t >= ips_core.cpu_limit,
                          0))
         return ips_return_slow(call, t);
     uint64_t cpu = call->cpu + ips_cpu_ns(t - call->t);
     ips_me.cpu_last = cpu;
-    return (struct ips_moment){t, cpu, call->mark, call->taken};
+    return (struct ips_moment){t, cpu, call->mark, call->mark_number};
 }
 static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
 {
@@ -188,7 +189,7 @@ uint64_t ips_beyond_due(void);
  * ips_rec_calls). One within another counts once. */
 struct ips_apart {
     uint64_t t, mark;
-    uint32_t taken;              /* ips_me.cpu_next */
+    uint32_t mark_number;        /* ips_me.cpu_next */
     uint32_t beyond_ns, said_ns; /* before */
 };
 static inline struct ips_apart ips_apart_begin(void)
@@ -206,11 +207,11 @@ static inline void ips_apart_free(const struct ips_apart *apart)
     const struct ips_apart apart_ __attribute__((cleanup(ips_apart_free))) =   \
         ips_apart_begin()
 /* In a fork child: nothing yet. Its beginning has a price. */
-void ips_beyond_forget(void);
+void ips_beyond_reset(void);
 
 /* Once the run is attached: can marks be used here? */
 void ips_cpu_init(void);
 /* In a fork child: its CPU time starts anew. */
-void ips_cpu_forget(void);
+void ips_cpu_reset(void);
 
 #endif

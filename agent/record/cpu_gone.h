@@ -66,8 +66,9 @@ ips_leave_mark(struct ips_thread *me, uint32_t *taken)
 
 /* The line that the mark vouches for. Handlers may have gone round the slots
  * meanwhile: then it is the line of another mark, which is taken away. */
-static inline void ips_set_line(struct ips_thread *me, struct ips_cpu_slot *s,
-                                uint32_t taken, uint64_t t0, uint64_t cpu0)
+static inline void ips_set_baseline(struct ips_thread *me,
+                                    struct ips_cpu_slot *s, uint32_t taken,
+                                    uint64_t t0, uint64_t cpu0)
 {
     s->t0 = t0;
     s->cpu0 = cpu0;
@@ -113,12 +114,12 @@ ips_return_gone_to(struct ips_thread *me, const struct ips_moment *call,
         return;
     }
     uint64_t cpu = call->cpu + ips_guess_block(&me->cpu.guess, elapsed);
-    ips_set_line(me, s, taken, t, cpu);
+    ips_set_baseline(me, s, taken, t, cpu);
     me->cpu_last = cpu;
     ret->t = t;
     ret->cpu = cpu;
     ret->mark = (uint64_t)(uintptr_t)s;
-    ret->taken = taken;
+    ret->mark_number = taken;
 }
 
 #endif

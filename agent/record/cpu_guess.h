@@ -42,7 +42,7 @@ struct ips_guess {
     int64_t off_read; /* and at the reading */
     /* How well they did, ever: struct ips_rec_guessed. */
     uint64_t all_ns, off_sum_ns, off_max_ns;
-    uint32_t settled;
+    uint32_t corrected_ns;
 };
 
 /* One block gets so much of what is off. */
@@ -134,12 +134,12 @@ static inline void ips_guess_account(struct ips_guess *g, int64_t off)
     g->all_ns += g->given_ns;
     g->off_sum_ns += wrong;
     g->off_max_ns = ips_max_u64(g->off_max_ns, wrong);
-    g->settled++;
+    g->corrected_ns++;
 }
 
 /* The clock is `off` ns ahead of what has been handed out. Returns how much of
  * it is the guesses' and stays; the rest is the caller's to mend. */
-static inline int64_t ips_guess_settle(struct ips_guess *g, int64_t off)
+static inline int64_t ips_guess_correct(struct ips_guess *g, int64_t off)
 {
     /* Too much: what the blocks of a window can give back, and was guessed. */
     uint64_t given =

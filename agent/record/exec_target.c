@@ -126,7 +126,7 @@ void ips_target_started(struct ips_target *t, char *const argv[],
 
 /* --- ELF -------------------------------------------------------------- */
 
-static bool starts(const char *text, const char *with)
+static bool starts_with(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -136,8 +136,8 @@ static bool gnu_loader(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
-    return starts(base, "ld-linux") || starts(base, "ld-2.") ||
-           starts(base, "ld64.so") || strcmp(base, "ld.so") == 0;
+    return starts_with(base, "ld-linux") || starts_with(base, "ld-2.") ||
+           starts_with(base, "ld64.so") || strcmp(base, "ld.so") == 0;
 }
 
 /* musl's loader and its C library are one file, which can be called by hand. */
@@ -145,7 +145,7 @@ static bool musl_by_hand(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
-    return starts(base, "ld-musl-") || starts(base, "libc.musl-");
+    return starts_with(base, "ld-musl-") || starts_with(base, "libc.musl-");
 }
 
 static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
@@ -170,7 +170,7 @@ static bool read_part(const struct program *p, void *out, size_t bytes,
     return true;
 }
 
-static bool segment(const struct program *p, unsigned i, Elf64_Phdr *out)
+static bool read_segment(const struct program *p, unsigned i, Elf64_Phdr *out)
 {
     return i < p->elf.e_phnum && i < 64 &&
            read_part(p, out, sizeof(*out),
@@ -181,7 +181,7 @@ static bool segment(const struct program *p, unsigned i, Elf64_Phdr *out)
 static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
 {
     Elf64_Phdr part;
-    for (unsigned i = 0; segment(p, i, &part); i++) {
+    for (unsigned i = 0; read_segment(p, i, &part); i++) {
         if (part.p_type != PT_INTERP || part.p_filesz >= SCRIPT_BYTES)
             continue;
         memset(out, 0, SCRIPT_BYTES);
@@ -196,7 +196,7 @@ static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
 static uint64_t offset_of(const struct program *p, uint64_t address)
 {
     Elf64_Phdr part;
-    for (unsigned i = 0; segment(p, i, &part); i++)
+    for (unsigned i = 0; read_segment(p, i, &part); i++)
         if (part.p_type == PT_LOAD && address >= part.p_vaddr &&
             address - part.p_vaddr < part.p_filesz)
             return address - part.p_vaddr + part.p_offset;
@@ -216,7 +216,8 @@ static bool needs_to_be_first(const struct program *p)
     Elf64_Dyn dynamic[64];
     Elf64_Phdr part = {0};
     uint64_t names = 0;
-    for (unsigned i = 0; segment(p, i, &part) && part.p_type != PT_DYNAMIC;)
+    for (unsigned i = 0;
+         read_segment(p, i, &part) && part.p_type != PT_DYNAMIC;)
         i++;
     size_t bytes =
         part.p_filesz < sizeof(dynamic) ? part.p_filesz : sizeof(dynamic);
@@ -352,8 +353,8 @@ static void keep_traced(const struct ips_seen *is)
 
 /* An open program file: its kind, or true where `head` is now the path of its
  * interpreter. */
-static bool look_inside(int fd, const struct stat *st, const char *path,
-                        enum ips_target_kind *kind, char head[HEAD_BYTES])
+static bool inspect_inside(int fd, const struct stat *st, const char *path,
+                           enum ips_target_kind *kind, char head[HEAD_BYTES])
 {
     long got = ips_sys6(SYS_pread64, fd, (long)head, HEAD_BYTES, 0, 0, 0);
     if (got < EI_NIDENT)
@@ -369,7 +370,7 @@ static bool look_inside(int fd, const struct stat *st, const char *path,
 
 /* Can a program that we execute open the library by this name? `before`: once
  * it could. */
-static bool reachable(const char *library, bool before)
+static bool is_reachable(const char *library, bool before)
 {
     struct stat st;
     if (before)
@@ -397,14 +398,14 @@ static int open_program(int dir, const char *path)
 
 /* The open file `fd`, with its interpreters; closed. Was it a program itself?
  */
-static bool look_deep(struct ips_target *t, int fd, struct stat *st,
-                      const char *path)
+static bool inspect_image(struct ips_target *t, int fd, struct stat *st,
+                          const char *path)
 {
     char head[HEAD_BYTES], next[SCRIPT_BYTES];
     const char *name = path;
     bool script = false;
     for (int depth = 0; fd >= 0 && depth < SCRIPT_DEPTH; depth++) {
-        bool again = look_inside(fd, st, name, &t->kind, head);
+        bool again = inspect_inside(fd, st, name, &t->kind, head);
         script |= again;
         ips_sys_close(fd);
         fd = -1;
@@ -422,11 +423,11 @@ static bool look_deep(struct ips_target *t, int fd, struct stat *st,
     return !script;
 }
 
-static void finish(struct ips_target *t, const char *path, const char *library,
-                   bool before)
+static void finish_target(struct ips_target *t, const char *path,
+                          const char *library, bool before)
 {
     if (ips_target_preload_stays(t->kind) && t->kind != IPS_TARGET_STATIC &&
-        !reachable(library, before))
+        !is_reachable(library, before))
         t->kind = IPS_TARGET_HIDDEN;
     if (t->kind != IPS_TARGET_TRACED) {
         size_t n = strnlen(path, IPS_TARGET_PATH - 1);
@@ -435,7 +436,7 @@ static void finish(struct ips_target *t, const char *path, const char *library,
     }
 }
 
-struct look {
+struct inspection {
     struct ips_target *t;
     const char *name, *library; /* what the target is called */
     const char *path;           /* where it is opened; NULL: nowhere */
@@ -444,13 +445,13 @@ struct look {
 
 enum { LOOKED_AT = 1, LOOKED_AT_PROGRAM = 2 };
 
-/* What ips_target_look() does that takes a descriptor. */
-static long look_with_own_table(void *arg)
+/* What ips_target_inspect() does that takes a descriptor. */
+static long inspect_with_own_table(void *arg)
 {
-    const struct look *l = arg;
+    const struct inspection *l = arg;
     int fd = l->path ? open_program(AT_FDCWD, l->path) : -1;
-    bool program = fd >= 0 && look_deep(l->t, fd, l->st, l->name);
-    finish(l->t, l->name, l->library, false);
+    bool program = fd >= 0 && inspect_image(l->t, fd, l->st, l->name);
+    finish_target(l->t, l->name, l->library, false);
     return fd < 0 ? 0 : program ? LOOKED_AT_PROGRAM : LOOKED_AT;
 }
 
@@ -478,25 +479,25 @@ static const char *path_without(char out[FOUND_BYTES], int dir,
 
 /* The program file at `path`, of which `st` tells. false: it cannot be looked
  * at. */
-static bool look_at(struct ips_target *t, int dir, const char *path,
-                    struct stat *st, const char *library)
+static bool inspect_file(struct ips_target *t, int dir, const char *path,
+                         struct stat *st, const char *library)
 {
     struct ips_seen is = seen_of(st);
     if (seen_traced(&is)) {
-        finish(t, path, library, true);
+        finish_target(t, path, library, true);
         return true;
     }
     char room[FOUND_BYTES];
-    struct look l = {t, path, library, path_without(room, dir, path), st};
-    long looked = ips_with_own_table(look_with_own_table, &l);
+    struct inspection l = {t, path, library, path_without(room, dir, path), st};
+    long looked = ips_with_own_table(inspect_with_own_table, &l);
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
         keep_traced(&is);
     return looked > 0;
 }
 
-void ips_target_look(struct ips_target *t, int dir, const char *path,
-                     const char *library)
+void ips_target_inspect(struct ips_target *t, int dir, const char *path,
+                        const char *library)
 {
     struct stat st;
     t->kind = IPS_TARGET_TRACED;
@@ -504,12 +505,13 @@ void ips_target_look(struct ips_target *t, int dir, const char *path,
     bool is_file = path && *path ? is_program(dir, path, &st)
                                  : ips_sys_fstat(dir, &st) == 0;
     if (is_file && path && *path) {
-        (void)look_at(t, dir, path, &st, library);
+        (void)inspect_file(t, dir, path, &st, library);
     } else {
         char room[FOUND_BYTES];
-        struct look l = {t, path && *path ? path : "(descriptor)", library,
-                         is_file ? path_without(room, dir, path) : NULL, &st};
-        (void)ips_with_own_table(look_with_own_table, &l);
+        struct inspection l = {
+            t, path && *path ? path : "(descriptor)", library,
+            is_file ? path_without(room, dir, path) : NULL, &st};
+        (void)ips_with_own_table(inspect_with_own_table, &l);
     }
 }
 
@@ -540,7 +542,7 @@ void ips_target_find(struct ips_target *t, const char *file, const char *search,
                      const char *library)
 {
     if (!file || !*file || strchr(file, '/')) {
-        ips_target_look(t, AT_FDCWD, file && *file ? file : "/", library);
+        ips_target_inspect(t, AT_FDCWD, file && *file ? file : "/", library);
         return;
     }
     t->kind = IPS_TARGET_TRACED;
@@ -550,6 +552,6 @@ void ips_target_find(struct ips_target *t, const char *file, const char *search,
     if (!search)
         search = "/bin:/usr/bin";
     while (find_next(&search, file, path, &st) &&
-           !look_at(t, AT_FDCWD, path, &st, library))
+           !inspect_file(t, AT_FDCWD, path, &st, library))
         continue;
 }

@@ -54,8 +54,8 @@ struct ips_target {
 
 /* `path` against descriptor `dir` (AT_FDCWD); "" or NULL: the file of `dir`
  * itself. `library`: ours, must be readable. */
-void ips_target_look(struct ips_target *t, int dir, const char *path,
-                     const char *library);
+void ips_target_inspect(struct ips_target *t, int dir, const char *path,
+                        const char *library);
 /* As execvp and posix_spawnp find it: by PATH in `search` (NULL: the default)
  * where `file` has no slash. */
 void ips_target_find(struct ips_target *t, const char *file, const char *search,

@@ -21,14 +21,14 @@
 #include "agent/record/thread.h"
 
 /* A text that was recorded: api/mark.c. */
-struct ips_mark_place {
+struct ips_mark_slot {
     const char *text; /* the program's */
     uint32_t era;
     uint32_t last; /* number of the word with its NUL */
     uint64_t mask; /* what counts of that word */
     uint64_t copy[IPS_MARK_PLACE_BYTES / 8];
 };
-_Static_assert(sizeof(struct ips_mark_place) == 64, "a shift finds a place");
+_Static_assert(sizeof(struct ips_mark_slot) == 64, "a shift finds a place");
 
 /* Stacks written last: where the calls were, and how deep
  * (preload/sample/sample.h). */
@@ -54,8 +54,8 @@ struct ips_seen {
 #define IPS_SEEN 4u
 
 struct ips_extra {
-    _Alignas(64) struct ips_mark_place mark_place[IPS_MARK_PLACES];
-    struct ips_line mark_line;
+    _Alignas(64) struct ips_mark_slot mark_slot[IPS_MARK_PLACES];
+    struct ips_cpu_baseline mark_baseline;
     struct ips_stack_recent stacks[IPS_STACKS_RECENT];
     struct ips_try tries;
     struct ips_seen seen[IPS_SEEN];

@@ -10,7 +10,7 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-static inline uint64_t ips_take(uint64_t *cur, uint64_t bytes)
+static inline uint64_t ips_reserve_bytes(uint64_t *cur, uint64_t bytes)
 {
 #if defined(__x86_64__)
     /* One instruction: atomic against this thread's signal handlers, which is
@@ -55,7 +55,7 @@ static inline void *ips_stream_begin_here(struct ips_thread *me,
                  bytes < sizeof(struct ips_rec_head)))
         return NULL;
     me->recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&s->cur, bytes);
+    uint64_t at = ips_reserve_bytes(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
                  *ips_core.alive != IPS_ALIVE))
         return ips_stream_begin_slow(s, at, bytes, type, stamp);

@@ -13,7 +13,7 @@
 #define TAKEN_NS_MAX 500000u
 #define SWITCHED_NS_MAX 20000u
 
-static bool wanted(void)
+static bool is_wanted(void)
 {
     const struct ips_stream *s = &ips_me.stream;
     return ips_core.main_stream && !ips_sys_quiet && !ips_me.in_vfork &&
@@ -23,16 +23,16 @@ static bool wanted(void)
 __attribute__((cold)) void ips_guessed_due(uint64_t t)
 {
     struct ips_cpu *c = &ips_me.cpu;
-    if (!wanted())
+    if (!is_wanted())
         return;
     /* A handler in between says it for us. */
     c->guessed_t = t;
-    c->guessed_said = c->guess.settled;
+    c->guessed_said = c->guess.corrected_ns;
     struct ips_rec_guessed *rec =
         ips_rec_begin_at(IPS_REC_GUESSED, sizeof(*rec), t);
     if (!rec)
         return;
-    rec->h.a = c->guess.settled;
+    rec->h.a = c->guess.corrected_ns;
     rec->guessed_ns = c->guess.all_ns;
     rec->off_ns = c->guess.off_sum_ns;
     rec->off_max_ns = c->guess.off_max_ns;
@@ -41,7 +41,7 @@ __attribute__((cold)) void ips_guessed_due(uint64_t t)
 
 void ips_guessed_end(void)
 {
-    if (ips_me.cpu.guess.settled != ips_me.cpu.guessed_said)
+    if (ips_me.cpu.guess.corrected_ns != ips_me.cpu.guessed_said)
         ips_guessed_due(ips_core_now());
 }
 
@@ -54,7 +54,7 @@ uint64_t ips_beyond_due(void)
     return ips_me.beyond_ns + ps / 1000;
 }
 
-void ips_beyond_forget(void)
+void ips_beyond_reset(void)
 {
     ips_me.file_calls = ips_me.beyond_ns = 0;
     ips_me.opens = ips_me.passes = 0;
@@ -64,14 +64,14 @@ void ips_beyond_forget(void)
 /* One for the thread that calls: what others have counted, they say. */
 __attribute__((cold)) void ips_calls_due(uint32_t least)
 {
-    if (!wanted())
+    if (!is_wanted())
         return;
     uint32_t calls = ips_me.file_calls;
     uint64_t beyond_ns = ips_beyond_due();
     if (calls < least && beyond_ns < IPS_BEYOND_LEAST_NS)
         return;
     /* A handler that counts in between is not heard. */
-    ips_beyond_forget();
+    ips_beyond_reset();
     struct ips_rec_calls *rec =
         ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_now());
     if (!rec)
@@ -84,9 +84,10 @@ __attribute__((cold)) void ips_calls_due(uint32_t least)
 void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps)
 {
     /* The mark that stands still is that of then: it was on its core. */
-    bool stayed = !ips_core.cpu_marks || (apart->mark == *ips_cpu_mark() &&
-                                          ips_me.cpu_next == apart->taken &&
-                                          ips_cpu_slot(apart->mark));
+    bool stayed =
+        !ips_core.cpu_marks ||
+        (apart->mark == *ips_cpu_mark() &&
+         ips_me.cpu_next == apart->mark_number && ips_cpu_slot(apart->mark));
     uint64_t took = ips_min_u64(ips_cpu_ns(ips_core_now() - apart->t),
                                 stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);
     took = ips_sub_sat(took, ips_me.said_ns - apart->said_ns);

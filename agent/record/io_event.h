@@ -34,7 +34,7 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
                                       const struct ips_moment *ret,
                                       int64_t result, uint64_t site)
 {
-    const volatile struct ips_line *line = &ips_me.io_line;
+    const volatile struct ips_cpu_baseline *line = &ips_me.io_baseline;
     const uint64_t bytes = sizeof(struct ips_rec_io_short);
     uint32_t era = line->era;
     uint64_t from = line->t, mark = line->mark;
@@ -45,10 +45,10 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;
     ips_me.recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&ips_me.stream.cur, bytes);
-    if (unlikely(
-            !ips_short_good(&ips_me, &ips_me.io_line, era, from, at, bytes))) {
-        ips_line_give_back(at, bytes);
+    uint64_t at = ips_reserve_bytes(&ips_me.stream.cur, bytes);
+    if (unlikely(!ips_short_good(&ips_me, &ips_me.io_baseline, era, from, at,
+                                 bytes))) {
+        ips_baseline_give_back(at, bytes);
         return false;
     }
     ips_io_short_fill(&ips_me, at, type, chan, op, call->t, took, result, site);
@@ -78,11 +78,11 @@ ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     ips_rec_publish_here(me, rec);
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
     if (moves && likely(!ips_ring_on())) { /* a digest adds up long ones */
-        ips_line_draw_inline(me, &me->io_line, ret, era);
+        ips_baseline_draw_inline(me, &me->io_baseline, ret, era);
         /* No longer than until returns are looked at (preload/sample). */
         uint64_t left = ips_sub_sat(~me->sample_off, ret->t);
-        if (unlikely(left < me->io_line.span))
-            me->io_line.span = left;
+        if (unlikely(left < me->io_baseline.span))
+            me->io_baseline.span = left;
     }
     return true;
 }

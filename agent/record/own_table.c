@@ -43,7 +43,7 @@ static long leave_table(void)
     return rc == -ENOSYS ? ips_sys3(SYS_unshare, CLONE_FILES, 0, 0) : rc;
 }
 
-static void run(void *arg)
+static void run_task(void *arg)
 {
     struct work *w = arg;
     w->result = leave_table();
@@ -71,7 +71,7 @@ static void wait_until_gone(long tid, const uint32_t *gone)
 
 /* A free place in `threads`. If there is none, `spare`: ips_own_table_has()
  * does not know that thread then. */
-static _Atomic uint32_t *take_place(_Atomic uint32_t *spare)
+static _Atomic uint32_t *claim_slot(_Atomic uint32_t *spare)
 {
     for (unsigned i = 0; i < THREADS; i++) {
         uint32_t none = 0;
@@ -95,7 +95,7 @@ bool ips_own_table_has(uint32_t tid)
     return false;
 }
 
-void ips_own_table_forget(void)
+void ips_own_table_reset(void)
 {
     for (unsigned i = 0; i < THREADS; i++)
         if (atomic_load_explicit(&threads[i], memory_order_relaxed))
@@ -112,8 +112,8 @@ long ips_with_own_table(long (*function)(void *), void *arg)
     uint32_t gone = 1;
     _Atomic uint32_t unknown;
     uint64_t signals = ips_sys_block_signals_little();
-    _Atomic uint32_t *place = take_place(&unknown);
-    long tid = ips_own_table_clone(run, &w, &gone, place);
+    _Atomic uint32_t *place = claim_slot(&unknown);
+    long tid = ips_own_table_clone(run_task, &w, &gone, place);
     if (tid < 0)
         w.result = tid;
     else

@@ -47,7 +47,7 @@ long ips_read_with_own_table(const char *path, void *to, size_t bytes);
 /* Is that one of these threads? It may be gone by now. */
 bool ips_own_table_has(uint32_t tid);
 /* In a fork child: those of the parent are not here. */
-void ips_own_table_forget(void);
+void ips_own_table_reset(void);
 
 /* Into out[0..bytes): "/proc/", what the link of that name in /proc says of the
  * caller ("self", "thread-self"; its numbers may be those of another pid

@@ -4,10 +4,10 @@
 
 #include "agent/record/sys.h"
 
-void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
-                   uint32_t era)
+void ips_baseline_draw(struct ips_cpu_baseline *line,
+                       const struct ips_moment *m, uint32_t era)
 {
-    ips_line_draw_inline(&ips_me, line, m, era);
+    ips_baseline_draw_inline(&ips_me, line, m, era);
 }
 
 bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
@@ -22,14 +22,14 @@ bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
     rec->cpu = m->cpu;
     rec->procedure = procedure;
     ips_rec_publish_inline(rec);
-    ips_me.proc_line.high = (uint32_t)(procedure >> 32);
-    ips_line_draw(&ips_me.proc_line, m, era);
+    ips_me.proc_baseline.high = (uint32_t)(procedure >> 32);
+    ips_baseline_draw(&ips_me.proc_baseline, m, era);
     return true;
 }
 
 /* Where a handler went on behind it, it is published as a reserved type, which
  * says nothing. */
-void ips_line_give_back(uint64_t at, uint64_t bytes)
+void ips_baseline_give_back(uint64_t at, uint64_t bytes)
 {
     struct ips_stream *s = &ips_me.stream;
     uint64_t signals = ips_sys_block_signals();

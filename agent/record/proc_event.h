@@ -23,12 +23,12 @@
 
 /* A line for short records from `m` on, whose record is published. `era` is
  * that of before the record was begun. */
-void ips_line_draw(struct ips_line *line, const struct ips_moment *m,
-                   uint32_t era);
-static inline void ips_line_draw_inline(struct ips_thread *me,
-                                        struct ips_line *line,
-                                        const struct ips_moment *m,
-                                        uint32_t era)
+void ips_baseline_draw(struct ips_cpu_baseline *line,
+                       const struct ips_moment *m, uint32_t era);
+static inline void ips_baseline_draw_inline(struct ips_thread *me,
+                                            struct ips_cpu_baseline *line,
+                                            const struct ips_moment *m,
+                                            uint32_t era)
 {
     /* Where CPU stands still until the clock has caught up there is no line. */
     const struct ips_cpu_slot *slot =
@@ -36,8 +36,9 @@ static inline void ips_line_draw_inline(struct ips_thread *me,
     line->span = 0;
     line->t = m->t;
     /* A handler has left marks since: `era` may be one of them. */
-    if (__builtin_expect(m->taken != me->cpu_next || !ips_core.cpu_marks ||
-                             !slot || m->t - slot->t0 >= ips_core.cpu_limit,
+    if (__builtin_expect(m->mark_number != me->cpu_next ||
+                             !ips_core.cpu_marks || !slot ||
+                             m->t - slot->t0 >= ips_core.cpu_limit,
                          0))
         return;
     line->cpu = m->cpu;
@@ -48,7 +49,7 @@ static inline void ips_line_draw_inline(struct ips_thread *me,
 }
 
 /* The `bytes` at `at` will not be used. */
-void ips_line_give_back(uint64_t at, uint64_t bytes) __attribute__((cold));
+void ips_baseline_give_back(uint64_t at, uint64_t bytes) __attribute__((cold));
 
 /* What a short record did not come to: 0 it was written, IPS_SHORT_NOT it was
  * not begun, else it has a place that is to be given back (ips_short_undo). So
@@ -58,7 +59,7 @@ void ips_line_give_back(uint64_t at, uint64_t bytes) __attribute__((cold));
 static inline void ips_short_undo(uint64_t left, uint64_t bytes)
 {
     if (left & IPS_SHORT_TAKEN)
-        ips_line_give_back(left & ~(uint64_t)7, bytes);
+        ips_baseline_give_back(left & ~(uint64_t)7, bytes);
 }
 
 /* Is there a place for a record at `at`, of this image? */
@@ -72,11 +73,11 @@ static inline bool ips_short_fits(const struct ips_thread *me, uint64_t at,
 
 /* Is the place `at` of a short record good, on the line `of`, whose era and t
  * were `era` and `from`? What the caller found out in that era holds. */
-static inline bool ips_short_good(struct ips_thread *me, struct ips_line *of,
-                                  uint32_t era, uint64_t from, uint64_t at,
-                                  uint64_t bytes)
+static inline bool ips_short_good(struct ips_thread *me,
+                                  struct ips_cpu_baseline *of, uint32_t era,
+                                  uint64_t from, uint64_t at, uint64_t bytes)
 {
-    const volatile struct ips_line *line = of;
+    const volatile struct ips_cpu_baseline *line = of;
     return ips_short_fits(me, at, bytes) && line->t == from && era == me->era;
 }
 
@@ -99,12 +100,12 @@ static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
  * procedure. What the caller found out in that era holds when it was written.
  * Returns what it did not come to. */
 static inline uint64_t ips_event_short(struct ips_thread *me,
-                                       struct ips_line *of, uint32_t era,
-                                       enum ips_rec_type type, uint32_t high,
-                                       uint32_t a)
+                                       struct ips_cpu_baseline *of,
+                                       uint32_t era, enum ips_rec_type type,
+                                       uint32_t high, uint32_t a)
 {
 #if IPS_HAVE_COUNTER
-    const volatile struct ips_line *line = of;
+    const volatile struct ips_cpu_baseline *line = of;
     const uint64_t bytes = sizeof(struct ips_rec_head);
     uint64_t from = line->t, cpu = line->cpu;
     uint64_t t = ips_counter(), since = t - from;
@@ -113,7 +114,7 @@ static inline uint64_t ips_event_short(struct ips_thread *me,
     if (unlikely(since >= line->span || other_half))
         return IPS_SHORT_NOT;
     me->recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&me->stream.cur, bytes);
+    uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
     if (unlikely(!ips_short_good(me, of, era, from, at, bytes) ||
                  line->mark != *ips_cpu_mark()))
         return at | IPS_SHORT_TAKEN;
@@ -141,8 +142,8 @@ static inline uint64_t ips_proc_event_short(enum ips_rec_type type,
                                             uint64_t procedure)
 {
     struct ips_thread *me = ips_here();
-    uint32_t era = *(volatile uint32_t *)&me->proc_line.era;
-    return ips_event_short(me, &me->proc_line, era, type,
+    uint32_t era = *(volatile uint32_t *)&me->proc_baseline.era;
+    return ips_event_short(me, &me->proc_baseline, era, type,
                            (uint32_t)(procedure >> 32), (uint32_t)procedure);
 }
 

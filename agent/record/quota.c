@@ -100,7 +100,7 @@ static long try_slave_lock(void *unused)
 
 /* Does a slave hold the pool's lock? true also where it cannot be asked. Who
  * asks holds the lock for a moment; slaves know that (slave/base/lock.c). */
-static bool slave_lives(void)
+static bool slave_is_alive(void)
 {
     long rc = ips_with_own_table(try_slave_lock, NULL);
     return rc < 0 && rc != -ENOENT;
@@ -150,8 +150,8 @@ uint64_t ips_pidns(void)
 /* Found without one once, this process asks at once the next time. */
 static _Atomic bool no_slave;
 
-bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
-                   uint64_t *since_ns, uint64_t *signals)
+bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
+                    uint64_t *since_ns, uint64_t *signals)
 {
     if (ips_core.control->on_full != IPS_ON_FULL_BLOCK || s->gave_up ||
         !ips_shared() ||
@@ -163,7 +163,7 @@ bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
     uint64_t waited = now - *since_ns;
     bool alone = false;
     if (waited >= LOOK_NS || no_slave)
-        no_slave = alone = !slave_lives();
+        no_slave = alone = !slave_is_alive();
     if (waited >= IPS_ROOM_WAIT_NS || alone) {
         s->gave_up = true;
         return false;
@@ -221,7 +221,7 @@ void ips_core_quiet(bool on)
         /* As much as there is room for. */
         for (uint64_t want = s->seg.end - s->limit;
              s->lo && want >= IPS_GROW_STEP_BYTES; want /= 2)
-            if (ips_segment_grow(s, s->limit + want) == 0)
+            if (ips_segment_extend(s, s->limit + want) == 0)
                 break;
         ips_sys_restore_signals(signals);
         ips_quiet_cpu_after(ips_core_cpu());

@@ -67,7 +67,7 @@ static struct ips_ring *ring_of(struct ips_stream *s)
     return s->ring;
 }
 
-static uint32_t total(const struct ips_stream *s)
+static uint32_t total_segments(const struct ips_stream *s)
 {
     const struct ips_ring *r = s->ring;
     return r->old_count + r->spare_count + (r->digest.base != 0) +
@@ -172,8 +172,8 @@ static bool is_closed(struct ips_ring *r, uint32_t chan)
     return sum && sum->closed;
 }
 
-static bool kept(struct ips_ring *r, const struct ips_rec_head *h,
-                 const struct writer *w)
+static bool keeps_record(struct ips_ring *r, const struct ips_rec_head *h,
+                         const struct writer *w)
 {
     uint32_t type = word_of(h) & 0xff;
     const struct sum *sum;
@@ -219,7 +219,7 @@ static void condense_from(struct ips_ring *r, const struct ips_segment_map *m,
         }
         if (type != IPS_REC_RESERVED)
             w->stamp = h->t;
-        if (!kept(r, h, w) || w->at + bytes + LOST_BYTES > w->end) {
+        if (!keeps_record(r, h, w) || w->at + bytes + LOST_BYTES > w->end) {
             w->dropped++;
             continue;
         }
@@ -255,7 +255,7 @@ static void say_lost(struct writer *w)
 }
 
 /* What was in it is in the digest. */
-static void clear(struct ips_segment_map *m)
+static void clear_segment(struct ips_segment_map *m)
 {
     struct ips_segment_header *h = ips_segment_head(m);
     atomic_store_explicit(&h->state, IPS_SEGMENT_DRAINED, memory_order_release);
@@ -285,7 +285,7 @@ static void head_of(struct ips_segment_header *h, const struct ips_ring *r,
 /* The oldest segment becomes part of the digest and is a spare one. Without a
  * spare one for the new digest it takes the place of the old one, by way of
  * memory of our own. */
-static int condense(struct ips_ring *r)
+static int condense_oldest(struct ips_ring *r)
 {
     struct ips_segment_map last = r->old[0], out = {0};
     if (ips_segment_in_use(&last) ||
@@ -317,7 +317,7 @@ static int condense(struct ips_ring *r)
     head_of(h, r, &last, w.dropped);
     if (in_place) {
         out.used_end = ips_max_u64(out.used_end, out.base + (w.at - at));
-        clear(&out);
+        clear_segment(&out);
         memcpy((char *)out.base + sizeof(h->magic),
                (char *)at + sizeof(h->magic), w.at - at - sizeof(h->magic));
         ips_sys_munmap(at, room);
@@ -330,11 +330,11 @@ static int condense(struct ips_ring *r)
     r->old_count--;
     memmove(r->old, r->old + 1, r->old_count * sizeof(r->old[0]));
     if (last.base != out.base) {
-        clear(&last);
+        clear_segment(&last);
         r->spare[r->spare_count++] = last;
     }
     if (r->digest.base && r->digest.base != out.base) {
-        clear(&r->digest);
+        clear_segment(&r->digest);
         r->spare[r->spare_count++] = r->digest;
     }
     r->digest = out;
@@ -352,18 +352,18 @@ int ips_ring_next(struct ips_stream *s)
         return ips_refused(IPS_LOST_NO_SEGMENT);
     int rc = ips_refused(IPS_LOST_QUOTA);
     uint32_t most = ring_max();
-    if (total(s) < most - 2)
+    if (total_segments(s) < most - 2)
         rc = ips_segment_make(s, &next);
-    else if (r->spare_count == 0 && total(s) < most &&
+    else if (r->spare_count == 0 && total_segments(s) < most &&
              ips_segment_make(s, &spare) == 0) {
         /* A header, so that the slave knows whose it is. */
         ips_segment_begin(s, &spare);
         s->seq--;
         spare.used_end = (uint64_t)first_of(&spare);
-        clear(&spare);
+        clear_segment(&spare);
         r->spare[r->spare_count++] = spare;
     }
-    if (rc < 0 && total(s) < 2)
+    if (rc < 0 && total_segments(s) < 2)
         return rc; /* nothing to go round with */
     if (s->seg.base) {
         ips_segment_close(s);
@@ -375,7 +375,7 @@ int ips_ring_next(struct ips_stream *s)
     /* One stays for the digest to come, if there are enough. */
     while (!next.base) {
         if (r->spare_count < 2 && r->old_count > (r->spare_count ? 1 : 0))
-            rc = condense(r);
+            rc = condense_oldest(r);
         else
             rc = 0;
         if (r->spare_count >= 2 ||
@@ -409,10 +409,10 @@ void ips_ring_leave(struct ips_stream *s)
     }
     /* Last: with it the slave knows that the stream is over. */
     ips_segment_drop(&r->digest);
-    ips_ring_forget(s);
+    ips_ring_reset(s);
 }
 
-void ips_ring_forget(struct ips_stream *s)
+void ips_ring_reset(struct ips_stream *s)
 {
     if (s->ring)
         ips_sys_munmap((uint64_t)(uintptr_t)s->ring, sizeof(*s->ring));

@@ -23,7 +23,7 @@ static bool never;
 
 /* "CPU DELAY SLICES\n", ns; false: not known. A kernel that does not count says
  * 0 0 0. */
-static bool parse(const char *text, long len, uint64_t *delay)
+static bool parse_schedstat(const char *text, long len, uint64_t *delay)
 {
     uint64_t n[2] = {0, 0};
     int field = 0;
@@ -50,7 +50,7 @@ static bool read_delay(uint64_t *delay)
                 len != -EAGAIN && len != -ENOMEM && len != -ECHILD;
         return false;
     }
-    if (!parse(text, len, delay)) {
+    if (!parse_schedstat(text, len, delay)) {
         never = true;
         return false;
     }
@@ -82,14 +82,14 @@ static void learn_cost(uint64_t ns)
         (uint32_t)((3 * known + ips_min_u64(ns, COST_NS_MAX)) / 4 + 1);
 }
 
-static bool affordable(uint64_t cpu)
+static bool is_affordable(uint64_t cpu)
 {
     uint64_t cost =
         ips_me.cpu.delay_cost ? ips_me.cpu.delay_cost : COST_NS_FIRST;
     return ips_sub_sat(cpu, ips_me.cpu.delay_cpu) >= COST_PART * cost;
 }
 
-static void record(uint64_t t, uint64_t cpu)
+static void record_delay(uint64_t t, uint64_t cpu)
 {
     uint64_t delay, off = off_ns(t, cpu);
     ips_me.cpu.delay_t = t;
@@ -113,7 +113,7 @@ static void record(uint64_t t, uint64_t cpu)
     ips_sys_restore_signals(signals);
 }
 
-static bool wanted(void)
+static bool is_wanted(void)
 {
     const struct ips_stream *s = &ips_me.stream;
     return !never && !ips_sys_quiet && ips_core.main_stream &&
@@ -123,35 +123,35 @@ static bool wanted(void)
 
 /* Where the thread's account begins: with its stream. Of the run's command the
  * kernel's has begun before: it is read once, to count from. */
-static void begin(uint64_t t, uint64_t cpu)
+static void begin_account(uint64_t t, uint64_t cpu)
 {
     const struct ips_stream *s = &ips_me.stream;
     ips_me.cpu.delay_t = s->start_flags ? t : s->start_t;
     ips_me.cpu.delay_cpu = s->start_flags ? cpu : s->start_cpu;
     if (s->tid == ips_core.pid && ips_core.pid == ips_core.control->root_pid)
-        record(t, cpu);
+        record_delay(t, cpu);
 }
 
 __attribute__((cold)) void ips_delay_due(uint64_t t, uint64_t cpu)
 {
-    if (!wanted())
+    if (!is_wanted())
         return;
     if (!ips_me.cpu.delay_t)
-        begin(t, cpu);
+        begin_account(t, cpu);
     uint64_t every = ips_max_u64(IPS_DELAY_EVERY_NS, ips_me.cpu.delay_wait);
-    if (ips_cpu_ns(t - ips_me.cpu.delay_t) >= every && affordable(cpu) &&
+    if (ips_cpu_ns(t - ips_me.cpu.delay_t) >= every && is_affordable(cpu) &&
         off_ns(t, cpu) >= OFF_NS)
-        record(t, cpu);
+        record_delay(t, cpu);
 }
 
 void ips_delay_end(uint64_t cpu)
 {
-    if (!ips_core.control || !ips_core.control->delays || !wanted())
+    if (!ips_core.control || !ips_core.control->delays || !is_wanted())
         return;
     uint64_t t = ips_core_now();
     if (!ips_me.cpu.delay_t)
-        begin(t, cpu);
+        begin_account(t, cpu);
     if (ips_cpu_ns(t - ips_me.cpu.delay_t) >= IPS_DELAY_EVERY_NS &&
         off_ns(t, cpu) >= OFF_NS)
-        record(t, cpu);
+        record_delay(t, cpu);
 }

@@ -46,7 +46,7 @@ char *ips_put_number(char *out, uint64_t value, unsigned base)
     return out;
 }
 
-static int populate(uint64_t from, uint64_t bytes)
+static int populate_pages(uint64_t from, uint64_t bytes)
 {
     int rc = -EAGAIN;
     for (int i = 0; i < 8 && (rc == -EINTR || rc == -EAGAIN); i++)
@@ -54,7 +54,7 @@ static int populate(uint64_t from, uint64_t bytes)
     return rc;
 }
 
-int ips_segment_grow(struct ips_stream *s, uint64_t need_end)
+int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
 {
     uint64_t from = s->seg.limit;
     if (need_end <= from)
@@ -70,7 +70,7 @@ int ips_segment_grow(struct ips_stream *s, uint64_t need_end)
         target = s->seg.end;
     if (!ips_quota_take(target - from))
         return ips_refused(IPS_LOST_QUOTA);
-    if (populate(from, target - from) < 0) {
+    if (populate_pages(from, target - from) < 0) {
         ips_quota_give(target - from);
         return ips_refused(IPS_LOST_POOL_FULL);
     }
@@ -115,7 +115,7 @@ static int first_page(int fd, uint64_t base, uint64_t bytes)
 {
     const char zero = 0;
     if (PAGE_BYTES > 4096)
-        return populate(base, bytes);
+        return populate_pages(base, bytes);
     int rc = ips_sys_madvise(base, 0, MADV_POPULATE_WRITE);
     if (rc < 0)
         return rc;
@@ -181,7 +181,7 @@ static bool take_spare(const struct ips_stream *s, struct ips_segment_map *out)
            ips_spare_take(2 * s->tid, NULL, out);
 }
 
-static int make(const struct ips_stream *s, struct ips_segment_map *out)
+static int make_segment(const struct ips_stream *s, struct ips_segment_map *out)
 {
     if (take_spare(s, out))
         return 0;
@@ -218,7 +218,7 @@ struct making {
 static long make_with_own_table(void *arg)
 {
     struct making *m = arg;
-    m->rc = make(m->s, m->out);
+    m->rc = make_segment(m->s, m->out);
     return 0;
 }
 
@@ -331,7 +331,7 @@ void ips_mend(struct ips_stream *s, uint64_t upto)
     s->tail = upto;
 }
 
-static bool drained(const struct ips_segment_map *m)
+static bool is_drained(const struct ips_segment_map *m)
 {
     return m->base &&
            atomic_load_explicit(&ips_segment_head(m)->state,
@@ -353,7 +353,7 @@ bool ips_segment_park(struct ips_stream *s)
 /* --- segments kept to be used again ----------------------------------------
  */
 
-static void keep_off(struct ips_kept *k, uint32_t i)
+static void keep_off(struct ips_kept_segments *k, uint32_t i)
 {
     k->count--;
     memmove(&k->map[i], &k->map[i + 1], (k->count - i) * sizeof(k->map[0]));
@@ -363,14 +363,14 @@ static void keep_off(struct ips_kept *k, uint32_t i)
 static struct ips_segment_map take_drained(struct ips_stream *s)
 {
     struct ips_segment_map out = {0};
-    for (uint32_t i = 0; s->kept && i < s->kept->count; i++) {
-        if (!drained(&s->kept->map[i]))
+    for (uint32_t i = 0; s->kept_segments && i < s->kept_segments->count; i++) {
+        if (!is_drained(&s->kept_segments->map[i]))
             continue;
-        out = s->kept->map[i];
-        keep_off(s->kept, i);
+        out = s->kept_segments->map[i];
+        keep_off(s->kept_segments, i);
         return out;
     }
-    if (drained(&s->prev)) {
+    if (is_drained(&s->prev)) {
         out = s->prev;
         s->prev = (struct ips_segment_map){0};
     }
@@ -382,13 +382,14 @@ static void keep_prev(struct ips_stream *s)
 {
     if (!s->prev.base)
         return;
-    if (!s->kept) {
-        uint64_t at = ips_sys_mmap(0, sizeof(*s->kept), PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (!s->kept_segments) {
+        uint64_t at =
+            ips_sys_mmap(0, sizeof(*s->kept_segments), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (!ips_sys_bad(at))
-            s->kept = (struct ips_kept *)at;
+            s->kept_segments = (struct ips_kept_segments *)at;
     }
-    struct ips_kept *k = s->kept;
+    struct ips_kept_segments *k = s->kept_segments;
     bool keep = k && ips_quota_ample();
     while (k && k->count > (keep ? IPS_KEPT_MAX - 1 : 0)) {
         ips_segment_drop(&k->map[0]);
@@ -401,24 +402,27 @@ static void keep_prev(struct ips_stream *s)
     s->prev = (struct ips_segment_map){0};
 }
 
-static bool within(const struct ips_segment_map *m, uint64_t at, uint64_t bytes)
+static bool is_within(const struct ips_segment_map *m, uint64_t at,
+                      uint64_t bytes)
 {
     return m->base && at >= m->base && at + bytes <= m->used_end;
 }
 
-bool ips_segment_kept(const struct ips_stream *s, uint64_t at, uint64_t bytes)
+bool ips_segment_is_kept(const struct ips_stream *s, uint64_t at,
+                         uint64_t bytes)
 {
-    for (uint32_t i = 0; s->kept && i < s->kept->count; i++)
-        if (within(&s->kept->map[i], at, bytes))
+    for (uint32_t i = 0; s->kept_segments && i < s->kept_segments->count; i++)
+        if (is_within(&s->kept_segments->map[i], at, bytes))
             return true;
-    return within(&s->prev, at, bytes);
+    return is_within(&s->prev, at, bytes);
 }
 
-void ips_segment_forget_kept(struct ips_stream *s)
+void ips_segment_drop_kept(struct ips_stream *s)
 {
-    if (s->kept)
-        ips_sys_munmap((uint64_t)(uintptr_t)s->kept, sizeof(*s->kept));
-    s->kept = NULL;
+    if (s->kept_segments)
+        ips_sys_munmap((uint64_t)(uintptr_t)s->kept_segments,
+                       sizeof(*s->kept_segments));
+    s->kept_segments = NULL;
 }
 
 int ips_segment_next(struct ips_stream *s)
@@ -426,7 +430,7 @@ int ips_segment_next(struct ips_stream *s)
     if (ips_ring_on())
         return ips_ring_next(s);
     struct ips_segment_map next = {0};
-    if (s->parked && drained(&s->seg)) {
+    if (s->parked && is_drained(&s->seg)) {
         next = s->seg;
         s->seg = (struct ips_segment_map){0};
     } else if (!(next = take_drained(s)).base) {
@@ -458,8 +462,8 @@ void ips_segment_leave(struct ips_stream *s)
     s->parked = false;
     ips_segment_drop(&s->seg);
     ips_segment_drop(&s->prev);
-    for (uint32_t i = 0; s->kept && i < s->kept->count; i++)
-        ips_segment_drop(&s->kept->map[i]);
-    ips_segment_forget_kept(s);
+    for (uint32_t i = 0; s->kept_segments && i < s->kept_segments->count; i++)
+        ips_segment_drop(&s->kept_segments->map[i]);
+    ips_segment_drop_kept(s);
     s->cur = s->lo = s->limit = 0;
 }

@@ -8,7 +8,7 @@
 char **ips_core_arguments;
 
 /* As /proc/self/cmdline has it, cut; 0: not known. */
-static long arguments(char *out, size_t size)
+static long read_arguments(char *out, size_t size)
 {
     size_t at = 0;
     for (char **arg = ips_core_arguments; arg && *arg && at < size; arg++) {
@@ -26,7 +26,7 @@ static long arguments(char *out, size_t size)
 static void write_name(struct ips_stream *s, uint64_t stamp)
 {
     char line[LINE_BYTES];
-    long n = arguments(line, sizeof(line) - 1);
+    long n = read_arguments(line, sizeof(line) - 1);
     if (!n)
         n = ips_read_with_own_table("/proc/self/cmdline", line, LINE_BYTES - 1);
     while (n > 0 && line[n - 1] == '\0')

@@ -126,8 +126,8 @@ bool ips_quota_ample(void);
 /* --on-full=block: there was no room, for `cause`. Waits a moment with the
  * signals of before (*signals) and returns with all blocked again. false: it
  * does not wait, or no longer. Handlers may have recorded meanwhile. */
-bool ips_room_wait(struct ips_stream *s, enum ips_lost_cause cause,
-                   uint64_t *since_ns, uint64_t *signals);
+bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
+                    uint64_t *since_ns, uint64_t *signals);
 
 uint64_t ips_quiet_cpu(void);
 uint64_t ips_quiet_cpu_after(uint64_t cpu);
@@ -161,7 +161,7 @@ void ips_start_defaults(struct ips_stream *s, uint64_t stamp);
 
 /* Makes [.., need_end) of the current segment writable. 0 or a negative
  * -1 - cause. */
-int ips_segment_grow(struct ips_stream *s, uint64_t need_end);
+int ips_segment_extend(struct ips_stream *s, uint64_t need_end);
 /* Gives a RESERVED head to every place in [tail, upto) that has none. */
 void ips_mend(struct ips_stream *s, uint64_t upto);
 /* Goes on in an earlier segment if one is DRAINED, else in a new file. */
@@ -178,9 +178,10 @@ void ips_segment_close(struct ips_stream *s);
 bool ips_segment_in_use(const struct ips_segment_map *m);
 void ips_segment_drop(struct ips_segment_map *m);
 /* Is [at, at + bytes) a place in a closed segment that is still mapped? */
-bool ips_segment_kept(const struct ips_stream *s, uint64_t at, uint64_t bytes);
+bool ips_segment_is_kept(const struct ips_stream *s, uint64_t at,
+                         uint64_t bytes);
 /* In a fork child: the parent's are not ours. */
-void ips_segment_forget_kept(struct ips_stream *s);
+void ips_segment_drop_kept(struct ips_stream *s);
 static inline struct ips_segment_header *
 ips_segment_head(const struct ips_segment_map *m)
 {
@@ -202,7 +203,7 @@ static inline bool ips_ring_on(void)
 int ips_ring_next(struct ips_stream *s);
 void ips_ring_leave(struct ips_stream *s);
 /* In a fork child: the parent's ring is not ours. */
-void ips_ring_forget(struct ips_stream *s);
+void ips_ring_reset(struct ips_stream *s);
 
 /* Closes both mappings. */
 void ips_segment_leave(struct ips_stream *s);
@@ -212,7 +213,7 @@ void ips_segment_leave(struct ips_stream *s);
 
 void ips_threads_add(uint32_t tid);
 void ips_threads_remove(uint32_t tid);
-void ips_threads_forget(void); /* in a fork child */
+void ips_threads_reset(void); /* in a fork child */
 /* THREADCPU of every thread but `except` into the calling thread's stream. */
 void ips_threads_record_cpu(uint32_t except);
 /* At the end of the process: a stream with START and END for every thread that

@@ -176,7 +176,7 @@ static inline uint64_t ips_sys_clock(int clock)
  * SIGSEGV while nothing is half done and no signal blocked: with SIGSEGV
  * blocked the kernel would end it. What we do behind it needs less than this.
  */
-static __attribute__((noinline)) void ips_sys_stack_room(void)
+static __attribute__((noinline)) void ips_sys_stack_left(void)
 {
     char room[4096];
     __asm__ volatile("" : : "r"(room) : "memory");
@@ -185,7 +185,7 @@ static __attribute__((noinline)) void ips_sys_stack_room(void)
 
 /* The same for what takes a quarter of it, in a sample above all: its frame
  * may lie on a coroutine's stack of 8 KB, half of which is the kernel's. */
-static __attribute__((noinline)) void ips_sys_little_room(void)
+static __attribute__((noinline)) void ips_sys_memory_is_short(void)
 {
     char room[1024];
     __asm__ volatile("" : : "r"(room) : "memory");
@@ -202,12 +202,12 @@ static inline uint64_t ips_sys_block_signals_only(void)
 }
 static inline uint64_t ips_sys_block_signals(void)
 {
-    ips_sys_stack_room();
+    ips_sys_stack_left();
     return ips_sys_block_signals_only();
 }
 static inline uint64_t ips_sys_block_signals_little(void)
 {
-    ips_sys_little_room();
+    ips_sys_memory_is_short();
     return ips_sys_block_signals_only();
 }
 static inline void ips_sys_restore_signals(uint64_t old)

@@ -41,7 +41,7 @@ struct ips_segment_map { /* a segment as mapped here; base 0 = none */
 /* Closed segments before `prev`, oldest first: used again once DRAINED. None is
  * kept while more than half of the run's quota is in use. */
 #define IPS_KEPT_MAX 7u
-struct ips_kept {
+struct ips_kept_segments {
     uint32_t count;
     struct ips_segment_map map[IPS_KEPT_MAX];
 };
@@ -54,11 +54,12 @@ struct ips_stream {
     struct ips_segment_map seg;
     struct ips_segment_map prev; /* closed, kept to be used again; with a ring
                                     one of its segments */
-    struct ips_kept *kept;       /* those before it, of a fast writer */
-    struct ips_ring *ring;       /* --on-full=ring (record/ring.c) */
-    uint64_t stamp;              /* when the stream began */
-    uint64_t retry_at;           /* no attempt to make room before, 0 = now */
-    uint32_t generation;         /* of the process state it belongs to */
+    struct ips_kept_segments
+        *kept_segments;    /* those before it, of a fast writer */
+    struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
+    uint64_t stamp;        /* when the stream began */
+    uint64_t retry_at;     /* no attempt to make room before, 0 = now */
+    uint32_t generation;   /* of the process state it belongs to */
     uint32_t tid;
     uint32_t seq; /* of the next segment */
     uint32_t flags;
@@ -112,7 +113,7 @@ struct ips_cpu {
 };
 
 /* Where a short record's CPU time comes from: agent/record/proc_event.h. */
-struct ips_line {
+struct ips_cpu_baseline {
     uint64_t t, cpu; /* of the long record */
     uint64_t span;   /* stamps after t for which it may be used, 0: none */
     uint64_t mark;
@@ -136,7 +137,7 @@ struct ips_thread {
     /* Two lines that every record needs, within 127 bytes of the first's end:
      * so an instruction has one byte for the distance (ips_here). */
     struct ips_open outermost;
-    struct ips_line io_line;
+    struct ips_cpu_baseline io_baseline;
     uint64_t site_page;         /* the newest site's: agent/unwind/modules.h */
     uint64_t cpu_last;          /* CPU handed out last */
     volatile uint32_t cpu_next; /* slots taken, ever */
@@ -169,10 +170,10 @@ struct ips_thread {
     uint64_t sample_eintr;
     struct ips_cpu_slot slot[IPS_CPU_SLOTS];
     struct ips_cpu cpu;
-    struct ips_line proc_line;
+    struct ips_cpu_baseline proc_baseline;
     /* Without system calls: the CPU time was `quiet_cpu` at this stamp. */
     uint64_t quiet_cpu, quiet_t;
-    struct ips_open inner[IPS_OPEN_MAX - 1]; /* calls within the outermost */
+    struct ips_open nested[IPS_OPEN_MAX - 1]; /* calls within the outermost */
     struct ips_extra *extra; /* agent/record/extra.h; NULL: none yet */
 };
 _Static_assert(offsetof(struct ips_thread, cpu) % 64 == 0 &&

@@ -26,7 +26,7 @@ static struct thread_block first_block = {NULL, first_tids, THREADS_FIRST};
 static _Atomic uint32_t ended[ENDED] IPS_TABLE;
 static _Atomic uint32_t next_ended;
 
-static bool known(uint32_t tid)
+static bool is_known(uint32_t tid)
 {
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
@@ -39,7 +39,7 @@ static bool known(uint32_t tid)
 void ips_threads_add(uint32_t tid)
 {
     struct thread_block *b = &first_block;
-    if (known(tid))
+    if (is_known(tid))
         return;
     for (;;) {
         for (unsigned i = 0; i < b->count; i++) {
@@ -88,9 +88,9 @@ void ips_threads_remove(uint32_t tid)
             }
 }
 
-void ips_threads_forget(void)
+void ips_threads_reset(void)
 {
-    ips_own_table_forget();
+    ips_own_table_reset();
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
@@ -173,7 +173,7 @@ static uint32_t number_of(const char *name)
 
 extern char __libc_single_threaded __attribute__((weak));
 
-static bool lives(uint32_t tid)
+static bool is_alive(uint32_t tid)
 {
     return ips_sys3(SYS_tgkill, ips_core.pid, tid, 0) == 0;
 }
@@ -196,8 +196,8 @@ static long list_with_own_table(void *arg)
         for (long at = 0; at < len;) {
             const struct dirent_head *d = (const void *)(buf + at);
             uint32_t tid = number_of(d->name);
-            if (tid && tid != ips_core.pid && !known(tid) && !has_ended(tid) &&
-                l->count < SILENT_MAX)
+            if (tid && tid != ips_core.pid && !is_known(tid) &&
+                !has_ended(tid) && l->count < SILENT_MAX)
                 l->tids[l->count++] = tid;
             at += d->bytes;
         }
@@ -220,6 +220,6 @@ void ips_threads_speak_for_silent(void)
     if (ips_proc_name(l.path, sizeof(l.path), "self", "/task") &&
         ips_with_own_table(list_with_own_table, &l) == 0)
         for (uint32_t i = 0; i < l.count; i++)
-            if (!ips_own_table_has(l.tids[i]) && lives(l.tids[i]))
+            if (!ips_own_table_has(l.tids[i]) && is_alive(l.tids[i]))
                 speak_for(l.tids[i]);
 }

@@ -11,7 +11,7 @@
  * Invariants: two tables of the process, lock-free, async-signal-safe. A place
  * holds (rule, pc ^ rule): what two threads wrote at once, or a reader saw half
  * of, is not the rule of any pc but by a chance of one in 2^64. What is kept is
- * true while its module is mapped: modules.c calls ips_unwind_forget when one
+ * true while its module is mapped: modules.c calls ips_unwind_reset when one
  * went. A rule that is stale all the same (the C library's own dlclose, until
  * an address of the new module is seen) gives wrong frames, never a fault:
  * stacks are read within their bounds.
@@ -43,31 +43,31 @@
 static const uint8_t ips_kept_reg[IPS_KEPT_REGS] = {IPS_REG_BX, IPS_REG_FP, 12,
                                                     13,         14,         15};
 
-struct ips_kept {
+struct ips_cached_rule {
     _Atomic uint64_t rule, check;
 };
 
 /* `bits`: the table has 1 << bits places. */
-static inline struct ips_kept *ips_kept_place(struct ips_kept *table,
-                                              unsigned bits, uint64_t pc)
+static inline struct ips_cached_rule *
+ips_rule_slot(struct ips_cached_rule *table, unsigned bits, uint64_t pc)
 {
     return &table[(pc * 0x9e3779b97f4a7c15ull) >> (64 - bits)];
 }
 
 /* 0: not kept. */
-static inline uint64_t ips_kept_find(struct ips_kept *table, unsigned bits,
-                                     uint64_t pc)
+static inline uint64_t ips_rule_find(struct ips_cached_rule *table,
+                                     unsigned bits, uint64_t pc)
 {
-    struct ips_kept *k = ips_kept_place(table, bits, pc);
+    struct ips_cached_rule *k = ips_rule_slot(table, bits, pc);
     uint64_t rule = atomic_load_explicit(&k->rule, memory_order_relaxed);
     uint64_t check = atomic_load_explicit(&k->check, memory_order_relaxed);
     return (check ^ rule) == pc ? rule : 0;
 }
 
-static inline void ips_kept_add(struct ips_kept *table, unsigned bits,
+static inline void ips_rule_add(struct ips_cached_rule *table, unsigned bits,
                                 uint64_t pc, uint64_t rule)
 {
-    struct ips_kept *k = ips_kept_place(table, bits, pc);
+    struct ips_cached_rule *k = ips_rule_slot(table, bits, pc);
     atomic_store_explicit(&k->rule, rule, memory_order_relaxed);
     atomic_store_explicit(&k->check, pc ^ rule, memory_order_relaxed);
 }

@@ -116,7 +116,7 @@ static void write_module(const struct module *m, bool gone)
 
 /* --- the table ---------------------------------------------------------- */
 
-static void forget(struct known *k, uint64_t start)
+static void forget_module(struct known *k, uint64_t start)
 {
     struct module m = {.start = start, .end = k->end, .bias = k->bias};
     if (!atomic_compare_exchange_strong(&k->start, &start, 0))
@@ -124,12 +124,12 @@ static void forget(struct known *k, uint64_t start)
     for (unsigned i = 0; i < PAGES; i++)
         atomic_store_explicit(&pages[i], 0, memory_order_relaxed);
     atomic_fetch_add(&ips_core.modules_era, IPS_MODULES_ERA);
-    ips_unwind_forget();
+    ips_unwind_reset();
     write_module(&m, true);
 }
 
 /* Writes `m` unless it is known. Two threads at once may both write it. */
-static void add(const struct module *m)
+static void add_module(const struct module *m)
 {
     unsigned n = atomic_load(&used);
     for (unsigned i = 0; i < n; i++) {
@@ -139,7 +139,7 @@ static void add(const struct module *m)
             continue;
         if (k->end == m->end && k->bias == m->bias)
             return;
-        forget(k, has); /* another one lies there now */
+        forget_module(k, has); /* another one lies there now */
     }
     for (unsigned i = 0; i < MODULES; i++) {
         struct known *k = &modules[i];
@@ -177,7 +177,7 @@ static int add_at_begin(struct dl_phdr_info *info, size_t size, void *unused)
             m.end = to;
     }
     if (m.start < m.end)
-        add(&m);
+        add_module(&m);
     return 0;
 }
 
@@ -191,17 +191,17 @@ void ips_modules_begin(void)
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-static bool find(uint64_t pc, struct dl_find_object *found)
+static bool find_module(uint64_t pc, struct dl_find_object *found)
 {
     return _dl_find_object && _dl_find_object((void *)pc, found) == 0 &&
            found->dlfo_link_map;
 }
 
-static bool note(uint64_t pc)
+static bool note_module(uint64_t pc)
 {
     IPS_APART;
     struct dl_find_object found;
-    if (!find(pc, &found))
+    if (!find_module(pc, &found))
         return false; /* code made at run time */
     struct module m = {.start = (uint64_t)found.dlfo_map_start,
                        .end = (uint64_t)found.dlfo_map_end,
@@ -215,7 +215,7 @@ static bool note(uint64_t pc)
                                                     elf->e_phoff);
         m.phnum = elf->e_phnum;
     }
-    add(&m);
+    add_module(&m);
     return true;
 }
 
@@ -227,7 +227,7 @@ void ips_module_note_slow(uint64_t pc)
     /* An addition of nothing: a load of a page that was never written maps the
      * one of zeros, and the store below faults once more. */
     if (atomic_fetch_add_explicit(seen, 0, memory_order_relaxed) != pc >> 12) {
-        if (!note(pc))
+        if (!note_module(pc))
             return;
         atomic_store_explicit(seen, pc >> 12, memory_order_relaxed);
     }
@@ -236,13 +236,13 @@ void ips_module_note_slow(uint64_t pc)
 
 void ips_modules_closed(void)
 {
-    ips_unwind_forget();
+    ips_unwind_reset();
     for (unsigned i = 0, n = atomic_load(&used); i < n; i++) {
         struct dl_find_object found;
         uint64_t start = atomic_load(&modules[i].start);
-        if (start > 1 &&
-            (!find(start, &found) || (uint64_t)found.dlfo_map_start != start))
-            forget(&modules[i], start);
+        if (start > 1 && (!find_module(start, &found) ||
+                          (uint64_t)found.dlfo_map_start != start))
+            forget_module(&modules[i], start);
     }
 }
 #else

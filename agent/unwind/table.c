@@ -14,20 +14,20 @@ extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 static bool read_cie(struct fde *f, const uint8_t *at)
 {
     struct reader r = {at, f->hi, at < f->lo || at >= f->hi};
-    uint64_t length = take(&r, 4);
+    uint64_t length = take_bytes(&r, 4);
     if (r.bad || length < 4 || length > (uint64_t)(r.end - r.p))
         return false;
     r.end = r.p + length;
     f->cie_end = r.end;
-    if (take(&r, 4) != 0)
+    if (take_bytes(&r, 4) != 0)
         return false;
-    uint64_t version = take(&r, 1);
+    uint64_t version = take_bytes(&r, 1);
     const char *augmentation = (const char *)r.p;
-    while (!r.bad && take(&r, 1))
+    while (!r.bad && take_bytes(&r, 1))
         ;
     f->code_align = take_uleb(&r);
     f->data_align = take_sleb(&r);
-    uint64_t ra = version == 1 ? take(&r, 1) : take_uleb(&r);
+    uint64_t ra = version == 1 ? take_bytes(&r, 1) : take_uleb(&r);
     if (r.bad || (version != 1 && version != 3) || ra != IPS_REG_PC)
         return false;
     f->cie_at = r.p;
@@ -42,11 +42,11 @@ static bool read_cie(struct fde *f, const uint8_t *at)
     f->cie_at = r.p + bytes;
     for (; *augmentation; augmentation++)
         if (*augmentation == 'R')
-            f->pointer = (uint8_t)take(&r, 1);
+            f->pointer = (uint8_t)take_bytes(&r, 1);
         else if (*augmentation == 'P')
-            take_pointer(&r, (uint8_t)take(&r, 1), false);
+            take_pointer(&r, (uint8_t)take_bytes(&r, 1), false);
         else if (*augmentation == 'L')
-            take(&r, 1);
+            take_bytes(&r, 1);
         else if (*augmentation == 'S')
             f->signal_frame = true;
         else
@@ -57,13 +57,13 @@ static bool read_cie(struct fde *f, const uint8_t *at)
 static bool read_fde(struct fde *f, const uint8_t *at, uint64_t pc)
 {
     struct reader r = {at, f->hi, at < f->lo || at >= f->hi};
-    uint64_t length = take(&r, 4);
+    uint64_t length = take_bytes(&r, 4);
     if (r.bad || length < 8 || length > (uint64_t)(r.end - r.p))
         return false;
     r.end = r.p + length;
     f->end = r.end;
     const uint8_t *here = r.p;
-    uint64_t back = take(&r, 4);
+    uint64_t back = take_bytes(&r, 4);
     if (!back || back > (uint64_t)(here - f->lo) || !read_cie(f, here - back))
         return false;
     f->pc_begin = take_pointer(&r, f->pointer, true);

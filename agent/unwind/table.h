@@ -38,8 +38,8 @@ struct reader {
 };
 
 /* `bytes` is a constant: inlined, this is one load. */
-static inline __attribute__((always_inline)) uint64_t take(struct reader *r,
-                                                           unsigned bytes)
+static inline __attribute__((always_inline)) uint64_t
+take_bytes(struct reader *r, unsigned bytes)
 {
     uint64_t v = 0;
     if (r->bad || (size_t)(r->end - r->p) < bytes) {
@@ -55,7 +55,7 @@ static inline uint64_t take_uleb(struct reader *r)
 {
     uint64_t v = 0;
     for (unsigned shift = 0;; shift += 7) {
-        uint64_t byte = take(r, 1);
+        uint64_t byte = take_bytes(r, 1);
         if (r->bad || shift > 56) {
             r->bad = true;
             return 0;
@@ -70,7 +70,7 @@ static inline int64_t take_sleb(struct reader *r)
 {
     uint64_t v = 0;
     for (unsigned shift = 0;;) {
-        uint64_t byte = take(r, 1);
+        uint64_t byte = take_bytes(r, 1);
         if (r->bad || shift > 56) {
             r->bad = true;
             return 0;
@@ -95,13 +95,13 @@ static inline uint64_t take_pointer(struct reader *r, uint8_t how,
     case 0x0:
     case 0x4:
     case 0xc:
-        v = take(r, 8);
+        v = take_bytes(r, 8);
         break;
     case 0x3:
-        v = take(r, 4);
+        v = take_bytes(r, 4);
         break;
     case 0xb:
-        v = (uint64_t)(int64_t)(int32_t)take(r, 4);
+        v = (uint64_t)(int64_t)(int32_t)take_bytes(r, 4);
         break;
     default:
         r->bad = true;

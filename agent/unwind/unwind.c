@@ -14,7 +14,7 @@
 #include "agent/unwind/table.h"
 
 /* One word of the stack. */
-static bool load(const struct ips_unwind *u, uint64_t at, uint64_t *out)
+static bool load_word(const struct ips_unwind *u, uint64_t at, uint64_t *out)
 {
     if (at < u->low || at % 8 || u->end < 8 || at > u->end - 8)
         return false;
@@ -22,12 +22,12 @@ static bool load(const struct ips_unwind *u, uint64_t at, uint64_t *out)
     return true;
 }
 
-static bool has(const struct ips_unwind *u, unsigned reg)
+static bool has_register(const struct ips_unwind *u, unsigned reg)
 {
     return reg < IPS_REGS && (u->known >> reg & 1u);
 }
 
-static void set(struct ips_unwind *u, unsigned reg, uint64_t value)
+static void set_register(struct ips_unwind *u, unsigned reg, uint64_t value)
 {
     u->reg[reg] = value;
     u->known |= 1u << reg;
@@ -37,13 +37,13 @@ static void set(struct ips_unwind *u, unsigned reg, uint64_t value)
 static bool step_by_frame_pointer(struct ips_unwind *u)
 {
     uint64_t fp, pc, at = u->reg[IPS_REG_FP];
-    if (!has(u, IPS_REG_FP) || at < u->reg[IPS_REG_SP] || !load(u, at, &fp) ||
-        !load(u, at + 8, &pc))
+    if (!has_register(u, IPS_REG_FP) || at < u->reg[IPS_REG_SP] ||
+        !load_word(u, at, &fp) || !load_word(u, at + 8, &pc))
         return false;
     u->known = 0; /* nothing is known of the others */
-    set(u, IPS_REG_FP, fp);
-    set(u, IPS_REG_SP, at + 16);
-    set(u, IPS_REG_PC, pc);
+    set_register(u, IPS_REG_FP, fp);
+    set_register(u, IPS_REG_SP, at + 16);
+    set_register(u, IPS_REG_PC, pc);
     return true;
 }
 
@@ -72,23 +72,24 @@ struct row {
 
 /* --- the rules -------------------------------------------------------- */
 
-static bool narrow(int64_t v, int32_t *out)
+static bool narrow_value(int64_t v, int32_t *out)
 {
     *out = (int32_t)v;
     return *out == v;
 }
 
-static bool rule(struct row *row, uint64_t reg, enum rule kind, int64_t value)
+static bool set_rule(struct row *row, uint64_t reg, enum rule kind,
+                     int64_t value)
 {
     if (reg >= IPS_REGS) /* vector registers: of no use here */
         return true;
     row->named |= 1u << reg;
     row->kind[reg] = (uint8_t)kind;
-    return narrow(value, &row->value[reg]);
+    return narrow_value(value, &row->value[reg]);
 }
 
 /* An expression: where it is, and over it. */
-static int64_t block(const struct fde *f, struct reader *r)
+static int64_t read_block(const struct fde *f, struct reader *r)
 {
     int64_t place = r->p - f->lo;
     uint64_t bytes = take_uleb(r);
@@ -99,24 +100,24 @@ static int64_t block(const struct fde *f, struct reader *r)
     return place;
 }
 
-static bool cfa(struct row *row, uint64_t reg, int64_t offset)
+static bool set_cfa(struct row *row, uint64_t reg, int64_t offset)
 {
     if (reg >= IPS_REGS)
         return false;
     row->cfa_kind = RULE_IS;
     row->cfa_reg = (uint8_t)reg;
-    return narrow(offset, &row->cfa);
+    return narrow_value(offset, &row->cfa);
 }
 
 struct machine {
     const struct fde *f;
-    struct row row, initial, kept[ROWS_KEPT];
+    struct row row, initial, saved[ROWS_KEPT];
     uint32_t depth;
     uint64_t loc;
 };
 
 /* The operations beyond advance, offset and restore (DW_CFA_*, low 6 bits). */
-static bool extended(struct machine *m, struct reader *r, uint8_t op)
+static bool run_extended(struct machine *m, struct reader *r, uint8_t op)
 {
     const int64_t da = m->f->data_align;
     uint64_t reg;
@@ -127,68 +128,68 @@ static bool extended(struct machine *m, struct reader *r, uint8_t op)
         m->loc = take_pointer(r, m->f->pointer, true);
         return true;
     case 0x02: /* advance_loc1, 2, 4 */
-        m->loc += take(r, 1) * m->f->code_align;
+        m->loc += take_bytes(r, 1) * m->f->code_align;
         return true;
     case 0x03:
-        m->loc += take(r, 2) * m->f->code_align;
+        m->loc += take_bytes(r, 2) * m->f->code_align;
         return true;
     case 0x04:
-        m->loc += take(r, 4) * m->f->code_align;
+        m->loc += take_bytes(r, 4) * m->f->code_align;
         return true;
     case 0x05: /* offset_extended */
         reg = take_uleb(r);
-        return rule(&m->row, reg, RULE_AT, (int64_t)take_uleb(r) * da);
+        return set_rule(&m->row, reg, RULE_AT, (int64_t)take_uleb(r) * da);
     case 0x06: /* restore_extended */
         reg = take_uleb(r);
-        return reg >= IPS_REGS ||
-               rule(&m->row, reg, m->initial.kind[reg], m->initial.value[reg]);
+        return reg >= IPS_REGS || set_rule(&m->row, reg, m->initial.kind[reg],
+                                           m->initial.value[reg]);
     case 0x07: /* undefined */
-        return rule(&m->row, take_uleb(r), RULE_UNDEFINED, 0);
+        return set_rule(&m->row, take_uleb(r), RULE_UNDEFINED, 0);
     case 0x08: /* same_value */
-        return rule(&m->row, take_uleb(r), RULE_SAME, 0);
+        return set_rule(&m->row, take_uleb(r), RULE_SAME, 0);
     case 0x09: /* register */
         reg = take_uleb(r);
-        return rule(&m->row, reg, RULE_REG, (int64_t)take_uleb(r));
+        return set_rule(&m->row, reg, RULE_REG, (int64_t)take_uleb(r));
     case 0x0a: /* remember_state */
         if (m->depth == ROWS_KEPT)
             return false;
-        m->kept[m->depth++] = m->row;
+        m->saved[m->depth++] = m->row;
         return true;
     case 0x0b: /* restore_state */
         if (!m->depth)
             return false;
-        m->row = m->kept[--m->depth];
+        m->row = m->saved[--m->depth];
         return true;
     case 0x0c: /* def_cfa */
         reg = take_uleb(r);
-        return cfa(&m->row, reg, (int64_t)take_uleb(r));
+        return set_cfa(&m->row, reg, (int64_t)take_uleb(r));
     case 0x0d: /* def_cfa_register */
-        return cfa(&m->row, take_uleb(r), m->row.cfa);
+        return set_cfa(&m->row, take_uleb(r), m->row.cfa);
     case 0x0e: /* def_cfa_offset */
-        return cfa(&m->row, m->row.cfa_reg, (int64_t)take_uleb(r));
+        return set_cfa(&m->row, m->row.cfa_reg, (int64_t)take_uleb(r));
     case 0x0f: /* def_cfa_expression */
         m->row.cfa_kind = RULE_XIS;
-        return narrow(block(m->f, r), &m->row.cfa);
+        return narrow_value(read_block(m->f, r), &m->row.cfa);
     case 0x10: /* expression */
         reg = take_uleb(r);
-        return rule(&m->row, reg, RULE_XAT, block(m->f, r));
+        return set_rule(&m->row, reg, RULE_XAT, read_block(m->f, r));
     case 0x11: /* offset_extended_sf */
         reg = take_uleb(r);
-        return rule(&m->row, reg, RULE_AT, take_sleb(r) * da);
+        return set_rule(&m->row, reg, RULE_AT, take_sleb(r) * da);
     case 0x12: /* def_cfa_sf */
         reg = take_uleb(r);
-        return cfa(&m->row, reg, take_sleb(r) * da);
+        return set_cfa(&m->row, reg, take_sleb(r) * da);
     case 0x13: /* def_cfa_offset_sf */
-        return cfa(&m->row, m->row.cfa_reg, take_sleb(r) * da);
+        return set_cfa(&m->row, m->row.cfa_reg, take_sleb(r) * da);
     case 0x14: /* val_offset */
         reg = take_uleb(r);
-        return rule(&m->row, reg, RULE_IS, (int64_t)take_uleb(r) * da);
+        return set_rule(&m->row, reg, RULE_IS, (int64_t)take_uleb(r) * da);
     case 0x15: /* val_offset_sf */
         reg = take_uleb(r);
-        return rule(&m->row, reg, RULE_IS, take_sleb(r) * da);
+        return set_rule(&m->row, reg, RULE_IS, take_sleb(r) * da);
     case 0x16: /* val_expression */
         reg = take_uleb(r);
-        return rule(&m->row, reg, RULE_XIS, block(m->f, r));
+        return set_rule(&m->row, reg, RULE_XIS, read_block(m->f, r));
     case 0x2e: /* GNU_args_size */
         take_uleb(r);
         return true;
@@ -198,23 +199,24 @@ static bool extended(struct machine *m, struct reader *r, uint8_t op)
 }
 
 /* Runs instructions up to `pc`. */
-static bool run(struct machine *m, const uint8_t *at, const uint8_t *end,
-                uint64_t pc)
+static bool run_until(struct machine *m, const uint8_t *at, const uint8_t *end,
+                      uint64_t pc)
 {
     struct reader r = {at, end, false};
     for (unsigned steps = 0; r.p < r.end; steps++) {
-        uint8_t op = (uint8_t)take(&r, 1), low = op & 0x3f;
+        uint8_t op = (uint8_t)take_bytes(&r, 1), low = op & 0x3f;
         bool good = true;
         if (op >> 6 == 1)
             m->loc += low * m->f->code_align;
         else if (op >> 6 == 2)
-            good = rule(&m->row, low, RULE_AT,
-                        (int64_t)take_uleb(&r) * m->f->data_align);
+            good = set_rule(&m->row, low, RULE_AT,
+                            (int64_t)take_uleb(&r) * m->f->data_align);
         else if (op >> 6 == 3)
-            good = low >= IPS_REGS || rule(&m->row, low, m->initial.kind[low],
-                                           m->initial.value[low]);
+            good =
+                low >= IPS_REGS || set_rule(&m->row, low, m->initial.kind[low],
+                                            m->initial.value[low]);
         else
-            good = extended(m, &r, low);
+            good = run_extended(m, &r, low);
         if (!good || r.bad || steps == STEPS_MAX)
             return false;
         if (m->loc > pc)
@@ -227,7 +229,7 @@ static bool run(struct machine *m, const uint8_t *at, const uint8_t *end,
 
 #define DEEP 8u
 
-static bool binary(uint8_t op, uint64_t a, uint64_t b, uint64_t *out)
+static bool apply_binary(uint8_t op, uint64_t a, uint64_t b, uint64_t *out)
 {
     switch (op) {
     case 0x1a:
@@ -253,7 +255,7 @@ static bool binary(uint8_t op, uint64_t a, uint64_t b, uint64_t *out)
     }
 }
 
-static bool push(uint64_t *stack, unsigned *n, uint64_t v)
+static bool push_value(uint64_t *stack, unsigned *n, uint64_t v)
 {
     if (*n == DEEP)
         return false;
@@ -262,24 +264,26 @@ static bool push(uint64_t *stack, unsigned *n, uint64_t v)
 }
 
 /* One operation; `stack` has `*n` values. */
-static bool operate(const struct ips_unwind *u, struct reader *r, uint8_t op,
-                    uint64_t *stack, unsigned *n)
+static bool apply_operation(const struct ips_unwind *u, struct reader *r,
+                            uint8_t op, uint64_t *stack, unsigned *n)
 {
     if (op >= 0x30 && op <= 0x4f) /* lit */
-        return push(stack, n, op - 0x30u);
+        return push_value(stack, n, op - 0x30u);
     if (op >= 0x70 && op < 0x70 + IPS_REGS) /* breg */
-        return has(u, op - 0x70u) &&
-               push(stack, n, u->reg[op - 0x70u] + (uint64_t)take_sleb(r));
+        return has_register(u, op - 0x70u) &&
+               push_value(stack, n,
+                          u->reg[op - 0x70u] + (uint64_t)take_sleb(r));
     if (op == 0x08) /* const1u, 1s, uleb, sleb */
-        return push(stack, n, take(r, 1));
+        return push_value(stack, n, take_bytes(r, 1));
     if (op == 0x09)
-        return push(stack, n, (uint64_t)(int64_t)(int8_t)take(r, 1));
+        return push_value(stack, n,
+                          (uint64_t)(int64_t)(int8_t)take_bytes(r, 1));
     if (op == 0x10)
-        return push(stack, n, take_uleb(r));
+        return push_value(stack, n, take_uleb(r));
     if (op == 0x11)
-        return push(stack, n, (uint64_t)take_sleb(r));
+        return push_value(stack, n, (uint64_t)take_sleb(r));
     if (op == 0x06) /* deref */
-        return *n && load(u, stack[*n - 1], &stack[*n - 1]);
+        return *n && load_word(u, stack[*n - 1], &stack[*n - 1]);
     if (op == 0x23 && *n) { /* plus_uconst */
         stack[*n - 1] += take_uleb(r);
         return true;
@@ -287,12 +291,13 @@ static bool operate(const struct ips_unwind *u, struct reader *r, uint8_t op,
     if (*n < 2)
         return false;
     (*n)--;
-    return binary(op, stack[*n - 1], stack[*n], &stack[*n - 1]);
+    return apply_binary(op, stack[*n - 1], stack[*n], &stack[*n - 1]);
 }
 
 /* The expression at `place`; starts with `start` on its stack unless NULL. */
-static bool evaluate(const struct ips_unwind *u, const struct fde *f,
-                     int32_t place, const uint64_t *start, uint64_t *out)
+static bool evaluate_expression(const struct ips_unwind *u, const struct fde *f,
+                                int32_t place, const uint64_t *start,
+                                uint64_t *out)
 {
     uint64_t stack[DEEP];
     unsigned n = 0;
@@ -304,8 +309,8 @@ static bool evaluate(const struct ips_unwind *u, const struct fde *f,
     if (start)
         stack[n++] = *start;
     for (unsigned steps = 0; r.p < r.end; steps++)
-        if (!operate(u, &r, (uint8_t)take(&r, 1), stack, &n) || r.bad ||
-            steps == STEPS_MAX)
+        if (!apply_operation(u, &r, (uint8_t)take_bytes(&r, 1), stack, &n) ||
+            r.bad || steps == STEPS_MAX)
             return false;
     *out = n ? stack[n - 1] : 0;
     return n > 0;
@@ -315,8 +320,9 @@ static bool evaluate(const struct ips_unwind *u, const struct fde *f,
 
 #define CALLER_SAVED 0x0f37u /* rax rdx rcx rsi rdi r8-r11: gone in a call */
 
-static bool restore(const struct ips_unwind *u, const struct machine *m,
-                    uint64_t at, unsigned reg, struct ips_unwind *up)
+static bool restore_register(const struct ips_unwind *u,
+                             const struct machine *m, uint64_t at, unsigned reg,
+                             struct ips_unwind *up)
 {
     const struct row *row = &m->row;
     int32_t value = row->value[reg];
@@ -331,24 +337,24 @@ static bool restore(const struct ips_unwind *u, const struct machine *m,
         /* In an epilogue that has popped it, tables often do not say so. */
         if (v < u->reg[IPS_REG_SP] && reg != IPS_REG_PC)
             return true;
-        if (!load(u, v, &v))
+        if (!load_word(u, v, &v))
             break;
-        set(up, reg, v);
+        set_register(up, reg, v);
         return true;
     case RULE_IS:
-        set(up, reg, at + (uint64_t)(int64_t)value);
+        set_register(up, reg, at + (uint64_t)(int64_t)value);
         return true;
     case RULE_REG:
-        if (value < 0 || !has(u, (unsigned)value))
+        if (value < 0 || !has_register(u, (unsigned)value))
             break;
-        set(up, reg, u->reg[value]);
+        set_register(up, reg, u->reg[value]);
         return true;
     case RULE_XAT:
     case RULE_XIS:
-        if (!evaluate(u, m->f, value, &at, &v) ||
-            (row->kind[reg] == RULE_XAT && !load(u, v, &v)))
+        if (!evaluate_expression(u, m->f, value, &at, &v) ||
+            (row->kind[reg] == RULE_XAT && !load_word(u, v, &v)))
             break;
-        set(up, reg, v);
+        set_register(up, reg, v);
         return true;
     }
     up->known &= ~(1u << reg);
@@ -368,9 +374,9 @@ static bool step_over_signal(struct ips_unwind *u)
                  u->reg[IPS_REG_SP] + offsetof(ucontext_t, uc_mcontext.gregs),
              v;
     for (unsigned i = 0; i < sizeof(map) / sizeof(map[0]); i++) {
-        if (!load(u, gregs + map[i].greg * 8u, &v))
+        if (!load_word(u, gregs + map[i].greg * 8u, &v))
             return false;
-        set(&up, map[i].reg, v);
+        set_register(&up, map[i].reg, v);
     }
     *u = up;
     return true;
@@ -379,40 +385,40 @@ static bool step_over_signal(struct ips_unwind *u)
 /* --- rules that are kept ------------------------------------------------- */
 
 /* In `few`, or where its place there is another's, in `many`. */
-static struct ips_kept few[1 << IPS_KEPT_FEW];
-static struct ips_kept many[1 << IPS_KEPT_MANY] IPS_TABLE;
+static struct ips_cached_rule few[1 << IPS_KEPT_FEW];
+static struct ips_cached_rule many[1 << IPS_KEPT_MANY] IPS_TABLE;
 static _Atomic bool many_used;
 
-static void forget(struct ips_kept *table, unsigned bits)
+static void clear_rules(struct ips_cached_rule *table, unsigned bits)
 {
     for (unsigned i = 0; i < 1u << bits; i++)
         atomic_store_explicit(&table[i].rule, 0, memory_order_relaxed);
 }
 
-void ips_unwind_forget(void)
+void ips_unwind_reset(void)
 {
-    forget(few, IPS_KEPT_FEW);
+    clear_rules(few, IPS_KEPT_FEW);
     if (atomic_load_explicit(&many_used, memory_order_relaxed))
-        forget(many, IPS_KEPT_MANY);
+        clear_rules(many, IPS_KEPT_MANY);
 }
 
-static uint64_t kept_find(uint64_t pc)
+static uint64_t find_cached(uint64_t pc)
 {
-    uint64_t rule = ips_kept_find(few, IPS_KEPT_FEW, pc);
+    uint64_t rule = ips_rule_find(few, IPS_KEPT_FEW, pc);
     if (!rule && atomic_load_explicit(&many_used, memory_order_relaxed))
-        rule = ips_kept_find(many, IPS_KEPT_MANY, pc);
+        rule = ips_rule_find(many, IPS_KEPT_MANY, pc);
     return rule;
 }
 
-static void kept_add(uint64_t pc, uint64_t rule)
+static void add_cached(uint64_t pc, uint64_t rule)
 {
-    struct ips_kept *k = ips_kept_place(few, IPS_KEPT_FEW, pc);
+    struct ips_cached_rule *k = ips_rule_slot(few, IPS_KEPT_FEW, pc);
     if (atomic_load_explicit(&k->rule, memory_order_relaxed) == 0) {
-        ips_kept_add(few, IPS_KEPT_FEW, pc, rule);
+        ips_rule_add(few, IPS_KEPT_FEW, pc, rule);
         return;
     }
     atomic_store_explicit(&many_used, true, memory_order_relaxed);
-    ips_kept_add(many, IPS_KEPT_MANY, pc, rule);
+    ips_rule_add(many, IPS_KEPT_MANY, pc, rule);
 }
 
 /* The row as one word; 0 where it does not fit one. */
@@ -449,20 +455,21 @@ static int step_by_rule(struct ips_unwind *u, uint64_t rule)
     unsigned from = rule & IPS_KEPT_BY_FP ? IPS_REG_FP : IPS_REG_SP;
     uint64_t sp = u->reg[IPS_REG_SP], pc, v;
     uint64_t at = u->reg[from] + (rule & 0xffff);
-    if (rule & IPS_KEPT_LAST || !has(u, from) || !load(u, at - 8, &pc))
+    if (rule & IPS_KEPT_LAST || !has_register(u, from) ||
+        !load_word(u, at - 8, &pc))
         return -1;
     u->known &= ~CALLER_SAVED;
     for (unsigned i = 0; i < IPS_KEPT_REGS; i++) {
         uint64_t words = rule >> (IPS_KEPT_PLACES + 4 * i) & 0xf;
         if (!words || at - 8 * words < sp) /* as in restore */
             continue;
-        if (load(u, at - 8 * words, &v))
-            set(u, ips_kept_reg[i], v);
+        if (load_word(u, at - 8 * words, &v))
+            set_register(u, ips_kept_reg[i], v);
         else
             u->known &= ~(1u << ips_kept_reg[i]);
     }
-    set(u, IPS_REG_SP, at);
-    set(u, IPS_REG_PC, pc);
+    set_register(u, IPS_REG_SP, at);
+    set_register(u, IPS_REG_PC, pc);
     return 1;
 }
 
@@ -484,30 +491,30 @@ static __attribute__((noinline)) int read_table(struct ips_unwind *u,
     m.depth = 0;
     m.loc = f.pc_begin;
     m.initial = m.row;
-    if (!run(&m, f.cie_at, f.cie_end, ~(uint64_t)0))
+    if (!run_until(&m, f.cie_at, f.cie_end, ~(uint64_t)0))
         return -1;
     m.initial = m.row;
     m.loc = f.pc_begin;
-    if (!run(&m, f.at, f.end, pc))
+    if (!run_until(&m, f.at, f.end, pc))
         return -1;
     rule = rule_of(&m.row);
     if (rule) {
-        kept_add(pc, rule);
+        add_cached(pc, rule);
         return step_by_rule(u, rule);
     }
     if (m.row.cfa_kind == RULE_XIS) {
-        if (!evaluate(u, &f, m.row.cfa, NULL, &at))
+        if (!evaluate_expression(u, &f, m.row.cfa, NULL, &at))
             return -1;
-    } else if (m.row.cfa_kind == RULE_IS && has(u, m.row.cfa_reg)) {
+    } else if (m.row.cfa_kind == RULE_IS && has_register(u, m.row.cfa_reg)) {
         at = u->reg[m.row.cfa_reg] + (uint64_t)(int64_t)m.row.cfa;
     } else {
         return -1;
     }
     struct ips_unwind up = *u;
     up.known &= ~CALLER_SAVED;
-    set(&up, IPS_REG_SP, at);
+    set_register(&up, IPS_REG_SP, at);
     for (uint32_t left = m.row.named; left; left &= left - 1)
-        if (!restore(u, &m, at, (unsigned)__builtin_ctz(left), &up))
+        if (!restore_register(u, &m, at, (unsigned)__builtin_ctz(left), &up))
             return -1;
     if (m.row.kind[IPS_REG_PC] == RULE_SAME)
         return -1;
@@ -518,14 +525,14 @@ static __attribute__((noinline)) int read_table(struct ips_unwind *u,
 static int step_by_table(struct ips_unwind *u, bool *called)
 {
     uint64_t pc = u->reg[IPS_REG_PC] - (*called ? 1 : 0);
-    uint64_t rule = kept_find(pc);
+    uint64_t rule = find_cached(pc);
     if (!rule)
         return read_table(u, called);
     *called = true;
     return step_by_rule(u, rule);
 }
 #else
-void ips_unwind_forget(void)
+void ips_unwind_reset(void)
 {
 }
 
@@ -551,9 +558,9 @@ void ips_unwind_context(struct ips_unwind *u, const ucontext_t *uc)
     u->known = (1u << IPS_REGS) - 1;
 #elif defined(__aarch64__)
     u->known = 0;
-    set(u, IPS_REG_FP, uc->uc_mcontext.regs[29]);
-    set(u, IPS_REG_SP, uc->uc_mcontext.sp);
-    set(u, IPS_REG_PC, uc->uc_mcontext.pc);
+    set_register(u, IPS_REG_FP, uc->uc_mcontext.regs[29]);
+    set_register(u, IPS_REG_SP, uc->uc_mcontext.sp);
+    set_register(u, IPS_REG_PC, uc->uc_mcontext.pc);
 #endif
     u->low = u->end = 0;
 }
@@ -564,7 +571,7 @@ uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
     uint32_t n = 0;
     while (n < max) {
         uint64_t pc = u->reg[IPS_REG_PC], sp = u->reg[IPS_REG_SP];
-        if (n && (!pc || !has(u, IPS_REG_PC)))
+        if (n && (!pc || !has_register(u, IPS_REG_PC)))
             break;
         frames[n++] = pc;
         if (sp < u->low || sp >= u->end)
@@ -579,7 +586,7 @@ uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
         }
         /* A handler may run on a stack of its own, above or below. */
         bool up = called ? u->reg[IPS_REG_SP] > sp : true;
-        if (!has(u, IPS_REG_SP) || !up)
+        if (!has_register(u, IPS_REG_SP) || !up)
             break;
     }
     return n;

@@ -96,6 +96,6 @@ static inline __attribute__((always_inline)) uint64_t ips_sp(void)
 uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max);
 
 /* A module went: what was learnt of its frames is not true any more. */
-void ips_unwind_forget(void);
+void ips_unwind_reset(void);
 
 #endif

@@ -122,12 +122,13 @@ uint32_t ips_cm_peer_of(const struct ips_cm_links *l, uint32_t part)
     uint32_t low = 0, high = l->peer_count;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (l->peer[mid].part < part)
+        if (l->peer[mid].machine < part)
             low = mid + 1;
         else
             high = mid;
     }
-    return low < l->peer_count && l->peer[low].part == part ? low : IPS_CM_NONE;
+    return low < l->peer_count && l->peer[low].machine == part ? low
+                                                               : IPS_CM_NONE;
 }
 
 static int find_peers(struct ips_cm_links *l, uint32_t self,
@@ -138,7 +139,7 @@ static int find_peers(struct ips_cm_links *l, uint32_t self,
     if (!is_peer)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u machines", part_count);
     for (uint32_t e = 0; e < l->end_count && rc == 0; e++) {
-        uint32_t part = l->end[e].part;
+        uint32_t part = l->end[e].machine;
         if (part == self)
             rc = ips_err_set(err, IPS_E_CORRUPT,
                              "channel end %u is joined to its own machine", e);
@@ -152,7 +153,7 @@ static int find_peers(struct ips_cm_links *l, uint32_t self,
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "%u peers", l->peer_count);
     for (uint32_t p = 0, at = 0; p < part_count && l->peer; p++) {
         if (is_peer[p])
-            l->peer[at++].part = p;
+            l->peer[at++].machine = p;
     }
     if (!l->peer)
         l->peer_count = 0;
@@ -179,8 +180,9 @@ static int sort_wants(struct ips_cm_links *l, struct ips_err *err)
     const struct ips_graph *g = l->g;
     for (uint32_t k = 0; k < g->in_count; k++) {
         uint32_t end = g->in[k].end;
-        l->in_peer[k] = end < l->end_count ? ips_cm_peer_of(l, l->end[end].part)
-                                           : IPS_CM_NONE;
+        l->in_peer[k] = end < l->end_count
+                            ? ips_cm_peer_of(l, l->end[end].machine)
+                            : IPS_CM_NONE;
         if (l->in_peer[k] != IPS_CM_NONE)
             l->peer[l->in_peer[k]].want_count++;
     }
@@ -288,7 +290,7 @@ static int take_want_group(struct ips_cm_links *l, struct ips_cm_peer *to,
     if (r->bad || n == 0 || n > *left)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its list of awaited messages is damaged");
-    if (*end >= l->end_count || l->end[*end].part != to->part)
+    if (*end >= l->end_count || l->end[*end].machine != to->machine)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it awaits messages of channel end %llu, which is "
                            "not joined to it",
@@ -451,21 +453,21 @@ int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
 }
 
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
-                        const struct ips_lane *lane,
+                        const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at)
 {
     uint32_t node = g->in[k].node;
     uint64_t x = len;
-    if (lane->weighting == IPS_WEIGH_WALL)
+    if (scenario->weighting == IPS_WEIGH_WALL)
         x = ips_wall_xweight(at, g->at[node], g->wait[node], g->xkind[node],
-                             len, lane);
+                             len, scenario);
     return ips_arc_ns(arcs, arcs->mode[g->xkind[node]], &x, 0);
 }
 
-int ips_cm_check_view(const struct ips_graph *g, const struct ips_lane *lane,
-                      struct ips_err *err)
+int ips_cm_check_view(const struct ips_graph *g,
+                      const struct ips_scenario *scenario, struct ips_err *err)
 {
-    if (lane->weighting == IPS_WEIGH_WALL && g->node_count > 0 &&
+    if (scenario->weighting == IPS_WEIGH_WALL && g->node_count > 0 &&
         (!g->at || !g->wait))
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph without times has no weighting wall");
@@ -473,17 +475,18 @@ int ips_cm_check_view(const struct ips_graph *g, const struct ips_lane *lane,
 }
 
 void ips_cm_put_at(struct ips_cm_bytes *b, const struct ips_graph *g,
-                   const struct ips_lane *lane, uint32_t node, uint64_t est)
+                   const struct ips_scenario *scenario, uint32_t node,
+                   uint64_t est)
 {
-    if (lane->weighting == IPS_WEIGH_WALL)
+    if (scenario->weighting == IPS_WEIGH_WALL)
         ips_cm_put_step(b, est, g->at[node]);
 }
 
-int ips_cm_get_at(struct ips_cm_reader *r, const struct ips_lane *lane,
+int ips_cm_get_at(struct ips_cm_reader *r, const struct ips_scenario *scenario,
                   uint64_t est, uint64_t *at, struct ips_err *err)
 {
     *at = 0;
-    if (lane->weighting != IPS_WEIGH_WALL)
+    if (scenario->weighting != IPS_WEIGH_WALL)
         return 0;
     *at = ips_cm_get_step(r, est);
     if (*at > INT64_MAX)

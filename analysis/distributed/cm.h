@@ -9,7 +9,7 @@
  * sides number the links of a direction alike, in channel order: by the
  * sender's channel end, then by position. So a value needs no name on the
  * wire, only the step from the link before it. The numbering is agreed once a
- * graph, whatever the lane:
+ * graph, whatever the scenario:
  *
  *   wants    the receiver tells the sender the positions it awaits
  *   matches  the sender tells which of them are one link, how long the message
@@ -64,7 +64,7 @@ uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
 /* ---- links --------------------------------------------------------------- */
 
 struct ips_cm_peer {
-    uint32_t part;
+    uint32_t machine;
     /* awaited of it */
     uint32_t want_count;
     uint32_t *want;      /* [want_count] index in g->in, in channel order */
@@ -164,21 +164,23 @@ struct ips_cm_outs {
 int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* What the arc into in k of `g` (a view of the lane) weighs: a link of `len`
- * bytes, whose sender was passed at `at` (in `wall`; else it does not matter).
- * As ips_graph_merge() and the kernel weigh it. */
+/* What the arc into in k of `g` (a view of the scenario) weighs: a link of
+ * `len` bytes, whose sender was passed at `at` (in `wall`; else it does not
+ * matter). As ips_graph_merge() and the kernel weigh it. */
 struct ips_arcs;
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
-                        const struct ips_lane *lane,
+                        const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at);
-/* A view of that lane? IPS_E_USAGE where `wall` has no times. */
-int ips_cm_check_view(const struct ips_graph *g, const struct ips_lane *lane,
+/* A view of that scenario? IPS_E_USAGE where `wall` has no times. */
+int ips_cm_check_view(const struct ips_graph *g,
+                      const struct ips_scenario *scenario,
                       struct ips_err *err) IPS_MUST_USE;
 /* In `wall` each value is followed by the step from it to when its node was
  * passed, by the aligned clock; 0 in most, for there EST is that time. */
 void ips_cm_put_at(struct ips_cm_bytes *b, const struct ips_graph *g,
-                   const struct ips_lane *lane, uint32_t node, uint64_t est);
-int ips_cm_get_at(struct ips_cm_reader *r, const struct ips_lane *lane,
+                   const struct ips_scenario *scenario, uint32_t node,
+                   uint64_t est);
+int ips_cm_get_at(struct ips_cm_reader *r, const struct ips_scenario *scenario,
                   uint64_t est, uint64_t *at, struct ips_err *err) IPS_MUST_USE;
 
 /* Refuses a batch that is not the next of its sender. Reads the head. */

@@ -25,7 +25,7 @@ struct traffic {     /* of one peer */
 struct ips_cm_async {
     const struct ips_cm_links *l;
     const struct ips_graph *g;
-    struct ips_lane lane;
+    struct ips_scenario scenario;
     struct ips_arcs arcs;
     uint64_t *est;      /* [node_count] */
     uint32_t *hops;     /* [node_count] */
@@ -125,7 +125,7 @@ static int first_values(struct ips_cm_async *a, struct ips_err *err)
     struct ips_est e;
     for (uint32_t k = 0; k < a->g->in_count; k++)
         a->in_value[k] = IPS_IN_ABSENT;
-    int rc = ips_longest_path(a->g, &a->lane, a->in_value, &e, err);
+    int rc = ips_longest_path(a->g, &a->scenario, a->in_value, &e, err);
     if (rc < 0)
         return rc;
     a->est = e.est;
@@ -136,11 +136,12 @@ static int first_values(struct ips_cm_async *a, struct ips_err *err)
 }
 
 int ips_cm_async_new(const struct ips_cm_links *links,
-                     const struct ips_graph *g, const struct ips_lane *lane,
-                     uint64_t links_in_all, uint32_t batch_values,
-                     struct ips_cm_async **out, struct ips_err *err)
+                     const struct ips_graph *g,
+                     const struct ips_scenario *scenario, uint64_t links_in_all,
+                     uint32_t batch_values, struct ips_cm_async **out,
+                     struct ips_err *err)
 {
-    int rc = ips_cm_check_view(g, lane, err);
+    int rc = ips_cm_check_view(g, scenario, err);
     struct ips_cm_async *a = rc == 0 ? calloc(1, sizeof(*a)) : NULL;
     if (rc < 0)
         return rc;
@@ -148,12 +149,12 @@ int ips_cm_async_new(const struct ips_cm_links *links,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     a->l = links;
     a->g = g;
-    a->lane = *lane;
+    a->scenario = *scenario;
     a->parent = IPS_CM_NONE;
     a->hop_limit = links_in_all;
     a->ring = g->node_count + 1;
     a->batch_values = batch_values ? batch_values : IPS_CM_BATCH_VALUES;
-    ips_arcs_init(&a->arcs, lane);
+    ips_arcs_init(&a->arcs, scenario);
     rc = alloc_all(a, err);
     if (rc == 0)
         rc = ips_cm_outs_make(links, &a->outs, err);
@@ -170,7 +171,7 @@ int ips_cm_async_new(const struct ips_cm_links *links,
 
 /* ---- relaxing ------------------------------------------------------------ */
 
-static int failed(struct ips_cm_async *a, int rc)
+static int fail_with(struct ips_cm_async *a, int rc)
 {
     a->failed = a->failed || rc < 0;
     return rc;
@@ -182,12 +183,12 @@ static int refuse_failed(struct ips_err *err)
                        "this computation has failed already");
 }
 
-static bool better(struct label x, struct label than)
+static bool is_better(struct label x, struct label than)
 {
     return x.est > than.est || (x.est == than.est && x.hops > than.hops);
 }
 
-static void enqueue(struct ips_cm_async *a, uint32_t node)
+static void enqueue_node(struct ips_cm_async *a, uint32_t node)
 {
     if (a->queued[node])
         return;
@@ -196,7 +197,7 @@ static void enqueue(struct ips_cm_async *a, uint32_t node)
     a->queue[at >= a->ring ? at - a->ring : at] = node;
 }
 
-static uint32_t dequeue(struct ips_cm_async *a)
+static uint32_t dequeue_node(struct ips_cm_async *a)
 {
     uint32_t node = a->queue[a->head];
     a->head = a->head + 1 == a->ring ? 0 : a->head + 1;
@@ -235,7 +236,7 @@ static struct label label_of(const struct ips_cm_async *a, uint32_t i)
         if (k < g->in_count && a->in_value[k] != IPS_IN_ABSENT)
             b = (struct label){a->in_value[k], a->in_hops[k]};
     }
-    return better(b, l) ? b : l;
+    return is_better(b, l) ? b : l;
 }
 
 static void list_links(struct ips_cm_async *a, uint32_t node)
@@ -259,12 +260,12 @@ static void list_links(struct ips_cm_async *a, uint32_t node)
 }
 
 /* From node i down its chain, as far as values improve. */
-static int relax(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
+static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
 {
     do {
         struct label l = label_of(a, i);
         a->counts.computed++;
-        if (!better(l, (struct label){a->est[i], a->hops[i]}))
+        if (!is_better(l, (struct label){a->est[i], a->hops[i]}))
             return 0;
         if (l.est >= IPS_TIME_LIMIT)
             return ips_err_set(err, IPS_E_LIMIT,
@@ -274,7 +275,7 @@ static int relax(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
         a->hops[i] = l.hops;
         list_links(a, i);
         for (uint32_t k = a->succ_start[i]; k < a->succ_start[i + 1]; k++)
-            enqueue(a, a->succ[k]);
+            enqueue_node(a, a->succ[k]);
         i++;
     } while (!a->first[i]);
     return 0;
@@ -290,8 +291,8 @@ int ips_cm_async_pass(struct ips_cm_async *a, struct ips_err *err)
     }
     a->counts.passes += a->waiting > 0;
     while (rc == 0 && a->waiting)
-        rc = relax(a, dequeue(a), err);
-    return failed(a, rc);
+        rc = relax_chain(a, dequeue_node(a), err);
+    return fail_with(a, rc);
 }
 
 /* ---- messages ------------------------------------------------------------ */
@@ -315,14 +316,15 @@ static int take_value(struct ips_cm_async *a, uint32_t p, uint32_t link,
         if (mode == IPS_ARC_ABSENT)
             continue;
         struct label old = {a->in_value[k], a->in_hops[k]};
-        struct label new = {l.est + ips_cm_xweight(a->g, k, &a->lane, &a->arcs,
-                                                   from->in_len[link], at),
+        struct label new = {l.est + ips_cm_xweight(a->g, k, &a->scenario,
+                                                   &a->arcs, from->in_len[link],
+                                                   at),
                             l.hops};
-        if (old.est != IPS_IN_ABSENT && !better(new, old))
+        if (old.est != IPS_IN_ABSENT && !is_better(new, old))
             continue;
         a->in_value[k] = new.est;
         a->in_hops[k] = new.hops;
-        enqueue(a, a->g->in[k].node);
+        enqueue_node(a, a->g->in[k].node);
     }
     return 0;
 }
@@ -340,7 +342,7 @@ static int take_batch(struct ips_cm_async *a, uint32_t p, const uint8_t *data,
         rc = ips_cm_batch_link(&r, links, &link, err);
         est = ips_cm_get_step(&r, est);
         if (rc == 0)
-            rc = ips_cm_get_at(&r, &a->lane, est, &at, err);
+            rc = ips_cm_get_at(&r, &a->scenario, est, &at, err);
         uint64_t hops = ips_cm_get(&r);
         if (rc == 0 && hops >= UINT32_MAX)
             rc = ips_err_set(err, IPS_E_PROTOCOL,
@@ -366,7 +368,7 @@ int ips_cm_async_len(struct ips_cm_async *a, uint32_t from, const uint8_t *data,
     if (rc == 0 && from != IPS_CM_ROOT)
         rc = take_batch(a, from, data, len, err);
     if (rc < 0)
-        return failed(a, rc);
+        return fail_with(a, rc);
     /* "The first sender becomes the parent": its message is acknowledged when
      * all that came of it is. */
     if (a->parent == IPS_CM_NONE)
@@ -385,7 +387,8 @@ int ips_cm_async_ack(struct ips_cm_async *a, uint32_t from, uint64_t count,
         return refuse_failed(err);
     struct traffic *t = &a->traffic[from];
     if (count == 0 || count > t->unacked)
-        return failed(a, ips_err_set(err, IPS_E_PROTOCOL,
+        return fail_with(a,
+                         ips_err_set(err, IPS_E_PROTOCOL,
                                      "it acknowledges %llu messages, and %llu "
                                      "are on the way to it",
                                      (unsigned long long)count,
@@ -416,7 +419,7 @@ static int make_batch(struct ips_cm_async *a, uint32_t p,
         uint32_t node = a->l->peer[p].out_node[list[i]];
         ips_cm_put(&a->bytes, list[i] - link);
         ips_cm_put_step(&a->bytes, est, a->est[node]);
-        ips_cm_put_at(&a->bytes, a->g, &a->lane, node, a->est[node]);
+        ips_cm_put_at(&a->bytes, a->g, &a->scenario, node, a->est[node]);
         ips_cm_put(&a->bytes, a->hops[node]);
         link = list[i] + 1;
         est = a->est[node];
@@ -454,7 +457,7 @@ int ips_cm_async_next(struct ips_cm_async *a, struct ips_cm_message *out,
         return refuse_failed(err);
     for (uint32_t p = 0; p < a->l->peer_count; p++) {
         if (a->traffic[p].count)
-            return failed(a, make_batch(a, p, out, err));
+            return fail_with(a, make_batch(a, p, out, err));
     }
     /* Nothing is left to send or relax, and all that we sent is done with. */
     if (a->parent != IPS_CM_NONE && a->unacked == 0 && a->waiting == 0 &&
@@ -489,11 +492,11 @@ int ips_cm_async_finish(struct ips_cm_async *a, struct ips_est *out,
     if (a->failed)
         return refuse_failed(err);
     if (a->parent != IPS_CM_NONE || a->waiting > 0)
-        return failed(a, ips_err_set(err, IPS_E_PROTOCOL,
-                                     "told that values are final while some "
-                                     "are on the way"));
+        return fail_with(a, ips_err_set(err, IPS_E_PROTOCOL,
+                                        "told that values are final while some "
+                                        "are on the way"));
     a->failed = true; /* there is nothing to go on with */
-    int rc = ips_longest_path(a->g, &a->lane, a->in_value, out, err);
+    int rc = ips_longest_path(a->g, &a->scenario, a->in_value, out, err);
     if (rc == 0 && a->g->node_count &&
         memcmp(out->est, a->est, a->g->node_count * sizeof(*a->est)) != 0) {
         ips_est_release(out);

@@ -42,9 +42,9 @@ struct ips_cm_async;
  * of all machines, each counted once. IPS_E_STALLED: the subgraph itself has a
  * cycle. */
 int ips_cm_async_new(const struct ips_cm_links *links,
-                     const struct ips_graph *g, const struct ips_lane *lane,
-                     uint64_t links_in_all, uint32_t batch_values,
-                     struct ips_cm_async **out,
+                     const struct ips_graph *g,
+                     const struct ips_scenario *scenario, uint64_t links_in_all,
+                     uint32_t batch_values, struct ips_cm_async **out,
                      struct ips_err *err) IPS_MUST_USE;
 void ips_cm_async_free(struct ips_cm_async *a);
 

@@ -27,14 +27,14 @@ struct cursor {
 struct traffic {    /* of one peer */
     uint32_t *link; /* [out_count] values known, in order of becoming so */
     uint32_t known, sent;
-    uint8_t *taken;             /* [in_count] */
+    uint8_t *received;          /* [in_count] */
     uint64_t next_in, next_out; /* numbers of batches */
 };
 
 struct ips_cm_sync {
     const struct ips_cm_links *l;
     const struct ips_graph *g;
-    struct ips_lane lane;
+    struct ips_scenario scenario;
     struct ips_arcs arcs;
     uint64_t *est;
     uint8_t *crossed;
@@ -57,7 +57,7 @@ void ips_cm_sync_free(struct ips_cm_sync *s)
         return;
     for (uint32_t p = 0; s->traffic && p < s->l->peer_count; p++) {
         free(s->traffic[p].link);
-        free(s->traffic[p].taken);
+        free(s->traffic[p].received);
     }
     free(s->traffic);
     ips_free_large(s->est);
@@ -90,8 +90,8 @@ static int alloc_all(struct ips_cm_sync *s, struct ips_err *err)
         const struct ips_cm_peer *to = &s->l->peer[p];
         struct traffic *t = &s->traffic[p];
         t->link = malloc(((size_t)to->out_count + 1) * sizeof(*t->link));
-        t->taken = calloc((size_t)to->in_count + 1, 1);
-        fine = t->link && t->taken;
+        t->received = calloc((size_t)to->in_count + 1, 1);
+        fine = t->link && t->received;
     }
     if (!fine)
         return ips_err_set(err, IPS_E_NO_MEMORY, "values of %u nodes",
@@ -100,10 +100,10 @@ static int alloc_all(struct ips_cm_sync *s, struct ips_err *err)
 }
 
 int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
-                    const struct ips_lane *lane, uint32_t batch_values,
+                    const struct ips_scenario *scenario, uint32_t batch_values,
                     struct ips_cm_sync **out, struct ips_err *err)
 {
-    int rc = ips_cm_check_view(g, lane, err);
+    int rc = ips_cm_check_view(g, scenario, err);
     struct ips_cm_sync *s = rc == 0 ? calloc(1, sizeof(*s)) : NULL;
     if (rc < 0)
         return rc;
@@ -112,8 +112,8 @@ int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
     s->l = links;
     s->g = g;
     s->batch_values = batch_values ? batch_values : IPS_CM_BATCH_VALUES;
-    s->lane = *lane;
-    ips_arcs_init(&s->arcs, lane);
+    s->scenario = *scenario;
+    ips_arcs_init(&s->arcs, scenario);
     rc = alloc_all(s, err);
     if (rc < 0) {
         ips_cm_sync_free(s);
@@ -143,7 +143,7 @@ int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
 
 /* ---- running ------------------------------------------------------------- */
 
-static int failed(struct ips_cm_sync *s, int rc)
+static int fail_with(struct ips_cm_sync *s, int rc)
 {
     s->failed = s->failed || rc < 0;
     return rc;
@@ -162,14 +162,14 @@ static void wait_on(struct ips_cm_sync *s, uint32_t c, uint32_t node)
     s->est[node] = WAITER_BIT | c;
 }
 
-static void wake(struct ips_cm_sync *s, uint64_t list)
+static void wake_waiters(struct ips_cm_sync *s, uint64_t list)
 {
     for (uint32_t c = (uint32_t)list; c != NO_CHAIN; c = s->cur[c].next)
         s->ready[s->ready_count++] = c;
 }
 
 /* Its links' values are known now. */
-static void offer(struct ips_cm_sync *s, struct cursor *cur, uint32_t node)
+static void offer_node(struct ips_cm_sync *s, struct cursor *cur, uint32_t node)
 {
     for (; cur->out < s->outs.count && s->outs.at[cur->out].node == node;
          cur->out++) {
@@ -231,9 +231,9 @@ static int run_chain(struct ips_cm_sync *s, uint32_t c, struct ips_err *err)
         s->est[i] = e = a;
         s->crossed[i] = won;
         if (waiters != UNKNOWN)
-            wake(s, waiters);
+            wake_waiters(s, waiters);
         if (cur->out < s->outs.count && s->outs.at[cur->out].node == i)
-            offer(s, cur, i);
+            offer_node(s, cur, i);
     }
     s->counts.computed += i - cur->pos;
     cur->pos = i;
@@ -247,7 +247,7 @@ int ips_cm_sync_run(struct ips_cm_sync *s, struct ips_err *err)
     s->counts.passes += s->ready_count > 0;
     while (rc == 0 && s->ready_count)
         rc = run_chain(s, s->ready[--s->ready_count], err);
-    return failed(s, rc);
+    return fail_with(s, rc);
 }
 
 /* ---- batches ------------------------------------------------------------- */
@@ -282,13 +282,13 @@ int ips_cm_sync_next(struct ips_cm_sync *s, struct ips_cm_message *out,
         uint64_t next = s->est[s->l->peer[p].out_node[list[i]]];
         ips_cm_put(&s->bytes, list[i] - link);
         ips_cm_put_step(&s->bytes, est, next);
-        ips_cm_put_at(&s->bytes, s->g, &s->lane,
+        ips_cm_put_at(&s->bytes, s->g, &s->scenario,
                       s->l->peer[p].out_node[list[i]], next);
         link = list[i] + 1;
         est = next;
     }
     if (ips_cm_seal(&s->bytes, err) < 0)
-        return failed(s, IPS_E_NO_MEMORY);
+        return fail_with(s, IPS_E_NO_MEMORY);
     t->sent += n;
     s->counts.batches++;
     s->counts.values += n;
@@ -307,16 +307,16 @@ static int take_value(struct ips_cm_sync *s, uint32_t p, uint32_t link,
     if (est >= IPS_TIME_LIMIT)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "the value of message %u is out of range", link);
-    if (s->traffic[p].taken[link])
+    if (s->traffic[p].received[link])
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "the value of message %u came twice", link);
-    s->traffic[p].taken[link] = 1;
+    s->traffic[p].received[link] = 1;
     for (uint32_t i = 0; i < from->in_served[link]; i++) {
         uint32_t k = from->want[from->in_first[link] + i];
         uint8_t mode = s->arcs.mode[s->g->xkind[s->g->in[k].node]];
         if (mode == IPS_ARC_ABSENT)
             continue;
-        s->in_value[k] = est + ips_cm_xweight(s->g, k, &s->lane, &s->arcs,
+        s->in_value[k] = est + ips_cm_xweight(s->g, k, &s->scenario, &s->arcs,
                                               from->in_len[link], at);
         if (s->in_waiter[k] != NO_CHAIN)
             s->ready[s->ready_count++] = s->in_waiter[k];
@@ -338,14 +338,14 @@ int ips_cm_sync_take(struct ips_cm_sync *s, uint32_t p, const uint8_t *data,
         rc = ips_cm_batch_link(&r, links, &link, err);
         est = ips_cm_get_step(&r, est);
         if (rc == 0)
-            rc = ips_cm_get_at(&r, &s->lane, est, &at, err);
+            rc = ips_cm_get_at(&r, &s->scenario, est, &at, err);
         if (rc == 0 && !r.bad)
             rc = take_value(s, p, link - 1, est, at, err);
     }
     if (rc == 0)
         rc = ips_cm_batch_end(&r, err);
     s->counts.received++;
-    return failed(s, rc);
+    return fail_with(s, rc);
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -413,7 +413,7 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
     s->crossed = NULL;
     s->failed = true; /* there is nothing to go on with */
     for (uint32_t c = 0; c < s->g->chain_count; c++)
-        ips_est_offer(out, s->g, &s->lane, c);
+        ips_est_offer(out, s->g, &s->scenario, c);
     out->total = ips_graph_total(s->g);
     return 0;
 }
@@ -422,20 +422,20 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
 
 void ips_cm_tally_init(struct ips_cm_tally *t, uint32_t parts)
 {
-    *t = (struct ips_cm_tally){.parts = parts};
+    *t = (struct ips_cm_tally){.machines = parts};
 }
 
 enum ips_cm_state ips_cm_tally_add(struct ips_cm_tally *t, uint64_t sent,
                                    uint64_t taken, uint64_t unfinished)
 {
     t->sent += sent;
-    t->taken += taken;
+    t->received += taken;
     t->unfinished += unfinished;
-    if (++t->told < t->parts)
+    if (++t->reported < t->machines)
         return IPS_CM_GOES_ON;
-    bool quiet = t->sent == t->taken;
+    bool quiet = t->sent == t->received;
     bool same =
-        t->has_last && t->last_sent == t->sent && t->last_taken == t->taken;
+        t->has_last && t->last_sent == t->sent && t->last_taken == t->received;
     enum ips_cm_state state = IPS_CM_ASK_AGAIN;
     if (quiet && t->unfinished == 0)
         state = IPS_CM_OVER; /* who has finished sends nothing any more */
@@ -444,8 +444,8 @@ enum ips_cm_state ips_cm_tally_add(struct ips_cm_tally *t, uint64_t sent,
     t->rounds++;
     t->has_last = true;
     t->last_sent = t->sent;
-    t->last_taken = t->taken;
-    t->sent = t->taken = t->unfinished = 0;
-    t->told = 0;
+    t->last_taken = t->received;
+    t->sent = t->received = t->unfinished = 0;
+    t->reported = 0;
     return state;
 }

@@ -29,10 +29,10 @@
 struct ips_cm_sync;
 
 /* `links` must be ready (ips_cm_links_ready) and is borrowed. `g` is its graph,
- * or the lane's view of it (analysis/graph/view.h), borrowed too.
+ * or the scenario's view of it (analysis/graph/view.h), borrowed too.
  * `batch_values` 0: IPS_CM_BATCH_VALUES. */
 int ips_cm_sync_new(const struct ips_cm_links *links, const struct ips_graph *g,
-                    const struct ips_lane *lane, uint32_t batch_values,
+                    const struct ips_scenario *scenario, uint32_t batch_values,
                     struct ips_cm_sync **out, struct ips_err *err) IPS_MUST_USE;
 void ips_cm_sync_free(struct ips_cm_sync *s);
 
@@ -73,9 +73,9 @@ enum ips_cm_state {
     IPS_CM_STALLED
 };
 struct ips_cm_tally {
-    uint32_t parts;
-    uint32_t told; /* in this round */
-    uint64_t sent, taken, unfinished;
+    uint32_t machines;
+    uint32_t reported; /* in this round */
+    uint64_t sent, received, unfinished;
     uint64_t last_sent, last_taken;
     bool has_last;
     uint64_t rounds;

@@ -15,7 +15,7 @@
 
 struct maker {
     const struct ips_graph *g;
-    const struct ips_lane *lane;
+    const struct ips_scenario *scenario;
     struct ips_arcs arcs;
     struct ips_est e;  /* est: P; of what is folded the value itself */
     uint32_t *reached; /* [chain_count] */
@@ -34,11 +34,11 @@ void ips_joins_release(struct ips_joins *j)
 }
 
 /* Room for `more` bytes; returns where they go. */
-static uint8_t *room(struct ips_joins_bytes *b, size_t more)
+static uint8_t *reserve_bytes(struct ips_joins_bytes *b, size_t more)
 {
     if (b->cap - b->len < more) {
         size_t cap = b->cap * 2 + more + 65536;
-        uint8_t *bigger = ips_grow_large(b->data, b->len, cap);
+        uint8_t *bigger = ips_resize_large(b->data, b->len, cap);
         if (!bigger)
             return NULL;
         b->data = bigger;
@@ -47,7 +47,7 @@ static uint8_t *room(struct ips_joins_bytes *b, size_t more)
     return b->data + b->len;
 }
 
-static void written(struct ips_joins_bytes *b, const uint8_t *end)
+static void note_written(struct ips_joins_bytes *b, const uint8_t *end)
 {
     b->len = (size_t)(end - b->data);
 }
@@ -127,7 +127,7 @@ static int put_chains(struct maker *m, struct ips_err *err)
         const struct ips_chain *chain = &g->chains[c];
         if (m->reached[c] == chain->first + chain->count)
             continue;
-        uint8_t *at = room(b, 5 * IPS_VARINT_BYTES);
+        uint8_t *at = reserve_bytes(b, 5 * IPS_VARINT_BYTES);
         uint32_t ins = in;
         if (!at)
             return no_memory(err);
@@ -137,7 +137,7 @@ static int put_chains(struct maker *m, struct ips_err *err)
         at = ips_varint_put(at, in - ins);
         at = ips_varint_put(at, m->bytes[c]);
         at = ips_varint_put(at, chain->pid);
-        written(b, ips_varint_put(at, chain->tid));
+        note_written(b, ips_varint_put(at, chain->tid));
         before = m->last[c] + 1;
     }
     return 0;
@@ -165,7 +165,7 @@ static int put_outs(const struct maker *m, const struct ips_graph *g,
     struct ips_joins_last last = {0};
     for (uint32_t k = 0; k < g->out_count; k++) {
         const struct ips_remote_out *o = &g->out[k];
-        uint8_t *at = room(b, 8 * IPS_VARINT_BYTES);
+        uint8_t *at = reserve_bytes(b, 8 * IPS_VARINT_BYTES);
         if (!at)
             return no_memory(err);
         at = ips_varint_put(at, o->end - last.end);
@@ -183,7 +183,7 @@ static int put_outs(const struct maker *m, const struct ips_graph *g,
             at = ips_varint_put(at, ips_varint_step(last.at, t));
             last.at = t;
         }
-        written(b, at);
+        note_written(b, at);
     }
     return 0;
 }
@@ -195,7 +195,7 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
     bool fine = pos != NULL;
     for (uint32_t k = 0; k < g->in_count && fine; k++) {
         const struct ips_remote_in *in = &g->in[k];
-        uint8_t *at = room(b, 4 * IPS_VARINT_BYTES);
+        uint8_t *at = reserve_bytes(b, 4 * IPS_VARINT_BYTES);
         fine = at != NULL;
         if (!fine)
             break;
@@ -210,7 +210,7 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
                 at = ips_varint_put(at, g->wait[in->node]);
             last = t;
         }
-        written(b, at);
+        note_written(b, at);
     }
     free(pos);
     return fine ? 0 : no_memory(err);
@@ -223,7 +223,7 @@ static uint32_t best_folded(const struct maker *m)
     struct ips_est best = {.est = m->e.est, .end = IPS_NO_NODE};
     for (uint32_t c = 0; c < g->chain_count; c++) {
         if (m->reached[c] == g->chains[c].first + g->chains[c].count)
-            ips_est_offer(&best, g, m->lane, c);
+            ips_est_offer(&best, g, m->scenario, c);
     }
     return best.end;
 }
@@ -238,17 +238,17 @@ static int put_ends(const struct maker *m, struct ips_joins_bytes *b,
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count, last = end - 1;
         bool all = m->reached[c] == end;
-        if (all ? last != folded : !ips_is_end(g, m->lane, last))
+        if (all ? last != folded : !ips_is_end(g, m->scenario, last))
             continue;
         ++*count;
-        uint8_t *at = b ? room(b, 3 * IPS_VARINT_BYTES) : NULL;
+        uint8_t *at = b ? reserve_bytes(b, 3 * IPS_VARINT_BYTES) : NULL;
         if (!b)
             continue;
         if (!at)
             return no_memory(err);
         at = ips_varint_put(at, last);
         at = ips_varint_put(at, all ? 0 : (uint64_t)m->last[c] + 1);
-        written(b, ips_varint_put(at, m->e.est[last]));
+        note_written(b, ips_varint_put(at, m->e.est[last]));
     }
     return 0;
 }
@@ -256,7 +256,7 @@ static int put_ends(const struct maker *m, struct ips_joins_bytes *b,
 static int put_counts(struct ips_joins_bytes *b, const struct ips_joins_head *h,
                       struct ips_err *err)
 {
-    uint8_t *at = room(b, 8 * IPS_VARINT_BYTES);
+    uint8_t *at = reserve_bytes(b, 8 * IPS_VARINT_BYTES);
     if (!at)
         return no_memory(err);
     at = ips_varint_put(at, h->flags);
@@ -266,7 +266,7 @@ static int put_counts(struct ips_joins_bytes *b, const struct ips_joins_head *h,
     at = ips_varint_put(at, h->joins);
     at = ips_varint_put(at, h->ins);
     at = ips_varint_put(at, h->outs);
-    written(b, ips_varint_put(at, h->candidates));
+    note_written(b, ips_varint_put(at, h->candidates));
     return 0;
 }
 
@@ -284,7 +284,7 @@ static int put_head(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     struct ips_joins_bytes *b = &m->out->head;
-    bool wall = m->lane->weighting == IPS_WEIGH_WALL && g->at && g->wait;
+    bool wall = m->scenario->weighting == IPS_WEIGH_WALL && g->at && g->wait;
     struct ips_joins_head h = {.flags = (wall ? IPS_JOINS_WALL : 0) |
                                         (g->out_ns ? IPS_JOINS_NS : 0),
                                .total = m->out->total,
@@ -344,7 +344,7 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
         if (remote || ips_arc_present(g, &m->arcs, i)) {
             uint32_t source = IPS_JOIN_IN;
             uint64_t add = 0, what = 0;
-            uint8_t *at = room(b, 2 * IPS_VARINT_BYTES);
+            uint8_t *at = reserve_bytes(b, 2 * IPS_VARINT_BYTES);
             int rc =
                 at ? arc_of(m, i, remote, &source, &add, err) : no_memory(err);
             if (rc < 0)
@@ -357,7 +357,7 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
                 s.source[k] = source;
             }
             at = ips_varint_put(at, what << 1 | !open);
-            written(b, ips_varint_put(at, ips_varint_step(s.add[k], add)));
+            note_written(b, ips_varint_put(at, ips_varint_step(s.add[k], add)));
             s.add[k] = add;
             m->arcs_made++;
             open = true;
@@ -372,7 +372,7 @@ static int put_arcs(struct maker *m, uint32_t c, uint32_t *in, uint32_t number,
 static int make_all(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
-    int rc = ips_kernel_partial(g, m->lane, &m->e, m->reached, err);
+    int rc = ips_kernel_partial(g, m->scenario, &m->e, m->reached, err);
     if (rc < 0)
         return rc;
     /* Winners of what is folded: nobody asks for them here. */
@@ -396,14 +396,15 @@ static int make_all(struct maker *m, struct ips_err *err)
     return rc;
 }
 
-int ips_joins_make(const struct ips_graph *full, const struct ips_lane *lane,
-                   struct ips_joins *out, struct ips_err *err)
+int ips_joins_make(const struct ips_graph *full,
+                   const struct ips_scenario *scenario, struct ips_joins *out,
+                   struct ips_err *err)
 {
-    struct maker m = {.g = full, .lane = lane, .out = out};
+    struct maker m = {.g = full, .scenario = scenario, .out = out};
     int rc = 0;
     memset(out, 0, sizeof(*out));
     out->total = ips_graph_total(full);
-    ips_arcs_init(&m.arcs, lane);
+    ips_arcs_init(&m.arcs, scenario);
     size_t chains = (size_t)full->chain_count + 1;
     m.reached = malloc(chains * sizeof(*m.reached));
     m.last = malloc(chains * sizeof(*m.last));

@@ -1,7 +1,7 @@
 /*
- * What of a slave's subgraph matters to the rest of a run, for one lane: its
- * joins. `contract` sends them to the master, which solves all machines' joins
- * together.
+ * What of a slave's subgraph matters to the rest of a run, for one scenario:
+ * its joins. `contract` sends them to the master, which solves all machines'
+ * joins together.
  *
  * With P the sum of a chain's arcs up to a node, and D = EST - P, a chain's D
  * never falls, and rises only where a cross arc wins: D of such a node is
@@ -62,8 +62,9 @@ void ips_joins_release(struct ips_joins *j);
 
 /* `full` must have passed ips_graph_check(); a cycle in it shows when it is
  * solved, as IPS_E_STALLED. O(nodes). */
-int ips_joins_make(const struct ips_graph *full, const struct ips_lane *lane,
-                   struct ips_joins *out, struct ips_err *err) IPS_MUST_USE;
+int ips_joins_make(const struct ips_graph *full,
+                   const struct ips_scenario *scenario, struct ips_joins *out,
+                   struct ips_err *err) IPS_MUST_USE;
 /* When its remote sends and receives were, by the machine's own clock. */
 int ips_joins_moments(const struct ips_graph *full, struct ips_joins *out,
                       struct ips_err *err) IPS_MUST_USE;
@@ -75,7 +76,7 @@ int ips_joins_values(const uint8_t *data, size_t len, uint32_t count,
 
 /* ---- the master ---------------------------------------------------------- */
 
-struct ips_joins_part {
+struct ips_machine_joins {
     const uint8_t *data; /* [len + IPS_JOINS_PAD] */
     size_t len;
     uint64_t nodes; /* of the full graph: what it names is below */
@@ -86,8 +87,8 @@ struct ips_joins_part {
 /* All parts' joins, decoded and solved. Numbers of joins, ins and outs go on
  * from part to part. */
 struct ips_joined {
-    uint32_t part_count;
-    struct ips_joined_part *part;
+    uint32_t machine_count;
+    struct ips_joined_machine *machine;
     uint32_t chain_count, join_count, in_count, out_count;
     uint64_t *d;       /* [join_count] D + 1 */
     uint32_t *won;     /* [join_count] see joins_solve.c */
@@ -96,23 +97,24 @@ struct ips_joined {
     uint32_t *in_src;  /* [in_count] its out_src */
     uint64_t *in_add;  /* [in_count] P of the sender + the arc's weight */
     uint8_t *in_kind;  /* [in_count] xkind; the top bit: nobody wrote it, or
-                          absent in this lane */
+                          absent in this scenario */
     uint32_t *out_src; /* [out_count] join, or IPS_NO_NODE: D is 0 */
     uint64_t *out_p;   /* [out_count] */
     uint64_t t_max;
-    uint32_t end_part, end_node; /* IPS_NO_NODE: there is no END */
-    uint32_t end_join;           /* IPS_NO_NODE: D is 0 */
-    uint64_t total;              /* T */
-    uint64_t unmatched;          /* remote ins that nobody wrote */
+    uint32_t end_machine, end_node; /* IPS_NO_NODE: there is no END */
+    uint32_t end_join;              /* IPS_NO_NODE: D is 0 */
+    uint64_t total;                 /* T */
+    uint64_t unmatched;             /* remote ins that nobody wrote */
 };
 void ips_joined_release(struct ips_joined *j);
 
 /* What does not fit together is IPS_E_PROTOCOL with the part in *blame, else
  * part_count; a cycle IPS_E_STALLED, times of 2^62 ns IPS_E_LIMIT. Memory: 12
  * bytes a join, 17 an in, some 36 an out. */
-int ips_joined_solve(const struct ips_joins_part *parts, uint32_t part_count,
-                     const struct ips_lane *lane, struct ips_joined *out,
-                     uint32_t *blame, struct ips_err *err) IPS_MUST_USE;
+int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
+                     const struct ips_scenario *scenario,
+                     struct ips_joined *out, uint32_t *blame,
+                     struct ips_err *err) IPS_MUST_USE;
 
 /* For ips_longest_path of part p: what its in k (from 0) is given. */
 uint64_t ips_joined_in_value(const struct ips_joined *j, uint32_t p,
@@ -128,7 +130,7 @@ size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
 /* A piece of the path that lies on one machine: the slave tells the rest by
  * ips_path_between() of its full graph. */
 struct ips_visit {
-    uint32_t part;
+    uint32_t machine;
     uint32_t in; /* of the part; the remote in by which it comes, or
                     IPS_NO_NODE: it begins there */
     uint32_t
@@ -145,7 +147,7 @@ typedef bool ips_moment_fn(void *arg, uint32_t from, uint64_t sent_ns,
                            uint32_t to, uint64_t received_ns);
 /* Calls fn for each message that was received; false of it is IPS_E_NO_MEMORY.
  */
-int ips_joins_pair(const struct ips_joins_part *parts, uint32_t part_count,
+int ips_joins_pair(const struct ips_machine_joins *parts, uint32_t part_count,
                    ips_moment_fn *fn, void *arg, uint32_t *blame,
                    struct ips_err *err) IPS_MUST_USE;
 

@@ -12,7 +12,7 @@
 
 enum {
     IPS_JOINS_WALL = 1,    /* `at` of outs, `at` and `wait` of ins */
-    IPS_JOINS_NS = 2,      /* of a calibrated lane: outs say their ns */
+    IPS_JOINS_NS = 2,      /* of a calibrated scenario: outs say their ns */
     IPS_JOINS_MOMENTS = 4, /* t_ns of outs and ins, nothing else */
 };
 
@@ -46,7 +46,7 @@ int ips_joins_overflow(struct ips_err *err);
 
 /* ---- reading ------------------------------------------------------------- */
 
-struct ips_joined_part {
+struct ips_joined_machine {
     struct ips_joins_head head;
     uint32_t chain, join, in, out; /* the first of this part's */
     const uint8_t *at, *end;       /* what is read next, behind the last */
@@ -67,8 +67,8 @@ struct ips_joined_chain { /* as it is told */
 };
 
 struct ips_joins_reader {
-    const struct ips_joins_part *parts;
-    const struct ips_lane *lane;
+    const struct ips_machine_joins *machines;
+    const struct ips_scenario *scenario;
     struct ips_joined *j;
     struct ips_joined_chain *chain; /* [chain_count] */
     struct ips_joined_outs outs;

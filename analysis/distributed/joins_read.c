@@ -32,8 +32,8 @@ static int no_memory(struct ips_err *err)
 
 /* The next number of part p, at most `most`; *bad where it is more, or the
  * part is at its end. */
-static inline uint64_t number(struct ips_joined_part *p, uint64_t most,
-                              bool *bad)
+static inline uint64_t read_number(struct ips_joined_machine *p, uint64_t most,
+                                   bool *bad)
 {
     uint64_t v;
     if (p->at >= p->end) {
@@ -45,9 +45,10 @@ static inline uint64_t number(struct ips_joined_part *p, uint64_t most,
     return v > most ? 0 : v;
 }
 
-static inline uint64_t step(struct ips_joined_part *p, uint64_t from, bool *bad)
+static inline uint64_t read_step(struct ips_joined_machine *p, uint64_t from,
+                                 bool *bad)
 {
-    return ips_varint_go(from, number(p, UINT64_MAX, bad));
+    return ips_varint_go(from, read_number(p, UINT64_MAX, bad));
 }
 
 /* ---- counts -------------------------------------------------------------- */
@@ -64,21 +65,21 @@ static int read_head(struct ips_joins_reader *r, uint32_t part,
                      struct ips_err *err)
 {
     struct ips_joined *j = r->j;
-    struct ips_joined_part *p = &j->part[part];
+    struct ips_joined_machine *p = &j->machine[part];
     struct ips_joins_head *h = &p->head;
-    size_t len = r->parts[part].len;
+    size_t len = r->machines[part].len;
     bool bad = false;
-    p->at = r->parts[part].data;
+    p->at = r->machines[part].data;
     p->end = p->at + len;
-    h->flags = (unsigned)number(p, 7, &bad);
-    h->total = number(p, UINT64_MAX, &bad);
-    h->ends = (uint32_t)number(p, MOST_ENDS, &bad);
+    h->flags = (unsigned)read_number(p, 7, &bad);
+    h->total = read_number(p, UINT64_MAX, &bad);
+    h->ends = (uint32_t)read_number(p, MOST_ENDS, &bad);
     /* Each takes two bytes at least: no more room than what was sent. */
-    h->chains = (uint32_t)number(p, len / 2, &bad);
-    h->joins = (uint32_t)number(p, len / 2, &bad);
-    h->ins = (uint32_t)number(p, len / 2, &bad);
-    h->outs = (uint32_t)number(p, len / 2, &bad);
-    h->candidates = (uint32_t)number(p, len / 2, &bad);
+    h->chains = (uint32_t)read_number(p, len / 2, &bad);
+    h->joins = (uint32_t)read_number(p, len / 2, &bad);
+    h->ins = (uint32_t)read_number(p, len / 2, &bad);
+    h->outs = (uint32_t)read_number(p, len / 2, &bad);
+    h->candidates = (uint32_t)read_number(p, len / 2, &bad);
     if (bad || !!(h->flags & IPS_JOINS_MOMENTS) != r->moments)
         return ips_joins_bad(r, part, "no head", err);
     p->chain = j->chain_count;
@@ -97,7 +98,7 @@ static int make_room(struct ips_joins_reader *r, struct ips_err *err)
 {
     struct ips_joined *j = r->j;
     size_t ins = (size_t)j->in_count + 1, outs = (size_t)j->out_count + 1;
-    bool times = r->moments || r->lane->weighting == IPS_WEIGH_WALL;
+    bool times = r->moments || r->scenario->weighting == IPS_WEIGH_WALL;
     r->chain = ips_alloc_large((size_t)j->chain_count + 1, sizeof(*r->chain));
     r->outs.pos = ips_alloc_large(outs, sizeof(*r->outs.pos));
     r->outs.len = ips_alloc_large(outs, sizeof(*r->outs.len));
@@ -117,8 +118,8 @@ static int make_room(struct ips_joins_reader *r, struct ips_err *err)
     j->out_src = ips_alloc_large(outs, sizeof(*j->out_src));
     j->out_p = ips_alloc_large(outs, sizeof(*j->out_p));
     bool ns = false;
-    for (uint32_t p = 0; p < j->part_count; p++)
-        ns = ns || (j->part[p].head.flags & IPS_JOINS_NS);
+    for (uint32_t p = 0; p < j->machine_count; p++)
+        ns = ns || (j->machine[p].head.flags & IPS_JOINS_NS);
     if (ns)
         r->outs.xlen = ips_alloc_large(outs, sizeof(*r->outs.xlen));
     if (!j->d || !j->won || !j->first || !j->in_out || !j->in_src ||
@@ -133,17 +134,17 @@ static int make_room(struct ips_joins_reader *r, struct ips_err *err)
 static int read_chains(struct ips_joins_reader *r, uint32_t part,
                        struct ips_err *err)
 {
-    struct ips_joined_part *p = &r->j->part[part];
-    uint64_t joins = 0, ins = 0, left = r->parts[part].len;
+    struct ips_joined_machine *p = &r->j->machine[part];
+    uint64_t joins = 0, ins = 0, left = r->machines[part].len;
     bool bad = false;
     for (uint32_t c = 0; c < p->head.chains && !bad; c++) {
         struct ips_joined_chain *chain = &r->chain[p->chain + c];
-        chain->joins = (uint32_t)number(p, UINT32_MAX, &bad);
-        chain->ins = (uint32_t)number(p, UINT32_MAX, &bad);
-        chain->bytes = number(p, left, &bad);
+        chain->joins = (uint32_t)read_number(p, UINT32_MAX, &bad);
+        chain->ins = (uint32_t)read_number(p, UINT32_MAX, &bad);
+        chain->bytes = read_number(p, left, &bad);
         left -= chain->bytes;
-        chain->pid = (uint32_t)number(p, UINT32_MAX, &bad);
-        chain->tid = (uint32_t)number(p, UINT32_MAX, &bad);
+        chain->pid = (uint32_t)read_number(p, UINT32_MAX, &bad);
+        chain->tid = (uint32_t)read_number(p, UINT32_MAX, &bad);
         bad = bad || chain->joins == 0;
         joins += chain->joins;
         ins += chain->ins;
@@ -153,34 +154,35 @@ static int read_chains(struct ips_joins_reader *r, uint32_t part,
     return 0;
 }
 
-static bool read_source(struct ips_joins_reader *r, struct ips_joined_part *p,
-                        uint32_t k, struct ips_joins_last *last)
+static bool read_source(struct ips_joins_reader *r,
+                        struct ips_joined_machine *p, uint32_t k,
+                        struct ips_joins_last *last)
 {
     struct ips_joined *j = r->j;
     bool bad = false;
-    uint64_t source = number(p, UINT64_MAX, &bad);
+    uint64_t source = read_number(p, UINT64_MAX, &bad);
     if (source)
         last->join = (uint32_t)ips_varint_go(last->join, source - 1);
     if (source && last->join >= p->head.joins)
         return false;
-    last->p = step(p, last->p, &bad);
+    last->p = read_step(p, last->p, &bad);
     j->out_src[k] = source ? p->join + last->join : IPS_NO_NODE;
     j->out_p[k] = last->p;
     return !bad && last->p < IPS_TIME_LIMIT;
 }
 
-static bool read_out(struct ips_joins_reader *r, struct ips_joined_part *p,
+static bool read_out(struct ips_joins_reader *r, struct ips_joined_machine *p,
                      uint32_t k, struct ips_joins_last *last)
 {
     bool bad = false;
-    uint32_t on = (uint32_t)number(p, p->head.ends, &bad);
-    uint64_t pos = number(p, UINT64_MAX, &bad);
+    uint32_t on = (uint32_t)read_number(p, p->head.ends, &bad);
+    uint64_t pos = read_number(p, UINT64_MAX, &bad);
     if (on)
         last->pos = 0;
     bad = bad || last->pos + pos < pos; /* they rise */
     last->pos += pos;
     r->outs.pos[k] = last->pos;
-    r->outs.len[k] = (uint32_t)number(p, UINT32_MAX, &bad);
+    r->outs.len[k] = (uint32_t)read_number(p, UINT32_MAX, &bad);
     for (; on > 0 && last->end < p->head.ends; on--)
         p->out_end[++last->end] = k - p->out;
     bad = bad || last->end >= p->head.ends;
@@ -188,10 +190,10 @@ static bool read_out(struct ips_joins_reader *r, struct ips_joined_part *p,
         return false;
     if (r->outs.xlen)
         r->outs.xlen[k] = p->head.flags & IPS_JOINS_NS
-                              ? number(p, UINT64_MAX, &bad)
+                              ? read_number(p, UINT64_MAX, &bad)
                               : r->outs.len[k];
     if (p->head.flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS))
-        last->at = step(p, last->at, &bad);
+        last->at = read_step(p, last->at, &bad);
     if (r->outs.at)
         r->outs.at[k] = last->at;
     return !bad;
@@ -200,7 +202,7 @@ static bool read_out(struct ips_joins_reader *r, struct ips_joined_part *p,
 static int read_outs(struct ips_joins_reader *r, uint32_t part,
                      struct ips_err *err)
 {
-    struct ips_joined_part *p = &r->j->part[part];
+    struct ips_joined_machine *p = &r->j->machine[part];
     struct ips_joins_last last = {0};
     p->out_end = calloc((size_t)p->head.ends + 2, sizeof(*p->out_end));
     p->next = calloc((size_t)p->head.ends + 1, sizeof(*p->next));
@@ -221,7 +223,7 @@ static int read_outs(struct ips_joins_reader *r, uint32_t part,
 /* The first out of that end at or behind `pos`: mostly the one after that found
  * before. */
 static uint32_t out_behind(const struct ips_joins_reader *r,
-                           struct ips_joined_part *p, uint32_t end,
+                           struct ips_joined_machine *p, uint32_t end,
                            uint64_t pos)
 {
     const uint64_t *all = r->outs.pos + p->out;
@@ -251,11 +253,12 @@ static uint32_t out_behind(const struct ips_joins_reader *r,
 static uint32_t find_out(const struct ips_joins_reader *r, uint32_t part,
                          uint32_t end, uint64_t pos, uint32_t *from)
 {
-    const struct ips_joins_part *mine = &r->parts[part];
-    if (end >= mine->end_count || mine->peer[end].part >= r->j->part_count)
+    const struct ips_machine_joins *mine = &r->machines[part];
+    if (end >= mine->end_count ||
+        mine->peer[end].machine >= r->j->machine_count)
         return IPS_NO_NODE;
-    *from = mine->peer[end].part;
-    struct ips_joined_part *p = &r->j->part[*from];
+    *from = mine->peer[end].machine;
+    struct ips_joined_machine *p = &r->j->machine[*from];
     uint32_t far = mine->peer[end].end;
     if (far >= p->head.ends)
         return IPS_NO_NODE;
@@ -284,11 +287,11 @@ static uint64_t in_weight(const struct ips_joins_reader *r,
                           uint32_t o, uint32_t from, uint32_t part)
 {
     uint64_t xlen = r->outs.xlen ? r->outs.xlen[o] : r->outs.len[o];
-    const struct ips_joined_part *p = r->j->part;
-    if (r->lane->weighting == IPS_WEIGH_WALL)
+    const struct ips_joined_machine *p = r->j->machine;
+    if (r->scenario->weighting == IPS_WEIGH_WALL)
         xlen = (p[from].head.flags & p[part].head.flags & IPS_JOINS_WALL)
                    ? ips_wall_xweight(r->outs.at[o], in->at, in->wait, in->kind,
-                                      xlen, r->lane)
+                                      xlen, r->scenario)
                    : 0;
     return ips_arc_ns(arcs, arcs->mode[in->kind], &xlen, 0);
 }
@@ -309,7 +312,8 @@ static void keep_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
 }
 
 /* A moment of a message that came from another machine. */
-static bool tell(struct ips_joins_reader *r, const struct in *in, uint32_t part)
+static bool read_moment(struct ips_joins_reader *r, const struct in *in,
+                        uint32_t part)
 {
     uint32_t from = part, o = find_out(r, part, in->end, in->pos, &from);
     return o == IPS_NO_NODE || from == part ||
@@ -319,29 +323,29 @@ static bool tell(struct ips_joins_reader *r, const struct in *in, uint32_t part)
 static int read_ins(struct ips_joins_reader *r, uint32_t part,
                     struct ips_err *err)
 {
-    struct ips_joined_part *p = &r->j->part[part];
+    struct ips_joined_machine *p = &r->j->machine[part];
     struct ips_arcs arcs;
     struct in in = {0};
     uint64_t *pos = calloc((size_t)p->head.ends + 1, sizeof(*pos));
     bool bad = false, told = true;
     if (!pos)
         return no_memory(err);
-    ips_arcs_init(&arcs, r->lane);
+    ips_arcs_init(&arcs, r->scenario);
     for (uint32_t k = 0; k < p->head.ins && !bad && told; k++) {
-        uint64_t what = number(p, ((uint64_t)p->head.ends << 3) - 1, &bad);
+        uint64_t what = read_number(p, ((uint64_t)p->head.ends << 3) - 1, &bad);
         in.kind = what & 7;
         in.end = (uint32_t)(what >> 3);
         if (p->head.ends == 0)
             break;
-        in.pos = pos[in.end] = step(p, pos[in.end], &bad);
+        in.pos = pos[in.end] = read_step(p, pos[in.end], &bad);
         if (p->head.flags & (IPS_JOINS_WALL | IPS_JOINS_MOMENTS))
-            in.at = step(p, in.at, &bad);
+            in.at = read_step(p, in.at, &bad);
         if (p->head.flags & IPS_JOINS_WALL)
-            in.wait = number(p, UINT64_MAX, &bad);
+            in.wait = read_number(p, UINT64_MAX, &bad);
         if (bad)
             break;
         if (r->moments)
-            told = tell(r, &in, part);
+            told = read_moment(r, &in, part);
         else
             keep_in(r, &arcs, &in, p->in + k, part);
     }
@@ -360,13 +364,14 @@ static int read_ins(struct ips_joins_reader *r, uint32_t part,
 static int skip_candidates(struct ips_joins_reader *r, uint32_t part,
                            struct ips_err *err)
 {
-    struct ips_joined_part *p = &r->j->part[part];
+    struct ips_joined_machine *p = &r->j->machine[part];
     bool bad = false;
     p->candidates = p->at;
     for (uint32_t k = 0; k < p->head.candidates && !bad; k++) {
-        bad = number(p, UINT32_MAX, &bad) >= r->parts[part].nodes || bad;
-        (void)number(p, p->head.joins, &bad);
-        (void)number(p, IPS_TIME_LIMIT - 1, &bad);
+        bad =
+            read_number(p, UINT32_MAX, &bad) >= r->machines[part].nodes || bad;
+        (void)read_number(p, p->head.joins, &bad);
+        (void)read_number(p, IPS_TIME_LIMIT - 1, &bad);
     }
     if (bad || p->at > p->end)
         return ips_joins_bad(r, part, "no candidates for the END", err);
@@ -375,7 +380,7 @@ static int skip_candidates(struct ips_joins_reader *r, uint32_t part,
 
 int ips_joins_read(struct ips_joins_reader *r, struct ips_err *err)
 {
-    uint32_t n = r->j->part_count;
+    uint32_t n = r->j->machine_count;
     int rc = 0;
     for (uint32_t p = 0; p < n && rc == 0; p++)
         rc = read_head(r, p, err);
@@ -404,22 +409,22 @@ void ips_joins_reader_release(struct ips_joins_reader *r)
     memset(r, 0, sizeof(*r));
 }
 
-int ips_joins_pair(const struct ips_joins_part *parts, uint32_t part_count,
+int ips_joins_pair(const struct ips_machine_joins *parts, uint32_t part_count,
                    ips_moment_fn *fn, void *arg, uint32_t *blame,
                    struct ips_err *err)
 {
-    struct ips_lane lane = {.weighting = IPS_WEIGH_CPU};
-    struct ips_joined j = {.part_count = part_count};
-    struct ips_joins_reader r = {.parts = parts,
-                                 .lane = &lane,
+    struct ips_scenario scenario = {.weighting = IPS_WEIGH_CPU};
+    struct ips_joined j = {.machine_count = part_count};
+    struct ips_joins_reader r = {.machines = parts,
+                                 .scenario = &scenario,
                                  .j = &j,
                                  .moments = true,
                                  .fn = fn,
                                  .arg = arg,
                                  .blame = blame};
     *blame = part_count;
-    j.part = calloc((size_t)part_count + 1, sizeof(*j.part));
-    int rc = j.part ? ips_joins_read(&r, err) : no_memory(err);
+    j.machine = calloc((size_t)part_count + 1, sizeof(*j.machine));
+    int rc = j.machine ? ips_joins_read(&r, err) : no_memory(err);
     ips_joins_reader_release(&r);
     ips_joined_release(&j);
     return rc;

@@ -32,9 +32,9 @@ struct chain {
     int64_t add;  /* of the arc that waits */
     uint64_t far; /* as much of it as comes from another machine */
     uint32_t won;
-    uint32_t join, stop;  /* the one at hand, one past the last; of all */
-    uint32_t in, in_stop; /* the next remote in, one past the last; of all */
-    uint32_t part;
+    uint32_t join, join_end; /* the one at hand, one past the last; of all */
+    uint32_t in, in_stop;    /* the next remote in, one past the last; of all */
+    uint32_t machine;
     uint32_t waits; /* for whose D, IPS_NO_NODE: for nobody's */
     uint32_t waits_won;
     uint32_t next;   /* chain that waits for the same */
@@ -50,16 +50,16 @@ struct solver {
     uint32_t ready_count;
     uint64_t bits; /* of all times met, or-ed */
     bool bad;      /* what was read does not fit */
-    uint32_t bad_part;
+    uint32_t bad_machine;
 };
 
 void ips_joined_release(struct ips_joined *j)
 {
-    for (uint32_t p = 0; j->part && p < j->part_count; p++) {
-        free(j->part[p].out_end);
-        free(j->part[p].next);
+    for (uint32_t p = 0; j->machine && p < j->machine_count; p++) {
+        free(j->machine[p].out_end);
+        free(j->machine[p].next);
     }
-    free(j->part);
+    free(j->machine);
     ips_free_large(j->d);
     ips_free_large(j->won);
     ips_free_large(j->first);
@@ -75,7 +75,7 @@ void ips_joined_release(struct ips_joined *j)
 /* ---- chains -------------------------------------------------------------- */
 
 /* The join at hand has all its candidates. */
-static inline void publish(struct solver *s, struct chain *c)
+static inline void publish_join(struct solver *s, struct chain *c)
 {
     uint64_t *d = &s->j->d[c->join];
     uint64_t list = *d, best = (uint64_t)c->best;
@@ -91,15 +91,16 @@ static inline void publish(struct solver *s, struct chain *c)
  * where it wins, what is added. False: there is none for this join, or it is
  * absent; look again. */
 static inline bool read_arc(struct solver *s, struct chain *c,
-                            const struct ips_joined_part *p, uint32_t *source,
-                            uint32_t *won, int64_t *add, uint64_t *far)
+                            const struct ips_joined_machine *p,
+                            uint32_t *source, uint32_t *won, int64_t *add,
+                            uint64_t *far)
 {
     uint64_t what, step;
     c->at = ips_varint_get(c->at, &what);
     c->at = ips_varint_get(c->at, &step);
     if (what & 1) { /* begins a join */
         if (c->open) {
-            publish(s, c);
+            publish_join(s, c);
             c->join++;
         }
         c->open = true;
@@ -110,7 +111,7 @@ static inline bool read_arc(struct solver *s, struct chain *c,
     }
     what >>= 1;
     uint64_t a = c->s.add[c->slot] = ips_varint_go(c->s.add[c->slot], step);
-    bool fits = c->open && c->join < c->stop && c->at <= c->end &&
+    bool fits = c->open && c->join < c->join_end && c->at <= c->end &&
                 a + IPS_TIME_LIMIT < 2 * IPS_TIME_LIMIT;
     *source = IPS_NO_NODE;
     *won = WON_ZERO;
@@ -140,8 +141,8 @@ static inline bool read_arc(struct solver *s, struct chain *c,
 }
 
 /* Is that D known? Else the chain waits for it. */
-static inline bool known(struct solver *s, struct chain *c, uint32_t number,
-                         uint32_t source, uint64_t *d)
+static inline bool is_known(struct solver *s, struct chain *c, uint32_t number,
+                            uint32_t source, uint64_t *d)
 {
     uint64_t value = s->j->d[source];
     *d = value - 1;
@@ -152,8 +153,9 @@ static inline bool known(struct solver *s, struct chain *c, uint32_t number,
     return false;
 }
 
-static inline void offer(struct solver *s, struct chain *c, uint64_t d,
-                         int64_t add, uint64_t far, uint32_t won)
+static inline void offer_candidate(struct solver *s, struct chain *c,
+                                   uint64_t d, int64_t add, uint64_t far,
+                                   uint32_t won)
 {
     int64_t value = (int64_t)(d + (uint64_t)add); /* `bits` says if it wraps */
     s->bits |= d + far;
@@ -167,7 +169,7 @@ static inline void offer(struct solver *s, struct chain *c, uint64_t d,
  * than streams that the machine foresees. (Not always inline, it would be taken
  * for a function that does nothing, and left out.) */
 static inline __attribute__((always_inline)) void
-ask_ahead(const struct solver *s, const struct chain *c)
+prefetch_next(const struct solver *s, const struct chain *c)
 {
     const struct ips_joined *j = s->j;
     __builtin_prefetch(c->at + AHEAD * 8);
@@ -180,14 +182,15 @@ ask_ahead(const struct solver *s, const struct chain *c)
     }
 }
 
-static void run(struct solver *s, uint32_t number)
+static void run_chain(struct solver *s, uint32_t number)
 {
     struct chain *c = &s->chain[number];
-    const struct ips_joined_part *p = &s->j->part[c->part];
+    const struct ips_joined_machine *p = &s->j->machine[c->machine];
     uint64_t d = 0;
-    ask_ahead(s, c);
+    prefetch_next(s, c);
     if (c->waits != IPS_NO_NODE) {
-        offer(s, c, s->j->d[c->waits] - 1, c->add, c->far, c->waits_won);
+        offer_candidate(s, c, s->j->d[c->waits] - 1, c->add, c->far,
+                        c->waits_won);
         c->waits = IPS_NO_NODE;
     }
     while (c->at < c->end && !s->bad) {
@@ -196,21 +199,21 @@ static void run(struct solver *s, uint32_t number)
         uint64_t far;
         if (!read_arc(s, c, p, &source, &won, &add, &far))
             continue;
-        if (source != IPS_NO_NODE && !known(s, c, number, source, &d)) {
+        if (source != IPS_NO_NODE && !is_known(s, c, number, source, &d)) {
             c->waits = source;
             c->waits_won = won;
             c->add = add;
             c->far = far;
             return;
         }
-        offer(s, c, source == IPS_NO_NODE ? 0 : d, add, far, won);
+        offer_candidate(s, c, source == IPS_NO_NODE ? 0 : d, add, far, won);
     }
-    c->over = c->open && c->join + 1 == c->stop && c->in == c->in_stop;
+    c->over = c->open && c->join + 1 == c->join_end && c->in == c->in_stop;
     s->bad = s->bad || !c->over;
     if (!s->bad)
-        publish(s, c);
+        publish_join(s, c);
     if (s->bad)
-        s->bad_part = c->part;
+        s->bad_machine = c->machine;
 }
 
 /* ---- all ----------------------------------------------------------------- */
@@ -219,7 +222,7 @@ static int begin_part(struct solver *s, struct ips_joins_reader *r,
                       uint32_t part, struct ips_err *err)
 {
     struct ips_joined *j = s->j;
-    struct ips_joined_part *p = &j->part[part];
+    struct ips_joined_machine *p = &j->machine[part];
     uint32_t join = p->join, in = p->in;
     const uint8_t *at = p->at;
     for (uint32_t k = p->chain; k < p->chain + p->head.chains; k++) {
@@ -231,10 +234,10 @@ static int begin_part(struct solver *s, struct ips_joins_reader *r,
                             .end = at + told->bytes,
                             .won = WON_CHAIN,
                             .join = join,
-                            .stop = join + told->joins,
+                            .join_end = join + told->joins,
                             .in = in,
                             .in_stop = in + told->ins,
-                            .part = part,
+                            .machine = part,
                             .waits = IPS_NO_NODE,
                             .next = NO_CHAIN};
         ips_join_slots_init(&c->s, join - p->join);
@@ -274,7 +277,7 @@ static int run_all(struct solver *s, struct ips_joins_reader *r,
 {
     struct ips_joined *j = s->j;
     int rc = 0;
-    for (uint32_t p = 0; p < j->part_count && rc == 0; p++)
+    for (uint32_t p = 0; p < j->machine_count && rc == 0; p++)
         rc = begin_part(s, r, p, err);
     if (rc < 0)
         return rc;
@@ -282,22 +285,22 @@ static int run_all(struct solver *s, struct ips_joins_reader *r,
     while (!s->bad && s->bits < IPS_TIME_LIMIT &&
            (s->ready_count || next < j->chain_count)) {
         uint32_t c = s->ready_count ? s->ready[--s->ready_count] : next++;
-        run(s, c);
+        run_chain(s, c);
         over += s->chain[c].over;
     }
     if (s->bits >= IPS_TIME_LIMIT)
         return ips_joins_overflow(err);
     if (s->bad)
-        return ips_joins_bad(r, s->bad_part, "arcs that lead nowhere", err);
+        return ips_joins_bad(r, s->bad_machine, "arcs that lead nowhere", err);
     return over == j->chain_count ? 0 : stall_error(s, r, err);
 }
 
 /* The greatest candidate; of equals the first. */
 static int choose_end(struct ips_joined *j, struct ips_err *err)
 {
-    j->end_part = j->end_node = j->end_join = IPS_NO_NODE;
-    for (uint32_t n = 0; n < j->part_count; n++) {
-        struct ips_joined_part *p = &j->part[n];
+    j->end_machine = j->end_node = j->end_join = IPS_NO_NODE;
+    for (uint32_t n = 0; n < j->machine_count; n++) {
+        struct ips_joined_machine *p = &j->machine[n];
         const uint8_t *at = p->candidates;
         for (uint32_t k = 0; k < p->head.candidates; k++) {
             uint64_t node, join, sum;
@@ -308,10 +311,10 @@ static int choose_end(struct ips_joined *j, struct ips_err *err)
             sum += join == IPS_NO_NODE ? 0 : j->d[join] - 1;
             if (sum >= IPS_TIME_LIMIT)
                 return ips_joins_overflow(err);
-            if (j->end_part != IPS_NO_NODE && sum <= j->t_max)
+            if (j->end_machine != IPS_NO_NODE && sum <= j->t_max)
                 continue;
             j->t_max = sum;
-            j->end_part = n;
+            j->end_machine = n;
             j->end_node = (uint32_t)node;
             j->end_join = (uint32_t)join;
         }
@@ -319,7 +322,7 @@ static int choose_end(struct ips_joined *j, struct ips_err *err)
     return 0;
 }
 
-static int solve(struct ips_joins_reader *r, struct ips_err *err)
+static int solve_joins(struct ips_joins_reader *r, struct ips_err *err)
 {
     struct ips_joined *j = r->j;
     struct solver s = {.j = j};
@@ -336,17 +339,18 @@ static int solve(struct ips_joins_reader *r, struct ips_err *err)
     return rc < 0 ? rc : choose_end(j, err);
 }
 
-int ips_joined_solve(const struct ips_joins_part *parts, uint32_t part_count,
-                     const struct ips_lane *lane, struct ips_joined *out,
-                     uint32_t *blame, struct ips_err *err)
+int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
+                     const struct ips_scenario *scenario,
+                     struct ips_joined *out, uint32_t *blame,
+                     struct ips_err *err)
 {
     struct ips_joins_reader r = {
-        .parts = parts, .lane = lane, .j = out, .blame = blame};
+        .machines = parts, .scenario = scenario, .j = out, .blame = blame};
     memset(out, 0, sizeof(*out));
-    *blame = out->part_count = part_count;
-    out->part = calloc((size_t)part_count + 1, sizeof(*out->part));
-    int rc = out->part
-                 ? solve(&r, err)
+    *blame = out->machine_count = part_count;
+    out->machine = calloc((size_t)part_count + 1, sizeof(*out->machine));
+    int rc = out->machine
+                 ? solve_joins(&r, err)
                  : ips_err_set(err, IPS_E_NO_MEMORY, "%u parts", part_count);
     ips_joins_reader_release(&r);
     if (rc < 0)
@@ -363,7 +367,7 @@ static uint64_t d_of(const struct ips_joined *j, uint32_t join)
 
 uint32_t ips_joined_ins(const struct ips_joined *j, uint32_t p)
 {
-    return j->part[p].head.ins;
+    return j->machine[p].head.ins;
 }
 
 static uint64_t value_of(const struct ips_joined *j, uint32_t k)
@@ -373,7 +377,7 @@ static uint64_t value_of(const struct ips_joined *j, uint32_t k)
 
 uint64_t ips_joined_in_value(const struct ips_joined *j, uint32_t p, uint32_t k)
 {
-    k += j->part[p].in;
+    k += j->machine[p].in;
     if (j->in_kind[k] & IPS_JOIN_ABSENT)
         return IPS_IN_ABSENT;
     return value_of(j, k);
@@ -415,10 +419,10 @@ static uint32_t back_to_in(const struct ips_joined *j, uint32_t join)
 
 static uint32_t part_of_out(const struct ips_joined *j, uint32_t out)
 {
-    uint32_t low = 0, high = j->part_count;
+    uint32_t low = 0, high = j->machine_count;
     while (high - low > 1) {
         uint32_t mid = low + (high - low) / 2;
-        if (j->part[mid].out <= out)
+        if (j->machine[mid].out <= out)
             low = mid;
         else
             high = mid;
@@ -426,7 +430,7 @@ static uint32_t part_of_out(const struct ips_joined *j, uint32_t out)
     return low;
 }
 
-static void turn(struct ips_visit *v, uint64_t n)
+static void turn_chain(struct ips_visit *v, uint64_t n)
 {
     for (uint64_t a = 0; a + 1 < n; a++) {
         struct ips_visit swap = v[--n];
@@ -441,14 +445,14 @@ int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,
     uint64_t cap = 0;
     *out = NULL;
     *count = 0;
-    if (j->end_part == IPS_NO_NODE)
+    if (j->end_machine == IPS_NO_NODE)
         return 0;
     uint32_t join = j->end_join, in;
     struct ips_visit at = {
-        .part = j->end_part, .out = IPS_NO_NODE, .to_ns = j->t_max};
+        .machine = j->end_machine, .out = IPS_NO_NODE, .to_ns = j->t_max};
     do {
         in = back_to_in(j, join);
-        at.in = in == IPS_NO_NODE ? in : in - j->part[at.part].in;
+        at.in = in == IPS_NO_NODE ? in : in - j->machine[at.machine].in;
         at.xkind = in == IPS_NO_NODE ? IPS_X_NONE : j->in_kind[in];
         at.from_ns = in == IPS_NO_NODE ? 0 : value_of(j, in);
         if (*count == cap) {
@@ -465,11 +469,11 @@ int ips_joined_walk(const struct ips_joined *j, struct ips_visit **out,
         if (in != IPS_NO_NODE) {
             uint32_t o = j->in_out[in];
             join = j->out_src[o];
-            at.part = part_of_out(j, o);
-            at.out = o - j->part[at.part].out;
+            at.machine = part_of_out(j, o);
+            at.out = o - j->machine[at.machine].out;
             at.to_ns = d_of(j, join) + j->out_p[o];
         }
     } while (in != IPS_NO_NODE);
-    turn(*out, *count);
+    turn_chain(*out, *count);
     return 0;
 }

@@ -25,7 +25,7 @@ struct change {           /* a chain's state from `t` on */
     uint64_t t, number;   /* as they were put */
     uint32_t chain, from; /* QUEUE_*: the sender's */
     uint8_t state;
-    bool room; /* it waits for room to send */
+    bool awaits_space; /* it waits for room to send */
 };
 struct piece { /* of the path */
     uint64_t from, to;
@@ -41,19 +41,19 @@ struct seen { /* the last receive of a connection, by the thread `chain` */
 #define SEEN 1024u
 struct ended { /* of a role, in order of time */
     uint64_t *t;
-    uint32_t count, room, last;
+    uint32_t count, capacity, last;
 };
 
 struct sweep {
-    const struct ips_beside_ask *ask;
-    struct ips_beside *out;
+    const struct ips_concurrent_ask *ask;
+    struct ips_concurrent *out;
     struct ips_err *err;
     struct change *change;
-    size_t changes, change_room, next;
+    size_t changes, change_capacity, next;
     struct piece *piece;
     size_t pieces;
     uint8_t *state;                /* [chains] */
-    bool *room;                    /* [chains] it waits, for room to send */
+    bool *awaits_space;            /* [chains] it waits, for room to send */
     uint64_t *began;               /* [chains] */
     struct link *by_state, *alike; /* [chains] of workers that wait */
     uint32_t head[STATES], *role_head, *asked_head;
@@ -76,15 +76,15 @@ static int no_memory(struct sweep *s)
 
 /* ---- changes ------------------------------------------------------------- */
 
-static int put(struct sweep *s, uint64_t t, uint32_t chain, int state)
+static int put_change(struct sweep *s, uint64_t t, uint32_t chain, int state)
 {
-    if (s->changes == s->change_room) {
-        size_t room = s->change_room * 2 + 64;
+    if (s->changes == s->change_capacity) {
+        size_t room = s->change_capacity * 2 + 64;
         struct change *more = realloc(s->change, room * sizeof(*more));
         if (!more)
             return no_memory(s);
         s->change = more;
-        s->change_room = room;
+        s->change_capacity = room;
     }
     s->change[s->changes] =
         (struct change){t, s->changes, chain, NO_CHAIN, (uint8_t)state, false};
@@ -92,7 +92,7 @@ static int put(struct sweep *s, uint64_t t, uint32_t chain, int state)
     return 0;
 }
 
-static bool by_alike(const struct ips_beside_ask *ask, uint32_t chain,
+static bool by_alike(const struct ips_concurrent_ask *ask, uint32_t chain,
                      uint32_t i)
 {
     uint32_t x = ask->g->xpred[i];
@@ -100,10 +100,10 @@ static bool by_alike(const struct ips_beside_ask *ask, uint32_t chain,
            ask->role[ips_chain_of(ask->g, x)] == ask->role[chain];
 }
 
-static enum state waits_for(const struct ips_beside_ask *ask, uint32_t chain,
-                            uint32_t i)
+static enum state waits_for(const struct ips_concurrent_ask *ask,
+                            uint32_t chain, uint32_t i)
 {
-    bool lock = ask->thing[i] == IPS_THING_LOCK;
+    bool lock = ask->resource_kind[i] == IPS_THING_LOCK;
     switch ((enum ips_xkind)ask->g->xkind[i]) {
     case IPS_X_NONE:
     case IPS_X_IDLE:
@@ -130,21 +130,22 @@ static int chain_changes(struct sweep *s, uint32_t c)
     const struct ips_est *e = s->ask->est;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     s->began[c] = e->est[first];
-    int rc = put(s, e->est[first], c, BUSY);
+    int rc = put_change(s, e->est[first], c, BUSY);
     for (uint32_t i = first + 1; i < end && rc == 0; i++) {
         uint64_t done = e->est[i - 1] + g->w[i];
         uint64_t slept = ips_min_u64(s->ask->outside[i], g->w[i]);
         if (slept)
-            rc = put(s, done - slept, c, OUTSIDE);
+            rc = put_change(s, done - slept, c, OUTSIDE);
         if (rc == 0 && done < e->est[i]) {
-            rc = put(s, done, c, waits_for(s->ask, c, i));
+            rc = put_change(s, done, c, waits_for(s->ask, c, i));
             if (rc == 0)
-                s->change[s->changes - 1].room = g->xkind[i] == IPS_X_ROOM;
+                s->change[s->changes - 1].awaits_space =
+                    g->xkind[i] == IPS_X_ROOM;
         }
         if (rc == 0 && (slept || done < e->est[i]))
-            rc = put(s, e->est[i], c, BUSY);
+            rc = put_change(s, e->est[i], c, BUSY);
     }
-    return rc == 0 ? put(s, e->est[end - 1], c, GONE) : rc;
+    return rc == 0 ? put_change(s, e->est[end - 1], c, GONE) : rc;
 }
 
 /* A message is in line from when it is there, and the thread at something else
@@ -165,8 +166,8 @@ static int queue_changes(struct sweep *s, uint32_t c, struct seen *seen)
         struct seen *here = &seen[g->site[i] % SEEN];
         bool again = here->chain == c && here->site == g->site[i];
         bool same = here == last && again;
-        uint64_t from =
-            ips_add_sat(e->est[x], ips_xweight(g, i, s->ask->lane, &present));
+        uint64_t from = ips_add_sat(
+            e->est[x], ips_xweight(g, i, s->ask->scenario, &present));
         if (last && !same)
             last->left = e->est[i];
         if (again)
@@ -175,11 +176,11 @@ static int queue_changes(struct sweep *s, uint32_t c, struct seen *seen)
         last = here;
         if (same || from >= e->est[i - 1])
             continue;
-        rc = put(s, from, c, QUEUE_MORE);
+        rc = put_change(s, from, c, QUEUE_MORE);
         if (rc == 0)
             s->change[s->changes - 1].from = ips_chain_of(g, x);
         if (rc == 0)
-            rc = put(s, e->est[i - 1], c, QUEUE_LESS);
+            rc = put_change(s, e->est[i - 1], c, QUEUE_LESS);
     }
     return rc;
 }
@@ -234,13 +235,13 @@ static void list_drop(uint32_t *head, struct link *l, uint32_t c)
 static int note_end(struct sweep *s, uint32_t c, uint64_t t)
 {
     struct ended *e = &s->ended[s->ask->role[c]];
-    if (e->count == e->room) {
-        uint32_t room = e->room * 2 + 4;
+    if (e->count == e->capacity) {
+        uint32_t room = e->capacity * 2 + 4;
         uint64_t *more = realloc(e->t, room * sizeof(*more));
         if (!more)
             return no_memory(s);
         e->t = more;
-        e->room = room;
+        e->capacity = room;
     }
     e->t[e->count++] = t;
     e->last = c;
@@ -272,7 +273,7 @@ static int set_state(struct sweep *s, const struct change *to)
         return 0;
     }
     enum state was = s->state[c], now = to->state;
-    s->room[c] = to->room;
+    s->awaits_space[c] = to->awaits_space;
     if (was == now)
         return 0;
     s->state[c] = (uint8_t)now;
@@ -368,7 +369,7 @@ static uint32_t idle_alike(const struct sweep *s, uint32_t c, uint32_t gone)
     return gone ? s->ended[r].last : NO_CHAIN;
 }
 
-static struct moment look(const struct sweep *s, uint32_t c)
+static struct moment look_at_chain(const struct sweep *s, uint32_t c)
 {
     struct moment m = {.of = -1, .waiter = NO_CHAIN};
     uint32_t waits = s->workers[WAIT_LOCK] + s->workers[WAIT_PEER] +
@@ -409,42 +410,42 @@ static struct moment look(const struct sweep *s, uint32_t c)
     return m;
 }
 
-static uint64_t scaled(uint64_t ns, uint64_t num, uint64_t den)
+static uint64_t scale_ns(uint64_t ns, uint64_t num, uint64_t den)
 {
     return den ? (uint64_t)((ips_u128)ns * num / den) : 0;
 }
 
 /* Of a class within the arc at hand. */
 struct share {
-    uint64_t ns, spread_ns, longest;
+    uint64_t ns, spread_ns, longest_ns;
     uint32_t waiter;
-    bool room;
+    bool awaits_space;
 };
 
-static int flush(struct sweep *s, const struct piece *p,
-                 struct share share[IPS_BESIDE_CLASSES])
+static int flush_piece(struct sweep *s, const struct piece *p,
+                       struct share share[IPS_BESIDE_CLASSES])
 {
-    struct ips_beside *out = s->out;
+    struct ips_concurrent *out = s->out;
     for (int k = 0; k < IPS_BESIDE_CLASSES; k++) {
         if (share[k].ns == 0)
             continue;
         if (out->count == out->cap) {
             size_t cap = out->cap * 2 + 64;
-            struct ips_beside_part *more =
-                realloc(out->part, cap * sizeof(*more));
+            struct ips_concurrent_share *more =
+                realloc(out->share, cap * sizeof(*more));
             if (!more)
                 return no_memory(s);
-            out->part = more;
+            out->share = more;
             out->cap = cap;
         }
-        out->part[out->count++] =
-            (struct ips_beside_part){.node = p->node,
-                                     .chain = p->chain,
-                                     .of = (enum ips_beside_class)k,
-                                     .waiter = share[k].waiter,
-                                     .room = share[k].room,
-                                     .ns = share[k].ns,
-                                     .spread_ns = share[k].spread_ns};
+        out->share[out->count++] =
+            (struct ips_concurrent_share){.node = p->node,
+                                          .chain = p->chain,
+                                          .of = (enum ips_concurrent_class)k,
+                                          .waiter = share[k].waiter,
+                                          .awaits_space = share[k].awaits_space,
+                                          .ns = share[k].ns,
+                                          .spread_ns = share[k].spread_ns};
     }
     return 0;
 }
@@ -463,29 +464,30 @@ static int look_along(struct sweep *s, const struct piece *p)
         if (s->next < s->changes)
             until = ips_min_u64(until, s->change[s->next].t);
         uint64_t ns = until - now;
-        const struct moment m = look(s, p->chain);
+        const struct moment m = look_at_chain(s, p->chain);
         if (m.of >= 0) {
             struct share *h = &share[m.of];
             h->ns += ns;
-            h->spread_ns += scaled(ns, m.wanted - m.busy, m.wanted);
-            if (ns > h->longest) {
-                h->longest = ns;
+            h->spread_ns += scale_ns(ns, m.wanted - m.busy, m.wanted);
+            if (ns > h->longest_ns) {
+                h->longest_ns = ns;
                 h->waiter = m.waiter;
-                h->room = m.of == IPS_BESIDE_PEER && s->room[m.waiter];
+                h->awaits_space =
+                    m.of == IPS_BESIDE_PEER && s->awaits_space[m.waiter];
             }
         }
         uint32_t busy = s->busy[machine], cores = s->ask->cores[machine];
-        uint64_t crowd = busy > cores ? scaled(ns, busy - cores, cores) : 0;
-        s->out->crowd_ns += crowd;
-        s->out->crowd[p->chain] += crowd;
+        uint64_t crowd = busy > cores ? scale_ns(ns, busy - cores, cores) : 0;
+        s->out->oversubscription_ns += crowd;
+        s->out->oversubscription[p->chain] += crowd;
         now = until;
     }
-    return flush(s, p, share);
+    return flush_piece(s, p, share);
 }
 
 /* ---- who works more ------------------------------------------------------ */
 
-static uint64_t works(const struct ips_beside_ask *ask, uint32_t c)
+static uint64_t working_ns(const struct ips_concurrent_ask *ask, uint32_t c)
 {
     const struct ips_chain *chain = &ask->g->chains[c];
     uint64_t ns = 0;
@@ -498,11 +500,11 @@ static uint64_t works(const struct ips_beside_ask *ask, uint32_t c)
 
 static int make_room(struct sweep *s)
 {
-    const struct ips_beside_ask *ask = s->ask;
+    const struct ips_concurrent_ask *ask = s->ask;
     size_t chains = (size_t)ask->g->chain_count + 1;
     size_t roles = (size_t)ask->role_count + 1;
     s->state = calloc(chains, sizeof(*s->state));
-    s->room = calloc(chains, sizeof(*s->room));
+    s->awaits_space = calloc(chains, sizeof(*s->awaits_space));
     s->began = calloc(chains, sizeof(*s->began));
     s->by_state = calloc(chains, sizeof(*s->by_state));
     s->alike = calloc(chains, sizeof(*s->alike));
@@ -515,11 +517,12 @@ static int make_room(struct sweep *s)
     s->sender = calloc(chains, sizeof(*s->sender));
     s->ended = calloc(roles, sizeof(*s->ended));
     s->busy = calloc((size_t)ask->machine_count + 1, sizeof(*s->busy));
-    s->out->crowd = calloc(chains, sizeof(*s->out->crowd));
-    if (!s->state || !s->room || !s->began || !s->by_state || !s->alike ||
-        !s->role_head || !s->asked_head || !s->role_waits || !s->role_there ||
-        !s->works || !s->queue || !s->sender || !s->ended || !s->busy ||
-        !s->out->crowd)
+    s->out->oversubscription =
+        calloc(chains, sizeof(*s->out->oversubscription));
+    if (!s->state || !s->awaits_space || !s->began || !s->by_state ||
+        !s->alike || !s->role_head || !s->asked_head || !s->role_waits ||
+        !s->role_there || !s->works || !s->queue || !s->sender || !s->ended ||
+        !s->busy || !s->out->oversubscription)
         return no_memory(s);
     for (int k = 0; k < STATES; k++)
         s->head[k] = NO_CHAIN;
@@ -532,7 +535,7 @@ static int make_room(struct sweep *s)
     return 0;
 }
 
-static void release(struct sweep *s)
+static void release_sweep(struct sweep *s)
 {
     for (uint32_t r = 0; s->ended && r < s->ask->role_count; r++)
         free(s->ended[r].t);
@@ -540,7 +543,7 @@ static void release(struct sweep *s)
     free(s->change);
     free(s->piece);
     free(s->state);
-    free(s->room);
+    free(s->awaits_space);
     free(s->began);
     free(s->by_state);
     free(s->alike);
@@ -554,8 +557,8 @@ static void release(struct sweep *s)
     free(s->busy);
 }
 
-int ips_beside(const struct ips_beside_ask *ask, struct ips_beside *out,
-               struct ips_err *err)
+int ips_find_concurrent(const struct ips_concurrent_ask *ask,
+                        struct ips_concurrent *out, struct ips_err *err)
 {
     struct sweep s = {.ask = ask, .out = out, .err = err};
     memset(out, 0, sizeof(*out));
@@ -572,7 +575,7 @@ int ips_beside(const struct ips_beside_ask *ask, struct ips_beside *out,
     }
     free(seen);
     for (uint32_t c = 0; c < ask->g->chain_count && rc == 0; c++)
-        s.works[c] = works(ask, c);
+        s.works[c] = working_ns(ask, c);
     if (rc == 0) {
         qsort(s.change, s.changes, sizeof(*s.change), in_time);
         drop_moments(&s);
@@ -580,15 +583,15 @@ int ips_beside(const struct ips_beside_ask *ask, struct ips_beside *out,
     }
     for (size_t i = 0; i < s.pieces && rc == 0; i++)
         rc = look_along(&s, &s.piece[i]);
-    release(&s);
+    release_sweep(&s);
     if (rc < 0)
-        ips_beside_release(out);
+        ips_concurrent_release(out);
     return rc;
 }
 
-void ips_beside_release(struct ips_beside *b)
+void ips_concurrent_release(struct ips_concurrent *b)
 {
-    free(b->part);
-    free(b->crowd);
+    free(b->share);
+    free(b->oversubscription);
     memset(b, 0, sizeof(*b));
 }

@@ -22,9 +22,9 @@
  * so: a shell that waits for its child wants no core.
  *
  * `spread_ns` is what would be left out were the work of these moments spread
- * over all that could do it: ns * (1 - busy / wanted). `crowd_ns` is what the
- * moments with more busy threads than cores would take longer, if the cores
- * were shared evenly: ns * (busy / cores - 1), of the path's machine.
+ * over all that could do it: ns * (1 - busy / wanted). `oversubscription_ns` is
+ * what the moments with more busy threads than cores would take longer, if the
+ * cores were shared evenly: ns * (busy / cores - 1), of the path's machine.
  * Source: IPS-15 (idle time by cause); ALGORITHMS 4, 5.
  */
 #ifndef IPS_ANALYSIS_EXPLAIN_CONCURRENT_ACTIVITY_H
@@ -32,7 +32,7 @@
 
 #include "analysis/graph/path.h"
 
-enum ips_beside_class {
+enum ips_concurrent_class {
     IPS_BESIDE_LOCK,
     IPS_BESIDE_ALIKE,
     IPS_BESIDE_QUEUE,
@@ -44,12 +44,13 @@ enum ips_beside_class {
 
 #define IPS_BESIDE_MORE_PPM 250000u
 
-struct ips_beside_ask {
+struct ips_concurrent_ask {
     const struct ips_graph *g;
     const struct ips_est *est;
-    const struct ips_lane *lane; /* that est was computed with */
-    const uint8_t *thing;        /* [node_count] enum ips_thing of RESOURCE and
-                                    SIGNAL arcs; LOCK: one lets the other go on */
+    const struct ips_scenario *scenario; /* that est was computed with */
+    const uint8_t
+        *resource_kind; /* [node_count] enum ips_resource_kind of RESOURCE and
+                   SIGNAL arcs; LOCK: one lets the other go on */
     const uint64_t *outside; /* [node_count] of the end of its chain arc: slept
                                 for what nobody traced */
     const uint32_t *role;    /* [chain_count] equal: alike; < role_count */
@@ -63,27 +64,28 @@ struct ips_beside_ask {
 
 /* Part of the path's chain arc into `node` that belongs to a class. Each (node,
  * class) comes once; in order of the path. */
-struct ips_beside_part {
+struct ips_concurrent_share {
     uint32_t node;
     uint32_t chain;
-    enum ips_beside_class of;
-    uint32_t waiter; /* chain that waits, or has ended, or sent (QUEUE);
-                        UINT32_MAX ALONE */
-    bool room;       /* PEER: the waiter could not send, for want of room */
+    enum ips_concurrent_class of;
+    uint32_t waiter;   /* chain that waits, or has ended, or sent (QUEUE);
+                          UINT32_MAX ALONE */
+    bool awaits_space; /* PEER: the waiter could not send, for want of room */
     uint64_t ns, spread_ns;
 };
-struct ips_beside {
-    struct ips_beside_part *part;
+struct ips_concurrent {
+    struct ips_concurrent_share *share;
     size_t count, cap;
-    uint64_t crowd_ns;
-    uint64_t *crowd; /* [chain_count] of it, in arcs of each */
-    uint32_t peak;   /* most threads busy at once, of a machine */
+    uint64_t oversubscription_ns;
+    uint64_t *oversubscription; /* [chain_count] of it, in arcs of each */
+    uint32_t peak;              /* most threads busy at once, of a machine */
     uint32_t peak_machine;
 };
 
 /* O(n log n) for n nodes that waited; 64 bytes each. */
-int ips_beside(const struct ips_beside_ask *ask, struct ips_beside *out,
-               struct ips_err *err) IPS_MUST_USE;
-void ips_beside_release(struct ips_beside *b);
+int ips_find_concurrent(const struct ips_concurrent_ask *ask,
+                        struct ips_concurrent *out,
+                        struct ips_err *err) IPS_MUST_USE;
+void ips_concurrent_release(struct ips_concurrent *b);
 
 #endif

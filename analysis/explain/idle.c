@@ -15,10 +15,10 @@ struct span {
 
 /* A chain, told span by span. */
 struct teller {
-    uint32_t first, end; /* nodes */
-    uint32_t node;       /* the arc at hand goes into it */
-    uint64_t wait;       /* of that arc, the next to be told */
-    uint64_t told;       /* the clock up to which it is told */
+    uint32_t first, end;  /* nodes */
+    uint32_t node;        /* the arc at hand goes into it */
+    uint64_t wait;        /* of that arc, the next to be told */
+    uint64_t reported_ns; /* the clock up to which it is told */
     struct ips_arc_time arc;
     uint64_t gone; /* of arc.length */
     bool begun;
@@ -50,42 +50,42 @@ static void begin_arc(const struct sweep *s, struct teller *t)
 }
 
 /* Active up to `to`. */
-static void tell_active(struct teller *t, uint64_t to)
+static void report_active(struct teller *t, uint64_t to)
 {
     const struct ips_arc_time *a = &t->arc;
     uint64_t before = t->gone;
-    t->gone += to - t->told;
-    t->now = (struct span){.from = t->told, .to = to};
+    t->gone += to - t->reported_ns;
+    t->now = (struct span){.from = t->reported_ns, .to = to};
     t->now.cpu = (uint64_t)((ips_u128)a->cpu * t->gone / a->length -
                             (ips_u128)a->cpu * before / a->length);
     t->now.delay =
         (uint64_t)((ips_u128)(a->cpu + a->delay) * t->gone / a->length -
                    (ips_u128)(a->cpu + a->delay) * before / a->length) -
         t->now.cpu;
-    t->told = to;
+    t->reported_ns = to;
 }
 
-static void tell_wait(struct teller *t, uint64_t to, uint32_t cause)
+static void report_wait(struct teller *t, uint64_t to, uint32_t cause)
 {
     t->now = (struct span){
-        .from = t->told,
+        .from = t->reported_ns,
         .to = to,
         .waits = true,
         .cause = cause < IPS_IDLE_NO_CAUSE ? cause : IPS_IDLE_NO_CAUSE};
-    t->told = to;
+    t->reported_ns = to;
 }
 
 /* Of the arc's own sleep: the part of one of its waits. */
-static void tell_asleep(const struct sweep *s, struct teller *t)
+static void report_asleep(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;
     uint64_t to = w->at[t->node];
     uint32_t cause = IPS_WAITS_NO_CAUSE;
     for (uint64_t k = w->first[t->node]; k < w->first[t->node + 1]; k++) {
         const struct ips_wait *x = &w->wait[k];
-        if (!x->of_node || x->to <= t->told)
+        if (!x->of_node || x->to <= t->reported_ns)
             continue;
-        if (x->from <= t->told) {
+        if (x->from <= t->reported_ns) {
             to = x->to;
             cause = x->cause;
         } else {
@@ -93,15 +93,15 @@ static void tell_asleep(const struct sweep *s, struct teller *t)
         }
         break;
     }
-    tell_wait(t, to, cause);
+    report_wait(t, to, cause);
 }
 
 /* The next span that is longer than nothing. False: the chain is over. */
-static bool tell(const struct sweep *s, struct teller *t)
+static bool report_next(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;
     for (;;) {
-        if (t->told >= w->at[t->node]) {
+        if (t->reported_ns >= w->at[t->node]) {
             if (t->node + 1 == t->end)
                 return false;
             t->node++;
@@ -109,37 +109,37 @@ static bool tell(const struct sweep *s, struct teller *t)
             continue;
         }
         uint64_t asleep = ips_waits_asleep(w, t->node);
-        if (t->told >= asleep) {
-            tell_asleep(s, t);
+        if (t->reported_ns >= asleep) {
+            report_asleep(s, t);
             return true;
         }
         uint64_t end = w->first[t->node + 1];
-        while (t->wait < end &&
-               (w->wait[t->wait].of_node || w->wait[t->wait].to <= t->told))
+        while (t->wait < end && (w->wait[t->wait].of_node ||
+                                 w->wait[t->wait].to <= t->reported_ns))
             t->wait++;
         const struct ips_wait *x = t->wait < end ? &w->wait[t->wait] : NULL;
-        if (x && x->from <= t->told)
-            tell_wait(t, x->to, x->cause);
+        if (x && x->from <= t->reported_ns)
+            report_wait(t, x->to, x->cause);
         else
-            tell_active(t, x ? x->from : asleep);
+            report_active(t, x ? x->from : asleep);
         return true;
     }
 }
 
 /* ---- all of them -------------------------------------------------------- */
 
-static uint64_t rate(uint64_t ns, uint64_t length)
+static uint64_t rate_of(uint64_t ns, uint64_t length)
 {
     return (uint64_t)(((ips_u128)ns << 32) / length);
 }
 
 /* What rates leave of a span when it is over, in 2^-32 ns. */
-static uint64_t rest(uint64_t ns, uint64_t length)
+static uint64_t rest_of_rate(uint64_t ns, uint64_t length)
 {
     return (uint64_t)(((ips_u128)ns << 32) % length);
 }
 
-static void enter(struct sweep *s, const struct span *x)
+static void enter_span(struct sweep *s, const struct span *x)
 {
     uint64_t length = x->to - x->from;
     if (x->waits && (s->spinning >> x->cause & 1)) {
@@ -148,13 +148,13 @@ static void enter(struct sweep *s, const struct span *x)
         s->waiting[x->cause]++;
         s->all_waiting++;
     } else {
-        s->cpu_rate += rate(x->cpu, length);
-        s->delay_rate += rate(x->delay, length);
-        s->off_rate += rate(length - x->cpu - x->delay, length);
+        s->cpu_rate += rate_of(x->cpu, length);
+        s->delay_rate += rate_of(x->delay, length);
+        s->off_rate += rate_of(length - x->cpu - x->delay, length);
     }
 }
 
-static void leave(struct sweep *s, const struct span *x)
+static void leave_span(struct sweep *s, const struct span *x)
 {
     uint64_t length = x->to - x->from;
     if (x->waits && (s->spinning >> x->cause & 1)) {
@@ -167,25 +167,25 @@ static void leave(struct sweep *s, const struct span *x)
         return;
     }
     uint64_t off = length - x->cpu - x->delay;
-    s->cpu_rate -= rate(x->cpu, length);
-    s->delay_rate -= rate(x->delay, length);
-    s->off_rate -= rate(off, length);
+    s->cpu_rate -= rate_of(x->cpu, length);
+    s->delay_rate -= rate_of(x->delay, length);
+    s->off_rate -= rate_of(off, length);
     if (x->from < s->from || x->to > s->to)
         return;
-    s->cpu_rest += rest(x->cpu, length);
-    s->delay_rest += rest(x->delay, length);
-    s->off_rest += rest(off, length);
+    s->cpu_rest += rest_of_rate(x->cpu, length);
+    s->delay_rest += rest_of_rate(x->delay, length);
+    s->off_rest += rest_of_rate(off, length);
 }
 
 /* ns of `length` at a rate. */
-static uint64_t accrue(uint64_t per, uint64_t length, uint64_t *left)
+static uint64_t accrue_ns(uint64_t per, uint64_t length, uint64_t *left)
 {
     ips_u128 sum = (ips_u128)per * length + *left;
     *left = (uint64_t)(sum & UINT32_MAX);
     return (uint64_t)(sum >> 32);
 }
 
-static uint64_t take(uint64_t *room, uint64_t ns)
+static uint64_t take_ns(uint64_t *room, uint64_t ns)
 {
     uint64_t got = ips_min_u64(*room, ns);
     *room -= got;
@@ -194,7 +194,7 @@ static uint64_t take(uint64_t *room, uint64_t ns)
 
 /* `room` over the causes of those who wait: the k-th of all has its share by
  * where it stands, so that the shares add up. */
-static void split(struct sweep *s, uint64_t room)
+static void split_by_cause(struct sweep *s, uint64_t room)
 {
     uint64_t before = 0, gone = 0;
     for (uint32_t c = 0; c < IPS_IDLE_CAUSES; c++) {
@@ -206,7 +206,7 @@ static void split(struct sweep *s, uint64_t room)
 }
 
 /* From a to b nothing changes. */
-static void account(struct sweep *s, uint64_t a, uint64_t b)
+static void account_span(struct sweep *s, uint64_t a, uint64_t b)
 {
     struct ips_idle *o = s->out;
     a = ips_max_u64(a, s->from);
@@ -214,13 +214,14 @@ static void account(struct sweep *s, uint64_t a, uint64_t b)
     if (a >= b)
         return;
     uint64_t length = b - a, room = s->cores * length;
-    s->backlog += accrue(s->cpu_rate, length, &s->cpu_rest);
-    uint64_t running = take(&room, s->backlog);
+    s->backlog += accrue_ns(s->cpu_rate, length, &s->cpu_rest);
+    uint64_t running = take_ns(&room, s->backlog);
     s->backlog -= running;
     o->running += running;
-    o->spun += take(&room, s->spinners * length);
-    o->others += take(&room, accrue(s->delay_rate, length, &s->delay_rest));
-    o->unknown += take(&room, accrue(s->off_rate, length, &s->off_rest));
+    o->spun += take_ns(&room, s->spinners * length);
+    o->others +=
+        take_ns(&room, accrue_ns(s->delay_rate, length, &s->delay_rest));
+    o->unknown += take_ns(&room, accrue_ns(s->off_rate, length, &s->off_rest));
     if (s->begun == 0)
         o->before += room;
     else if (s->left == 0)
@@ -228,12 +229,12 @@ static void account(struct sweep *s, uint64_t a, uint64_t b)
     else if (s->all_waiting == 0)
         o->nobody += room;
     else
-        split(s, room);
+        split_by_cause(s, room);
 }
 
 /* ---- the heap ----------------------------------------------------------- */
 
-static bool sooner(const struct sweep *s, uint32_t a, uint32_t b)
+static bool is_sooner(const struct sweep *s, uint32_t a, uint32_t b)
 {
     const struct teller *x = &s->teller[s->heap[a]],
                         *y = &s->teller[s->heap[b]];
@@ -242,13 +243,13 @@ static bool sooner(const struct sweep *s, uint32_t a, uint32_t b)
     return s->heap[a] < s->heap[b];
 }
 
-static void sink(struct sweep *s, uint32_t at)
+static void sink_entry(struct sweep *s, uint32_t at)
 {
     for (;;) {
         uint32_t least = at, l = 2 * at + 1, r = l + 1;
-        if (l < s->left && sooner(s, l, least))
+        if (l < s->left && is_sooner(s, l, least))
             least = l;
-        if (r < s->left && sooner(s, r, least))
+        if (r < s->left && is_sooner(s, r, least))
             least = r;
         if (least == at)
             return;
@@ -259,25 +260,25 @@ static void sink(struct sweep *s, uint32_t at)
     }
 }
 
-static void run(struct sweep *s)
+static void run_sweep(struct sweep *s)
 {
     uint64_t t = 0;
     while (s->left) {
         struct teller *x = &s->teller[s->heap[0]];
-        account(s, t, x->now.to);
+        account_span(s, t, x->now.to);
         t = ips_max_u64(t, x->now.to);
         if (x->begun)
-            leave(s, &x->now);
+            leave_span(s, &x->now);
         else
             s->begun++;
         x->begun = true;
-        if (tell(s, x))
-            enter(s, &x->now);
+        if (report_next(s, x))
+            enter_span(s, &x->now);
         else
             s->heap[0] = s->heap[--s->left];
-        sink(s, 0);
+        sink_entry(s, 0);
     }
-    account(s, t, UINT64_MAX);
+    account_span(s, t, UINT64_MAX);
 }
 
 int ips_idle_make(const struct ips_waits *w, uint32_t machine, uint32_t cores,
@@ -309,15 +310,15 @@ int ips_idle_make(const struct ips_waits *w, uint32_t machine, uint32_t cores,
         struct teller *t = &s.teller[s.count];
         t->first = t->node = ch->first;
         t->end = ch->first + ch->count;
-        t->told = w->at[ch->first];
-        t->now = (struct span){.to = t->told}; /* until it begins */
+        t->reported_ns = w->at[ch->first];
+        t->now = (struct span){.to = t->reported_ns}; /* until it begins */
         s.heap[s.count] = s.count;
         s.count++;
     }
     s.left = s.count;
     for (uint32_t i = s.count / 2; i-- > 0;)
-        sink(&s, i);
-    run(&s);
+        sink_entry(&s, i);
+    run_sweep(&s);
     out->over = s.backlog;
     free(s.teller);
     free(s.heap);

@@ -10,17 +10,17 @@ struct span { /* held by a chain, which had slept for it since `asked` */
     uint64_t asked, from, to;
 };
 
-static uint32_t root(uint32_t *of, uint32_t i)
+static uint32_t find_root(uint32_t *of, uint32_t i)
 {
     while (of[i] != i)
         i = of[i] = of[of[i]];
     return i;
 }
 
-static void join(uint32_t *of, uint32_t a, uint32_t b)
+static void join_sets(uint32_t *of, uint32_t a, uint32_t b)
 {
-    a = root(of, a);
-    b = root(of, b);
+    a = find_root(of, a);
+    b = find_root(of, b);
     of[a > b ? a : b] = a > b ? b : a;
 }
 
@@ -42,15 +42,15 @@ static int by_time(const void *a, const void *b)
     return (p->asked > q->asked) - (p->asked < q->asked);
 }
 
-static int longest(const void *a, const void *b)
+static int by_length(const void *a, const void *b)
 {
-    const struct ips_held *p = a, *q = b;
+    const struct ips_lock_hold *p = a, *q = b;
     if (p->ns != q->ns)
         return p->ns > q->ns ? -1 : 1;
     return (p->chain > q->chain) - (p->chain < q->chain);
 }
 
-static uint64_t slept(const struct ips_graph *g, uint32_t i)
+static uint64_t slept_ns(const struct ips_graph *g, uint32_t i)
 {
     return g->wait ? g->wait[i] : 0;
 }
@@ -60,15 +60,15 @@ static struct span span_of(const struct ips_graph *g, const struct ips_est *est,
 {
     return (struct span){.lock = got,
                          .chain = chain,
-                         .asked = ips_sub_sat(est->est[got], slept(g, got)),
+                         .asked = ips_sub_sat(est->est[got], slept_ns(g, got)),
                          .from = est->est[got],
                          .to = est->est[gave]};
 }
 
 /* Every getting with the next giving of its chain. */
-static size_t spans(const struct ips_graph *g, const struct ips_est *est,
-                    const bool *is, const bool *gives, uint32_t *of,
-                    struct span *out)
+static size_t collect_spans(const struct ips_graph *g,
+                            const struct ips_est *est, const bool *is,
+                            const bool *gives, uint32_t *of, struct span *out)
 {
     size_t n = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -76,29 +76,29 @@ static size_t spans(const struct ips_graph *g, const struct ips_est *est,
         uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
         for (uint32_t i = first; i < end; i++) {
             if (gives[i] && got != IPS_NO_NODE) {
-                join(of, got, i);
+                join_sets(of, got, i);
                 out[n++] = span_of(g, est, c, got, i);
                 got = IPS_NO_NODE;
             }
             if (is[i] && g->xpred[i] != IPS_NO_NODE) {
-                if (got != IPS_NO_NODE && slept(g, got))
+                if (got != IPS_NO_NODE && slept_ns(g, got))
                     out[n++] = span_of(g, est, c, got, got);
-                join(of, i, g->xpred[i]);
+                join_sets(of, i, g->xpred[i]);
                 got = i;
             }
         }
         /* Nobody waited for what it gave: it slept for it all the same. */
-        if (got != IPS_NO_NODE && slept(g, got))
+        if (got != IPS_NO_NODE && slept_ns(g, got))
             out[n++] = span_of(g, est, c, got, got);
     }
     return n;
 }
 
 /* Of one lock: who held it longest, and how often it was handed on. */
-static void add_holders(const struct span *s, size_t n, struct ips_held *h)
+static void add_holders(const struct span *s, size_t n, struct ips_lock_hold *h)
 {
     uint64_t most = 0, ns = 0;
-    *h = (struct ips_held){.chain = s[0].chain, .handed = n};
+    *h = (struct ips_lock_hold){.chain = s[0].chain, .handed_on = n};
     for (size_t i = 0; i < n; i++) {
         ns = i && s[i].chain == s[i - 1].chain ? ns : 0;
         ns += s[i].to - s[i].from;
@@ -110,7 +110,7 @@ static void add_holders(const struct span *s, size_t n, struct ips_held *h)
 }
 
 /* Of one lock, by when they asked: the time that any of them covers. */
-static uint64_t covered(const struct span *s, size_t n)
+static uint64_t covered_ns(const struct span *s, size_t n)
 {
     uint64_t ns = 0, until = 0;
     for (size_t i = 0; i < n; i++) {
@@ -121,16 +121,16 @@ static uint64_t covered(const struct span *s, size_t n)
     return ns;
 }
 
-static void add_up(struct span *s, size_t n, struct ips_helds *out)
+static void add_up(struct span *s, size_t n, struct ips_lock_holds *out)
 {
     qsort(s, n, sizeof(*s), by_lock);
     for (size_t i = 0, k; i < n; i = k) {
         for (k = i; k < n && s[k].lock == s[i].lock; k++) {
         }
-        struct ips_held *h = &out->lock[out->count++];
+        struct ips_lock_hold *h = &out->lock[out->count++];
         add_holders(&s[i], k - i, h);
         qsort(&s[i], k - i, sizeof(*s), by_time);
-        h->ns = covered(&s[i], k - i);
+        h->ns = covered_ns(&s[i], k - i);
     }
 }
 
@@ -154,13 +154,13 @@ static void join_named(const uint64_t *name, struct span *s, size_t n,
     for (size_t i = 1; i < n; i++) {
         uint64_t own = name[s[i].lock];
         if (own && own == name[s[i - 1].lock])
-            join(of, s[i].lock, s[i - 1].lock);
+            join_sets(of, s[i].lock, s[i - 1].lock);
     }
 }
 
-int ips_locks_held(const struct ips_graph *g, const struct ips_est *est,
-                   const bool *is, const uint64_t *name, struct ips_helds *out,
-                   struct ips_err *err)
+int ips_find_lock_holds(const struct ips_graph *g, const struct ips_est *est,
+                        const bool *is, const uint64_t *name,
+                        struct ips_lock_holds *out, struct ips_err *err)
 {
     size_t nodes = (size_t)g->node_count + 1, n = 0;
     uint32_t *of = malloc(nodes * sizeof(*of));
@@ -178,16 +178,16 @@ int ips_locks_held(const struct ips_graph *g, const struct ips_est *est,
                  ? 0
                  : ips_err_set(err, IPS_E_NO_MEMORY, "no memory for locks");
     if (rc == 0) {
-        n = spans(g, est, is, gives, of, span);
+        n = collect_spans(g, est, is, gives, of, span);
         join_named(name, span, n, of);
         for (size_t i = 0; i < n; i++)
-            span[i].lock = root(of, span[i].lock);
+            span[i].lock = find_root(of, span[i].lock);
         if (n)
             add_up(span, n, out);
         if (out->count)
-            qsort(out->lock, out->count, sizeof(*out->lock), longest);
+            qsort(out->lock, out->count, sizeof(*out->lock), by_length);
     } else {
-        ips_helds_release(out);
+        ips_lock_holds_release(out);
     }
     free(of);
     free(gives);
@@ -195,7 +195,7 @@ int ips_locks_held(const struct ips_graph *g, const struct ips_est *est,
     return rc;
 }
 
-void ips_helds_release(struct ips_helds *h)
+void ips_lock_holds_release(struct ips_lock_holds *h)
 {
     free(h->lock);
     memset(h, 0, sizeof(*h));

@@ -15,19 +15,21 @@
 
 #include "analysis/graph/path.h"
 
-struct ips_held {
+struct ips_lock_hold {
     uint32_t chain; /* that held it longest */
-    uint64_t ns, handed;
+    uint64_t ns, handed_on;
 };
-struct ips_helds {
-    struct ips_held *lock; /* longest first; of equal ones the lower chain */
+struct ips_lock_holds {
+    struct ips_lock_hold
+        *lock; /* longest first; of equal ones the lower chain */
     uint32_t count;
 };
 /* `is` [node_count]: the node got a lock by its cross arc. `name` [node_count]
  * of it, 0 not known; or NULL. O(n log n). */
-int ips_locks_held(const struct ips_graph *g, const struct ips_est *est,
-                   const bool *is, const uint64_t *name, struct ips_helds *out,
-                   struct ips_err *err) IPS_MUST_USE;
-void ips_helds_release(struct ips_helds *h);
+int ips_find_lock_holds(const struct ips_graph *g, const struct ips_est *est,
+                        const bool *is, const uint64_t *name,
+                        struct ips_lock_holds *out,
+                        struct ips_err *err) IPS_MUST_USE;
+void ips_lock_holds_release(struct ips_lock_holds *h);
 
 #endif

@@ -7,7 +7,7 @@
 #include "common/large.h"
 #include "common/types.h"
 
-struct take {         /* a receive of what some thread sent */
+struct reception {    /* a receive of what some thread sent */
     uint64_t channel; /* machine and end */
     uint64_t t_ns;
     uint32_t node, chain;
@@ -26,10 +26,10 @@ struct looker {
     const struct ips_graph *g;
     struct ips_order_dependent *out;
     struct ips_err *err;
-    struct take *take; /* by node, so each chain's are adjacent */
-    uint32_t take_count, take_room;
+    struct reception *reception; /* by node, so each chain's are adjacent */
+    uint32_t reception_count, reception_capacity;
     struct question *question;
-    uint32_t question_count, question_room;
+    uint32_t question_count, question_capacity;
     uint32_t *known; /* [nodes] 1 + the last node of a chain that had to be */
     uint8_t *mark;   /* [nodes] */
 };
@@ -50,15 +50,15 @@ void ips_order_dependent_release(struct ips_order_dependent *o)
     memset(o, 0, sizeof(*o));
 }
 
-static void show(struct looker *l, enum ips_order_pattern pattern,
-                 uint32_t node)
+static void show_node(struct looker *l, enum ips_order_pattern pattern,
+                      uint32_t node)
 {
     l->out->count[pattern]++;
     l->mark[node] = 1;
 }
 
-static void concern(struct looker *l, enum ips_order_pattern pattern,
-                    uint32_t chain)
+static void mark_chain(struct looker *l, enum ips_order_pattern pattern,
+                       uint32_t chain)
 {
     uint32_t bit = 1u << pattern, *of = &l->out->of_chain[chain];
     l->out->chains[pattern] += !(*of & bit);
@@ -66,13 +66,13 @@ static void concern(struct looker *l, enum ips_order_pattern pattern,
 }
 
 /* Room for one more, doubled as needed. */
-static int more(struct looker *l, void **array, uint32_t count, uint32_t *room,
-                size_t size)
+static int reserve_one(struct looker *l, void **array, uint32_t count,
+                       uint32_t *room, size_t size)
 {
     if (count < *room)
         return 0;
     uint32_t wanted = *room ? *room * 2 : 1024;
-    void *grown = ips_grow_large(*array, *room * size, wanted * size);
+    void *grown = ips_resize_large(*array, *room * size, wanted * size);
     if (!grown)
         return ips_err_set(l->err, IPS_E_NO_MEMORY, "%u pairs of receives",
                            wanted);
@@ -84,8 +84,8 @@ static int more(struct looker *l, void **array, uint32_t count, uint32_t *room,
 static int ask_of(struct looker *l, struct question q)
 {
     void *array = l->question;
-    int rc = more(l, &array, l->question_count, &l->question_room,
-                  sizeof(*l->question));
+    int rc = reserve_one(l, &array, l->question_count, &l->question_capacity,
+                         sizeof(*l->question));
     l->question = array;
     if (rc < 0)
         return rc;
@@ -106,29 +106,29 @@ static int collect_takes(struct looker *l)
             if (g->kind[i] != IPS_NODE_RECV || g->xkind[i] != IPS_X_DATA ||
                 g->xpred[i] == IPS_NO_NODE)
                 continue;
-            void *array = l->take;
-            int rc =
-                more(l, &array, l->take_count, &l->take_room, sizeof(*l->take));
-            l->take = array;
+            void *array = l->reception;
+            int rc = reserve_one(l, &array, l->reception_count,
+                                 &l->reception_capacity, sizeof(*l->reception));
+            l->reception = array;
             if (rc < 0)
                 return rc;
             uint32_t site = g->site ? g->site[i] : UINT32_MAX;
-            l->take[l->take_count++] =
-                (struct take){.channel = (uint64_t)is->machine << 32 | site,
-                              .t_ns = g->t_ns ? g->t_ns[i] : 0,
-                              .node = i,
-                              .chain = c,
-                              .sent = g->xpred[i],
-                              .sender = ips_chain_of(g, g->xpred[i]),
-                              .accept = g->xlen[i] == 0};
+            l->reception[l->reception_count++] = (struct reception){
+                .channel = (uint64_t)is->machine << 32 | site,
+                .t_ns = g->t_ns ? g->t_ns[i] : 0,
+                .node = i,
+                .chain = c,
+                .sent = g->xpred[i],
+                .sender = ips_chain_of(g, g->xpred[i]),
+                .accept = g->xlen[i] == 0};
         }
     }
     return 0;
 }
 
 /* What another sender's take `b` did not need `a` for could have been first. */
-static int ask_turn(struct looker *l, const struct take *a,
-                    const struct take *b, enum ips_order_pattern pattern)
+static int ask_turn(struct looker *l, const struct reception *a,
+                    const struct reception *b, enum ips_order_pattern pattern)
 {
     if (a->sender == b->sender || a->channel == b->channel)
         return 0;
@@ -143,11 +143,11 @@ static int ask_turn(struct looker *l, const struct take *a,
 /* Every thread's takes in its order. */
 static int ask_turns(struct looker *l)
 {
-    const struct take *last_accept = NULL;
+    const struct reception *last_accept = NULL;
     int rc = 0;
-    for (uint32_t k = 0; k < l->take_count && rc == 0; k++) {
-        const struct take *is = &l->take[k];
-        const struct take *before = k ? is - 1 : NULL;
+    for (uint32_t k = 0; k < l->reception_count && rc == 0; k++) {
+        const struct reception *is = &l->reception[k];
+        const struct reception *before = k ? is - 1 : NULL;
         if (!before || before->chain != is->chain)
             before = last_accept = NULL;
         if (is->accept) {
@@ -164,7 +164,7 @@ static int ask_turns(struct looker *l)
 
 static int by_channel(const void *a, const void *b)
 {
-    const struct take *x = a, *y = b;
+    const struct reception *x = a, *y = b;
     if (x->channel != y->channel)
         return x->channel < y->channel ? -1 : 1;
     if (x->t_ns != y->t_ns)
@@ -175,12 +175,12 @@ static int by_channel(const void *a, const void *b)
 /* Every channel's takes in the order of its machine's clock. Leaves them so. */
 static int ask_channels(struct looker *l)
 {
-    if (!l->g->site || !l->g->t_ns || l->take_count == 0)
+    if (!l->g->site || !l->g->t_ns || l->reception_count == 0)
         return 0;
-    qsort(l->take, l->take_count, sizeof(*l->take), by_channel);
+    qsort(l->reception, l->reception_count, sizeof(*l->reception), by_channel);
     int rc = 0;
-    for (uint32_t k = 1; k < l->take_count && rc == 0; k++) {
-        const struct take *a = &l->take[k - 1], *b = &l->take[k];
+    for (uint32_t k = 1; k < l->reception_count && rc == 0; k++) {
+        const struct reception *a = &l->reception[k - 1], *b = &l->reception[k];
         if (a->channel != b->channel || (uint32_t)a->channel == UINT32_MAX)
             continue;
         if (a->chain != b->chain)
@@ -270,7 +270,8 @@ static int by_chain(const void *a, const void *b)
 
 /* known[i]: 1 + the last node of chain c that had to be passed before i, or is
  * i; 0 none. */
-static void pass(struct looker *l, const struct ips_order *order, uint32_t c)
+static void pass_chain(struct looker *l, const struct ips_order *order,
+                       uint32_t c)
 {
     const struct ips_graph *g = l->g;
     for (uint64_t r = 0; r < order->run_count; r++) {
@@ -288,23 +289,23 @@ static void pass(struct looker *l, const struct ips_order *order, uint32_t c)
     }
 }
 
-static void shown(struct looker *l, const struct question *q)
+static void list_shown(struct looker *l, const struct question *q)
 {
-    show(l, q->pattern, q->node);
+    show_node(l, q->pattern, q->node);
     for (int k = 0; k < 3; k++)
-        concern(l, q->pattern, q->concerned[k]);
+        mark_chain(l, q->pattern, q->concerned[k]);
 }
 
 static int answer_all(struct looker *l)
 {
-    static const struct ips_lane lane = {.any_off = true,
-                                         .external = IPS_EXTERNAL_ALL};
+    static const struct ips_scenario scenario = {.order_dependent_off = true,
+                                                 .external = IPS_EXTERNAL_ALL};
     const struct ips_graph *g = l->g;
     struct ips_order order;
     if (l->question_count == 0)
         return 0;
     qsort(l->question, l->question_count, sizeof(*l->question), by_chain);
-    int rc = ips_order_make(g, &lane, &order, l->err);
+    int rc = ips_order_make(g, &scenario, &order, l->err);
     if (rc < 0)
         return rc;
     l->known = ips_calloc_large((size_t)g->node_count + 1, sizeof(*l->known));
@@ -319,12 +320,12 @@ static int answer_all(struct looker *l)
         if (q->chain != of && steps + g->node_count <= l->ask->steps) {
             steps += g->node_count;
             of = q->chain;
-            pass(l, &order, of);
+            pass_chain(l, &order, of);
         }
         if (q->chain != of)
             l->out->unchecked++;
         if (q->chain != of || l->known[q->then] <= q->first)
-            shown(l, q);
+            list_shown(l, q);
     }
     ips_order_release(&order);
     return 0;
@@ -350,7 +351,7 @@ static void count_plain(struct looker *l)
         const struct ips_chain *is = &g->chains[c];
         if (l->ask->empty && l->ask->empty[c]) {
             l->out->count[IPS_ORDER_EMPTY] += l->ask->empty[c];
-            concern(l, IPS_ORDER_EMPTY, c);
+            mark_chain(l, IPS_ORDER_EMPTY, c);
         }
         for (uint32_t i = is->first; i < is->first + is->count; i++) {
             uint32_t x = g->xpred[i];
@@ -359,12 +360,12 @@ static void count_plain(struct looker *l)
             l->out->arcs++;
             if (g->xkind[i] == IPS_X_RESOURCE &&
                 g->xlen[i] != IPS_THING_BARRIER) {
-                show(l, IPS_ORDER_RESOURCES, i);
-                concern(l, IPS_ORDER_RESOURCES, c);
-                concern(l, IPS_ORDER_RESOURCES, ips_chain_of(g, x));
+                show_node(l, IPS_ORDER_RESOURCES, i);
+                mark_chain(l, IPS_ORDER_RESOURCES, c);
+                mark_chain(l, IPS_ORDER_RESOURCES, ips_chain_of(g, x));
             } else if (g->xkind[i] == IPS_X_SIGNAL && !of_a_child(g, c, x)) {
-                show(l, IPS_ORDER_SIGNALS, i);
-                concern(l, IPS_ORDER_SIGNALS, c);
+                show_node(l, IPS_ORDER_SIGNALS, i);
+                mark_chain(l, IPS_ORDER_SIGNALS, c);
             }
         }
     }
@@ -396,7 +397,7 @@ int ips_order_dependent(const struct ips_order_ask *ask,
         count_plain(&l);
     for (uint32_t i = 0; rc == 0 && i < g->node_count; i++)
         out->marked += l.mark[i];
-    ips_free_large(l.take);
+    ips_free_large(l.reception);
     ips_free_large(l.question);
     ips_free_large(l.known);
     ips_free_large(l.mark);

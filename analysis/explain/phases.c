@@ -46,7 +46,7 @@ static int by_value(const void *a, const void *b)
 /* The k-th level as the least value that is not below it. Values that are equal
  * fall on one side: the upper levels lie above a quantile's value, the lower
  * ones beneath it, where there is something on the other side. */
-static uint64_t level(const uint64_t *sorted, uint32_t n, uint32_t k)
+static uint64_t level_value(const uint64_t *sorted, uint32_t n, uint32_t k)
 {
     uint64_t least = sorted[0], most = sorted[n - 1];
     uint64_t q = sorted[(uint64_t)k * n / (IPS_PHASES_LEVELS + 1)];
@@ -62,7 +62,7 @@ static void count_below(struct work *w, const struct ips_phase_series *series,
         memcpy(w->sorted, series[s].v, n * sizeof(*w->sorted));
         qsort(w->sorted, n, sizeof(*w->sorted), by_value);
         for (uint32_t k = 1; k <= IPS_PHASES_LEVELS; k++) {
-            uint64_t cut = level(w->sorted, n, k);
+            uint64_t cut = level_value(w->sorted, n, k);
             uint32_t row = s * IPS_PHASES_LEVELS + k - 1;
             for (uint32_t i = 0; i < n; i++) {
                 uint16_t *at = &w->below[(size_t)i * w->rows + row];
@@ -87,7 +87,7 @@ static uint64_t cost_of(const struct work *w, uint32_t from, uint32_t to)
     return ips_sub_sat(sum, less); /* logarithms are rounded */
 }
 
-static void solve(struct work *w)
+static void solve_cuts(struct work *w)
 {
     w->best[0] = 0;
     for (uint32_t to = 1; to <= w->n; to++) {
@@ -127,8 +127,8 @@ static uint64_t sum_of(const uint64_t *v, uint32_t from, uint32_t to)
     return sum;
 }
 
-static bool differ(const struct ips_phase_series *series, uint32_t count,
-                   uint32_t from, uint32_t mid, uint32_t to)
+static bool bins_differ(const struct ips_phase_series *series, uint32_t count,
+                        uint32_t from, uint32_t mid, uint32_t to)
 {
     for (uint32_t s = 0; s < count; s++) {
         /* Both means times the lengths of both. */
@@ -145,8 +145,9 @@ static bool differ(const struct ips_phase_series *series, uint32_t count,
 
 /* Of the neighbours that are alike those first whose being apart saves least.
  */
-static void merge(const struct work *w, const struct ips_phase_series *series,
-                  uint32_t count, struct ips_phases *p)
+static void merge_alike(const struct work *w,
+                        const struct ips_phase_series *series, uint32_t count,
+                        struct ips_phases *p)
 {
     for (;;) {
         uint64_t least = UINT64_MAX;
@@ -154,7 +155,7 @@ static void merge(const struct work *w, const struct ips_phase_series *series,
         for (uint32_t i = 0; i + 1 < p->count; i++) {
             uint32_t from = i ? p->end[i - 1] : 0;
             uint32_t mid = p->end[i], to = p->end[i + 1];
-            if (differ(series, count, from, mid, to))
+            if (bins_differ(series, count, from, mid, to))
                 continue;
             uint64_t saved =
                 ips_sub_sat(cost_of(w, from, to),
@@ -216,9 +217,9 @@ int ips_phases_find(const struct ips_phase_series *series, uint32_t count,
         return rc;
     if (bins > 0) {
         count_below(&w, series, count);
-        solve(&w);
+        solve_cuts(&w);
         read_cut(&w, out);
-        merge(&w, series, count, out);
+        merge_alike(&w, series, count, out);
     }
     work_release(&w);
     return 0;

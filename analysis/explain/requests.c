@@ -25,7 +25,7 @@ struct behind {
 
 struct finding {
     const struct ips_graph *g;
-    const struct ips_lane *lane;
+    const struct ips_scenario *scenario;
     const struct ips_est *est;
     const struct ips_served_end *ends;
     uint32_t end_count;
@@ -36,7 +36,7 @@ struct finding {
     uint64_t *spell_of;    /* [chain_count + 1] first spell of each chain */
     struct behind *behind; /* [out->count], by the request in front */
     struct ips_requests *out;
-    uint32_t room;
+    uint32_t capacity;
     struct ips_err *err;
 };
 
@@ -47,7 +47,8 @@ static int no_memory(struct finding *f)
 
 /* ---- sends and receives -------------------------------------------------- */
 
-static uint32_t served(const struct finding *f, uint32_t machine, uint32_t end)
+static uint32_t served_by(const struct finding *f, uint32_t machine,
+                          uint32_t end)
 {
     uint32_t low = 0, high = f->end_count;
     while (low < high) {
@@ -74,7 +75,7 @@ static int by_end(const void *a, const void *b)
 }
 
 /* Bytes came in at this node; an end of file brings none. */
-static bool receives(const struct ips_graph *g, uint32_t i)
+static bool is_receive(const struct ips_graph *g, uint32_t i)
 {
     return g->kind[i] == IPS_NODE_RECV && g->xkind[i] != IPS_X_LIFETIME;
 }
@@ -87,9 +88,9 @@ static int find_touches(struct finding *f)
         const struct ips_chain *chain = &g->chains[c];
         for (uint32_t i = chain->first; i < chain->first + chain->count; i++) {
             bool send = g->kind[i] == IPS_NODE_SEND;
-            if (g->site[i] == UINT32_MAX || (!send && !receives(g, i)))
+            if (g->site[i] == UINT32_MAX || (!send && !is_receive(g, i)))
                 continue;
-            uint32_t end = served(f, chain->machine, g->site[i]);
+            uint32_t end = served_by(f, chain->machine, g->site[i]);
             if (end == UINT32_MAX)
                 continue;
             if (f->touches == room) {
@@ -120,27 +121,28 @@ static uint64_t arrival_of(const struct finding *f, uint32_t i)
         return at;
     uint64_t sent = f->est->est[g->xpred[i]];
     return ips_min_u64(
-        at, ips_add_sat(sent, ips_mtime_ns(&f->lane->mtime, g->xlen[i])));
+        at, ips_add_sat(sent, ips_mtime_ns(&f->scenario->mtime, g->xlen[i])));
 }
 
 static int add_request(struct finding *f, uint32_t end, uint32_t first,
                        uint32_t last)
 {
     struct ips_requests *out = f->out;
-    if (out->count == f->room) {
-        f->room = f->room * 2 + 256;
-        struct ips_request *more = realloc(out->r, f->room * sizeof(*more));
+    if (out->count == f->capacity) {
+        f->capacity = f->capacity * 2 + 256;
+        struct ips_request *more = realloc(out->r, f->capacity * sizeof(*more));
         if (!more)
             return no_memory(f);
         out->r = more;
     }
-    out->r[out->count++] = (struct ips_request){.end = end,
-                                                .first = first,
-                                                .last = last,
-                                                .arrival = arrival_of(f, first),
-                                                .taken = f->est->est[first],
-                                                .finish = f->est->est[last],
-                                                .behind = IPS_NO_REQUEST};
+    out->r[out->count++] =
+        (struct ips_request){.end = end,
+                             .first = first,
+                             .last = last,
+                             .arrived_ns = arrival_of(f, first),
+                             .accepted_ns = f->est->est[first],
+                             .finished_ns = f->est->est[last],
+                             .behind = IPS_NO_REQUEST};
     return 0;
 }
 
@@ -162,7 +164,7 @@ static int find_turns(struct finding *f, const struct touch *t, uint64_t count)
             /* Sent before the answer to the last one. */
             uint32_t from = f->g->xpred[t[i].node];
             if (from != IPS_NO_NODE && f->g->xkind[t[i].node] == IPS_X_DATA &&
-                f->est->est[from] < f->out->r[f->out->count - 1].finish) {
+                f->est->est[from] < f->out->r[f->out->count - 1].finished_ns) {
                 f->out->count = before;
                 f->out->pipelined++;
                 f->out->pipelined_end[t->end] = true;
@@ -182,8 +184,8 @@ static int find_turns(struct finding *f, const struct touch *t, uint64_t count)
 static int by_finish(const void *a, const void *b)
 {
     const struct ips_request *x = a, *y = b;
-    if (x->finish != y->finish)
-        return x->finish < y->finish ? -1 : 1;
+    if (x->finished_ns != y->finished_ns)
+        return x->finished_ns < y->finished_ns ? -1 : 1;
     return (x->last > y->last) - (x->last < y->last);
 }
 
@@ -238,8 +240,8 @@ static int find_spells(struct finding *f)
         struct spell s = {.chain = one,
                           .service = f->ends[r->end].service,
                           .request = i,
-                          .from = r->taken,
-                          .to = r->finish};
+                          .from = r->accepted_ns,
+                          .to = r->finished_ns};
         f->spell[f->spells++] = s;
         s.chain = other;
         if (other != one)
@@ -259,8 +261,8 @@ static int find_spells(struct finding *f)
     return 0;
 }
 
-static void stand_behind(const struct finding *f, struct ips_request *r,
-                         uint32_t front, uint64_t ns)
+static void wait_behind(const struct finding *f, struct ips_request *r,
+                        uint32_t front, uint64_t ns)
 {
     struct behind *b = &f->behind[front];
     uint32_t self = (uint32_t)(r - f->out->r);
@@ -296,7 +298,7 @@ static uint64_t at_others(const struct finding *f, struct ips_request *r,
             continue;
         sum += b - a;
         from = b;
-        stand_behind(f, r, s->request, b - a);
+        wait_behind(f, r, s->request, b - a);
     }
     return sum;
 }
@@ -317,7 +319,7 @@ static bool step_back(const struct ips_graph *g, const struct ips_est *est,
                       struct step *s)
 {
     uint32_t i = *node;
-    if (i == IPS_NO_NODE || est->est[i] <= r->arrival)
+    if (i == IPS_NO_NODE || est->est[i] <= r->arrived_ns)
         return false;
     *s = (struct step){.node = i,
                        .chain = ips_chain_of(g, i),
@@ -328,7 +330,7 @@ static bool step_back(const struct ips_graph *g, const struct ips_est *est,
     else
         *node = i == g->chains[s->chain].first ? IPS_NO_NODE : i - 1;
     uint64_t from = *node == IPS_NO_NODE ? 0 : est->est[*node];
-    s->from = ips_max_u64(from, r->arrival);
+    s->from = ips_max_u64(from, r->arrived_ns);
     return true;
 }
 
@@ -337,9 +339,9 @@ static void spend_served(struct finding *f, struct ips_request *r,
                          const struct step *s, bool own)
 {
     uint64_t from = s->from, to = s->to;
-    if (own && to > r->taken) {
-        r->own += to - ips_max_u64(from, r->taken);
-        to = ips_max_u64(from, r->taken);
+    if (own && to > r->accepted_ns) {
+        r->own += to - ips_max_u64(from, r->accepted_ns);
+        to = ips_max_u64(from, r->accepted_ns);
     }
     uint64_t queued = at_others(f, r, s->chain, from, to);
     r->queued += queued;
@@ -350,16 +352,16 @@ static void spend_served(struct finding *f, struct ips_request *r,
 static bool last_piece(const struct ips_graph *g, const struct ips_est *est,
                        const struct ips_request *r, struct step *s)
 {
-    if (est->est[r->last] >= r->finish)
+    if (est->est[r->last] >= r->finished_ns)
         return false;
     *s = (struct step){.node = r->last,
                        .chain = ips_chain_of(g, r->last),
-                       .from = ips_max_u64(est->est[r->last], r->arrival),
-                       .to = r->finish};
+                       .from = ips_max_u64(est->est[r->last], r->arrived_ns),
+                       .to = r->finished_ns};
     return true;
 }
 
-static void follow(struct finding *f, struct ips_request *r)
+static void follow_request(struct finding *f, struct ips_request *r)
 {
     uint32_t one = ips_chain_of(f->g, r->first);
     uint32_t other = ips_chain_of(f->g, r->last), node = r->last;
@@ -377,10 +379,10 @@ static void follow(struct finding *f, struct ips_request *r)
     }
 }
 
-static void tell(const struct ips_graph *g, const struct ips_est *est,
-                 const struct step *s, uint32_t arc,
-                 void (*to)(void *arg, const struct ips_request_step *s),
-                 void *arg)
+static void report_step(const struct ips_graph *g, const struct ips_est *est,
+                        const struct step *s, uint32_t arc,
+                        void (*to)(void *arg, const struct ips_request_step *s),
+                        void *arg)
 {
     uint32_t before = s->crossed ? g->xpred[arc] : arc - 1;
     const struct ips_request_step out = {
@@ -402,10 +404,10 @@ void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
     uint32_t node = r->last;
     struct step s;
     if (last_piece(g, est, r, &s))
-        tell(g, est, &s, r->last + 1, to, arg);
+        report_step(g, est, &s, r->last + 1, to, arg);
     while (step_back(g, est, r, &node, &s)) {
         if (s.crossed || s.node != g->chains[s.chain].first)
-            tell(g, est, &s, s.node, to, arg);
+            report_step(g, est, &s, s.node, to, arg);
     }
 }
 
@@ -423,13 +425,13 @@ void ips_request_chains(const struct ips_graph *g, const struct ips_est *est,
 }
 
 /* The last steps of both ways to find them. */
-static int follow_all(struct finding *f, int rc)
+static int follow_requests(struct finding *f, int rc)
 {
     struct ips_requests *out = f->out;
     if (rc == 0)
         rc = find_spells(f);
     for (uint32_t i = 0; rc == 0 && i < out->count; i++)
-        follow(f, &out->r[i]);
+        follow_request(f, &out->r[i]);
     free(f->spell);
     free(f->spell_of);
     free(f->behind);
@@ -438,13 +440,14 @@ static int follow_all(struct finding *f, int rc)
     return rc;
 }
 
-int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_requests_find(const struct ips_graph *g,
+                      const struct ips_scenario *scenario,
                       const struct ips_est *est,
                       const struct ips_served_end *ends, uint32_t end_count,
                       struct ips_requests *out, struct ips_err *err)
 {
     struct finding f = {.g = g,
-                        .lane = lane,
+                        .scenario = scenario,
                         .est = est,
                         .ends = ends,
                         .end_count = end_count,
@@ -464,7 +467,7 @@ int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
     if (rc == 0)
         rc = find_requests(&f);
     free(f.touch);
-    return follow_all(&f, rc);
+    return follow_requests(&f, rc);
 }
 
 static uint64_t moment_ns(const struct ips_graph *g, const struct ips_est *est,
@@ -478,7 +481,7 @@ static uint64_t moment_ns(const struct ips_graph *g, const struct ips_est *est,
                        ips_max_u64(at, est->est[m->node + 1]));
 }
 
-static int take_told(struct finding *f, const struct ips_told *t)
+static int take_marked(struct finding *f, const struct ips_marked_request *t)
 {
     const struct ips_graph *g = f->g;
     bool there = t->begin.node < g->node_count &&
@@ -492,20 +495,21 @@ static int take_told(struct finding *f, const struct ips_told *t)
     if (rc < 0)
         return rc;
     struct ips_request *r = &f->out->r[f->out->count - 1];
-    r->arrival = r->taken = moment_ns(g, f->est, chain, &t->begin);
-    r->finish =
-        ips_max_u64(r->arrival, moment_ns(g, f->est, chain, &t->finish));
+    r->arrived_ns = r->accepted_ns = moment_ns(g, f->est, chain, &t->begin);
+    r->finished_ns =
+        ips_max_u64(r->arrived_ns, moment_ns(g, f->est, chain, &t->finish));
     return 0;
 }
 
-int ips_requests_told(const struct ips_graph *g, const struct ips_lane *lane,
-                      const struct ips_est *est,
-                      const struct ips_served_end *ends, uint32_t end_count,
-                      const struct ips_told *told, uint32_t count,
-                      struct ips_requests *out, struct ips_err *err)
+int ips_requests_of_marks(const struct ips_graph *g,
+                          const struct ips_scenario *scenario,
+                          const struct ips_est *est,
+                          const struct ips_served_end *ends, uint32_t end_count,
+                          const struct ips_marked_request *told, uint32_t count,
+                          struct ips_requests *out, struct ips_err *err)
 {
     struct finding f = {.g = g,
-                        .lane = lane,
+                        .scenario = scenario,
                         .est = est,
                         .ends = ends,
                         .end_count = end_count,
@@ -515,10 +519,10 @@ int ips_requests_told(const struct ips_graph *g, const struct ips_lane *lane,
     out->pipelined_end = calloc((size_t)end_count + 1, 1);
     int rc = out->pipelined_end ? 0 : no_memory(&f);
     for (uint32_t i = 0; rc == 0 && i < count; i++)
-        rc = take_told(&f, &told[i]);
+        rc = take_marked(&f, &told[i]);
     if (rc == 0 && out->count)
         qsort(out->r, out->count, sizeof(*out->r), by_finish);
-    return follow_all(&f, rc);
+    return follow_requests(&f, rc);
 }
 
 void ips_requests_release(struct ips_requests *r)

@@ -19,8 +19,8 @@
  * request.
  *
  * Or a request is a stretch of one thread's time that the program itself told
- * of (marks, tasks of the API): ips_requests_told. It arrives, and is taken,
- * when it begins; the same walk says what its time was.
+ * of (marks, tasks of the API): ips_requests_of_marks. It arrives, and is
+ * taken, when it begins; the same walk says what its time was.
  *
  * Times are EST of the graph: ns since the run's origin. Pure.
  * Source: ALGORITHMS 4 (requests); IPS-13.
@@ -43,7 +43,7 @@ struct ips_served_end {
 struct ips_request {
     uint32_t end;         /* index of the served ends */
     uint32_t first, last; /* nodes: the first receive, the last send */
-    uint64_t arrival, taken, finish;
+    uint64_t arrived_ns, accepted_ns, finished_ns;
     uint64_t queued, untaken, own, elsewhere, message, external;
     uint32_t behind; /* most of `queued`; IPS_NO_REQUEST */
     uint64_t behind_ns;
@@ -58,9 +58,10 @@ struct ips_requests {
     uint32_t idle_ends;  /* ends without a request */
 };
 
-/* `g` a merged graph as `wall` sees it, `lane` its lane, `est` its values.
- * IPS_E_USAGE: ends not sorted. */
-int ips_requests_find(const struct ips_graph *g, const struct ips_lane *lane,
+/* `g` a merged graph as `wall` sees it, `scenario` its scenario, `est` its
+ * values. IPS_E_USAGE: ends not sorted. */
+int ips_requests_find(const struct ips_graph *g,
+                      const struct ips_scenario *scenario,
                       const struct ips_est *est,
                       const struct ips_served_end *ends, uint32_t end_count,
                       struct ips_requests *out,
@@ -87,21 +88,22 @@ struct ips_moment {
 };
 /* In the chain of `begin.node`; `end` indexes the ends, which say whose
  * requests they are: in any order. */
-struct ips_told {
+struct ips_marked_request {
     uint32_t end;
     struct ips_moment begin, finish;
 };
 /* IPS_E_CORRUPT: one that ends in another chain. */
-int ips_requests_told(const struct ips_graph *g, const struct ips_lane *lane,
-                      const struct ips_est *est,
-                      const struct ips_served_end *ends, uint32_t end_count,
-                      const struct ips_told *told, uint32_t count,
-                      struct ips_requests *out,
-                      struct ips_err *err) IPS_MUST_USE;
+int ips_requests_of_marks(const struct ips_graph *g,
+                          const struct ips_scenario *scenario,
+                          const struct ips_est *est,
+                          const struct ips_served_end *ends, uint32_t end_count,
+                          const struct ips_marked_request *told, uint32_t count,
+                          struct ips_requests *out,
+                          struct ips_err *err) IPS_MUST_USE;
 
 static inline uint64_t ips_request_ns(const struct ips_request *r)
 {
-    return r->finish - r->arrival;
+    return r->finished_ns - r->arrived_ns;
 }
 
 /* The parts of one request's time in threads: `ns` [chain_count] grows by what

@@ -122,26 +122,26 @@ void ips_blamer_release(struct ips_blamer *b)
 {
     free(b->task);
     b->task = NULL;
-    b->task_count = b->task_room = 0;
+    b->task_count = b->task_capacity = 0;
 }
 
-static int push(struct ips_blamer *b, uint32_t node, uint64_t lo, uint64_t hi,
-                struct ips_err *err)
+static int push_task(struct ips_blamer *b, uint32_t node, uint64_t lo,
+                     uint64_t hi, struct ips_err *err)
 {
-    if (b->task_count == b->task_room) {
-        uint32_t room = b->task_room * 2 + 64;
+    if (b->task_count == b->task_capacity) {
+        uint32_t room = b->task_capacity * 2 + 64;
         void *more = realloc(b->task, room * sizeof(*b->task));
         if (!more)
             return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
         b->task = more;
-        b->task_room = room;
+        b->task_capacity = room;
     }
     b->task[b->task_count++] = (struct ips_blame_task){node, lo, hi};
     return 0;
 }
 
-static void put(struct ips_blamer *b, enum ips_blame_kind kind, uint32_t node,
-                uint32_t cause, uint64_t ns)
+static void put_blame(struct ips_blamer *b, enum ips_blame_kind kind,
+                      uint32_t node, uint32_t cause, uint64_t ns)
 {
     struct ips_blame part = {kind, b->chain, node, cause, ns};
     if (ns)
@@ -156,7 +156,7 @@ static void find_chain(struct ips_blamer *b, uint32_t node)
 }
 
 /* Does a thread that we know of have to be looked at? */
-static bool followed(const struct ips_graph *g, uint32_t i)
+static bool is_followed(const struct ips_graph *g, uint32_t i)
 {
     return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE &&
            g->xkind[i] != IPS_X_EXTERNAL && g->xkind[i] != IPS_X_IDLE;
@@ -171,38 +171,38 @@ static uint32_t cause_of(const struct ips_waits *w, uint32_t i)
 }
 
 /* Asleep for node i from lo to hi. */
-static int asleep(struct ips_blamer *b, uint32_t i, uint32_t cause, uint64_t lo,
-                  uint64_t hi, struct ips_err *err)
+static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
+                       uint64_t lo, uint64_t hi, struct ips_err *err)
 {
-    if (followed(b->w->g, i))
-        return push(b, b->w->g->xpred[i], lo, hi, err);
-    put(b, IPS_BLAME_WAITED, i, cause, hi - lo);
+    if (is_followed(b->w->g, i))
+        return push_task(b, b->w->g->xpred[i], lo, hi, err);
+    put_blame(b, IPS_BLAME_WAITED, i, cause, hi - lo);
     return 0;
 }
 
 /* `ns` of the active time of the arc into i. */
-static void active(struct ips_blamer *b, uint32_t i, uint64_t ns)
+static void blame_active(struct ips_blamer *b, uint32_t i, uint64_t ns)
 {
     struct ips_arc_time t = ips_waits_arc(b->w, i);
     if (!ns || !t.length)
         return;
     uint64_t cpu = (uint64_t)((ips_u128)t.cpu * ns / t.length);
     uint64_t delay = (uint64_t)((ips_u128)t.delay * ns / t.length);
-    put(b, IPS_BLAME_COMPUTE, i, 0, cpu);
-    put(b, IPS_BLAME_RUNNABLE, i, 0, delay);
-    put(b, IPS_BLAME_OFF_CPU, i, 0, ns - cpu - delay);
+    put_blame(b, IPS_BLAME_COMPUTE, i, 0, cpu);
+    put_blame(b, IPS_BLAME_RUNNABLE, i, 0, delay);
+    put_blame(b, IPS_BLAME_OFF_CPU, i, 0, ns - cpu - delay);
 }
 
 /* The arc into i, which is not its chain's first node, from lo to hi, both
  * within it. */
-static int arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
-               struct ips_err *err)
+static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
+                     struct ips_err *err)
 {
     const struct ips_waits *w = b->w;
     uint64_t from = ips_waits_asleep(w, i);
     if (hi > from) {
         uint64_t begin = ips_max_u64(lo, from);
-        int rc = asleep(b, i, cause_of(w, i), begin, hi, err);
+        int rc = blame_sleep(b, i, cause_of(w, i), begin, hi, err);
         if (rc < 0)
             return rc;
         hi = begin;
@@ -213,10 +213,10 @@ static int arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
         uint64_t f = ips_max_u64(x->from, lo), t = ips_min_u64(x->to, hi);
         if (x->of_node || f >= t)
             continue;
-        put(b, IPS_BLAME_WAITED, i, x->cause, t - f);
+        put_blame(b, IPS_BLAME_WAITED, i, x->cause, t - f);
         left -= t - f;
     }
-    active(b, i, left);
+    blame_active(b, i, left);
     return 0;
 }
 
@@ -235,33 +235,33 @@ static uint32_t node_at(const struct ips_blamer *b, uint32_t node, uint64_t t)
     return low;
 }
 
-static int walk(struct ips_blamer *b, struct ips_blame_task t,
-                struct ips_err *err)
+static int walk_task(struct ips_blamer *b, struct ips_blame_task t,
+                     struct ips_err *err)
 {
     const struct ips_waits *w = b->w;
     find_chain(b, t.node);
     uint32_t first = w->g->chains[b->chain].first;
     if (t.hi > w->at[t.node]) {
         uint64_t came = ips_max_u64(w->at[t.node], t.lo);
-        put(b, IPS_BLAME_DELIVERY, t.node, 0, t.hi - came);
+        put_blame(b, IPS_BLAME_DELIVERY, t.node, 0, t.hi - came);
         t.hi = came;
     }
     if (t.hi <= t.lo)
         return 0;
     for (uint32_t i = node_at(b, t.node, t.hi); t.hi > t.lo; i--) {
         if (b->budget == 0) {
-            put(b, IPS_BLAME_CUT, i, 0, t.hi - t.lo);
+            put_blame(b, IPS_BLAME_CUT, i, 0, t.hi - t.lo);
             return 0;
         }
         b->budget--;
         if (i == first) {
-            if (followed(w->g, i))
-                return push(b, w->g->xpred[i], t.lo, t.hi, err);
-            put(b, IPS_BLAME_NOT_BEGUN, i, 0, t.hi - t.lo);
+            if (is_followed(w->g, i))
+                return push_task(b, w->g->xpred[i], t.lo, t.hi, err);
+            put_blame(b, IPS_BLAME_NOT_BEGUN, i, 0, t.hi - t.lo);
             return 0;
         }
         uint64_t from = ips_max_u64(w->at[i - 1], t.lo);
-        int rc = from < t.hi ? arc(b, i, from, t.hi, err) : 0;
+        int rc = from < t.hi ? blame_arc(b, i, from, t.hi, err) : 0;
         if (rc < 0)
             return rc;
         t.hi = ips_min_u64(t.hi, from);
@@ -282,18 +282,18 @@ int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
     *ns = 0;
     find_chain(b, wait->arc);
     if (whole || (end >= from_ns && end < to_ns)) {
-        put(b, IPS_BLAME_WOKEN, wait->arc, 0, wait->ns - laid);
+        put_blame(b, IPS_BLAME_WOKEN, wait->arc, 0, wait->ns - laid);
         *ns = wait->ns - laid;
     }
     if (lo >= hi)
         return 0;
     *ns += hi - lo;
     if (wait->of_node)
-        rc = asleep(b, wait->arc, wait->cause, lo, hi, err);
+        rc = blame_sleep(b, wait->arc, wait->cause, lo, hi, err);
     else
-        put(b, IPS_BLAME_WAITED, wait->arc, wait->cause, hi - lo);
+        put_blame(b, IPS_BLAME_WAITED, wait->arc, wait->cause, hi - lo);
     while (rc == 0 && b->task_count)
-        rc = walk(b, b->task[--b->task_count], err);
+        rc = walk_task(b, b->task[--b->task_count], err);
     b->task_count = 0;
     return rc;
 }
@@ -302,7 +302,7 @@ enum ips_lateness ips_wait_lateness(const struct ips_graph *g,
                                     const struct ips_wait *wait)
 {
     uint32_t i = wait->arc;
-    if (!wait->of_node || !followed(g, i))
+    if (!wait->of_node || !is_followed(g, i))
         return IPS_LATE_NONE;
     if (g->xkind[i] == IPS_X_ROOM)
         return IPS_LATE_RECEIVER;

@@ -105,7 +105,7 @@ struct ips_blamer {
     void *arg;
     uint64_t budget; /* steps left, for all waits of this blamer */
     struct ips_blame_task *task;
-    uint32_t task_count, task_room;
+    uint32_t task_count, task_capacity;
     uint32_t chain; /* found last */
 };
 /* Calls `put` with parts that add up to the wait's ns, or as much of it as lies

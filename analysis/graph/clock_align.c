@@ -26,7 +26,7 @@ struct point {
     bool upper;
 };
 
-static void everything(struct polygon *p)
+static void allow_everything(struct polygon *p)
 {
     p->n = 4;
     p->c[0] = (struct corner){-SLOPE_MAX, -OFFSET_MAX};
@@ -41,7 +41,8 @@ static long double line_at(const struct corner *c, long double x)
 }
 
 /* How far the line of a corner lies beyond the point; <= 0: within. */
-static long double beyond(const struct corner *c, const struct point *p)
+static long double distance_beyond(const struct corner *c,
+                                   const struct point *p)
 {
     long double d = line_at(c, p->x) - p->y;
     return p->upper ? d : -d;
@@ -49,14 +50,14 @@ static long double beyond(const struct corner *c, const struct point *p)
 
 /* The lines of *from that the point allows; false: none (or too many corners:
  * a polygon a little too large is no error). */
-static bool clip(const struct polygon *from, const struct point *p,
-                 struct polygon *to)
+static bool clip_polygon(const struct polygon *from, const struct point *p,
+                         struct polygon *to)
 {
     to->n = 0;
     for (size_t i = 0; i < from->n; i++) {
         const struct corner *a = &from->c[i];
         const struct corner *b = &from->c[(i + 1) % from->n];
-        long double da = beyond(a, p), db = beyond(b, p);
+        long double da = distance_beyond(a, p), db = distance_beyond(b, p);
         if (to->n + 2 > CORNERS_MAX) {
             *to = *from;
             return true;
@@ -73,10 +74,10 @@ static bool clip(const struct polygon *from, const struct point *p,
     return to->n > 0;
 }
 
-static bool violates(const struct polygon *poly, const struct point *p)
+static bool violates_point(const struct polygon *poly, const struct point *p)
 {
     for (size_t i = 0; i < poly->n; i++)
-        if (beyond(&poly->c[i], p) > 0)
+        if (distance_beyond(&poly->c[i], p) > 0)
             return true;
     return false;
 }
@@ -86,14 +87,14 @@ static size_t longest_piece(const struct point *p, size_t count,
                             struct polygon *poly)
 {
     static _Thread_local struct polygon next;
-    everything(poly);
+    allow_everything(poly);
     for (size_t i = 0; i < count; i++) {
-        if (!violates(poly, &p[i]))
+        if (!violates_point(poly, &p[i]))
             continue;
         struct point slack = p[i];
-        if (!clip(poly, &p[i], &next)) {
+        if (!clip_polygon(poly, &p[i], &next)) {
             slack.y += slack.upper ? SLIP_NS : -SLIP_NS;
-            if (!clip(poly, &slack, &next))
+            if (!clip_polygon(poly, &slack, &next))
                 return i;
         }
         *poly = next;
@@ -110,7 +111,7 @@ static int by_time(const void *va, const void *vb)
 }
 
 /* With messages one way alone one side is open: the line that touches. */
-static struct corner middle(const struct polygon *poly, bool *bounded)
+static struct corner middle_of(const struct polygon *poly, bool *bounded)
 {
     struct corner sum = {0, 0};
     size_t n = 0;
@@ -132,8 +133,8 @@ static struct corner middle(const struct polygon *poly, bool *bounded)
 }
 
 /* Among the lines of the polygon, the furthest from `line` at x. */
-static long double reach(const struct polygon *poly, const struct corner *line,
-                         long double x)
+static long double furthest_line(const struct polygon *poly,
+                                 const struct corner *line, long double x)
 {
     long double most = 0;
     for (size_t i = 0; i < poly->n; i++) {
@@ -144,7 +145,7 @@ static long double reach(const struct polygon *poly, const struct corner *line,
     return most;
 }
 
-static int64_t rounded(long double v)
+static int64_t round_value(long double v)
 {
     return (int64_t)(v < 0 ? v - 0.5L : v + 0.5L);
 }
@@ -181,12 +182,12 @@ static long double other_pieces(const struct point *p, size_t count,
         bool bounded;
         n = longest_piece(p + at, count - at, &poly);
         n = n ? n : 1;
-        (void)middle(&poly, &bounded);
-        long double a = reach(&poly, line, p[at].x);
-        long double z = reach(&poly, line, p[at + n - 1].x);
+        (void)middle_of(&poly, &bounded);
+        long double a = furthest_line(&poly, line, p[at].x);
+        long double z = furthest_line(&poly, line, p[at + n - 1].x);
         long double d = a > z ? a : z;
         for (size_t i = at; !bounded && i < at + n; i++) {
-            long double far = beyond(line, &p[i]) + own;
+            long double far = distance_beyond(line, &p[i]) + own;
             d = i == at || far > d ? far : d;
         }
         most = d > most ? d : most;
@@ -200,11 +201,11 @@ static void make_fit(const struct ips_clock_point *points,
 {
     static _Thread_local struct polygon best;
     best_piece(p, count, &best, &out->pieces);
-    struct corner line = middle(&best, &out->bounded);
+    struct corner line = middle_of(&best, &out->bounded);
     int64_t y0 = (int64_t)(points[0].b - points[0].a);
     out->from = points[0].a;
-    out->drift_q40 = rounded(line.slope * Q40);
-    out->offset_ns = y0 + rounded(line.offset);
+    out->drift_q40 = round_value(line.slope * Q40);
+    out->offset_ns = y0 + round_value(line.offset);
     /* What is said is the rounded line. */
     line = (struct corner){(long double)out->drift_q40 / Q40,
                            (long double)(out->offset_ns - y0)};
@@ -214,8 +215,8 @@ static void make_fit(const struct ips_clock_point *points,
     long double after = span.to > points[count - 1].a
                             ? (long double)(span.to - points[0].a)
                             : p[count - 1].x;
-    long double first = reach(&best, &line, -before);
-    long double last = reach(&best, &line, after);
+    long double first = furthest_line(&best, &line, -before);
+    long double last = furthest_line(&best, &line, after);
     long double bound = first > last ? first : last;
     if (out->pieces > 1) {
         long double others = other_pieces(p, count, &line, bound);
@@ -248,8 +249,8 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
 }
 
 /* A's clock from the origin that `parent` gives B's. */
-static struct ips_clock_map compose(const struct ips_clock_fit *fit,
-                                    const struct ips_clock_map *parent)
+static struct ips_clock_map compose_maps(const struct ips_clock_fit *fit,
+                                         const struct ips_clock_map *parent)
 {
     typedef ips_i128 wide;
     const wide one = (wide)1 << 40;
@@ -287,7 +288,7 @@ void ips_clock_tree(const struct ips_clock_fit *fit, uint32_t count,
         if (child == count)
             return;
         map[child] =
-            compose(&fit[(size_t)child * count + parent], &map[parent]);
+            compose_maps(&fit[(size_t)child * count + parent], &map[parent]);
         bound[child] = least;
         linked[child] = true;
     }

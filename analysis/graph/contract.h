@@ -9,9 +9,9 @@
 
 #include "analysis/graph/graph.h"
 
-/* So many arcs and values that others await has `g` at most, in whatever lane:
- * nodes at the ends of arcs, local or remote, and every chain's last. What
- * ips_joins_make() tells of them is less; it goes with this. O(nodes). */
+/* So many arcs and values that others await has `g` at most, in whatever
+ * scenario: nodes at the ends of arcs, local or remote, and every chain's last.
+ * What ips_joins_make() tells of them is less; it goes with this. O(nodes). */
 int ips_contract_most(const struct ips_graph *g, uint64_t *most,
                       struct ips_err *err) IPS_MUST_USE;
 
@@ -20,22 +20,22 @@ int ips_contract_most(const struct ips_graph *g, uint64_t *most,
  * process index stays the part's own. An in of position SYN or EOF takes the
  * out of just that position; one of data byte `pos` the first out with
  * out.pos >= pos that wrote it (out.pos - out.len < pos); the arc's xlen is
- * out.len (in `wall` its weight: the parts must be views of `lane` that
+ * out.len (in `wall` its weight: the parts must be views of `scenario` that
  * share one origin), its xkind the in's. `peer[p][end]` names, for end `end` of
  * part p, the part and end on the other machine (part UINT32_MAX: none). A
  * remote in whose position nobody wrote stays without a cross arc and is
  * counted in *unmatched. node_base[p] is where part p's nodes begin. */
 struct ips_peer_end {
-    uint32_t part;
+    uint32_t machine;
     uint32_t end;
 };
-struct ips_part {
+struct ips_machine_graph {
     const struct ips_graph *g;
     const struct ips_peer_end *peer; /* [end_count] */
     uint32_t end_count;
 };
-int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
-                    const struct ips_lane *lane, struct ips_graph *out,
+int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
+                    const struct ips_scenario *scenario, struct ips_graph *out,
                     uint32_t *node_base, uint64_t *unmatched,
                     struct ips_err *err) IPS_MUST_USE;
 

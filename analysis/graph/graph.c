@@ -32,8 +32,9 @@ void ips_graph_release(struct ips_graph *g)
     ips_graph_init(g);
 }
 
-static int alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
-                 void *(*column)(size_t, size_t), struct ips_err *err)
+static int allocate_columns(struct ips_graph *g, uint32_t nodes,
+                            uint32_t chains, void *(*column)(size_t, size_t),
+                            struct ips_err *err)
 {
     if (nodes == IPS_NO_NODE)
         return ips_err_set(err, IPS_E_LIMIT, "a graph of %u nodes", nodes);
@@ -61,13 +62,13 @@ static int alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
 int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                          struct ips_err *err)
 {
-    return alloc(g, nodes, chains, ips_alloc_large, err);
+    return allocate_columns(g, nodes, chains, ips_alloc_large, err);
 }
 
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err)
 {
-    int rc = alloc(g, nodes, chains, ips_calloc_large, err);
+    int rc = allocate_columns(g, nodes, chains, ips_calloc_large, err);
     if (rc < 0)
         return rc;
     size_t n = (size_t)nodes + 1;
@@ -242,42 +243,43 @@ uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len)
 }
 
 static uint64_t wall_xweight(const struct ips_graph *g, uint32_t i,
-                             const struct ips_lane *lane, bool *present)
+                             const struct ips_scenario *scenario, bool *present)
 {
-    struct ips_mtime scale = ips_wall_scale(lane);
+    struct ips_mtime scale = ips_wall_scale(scenario);
     uint8_t kind = g->xkind[i];
-    *present = kind != IPS_X_NONE && kind != IPS_X_IDLE &&
-               !(kind == IPS_X_RESOURCE && lane->any_off) &&
-               !(kind == IPS_X_EXTERNAL && lane->external == IPS_EXTERNAL_OFF);
+    *present =
+        kind != IPS_X_NONE && kind != IPS_X_IDLE &&
+        !(kind == IPS_X_RESOURCE && scenario->order_dependent_off) &&
+        !(kind == IPS_X_EXTERNAL && scenario->external == IPS_EXTERNAL_OFF);
     if (!*present)
         return 0;
     return kind == IPS_X_DATA ? ips_mtime_ns(&scale, g->xlen[i]) : g->xlen[i];
 }
 
 uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
-                     const struct ips_lane *lane, bool *present)
+                     const struct ips_scenario *scenario, bool *present)
 {
-    if (lane->weighting == IPS_WEIGH_WALL)
-        return wall_xweight(g, i, lane, present);
+    if (scenario->weighting == IPS_WEIGH_WALL)
+        return wall_xweight(g, i, scenario, present);
     *present = true;
     switch ((enum ips_xkind)g->xkind[i]) {
     case IPS_X_NONE:
         *present = false;
         return 0;
     case IPS_X_DATA:
-        return ips_mtime_ns(&lane->mtime, g->xlen[i]);
+        return ips_mtime_ns(&scenario->mtime, g->xlen[i]);
     case IPS_X_LIFETIME:
     case IPS_X_ROOM:
     case IPS_X_SIGNAL:
         return 0;
     case IPS_X_RESOURCE:
-        *present = !lane->any_off;
+        *present = !scenario->order_dependent_off;
         return 0;
     case IPS_X_EXTERNAL:
-        *present = lane->external != IPS_EXTERNAL_OFF;
+        *present = scenario->external != IPS_EXTERNAL_OFF;
         return *present ? g->xlen[i] : 0;
     case IPS_X_IDLE:
-        *present = lane->external == IPS_EXTERNAL_ALL;
+        *present = scenario->external == IPS_EXTERNAL_ALL;
         return *present ? g->xlen[i] : 0;
     }
     *present = false; /* not reached: ips_graph_check */

@@ -55,7 +55,7 @@ enum ips_xkind {
 #define IPS_X_LAST IPS_X_RESOURCE
 
 /* What a RESOURCE arc is of. */
-enum ips_thing {
+enum ips_resource_kind {
     IPS_THING_UNKNOWN = 0,
     IPS_THING_LOCK, /* mutex, rwlock, spin lock, once, file lock */
     IPS_THING_CONDITION,
@@ -115,7 +115,7 @@ struct ips_graph {
     uint8_t *xkind;  /* [node_count] enum ips_xkind; remote data: DATA with
                         xpred IPS_NO_NODE and an entry in `in` */
     uint64_t *xlen;  /* [node_count] DATA: bytes of the message; EXTERNAL and
-                        IDLE: elapsed ns; RESOURCE: enum ips_thing (which
+                        IDLE: elapsed ns; RESOURCE: enum ips_resource_kind (which
                         weighs nothing) */
     uint64_t *t_ns;  /* [node_count] local CLOCK_MONOTONIC_RAW, for people */
     uint32_t *site;  /* [node_count] channel end (index) or UINT32_MAX */
@@ -136,15 +136,15 @@ struct ips_graph {
     struct ips_remote_in *in;
     uint32_t out_count;
     struct ips_remote_out *out;
-    /* Message times by measurement (analysis/graph/mtime.h), for lanes that say
-     * `calibrated`. The map is borrowed, or NULL: none, or used already. In a
-     * view by it DATA has ns for bytes in `xlen`, and so has `out_ns`. */
+    /* Message times by measurement (analysis/graph/mtime.h), for scenarios that
+     * say `calibrated`. The map is borrowed, or NULL: none, or used already. In
+     * a view by it DATA has ns for bytes in `xlen`, and so has `out_ns`. */
     const struct ips_mtime_map *mtimes;
     uint64_t *out_ns; /* [out_count] or NULL: MTIME is of out[k].len */
     uint64_t *bytes;  /* [node_count] or NULL: what `xlen` is without the map */
 };
 
-/* What a lane's message time of out[k] is taken of: bytes, or ns. */
+/* What a scenario's message time of out[k] is taken of: bytes, or ns. */
 static inline uint64_t ips_out_xlen(const struct ips_graph *g, uint32_t k)
 {
     return g->out_ns ? g->out_ns[k] : g->out[k].len;
@@ -184,7 +184,7 @@ uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i);
 struct ips_mtime {
     uint64_t base_ns;
     uint64_t per_byte_q32;
-    uint32_t scale_num; /* lanes: 1/1, 0/1 (P_max), 1/2, 2/1 */
+    uint32_t scale_num; /* scenarios: 1/1, 0/1 (P_max), 1/2, 2/1 */
     uint32_t scale_den;
 };
 /* ALGORITHMS 1. */
@@ -200,15 +200,15 @@ enum ips_external {
     IPS_EXTERNAL_OFF,       /* neither; the arcs are absent */
 };
 /* One way to weigh the same graph. */
-struct ips_lane {
+struct ips_scenario {
     struct ips_mtime mtime;
     enum ips_external external;
     bool calibrated; /* messages by the graph's `mtimes`; mtime is 1 ns a ns */
-    bool any_off;    /* RESOURCE arcs are absent */
-    bool probe_off;  /* cpu, sched: chain arcs weigh what recording cost less */
-    bool unended;    /* cpu, sched: chain arcs weigh their `unended` more */
+    bool order_dependent_off; /* RESOURCE arcs are absent */
+    bool probe_off; /* cpu, sched: chain arcs weigh what recording cost less */
+    bool unended;   /* cpu, sched: chain arcs weigh their `unended` more */
     /* Which weights the graph has: a view of it (analysis/graph/view.h) that
-     * was made for this lane. */
+     * was made for this scenario. */
     enum ips_weighting weighting;
     struct ips_clock_map clock; /* wall: of this graph's machine */
     /* The path ends there: an END of this graph, or IPS_NO_NODE where the goal
@@ -218,16 +218,17 @@ struct ips_lane {
 };
 
 uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);
-/* In `wall` a message's weight is measured: what the lane makes of it. */
-static inline struct ips_mtime ips_wall_scale(const struct ips_lane *lane)
+/* In `wall` a message's weight is measured: what the scenario makes of it. */
+static inline struct ips_mtime
+ips_wall_scale(const struct ips_scenario *scenario)
 {
-    return (struct ips_mtime){0, 1ULL << 32, lane->mtime.scale_num,
-                              lane->mtime.scale_den};
+    return (struct ips_mtime){0, 1ULL << 32, scenario->mtime.scale_num,
+                              scenario->mtime.scale_den};
 }
-/* Weight of node i's cross arc in a lane; *present false where the arc is
- * absent in this lane (external off, idle unless all). In `wall` the view's
- * xlen is the weight, and the lane's scale goes for messages. */
+/* Weight of node i's cross arc in a scenario; *present false where the arc is
+ * absent in this scenario (external off, idle unless all). In `wall` the view's
+ * xlen is the weight, and the scenario's scale goes for messages. */
 uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
-                     const struct ips_lane *lane, bool *present);
+                     const struct ips_scenario *scenario, bool *present);
 
 #endif

@@ -31,7 +31,7 @@ uint64_t ips_idmap_next_bytes(const struct ips_idmap *m)
     return (m->cap ? m->cap : FIRST_CAP) * each;
 }
 
-bool ips_idmap_room(struct ips_idmap *m)
+bool ips_idmap_reserve(struct ips_idmap *m)
 {
     struct ips_idmap old = *m, new = {.count = m->count, .set = m->set};
     if (m->count * 2 < m->cap)

@@ -18,10 +18,10 @@ struct ips_idmap {
 void ips_idmap_release(struct ips_idmap *m);
 
 /* Room for one key more. False: no memory. */
-bool ips_idmap_room(struct ips_idmap *m);
-/* The bytes that the next ips_idmap_room() would take, 0 mostly. */
+bool ips_idmap_reserve(struct ips_idmap *m);
+/* The bytes that the next ips_idmap_reserve() would take, 0 mostly. */
 uint64_t ips_idmap_next_bytes(const struct ips_idmap *m);
-/* Where a key is or belongs; needs a first ips_idmap_room(). */
+/* Where a key is or belongs; needs a first ips_idmap_reserve(). */
 uint64_t ips_idmap_place(const struct ips_idmap *m, uint64_t key);
 static inline bool ips_idmap_has(const struct ips_idmap *m, uint64_t place)
 {

@@ -29,7 +29,7 @@ const struct ips_remote_out *ips_graph_find_out(const struct ips_graph *g,
     return o;
 }
 
-static int count_all(const struct ips_part *parts, uint32_t part_count,
+static int count_all(const struct ips_machine_graph *parts, uint32_t part_count,
                      uint64_t *nodes, uint64_t *chains, struct ips_err *err)
 {
     *nodes = *chains = 0;
@@ -79,41 +79,43 @@ static void copy_part(const struct ips_graph *g, uint32_t part, uint32_t base,
 
 /* What the arc weighs in `wall`, from the two machines' aligned clocks. A send
  * that lies after its receive by what the clocks do not tell weighs nothing. */
-static uint64_t wall_xlen(const struct ips_part *from,
+static uint64_t wall_xlen(const struct ips_machine_graph *from,
                           const struct ips_remote_out *o,
-                          const struct ips_part *to,
+                          const struct ips_machine_graph *to,
                           const struct ips_remote_in *in,
-                          const struct ips_lane *lane)
+                          const struct ips_scenario *scenario)
 {
     const struct ips_graph *a = from->g, *b = to->g;
     if (!a->at || !b->at || !b->wait)
         return 0;
     return ips_wall_xweight(a->at[o->node], b->at[in->node], b->wait[in->node],
                             b->xkind[in->node],
-                            ips_out_xlen(a, (uint32_t)(o - a->out)), lane);
+                            ips_out_xlen(a, (uint32_t)(o - a->out)), scenario);
 }
 
 /* Resolves the remote ins of part p; counts those that nobody wrote. */
-static void join_part(const struct ips_part *parts, uint32_t part_count,
-                      uint32_t p, const uint32_t *node_base,
-                      const struct ips_lane *lane, struct ips_graph *out,
-                      uint64_t *unmatched)
+static void join_part(const struct ips_machine_graph *parts,
+                      uint32_t part_count, uint32_t p,
+                      const uint32_t *node_base,
+                      const struct ips_scenario *scenario,
+                      struct ips_graph *out, uint64_t *unmatched)
 {
-    const struct ips_part *part = &parts[p];
+    const struct ips_machine_graph *part = &parts[p];
     for (uint32_t k = 0; k < part->g->in_count; k++) {
         const struct ips_remote_in *in = &part->g->in[k];
         uint32_t i = node_base[p] + in->node;
         const struct ips_remote_out *o = NULL;
         if (in->end < part->end_count) {
             struct ips_peer_end peer = part->peer[in->end];
-            if (peer.part < part_count)
-                o = ips_graph_find_out(parts[peer.part].g, peer.end, in->pos);
+            if (peer.machine < part_count)
+                o = ips_graph_find_out(parts[peer.machine].g, peer.end,
+                                       in->pos);
             if (o) {
-                const struct ips_graph *from = parts[peer.part].g;
-                out->xpred[i] = node_base[peer.part] + o->node;
+                const struct ips_graph *from = parts[peer.machine].g;
+                out->xpred[i] = node_base[peer.machine] + o->node;
                 out->xlen[i] =
-                    lane->weighting == IPS_WEIGH_WALL
-                        ? wall_xlen(&parts[peer.part], o, part, in, lane)
+                    scenario->weighting == IPS_WEIGH_WALL
+                        ? wall_xlen(&parts[peer.machine], o, part, in, scenario)
                         : ips_out_xlen(from, (uint32_t)(o - from->out));
             }
         }
@@ -125,8 +127,8 @@ static void join_part(const struct ips_part *parts, uint32_t part_count,
     }
 }
 
-int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
-                    const struct ips_lane *lane, struct ips_graph *out,
+int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,
+                    const struct ips_scenario *scenario, struct ips_graph *out,
                     uint32_t *node_base, uint64_t *unmatched,
                     struct ips_err *err)
 {
@@ -163,6 +165,6 @@ int ips_graph_merge(const struct ips_part *parts, uint32_t part_count,
         chain += parts[p].g->chain_count;
     }
     for (uint32_t p = 0; p < part_count; p++)
-        join_part(parts, part_count, p, node_base, lane, out, unmatched);
+        join_part(parts, part_count, p, node_base, scenario, out, unmatched);
     return 0;
 }

@@ -47,7 +47,7 @@ uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes);
 struct ips_mtime ips_curve_below(const struct ips_curve *c);
 struct ips_mtime ips_curve_above(const struct ips_curve *c);
 
-/* What a lane has as message time whose graph has ns for bytes already. */
+/* What a scenario has as message time whose graph has ns for bytes already. */
 static inline struct ips_mtime ips_mtime_identity(void)
 {
     return (struct ips_mtime){0, 1ULL << 32, 1, 1};

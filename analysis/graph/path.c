@@ -32,13 +32,13 @@
 #define SELDOM(c) __builtin_expect(c, 0)
 
 struct cursor {
-    uint64_t e;     /* EST of the node before `pos`, 0 at the chain's begin */
-    uint32_t pos;   /* next node to compute */
-    uint32_t stop;  /* the next node with a remote in, or `end` */
-    uint32_t end;   /* one past the chain's last node */
-    uint32_t in;    /* index of the chain's next remote in */
-    uint32_t next;  /* next chain waiting on the same node */
-    uint32_t asked; /* what lies AHEAD of nodes before this is asked for */
+    uint64_t e;   /* EST of the node before `pos`, 0 at the chain's begin */
+    uint32_t pos; /* next node to compute */
+    uint32_t stop_node; /* the next node with a remote in, or `end` */
+    uint32_t end;       /* one past the chain's last node */
+    uint32_t in;        /* index of the chain's next remote in */
+    uint32_t next;      /* next chain waiting on the same node */
+    uint32_t asked;     /* what lies AHEAD of nodes before this is asked for */
 };
 
 struct kernel {
@@ -48,7 +48,7 @@ struct kernel {
     uint64_t *est;
     uint8_t *crossed;
     struct cursor *cur; /* [chain_count] */
-    uint32_t absent;    /* bit by enum ips_xkind: no arc in this lane */
+    uint32_t absent;    /* bit by enum ips_xkind: no arc in this scenario */
     uint32_t odd;       /* ... or it weighs something */
     /* Queue of chains: the first ones of lists, linked by cursor.next. A chain
      * is in it once at most, so there is always room behind `ready_to`. */
@@ -104,24 +104,25 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes, struct ips_err *err)
     return est_alloc(e, nodes, ips_calloc_large, err);
 }
 
-void ips_arcs_init(struct ips_arcs *a, const struct ips_lane *lane)
+void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario)
 {
     bool no_mtime =
-        (lane->mtime.base_ns == 0 && lane->mtime.per_byte_q32 == 0) ||
-        (lane->mtime.scale_num == 0 && lane->mtime.scale_den != 0);
-    bool wall = lane->weighting == IPS_WEIGH_WALL;
+        (scenario->mtime.base_ns == 0 && scenario->mtime.per_byte_q32 == 0) ||
+        (scenario->mtime.scale_num == 0 && scenario->mtime.scale_den != 0);
+    bool wall = scenario->weighting == IPS_WEIGH_WALL;
     uint8_t by_itself = wall ? IPS_ARC_XLEN : IPS_ARC_ZERO;
-    a->mtime = wall ? ips_wall_scale(lane) : lane->mtime;
+    a->mtime = wall ? ips_wall_scale(scenario) : scenario->mtime;
     a->mode[IPS_X_NONE] = IPS_ARC_ABSENT;
     a->mode[IPS_X_DATA] = !wall && no_mtime ? IPS_ARC_ZERO : IPS_ARC_MTIME;
     a->mode[IPS_X_LIFETIME] = by_itself;
     a->mode[IPS_X_ROOM] = by_itself;
     a->mode[IPS_X_SIGNAL] = by_itself;
-    a->mode[IPS_X_RESOURCE] = lane->any_off ? IPS_ARC_ABSENT : by_itself;
+    a->mode[IPS_X_RESOURCE] =
+        scenario->order_dependent_off ? IPS_ARC_ABSENT : by_itself;
     a->mode[IPS_X_EXTERNAL] =
-        lane->external == IPS_EXTERNAL_OFF ? IPS_ARC_ABSENT : IPS_ARC_XLEN;
+        scenario->external == IPS_EXTERNAL_OFF ? IPS_ARC_ABSENT : IPS_ARC_XLEN;
     /* In `wall` what was idle is in the chain's arc (analysis/graph/view.c). */
-    a->mode[IPS_X_IDLE] = !wall && lane->external == IPS_EXTERNAL_ALL
+    a->mode[IPS_X_IDLE] = !wall && scenario->external == IPS_EXTERNAL_ALL
                               ? IPS_ARC_XLEN
                               : IPS_ARC_ABSENT;
 }
@@ -139,8 +140,8 @@ uint64_t ips_graph_total(const struct ips_graph *g)
 
 /* Only a hint, so it may lie behind the end. (Not inline, it would be taken for
  * a function that does nothing, and left out.) */
-static inline __attribute__((always_inline)) void ask_ahead(const struct run *r,
-                                                            size_t i)
+static inline __attribute__((always_inline)) void
+prefetch_chain(const struct run *r, size_t i)
 {
     i += AHEAD;
     __builtin_prefetch(r->w + i);
@@ -163,10 +164,10 @@ run_local(struct run *r, uint32_t c, struct cursor *cur)
 {
     uint64_t e = cur->e, bits = 0, passed = 0;
     const uint32_t none = r->none, absent = r->absent, odd = r->odd;
-    size_t i = cur->pos, stop = cur->stop, to = r->to;
+    size_t i = cur->pos, stop = cur->stop_node, to = r->to;
     while (i < stop) {
         if (i >= cur->asked) {
-            ask_ahead(r, i);
+            prefetch_chain(r, i);
             cur->asked = (uint32_t)i + PIECE;
         }
         size_t end = cur->asked < stop ? cur->asked : stop;
@@ -226,14 +227,14 @@ static inline __attribute__((always_inline)) bool run_remote(struct run *r,
     r->bits |= g->w[i] | a;
     cur->pos = i + 1;
     uint32_t in = cur->in < g->in_count ? g->in[cur->in].node : IPS_NO_NODE;
-    cur->stop = in < cur->end ? in : cur->end;
+    cur->stop_node = in < cur->end ? in : cur->end;
     return true;
 }
 
 /* The chain at place `at` of the queue; what is left of its list, if anything,
  * takes its place. */
 static inline __attribute__((always_inline)) uint32_t
-take(const struct run *r, size_t at, bool *left)
+take_chain(const struct run *r, size_t at, bool *left)
 {
     uint32_t c = r->ready[at];
     r->ready[at] = r->cur[c].next;
@@ -250,11 +251,11 @@ next_chain(struct run *r, const struct cursor *cur)
 {
     size_t ready = r->to - r->from;
     bool left;
-    if (ready && cur->pos < cur->stop) {
+    if (ready && cur->pos < cur->stop_node) {
         const struct cursor *last = &r->cur[r->ready[r->to - 1]];
         uint32_t x = r->xpred[cur->pos];
         if (x >= last->pos && x < last->end) {
-            uint32_t c = take(r, r->to - 1, &left);
+            uint32_t c = take_chain(r, r->to - 1, &left);
             r->to -= !left;
             return c;
         }
@@ -269,7 +270,7 @@ next_chain(struct run *r, const struct cursor *cur)
         r->from = 0;
         r->to = ready;
     }
-    uint32_t c = take(r, r->from, &left);
+    uint32_t c = take_chain(r, r->from, &left);
     r->from += !left;
     return c;
 }
@@ -295,7 +296,7 @@ static void kernel_run(struct kernel *k)
         struct cursor *cur = &k->cur[c];
         do
             run_local(&r, c, cur);
-        while (cur->pos == cur->stop && cur->pos < cur->end &&
+        while (cur->pos == cur->stop_node && cur->pos < cur->end &&
                run_remote(&r, cur));
         c = next_chain(&r, cur);
     }
@@ -303,9 +304,9 @@ static void kernel_run(struct kernel *k)
     k->bits = r.bits;
 }
 
-static void arcs_init(struct kernel *k, const struct ips_lane *lane)
+static void arcs_init(struct kernel *k, const struct ips_scenario *scenario)
 {
-    ips_arcs_init(&k->arcs, lane);
+    ips_arcs_init(&k->arcs, scenario);
     const struct ips_mtime *m = &k->arcs.mtime;
     /* Messages of measured times: nothing is to be computed. */
     if (k->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME && m->base_ns == 0 &&
@@ -320,8 +321,9 @@ static void arcs_init(struct kernel *k, const struct ips_lane *lane)
 }
 
 static int kernel_init(struct kernel *k, const struct ips_graph *g,
-                       const struct ips_lane *lane, const uint64_t *in_value,
-                       struct ips_est *e, struct ips_err *err)
+                       const struct ips_scenario *scenario,
+                       const uint64_t *in_value, struct ips_est *e,
+                       struct ips_err *err)
 {
     memset(k, 0, sizeof(*k));
     int rc = est_alloc(e, g->node_count, ips_alloc_large, err);
@@ -330,7 +332,7 @@ static int kernel_init(struct kernel *k, const struct ips_graph *g,
     memset(e->est, 0xff, g->node_count * sizeof(*e->est)); /* UNKNOWN */
     e->est[g->node_count] = 0;
     k->g = g;
-    arcs_init(k, lane);
+    arcs_init(k, scenario);
     k->in_value = in_value;
     k->est = e->est;
     k->crossed = e->crossed;
@@ -350,7 +352,7 @@ static int kernel_init(struct kernel *k, const struct ips_graph *g,
         uint32_t end = first + g->chains[c].count;
         uint32_t stop = in < g->in_count ? g->in[in].node : end;
         k->cur[c] = (struct cursor){.pos = first,
-                                    .stop = ips_min_u32(stop, end),
+                                    .stop_node = ips_min_u32(stop, end),
                                     .end = end,
                                     .in = in,
                                     .next = NO_CHAIN};
@@ -390,7 +392,8 @@ static int stall_error(const struct kernel *k, struct ips_err *err)
         k->g->chain_count, named, stalled > STALL_NAMED ? ", ..." : "");
 }
 
-int ips_longest_path(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_longest_path(const struct ips_graph *g,
+                     const struct ips_scenario *scenario,
                      const uint64_t *in_value, struct ips_est *out,
                      struct ips_err *err)
 {
@@ -398,7 +401,7 @@ int ips_longest_path(const struct ips_graph *g, const struct ips_lane *lane,
     if (g->in_count && !in_value)
         return ips_err_set(err, IPS_E_USAGE,
                            "%u remote references without values", g->in_count);
-    int rc = kernel_init(&k, g, lane, in_value, out, err);
+    int rc = kernel_init(&k, g, scenario, in_value, out, err);
     if (rc < 0)
         return rc;
     kernel_run(&k);
@@ -408,7 +411,7 @@ int ips_longest_path(const struct ips_graph *g, const struct ips_lane *lane,
         if (k.cur[c].pos != k.cur[c].end)
             rc = stall_error(&k, err);
         else
-            ips_est_offer(out, g, lane, c);
+            ips_est_offer(out, g, scenario, c);
     }
     for (uint32_t c = 0; c < g->chain_count; c++)
         k.passed -= g->w[g->chains[c].first];
@@ -421,12 +424,12 @@ int ips_longest_path(const struct ips_graph *g, const struct ips_lane *lane,
     return rc;
 }
 
-int ips_kernel_partial(const struct ips_graph *g, const struct ips_lane *lane,
-                       struct ips_est *e, uint32_t *reached,
-                       struct ips_err *err)
+int ips_kernel_partial(const struct ips_graph *g,
+                       const struct ips_scenario *scenario, struct ips_est *e,
+                       uint32_t *reached, struct ips_err *err)
 {
     struct kernel k;
-    int rc = kernel_init(&k, g, lane, NULL, e, err);
+    int rc = kernel_init(&k, g, scenario, NULL, e, err);
     if (rc < 0)
         return rc;
     kernel_run(&k);

@@ -30,7 +30,8 @@ void ips_est_release(struct ips_est *e);
  * reference delivers (EST of the sender + xw) or IPS_IN_ABSENT, or is NULL
  * where g->in_count is 0. Nodes that can never be reached: IPS_E_STALLED,
  * message names up to ten awaited nodes. O(nodes). */
-int ips_longest_path(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_longest_path(const struct ips_graph *g,
+                     const struct ips_scenario *scenario,
                      const uint64_t *in_value, struct ips_est *out,
                      struct ips_err *err) IPS_MUST_USE;
 
@@ -41,7 +42,8 @@ int ips_longest_path(const struct ips_graph *g, const struct ips_lane *lane,
  * top) it gives up with IPS_E_LIMIT, which says nothing about the graph. Random
  * programs take 1 to 5. */
 #define IPS_PDM_MAX_SCANS 64
-int ips_longest_path_pdm(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_longest_path_pdm(const struct ips_graph *g,
+                         const struct ips_scenario *scenario,
                          struct ips_est *out, struct ips_err *err) IPS_MUST_USE;
 
 enum ips_segment_kind {
@@ -74,9 +76,9 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
  * else IPS_NO_NODE). In a reduced graph a path that begins at a node with a
  * folded value (one that is no START, or has w > 0) gets a first segment from
  * IPS_NO_NODE: to be expanded by the slave with ips_path_between(). */
-int ips_path_walk(const struct ips_graph *g, const struct ips_lane *lane,
-                  const struct ips_est *e, uint32_t from_end,
-                  struct ips_path *out, uint32_t *stop,
+int ips_path_walk(const struct ips_graph *g,
+                  const struct ips_scenario *scenario, const struct ips_est *e,
+                  uint32_t from_end, struct ips_path *out, uint32_t *stop,
                   struct ips_err *err) IPS_MUST_USE;
 
 /* Takes the next piece of a path; an error ends the walk. */
@@ -91,7 +93,8 @@ int ips_path_each(const struct ips_graph *g, const struct ips_est *e,
 /* The winning path between two nodes of a full graph: back from `to` until
  * `from`, or until a START where `from` is IPS_NO_NODE. IPS_E_NOT_FOUND where
  * `from` is not on it, or a remote arc won before. */
-int ips_path_between(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_path_between(const struct ips_graph *g,
+                     const struct ips_scenario *scenario,
                      const struct ips_est *e, uint32_t from, uint32_t to,
                      struct ips_path *out, struct ips_err *err) IPS_MUST_USE;
 

@@ -36,14 +36,14 @@ static void pdm_release(struct pdm *p)
 }
 
 static int pdm_init(struct pdm *p, const struct ips_graph *g,
-                    const struct ips_lane *lane, uint64_t *label,
+                    const struct ips_scenario *scenario, uint64_t *label,
                     struct ips_err *err)
 {
     size_t n = (size_t)g->node_count + 1;
     memset(p, 0, sizeof(*p));
     p->g = g;
     p->label = label;
-    ips_arcs_init(&p->arcs, lane);
+    ips_arcs_init(&p->arcs, scenario);
     p->reached = calloc(n, 1);
     p->queued = calloc(n, 1);
     p->first = calloc(n, 1);
@@ -97,7 +97,7 @@ static int refuse_cycle(struct pdm *p, struct ips_err *err)
     return 0;
 }
 
-static void enqueue(struct pdm *p, uint32_t i)
+static void enqueue_node(struct pdm *p, uint32_t i)
 {
     uint32_t size = p->g->node_count + 1;
     if (p->queued[i] == IS)
@@ -112,7 +112,7 @@ static void enqueue(struct pdm *p, uint32_t i)
     p->queued[i] = IS;
 }
 
-static void improve(struct pdm *p, uint32_t i, uint64_t value)
+static void improve_node(struct pdm *p, uint32_t i, uint64_t value)
 {
     if (p->reached[i] && p->label[i] >= value)
         return;
@@ -122,16 +122,16 @@ static void improve(struct pdm *p, uint32_t i, uint64_t value)
     }
     p->reached[i] = 1;
     p->label[i] = value;
-    enqueue(p, i);
+    enqueue_node(p, i);
 }
 
-static int correct(struct pdm *p, struct ips_err *err)
+static int correct_values(struct pdm *p, struct ips_err *err)
 {
     const struct ips_graph *g = p->g;
     uint64_t scans = 0;
     uint64_t most = (uint64_t)g->node_count * IPS_PDM_MAX_SCANS + 1000000;
     for (uint32_t c = 0; c < g->chain_count; c++)
-        improve(p, g->chains[c].first, g->w[g->chains[c].first]);
+        improve_node(p, g->chains[c].first, g->w[g->chains[c].first]);
     while (p->head != p->tail && !p->overflow) {
         uint32_t i = p->ring[p->head];
         p->head = p->head == g->node_count ? 0 : p->head + 1;
@@ -142,12 +142,13 @@ static int correct(struct pdm *p, struct ips_err *err)
                                (unsigned long long)scans);
         uint64_t at = p->label[i];
         if (!p->first[i + 1])
-            improve(p, i + 1, at + ips_min_u64(g->w[i + 1], IPS_TIME_LIMIT));
+            improve_node(p, i + 1,
+                         at + ips_min_u64(g->w[i + 1], IPS_TIME_LIMIT));
         for (uint32_t k = p->out_start[i]; k < p->out_start[i + 1]; k++) {
             uint32_t v = p->out[k];
-            improve(p, v,
-                    at + ips_arc_ns(&p->arcs, p->arcs.mode[g->xkind[v]],
-                                    g->xlen, v));
+            improve_node(p, v,
+                         at + ips_arc_ns(&p->arcs, p->arcs.mode[g->xkind[v]],
+                                         g->xlen, v));
         }
     }
     if (p->overflow)
@@ -157,7 +158,8 @@ static int correct(struct pdm *p, struct ips_err *err)
     return 0;
 }
 
-int ips_longest_path_pdm(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_longest_path_pdm(const struct ips_graph *g,
+                         const struct ips_scenario *scenario,
                          struct ips_est *out, struct ips_err *err)
 {
     struct pdm p;
@@ -167,11 +169,11 @@ int ips_longest_path_pdm(const struct ips_graph *g, const struct ips_lane *lane,
     int rc = ips_est_alloc(out, g->node_count, err);
     if (rc < 0)
         return rc;
-    rc = pdm_init(&p, g, lane, out->est, err);
+    rc = pdm_init(&p, g, scenario, out->est, err);
     if (rc == 0)
         rc = refuse_cycle(&p, err);
     if (rc == 0)
-        rc = correct(&p, err);
+        rc = correct_values(&p, err);
     for (uint32_t i = 0; i < g->node_count && rc == 0; i++) {
         uint64_t chain = g->w[i] + (p.first[i] ? 0 : out->est[i - 1]);
         if (ips_arc_present(g, &p.arcs, i))
@@ -181,7 +183,7 @@ int ips_longest_path_pdm(const struct ips_graph *g, const struct ips_lane *lane,
                 chain;
     }
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++)
-        ips_est_offer(out, g, lane, c);
+        ips_est_offer(out, g, scenario, c);
     pdm_release(&p);
     if (rc == 0)
         out->total = ips_graph_total(g);

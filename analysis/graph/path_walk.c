@@ -11,12 +11,13 @@ void ips_path_release(struct ips_path *p)
 }
 
 /* Room grows at powers of two, so the count alone tells when. */
-static int append(struct ips_path *p, const struct ips_path_segment *seg,
-                  struct ips_err *err)
+static int append_segment(struct ips_path *p,
+                          const struct ips_path_segment *seg,
+                          struct ips_err *err)
 {
     if ((p->count & (p->count - 1)) == 0) {
         uint64_t room = p->count ? p->count * 2 : 1;
-        struct ips_path_segment *grown = ips_grow_large(
+        struct ips_path_segment *grown = ips_resize_large(
             p->seg, p->count * sizeof(*grown), room * sizeof(*grown));
         if (!grown)
             return ips_err_set(err, IPS_E_NO_MEMORY, "path of %llu segments",
@@ -38,7 +39,7 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
         last->ns += seg->ns;
         return 0;
     }
-    return append(p, seg, err);
+    return append_segment(p, seg, err);
 }
 
 static enum ips_segment_kind cross_kind(uint8_t xkind)
@@ -129,7 +130,7 @@ static int walk_into(const struct ips_graph *g, const struct ips_est *e,
     int rc = walk_back(g, e, i, until, count_one, &out->count, w, err);
     if (rc < 0 || out->count == 0)
         return rc;
-    while (room < out->count) /* as append() wants it */
+    while (room < out->count) /* as append_segment() wants it */
         room *= 2;
     out->seg = ips_alloc_large(room, sizeof(*out->seg));
     if (!out->seg)
@@ -139,11 +140,12 @@ static int walk_into(const struct ips_graph *g, const struct ips_est *e,
     return walk_back(g, e, i, until, put_before, &end, w, err);
 }
 
-int ips_path_walk(const struct ips_graph *g, const struct ips_lane *lane,
-                  const struct ips_est *e, uint32_t from_end,
-                  struct ips_path *out, uint32_t *stop, struct ips_err *err)
+int ips_path_walk(const struct ips_graph *g,
+                  const struct ips_scenario *scenario, const struct ips_est *e,
+                  uint32_t from_end, struct ips_path *out, uint32_t *stop,
+                  struct ips_err *err)
 {
-    (void)lane; /* the winners are in `e` */
+    (void)scenario; /* the winners are in `e` */
     struct walk w;
     memset(out, 0, sizeof(*out));
     *stop = IPS_NO_NODE;
@@ -159,8 +161,8 @@ int ips_path_walk(const struct ips_graph *g, const struct ips_lane *lane,
 }
 
 /* Was it the path between the two that was walked? */
-static int arrived(const struct walk *w, uint32_t from, uint32_t to,
-                   struct ips_err *err)
+static int check_arrival(const struct walk *w, uint32_t from, uint32_t to,
+                         struct ips_err *err)
 {
     if (!w->remote && (from == IPS_NO_NODE || w->at == from))
         return 0;
@@ -185,21 +187,22 @@ int ips_path_each(const struct ips_graph *g, const struct ips_est *e,
     int rc = nodes_there(g, from, to, err);
     if (rc == 0)
         rc = walk_back(g, e, to, from, seen, arg, &w, err);
-    return rc == 0 ? arrived(&w, from, to, err) : rc;
+    return rc == 0 ? check_arrival(&w, from, to, err) : rc;
 }
 
-int ips_path_between(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_path_between(const struct ips_graph *g,
+                     const struct ips_scenario *scenario,
                      const struct ips_est *e, uint32_t from, uint32_t to,
                      struct ips_path *out, struct ips_err *err)
 {
-    (void)lane;
+    (void)scenario;
     struct walk w;
     memset(out, 0, sizeof(*out));
     int rc = nodes_there(g, from, to, err);
     if (rc == 0)
         rc = walk_into(g, e, to, from, out, &w, err);
     if (rc == 0)
-        rc = arrived(&w, from, to, err);
+        rc = check_arrival(&w, from, to, err);
     if (rc < 0)
         ips_path_release(out);
     return rc;

@@ -17,14 +17,14 @@ void ips_view_release(struct ips_view *v)
 
 uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
                           uint8_t xkind, uint64_t len,
-                          const struct ips_lane *lane)
+                          const struct ips_scenario *scenario)
 {
     uint64_t apart = ips_sub_sat(to, from);
     if (wait || xkind == IPS_X_EXTERNAL)
         return apart;
     if (xkind != IPS_X_DATA)
         return 0;
-    struct ips_mtime once = lane->mtime;
+    struct ips_mtime once = scenario->mtime;
     once.scale_num = once.scale_den = 1; /* the kernel scales */
     return ips_min_u64(apart, ips_mtime_ns(&once, len));
 }
@@ -51,13 +51,13 @@ static void sched_node(const struct ips_graph *g, uint32_t i, uint32_t first,
 
 /* Is what node i slept the weight of a cross arc, or of nothing? */
 static bool waited_for_arc(const struct ips_graph *g, uint32_t i,
-                           const struct ips_lane *lane)
+                           const struct ips_scenario *scenario)
 {
     switch ((enum ips_xkind)g->xkind[i]) {
     case IPS_X_NONE:
         return false;
     case IPS_X_IDLE:
-        return lane->external == IPS_EXTERNAL_OFF;
+        return scenario->external == IPS_EXTERNAL_OFF;
     case IPS_X_DATA:
     case IPS_X_LIFETIME:
     case IPS_X_ROOM:
@@ -70,11 +70,11 @@ static bool waited_for_arc(const struct ips_graph *g, uint32_t i,
 }
 
 static void wall_node(const struct ips_graph *g, uint32_t i, uint32_t first,
-                      const struct ips_lane *lane, struct ips_view *v)
+                      const struct ips_scenario *scenario, struct ips_view *v)
 {
-    uint64_t wait = waited_for_arc(g, i, lane) ? g->wait[i] : 0;
+    uint64_t wait = waited_for_arc(g, i, scenario) ? g->wait[i] : 0;
     uint64_t asked =
-        ips_clock_map_ns(&lane->clock, ips_sub_sat(g->at[i], wait));
+        ips_clock_map_ns(&scenario->clock, ips_sub_sat(g->at[i], wait));
     bool linked = g->xkind[i] != IPS_X_NONE && g->xkind[i] != IPS_X_IDLE;
     if (i == first)
         v->own_w[i] = linked ? 0 : v->own_at[i];
@@ -86,7 +86,7 @@ static void wall_node(const struct ips_graph *g, uint32_t i, uint32_t first,
             ? g->xlen[i]
             : ips_wall_xweight(v->own_at[x], v->own_at[i], g->wait[i],
                                i == first ? IPS_X_EXTERNAL : g->xkind[i],
-                               g->xlen[i], lane);
+                               g->xlen[i], scenario);
 }
 
 /* ---- message times ---- */
@@ -115,13 +115,14 @@ static int time_messages(const struct ips_graph *g, struct ips_view *out,
 
 /* ---- all ---- */
 
-static int weigh(const struct ips_graph *g, const struct ips_lane *lane,
-                 struct ips_view *out, struct ips_err *err)
+static int apply_weighting(const struct ips_graph *g,
+                           const struct ips_scenario *scenario,
+                           struct ips_view *out, struct ips_err *err)
 {
     if (!g->at || !g->wait || !g->delay)
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph without times has the weighting cpu alone");
-    bool wall = lane->weighting == IPS_WEIGH_WALL;
+    bool wall = scenario->weighting == IPS_WEIGH_WALL;
     size_t bytes = (size_t)g->node_count * sizeof(*g->w);
     out->own_w = ips_alloc_large(1, bytes);
     if (!out->own_xlen) /* else it is what `g` has, and each is read once */
@@ -131,12 +132,12 @@ static int weigh(const struct ips_graph *g, const struct ips_lane *lane,
         return ips_err_set(err, IPS_E_NO_MEMORY, "weights of %u nodes",
                            g->node_count);
     for (uint32_t i = 0; wall && i < g->node_count; i++)
-        out->own_at[i] = ips_clock_map_ns(&lane->clock, g->at[i]);
+        out->own_at[i] = ips_clock_map_ns(&scenario->clock, g->at[i]);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
         for (uint32_t i = first; i < end; i++) {
             if (wall)
-                wall_node(g, i, first, lane, out);
+                wall_node(g, i, first, scenario, out);
             else
                 sched_node(g, i, first, out);
         }
@@ -163,11 +164,11 @@ static bool own_weights(struct ips_view *v, struct ips_err *err)
 
 /* After the weighting: what a wait overlaps with its arc stays what it was, so
  * no arc becomes longer than it is with recording. */
-static int take_probe(struct ips_view *v, const struct ips_lane *lane,
+static int take_probe(struct ips_view *v, const struct ips_scenario *scenario,
                       struct ips_err *err)
 {
     const struct ips_graph *g = &v->g;
-    if (lane->weighting == IPS_WEIGH_WALL)
+    if (scenario->weighting == IPS_WEIGH_WALL)
         return ips_err_set(err, IPS_E_USAGE,
                            "weighting wall cannot leave out recording");
     if (!g->probe)
@@ -182,11 +183,11 @@ static int take_probe(struct ips_view *v, const struct ips_lane *lane,
 }
 
 /* As if what ended those waits had taken all of their time. */
-static int add_unended(struct ips_view *v, const struct ips_lane *lane,
+static int add_unended(struct ips_view *v, const struct ips_scenario *scenario,
                        struct ips_err *err)
 {
     const struct ips_graph *g = &v->g;
-    if (lane->weighting == IPS_WEIGH_WALL || !g->unended)
+    if (scenario->weighting == IPS_WEIGH_WALL || !g->unended)
         return ips_err_set(err, IPS_E_USAGE,
                            "a graph or a weighting without waits of unknown "
                            "end");
@@ -199,49 +200,51 @@ static int add_unended(struct ips_view *v, const struct ips_lane *lane,
 }
 
 int ips_graph_view_changed(const struct ips_graph *g,
-                           const struct ips_lane *lane, struct ips_view *out,
-                           struct ips_err *err)
+                           const struct ips_scenario *scenario,
+                           struct ips_view *out, struct ips_err *err)
 {
     int rc = 0;
     memset(out, 0, sizeof(*out));
     out->g = *g;
-    if (lane->probe_off && g->node_count)
-        rc = take_probe(out, lane, err);
-    if (rc == 0 && lane->unended && g->node_count)
-        rc = add_unended(out, lane, err);
+    if (scenario->probe_off && g->node_count)
+        rc = take_probe(out, scenario, err);
+    if (rc == 0 && scenario->unended && g->node_count)
+        rc = add_unended(out, scenario, err);
     return rc;
 }
 
-static int view_of(const struct ips_graph *g, const struct ips_lane *lane,
-                   struct ips_view *out, struct ips_err *err)
+static int view_of(const struct ips_graph *g,
+                   const struct ips_scenario *scenario, struct ips_view *out,
+                   struct ips_err *err)
 {
     struct ips_graph timed = *g;
     int rc = 0;
-    if (lane->calibrated && g->mtimes)
+    if (scenario->calibrated && g->mtimes)
         rc = time_messages(g, out, &timed, err);
     timed.mtimes = NULL;
     out->g = timed;
-    if (rc == 0 && lane->weighting != IPS_WEIGH_CPU) {
+    if (rc == 0 && scenario->weighting != IPS_WEIGH_CPU) {
         out->g.at = out->g.wait = NULL;
-        rc = weigh(&timed, lane, out, err);
+        rc = apply_weighting(&timed, scenario, out, err);
     }
-    if (rc == 0 && lane->probe_off)
-        rc = take_probe(out, lane, err);
-    if (rc == 0 && lane->unended)
-        rc = add_unended(out, lane, err);
-    if (lane->weighting == IPS_WEIGH_CPU)
+    if (rc == 0 && scenario->probe_off)
+        rc = take_probe(out, scenario, err);
+    if (rc == 0 && scenario->unended)
+        rc = add_unended(out, scenario, err);
+    if (scenario->weighting == IPS_WEIGH_CPU)
         out->g.at = out->g.wait = NULL;
     out->g.delay = NULL;
     return rc;
 }
 
-int ips_graph_view(const struct ips_graph *g, const struct ips_lane *lane,
-                   struct ips_view *out, struct ips_err *err)
+int ips_graph_view(const struct ips_graph *g,
+                   const struct ips_scenario *scenario, struct ips_view *out,
+                   struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     int rc = 0;
     if (g->node_count > 0) {
-        rc = view_of(g, lane, out, err);
+        rc = view_of(g, scenario, out, err);
     } else {
         out->g = *g;
         out->g.at = out->g.wait = out->g.delay = NULL;

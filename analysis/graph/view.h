@@ -17,23 +17,23 @@
  * machine and exactly (no arc is longer than its two ends are apart, and one of
  * the two comes up to it): the path to a node is as long as the time up to it.
  *
- * A lane may leave out what recording cost: chain arcs of `cpu` and `sched`
+ * A scenario may leave out what recording cost: chain arcs of `cpu` and `sched`
  * weigh their `probe` less. Not in `wall`: there the weights are differences of
  * clock readings, so with an arc made shorter alone the waits of others would
  * stay as long as they were for it, and a path would be no run's elapsed time;
  * what a run without recording would have taken is a replay's to say.
  *
- * A lane with `unended` counts waits whose end has no arc as work for their
+ * A scenario with `unended` counts waits whose end has no arc as work for their
  * whole length: its longest path is an upper bound, whatever ended them.
  *
- * A lane that is `calibrated` has its messages' times from the graph's map
+ * A scenario that is `calibrated` has its messages' times from the graph's map
  * (analysis/graph/mtime.h), before all that: its view has ns where the graph
- * has bytes, and the lane's own message time is 1 ns a ns.
+ * has bytes, and the scenario's own message time is 1 ns a ns.
  *
- * A view depends on the lane's weighting, probe_off, unended, calibrated, clock
- * and external mode, and in `wall` on its message times (not their scale);
- * other lanes of the same may share it. It borrows the graph's other arrays.
- * Source: ALGORITHMS 1, IPS-14.
+ * A view depends on the scenario's weighting, probe_off, unended, calibrated,
+ * clock and external mode, and in `wall` on its message times (not their
+ * scale); other scenarios of the same may share it. It borrows the graph's
+ * other arrays. Source: ALGORITHMS 1, IPS-14.
  */
 #ifndef IPS_ANALYSIS_GRAPH_VIEW_H
 #define IPS_ANALYSIS_GRAPH_VIEW_H
@@ -45,14 +45,16 @@ struct ips_view {
     uint64_t *own_w, *own_xlen, *own_at, *own_out_ns;
 };
 
-/* IPS_E_USAGE where the graph has no times or no `probe` and the lane needs
+/* IPS_E_USAGE where the graph has no times or no `probe` and the scenario needs
  * them, and for `wall` with probe_off. O(nodes) but for `cpu` with them. */
-int ips_graph_view(const struct ips_graph *g, const struct ips_lane *lane,
-                   struct ips_view *out, struct ips_err *err) IPS_MUST_USE;
+int ips_graph_view(const struct ips_graph *g,
+                   const struct ips_scenario *scenario, struct ips_view *out,
+                   struct ips_err *err) IPS_MUST_USE;
 /* A graph that is a view of its weighting already (merged of such): probe_off
- * and `unended`, where the lane says so. */
+ * and `unended`, where the scenario says so. */
 int ips_graph_view_changed(const struct ips_graph *g,
-                           const struct ips_lane *lane, struct ips_view *out,
+                           const struct ips_scenario *scenario,
+                           struct ips_view *out,
                            struct ips_err *err) IPS_MUST_USE;
 void ips_view_release(struct ips_view *v);
 
@@ -60,6 +62,6 @@ void ips_view_release(struct ips_view *v);
  * that waited so long for it; `len` bytes where it is DATA. */
 uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
                           uint8_t xkind, uint64_t len,
-                          const struct ips_lane *lane);
+                          const struct ips_scenario *scenario);
 
 #endif

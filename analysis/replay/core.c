@@ -30,7 +30,7 @@ static struct ips_ratio part_of(struct ips_ratio b, uint32_t n, uint32_t j)
     return is;
 }
 
-static uint64_t scaled(uint64_t x, struct ips_ratio by)
+static uint64_t scale_work(uint64_t x, struct ips_ratio by)
 {
     return (uint64_t)((ips_u128)x * by.num / by.den);
 }
@@ -38,7 +38,7 @@ static uint64_t scaled(uint64_t x, struct ips_ratio by)
 /* Of work at speed 1, in ns. */
 static uint64_t turn_work(const struct rp_machine *core)
 {
-    return ips_max_u64(scaled(core->is.turn_ns, core->is.speed), 1);
+    return ips_max_u64(scale_work(core->is.turn_ns, core->is.speed), 1);
 }
 
 static void new_turn(const struct rp *r, struct rp_machine *core)
@@ -130,12 +130,13 @@ void rp_cores_begin(struct rp *r)
 static ips_u128 most_turn_ns(const struct rp *r, uint32_t m)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
-    uint64_t most = scaled(is->turn_ns, part_of(is->load, is->cores, 0));
+    uint64_t most = scale_work(is->turn_ns, part_of(is->load, is->cores, 0));
     for (uint32_t k = 0; k < r->ask->load_count; k++) {
         if (r->ask->load[k].machine != m)
             continue;
         struct ips_ratio b = rp_ratio(r->ask->load[k].load, 0);
-        most = ips_max_u64(most, scaled(is->turn_ns, part_of(b, is->cores, 0)));
+        most = ips_max_u64(most,
+                           scale_work(is->turn_ns, part_of(b, is->cores, 0)));
     }
     return most;
 }
@@ -153,15 +154,16 @@ ips_u128 rp_cores_slowest(const struct rp *r, uint32_t m, uint64_t total)
 
 /* ---- chains come and go -------------------------------------------------- */
 
-static void put(struct rp *r, uint32_t i, uint32_t c, uint64_t w_v,
-                uint64_t now)
+static void put_node(struct rp *r, uint32_t i, uint32_t c, uint64_t w_v,
+                     uint64_t now)
 {
     struct rp_machine *core = &r->machine[i], *m = &r->machine[core->of];
-    if (core->count == 0 && !core->stopped && core->is.load.num &&
+    if (core->count == 0 && !core->is_stopped && core->is.load.num &&
         core->is.load.num <= core->is.load.den) {
         uint64_t idle = (now - core->idle_since) >> FORGIVEN_SHIFT;
-        core->turn_v = ips_min_u64(core->turn_v + scaled(idle, core->is.speed),
-                                   core->v0 + (turn_work(core) << r->bits));
+        core->turn_v =
+            ips_min_u64(core->turn_v + scale_work(idle, core->is.speed),
+                        core->v0 + (turn_work(core) << r->bits));
     }
     if (!core->hole) {
         if (m->count == 0)
@@ -180,7 +182,7 @@ void rp_cores_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
     if (!here)
         cur->core = RP_NO_CORE;
     if (here && cur->ran_t == now) {
-        put(r, cur->core, c, w << r->bits, now);
+        put_node(r, cur->core, c, w << r->bits, now);
         return;
     }
     cur->want_w = w;
@@ -198,11 +200,11 @@ void rp_cores_left(struct rp *r, uint32_t i, uint64_t now)
 
 static bool is_free(const struct rp_machine *core)
 {
-    return core->count == 0 && core->is.load.num == 0 && !core->stopped;
+    return core->count == 0 && core->is.load.num == 0 && !core->is_stopped;
 }
 
 /* Chains and load: has a more of them than b (1), as many (0), less (-1)? */
-static int compare_crowd(const struct rp_machine *a, const struct rp_machine *b)
+static int compare_load(const struct rp_machine *a, const struct rp_machine *b)
 {
     uint64_t x =
         ((uint64_t)a->count * a->is.load.den + a->is.load.num) * b->is.load.den;
@@ -230,13 +232,13 @@ static uint32_t core_for(const struct rp *r, const struct rp_chain *cur)
                                 *than = &r->machine[best];
         if (is_free(core))
             return i;
-        int more = compare_crowd(core, than);
+        int more = compare_load(core, than);
         if (more < 0 || (more == 0 && core->count < than->count))
             best = i;
     }
     if (cur->core == RP_NO_CORE)
         return best;
-    bool less = compare_crowd(&r->machine[best], &r->machine[cur->core]) < 0;
+    bool less = compare_load(&r->machine[best], &r->machine[cur->core]) < 0;
     return less ? best : cur->core;
 }
 
@@ -254,7 +256,8 @@ void rp_cores_place(struct rp *r)
         qsort(r->placing, count, sizeof(*r->placing), by_number);
     for (uint32_t k = 0; k < count; k++) {
         struct rp_chain *cur = &r->chain[r->placing[k]];
-        put(r, core_for(r, cur), r->placing[k], cur->want_w << r->bits, r->now);
+        put_node(r, core_for(r, cur), r->placing[k], cur->want_w << r->bits,
+                 r->now);
     }
 }
 
@@ -264,7 +267,7 @@ void rp_cores_changed(struct rp *r, uint32_t i)
 {
     struct rp_machine *core = &r->machine[i];
     uint64_t t = RP_NEVER;
-    if (core->stopped) {
+    if (core->is_stopped) {
         t = core->resume_t;
     } else if (core->count) {
         uint64_t v = ips_min_u64(rp_tree_key(&core->active), core->turn_v);
@@ -279,9 +282,9 @@ void rp_cores_changed(struct rp *r, uint32_t i)
                 t == RP_NEVER ? t : ips_max_u64(t, core->label_t), i);
 }
 
-static void stop(struct rp *r, struct rp_machine *core, uint64_t now)
+static void stop_core(struct rp *r, struct rp_machine *core, uint64_t now)
 {
-    uint64_t takes = scaled(core->is.turn_ns, core->is.load);
+    uint64_t takes = scale_work(core->is.turn_ns, core->is.load);
     core->v0 = core->turn_v;
     core->t0 = core->next_t0;
     core->rem = core->next_rem;
@@ -290,13 +293,13 @@ static void stop(struct rp *r, struct rp_machine *core, uint64_t now)
         new_turn(r, core);
         return;
     }
-    core->stopped = true;
+    core->is_stopped = true;
     core->resume_t = now + (takes << r->bits);
 }
 
-static void resume(struct rp *r, struct rp_machine *core, uint64_t now)
+static void resume_core(struct rp *r, struct rp_machine *core, uint64_t now)
 {
-    core->stopped = false;
+    core->is_stopped = false;
     core->label_t = core->t0 = core->empty_since = core->idle_since = now;
     core->rem = 0;
     new_turn(r, core);
@@ -308,7 +311,7 @@ static struct rp_item first_chain(const struct rp_machine *core)
 {
     struct rp_item best = {.key = RP_NEVER};
     for (uint32_t k = 0; k < core->active.used; k++) {
-        const struct rp_item *it = &core->active.at[core->active.room + k];
+        const struct rp_item *it = &core->active.at[core->active.capacity + k];
         if (it->key != RP_NEVER &&
             (best.key == RP_NEVER || rp_item_id(it) < rp_item_id(&best)))
             best = *it;
@@ -317,14 +320,14 @@ static struct rp_item first_chain(const struct rp_machine *core)
 }
 
 /* Core i has been without a chain for a turn. */
-static void pull(struct rp *r, uint32_t i, uint64_t now)
+static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *to = &r->machine[i], *from = NULL;
     uint32_t first = r->core_of[to->of];
     to->empty_since = RP_NEVER;
     for (uint32_t k = first; k < first + r->machine[to->of].is.cores; k++) {
         struct rp_machine *core = &r->machine[k];
-        if (core->count && (!from || compare_crowd(core, from) > 0))
+        if (core->count && (!from || compare_load(core, from) > 0))
             from = core;
     }
     if (!from || !more_by_one(from, to)) {
@@ -339,19 +342,19 @@ static void pull(struct rp *r, uint32_t i, uint64_t now)
         from->idle_since = now;
     rp_cores_left(r, (uint32_t)(from - r->machine), now);
     rp_cores_changed(r, (uint32_t)(from - r->machine));
-    put(r, i, c, it.key - from->v0, now);
+    put_node(r, i, c, it.key - from->v0, now);
 }
 
 bool rp_cores_event(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *core = &r->machine[i];
-    if (core->stopped) {
-        resume(r, core, now);
+    if (core->is_stopped) {
+        resume_core(r, core, now);
     } else if (core->count == 0) {
-        pull(r, i, now);
+        pull_chain(r, i, now);
         return true;
     } else if (core->turn_v < rp_tree_key(&core->active)) {
-        stop(r, core, now);
+        stop_core(r, core, now);
     } else {
         return false;
     }
@@ -368,7 +371,7 @@ void rp_cores_load(struct rp *r, uint32_t m, uint64_t now)
         struct ips_ratio was = core->is.load;
         rp_advance(core, now);
         core->is.load = part_of(is->load, is->cores, j);
-        if (core->stopped)
+        if (core->is_stopped)
             continue;
         if ((was.num == 0) != (core->is.load.num == 0)) {
             core->idle_since = core->empty_since = now;

@@ -22,8 +22,8 @@ static bool has_arc(const struct ips_graph *g, uint32_t i)
 }
 
 /* Marks in `to` what is kept, and counts the nodes that come out. */
-static uint64_t mark(const struct ips_graph *g, const uint64_t *idle,
-                     size_t cuts, uint32_t *to)
+static uint64_t mark_kept(const struct ips_graph *g, const uint64_t *idle,
+                          size_t cuts, uint32_t *to)
 {
     uint64_t count = cuts;
     memset(to, 0, ((size_t)g->node_count + 1) * sizeof(*to));
@@ -55,7 +55,8 @@ struct making {
     uint32_t next;
 };
 
-static uint32_t put(struct making *m, uint32_t of, uint8_t kind, uint64_t w)
+static uint32_t append_node(struct making *m, uint32_t of, uint8_t kind,
+                            uint64_t w)
 {
     struct ips_graph *to = &m->out->g;
     uint32_t k = m->next++;
@@ -82,12 +83,12 @@ static void put_node(struct making *m, uint32_t i, uint64_t w, uint64_t idle)
     struct ips_graph *to = &m->out->g;
     bool arc = has_arc(g, i);
     if (idle) {
-        put(m, i, IPS_NODE_AUX, w);
+        append_node(m, i, IPS_NODE_AUX, w);
         if (arc)
-            put_idle(m, put(m, i, IPS_NODE_AUX, 0), idle);
+            put_idle(m, append_node(m, i, IPS_NODE_AUX, 0), idle);
         w = 0;
     }
-    uint32_t k = put(m, i, g->kind[i], w);
+    uint32_t k = append_node(m, i, g->kind[i], w);
     if (idle && !arc)
         put_idle(m, k, idle);
     if (arc) {
@@ -109,7 +110,7 @@ static void put_chain(struct making *m, uint32_t c, const uint64_t *idle)
         uint64_t done = 0; /* of the arc into i */
         for (; m->cut < m->cut_end && m->cut->node == i; m->cut++) {
             uint64_t part = ips_min_u64(m->cut->w, g->w[i]) - done;
-            m->cut->at = put(m, i, IPS_NODE_AUX, w + part) + 1;
+            m->cut->at = append_node(m, i, IPS_NODE_AUX, w + part) + 1;
             done += part;
             w = 0;
         }
@@ -147,7 +148,7 @@ int ips_replay_graph_make(const struct ips_graph *whole, const uint64_t *idle,
     if (!out->to)
         return ips_err_set(err, IPS_E_NO_MEMORY, "replay of %u nodes",
                            whole->node_count);
-    uint64_t count = mark(whole, idle, cuts, out->to);
+    uint64_t count = mark_kept(whole, idle, cuts, out->to);
     int rc = 0;
     if (count >= IPS_NO_NODE)
         rc = ips_err_set(err, IPS_E_LIMIT, "a replay of %llu nodes",

@@ -15,7 +15,7 @@
  *
  *  - An arc may be cut after some of its work, where a thread is to move.
  *
- * Works for any lane: all cross arcs are kept. Pure. Source: ALGORITHMS 5.
+ * Works for any scenario: all cross arcs are kept. Pure. Source: ALGORITHMS 5.
  */
 #ifndef IPS_ANALYSIS_REPLAY_GRAPH_H
 #define IPS_ANALYSIS_REPLAY_GRAPH_H

@@ -37,7 +37,7 @@ int rp_locks_alloc(struct rp *r, struct ips_err *err)
                                       .giver = IPS_NO_NODE};
     for (uint32_t k = 0; k < of->event_count; k++) {
         const struct ips_replay_lock_event *e = &of->event[k];
-        if (!r->kept[e->lock])
+        if (!r->order_kept[e->lock])
             r->lock_at[e->node] = 2 * e->lock + (e->gives ? 2 : 1);
     }
     return 0;
@@ -51,7 +51,7 @@ void rp_locks_release(struct rp *r)
     free(r->had_unit);
 }
 
-static void look(struct rp *r, uint32_t k)
+static void look_at_lock(struct rp *r, uint32_t k)
 {
     struct rp_lock *l = &r->lock[k];
     if (l->due || l->free == 0 || l->first == RP_NO_CHAIN)
@@ -60,7 +60,7 @@ static void look(struct rp *r, uint32_t k)
     r->due[r->due_count++] = k;
 }
 
-static bool before(const struct rp *r, uint32_t a, uint32_t b)
+static bool is_before(const struct rp *r, uint32_t a, uint32_t b)
 {
     const struct rp_chain *x = &r->chain[a], *y = &r->chain[b];
     return x->done_t < y->done_t || (x->done_t == y->done_t && a < b);
@@ -71,15 +71,15 @@ void rp_ask(struct rp *r, uint32_t c)
     uint32_t k = lock_of(r, r->chain[c].pos);
     struct rp_lock *l = &r->lock[k];
     uint32_t *link = &l->first;
-    if (l->last != RP_NO_CHAIN && before(r, l->last, c))
+    if (l->last != RP_NO_CHAIN && is_before(r, l->last, c))
         link = &r->chain[l->last].next;
-    while (*link != RP_NO_CHAIN && before(r, *link, c))
+    while (*link != RP_NO_CHAIN && is_before(r, *link, c))
         link = &r->chain[*link].next;
     r->chain[c].next = *link;
     if (*link == RP_NO_CHAIN)
         l->last = c;
     *link = c;
-    look(r, k);
+    look_at_lock(r, k);
 }
 
 void rp_give(struct rp *r, uint32_t i)
@@ -87,7 +87,7 @@ void rp_give(struct rp *r, uint32_t i)
     uint32_t k = lock_of(r, i);
     r->lock[k].free++;
     r->lock[k].giver = i;
-    look(r, k);
+    look_at_lock(r, k);
 }
 
 void rp_grant(struct rp *r)
@@ -102,14 +102,14 @@ void rp_grant(struct rp *r)
             if (l->first == RP_NO_CHAIN)
                 l->last = RP_NO_CHAIN;
             if (r->queues)
-                rp_crew_granted(r, c, r->due[d]);
+                rp_lock_queue_granted(r, c, r->due[d]);
             if (r->chain[c].done_t < r->now)
                 r->out->giver[r->chain[c].pos] = l->giver;
             r->had_unit[have++] = c;
         }
     }
     r->due_count = 0;
-    r->out->taken += have;
+    r->out->units_taken += have;
     r->out->events += have;
     for (uint32_t k = 0; k < have; k++) {
         rp_go_on(r, r->had_unit[k], r->now);

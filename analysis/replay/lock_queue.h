@@ -37,36 +37,37 @@
 
 struct ips_replay_locks;
 
-struct ips_crew_piece {  /* in the order in which they were taken */
-    uint32_t first, end; /* nodes; the first takes the lock */
-    uint32_t worker;     /* that did it, as recorded */
+struct ips_lock_queue_piece { /* in the order in which they were taken */
+    uint32_t first, end;      /* nodes; the first takes the lock */
+    uint32_t worker;          /* that did it, as recorded */
 };
-struct ips_crew_worker {
-    uint32_t chain, crew;
+struct ips_lock_queue_worker {
+    uint32_t chain, lock_queue;
     uint32_t begin; /* node: its first taking */
     uint32_t tail;  /* ... its last one */
 };
-struct ips_crew {
+struct ips_lock_queue {
     uint32_t lock;
     uint32_t first_piece, end_piece;
     uint32_t first_worker, end_worker; /* by chain */
 };
-struct ips_crews {
-    struct ips_crew *crew;
-    uint32_t crew_count;
-    struct ips_crew_worker *worker;
+struct ips_lock_queues {
+    struct ips_lock_queue *lock_queue;
+    uint32_t lock_queue_count;
+    struct ips_lock_queue_worker *worker;
     uint32_t worker_count;
-    struct ips_crew_piece *piece;
+    struct ips_lock_queue_piece *piece;
     uint32_t piece_count;
 };
 
 /* Those of a checked graph without remote references. `when` [node_count]: of a
  * node that takes a lock, when it had it. `busy` [chain_count]: chains that are
  * of a queue already, or NULL. O(nodes + events log(events)). */
-int ips_crews_find(const struct ips_graph *g,
-                   const struct ips_replay_locks *locks, const uint64_t *when,
-                   const bool *busy, struct ips_crews *out,
-                   struct ips_err *err) IPS_MUST_USE;
-void ips_crews_release(struct ips_crews *p);
+int ips_lock_queues_find(const struct ips_graph *g,
+                         const struct ips_replay_locks *locks,
+                         const uint64_t *when, const bool *busy,
+                         struct ips_lock_queues *out,
+                         struct ips_err *err) IPS_MUST_USE;
+void ips_lock_queues_release(struct ips_lock_queues *p);
 
 #endif

@@ -8,33 +8,33 @@
 #define TRIES 16u /* locks whose pieces are looked at: each costs the nodes */
 #define TAIL 4u   /* of a piece's work, at most a part so large */
 
-struct taking {
+struct unit_take {
     uint64_t when;
     uint32_t lock, node, chain;
 };
 struct finding {
     const struct ips_graph *g;
     const struct ips_replay_locks *locks;
-    struct taking *t; /* [count] by lock, time */
+    struct unit_take *t; /* [count] by lock, time */
     uint32_t count;
-    uint32_t *span;    /* of `t`, by lock: [lock_count + 1] */
-    uint32_t *order;   /* of locks: those taken most often first */
-    uint8_t *does;     /* [nodes] 0, 1: takes, 2: gives */
-    uint32_t *lock_of; /* [nodes] that does something */
-    uint32_t *of;      /* [nodes] 0, or 1 + the piece that it is of */
-    bool *busy;        /* [chains] of a queue, or of a crew */
-    uint32_t *all;     /* [chains] how often it takes any lock */
-    uint32_t *took;    /* ... the lock at hand */
-    uint32_t *number;  /* [chains] its worker */
-    uint32_t *who;     /* chains that took it, by number; [who_count] */
+    uint32_t *span;       /* of `t`, by lock: [lock_count + 1] */
+    uint32_t *order;      /* of locks: those taken most often first */
+    uint8_t *does;        /* [nodes] 0, 1: takes, 2: gives */
+    uint32_t *lock_of;    /* [nodes] that does something */
+    uint32_t *of;         /* [nodes] 0, or 1 + the piece that it is of */
+    bool *busy;           /* [chains] of a queue, or of a crew */
+    uint32_t *all;        /* [chains] how often it takes any lock */
+    uint32_t *taken_unit; /* ... the lock at hand */
+    uint32_t *number;     /* [chains] its worker */
+    uint32_t *who;        /* chains that took it, by number; [who_count] */
     uint32_t who_count;
     uint32_t tried;
-    struct ips_crews *out;
+    struct ips_lock_queues *out;
 };
 
 static int by_lock_and_time(const void *va, const void *vb)
 {
-    const struct taking *a = va, *b = vb;
+    const struct unit_take *a = va, *b = vb;
     if (a->lock != b->lock)
         return a->lock < b->lock ? -1 : 1;
     if (a->when != b->when)
@@ -62,7 +62,8 @@ static void list_takings(struct finding *f, const uint64_t *when)
         if (e->gives)
             continue;
         uint32_t c = ips_chain_of(f->g, e->node);
-        f->t[f->count++] = (struct taking){when[e->node], e->lock, e->node, c};
+        f->t[f->count++] =
+            (struct unit_take){when[e->node], e->lock, e->node, c};
         f->all[c]++;
     }
     qsort(f->t, f->count, sizeof(*f->t), by_lock_and_time);
@@ -77,7 +78,7 @@ static void list_takings(struct finding *f, const uint64_t *when)
 }
 
 /* The chain that made chain c, or none. */
-static uint32_t maker(const struct ips_graph *g, uint32_t c)
+static uint32_t maker_of(const struct ips_graph *g, uint32_t c)
 {
     uint32_t first = g->chains[c].first;
     return g->xkind[first] == IPS_X_LIFETIME && g->xpred[first] != IPS_NO_NODE
@@ -85,7 +86,7 @@ static uint32_t maker(const struct ips_graph *g, uint32_t c)
                : UINT32_MAX;
 }
 
-static uint32_t divisor(uint32_t a, uint32_t b)
+static uint32_t common_divisor(uint32_t a, uint32_t b)
 {
     while (b) {
         uint32_t rest = a % b;
@@ -102,13 +103,14 @@ static int by_number(const void *va, const void *vb)
 }
 
 /* Who took the lock, and how often. */
-static void count_takings(struct finding *f, const struct taking *t, uint32_t n)
+static void count_takings(struct finding *f, const struct unit_take *t,
+                          uint32_t n)
 {
     for (uint32_t k = 0; k < f->who_count; k++)
-        f->took[f->who[k]] = 0;
+        f->taken_unit[f->who[k]] = 0;
     f->who_count = 0;
     for (uint32_t k = 0; k < n; k++)
-        if (f->took[t[k].chain]++ == 0)
+        if (f->taken_unit[t[k].chain]++ == 0)
             f->who[f->who_count++] = t[k].chain;
     qsort(f->who, f->who_count, sizeof(*f->who), by_number);
 }
@@ -117,7 +119,7 @@ struct range {
     uint32_t least, most;
 };
 
-static void extend(struct range *r, uint32_t x)
+static void extend_range(struct range *r, uint32_t x)
 {
     r->least = ips_min_u32(r->least, x);
     r->most = ips_max_u32(r->most, x);
@@ -131,38 +133,38 @@ static uint32_t workers_of(const struct finding *f)
     struct range own = {UINT32_MAX, 0}, all = {UINT32_MAX, 0};
     uint32_t workers = 0, common = 0, by = UINT32_MAX;
     for (uint32_t k = 0; k < f->who_count; k++) {
-        uint32_t c = f->who[k], pieces = f->took[c] - 1;
+        uint32_t c = f->who[k], pieces = f->taken_unit[c] - 1;
         if (pieces == 0)
             continue;
-        if (f->busy[c] || maker(g, c) == UINT32_MAX ||
-            (workers && maker(g, c) != by))
+        if (f->busy[c] || maker_of(g, c) == UINT32_MAX ||
+            (workers && maker_of(g, c) != by))
             return 0;
-        by = maker(g, c);
-        extend(&own, pieces);
-        extend(&all, f->all[c]);
-        common = divisor(common, pieces);
+        by = maker_of(g, c);
+        extend_range(&own, pieces);
+        extend_range(&all, f->all[c]);
+        common = common_divisor(common, pieces);
         workers++;
     }
-    if (workers < 2 || common != 1 || f->took[by] > 1)
+    if (workers < 2 || common != 1 || f->taken_unit[by] > 1)
         return 0;
     return own.most - own.least < 2 || all.most - all.least < 2 ? 0 : workers;
 }
 
 /* Is each worker's last taking behind all pieces? Then they are put behind
  * those that there are. */
-static bool put_workers(struct finding *f, const struct taking *t, uint32_t n,
-                        uint32_t workers)
+static bool put_workers(struct finding *f, const struct unit_take *t,
+                        uint32_t n, uint32_t workers)
 {
-    struct ips_crews *o = f->out;
+    struct ips_lock_queues *o = f->out;
     uint32_t first = o->worker_count, ended = 0;
     for (uint32_t k = 0; k < f->who_count; k++) {
         uint32_t c = f->who[k];
         f->number[c] = UINT32_MAX;
-        if (f->took[c] < 2)
+        if (f->taken_unit[c] < 2)
             continue;
         f->number[c] = o->worker_count;
-        o->worker[o->worker_count++] = (struct ips_crew_worker){
-            c, o->crew_count, IPS_NO_NODE, IPS_NO_NODE};
+        o->worker[o->worker_count++] = (struct ips_lock_queue_worker){
+            c, o->lock_queue_count, IPS_NO_NODE, IPS_NO_NODE};
     }
     for (uint32_t k = n; k-- > 0 && ended < workers;) {
         uint32_t w = f->number[t[k].chain];
@@ -190,24 +192,25 @@ static uint32_t piece_end(const struct finding *f, uint32_t i, uint32_t tail,
     return i;
 }
 
-static bool put_pieces(struct finding *f, const struct taking *t, uint32_t n)
+static bool put_pieces(struct finding *f, const struct unit_take *t, uint32_t n)
 {
-    struct ips_crews *o = f->out;
+    struct ips_lock_queues *o = f->out;
     for (uint32_t k = 0; k < n; k++) {
         uint32_t w = f->number[t[k].chain];
         if (w == UINT32_MAX || o->worker[w].tail == t[k].node)
             continue;
-        struct ips_crew_worker *is = &o->worker[w];
+        struct ips_lock_queue_worker *is = &o->worker[w];
         bool given;
         if (is->begin == IPS_NO_NODE)
             is->begin = t[k].node;
-        else if (t[k].node != f->took[is->chain])
+        else if (t[k].node != f->taken_unit[is->chain])
             return false; /* stamps run against the chain */
         uint32_t end = piece_end(f, t[k].node, is->tail, &given);
         if (!given || t[k].node > is->tail)
             return false;
-        f->took[is->chain] = end; /* where its next one begins */
-        o->piece[o->piece_count++] = (struct ips_crew_piece){t[k].node, end, w};
+        f->taken_unit[is->chain] = end; /* where its next one begins */
+        o->piece[o->piece_count++] =
+            (struct ips_lock_queue_piece){t[k].node, end, w};
     }
     return true;
 }
@@ -220,7 +223,7 @@ static void mark_pieces(struct finding *f, uint32_t from, bool is)
 }
 
 /* Do pieces exchange nothing but locks? */
-static bool alone(const struct finding *f, uint32_t from)
+static bool exchanges_only_locks(const struct finding *f, uint32_t from)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t i = 0; i < g->node_count; i++) {
@@ -235,7 +238,8 @@ static bool alone(const struct finding *f, uint32_t from)
 }
 
 /* Work behind node `from`, up to node `to`. */
-static uint64_t work(const struct ips_graph *g, uint32_t from, uint32_t to)
+static uint64_t work_between(const struct ips_graph *g, uint32_t from,
+                             uint32_t to)
 {
     uint64_t w = 0;
     while (from++ < to)
@@ -244,24 +248,25 @@ static uint64_t work(const struct ips_graph *g, uint32_t from, uint32_t to)
 }
 
 /* Have they little to do when nothing is left? */
-static bool ends(const struct finding *f, uint32_t piece, uint32_t worker)
+static bool has_ended(const struct finding *f, uint32_t piece, uint32_t worker)
 {
-    const struct ips_crews *o = f->out;
+    const struct ips_lock_queues *o = f->out;
     uint64_t all = 0, most = 0;
     for (uint32_t p = piece; p < o->piece_count; p++)
-        all = ips_add_sat(all, work(f->g, o->piece[p].first, o->piece[p].end));
+        all = ips_add_sat(
+            all, work_between(f->g, o->piece[p].first, o->piece[p].end));
     for (uint32_t w = worker; w < o->worker_count; w++) {
         const struct ips_chain *c = &f->g->chains[o->worker[w].chain];
-        most = ips_max_u64(
-            most, work(f->g, o->worker[w].tail, c->first + c->count - 1));
+        most = ips_max_u64(most, work_between(f->g, o->worker[w].tail,
+                                              c->first + c->count - 1));
     }
     return (ips_u128)most * TAIL * (o->piece_count - piece) <= all;
 }
 
 static void look_at(struct finding *f, uint32_t lock)
 {
-    struct ips_crews *o = f->out;
-    const struct taking *t = f->t + f->span[lock];
+    struct ips_lock_queues *o = f->out;
+    const struct unit_take *t = f->t + f->span[lock];
     uint32_t n = f->span[lock + 1] - f->span[lock];
     uint32_t piece = o->piece_count, worker = o->worker_count;
     if (f->locks->units[lock] != 1)
@@ -273,10 +278,10 @@ static void look_at(struct finding *f, uint32_t lock)
     f->tried++;
     bool is = put_pieces(f, t, n);
     mark_pieces(f, piece, true);
-    if (is && ends(f, piece, worker) && alone(f, piece)) {
+    if (is && has_ended(f, piece, worker) && exchanges_only_locks(f, piece)) {
         for (uint32_t w = worker; w < o->worker_count; w++)
             f->busy[o->worker[w].chain] = true;
-        o->crew[o->crew_count++] = (struct ips_crew){
+        o->lock_queue[o->lock_queue_count++] = (struct ips_lock_queue){
             lock, piece, o->piece_count, worker, o->worker_count};
         return;
     }
@@ -298,16 +303,16 @@ static int alloc_all(struct finding *f, const bool *busy, struct ips_err *err)
     f->lock_of = ips_calloc_large(nodes, sizeof(*f->lock_of));
     f->of = ips_calloc_large(nodes, sizeof(*f->of));
     f->busy = calloc(chains, sizeof(*f->busy));
-    f->took = calloc(chains, sizeof(*f->took));
+    f->taken_unit = calloc(chains, sizeof(*f->taken_unit));
     f->all = calloc(chains, sizeof(*f->all));
     f->number = calloc(chains, sizeof(*f->number));
     f->who = calloc(chains, sizeof(*f->who));
-    f->out->crew = calloc(locks, sizeof(*f->out->crew));
+    f->out->lock_queue = calloc(locks, sizeof(*f->out->lock_queue));
     f->out->worker = calloc(chains, sizeof(*f->out->worker));
     f->out->piece = calloc(events, sizeof(*f->out->piece));
     if (!f->t || !f->span || !f->order || !f->does || !f->lock_of || !f->of ||
-        !f->busy || !f->took || !f->all || !f->number || !f->who ||
-        !f->out->crew || !f->out->worker || !f->out->piece)
+        !f->busy || !f->taken_unit || !f->all || !f->number || !f->who ||
+        !f->out->lock_queue || !f->out->worker || !f->out->piece)
         return ips_err_set(err, IPS_E_NO_MEMORY, "queues of %u nodes",
                            f->g->node_count);
     if (busy)
@@ -315,9 +320,10 @@ static int alloc_all(struct finding *f, const bool *busy, struct ips_err *err)
     return 0;
 }
 
-int ips_crews_find(const struct ips_graph *g,
-                   const struct ips_replay_locks *locks, const uint64_t *when,
-                   const bool *busy, struct ips_crews *out, struct ips_err *err)
+int ips_lock_queues_find(const struct ips_graph *g,
+                         const struct ips_replay_locks *locks,
+                         const uint64_t *when, const bool *busy,
+                         struct ips_lock_queues *out, struct ips_err *err)
 {
     struct finding f = {.g = g, .locks = locks, .out = out};
     memset(out, 0, sizeof(*out));
@@ -327,7 +333,7 @@ int ips_crews_find(const struct ips_graph *g,
         for (uint32_t k = 0; k < locks->lock_count && f.tried < TRIES; k++)
             look_at(&f, f.order[k]);
     } else {
-        ips_crews_release(out);
+        ips_lock_queues_release(out);
     }
     free(f.t);
     free(f.span);
@@ -336,16 +342,16 @@ int ips_crews_find(const struct ips_graph *g,
     ips_free_large(f.lock_of);
     ips_free_large(f.of);
     free(f.busy);
-    free(f.took);
+    free(f.taken_unit);
     free(f.all);
     free(f.number);
     free(f.who);
     return rc;
 }
 
-void ips_crews_release(struct ips_crews *p)
+void ips_lock_queues_release(struct ips_lock_queues *p)
 {
-    free(p->crew);
+    free(p->lock_queue);
     free(p->worker);
     free(p->piece);
     memset(p, 0, sizeof(*p));

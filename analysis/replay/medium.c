@@ -50,7 +50,8 @@ void rp_media_release(struct rp *r)
 /* ---- what a medium saves ------------------------------------------------- */
 
 /* What is left of a transfer when it has had what was saved; both in _v. */
-static uint64_t spend(struct rp *r, uint32_t m, uint64_t all, uint64_t now)
+static uint64_t spend_saved(struct rp *r, uint32_t m, uint64_t all,
+                            uint64_t now)
 {
     if (!r->bucket || r->machine[r->machines + m].count)
         return all; /* a medium that is busy has nothing */
@@ -96,7 +97,7 @@ void rp_send(struct rp *r, uint32_t x, uint64_t now)
             w = ips_max_u64(w, work_of(r, pair, r->g->xlen[k]));
         if (w == 0)
             continue;
-        uint64_t left = spend(r, m, w << r->bits, now);
+        uint64_t left = spend_saved(r, m, w << r->bits, now);
         uint64_t there =
             ips_max_u64(now + (rp_mtime_ns(r, pair, 0) << r->bits), 1);
         for (uint32_t k = i; k != next; k = r->sends_next[k])

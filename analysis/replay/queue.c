@@ -18,14 +18,14 @@
 
 struct worker {
     uint32_t first, last; /* blocks that were given to it; or NONE */
-    bool waits, stopped;
+    bool waits, has_stopped;
     uint32_t sent;   /* results */
     uint64_t come_t; /* the last of them: none comes before the one before it */
 };
 struct dispatcher {
-    uint32_t turn;        /* the next one */
-    uint32_t first, last; /* blocks whose results are there, in line */
-    bool takes, waits;    /* takes a result; may take one */
+    uint32_t turn;            /* the next one */
+    uint32_t first, last;     /* blocks whose results are there, in line */
+    bool takes_result, waits; /* takes a result; may take one */
 };
 struct rp_queues {
     const struct ips_queues *is;
@@ -46,9 +46,10 @@ int rp_queues_alloc(struct rp *r, struct ips_err *err)
     const struct ips_queues *is = r->ask->queues;
     struct rp_queues *s = r->queues = calloc(1, sizeof(*s));
     size_t blocks = (size_t)is->block_count + 1;
-    r->out->took = calloc((size_t)is->turn_count + 1, sizeof(*r->out->took));
+    r->out->taken_block =
+        calloc((size_t)is->turn_count + 1, sizeof(*r->out->taken_block));
     r->out->had =
-        calloc((size_t)is->crews.piece_count + 1, sizeof(*r->out->had));
+        calloc((size_t)is->lock_queues.piece_count + 1, sizeof(*r->out->had));
     if (s) {
         s->is = is;
         s->at = ips_calloc_large((size_t)r->g->node_count + 1, sizeof(*s->at));
@@ -59,10 +60,11 @@ int rp_queues_alloc(struct rp *r, struct ips_err *err)
         s->holder = calloc(blocks, sizeof(*s->holder));
         s->come_t = calloc(blocks, sizeof(*s->come_t));
         s->number = calloc(blocks, sizeof(*s->number));
-        s->piece = calloc((size_t)is->crews.crew_count + 1, sizeof(*s->piece));
+        s->piece = calloc((size_t)is->lock_queues.lock_queue_count + 1,
+                          sizeof(*s->piece));
         s->works = calloc((size_t)r->chains + 1, sizeof(*s->works));
     }
-    if (!s || !r->out->took || !r->out->had || !s->at || !s->role ||
+    if (!s || !r->out->taken_block || !r->out->had || !s->at || !s->role ||
         !s->worker || !s->queue || !s->next || !s->holder || !s->come_t ||
         !s->number || !s->piece || !s->works)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u queues", is->queue_count);
@@ -88,7 +90,7 @@ void rp_queues_release(struct rp *r)
     r->queues = NULL;
 }
 
-static void give(struct rp_queues *s, uint32_t w, uint32_t b)
+static void give_block(struct rp_queues *s, uint32_t w, uint32_t b)
 {
     struct worker *to = &s->worker[w];
     s->holder[b] = w;
@@ -112,7 +114,7 @@ static void set_worker(struct rp *r, uint32_t w)
         if (b > is->first_block)
             s->at[block->first] = 1;
         if (b > is->first_block && b + 1 < is->end_block && block->turn == NONE)
-            give(s, w, b);
+            give_block(s, w, b);
         if (block->ask < block->ask_end) {
             s->at[block->ask] = 1;
             s->at[r->g->xpred[block->ask]] = 2 + b;
@@ -120,12 +122,12 @@ static void set_worker(struct rp *r, uint32_t w)
     }
 }
 
-static void set_crews(struct rp *r)
+static void set_lock_queues(struct rp *r)
 {
     struct rp_queues *s = r->queues;
-    const struct ips_crews *is = &s->is->crews;
-    for (uint32_t k = 0; k < is->crew_count; k++)
-        s->piece[k] = is->crew[k].first_piece;
+    const struct ips_lock_queues *is = &s->is->lock_queues;
+    for (uint32_t k = 0; k < is->lock_queue_count; k++)
+        s->piece[k] = is->lock_queue[k].first_piece;
     for (uint32_t w = 0; w < is->worker_count; w++)
         s->works[is->worker[w].chain] = w + 1;
     for (uint32_t p = 0; p < is->piece_count; p++)
@@ -135,7 +137,7 @@ static void set_crews(struct rp *r)
 void rp_queues_set(struct rp *r)
 {
     struct rp_queues *s = r->queues;
-    set_crews(r);
+    set_lock_queues(r);
     for (uint32_t w = 0; w < s->is->worker_count; w++)
         set_worker(r, w);
     for (uint32_t k = 0; k < s->is->queue_count; k++) {
@@ -170,10 +172,10 @@ static uint32_t worker_next(struct rp *r, uint32_t w)
         is->first = s->next[b];
         if (is->first == NONE)
             is->last = NONE;
-        is->stopped = s->is->block[b].ask == s->is->block[b].ask_end;
+        is->has_stopped = s->is->block[b].ask == s->is->block[b].ask_end;
         return s->is->block[b].first;
     }
-    if (is->stopped || s->queue[queue].turn == s->is->queue[queue].end_turn)
+    if (is->has_stopped || s->queue[queue].turn == s->is->queue[queue].end_turn)
         return tail_of(s, w);
     is->waits = true;
     return NONE;
@@ -184,9 +186,9 @@ static uint32_t dispatcher_next(struct rp *r, uint32_t k)
     struct rp_queues *s = r->queues;
     struct dispatcher *is = &s->queue[k];
     const struct ips_queue *q = &s->is->queue[k];
-    if (is->takes) {
+    if (is->takes_result) {
         const struct ips_queue_turn *turn = &s->is->turn[is->turn - 1];
-        is->takes = false;
+        is->takes_result = false;
         if (turn->first < turn->end)
             return turn->first;
     }
@@ -262,7 +264,7 @@ void rp_queue_due(struct rp *r, uint32_t b, uint64_t t)
     rp_schedule(r, r->chains + b, from->come_t);
 }
 
-static bool before(const struct rp_queues *s, uint32_t a, uint32_t b)
+static bool is_before(const struct rp_queues *s, uint32_t a, uint32_t b)
 {
     uint32_t v = s->holder[a], w = s->holder[b];
     if (s->come_t[a] != s->come_t[b])
@@ -280,7 +282,7 @@ void rp_queue_come(struct rp *r, uint32_t b, uint64_t now)
         &s->queue[s->is->worker[s->is->block[b].worker].queue];
     uint32_t *link = &to->first;
     s->come_t[b] = now;
-    while (*link != NONE && before(s, *link, b))
+    while (*link != NONE && is_before(s, *link, b))
         link = &s->next[*link];
     r->queue_due += to->waits && to->first == NONE;
     s->next[b] = *link;
@@ -288,7 +290,7 @@ void rp_queue_come(struct rp *r, uint32_t b, uint64_t now)
 }
 
 /* Chain c goes on at node i. */
-static void resume(struct rp *r, uint32_t c, uint32_t i)
+static void resume_chain(struct rp *r, uint32_t c, uint32_t i)
 {
     r->chain[c].pos = i;
     if (!rp_ready(r, c, r->now))
@@ -305,10 +307,10 @@ static void resume_worker(struct rp *r, uint32_t w)
     s->worker[w].waits = false;
     uint32_t i = worker_next(r, w);
     if (i != NONE)
-        resume(r, s->is->worker[w].chain, i);
+        resume_chain(r, s->is->worker[w].chain, i);
 }
 
-static void take(struct rp *r, uint32_t k)
+static void take_block(struct rp *r, uint32_t k)
 {
     struct rp_queues *s = r->queues;
     struct dispatcher *is = &s->queue[k];
@@ -316,12 +318,12 @@ static void take(struct rp *r, uint32_t k)
     uint32_t b = is->first, t = is->turn++, w = s->holder[b];
     is->first = s->next[b];
     is->waits = false;
-    is->takes = true;
-    r->out->took[t] = b;
+    is->takes_result = true;
+    r->out->taken_block[t] = b;
     r->out->events++;
     if (s->is->turn[t].gives != NONE)
-        give(s, w, s->is->turn[t].gives);
-    resume(r, q->chain, s->is->block[b].ask);
+        give_block(s, w, s->is->turn[t].gives);
+    resume_chain(r, q->chain, s->is->block[b].ask);
     resume_worker(r, w);
     if (is->turn != q->end_turn)
         return;
@@ -335,20 +337,21 @@ void rp_queue_take(struct rp *r)
     r->queue_due = 0;
     for (uint32_t k = 0; k < s->is->queue_count; k++)
         if (s->queue[k].waits && s->queue[k].first != NONE)
-            take(r, k);
+            take_block(r, k);
 }
 
 /* ---- without a dispatcher ------------------------------------------------ */
 
-void rp_crew_granted(struct rp *r, uint32_t c, uint32_t lock)
+void rp_lock_queue_granted(struct rp *r, uint32_t c, uint32_t lock)
 {
     struct rp_queues *s = r->queues;
-    const struct ips_crews *is = &s->is->crews;
+    const struct ips_lock_queues *is = &s->is->lock_queues;
     if (!s->works[c])
         return;
     uint32_t w = s->works[c] - 1;
-    const struct ips_crew *crew = &is->crew[is->worker[w].crew];
-    uint32_t *next = &s->piece[is->worker[w].crew];
+    const struct ips_lock_queue *crew =
+        &is->lock_queue[is->worker[w].lock_queue];
+    uint32_t *next = &s->piece[is->worker[w].lock_queue];
     if (crew->lock != lock)
         return;
     r->chain[c].pos = is->worker[w].tail;

@@ -47,9 +47,9 @@ struct ips_queue_block {
     uint32_t turn;         /* that gave it, or IPS_QUEUE_NONE */
 };
 struct ips_queue_turn {
-    uint32_t first, end; /* without the receives of the result */
-    uint32_t gives;      /* block, or IPS_QUEUE_NONE */
-    uint32_t took;       /* block, as recorded */
+    uint32_t first, end;  /* without the receives of the result */
+    uint32_t gives;       /* block, or IPS_QUEUE_NONE */
+    uint32_t taken_block; /* block, as recorded */
 };
 struct ips_queue_worker {
     uint32_t chain, queue;
@@ -70,7 +70,8 @@ struct ips_queues {
     uint32_t block_count;
     struct ips_queue_turn *turn;
     uint32_t turn_count;
-    struct ips_crews crews; /* those without a dispatcher; may be empty */
+    struct ips_lock_queues
+        lock_queues; /* those without a dispatcher; may be empty */
 };
 
 /* Those of a checked graph without remote references; `any`: [chain_count].

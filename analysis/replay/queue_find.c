@@ -9,7 +9,7 @@
 
 struct finding {
     const struct ips_graph *g;
-    const bool *any;
+    const bool *order_dependent;
     uint32_t *chain_of; /* [nodes] */
     uint32_t *sent_to;  /* [nodes] chain that received of it: the first */
     uint32_t *mark;     /* [nodes] of a worker's the block, of the dispatcher's
@@ -27,13 +27,13 @@ void ips_queues_release(struct ips_queues *q)
     free(q->worker);
     free(q->block);
     free(q->turn);
-    ips_crews_release(&q->crews);
+    ips_lock_queues_release(&q->lock_queues);
     memset(q, 0, sizeof(*q));
 }
 
 /* Room for one more. */
-static bool grow(struct finding *f, void *array, size_t *cap, uint32_t count,
-                 size_t size)
+static bool reserve_one(struct finding *f, void *array, size_t *cap,
+                        uint32_t count, size_t size)
 {
     void **at = array;
     if (count < *cap)
@@ -82,7 +82,8 @@ static void index_nodes(struct finding *f)
 static bool add_block(struct finding *f, uint32_t worker, uint32_t first)
 {
     struct ips_queues *o = f->out;
-    if (!grow(f, &o->block, &f->blocks_cap, o->block_count, sizeof(*o->block)))
+    if (!reserve_one(f, &o->block, &f->blocks_cap, o->block_count,
+                     sizeof(*o->block)))
         return false;
     o->block[o->block_count++] = (struct ips_queue_block){
         .first = first, .end = first, .worker = worker, .turn = NONE};
@@ -96,7 +97,8 @@ static bool cut_worker(struct finding *f, uint32_t d, uint32_t c)
     struct ips_queues *o = f->out;
     uint32_t first = o->block_count, worker = o->worker_count;
     bool met = false, asked = false;
-    if (!grow(f, &o->worker, &f->workers_cap, worker, sizeof(*o->worker)) ||
+    if (!reserve_one(f, &o->worker, &f->workers_cap, worker,
+                     sizeof(*o->worker)) ||
         !add_block(f, worker, g->chains[c].first))
         return false;
     for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++) {
@@ -169,8 +171,8 @@ static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
                 return false; /* in two parts, something in between */
             if (now != NONE)
                 o->turn[o->turn_count - 1].end = i;
-            if (!grow(f, &o->turn, &f->turns_cap, o->turn_count,
-                      sizeof(*o->turn)))
+            if (!reserve_one(f, &o->turn, &f->turns_cap, o->turn_count,
+                             sizeof(*o->turn)))
                 return false;
             o->turn[o->turn_count++] =
                 (struct ips_queue_turn){i + 1, i + 1, NONE, b};
@@ -188,7 +190,7 @@ static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
         return false;
     o->turn[o->turn_count - 1].end = chain_end(g, d);
     for (uint32_t t = q->first_turn; t < q->end_turn; t++) {
-        struct ips_queue_block *b = &o->block[o->turn[t].took];
+        struct ips_queue_block *b = &o->block[o->turn[t].taken_block];
         for (uint32_t i = b->ask; i < b->ask_end; i++)
             if (f->sent_to[i] != NONE)
                 return false;
@@ -202,7 +204,7 @@ static bool writes_to_one(const struct finding *f, const struct ips_queue *q)
     const struct ips_queues *o = f->out;
     for (uint32_t t = q->first_turn; t + 1 < q->end_turn; t++) {
         const struct ips_queue_turn *is = &o->turn[t];
-        uint32_t c = o->worker[o->block[is->took].worker].chain;
+        uint32_t c = o->worker[o->block[is->taken_block].worker].chain;
         for (uint32_t i = is->first; i < is->end; i++) {
             uint32_t to = f->sent_to[i];
             if (to != NONE && to != c && f->role[to] == PEER)
@@ -250,7 +252,7 @@ static uint32_t stop_end(const struct finding *f, uint32_t d,
     return i;
 }
 
-static bool give(struct finding *f, uint32_t b, uint32_t turn)
+static bool give_turn(struct finding *f, uint32_t b, uint32_t turn)
 {
     struct ips_queues *o = f->out;
     if (o->turn[turn].gives != NONE)
@@ -283,7 +285,7 @@ static bool join_blocks(struct finding *f, const struct ips_queue *q,
             if (b == is->first_block)
                 continue;
             if (!given_by(f, q->chain, &o->block[b], &turn) ||
-                (turn && !give(f, b, turn - 1)))
+                (turn && !give_turn(f, b, turn - 1)))
                 return false;
             *gives += turn != 0;
         }
@@ -327,11 +329,11 @@ static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
     o->block[is->end_block - 1] = rest;
     for (uint32_t b = is->first_block; b < is->end_block; b++) {
         if (o->block[b].ask_end)
-            o->turn[f->mark[o->block[b].ask] - 1].took = b;
+            o->turn[f->mark[o->block[b].ask] - 1].taken_block = b;
         if (o->block[b].turn != NONE)
             o->turn[o->block[b].turn].gives = b;
     }
-    return give(f, is->end_block - 2, turn - 1);
+    return give_turn(f, is->end_block - 2, turn - 1);
 }
 
 /* Workers are told to stop, each for a result: what tells is a block. */
@@ -383,7 +385,7 @@ static bool is_queue(struct finding *f, struct ips_queue *q)
     return q->rest < chain_end(f->g, q->chain);
 }
 
-static void forget(struct finding *f, uint32_t d)
+static void forget_dispatcher(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t i = g->chains[d].first; i < chain_end(g, d); i++) {
@@ -405,7 +407,8 @@ static void find_one(struct finding *f, uint32_t d)
     struct ips_queue q = {.chain = d,
                           .first_turn = o->turn_count,
                           .first_worker = o->worker_count};
-    if (!grow(f, &o->queue, &f->queues_cap, o->queue_count, sizeof(*o->queue)))
+    if (!reserve_one(f, &o->queue, &f->queues_cap, o->queue_count,
+                     sizeof(*o->queue)))
         return;
     f->role[d] = USED;
     cut_workers(f, d);
@@ -413,13 +416,13 @@ static void find_one(struct finding *f, uint32_t d)
         for (uint32_t w = q.first_worker; w < q.end_worker; w++)
             f->role[o->worker[w].chain] = USED;
         o->queue[o->queue_count++] = q;
-        forget(f, d);
+        forget_dispatcher(f, d);
         return;
     }
     o->turn_count = was.turn_count;
     o->worker_count = was.worker_count;
     o->block_count = was.block_count;
-    forget(f, d);
+    forget_dispatcher(f, d);
     f->role[d] = FREE;
 }
 
@@ -427,7 +430,7 @@ int ips_queues_find(const struct ips_graph *g, const bool *any,
                     struct ips_queues *out, struct ips_err *err)
 {
     size_t nodes = (size_t)g->node_count + 1;
-    struct finding f = {.g = g, .any = any, .out = out};
+    struct finding f = {.g = g, .order_dependent = any, .out = out};
     uint32_t some = 0;
     memset(out, 0, sizeof(*out));
     for (uint32_t c = 0; c < g->chain_count; c++)

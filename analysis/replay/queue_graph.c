@@ -10,7 +10,7 @@
 struct making {
     const struct ips_graph *g;
     const struct ips_queues *q;
-    const uint32_t *took, *had;
+    const uint32_t *taken_block, *had;
     struct ips_queued_graph *out;
     uint32_t next;
     uint32_t after;   /* recorded node behind the last that was put */
@@ -31,7 +31,7 @@ void ips_queued_graph_release(struct ips_queued_graph *q)
     memset(q, 0, sizeof(*q));
 }
 
-static void append(struct making *m, uint32_t worker, uint32_t block)
+static void append_block(struct making *m, uint32_t worker, uint32_t block)
 {
     m->holder[block] = worker;
     m->behind[m->last[worker]] = block;
@@ -39,7 +39,7 @@ static void append(struct making *m, uint32_t worker, uint32_t block)
 }
 
 /* Who has which blocks, one behind the other. */
-static void hold(struct making *m)
+static void hold_blocks(struct making *m)
 {
     const struct ips_queues *q = m->q;
     for (uint32_t b = 0; b < q->block_count; b++)
@@ -50,16 +50,16 @@ static void hold(struct making *m)
         m->holder[is->first_block] = w;
         for (uint32_t b = is->first_block + 1; b + 1 < is->end_block; b++)
             if (q->block[b].turn == NONE)
-                append(m, w, b);
+                append_block(m, w, b);
     }
     for (uint32_t t = 0; t < q->turn_count; t++)
         if (q->turn[t].gives != NONE)
-            append(m, m->holder[m->took[t]], q->turn[t].gives);
+            append_block(m, m->holder[m->taken_block[t]], q->turn[t].gives);
     for (uint32_t w = 0; w < q->worker_count; w++)
-        append(m, w, q->worker[w].end_block - 1);
+        append_block(m, w, q->worker[w].end_block - 1);
 }
 
-static void put(struct making *m, uint32_t first, uint32_t end)
+static void put_blocks(struct making *m, uint32_t first, uint32_t end)
 {
     struct ips_queued_graph *o = m->out;
     for (uint32_t i = first; i < end; i++, m->next++) {
@@ -77,19 +77,19 @@ static void put_queue(struct making *m, const struct ips_queue *is)
 {
     const struct ips_queues *q = m->q;
     const struct ips_chain *c = &m->g->chains[is->chain];
-    put(m, c->first, q->block[q->turn[is->first_turn].took].ask);
+    put_blocks(m, c->first, q->block[q->turn[is->first_turn].taken_block].ask);
     for (uint32_t t = is->first_turn; t < is->end_turn; t++) {
-        const struct ips_queue_block *b = &q->block[m->took[t]];
-        put(m, b->ask, b->ask_end);
-        put(m, q->turn[t].first, q->turn[t].end);
+        const struct ips_queue_block *b = &q->block[m->taken_block[t]];
+        put_blocks(m, b->ask, b->ask_end);
+        put_blocks(m, q->turn[t].first, q->turn[t].end);
     }
-    put(m, is->rest, c->first + c->count);
+    put_blocks(m, is->rest, c->first + c->count);
 }
 
 /* Which pieces the workers of crews have. */
 static void hold_pieces(struct making *m)
 {
-    const struct ips_crews *p = &m->q->crews;
+    const struct ips_lock_queues *p = &m->q->lock_queues;
     for (uint32_t w = 0; w < p->worker_count; w++) {
         m->works[p->worker[w].chain] = w + 1;
         m->piece[w] = NONE;
@@ -100,15 +100,15 @@ static void hold_pieces(struct making *m)
     }
 }
 
-static void put_crew_worker(struct making *m, uint32_t w)
+static void put_lock_queue_worker(struct making *m, uint32_t w)
 {
-    const struct ips_crews *p = &m->q->crews;
-    const struct ips_crew_worker *is = &p->worker[w];
+    const struct ips_lock_queues *p = &m->q->lock_queues;
+    const struct ips_lock_queue_worker *is = &p->worker[w];
     const struct ips_chain *c = &m->g->chains[is->chain];
-    put(m, c->first, is->begin);
+    put_blocks(m, c->first, is->begin);
     for (uint32_t k = m->piece[w]; k != NONE; k = m->then[k])
-        put(m, p->piece[k].first, p->piece[k].end);
-    put(m, is->tail, c->first + c->count);
+        put_blocks(m, p->piece[k].first, p->piece[k].end);
+    put_blocks(m, is->tail, c->first + c->count);
 }
 
 static void put_chain(struct making *m, uint32_t c)
@@ -120,15 +120,15 @@ static void put_chain(struct making *m, uint32_t c)
     to->first = m->next;
     m->after = from->first;
     if (m->works[c]) {
-        put_crew_worker(m, m->works[c] - 1);
+        put_lock_queue_worker(m, m->works[c] - 1);
     } else if (m->role[c] == 0) {
-        put(m, from->first, from->first + from->count);
+        put_blocks(m, from->first, from->first + from->count);
     } else if (m->role[c] & 1) {
         put_queue(m, &q->queue[m->role[c] / 2]);
     } else {
         uint32_t b = q->worker[m->role[c] / 2 - 1].first_block;
         for (; b != NONE; b = m->behind[b])
-            put(m, q->block[b].first, q->block[b].end);
+            put_blocks(m, q->block[b].first, q->block[b].end);
     }
     to->count = m->next - to->first;
 }
@@ -162,8 +162,9 @@ static int alloc_all(struct making *m, struct ips_err *err)
     m->last = calloc((size_t)q->worker_count + 1, sizeof(*m->last));
     m->role = calloc((size_t)m->g->chain_count + 1, sizeof(*m->role));
     m->works = calloc((size_t)m->g->chain_count + 1, sizeof(*m->works));
-    m->piece = calloc((size_t)q->crews.worker_count + 1, sizeof(*m->piece));
-    m->then = calloc((size_t)q->crews.piece_count + 1, sizeof(*m->then));
+    m->piece =
+        calloc((size_t)q->lock_queues.worker_count + 1, sizeof(*m->piece));
+    m->then = calloc((size_t)q->lock_queues.piece_count + 1, sizeof(*m->then));
     if (rc == 0 && (!m->out->of || !m->out->to || !m->holder || !m->behind ||
                     !m->last || !m->role || !m->works || !m->piece || !m->then))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "queues of %u nodes",
@@ -175,7 +176,8 @@ int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
                           const uint32_t *took, const uint32_t *had,
                           struct ips_queued_graph *out, struct ips_err *err)
 {
-    struct making m = {.g = g, .q = q, .took = took, .had = had, .out = out};
+    struct making m = {
+        .g = g, .q = q, .taken_block = took, .had = had, .out = out};
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);
     int rc = alloc_all(&m, err);
@@ -184,7 +186,7 @@ int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
             m.role[q->queue[k].chain] = 2 * k + 1;
         for (uint32_t w = 0; w < q->worker_count; w++)
             m.role[q->worker[w].chain] = 2 * w + 2;
-        hold(&m);
+        hold_blocks(&m);
         hold_pieces(&m);
         for (uint32_t c = 0; c < g->chain_count; c++)
             put_chain(&m, c);

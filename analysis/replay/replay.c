@@ -18,7 +18,7 @@ void ips_replay_release(struct ips_replay *r)
     free(r->chain);
     free(r->idle_ns);
     ips_free_large(r->giver);
-    free(r->took);
+    free(r->taken_block);
     free(r->had);
     memset(r, 0, sizeof(*r));
     r->end = IPS_NO_NODE;
@@ -146,10 +146,11 @@ static int check_locks(const struct ips_graph *g,
     return 0;
 }
 
-static int check(const struct ips_graph *g, const struct ips_lane *lane,
-                 const struct ips_replay_ask *ask, struct ips_err *err)
+static int check_ask(const struct ips_graph *g,
+                     const struct ips_scenario *scenario,
+                     const struct ips_replay_ask *ask, struct ips_err *err)
 {
-    if (lane->weighting != IPS_WEIGH_CPU)
+    if (scenario->weighting != IPS_WEIGH_CPU)
         return ips_err_set(err, IPS_E_USAGE,
                            "only CPU times can be replayed: the weighting "
                            "`cpu` is needed");
@@ -157,7 +158,7 @@ static int check(const struct ips_graph *g, const struct ips_lane *lane,
         return ips_err_set(err, IPS_E_USAGE,
                            "%u remote references: the merged graph is needed",
                            g->in_count);
-    if (lane->has_goal && lane->goal >= g->node_count)
+    if (scenario->has_goal && scenario->goal >= g->node_count)
         return ips_err_set(err, IPS_E_USAGE, "the goal is not in the graph");
     if (ask->machine_count == 0 ||
         ask->machine_count > IPS_REPLAY_MACHINES_MAX ||
@@ -187,7 +188,7 @@ static int check(const struct ips_graph *g, const struct ips_lane *lane,
  */
 
 /* Time that all the work would take on machine m, a chain at a time. */
-static ips_u128 alone(const struct ips_replay_machine *m, uint64_t total)
+static ips_u128 time_alone(const struct ips_replay_machine *m, uint64_t total)
 {
     return (ips_u128)total * rp_num(m, 1) / ips_max_u64(rp_den(m), 1) + 1;
 }
@@ -228,7 +229,7 @@ struct arc_sums {
     uint64_t messages, bytes; /* bytes saturating */
 };
 
-static inline uint64_t only(bool is, uint64_t n)
+static inline uint64_t count_if(bool is, uint64_t n)
 {
     return n & -(uint64_t)is;
 }
@@ -243,8 +244,8 @@ static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
         bool is = (g->xpred[i] != IPS_NO_NODE) & !rp_takes(r, i);
         uint8_t mode = r->arcs.mode[g->xkind[i]];
         bool message = is & (mode == IPS_ARC_MTIME);
-        waits += only(is & (mode == IPS_ARC_XLEN), g->xlen[i]);
-        bytes += only(message, g->xlen[i]);
+        waits += count_if(is & (mode == IPS_ARC_XLEN), g->xlen[i]);
+        bytes += count_if(message, g->xlen[i]);
         messages += message;
         any += is & (mode != IPS_ARC_ABSENT) & (g->xkind[i] == IPS_X_RESOURCE) &
                (g->xlen[i] != IPS_THING_BARRIER);
@@ -268,13 +269,13 @@ static int choose_bits(struct rp *r, struct ips_err *err)
         struct ips_replay_machine is = r->machine[m].is;
         ips_u128 takes = rp_cores_slowest(r, m, total);
         slowest = takes > slowest ? takes : slowest;
-        takes = alone(&is, total);
+        takes = time_alone(&is, total);
         slowest = takes > slowest ? takes : slowest;
         for (uint32_t k = 0; k < r->ask->load_count; k++) {
             if (r->ask->load[k].machine != m)
                 continue;
             is.load = rp_ratio(r->ask->load[k].load, 0);
-            takes = alone(&is, total);
+            takes = time_alone(&is, total);
             slowest = takes > slowest ? takes : slowest;
         }
     }
@@ -304,7 +305,7 @@ static int no_memory(const struct ips_graph *g, struct ips_err *err)
 static bool alloc_trees(struct rp *r)
 {
     uint32_t machines = r->end_core;
-    bool all = rp_tree_init(&r->arrivals, TREE_ROOM) &&
+    bool all = rp_tree_init(&r->pending_arrivals, TREE_ROOM) &&
                rp_tree_init(&r->completions, machines);
     for (uint32_t m = 0; all && m < machines; m++)
         all = rp_tree_init(&r->machine[m].active, TREE_ROOM);
@@ -349,7 +350,7 @@ static int alloc_all(struct rp *r, struct ips_err *err)
     return 0;
 }
 
-static void release(struct rp *r)
+static void release_replay(struct rp *r)
 {
     rp_media_release(r);
     rp_locks_release(r);
@@ -360,7 +361,7 @@ static void release(struct rp *r)
     for (uint32_t m = 0; r->machine && m < r->end_core; m++)
         rp_tree_release(&r->machine[m].active);
     free(r->machine);
-    rp_tree_release(&r->arrivals);
+    rp_tree_release(&r->pending_arrivals);
     rp_tree_release(&r->completions);
     free(r->ready);
 }
@@ -414,7 +415,7 @@ static void set_chains(struct rp *r)
 /* ---- answer ----------------------------------------------------------------
  */
 
-static int stalled(const struct rp *r, struct ips_err *err)
+static int report_stall(const struct rp *r, struct ips_err *err)
 {
     char named[512] = "";
     uint32_t count = 0;
@@ -436,7 +437,7 @@ static int stalled(const struct rp *r, struct ips_err *err)
         r->chains, named, count > STALL_NAMED ? ", ..." : "");
 }
 
-static void answer(struct rp *r, const struct ips_lane *lane)
+static void fill_answer(struct rp *r, const struct ips_scenario *scenario)
 {
     const struct ips_graph *g = r->g;
     struct ips_replay *out = r->out;
@@ -451,7 +452,7 @@ static void answer(struct rp *r, const struct ips_lane *lane)
     struct ips_est e = {.est = out->reach, .end = IPS_NO_NODE};
     for (uint32_t c = 0; c < r->chains; c++) {
         struct ips_replay_chain *of = &out->chain[c];
-        rp_settle(r, c);
+        rp_flush_work(r, c);
         of->start_ns = out->reach[g->chains[c].first];
         of->end_ns = out->reach[r->chain[c].end - 1];
         of->blocked_ns = r->chain[c].blocked_ns;
@@ -459,7 +460,7 @@ static void answer(struct rp *r, const struct ips_lane *lane)
         uint64_t active = of->end_ns - of->start_ns - of->blocked_ns;
         of->run_ns = ips_min_u64(of->run_ns, active);
         of->queued_ns = active - of->run_ns;
-        ips_est_offer(&e, g, lane, c);
+        ips_est_offer(&e, g, scenario, c);
     }
     out->last_ns = rp_ns(r, last_t);
     out->makespan_ns = e.t_max;
@@ -481,9 +482,11 @@ static uint32_t keep_awaited(const struct rp *r, bool *kept, int number)
 }
 
 /* *again: locks held it up, and more of them are kept now. */
-static int attempt(const struct ips_graph *g, const struct ips_lane *lane,
-                   const struct ips_replay_ask *ask, bool *kept, int number,
-                   struct ips_replay *out, uint32_t *again, struct ips_err *err)
+static int attempt_replay(const struct ips_graph *g,
+                          const struct ips_scenario *scenario,
+                          const struct ips_replay_ask *ask, bool *kept,
+                          int number, struct ips_replay *out, uint32_t *again,
+                          struct ips_err *err)
 {
     struct rp r = {.g = g,
                    .ask = ask,
@@ -491,12 +494,12 @@ static int attempt(const struct ips_graph *g, const struct ips_lane *lane,
                    .machines = ask->machine_count,
                    .chains = g->chain_count,
                    .media = ask->medium_count,
-                   .kept = kept};
+                   .order_kept = kept};
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
     *again = 0;
-    ips_arcs_init(&r.arcs, lane);
-    if (ask->mtime) /* the lane's time may be 0, the pairs' is not */
+    ips_arcs_init(&r.arcs, scenario);
+    if (ask->mtime) /* the scenario's time may be 0, the pairs' is not */
         r.arcs.mode[IPS_X_DATA] = IPS_ARC_MTIME;
     int rc = alloc_all(&r, err);
     if (rc == 0)
@@ -507,19 +510,19 @@ static int attempt(const struct ips_graph *g, const struct ips_lane *lane,
             rp_queues_set(&r);
         rp_cores_begin(&r);
         rp_run(&r);
-        rc = r.no_memory ? no_memory(g, err) : stalled(&r, err);
+        rc = r.no_memory ? no_memory(g, err) : report_stall(&r, err);
     }
     if (rc == 0)
-        answer(&r, lane);
+        fill_answer(&r, scenario);
     else
         ips_replay_release(out);
     if (rc == IPS_E_STALLED)
         *again = keep_awaited(&r, kept, number);
-    release(&r);
+    release_replay(&r);
     return rc;
 }
 
-int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_replay(const struct ips_graph *g, const struct ips_scenario *scenario,
                const struct ips_replay_ask *ask, struct ips_replay *out,
                struct ips_err *err)
 {
@@ -527,7 +530,7 @@ int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
              all = 0;
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
-    int rc = check(g, lane, ask, err);
+    int rc = check_ask(g, scenario, ask, err);
     if (rc < 0)
         return rc;
     bool *kept = calloc((size_t)locks + 1, sizeof(*kept));
@@ -535,7 +538,7 @@ int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
         return no_memory(g, err);
     for (int number = 0; number < ATTEMPTS; number++) {
         struct ips_err why = {0};
-        rc = attempt(g, lane, ask, kept, number, out, &again, &why);
+        rc = attempt_replay(g, scenario, ask, kept, number, out, &again, &why);
         all += again;
         /* Callers look at the error alone: none of an attempt that another
          * followed stays there. */

@@ -58,13 +58,14 @@
  * there is no turn left or it was told to stop. What follows a piece in its
  * chain as recorded, up to the next, is done behind it wherever it goes.
  *
- * Crews (`queues->crews`, analysis/replay/lock_queue.h): a worker that has its
- * crew's lock next goes on with the next piece, in the order in which they were
- * taken as recorded; with its own end when there is none left. Of a lock that
- * is `kept` the pieces are, too.
+ * Crews (`queues->lock_queues`, analysis/replay/lock_queue.h): a worker that
+ * has its crew's lock next goes on with the next piece, in the order in which
+ * they were taken as recorded; with its own end when there is none left. Of a
+ * lock that is `kept` the pieces are, too.
  *
  * RESOURCE arcs into other nodes stay dependencies, as recorded (or absent:
- * lane.any_off). They are counted, so that whoever tells the answer can say so.
+ * scenario.order_dependent_off). They are counted, so that whoever tells the
+ * answer can say so.
  *
  * A shared medium (DRO-5): what a message's bytes take of it, MTIME(len) less
  * MTIME(0), is work that all transfers at hand divide among them, from the
@@ -148,7 +149,7 @@ struct ips_replay_ask {
     const struct ips_replay_load *load;
     /* [machine_count * machine_count] time of a message from machine f to t at
      * f * machine_count + t (f is where the sender is when it sends, t where
-     * the receiver is when it receives); NULL: the lane's for all. */
+     * the receiver is when it receives); NULL: the scenario's for all. */
     const struct ips_mtime *mtime;
     /* [machine_count * machine_count] or NULL, with mtime: where a pair has a
      * curve, its times are the curve's, scaled as mtime's. */
@@ -205,7 +206,7 @@ struct ips_replay_chain {
 };
 
 struct ips_replay {
-    uint64_t makespan_ns; /* the greatest END, or the lane's goal */
+    uint64_t makespan_ns; /* the greatest END, or the scenario's goal */
     uint32_t end;         /* that END; IPS_NO_NODE in an empty graph */
     uint64_t last_ns;     /* when the last chain ended */
     uint64_t *reach;      /* [node_count] ns */
@@ -222,22 +223,22 @@ struct ips_replay {
      * RESOURCE arcs (and without that into any other node that takes) `reach`
      * is the longest path. */
     uint32_t *giver;
-    uint32_t *took;      /* [turns], NULL without queues: the block whose result
-                            each took */
-    uint32_t *had;       /* [pieces of crews], likewise: the worker of each */
-    uint32_t kept_count; /* locks that kept their order */
-    unsigned bits;       /* times within were whole multiples of 2^-bits ns */
-    uint64_t taken;      /* units of the others */
-    uint64_t events;     /* completions of work and arrivals that were awaited,
-                            and units taken */
-    uint64_t resources;  /* RESOURCE arcs replayed as recorded, which are of
-                            who comes first: not barriers */
+    uint32_t *taken_block; /* [turns], NULL without queues: the block whose
+                       result each took */
+    uint32_t *had;         /* [pieces of crews], likewise: the worker of each */
+    uint32_t kept_count;   /* locks that kept their order */
+    unsigned bits;         /* times within were whole multiples of 2^-bits ns */
+    uint64_t units_taken;  /* units of the others */
+    uint64_t events;    /* completions of work and arrivals that were awaited,
+                           and units taken */
+    uint64_t resources; /* RESOURCE arcs replayed as recorded, which are of
+                           who comes first: not barriers */
 };
 
 /* IPS_E_USAGE: the question is wrong, and how; IPS_E_LIMIT: too long a replay,
  * or numbers out of range; IPS_E_STALLED: a cycle, with up to ten of the nodes
  * that are awaited. */
-int ips_replay(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_replay(const struct ips_graph *g, const struct ips_scenario *scenario,
                const struct ips_replay_ask *ask, struct ips_replay *out,
                struct ips_err *err) IPS_MUST_USE;
 void ips_replay_release(struct ips_replay *r);

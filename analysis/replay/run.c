@@ -25,11 +25,11 @@ void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
     uint32_t leaf = r->arrived;
     r->arrived = RP_NO_LEAF;
     if (leaf == RP_NO_LEAF)
-        leaf = rp_tree_leaf(&r->arrivals);
+        leaf = rp_tree_leaf(&r->pending_arrivals);
     if (leaf == RP_NO_LEAF)
         r->no_memory = true;
     else
-        rp_tree_set(&r->arrivals, leaf, t, c);
+        rp_tree_set(&r->pending_arrivals, leaf, t, c);
 }
 
 /* ---- one machine --------------------------------------------------------- */
@@ -71,12 +71,12 @@ RP_HOT uint64_t clock_to(const struct rp_machine *m, uint64_t t)
     return (uint64_t)(((ips_u128)(t - m->t0) * m->den - m->rem) / m->num);
 }
 
-static void advance(struct rp_machine *m, uint64_t t)
+static void advance_machine(struct rp_machine *m, uint64_t t)
 {
     if (t <= m->label_t)
         return;
     m->label_t = t;
-    if (m->count == 0 || m->stopped) {
+    if (m->count == 0 || m->is_stopped) {
         m->t0 = t;
         m->rem = 0;
         return;
@@ -94,7 +94,7 @@ static void advance(struct rp_machine *m, uint64_t t)
 
 void rp_advance(struct rp_machine *m, uint64_t t)
 {
-    advance(m, t);
+    advance_machine(m, t);
 }
 
 void rp_time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
@@ -104,7 +104,7 @@ void rp_time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
 }
 
 /* After the chains of machine number i, or its load, have changed. */
-RP_HOT void changed(struct rp *r, uint32_t i)
+RP_HOT void update_machine(struct rp *r, uint32_t i)
 {
     struct rp_machine *m = &r->machine[i];
     if (i >= r->first_core) {
@@ -131,14 +131,14 @@ RP_HOT void put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
         r->no_memory = true;
         return;
     }
-    advance(m, now);
+    advance_machine(m, now);
     if (m->count == 0)
         m->idle_t += now - m->idle_since;
     m->count += !m->hole;
     m->hole = false;
     rp_tree_set(&m->active, leaf, m->v0 + w_v, id);
     if (i != r->busy)
-        changed(r, i);
+        update_machine(r, i);
 }
 
 RP_HOT void put_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w,
@@ -175,12 +175,12 @@ RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
         if (m >= r->machine + r->first_core)
             rp_cores_left(r, (uint32_t)(m - r->machine), now);
     }
-    changed(r, (uint32_t)(m - r->machine));
+    update_machine(r, (uint32_t)(m - r->machine));
 }
 
 /* ---- chains -------------------------------------------------------------- */
 
-void rp_settle(struct rp *r, uint32_t c)
+void rp_flush_work(struct rp *r, uint32_t c)
 {
     struct rp_chain *cur = &r->chain[c];
     const struct ips_ratio *s = &r->machine[cur->machine].is.speed;
@@ -189,11 +189,11 @@ void rp_settle(struct rp *r, uint32_t c)
     cur->work_ns = 0;
 }
 
-static void move(struct rp *r, uint32_t c)
+static void move_chain(struct rp *r, uint32_t c)
 {
     struct rp_chain *cur = &r->chain[c];
     const struct ips_replay_ask *ask = r->ask;
-    rp_settle(r, c);
+    rp_flush_work(r, c);
     cur->machine = ask->move[cur->move++].machine;
     cur->move_node = IPS_NO_NODE;
     if (cur->move < ask->move_count && ask->move[cur->move].node < cur->end)
@@ -265,7 +265,7 @@ RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
     return is_ready(r, c, now);
 }
 
-static void wake(struct rp *r, uint64_t list, uint64_t now)
+static void wake_list(struct rp *r, uint64_t list, uint64_t now)
 {
     for (uint32_t c = (uint32_t)list; c != RP_NO_CHAIN; c = r->chain[c].next) {
         uint32_t i = r->chain[c].pos;
@@ -284,7 +284,7 @@ static void wake(struct rp *r, uint64_t list, uint64_t now)
 
 /* Chains take turns, each in columns of its own: more streams than a processor
  * foresees. What comes some nodes after i is asked for now. */
-RP_HOT void foresee(const struct rp *r, uint32_t i)
+RP_HOT void prefetch_machine(const struct rp *r, uint32_t i)
 {
     const struct ips_graph *g = r->g;
     size_t ahead = (size_t)i + AHEAD; /* maybe behind the end: only a hint */
@@ -296,11 +296,11 @@ RP_HOT void foresee(const struct rp *r, uint32_t i)
 }
 
 /* Chain c's node i is reached. */
-RP_HOT void reached(struct rp *r, struct rp_chain *cur, uint32_t i,
-                    uint64_t now)
+RP_HOT void reach_node(struct rp *r, struct rp_chain *cur, uint32_t i,
+                       uint64_t now)
 {
     uint64_t waiting = r->reach[i];
-    foresee(r, i);
+    prefetch_machine(r, i);
     if (r->weight && i > cur->first)
         r->weight[i] = rp_ns(r, cur->done_t) - rp_ns(r, r->reach[i - 1]);
     r->reach[i] = now;
@@ -313,18 +313,18 @@ RP_HOT void reached(struct rp *r, struct rp_chain *cur, uint32_t i,
     if (r->queues)
         rp_queue_sent(r, i, now);
     if ((uint32_t)waiting != RP_NO_CHAIN)
-        wake(r, waiting, now);
+        wake_list(r, waiting, now);
 }
 
 RP_HOT void go_on(struct rp *r, uint32_t c, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
     for (;;) {
-        reached(r, cur, cur->pos++, now);
+        reach_node(r, cur, cur->pos++, now);
         if (cur->pos == cur->end)
             return;
         if (cur->pos == cur->move_node)
-            move(r, c);
+            move_chain(r, c);
         uint64_t w = r->g->w[cur->pos];
         if (w) {
             start_work(r, c, w, now);
@@ -349,7 +349,7 @@ void rp_go_on_all(struct rp *r, uint64_t now)
         rp_go_on(r, r->ready[--r->ready_count], now);
 }
 
-RP_HOT void complete(struct rp *r, uint32_t i, uint64_t now)
+RP_HOT void complete_chain(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *m = &r->machine[i];
     if (i >= r->first_core && rp_cores_event(r, i, now))
@@ -373,17 +373,17 @@ RP_HOT void complete(struct rp *r, uint32_t i, uint64_t now)
 }
 
 /* What a chain waited for is there. */
-static void arrive(struct rp *r, uint64_t now)
+static void arrive_chains(struct rp *r, uint64_t now)
 {
-    uint32_t c = rp_item_id(&r->arrivals.at[1]);
-    r->arrived = rp_item_leaf(&r->arrivals.at[1]);
+    uint32_t c = rp_item_id(&r->pending_arrivals.at[1]);
+    r->arrived = rp_item_leaf(&r->pending_arrivals.at[1]);
     if (c < r->chains)
         rp_go_on(r, c, now);
     else
         rp_queue_come(r, c - r->chains, now);
     rp_go_on_all(r, now);
     if (r->arrived != RP_NO_LEAF)
-        rp_tree_drop(&r->arrivals, r->arrived);
+        rp_tree_drop(&r->pending_arrivals, r->arrived);
     r->arrived = RP_NO_LEAF;
 }
 
@@ -395,13 +395,13 @@ static void change_load(struct rp *r, const struct ips_replay_load *load)
         rp_cores_load(r, load->machine, load->at_ns << r->bits);
         return;
     }
-    advance(m, load->at_ns << r->bits);
+    advance_machine(m, load->at_ns << r->bits);
     uint64_t den = rp_den(&m->is);
     m->is.load = rp_ratio(load->load, 0);
     m->den = rp_den(&m->is);
     m->shift = rp_shift(m->den);
     m->rem = (uint64_t)((ips_u128)m->rem * m->den / den);
-    changed(r, load->machine);
+    update_machine(r, load->machine);
 }
 
 void rp_run(struct rp *r)
@@ -415,7 +415,7 @@ void rp_run(struct rp *r)
         }
     }
     while (!r->no_memory) {
-        uint64_t come = rp_tree_key(&r->arrivals);
+        uint64_t come = rp_tree_key(&r->pending_arrivals);
         uint64_t done = rp_tree_key(&r->completions);
         uint64_t next = ips_min_u64(come, done);
         if (r->due_count && next > r->now) {
@@ -440,8 +440,8 @@ void rp_run(struct rp *r)
         r->out->events++;
         r->now = next;
         if (come <= done)
-            arrive(r, next);
+            arrive_chains(r, next);
         else
-            complete(r, rp_item_id(&r->completions.at[1]), next);
+            complete_chain(r, rp_item_id(&r->completions.at[1]), next);
     }
 }

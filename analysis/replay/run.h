@@ -55,7 +55,7 @@ struct rp_machine {
     uint64_t resume_t;    /* stopped: when the loads' turn ends */
     uint64_t empty_since; /* without chain; RP_NEVER: has looked */
     uint32_t of;          /* its machine */
-    bool stopped;
+    bool is_stopped;
 };
 
 /* Chains in line are linked by `next`, in order of (done_t, chain). */
@@ -87,7 +87,7 @@ struct rp {
     struct rp_machine *machine;
     /* What comes next, by (time, chain): arrivals for blocked chains; by (time,
      * machine): the next completion of each, which is its leaf. */
-    struct rp_tree arrivals;
+    struct rp_tree pending_arrivals;
     struct rp_tree completions;
     uint32_t arrived; /* leaf of the arrival at hand, to be replaced or
                          removed, or RP_NO_LEAF */
@@ -106,9 +106,9 @@ struct rp {
     /* replay/lock.c; all NULL where there are none. */
     uint32_t *lock_at; /* [nodes] 0, or 2 * lock + 1: takes, + 2: gives */
     struct rp_lock *lock;
-    const bool *kept;   /* [locks] those of which nothing is in lock_at */
-    uint32_t *due;      /* locks that are free and waited for */
-    uint32_t *had_unit; /* room for the chains of a round of rp_grant */
+    const bool *order_kept; /* [locks] those of which nothing is in lock_at */
+    uint32_t *due;          /* locks that are free and waited for */
+    uint32_t *had_unit;     /* room for the chains of a round of rp_grant */
     uint32_t due_count;
     struct rp_queues *queues; /* replay/queue.c; NULL: none */
     uint32_t queue_due;       /* not 0: some dispatcher may take a result */
@@ -148,7 +148,7 @@ static inline uint64_t rp_ns(const struct rp *r, uint64_t t)
 struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise);
 
 /* Moves chain c's account of work to run_ns. */
-void rp_settle(struct rp *r, uint32_t c);
+void rp_flush_work(struct rp *r, uint32_t c);
 
 /* From where node x was reached to where chain c is. */
 static inline size_t rp_pair(const struct rp *r, uint32_t x, uint32_t c)
@@ -230,7 +230,7 @@ void rp_queue_come(struct rp *r, uint32_t b, uint64_t now);
 void rp_queue_take(struct rp *r);
 /* Chain c, at the next taking of `lock` in its chain or behind its piece, has
  * it: goes on with the piece that is next, if it is of a crew of that. */
-void rp_crew_granted(struct rp *r, uint32_t c, uint32_t lock);
+void rp_lock_queue_granted(struct rp *r, uint32_t c, uint32_t lock);
 static inline uint32_t rp_receiver(const struct rp *r, uint32_t i)
 {
     return r->queues ? rp_queue_receiver(r, i) : ips_chain_of(r->g, i);

@@ -41,8 +41,8 @@ static bool comes_before(const struct search *s, const struct ips_search_map *a,
 }
 
 /* A new map among the best, if it is one of them. */
-static int offer(struct search *s, uint32_t *map, uint64_t makespan_ns,
-                 struct ips_err *err)
+static int offer_map(struct search *s, uint32_t *map, uint64_t makespan_ns,
+                     struct ips_err *err)
 {
     struct ips_search *out = s->out;
     struct ips_search_map one = {makespan_ns, used_by(s, map), map};
@@ -66,8 +66,8 @@ static int offer(struct search *s, uint32_t *map, uint64_t makespan_ns,
 }
 
 /* Asks what `map`, a canonical one that is new, is worth. */
-static int evaluate(struct search *s, uint32_t *map,
-                    struct ips_search_worth *worth, struct ips_err *err)
+static int evaluate_map(struct search *s, uint32_t *map,
+                        struct ips_search_worth *worth, struct ips_err *err)
 {
     struct ips_search *out = s->out;
     if (out->evaluations == s->ask->evaluations) {
@@ -78,7 +78,7 @@ static int evaluate(struct search *s, uint32_t *map,
     if (rc < 0)
         return rc;
     out->evaluations++;
-    rc = offer(s, map, worth->makespan_ns, err);
+    rc = offer_map(s, map, worth->makespan_ns, err);
     if (rc < 0)
         return rc;
     uint64_t best_ns = out->best[0].makespan_ns;
@@ -146,7 +146,7 @@ static bool next_map(struct search *s, bool first)
 }
 
 /* Are there no more maps than may be tried? */
-static bool few(struct search *s)
+static bool has_few_maps(struct search *s)
 {
     uint64_t count = 0;
     for (bool more = next_map(s, true); more; more = next_map(s, false))
@@ -158,7 +158,7 @@ static bool few(struct search *s)
 static int try_all(struct search *s, struct ips_err *err)
 {
     for (bool more = next_map(s, true); more; more = next_map(s, false)) {
-        int rc = evaluate(s, s->map, &s->worth, err);
+        int rc = evaluate_map(s, s->map, &s->worth, err);
         if (rc)
             return rc;
     }
@@ -169,7 +169,7 @@ static int try_all(struct search *s, struct ips_err *err)
 /* ---- what is known --------------------------------------------------------
  */
 
-static void canonical(struct search *s, const uint32_t *map)
+static void make_canonical(struct search *s, const uint32_t *map)
 {
     memset(s->renamed, 0xff, s->machines * sizeof(*s->renamed));
     /* users[class]: the lowest of the class that is not taken yet */
@@ -190,7 +190,7 @@ static uint32_t slot_of(const struct search *s, const uint32_t *map)
     uint64_t h = 0xcbf29ce484222325ULL;
     for (uint32_t i = 0; i < s->items; i++)
         h = (h ^ map[i]) * 0x100000001b3ULL;
-    uint32_t mask = s->table_room - 1, at = (uint32_t)(h >> 20) & mask;
+    uint32_t mask = s->table_capacity - 1, at = (uint32_t)(h >> 20) & mask;
     for (; s->table[at]; at = (at + 1) & mask) {
         const uint16_t *is = s->maps + (size_t)(s->table[at] - 1) * s->items;
         uint32_t i = 0;
@@ -202,11 +202,11 @@ static uint32_t slot_of(const struct search *s, const uint32_t *map)
     return at;
 }
 
-static int grow(struct search *s, struct ips_err *err)
+static int grow_table(struct search *s, struct ips_err *err)
 {
-    if (s->known_count < s->known_room)
+    if (s->known_count < s->known_capacity)
         return 0;
-    uint32_t room = s->known_room ? s->known_room * 2 : 256;
+    uint32_t room = s->known_capacity ? s->known_capacity * 2 : 256;
     struct ips_search_worth *known = realloc(s->known, room * sizeof(*known));
     if (known)
         s->known = known;
@@ -221,8 +221,8 @@ static int grow(struct search *s, struct ips_err *err)
     }
     free(s->table);
     s->table = table;
-    s->table_room = room * 2;
-    s->known_room = room;
+    s->table_capacity = room * 2;
+    s->known_capacity = room;
     for (uint32_t k = 0; k < s->known_count; k++) {
         const uint16_t *is = s->maps + (size_t)k * s->items;
         for (uint32_t i = 0; i < s->items; i++)
@@ -235,10 +235,10 @@ static int grow(struct search *s, struct ips_err *err)
 int search_worth(struct search *s, struct ips_search_worth *worth,
                  struct ips_err *err)
 {
-    int rc = grow(s, err);
+    int rc = grow_table(s, err);
     if (rc < 0)
         return rc;
-    canonical(s, s->map);
+    make_canonical(s, s->map);
     uint32_t at = slot_of(s, s->canon);
     if (s->table[at]) {
         *worth = s->known[s->table[at] - 1];
@@ -247,7 +247,7 @@ int search_worth(struct search *s, struct ips_search_worth *worth,
     uint32_t k = s->known_count;
     for (uint32_t i = 0; i < s->items; i++)
         s->maps[(size_t)k * s->items + i] = (uint16_t)s->canon[i];
-    rc = evaluate(s, s->canon, worth, err);
+    rc = evaluate_map(s, s->canon, worth, err);
     if (rc == 0) {
         s->known[k] = *worth;
         s->table[at] = ++s->known_count;
@@ -261,8 +261,9 @@ int search_worth(struct search *s, struct ips_search_worth *worth,
 static int check_open(const struct ips_search_ask *ask, uint32_t item,
                       struct ips_err *err)
 {
-    uint32_t m = ask->given ? ask->given[item] : 0;
-    while (!ask->given && m + 1 < ask->machine_count && search_closed(ask, m))
+    uint32_t m = ask->start_map ? ask->start_map[item] : 0;
+    while (!ask->start_map && m + 1 < ask->machine_count &&
+           search_closed(ask, m))
         m++;
     if (search_closed(ask, m))
         return ips_err_set(err, IPS_E_USAGE,
@@ -276,13 +277,13 @@ static int check_fixed(const struct ips_search_ask *ask, struct ips_err *err)
 {
     for (uint32_t i = 0; i < ask->item_count; i++) {
         uint32_t fixed = ask->fixed ? ask->fixed[i] : IPS_SEARCH_FREE;
-        uint32_t given = ask->given ? ask->given[i] : 0;
+        uint32_t given = ask->start_map ? ask->start_map[i] : 0;
         if (given >= ask->machine_count ||
             (fixed != IPS_SEARCH_FREE && fixed >= ask->machine_count))
             return ips_err_set(err, IPS_E_USAGE,
                                "item %u is on no machine of %u", i,
                                ask->machine_count);
-        if (ask->given && fixed != IPS_SEARCH_FREE && fixed != given)
+        if (ask->start_map && fixed != IPS_SEARCH_FREE && fixed != given)
             return ips_err_set(err, IPS_E_USAGE,
                                "item %u is fixed to machine %u and given on %u",
                                i, fixed, given);
@@ -302,7 +303,7 @@ static int check_fixed(const struct ips_search_ask *ask, struct ips_err *err)
     return 0;
 }
 
-static int check(const struct ips_search_ask *ask, struct ips_err *err)
+static int check_ask(const struct ips_search_ask *ask, struct ips_err *err)
 {
     if (ask->item_count == 0 || ask->machine_count == 0 ||
         ask->machine_count > IPS_REPLAY_MACHINES_MAX || ask->top == 0 ||
@@ -376,13 +377,13 @@ int ips_search(const struct ips_search_ask *ask, struct ips_search *out,
                        .machines = ask->machine_count,
                        .rng = ask->seed};
     memset(out, 0, sizeof(*out));
-    int rc = check(ask, err);
+    int rc = check_ask(ask, err);
     if (rc < 0)
         return rc;
     rc = set_up(&s, err);
     if (rc == 0)
-        rc = !ask->local_only && few(&s) ? try_all(&s, err)
-                                         : search_local(&s, err);
+        rc = !ask->local_only && has_few_maps(&s) ? try_all(&s, err)
+                                                  : search_local(&s, err);
     free(s.order);
     free(s.open);
     free(s.canon);

@@ -37,7 +37,7 @@ struct ips_search_ask {
     uint32_t item_count;    /* at least 1 */
     uint32_t machine_count; /* 1 to IPS_REPLAY_MACHINES_MAX */
     const uint32_t *fixed;  /* [item_count] machine, or FREE; NULL: all free */
-    const uint32_t *given;  /* [item_count] a map to begin with, or NULL */
+    const uint32_t *start_map; /* [item_count] a map to begin with, or NULL */
     /* [machine_count] only for what is fixed to it; NULL: none is. */
     const bool *closed;
     /* [machine_count] the lowest machine that is alike; NULL: none is. */
@@ -98,7 +98,8 @@ struct ips_search_bound {
  * looked at, and no message waits for others on its medium. `item`:
  * [g->chain_count] of each chain. Three numbers a node. O((nodes + chains *
  * machines) + machines^2). */
-int ips_search_bound(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_search_bound(const struct ips_graph *g,
+                     const struct ips_scenario *scenario,
                      const struct ips_replay_ask *ask, const uint32_t *item,
                      const struct ips_search_ask *of,
                      struct ips_search_bound *out,

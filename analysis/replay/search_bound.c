@@ -12,7 +12,7 @@
 
 struct bound {
     const struct ips_graph *g;
-    const struct ips_lane *lane;
+    const struct ips_scenario *scenario;
     const struct ips_replay_ask *ask;
     const struct ips_search_ask *of;
     const uint32_t *item;         /* [chains] */
@@ -29,7 +29,7 @@ struct bound {
 
 /* Work in a time, of `k` chains on machine m, rounded up: all of them together
  * get speed * k * min(1, n / (k + b)). Grows with k. */
-static uint64_t rate(const struct bound *b, uint32_t m, uint64_t k)
+static uint64_t rate_of(const struct bound *b, uint32_t m, uint64_t k)
 {
     const struct ips_replay_machine *is = &b->ask->machine[m];
     struct ips_ratio load = b->load[m];
@@ -52,11 +52,11 @@ static uint64_t best_rate(const struct bound *b, uint32_t item, uint64_t k)
 {
     uint32_t fixed = fixed_to(b, item);
     if (fixed != IPS_SEARCH_FREE)
-        return rate(b, fixed, k);
+        return rate_of(b, fixed, k);
     uint64_t best = 0;
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
         if (!b->of->closed || !b->of->closed[m])
-            best = ips_max_u64(best, rate(b, m, k));
+            best = ips_max_u64(best, rate_of(b, m, k));
     return best;
 }
 
@@ -127,7 +127,7 @@ static void least_ways(struct bound *b)
     size_t n = b->ask->machine_count;
     struct ips_mtime way;
     if (!b->ask->mtime) {
-        b->near[0] = b->all[0] = b->lane->mtime;
+        b->near[0] = b->all[0] = b->scenario->mtime;
         b->near_count = b->all_count = 1;
         return;
     }
@@ -150,8 +150,8 @@ static uint64_t least_time(const struct ips_mtime *ways, uint32_t count,
     return least;
 }
 
-static uint64_t message(const struct bound *b, uint32_t from, uint32_t to,
-                        uint64_t len)
+static uint64_t message_ns(const struct bound *b, uint32_t from, uint32_t to,
+                           uint64_t len)
 {
     uint32_t f = fixed_to(b, from), t = fixed_to(b, to);
     if (b->ask->mtime && f != IPS_SEARCH_FREE && t != IPS_SEARCH_FREE)
@@ -171,15 +171,15 @@ static int find_needed(struct bound *b, struct ips_err *err)
     const struct ips_graph *g = b->g;
     struct ips_order order;
     struct ips_arcs arcs;
-    int rc = ips_order_make(g, b->lane, &order, err);
+    int rc = ips_order_make(g, b->scenario, &order, err);
     if (rc < 0)
         return rc;
-    ips_arcs_init(&arcs, b->lane);
+    ips_arcs_init(&arcs, b->scenario);
     for (uint64_t r = order.run_count; r-- > 0;) {
         const struct ips_run *run = &order.run[r];
         uint32_t first = g->chains[run->chain].first;
         for (uint32_t i = run->first + run->count; i-- > run->first;) {
-            b->needed[i] |= ips_is_end(g, b->lane, i);
+            b->needed[i] |= ips_is_end(g, b->scenario, i);
             if (b->needed[i] && i > first)
                 b->needed[i - 1] = 1;
             if (b->needed[i] && ips_arc_present(g, &arcs, i))
@@ -190,13 +190,13 @@ static int find_needed(struct bound *b, struct ips_err *err)
     return 0;
 }
 
-static uint64_t units(uint64_t ns)
+static uint64_t units_of_ns(uint64_t ns)
 {
     return ns > UINT64_MAX >> BITS ? UINT64_MAX : ns << BITS;
 }
 
 /* Chain c's weights at the best rate, and its work. */
-static void weigh_chain(struct bound *b, uint32_t c)
+static void weight_chain(struct bound *b, uint32_t c)
 {
     const struct ips_graph *g = b->g;
     const struct ips_chain *is = &g->chains[c];
@@ -208,8 +208,8 @@ static void weigh_chain(struct bound *b, uint32_t c)
         b->w[i] = w > UINT64_MAX ? UINT64_MAX : (uint64_t)w;
         uint64_t x = g->xlen[i];
         if (g->xpred[i] != IPS_NO_NODE && g->xkind[i] == IPS_X_DATA)
-            x = message(b, b->item[ips_chain_of(g, g->xpred[i])], item, x);
-        b->xlen[i] = units(x);
+            x = message_ns(b, b->item[ips_chain_of(g, g->xpred[i])], item, x);
+        b->xlen[i] = units_of_ns(x);
         if (i > is->first && b->needed[i] && g->w[i]) {
             b->work[item] = ips_add_sat(b->work[item], g->w[i]);
             works = true;
@@ -237,7 +237,7 @@ static void bound_work(struct bound *b)
     }
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
         if (b->there[m])
-            rates += rate(b, m, chains);
+            rates += rate_of(b, m, chains);
     if (total)
         b->out->capacity_ns =
             (uint64_t)(((ips_u128)total << RATE_BITS) / rates);
@@ -246,12 +246,12 @@ static void bound_work(struct bound *b)
 static int bound_path(struct bound *b, struct ips_err *err)
 {
     struct ips_graph g = *b->g; /* borrowed, but for two columns */
-    struct ips_lane lane = *b->lane;
+    struct ips_scenario scenario = *b->scenario;
     struct ips_est e;
     g.w = b->w;
     g.xlen = b->xlen;
-    lane.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
-    int rc = ips_longest_path(&g, &lane, NULL, &e, err);
+    scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
+    int rc = ips_longest_path(&g, &scenario, NULL, &e, err);
     if (rc < 0)
         return rc;
     b->out->path_ns = e.t_max >> BITS;
@@ -279,9 +279,9 @@ static int alloc_all(struct bound *b, struct ips_err *err)
     return 0;
 }
 
-static int check(const struct ips_graph *g, const struct ips_replay_ask *ask,
-                 const uint32_t *item, const struct ips_search_ask *of,
-                 struct ips_err *err)
+static int check_ask(const struct ips_graph *g,
+                     const struct ips_replay_ask *ask, const uint32_t *item,
+                     const struct ips_search_ask *of, struct ips_err *err)
 {
     if (ask->move_count || ask->machine_count != of->machine_count)
         return ips_err_set(err, IPS_E_USAGE,
@@ -294,15 +294,20 @@ static int check(const struct ips_graph *g, const struct ips_replay_ask *ask,
     return 0;
 }
 
-int ips_search_bound(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_search_bound(const struct ips_graph *g,
+                     const struct ips_scenario *scenario,
                      const struct ips_replay_ask *ask, const uint32_t *item,
                      const struct ips_search_ask *of,
                      struct ips_search_bound *out, struct ips_err *err)
 {
-    struct bound b = {
-        .g = g, .lane = lane, .ask = ask, .of = of, .item = item, .out = out};
+    struct bound b = {.g = g,
+                      .scenario = scenario,
+                      .ask = ask,
+                      .of = of,
+                      .item = item,
+                      .out = out};
     memset(out, 0, sizeof(*out));
-    int rc = check(g, ask, item, of, err);
+    int rc = check_ask(g, ask, item, of, err);
     if (rc < 0)
         return rc;
     rc = alloc_all(&b, err);
@@ -313,7 +318,7 @@ int ips_search_bound(const struct ips_graph *g, const struct ips_lane *lane,
         least_loads(&b);
         least_ways(&b);
         for (uint32_t c = 0; c < g->chain_count; c++)
-            weigh_chain(&b, c);
+            weight_chain(&b, c);
         bound_work(&b);
         rc = bound_path(&b, err);
     }
@@ -394,7 +399,7 @@ static bool same_ways(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
            same_pair(ask, a * n + b, b * n + a);
 }
 
-static bool alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
+static bool are_alike(const struct ips_replay_ask *ask, uint32_t a, uint32_t b)
 {
     const struct ips_replay_machine *x = &ask->machine[a],
                                     *y = &ask->machine[b];
@@ -419,7 +424,7 @@ void ips_search_alike(const struct ips_replay_ask *ask,
             continue;
         alike_to[m] = m;
         for (uint32_t k = m + 1; k < ask->machine_count; k++)
-            if (alike_to[k] == IPS_SEARCH_FREE && alike(ask, m, k))
+            if (alike_to[k] == IPS_SEARCH_FREE && are_alike(ask, m, k))
                 alike_to[k] = m;
     }
 }

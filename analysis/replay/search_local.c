@@ -8,7 +8,7 @@
 #define ONE_MACHINE_STARTS 4
 
 /* splitmix64 */
-static uint32_t below(struct search *s, uint32_t limit)
+static uint32_t random_below(struct search *s, uint32_t limit)
 {
     uint64_t z = s->rng += 0x9e3779b97f4a7c15ULL;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
@@ -16,8 +16,8 @@ static uint32_t below(struct search *s, uint32_t limit)
     return (uint32_t)((z ^ z >> 31) % limit);
 }
 
-static bool less(const struct ips_search_worth *a,
-                 const struct ips_search_worth *b)
+static bool is_less(const struct ips_search_worth *a,
+                    const struct ips_search_worth *b)
 {
     return a->makespan_ns != b->makespan_ns ? a->makespan_ns < b->makespan_ns
                                             : a->second < b->second;
@@ -42,7 +42,7 @@ static int try_item(struct search *s, uint32_t item, bool *better,
         int rc = search_worth(s, &worth, err);
         if (rc)
             return rc;
-        if (less(&worth, &s->worth)) {
+        if (is_less(&worth, &s->worth)) {
             s->worth = worth;
             *better = true;
         } else {
@@ -65,7 +65,7 @@ static int try_swap(struct search *s, uint32_t a, uint32_t b, bool *better,
     int rc = search_worth(s, &worth, err);
     if (rc)
         return rc;
-    *better = less(&worth, &s->worth);
+    *better = is_less(&worth, &s->worth);
     if (*better) {
         s->worth = worth;
     } else {
@@ -103,7 +103,7 @@ static int swap_items(struct search *s, bool *better, struct ips_err *err)
 }
 
 /* From s->map to where no move and no exchange is better. */
-static int descend(struct search *s, struct ips_err *err)
+static int descend_search(struct search *s, struct ips_err *err)
 {
     s->out->starts++;
     int rc = search_worth(s, &s->worth, err);
@@ -119,7 +119,7 @@ static int descend(struct search *s, struct ips_err *err)
 /* ---- starts --------------------------------------------------------------
  */
 
-static void place_fixed(struct search *s, uint32_t otherwise)
+static void place_fixed_items(struct search *s, uint32_t otherwise)
 {
     for (uint32_t i = 0; i < s->items; i++) {
         uint32_t fixed = search_fixed(s, i);
@@ -134,7 +134,7 @@ static int heaviest_first(struct search *s, struct ips_err *err)
     if (!work)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u machines", s->machines);
     const uint64_t *weight = s->ask->weight, *capacity = s->ask->capacity;
-    place_fixed(s, 0);
+    place_fixed_items(s, 0);
     for (uint32_t i = 0; i < s->items; i++)
         if (search_fixed(s, i) != IPS_SEARCH_FREE)
             work[s->map[i]] = ips_add_sat(work[s->map[i]], weight[i]);
@@ -151,7 +151,7 @@ static int heaviest_first(struct search *s, struct ips_err *err)
         work[to] = ips_add_sat(work[to], w);
     }
     free(work);
-    return descend(s, err);
+    return descend_search(s, err);
 }
 
 /* All on one machine, the ones of most capacity first, one of each class. */
@@ -172,34 +172,34 @@ static int all_on_one(struct search *s, struct ips_err *err)
         if (best == IPS_SEARCH_FREE)
             break;
         tried[best] = 1;
-        place_fixed(s, best);
-        rc = descend(s, err);
+        place_fixed_items(s, best);
+        rc = descend_search(s, err);
     }
     free(tried);
     return rc;
 }
 
 /* The best map with some items elsewhere; every fourth time all of them. */
-static void disturb(struct search *s)
+static void disturb_map(struct search *s)
 {
-    uint32_t often = 2 + below(s, s->free_count / 4 + 1);
+    uint32_t often = 2 + random_below(s, s->free_count / 4 + 1);
     memcpy(s->map, s->out->best[0].machine, s->items * sizeof(*s->map));
     if (s->out->starts % 4 == 3) {
         for (uint32_t k = 0; k < s->free_count; k++)
-            s->map[s->order[k]] = s->open[below(s, s->open_count)];
+            s->map[s->order[k]] = s->open[random_below(s, s->open_count)];
         return;
     }
     while (often--)
-        s->map[s->order[below(s, s->free_count)]] =
-            s->open[below(s, s->open_count)];
+        s->map[s->order[random_below(s, s->free_count)]] =
+            s->open[random_below(s, s->open_count)];
 }
 
 int search_local(struct search *s, struct ips_err *err)
 {
     int rc = 0;
-    if (s->ask->given) {
-        memcpy(s->map, s->ask->given, s->items * sizeof(*s->map));
-        rc = descend(s, err);
+    if (s->ask->start_map) {
+        memcpy(s->map, s->ask->start_map, s->items * sizeof(*s->map));
+        rc = descend_search(s, err);
     }
     if (rc == 0)
         rc = heaviest_first(s, err);
@@ -208,8 +208,8 @@ int search_local(struct search *s, struct ips_err *err)
     for (uint32_t stale = 0;
          rc == 0 && stale < STALE_STARTS && s->free_count;) {
         uint64_t before = s->out->evaluations;
-        disturb(s);
-        rc = descend(s, err);
+        disturb_map(s);
+        rc = descend_search(s, err);
         stale = s->out->evaluations == before ? stale + 1 : 0;
     }
     if (rc == 0)

@@ -25,10 +25,10 @@ struct search {
     uint32_t *map;     /* [items] the map at hand */
     struct ips_search_worth worth;  /* its */
     struct ips_search_worth *known; /* of maps that were evaluated */
-    uint16_t *maps; /* [known_room * items] these, in canonical form */
-    uint32_t known_count, known_room;
+    uint16_t *maps; /* [known_capacity * items] these, in canonical form */
+    uint32_t known_count, known_capacity;
     uint32_t *table; /* index of known + 1, 0 none */
-    uint32_t table_room;
+    uint32_t table_capacity;
     uint64_t rng;
 };
 

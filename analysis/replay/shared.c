@@ -9,19 +9,20 @@
 
 struct tables {
     struct ips_replay_machine *machine;
-    struct ips_mtime *mtime; /* NULL: the lane's */
+    struct ips_mtime *mtime; /* NULL: the scenario's */
     uint32_t *medium;
 };
 
-static void release(struct tables *t)
+static void release_tables(struct tables *t)
 {
     free(t->machine);
     free(t->mtime);
     free(t->medium);
 }
 
-static int make(const struct ips_graph *g, const struct ips_shared_ask *ask,
-                struct tables *t, struct ips_err *err)
+static int make_tables(const struct ips_graph *g,
+                       const struct ips_shared_ask *ask, struct tables *t,
+                       struct ips_err *err)
 {
     size_t n = ask->machine_count, pairs = n * n;
     t->machine = calloc(n + 1, sizeof(*t->machine));
@@ -84,7 +85,7 @@ static void walk_back(const struct ips_graph *g, const struct ips_arcs *arcs,
     }
 }
 
-int ips_shared_path(struct ips_graph *g, const struct ips_lane *lane,
+int ips_shared_path(struct ips_graph *g, const struct ips_scenario *scenario,
                     const struct ips_shared_ask *ask, struct ips_shared *out,
                     struct ips_err *err)
 {
@@ -92,8 +93,8 @@ int ips_shared_path(struct ips_graph *g, const struct ips_lane *lane,
     struct ips_replay r = {0};
     struct ips_arcs arcs;
     memset(out, 0, sizeof(*out));
-    ips_arcs_init(&arcs, lane);
-    int rc = make(g, ask, &t, err);
+    ips_arcs_init(&arcs, scenario);
+    int rc = make_tables(g, ask, &t, err);
     if (rc == 0 && ask->least_ns)
         take_least(g, &arcs, ask);
     const struct ips_replay_ask replay = {.machine_count = ask->machine_count,
@@ -103,13 +104,13 @@ int ips_shared_path(struct ips_graph *g, const struct ips_lane *lane,
                                           .medium_count = 1,
                                           .medium = t.medium};
     if (rc == 0)
-        rc = ips_replay(g, lane, &replay, &r, err);
+        rc = ips_replay(g, scenario, &replay, &r, err);
     if (rc == 0) {
         out->end_ns = r.makespan_ns;
         out->busy_ns = ips_sub_sat(r.last_ns, r.idle_ns[ask->machine_count]);
         walk_back(g, &arcs, &r, out);
         ips_replay_release(&r);
     }
-    release(&t);
+    release_tables(&t);
     return rc;
 }

@@ -22,12 +22,12 @@ struct ips_shared_ask {
     const uint32_t *map; /* [chain_count] */
     /* [machine_count * machine_count] f * machine_count + t: the graph's DATA
      * have ns, of which so many are those of a message of no bytes; NULL: they
-     * have bytes, by the lane's message time. */
+     * have bytes, by the scenario's message time. */
     const uint64_t *least_ns;
 };
 
 struct ips_shared {
-    uint64_t end_ns;  /* the greatest END, or the lane's goal */
+    uint64_t end_ns;  /* the greatest END, or the scenario's goal */
     uint64_t busy_ns; /* some transfer was under way */
     /* the path back from there, which is end_ns together; rounded up to ns
      * where transfers met */
@@ -35,7 +35,7 @@ struct ips_shared {
 };
 
 /* Changes g->xlen where there is least_ns. The errors of ips_replay(). */
-int ips_shared_path(struct ips_graph *g, const struct ips_lane *lane,
+int ips_shared_path(struct ips_graph *g, const struct ips_scenario *scenario,
                     const struct ips_shared_ask *ask, struct ips_shared *out,
                     struct ips_err *err) IPS_MUST_USE;
 

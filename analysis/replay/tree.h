@@ -26,9 +26,9 @@ struct rp_item {
 };
 struct rp_tree {
     struct rp_item *at; /* [2 * room]; at[1] the first, at[room + k] leaf k */
-    uint32_t room;      /* a power of two, at least 1 */
+    uint32_t capacity;  /* a power of two, at least 1 */
     uint32_t used;      /* leaves that were ever given out */
-    uint32_t spare;     /* leaves given back, linked by their `who` */
+    uint32_t free_leaf; /* leaves given back, linked by their `who` */
 };
 #define RP_NO_LEAF UINT32_MAX
 
@@ -58,7 +58,7 @@ static inline void rp_tree_set(struct rp_tree *t, uint32_t leaf, uint64_t key,
 {
     ips_u128 least = (ips_u128)key << 64 | (uint64_t)id << 32 | leaf;
     /* Offsets, not indices: each level is a dozen instructions. */
-    size_t at = ((size_t)t->room + leaf) * sizeof(struct rp_item);
+    size_t at = ((size_t)t->capacity + leaf) * sizeof(struct rp_item);
     char *base = (char *)t->at;
     for (;;) {
         struct rp_item *to = (struct rp_item *)(void *)(base + at);
@@ -76,25 +76,25 @@ static inline void rp_tree_set(struct rp_tree *t, uint32_t leaf, uint64_t key,
 /* `leaf` holds nothing, and may be given out again. */
 static inline void rp_tree_drop(struct rp_tree *t, uint32_t leaf)
 {
-    rp_tree_set(t, leaf, RP_NEVER, t->spare);
-    t->spare = leaf;
+    rp_tree_set(t, leaf, RP_NEVER, t->free_leaf);
+    t->free_leaf = leaf;
 }
 
 /* All empty. False: no memory. */
 bool rp_tree_init(struct rp_tree *t, uint32_t room);
 void rp_tree_release(struct rp_tree *t);
 /* Twice the room. False: no memory, and it is as it was. */
-bool rp_tree_grow(struct rp_tree *t);
+bool rp_tree_reserve(struct rp_tree *t);
 
 /* A leaf that holds nothing, or RP_NO_LEAF: no memory. */
 static inline uint32_t rp_tree_leaf(struct rp_tree *t)
 {
-    uint32_t leaf = t->spare;
+    uint32_t leaf = t->free_leaf;
     if (leaf != RP_NO_LEAF) {
-        t->spare = rp_item_id(&t->at[t->room + leaf]);
+        t->free_leaf = rp_item_id(&t->at[t->capacity + leaf]);
         return leaf;
     }
-    if (t->used == t->room && !rp_tree_grow(t))
+    if (t->used == t->capacity && !rp_tree_reserve(t))
         return RP_NO_LEAF;
     return t->used++;
 }

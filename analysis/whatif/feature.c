@@ -4,8 +4,8 @@
 
 #include "common/types.h"
 
-static int check_portions(const struct ips_graph *g,
-                          const struct ips_features *f, struct ips_err *err)
+static int check_arc_shares(const struct ips_graph *g,
+                            const struct ips_features *f, struct ips_err *err)
 {
     for (uint32_t i = 0; f->first && i < g->node_count; i++) {
         uint64_t sum = 0;
@@ -13,11 +13,11 @@ static int check_portions(const struct ips_graph *g,
             return ips_err_set(err, IPS_E_CORRUPT,
                                "node %u: portions out of order", i);
         for (uint64_t p = f->first[i]; p < f->first[i + 1]; p++) {
-            if (f->portion[p].feature >= f->count)
+            if (f->arc_share[p].feature >= f->count)
                 return ips_err_set(err, IPS_E_CORRUPT,
                                    "node %u: feature %u of %u", i,
-                                   f->portion[p].feature, f->count);
-            sum = ips_add_sat(sum, f->portion[p].ns);
+                                   f->arc_share[p].feature, f->count);
+            sum = ips_add_sat(sum, f->arc_share[p].ns);
         }
         if (sum > g->w[i])
             return ips_err_set(
@@ -40,14 +40,14 @@ int ips_features_check(const struct ips_graph *g, const struct ips_features *f,
             return ips_err_set(err, IPS_E_CORRUPT, "node %u: feature %u of %u",
                                i, f->cross[i], f->count);
     }
-    return check_portions(g, f, err);
+    return check_arc_shares(g, f, err);
 }
 
 static void add_arc(const struct ips_graph *g, const struct ips_features *f,
                     uint32_t chain, uint32_t node, uint64_t *share)
 {
     uint64_t count, rest = g->w[node];
-    const struct ips_portion *p = ips_portions(f, node, &count);
+    const struct ips_arc_share *p = ips_arc_shares(f, node, &count);
     for (uint64_t k = 0; k < count; k++) {
         share[p[k].feature] += p[k].ns;
         rest -= p[k].ns;
@@ -57,7 +57,7 @@ static void add_arc(const struct ips_graph *g, const struct ips_features *f,
 }
 
 uint64_t ips_feature_shares(const struct ips_graph *g,
-                            const struct ips_lane *lane,
+                            const struct ips_scenario *scenario,
                             const struct ips_est *e,
                             const struct ips_features *f, uint64_t *share)
 {
@@ -69,7 +69,7 @@ uint64_t ips_feature_shares(const struct ips_graph *g,
     for (;;) {
         if (e->crossed[i]) {
             bool present;
-            uint64_t xw = ips_xweight(g, i, lane, &present);
+            uint64_t xw = ips_xweight(g, i, scenario, &present);
             if (f->cross && f->cross[i] != IPS_NO_FEATURE)
                 share[f->cross[i]] += ips_cross_part(f, i, xw);
             resources += g->xkind[i] == IPS_X_RESOURCE;

@@ -16,7 +16,7 @@
 
 #define IPS_NO_FEATURE UINT32_MAX
 
-struct ips_portion {
+struct ips_arc_share {
     uint32_t feature;
     uint64_t ns;
 };
@@ -25,7 +25,7 @@ struct ips_features {
     const uint32_t *chain; /* [chain_count] of its arcs' rest, or NO_FEATURE */
     const uint64_t *first; /* [node_count + 1] where a node's portions begin;
                               NULL: there are none */
-    const struct ips_portion *portion; /* [first[node_count]] */
+    const struct ips_arc_share *arc_share; /* [first[node_count]] */
     const uint32_t *cross; /* [node_count] of a node's cross arc, or NO_FEATURE;
                               NULL: of none */
     const uint64_t *cross_ns; /* [node_count] what of that arc is the feature's;
@@ -37,15 +37,15 @@ int ips_features_check(const struct ips_graph *g, const struct ips_features *f,
                        struct ips_err *err) IPS_MUST_USE;
 
 /* Portions of the arc into `node`; none: NULL, *count 0. */
-static inline const struct ips_portion *
-ips_portions(const struct ips_features *f, uint32_t node, uint64_t *count)
+static inline const struct ips_arc_share *
+ips_arc_shares(const struct ips_features *f, uint32_t node, uint64_t *count)
 {
     if (!f->first) {
         *count = 0;
         return NULL;
     }
     *count = f->first[node + 1] - f->first[node];
-    return f->portion + f->first[node];
+    return f->arc_share + f->first[node];
 }
 
 /* Of a cross arc into `node` that takes xw ns. */
@@ -58,7 +58,7 @@ static inline uint64_t ips_cross_part(const struct ips_features *f,
 /* share[f->count]: what each feature has of the longest path that `e` found.
  * Returns the cross arcs of kind RESOURCE on it. O(nodes of the path). */
 uint64_t ips_feature_shares(const struct ips_graph *g,
-                            const struct ips_lane *lane,
+                            const struct ips_scenario *scenario,
                             const struct ips_est *e,
                             const struct ips_features *f, uint64_t *share);
 

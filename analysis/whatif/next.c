@@ -30,14 +30,14 @@ struct group {
 
 struct search {
     const struct ips_graph *g;
-    const struct ips_lane *lane;
+    const struct ips_scenario *scenario;
     const struct ips_est *e;
     const struct ips_next_ask *ask;
     struct ips_arcs arcs;
     struct ips_next *out;
     struct branch *heap;
     uint64_t heap_count, heap_cap;
-    struct branch *found;
+    struct branch *result;
     uint64_t found_count, found_cap;
     struct group *group;
     uint64_t group_count, group_cap;
@@ -48,7 +48,7 @@ struct search {
     bool full, none_emitted;
 };
 
-static bool spend(struct search *s, uint64_t bytes)
+static bool spend_bytes(struct search *s, uint64_t bytes)
 {
     s->bytes += bytes;
     if (s->bytes > s->limit)
@@ -58,20 +58,20 @@ static bool spend(struct search *s, uint64_t bytes)
 
 /* ---- tables ------------------------------------------------------------- */
 
-static bool map_room(struct search *s, struct ips_idmap *m)
+static bool reserve_map(struct search *s, struct ips_idmap *m)
 {
-    if (!spend(s, ips_idmap_next_bytes(m)))
+    if (!spend_bytes(s, ips_idmap_next_bytes(m)))
         return false;
-    if (!ips_idmap_room(m))
+    if (!ips_idmap_reserve(m))
         s->full = true;
     return !s->full;
 }
 
 /* True: it was not there before. False with s->full: no room. */
-static bool meet(struct search *s, uint32_t node, uint32_t group)
+static bool meet_node(struct search *s, uint32_t node, uint32_t group)
 {
     struct ips_idmap *m = &s->met;
-    if (!map_room(s, m))
+    if (!reserve_map(s, m))
         return false;
     uint64_t key = (uint64_t)node << 32 | group;
     uint64_t at = ips_idmap_place(m, key);
@@ -86,7 +86,7 @@ static bool meet(struct search *s, uint32_t node, uint32_t group)
 static uint32_t put_before(struct search *s, uint32_t rest, uint32_t label)
 {
     struct ips_idmap *m = &s->longer;
-    if (!map_room(s, m))
+    if (!reserve_map(s, m))
         return rest;
     uint64_t key = (uint64_t)rest << 32 | label;
     uint64_t at = ips_idmap_place(m, key);
@@ -94,9 +94,10 @@ static uint32_t put_before(struct search *s, uint32_t rest, uint32_t label)
         return m->value[at];
     if (s->group_count == s->group_cap) {
         uint64_t cap = s->group_cap * 2 + 64;
-        struct group *more = spend(s, (cap - s->group_cap) * sizeof(*more))
-                                 ? realloc(s->group, cap * sizeof(*more))
-                                 : NULL;
+        struct group *more =
+            spend_bytes(s, (cap - s->group_cap) * sizeof(*more))
+                ? realloc(s->group, cap * sizeof(*more))
+                : NULL;
         if (!more) {
             s->full = true;
             return rest;
@@ -139,12 +140,12 @@ static uint32_t put_in_set(struct search *s, uint32_t group, uint32_t label)
 }
 
 /* The group with a label met before it. */
-static uint32_t extend(struct search *s, uint32_t group, uint32_t label)
+static uint32_t extend_group(struct search *s, uint32_t group, uint32_t label)
 {
     if (label == IPS_NO_LABEL)
         return group;
     if (s->ask->group == IPS_NEXT_SET) {
-        if (!map_room(s, &s->joined))
+        if (!reserve_map(s, &s->joined))
             return group;
         uint64_t key = (uint64_t)group << 32 | label;
         uint64_t at = ips_idmap_place(&s->joined, key);
@@ -171,10 +172,11 @@ static int in_order(const void *a, const void *b)
     return (p->node > q->node) - (p->node < q->node);
 }
 
-static bool branches_grow(struct search *s, struct branch **list, uint64_t *cap)
+static bool reserve_branches(struct search *s, struct branch **list,
+                             uint64_t *cap)
 {
     uint64_t more_cap = *cap * 2 + 64;
-    if (!spend(s, (more_cap - *cap) * sizeof(**list)))
+    if (!spend_bytes(s, (more_cap - *cap) * sizeof(**list)))
         return false;
     struct branch *more = realloc(*list, more_cap * sizeof(*more));
     if (!more) {
@@ -196,7 +198,7 @@ static void heap_push(struct search *s, const struct branch *b)
         s->heap_count = s->ask->k;
     }
     if (s->heap_count == s->heap_cap &&
-        !branches_grow(s, &s->heap, &s->heap_cap))
+        !reserve_branches(s, &s->heap, &s->heap_cap))
         return;
     uint64_t i = s->heap_count++;
     while (i > 0 && in_order(b, &s->heap[(i - 1) / 2]) < 0) {
@@ -273,8 +275,8 @@ static uint32_t label_of(const struct search *s, uint32_t node, uint32_t chain)
 /* Walks a branch back to where its path begins, pushing what branches off.
  * False: it met a group and node that a longer path had met, or no room.
  * *begin, *group: where it began, and the path's group. */
-static bool walk(struct search *s, const struct branch *b, uint32_t self,
-                 uint32_t *group, uint64_t *ns)
+static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
+                        uint32_t *group, uint64_t *ns)
 {
     bool grouped = s->ask->group != IPS_NEXT_PATHS;
     uint32_t v = b->node, chain = ips_chain_of(s->g, v), label = NOTHING;
@@ -284,7 +286,7 @@ static bool walk(struct search *s, const struct branch *b, uint32_t self,
         uint32_t first = s->g->chains[chain].first;
         if (grouped && label_of(s, v, chain) != label) {
             label = label_of(s, v, chain);
-            *group = extend(s, *group, label);
+            *group = extend_group(s, *group, label);
         }
         struct arcs_in in = arcs_in(s, v, first);
         if (!in.chain && !in.cross) {
@@ -293,7 +295,7 @@ static bool walk(struct search *s, const struct branch *b, uint32_t self,
         }
         bool cross = goes_cross(s, v, &in);
         if (in.chain && in.cross) {
-            if (grouped && !meet(s, v, *group))
+            if (grouped && !meet_node(s, v, *group))
                 return false;
             struct branch other = branch_off(s, v, &in, !cross, suffix);
             other.parent = self;
@@ -343,21 +345,21 @@ static int push_arc(const struct search *s, struct ips_path *p, uint32_t node,
 
 /* From the END back, with the deviations of found[self] and of those it
  * branched off from; then turned round. */
-static int expand(const struct search *s, uint32_t self,
-                  struct ips_next_path *to, struct ips_err *err)
+static int expand_path(const struct search *s, uint32_t self,
+                       struct ips_next_path *to, struct ips_err *err)
 {
     uint32_t depth = 0, v;
     int rc = 0;
-    for (uint32_t i = self; s->found[i].parent != NOTHING;
-         i = s->found[i].parent)
+    for (uint32_t i = self; s->result[i].parent != NOTHING;
+         i = s->result[i].parent)
         depth++;
     uint32_t *turn = malloc(((size_t)depth + 1) * sizeof(*turn));
     if (!turn)
         return ips_err_set(err, IPS_E_NO_MEMORY, "a path of %u turns", depth);
     uint32_t i = self, done = 0;
-    for (uint32_t at = depth; at > 0; i = s->found[i].parent)
-        turn[--at] = s->found[i].at;
-    to->end = v = s->found[i].node;
+    for (uint32_t at = depth; at > 0; i = s->result[i].parent)
+        turn[--at] = s->result[i].at;
+    to->end = v = s->result[i].node;
     for (uint32_t chain = ips_chain_of(s->g, v); rc == 0;) {
         struct arcs_in in = arcs_in(s, v, s->g->chains[chain].first);
         if (!in.chain && !in.cross)
@@ -396,8 +398,8 @@ static void set_emitted(struct search *s, uint32_t group)
         s->none_emitted = true;
 }
 
-static int emit(struct search *s, uint32_t self, uint32_t group, uint64_t ns,
-                struct ips_err *err)
+static int emit_path(struct search *s, uint32_t self, uint32_t group,
+                     uint64_t ns, struct ips_err *err)
 {
     uint32_t labels = 0;
     struct ips_next_path *grown =
@@ -424,16 +426,16 @@ static int emit(struct search *s, uint32_t self, uint32_t group, uint64_t ns,
         to->label[b] = to->label[a];
         to->label[a] = swap;
     }
-    return expand(s, self, to, err);
+    return expand_path(s, self, to, err);
 }
 
-static int search(struct search *s, struct ips_err *err)
+static int search_paths(struct search *s, struct ips_err *err)
 {
     const struct ips_graph *g = s->g;
     int rc = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-        if (ips_is_end(g, s->lane, last))
+        if (ips_is_end(g, s->scenario, last))
             heap_push(s, &(struct branch){.priority = s->e->est[last],
                                           .node = last,
                                           .at = NOTHING,
@@ -444,13 +446,13 @@ static int search(struct search *s, struct ips_err *err)
         uint64_t before = s->heap_count, ns = 0;
         uint32_t self = (uint32_t)s->found_count, group = 0;
         if ((s->found_count == s->found_cap &&
-             !branches_grow(s, &s->found, &s->found_cap)) ||
+             !reserve_branches(s, &s->result, &s->found_cap)) ||
             self == NOTHING)
             break;
-        s->found[s->found_count++] = b;
-        bool whole = walk(s, &b, self, &group, &ns);
+        s->result[s->found_count++] = b;
+        bool whole = walk_branch(s, &b, self, &group, &ns);
         if (whole && (s->ask->group == IPS_NEXT_PATHS || !is_emitted(s, group)))
-            rc = emit(s, self, group, ns, err);
+            rc = emit_path(s, self, group, ns, err);
         else if (s->ask->group != IPS_NEXT_PATHS && s->heap_count == before)
             s->found_count--; /* nothing branched off it */
     }
@@ -468,12 +470,13 @@ void ips_next_release(struct ips_next *n)
     memset(n, 0, sizeof(*n));
 }
 
-int ips_next_paths(const struct ips_graph *g, const struct ips_lane *lane,
-                   const struct ips_est *e, const struct ips_next_ask *ask,
-                   struct ips_next *out, struct ips_err *err)
+int ips_next_paths(const struct ips_graph *g,
+                   const struct ips_scenario *scenario, const struct ips_est *e,
+                   const struct ips_next_ask *ask, struct ips_next *out,
+                   struct ips_err *err)
 {
     struct search s = {.g = g,
-                       .lane = lane,
+                       .scenario = scenario,
                        .e = e,
                        .ask = ask,
                        .out = out,
@@ -483,10 +486,10 @@ int ips_next_paths(const struct ips_graph *g, const struct ips_lane *lane,
         return ips_err_set(err, IPS_E_USAGE,
                            "%u remote references without values", g->in_count);
     s.limit = ask->limit_bytes ? ask->limit_bytes : IPS_NEXT_LIMIT_BYTES;
-    ips_arcs_init(&s.arcs, lane);
-    int rc = search(&s, err);
+    ips_arcs_init(&s.arcs, scenario);
+    int rc = search_paths(&s, err);
     free(s.heap);
-    free(s.found);
+    free(s.result);
     free(s.group);
     ips_idmap_release(&s.longer);
     ips_idmap_release(&s.joined);

@@ -61,9 +61,10 @@ struct ips_next {
 void ips_next_release(struct ips_next *n);
 
 /* `e` is what ips_longest_path() gave for this graph without remote
- * references, and lane. */
-int ips_next_paths(const struct ips_graph *g, const struct ips_lane *lane,
-                   const struct ips_est *e, const struct ips_next_ask *ask,
-                   struct ips_next *out, struct ips_err *err) IPS_MUST_USE;
+ * references, and scenario. */
+int ips_next_paths(const struct ips_graph *g,
+                   const struct ips_scenario *scenario, const struct ips_est *e,
+                   const struct ips_next_ask *ask, struct ips_next *out,
+                   struct ips_err *err) IPS_MUST_USE;
 
 #endif

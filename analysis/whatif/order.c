@@ -125,8 +125,9 @@ static int make_slots(struct maker *m, struct ips_err *err)
     return 0;
 }
 
-int ips_order_make(const struct ips_graph *g, const struct ips_lane *lane,
-                   struct ips_order *out, struct ips_err *err)
+int ips_order_make(const struct ips_graph *g,
+                   const struct ips_scenario *scenario, struct ips_order *out,
+                   struct ips_err *err)
 {
     struct maker m = {.g = g, .out = out};
     int rc = 0;
@@ -136,7 +137,7 @@ int ips_order_make(const struct ips_graph *g, const struct ips_lane *lane,
                            "%u remote references without values", g->in_count);
     if (g->chain_count >= DONE)
         return ips_err_set(err, IPS_E_LIMIT, "%u chains", g->chain_count);
-    ips_arcs_init(&m.arcs, lane);
+    ips_arcs_init(&m.arcs, scenario);
     size_t chains = (size_t)g->chain_count + 1;
     m.pos = malloc(chains * sizeof(*m.pos));
     m.next = malloc(chains * sizeof(*m.next));

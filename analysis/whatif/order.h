@@ -1,8 +1,8 @@
 /*
  * An order in which all nodes of a graph can be computed, kept so that many
  * passes over the same graph need not look for one again: forwards for the
- * lanes of a what-if, backwards for tails. It is a list of runs, pieces of one
- * chain whose cross predecessors are all computed before.
+ * scenarios of a what-if, backwards for tails. It is a list of runs, pieces of
+ * one chain whose cross predecessors are all computed before.
  *
  * A forward pass needs the value of a node only until the last cross arc that
  * leaves it is taken. `slot` says where it may be kept until then: places are
@@ -30,8 +30,9 @@ struct ips_order {
 void ips_order_release(struct ips_order *o);
 
 /* Of a checked graph without remote references, with the cross arcs that are
- * present in `lane`. A cycle: IPS_E_STALLED. */
-int ips_order_make(const struct ips_graph *g, const struct ips_lane *lane,
-                   struct ips_order *out, struct ips_err *err) IPS_MUST_USE;
+ * present in `scenario`. A cycle: IPS_E_STALLED. */
+int ips_order_make(const struct ips_graph *g,
+                   const struct ips_scenario *scenario, struct ips_order *out,
+                   struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -21,8 +21,8 @@ static int in_time(const void *a, const void *b)
     return (p->begins > q->begins) - (p->begins < q->begins);
 }
 
-static int put(struct changes *c, uint64_t begin, uint64_t end,
-               struct ips_err *err)
+static int put_change(struct changes *c, uint64_t begin, uint64_t end,
+                      struct ips_err *err)
 {
     if (begin == end)
         return 0;
@@ -40,9 +40,10 @@ static int put(struct changes *c, uint64_t begin, uint64_t end,
     return 0;
 }
 
-int ips_crowd(const struct ips_graph *g, const struct ips_est *e,
-              uint32_t machine, uint32_t cores, struct ips_crowd *out,
-              struct ips_err *err)
+int ips_find_oversubscription(const struct ips_graph *g,
+                              const struct ips_est *e, uint32_t machine,
+                              uint32_t cores, struct ips_oversubscription *out,
+                              struct ips_err *err)
 {
     struct changes c = {0};
     int rc = 0;
@@ -57,11 +58,12 @@ int ips_crowd(const struct ips_graph *g, const struct ips_est *e,
             if (!e->crossed[i])
                 continue;
             /* It stood still from the end of its own work till this value. */
-            rc = put(&c, begin, e->est[i - 1] + g->w[i], err);
+            rc = put_change(&c, begin, e->est[i - 1] + g->w[i], err);
             begin = e->est[i];
         }
         if (rc == 0)
-            rc = put(&c, begin, e->est[first + g->chains[k].count - 1], err);
+            rc = put_change(&c, begin, e->est[first + g->chains[k].count - 1],
+                            err);
     }
     if (c.count)
         qsort(c.item, c.count, sizeof(*c.item), in_time);

@@ -10,15 +10,16 @@
 
 #include "analysis/graph/path.h"
 
-struct ips_crowd {
+struct ips_oversubscription {
     uint32_t peak;      /* threads busy at once, at most */
     uint64_t beyond_ns; /* of EST time, with more than `cores` busy */
 };
 
 /* Of the chains of a machine. O(nodes + n log n) for n stretches of work
  * without a wait; 32 bytes each. */
-int ips_crowd(const struct ips_graph *g, const struct ips_est *e,
-              uint32_t machine, uint32_t cores, struct ips_crowd *out,
-              struct ips_err *err) IPS_MUST_USE;
+int ips_find_oversubscription(const struct ips_graph *g,
+                              const struct ips_est *e, uint32_t machine,
+                              uint32_t cores, struct ips_oversubscription *out,
+                              struct ips_err *err) IPS_MUST_USE;
 
 #endif

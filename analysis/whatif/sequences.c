@@ -24,9 +24,9 @@ struct counting {
     uint64_t *until; /* [n + 1] time up to step i, gaps included */
     uint32_t *name;  /* [n] of the sequence of the length before, from i on */
     struct keyed *keyed;
-    struct ips_sequence *found;      /* of all lengths */
-    size_t found_count, room, begun; /* `begun`: of the length at hand */
-    size_t spare;
+    struct ips_sequence *result;         /* of all lengths */
+    size_t found_count, capacity, begun; /* `begun`: of the length at hand */
+    size_t spare_bytes;
 };
 
 static int by_key(const void *va, const void *vb)
@@ -53,17 +53,17 @@ static uint64_t time_of(const struct counting *c, uint32_t first, uint32_t len)
     return c->until[first + len] - c->until[first] - c->steps[first].gap_ns;
 }
 
-static bool keep(struct counting *c, const struct ips_sequence *s)
+static bool keep_sequence(struct counting *c, const struct ips_sequence *s)
 {
-    if (c->found_count == c->room) {
-        size_t room = c->room ? c->room * 2 : 256;
-        void *more = realloc(c->found, room * sizeof(*c->found));
+    if (c->found_count == c->capacity) {
+        size_t room = c->capacity ? c->capacity * 2 : 256;
+        void *more = realloc(c->result, room * sizeof(*c->result));
         if (!more)
             return false;
-        c->found = more;
-        c->room = room;
+        c->result = more;
+        c->capacity = room;
     }
-    c->found[c->found_count++] = *s;
+    c->result[c->found_count++] = *s;
     return true;
 }
 
@@ -80,7 +80,7 @@ static bool count_group(struct counting *c, const struct keyed *group,
         s.ns += time_of(c, group[i].at, length);
         s.count++;
     }
-    return s.count < 2 || keep(c, &s);
+    return s.count < 2 || keep_sequence(c, &s);
 }
 
 static bool count_length(struct counting *c, uint32_t length)
@@ -101,9 +101,9 @@ static bool count_length(struct counting *c, uint32_t length)
         i = end;
     }
     size_t fresh = c->found_count - c->begun;
-    if (fresh > c->spare) {
-        qsort(c->found + c->begun, fresh, sizeof(*c->found), by_time);
-        c->found_count = c->begun + c->spare;
+    if (fresh > c->spare_bytes) {
+        qsort(c->result + c->begun, fresh, sizeof(*c->result), by_time);
+        c->found_count = c->begun + c->spare_bytes;
     }
     return true;
 }
@@ -125,7 +125,8 @@ static bool goes_along(const struct counting *c, const struct ips_sequence *s,
 }
 
 /* Twice a shorter one, or more: that one says it. */
-static bool repeats(const struct counting *c, const struct ips_sequence *s)
+static bool is_repetition(const struct counting *c,
+                          const struct ips_sequence *s)
 {
     for (uint32_t period = 1; 2 * period <= s->length; period++) {
         uint32_t i = period;
@@ -138,15 +139,15 @@ static bool repeats(const struct counting *c, const struct ips_sequence *s)
     return false;
 }
 
-static uint32_t choose(struct counting *c, uint32_t top,
-                       struct ips_sequence *out)
+static uint32_t choose_sequences(struct counting *c, uint32_t top,
+                                 struct ips_sequence *out)
 {
     uint32_t n = 0;
     if (c->found_count)
-        qsort(c->found, c->found_count, sizeof(*c->found), by_time);
+        qsort(c->result, c->found_count, sizeof(*c->result), by_time);
     for (size_t i = 0; i < c->found_count && n < top; i++) {
-        const struct ips_sequence *s = &c->found[i];
-        bool listed = repeats(c, s);
+        const struct ips_sequence *s = &c->result[i];
+        bool listed = is_repetition(c, s);
         for (uint32_t k = 0; k < n && !listed; k++)
             listed = s->count <= out[k].count + out[k].count / 10 + 1 &&
                      goes_along(c, s, &out[k]);
@@ -161,7 +162,7 @@ int ips_sequences(const struct ips_step *steps, uint32_t n, uint32_t longest,
                   struct ips_err *err)
 {
     struct counting c = {
-        .steps = steps, .n = n, .spare = (size_t)top * SPARE + 16};
+        .steps = steps, .n = n, .spare_bytes = (size_t)top * SPARE + 16};
     bool fine = true;
     *count = 0;
     if (n < 2 || top == 0)
@@ -183,10 +184,10 @@ int ips_sequences(const struct ips_step *steps, uint32_t n, uint32_t longest,
          length++)
         fine = count_length(&c, length);
     if (fine)
-        *count = choose(&c, top, out);
+        *count = choose_sequences(&c, top, out);
     free(c.until);
     free(c.name);
     free(c.keyed);
-    free(c.found);
+    free(c.result);
     return fine ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
 }

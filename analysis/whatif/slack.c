@@ -4,8 +4,8 @@
 
 #include "common/types.h"
 
-static void meet(struct ips_slack *s, uint64_t slack, uint64_t ns,
-                 uint64_t near_ns)
+static void meet_slack(struct ips_slack *s, uint64_t slack, uint64_t ns,
+                       uint64_t near_ns)
 {
     s->least = ips_min_u64(s->least, slack);
     s->total_ns = ips_add_sat(s->total_ns, ns);
@@ -19,17 +19,17 @@ static void meet_arc(const struct ips_graph *g, const struct ips_features *f,
                      uint64_t near_ns, struct ips_slack *out)
 {
     uint64_t count, rest = g->w[node];
-    const struct ips_portion *p = ips_portions(f, node, &count);
+    const struct ips_arc_share *p = ips_arc_shares(f, node, &count);
     for (uint64_t k = 0; k < count; k++) {
-        meet(&out[p[k].feature], slack, p[k].ns, near_ns);
+        meet_slack(&out[p[k].feature], slack, p[k].ns, near_ns);
         rest -= p[k].ns;
     }
     /* An arc without weight still can be delayed: it is its chain's. */
     if (f->chain[chain] != IPS_NO_FEATURE && (rest || count == 0))
-        meet(&out[f->chain[chain]], slack, rest, near_ns);
+        meet_slack(&out[f->chain[chain]], slack, rest, near_ns);
 }
 
-int ips_slacks(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_slacks(const struct ips_graph *g, const struct ips_scenario *scenario,
                const struct ips_est *e, const uint64_t *tail,
                const struct ips_features *f, uint64_t near_ns,
                struct ips_slack *out, struct ips_err *err)
@@ -48,14 +48,15 @@ int ips_slacks(const struct ips_graph *g, const struct ips_lane *lane,
                 meet_arc(g, f, c, i, slack, near_ns, out);
             if (!f->cross || f->cross[i] == IPS_NO_FEATURE)
                 continue;
-            slack = ips_slack_cross(g, lane, e, tail, i);
+            slack = ips_slack_cross(g, scenario, e, tail, i);
             if (slack != IPS_NO_SLACK)
-                meet(&out[f->cross[i]], slack,
-                     ips_cross_part(f, i, ips_xweight(g, i, lane, &present)),
-                     near_ns);
+                meet_slack(
+                    &out[f->cross[i]], slack,
+                    ips_cross_part(f, i, ips_xweight(g, i, scenario, &present)),
+                    near_ns);
         }
     }
-    (void)ips_feature_shares(g, lane, e, f, share);
+    (void)ips_feature_shares(g, scenario, e, f, share);
     for (uint32_t i = 0; i < f->count; i++)
         out[i].path_ns = share[i];
     free(share);

@@ -26,7 +26,7 @@ struct ips_slack {
 };
 
 /* out[f->count]. O(nodes + portions). */
-int ips_slacks(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_slacks(const struct ips_graph *g, const struct ips_scenario *scenario,
                const struct ips_est *e, const uint64_t *tail,
                const struct ips_features *f, uint64_t near_ns,
                struct ips_slack *out, struct ips_err *err) IPS_MUST_USE;

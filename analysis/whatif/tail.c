@@ -5,7 +5,7 @@
 
 #include "analysis/graph/kernel.h"
 
-int ips_tail(const struct ips_graph *g, const struct ips_lane *lane,
+int ips_tail(const struct ips_graph *g, const struct ips_scenario *scenario,
              const struct ips_order *order, uint64_t **tail,
              struct ips_err *err)
 {
@@ -14,14 +14,14 @@ int ips_tail(const struct ips_graph *g, const struct ips_lane *lane,
     if (!t)
         return ips_err_set(err, IPS_E_NO_MEMORY, "tails of %u nodes",
                            g->node_count);
-    ips_arcs_init(&arcs, lane);
+    ips_arcs_init(&arcs, scenario);
     memset(t, 0xff, (size_t)g->node_count * sizeof(*t)); /* IPS_NO_TAIL */
     /* Backwards through the order every successor comes before its node. */
     for (uint64_t r = order->run_count; r-- > 0;) {
         const struct ips_run *run = &order->run[r];
         uint32_t chain_first = g->chains[run->chain].first;
         for (uint32_t i = run->first + run->count; i-- > run->first;) {
-            if (ips_is_end(g, lane, i) && t[i] == IPS_NO_TAIL)
+            if (ips_is_end(g, scenario, i) && t[i] == IPS_NO_TAIL)
                 t[i] = 0;
             if (t[i] == IPS_NO_TAIL)
                 continue;
@@ -51,12 +51,13 @@ uint64_t ips_slack_chain(const struct ips_graph *g, const struct ips_est *e,
     return e->t_max - e->est[node - 1] - g->w[node] - tail[node];
 }
 
-uint64_t ips_slack_cross(const struct ips_graph *g, const struct ips_lane *lane,
+uint64_t ips_slack_cross(const struct ips_graph *g,
+                         const struct ips_scenario *scenario,
                          const struct ips_est *e, const uint64_t *tail,
                          uint32_t node)
 {
     bool present;
-    uint64_t xw = ips_xweight(g, node, lane, &present);
+    uint64_t xw = ips_xweight(g, node, scenario, &present);
     if (!present || g->xpred[node] == IPS_NO_NODE || tail[node] == IPS_NO_TAIL)
         return IPS_NO_SLACK;
     return e->t_max - e->est[g->xpred[node]] - xw - tail[node];

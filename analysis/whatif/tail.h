@@ -19,15 +19,16 @@
 #define IPS_NO_SLACK UINT64_MAX /* no such arc, or it leads to no END */
 
 /* tail[] has g->node_count values, malloc'd, for free(). `order` was made of
- * this graph and lane; ips_longest_path() found its times in range. */
-int ips_tail(const struct ips_graph *g, const struct ips_lane *lane,
+ * this graph and scenario; ips_longest_path() found its times in range. */
+int ips_tail(const struct ips_graph *g, const struct ips_scenario *scenario,
              const struct ips_order *order, uint64_t **tail,
              struct ips_err *err) IPS_MUST_USE;
 
 /* Of the arc from a node's chain predecessor, and of its cross arc. */
 uint64_t ips_slack_chain(const struct ips_graph *g, const struct ips_est *e,
                          const uint64_t *tail, uint32_t node, bool first);
-uint64_t ips_slack_cross(const struct ips_graph *g, const struct ips_lane *lane,
+uint64_t ips_slack_cross(const struct ips_graph *g,
+                         const struct ips_scenario *scenario,
                          const struct ips_est *e, const uint64_t *tail,
                          uint32_t node);
 

@@ -1,7 +1,7 @@
 /*
- * The lanes of a node lie next to each other, so the additions and maxima of
- * one node are the same few operations on IPS_WHATIF_LANES values. A feature
- * that no lane edits costs one look at its mask.
+ * The scenarios of a node lie next to each other, so the additions and maxima
+ * of one node are the same few operations on IPS_WHATIF_LANES values. A feature
+ * that no scenario edits costs one look at its mask.
  */
 #include "analysis/whatif/whatif.h"
 
@@ -12,18 +12,18 @@
 
 #define LANES IPS_WHATIF_LANES
 
-struct lanes {
+struct scenarios {
     uint64_t v[LANES];
 };
 
 struct pass {
     const struct ips_whatif_base *b;
     struct ips_arcs arcs;
-    uint8_t *mask;          /* [features] lanes that edit it */
-    uint32_t (*ppm)[LANES]; /* [features] */
-    struct lanes *slot;     /* [order->slot_count] */
-    struct lanes *carry;    /* [chains] value of the last node computed */
-    uint8_t *won;           /* [nodes] lanes where the cross arc won */
+    uint8_t *mask;           /* [features] scenarios that edit it */
+    uint32_t (*ppm)[LANES];  /* [features] */
+    struct scenarios *slot;  /* [order->slot_count] */
+    struct scenarios *carry; /* [chains] value of the last node computed */
+    uint8_t *won;            /* [nodes] scenarios where the cross arc won */
 };
 
 uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm)
@@ -31,9 +31,9 @@ uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm)
     return ns / 1000000u * ppm + ns % 1000000u * ppm / 1000000u;
 }
 
-/* Takes from each lane what its edits save of `ns` of a feature. */
-static void save(const struct pass *p, uint32_t feature, uint64_t ns,
-                 struct lanes *a)
+/* Takes from each scenario what its edits save of `ns` of a feature. */
+static void save_time(const struct pass *p, uint32_t feature, uint64_t ns,
+                      struct scenarios *a)
 {
     uint32_t mask = p->mask[feature];
     for (int l = 0; mask; l++, mask >>= 1) {
@@ -43,30 +43,31 @@ static void save(const struct pass *p, uint32_t feature, uint64_t ns,
 }
 
 static void save_arc(const struct pass *p, uint32_t chain_feature,
-                     uint32_t node, struct lanes *a)
+                     uint32_t node, struct scenarios *a)
 {
     uint64_t count, rest = p->b->g->w[node];
-    const struct ips_portion *portion = ips_portions(p->b->f, node, &count);
+    const struct ips_arc_share *portion = ips_arc_shares(p->b->f, node, &count);
     for (uint64_t k = 0; k < count; k++) {
-        save(p, portion[k].feature, portion[k].ns, a);
+        save_time(p, portion[k].feature, portion[k].ns, a);
         rest -= portion[k].ns;
     }
     if (chain_feature != IPS_NO_FEATURE)
-        save(p, chain_feature, rest, a);
+        save_time(p, chain_feature, rest, a);
 }
 
-/* The cross arc of node i where it wins. Returns the lanes where it does. */
-static uint8_t take_cross(const struct pass *p, uint32_t i, struct lanes *a)
+/* The cross arc of node i where it wins. Returns the scenarios where it does.
+ */
+static uint8_t take_cross(const struct pass *p, uint32_t i, struct scenarios *a)
 {
     const struct ips_graph *g = p->b->g;
     const uint32_t *cross = p->b->f->cross;
     uint64_t xw = ips_arc_ns(&p->arcs, p->arcs.mode[g->xkind[i]], g->xlen, i);
-    struct lanes from = p->slot[p->b->order->slot[g->xpred[i]]];
+    struct scenarios from = p->slot[p->b->order->slot[g->xpred[i]]];
     unsigned won = 0;
     for (int l = 0; l < LANES; l++)
         from.v[l] += xw;
     if (cross && cross[i] != IPS_NO_FEATURE)
-        save(p, cross[i], ips_cross_part(p->b->f, i, xw), &from);
+        save_time(p, cross[i], ips_cross_part(p->b->f, i, xw), &from);
     for (int l = 0; l < LANES; l++) {
         bool better = from.v[l] > a->v[l]; /* a tie is the chain's */
         won |= (unsigned)better << l;
@@ -83,7 +84,7 @@ static void run_pass(struct pass *p)
     memset(p->carry, 0, (size_t)g->chain_count * sizeof(*p->carry));
     for (uint64_t r = 0; r < order->run_count; r++) {
         const struct ips_run *run = &order->run[r];
-        struct lanes a = p->carry[run->chain];
+        struct scenarios a = p->carry[run->chain];
         uint32_t feature = f->chain[run->chain];
         bool plain =
             !f->first && (feature == IPS_NO_FEATURE || p->mask[feature] == 0);
@@ -104,7 +105,7 @@ static void run_pass(struct pass *p)
     }
 }
 
-/* RESOURCE arcs on the longest path of lane l. */
+/* RESOURCE arcs on the longest path of scenario l. */
 static uint64_t count_resources(const struct pass *p, int l, uint32_t i)
 {
     const struct ips_graph *g = p->b->g;
@@ -123,14 +124,14 @@ static uint64_t count_resources(const struct pass *p, int l, uint32_t i)
     }
 }
 
-static void read_lane(const struct pass *p, int l, struct ips_whatif *out)
+static void read_scenario(const struct pass *p, int l, struct ips_whatif *out)
 {
     const struct ips_graph *g = p->b->g;
     out->end = IPS_NO_NODE;
     out->t_max = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t last = g->chains[c].first + g->chains[c].count - 1;
-        if (ips_is_end(g, p->b->lane, last) &&
+        if (ips_is_end(g, p->b->scenario, last) &&
             (out->end == IPS_NO_NODE || p->carry[c].v[l] > out->t_max)) {
             out->end = last;
             out->t_max = p->carry[c].v[l];
@@ -144,15 +145,15 @@ static void read_lane(const struct pass *p, int l, struct ips_whatif *out)
 
 /* Of a feature named twice: faster by the one, and what is left by the other.
  * Rounded down, as all savings are. */
-static uint32_t both(uint32_t a, uint32_t b)
+static uint32_t combine_savings(uint32_t a, uint32_t b)
 {
     uint64_t left = (uint64_t)(IPS_WHATIF_GONE - a) * (IPS_WHATIF_GONE - b);
     return (uint32_t)(IPS_WHATIF_GONE -
                       (left + IPS_WHATIF_GONE - 1) / IPS_WHATIF_GONE);
 }
 
-static int set_lane(struct pass *p, int l, const struct ips_change *change,
-                    struct ips_err *err)
+static int set_scenario(struct pass *p, int l, const struct ips_change *change,
+                        struct ips_err *err)
 {
     for (uint32_t k = 0; k < change->count; k++) {
         struct ips_edit edit = change->edit[k];
@@ -161,15 +162,15 @@ static int set_lane(struct pass *p, int l, const struct ips_change *change,
                                "feature %u of %u faster by %u ppm",
                                edit.feature, p->b->f->count, edit.ppm);
         uint32_t *ppm = &p->ppm[edit.feature][l];
-        *ppm = both(*ppm, edit.ppm);
+        *ppm = combine_savings(*ppm, edit.ppm);
         p->mask[edit.feature] |= (uint8_t)(1u << l);
     }
     return 0;
 }
 
-/* Adds up what the edits of lane l may gain, and takes them back. */
-static uint64_t unset_lane(struct pass *p, int l,
-                           const struct ips_change *change)
+/* Adds up what the edits of scenario l may gain, and takes them back. */
+static uint64_t unset_scenario(struct pass *p, int l,
+                               const struct ips_change *change)
 {
     uint64_t bound = 0;
     for (uint32_t k = 0; k < change->count; k++) {
@@ -196,7 +197,7 @@ static int pass_init(struct pass *p, const struct ips_whatif_base *b,
 {
     memset(p, 0, sizeof(*p));
     p->b = b;
-    ips_arcs_init(&p->arcs, b->lane);
+    ips_arcs_init(&p->arcs, b->scenario);
     p->mask = calloc((size_t)b->f->count + 1, sizeof(*p->mask));
     p->ppm = calloc((size_t)b->f->count + 1, sizeof(*p->ppm));
     p->slot = malloc(((size_t)b->order->slot_count + 1) * sizeof(*p->slot));
@@ -216,14 +217,14 @@ static int one_pass(struct pass *p, const struct ips_change *change,
 {
     int rc = 0, set = 0;
     for (; set < count && rc == 0; set++)
-        rc = set_lane(p, set, &change[which[set]], err);
+        rc = set_scenario(p, set, &change[which[set]], err);
     if (rc < 0)
         return rc;
     run_pass(p);
     for (int l = 0; l < count; l++)
-        read_lane(p, l, &out[which[l]]);
+        read_scenario(p, l, &out[which[l]]);
     for (int l = 0; l < count; l++)
-        out[which[l]].bound = unset_lane(p, l, &change[which[l]]);
+        out[which[l]].bound = unset_scenario(p, l, &change[which[l]]);
     return 0;
 }
 
@@ -260,19 +261,19 @@ static int greatest_first(const void *a, const void *b)
     return (p->index > q->index) - (p->index < q->index);
 }
 
-/* Without passes: the same sum as unset_lane(). */
+/* Without passes: the same sum as unset_scenario(). */
 static int bounds_of(struct pass *p, const struct ips_change *change,
                      size_t count, struct ips_whatif *out, struct by_value *by,
                      struct ips_err *err)
 {
     for (size_t i = 0; i < count; i++) {
-        int rc = set_lane(p, 0, &change[i], err);
+        int rc = set_scenario(p, 0, &change[i], err);
         if (rc < 0)
             return rc;
         memset(&out[i], 0, sizeof(out[i]));
         out[i].end = IPS_NO_NODE;
         out[i].t_max = p->b->est->t_max;
-        out[i].bound = unset_lane(p, 0, &change[i]);
+        out[i].bound = unset_scenario(p, 0, &change[i]);
         by[i] = (struct by_value){out[i].bound, (uint32_t)i};
     }
     qsort(by, count, sizeof(*by), greatest_first);
@@ -297,9 +298,10 @@ static void keep_best(struct by_value *best, size_t *kept, size_t keep,
         (*kept)++;
 }
 
-static int rank(struct pass *p, const struct ips_change *change, size_t count,
-                size_t keep, struct ips_whatif *out, struct by_value *by,
-                struct by_value *best, size_t *kept, struct ips_err *err)
+static int rank_changes(struct pass *p, const struct ips_change *change,
+                        size_t count, size_t keep, struct ips_whatif *out,
+                        struct by_value *by, struct by_value *best,
+                        size_t *kept, struct ips_err *err)
 {
     int rc = bounds_of(p, change, count, out, by, err);
     for (size_t at = 0; at < count && rc == 0;) {
@@ -334,7 +336,7 @@ int ips_whatif_rank(const struct ips_whatif_base *b,
     struct by_value *by = malloc((count + 1) * sizeof(*by));
     struct by_value *best = malloc((keep + 1) * sizeof(*best));
     if (by && best)
-        rc = rank(&p, change, count, keep, out, by, best, &found, err);
+        rc = rank_changes(&p, change, count, keep, out, by, best, &found, err);
     else
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "%zu what-ifs", count);
     for (size_t i = 0; i < found && rc == 0; i++)

@@ -1,7 +1,7 @@
 /*
  * What if a thing were faster: w' = w - theta * w_f, the longest path again,
  * and what that gains. IPS_WHATIF_LANES questions are answered in one pass over
- * the graph, each its own lane of values.
+ * the graph, each its own scenario of values.
  *
  * theta is given in ppm, 0 to 1000000; 1000000 is logical zeroing. Of every
  * portion floor(w_f * theta) is taken away, so
@@ -47,9 +47,9 @@ struct ips_whatif {
 
 struct ips_whatif_base {
     const struct ips_graph *g;
-    const struct ips_lane *lane;
-    const struct ips_order *order; /* of g and lane */
-    const struct ips_est *est;     /* of g and lane */
+    const struct ips_scenario *scenario;
+    const struct ips_order *order; /* of g and scenario */
+    const struct ips_est *est;     /* of g and scenario */
     const struct ips_features *f;  /* checked */
     const uint64_t *share;         /* ips_feature_shares */
 };

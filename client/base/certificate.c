@@ -42,7 +42,7 @@ static void put_notes(struct ipsq_json *j, const Ips__Certificate *c)
 }
 
 /* A fraction of the CPU the program took for itself. */
-static struct ipsq_cell dilation(const Ips__Certificate *c)
+static struct ipsq_cell dilation_cell(const Ips__Certificate *c)
 {
     return ipsq_real(c->dilation_ppm == UINT64_MAX
                          ? IPS_UNMEASURED_REAL
@@ -62,7 +62,7 @@ static void put_lost(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
-static void put_lanes(struct ipsq_json *j, const Ips__Certificate *c)
+static void put_scenarios(struct ipsq_json *j, const Ips__Certificate *c)
 {
     ipsq_json_key(j, "lanes");
     ipsq_json_open(j, '[');
@@ -177,13 +177,13 @@ void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *cert)
     put_count(j, "probe_ns", c->probe_ns);
     put_count(j, "overhead_ns", c->overhead_ns);
     put_count(j, "probe_arc_ns", c->probe_arc_ns);
-    struct ipsq_cell share = dilation(c);
+    struct ipsq_cell share = dilation_cell(c);
     ipsq_json_key(j, "dilation");
     ipsq_json_cell(j, IPSQ_SHARE, &share);
     put_guesses(j, c);
     put_loads(j, c);
     put_text(j, "message_times", c->message_times);
-    put_lanes(j, c);
+    put_scenarios(j, c);
     put_count(j, "unattributed_cpu_ns", c->unattributed_cpu_ns);
     put_count(j, "category", c->category ? c->category : UINT64_MAX);
     put_text(j, "plan", c->plan);
@@ -274,7 +274,7 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *cert)
     tsv_line(f, "message_times", IPSQ_TEXT, ipsq_text(c->message_times));
     tsv_line(f, "overhead_ns", IPSQ_COUNT, ipsq_count(c->overhead_ns));
     tsv_line(f, "probe_arc_ns", IPSQ_COUNT, ipsq_count(c->probe_arc_ns));
-    tsv_line(f, "dilation", IPSQ_SHARE, dilation(c));
+    tsv_line(f, "dilation", IPSQ_SHARE, dilation_cell(c));
     tsv_line(f, "cpu_ns", IPSQ_COUNT, ipsq_count(c->cpu_ns));
     tsv_line(f, "guessed_cpu_ns", IPSQ_COUNT, ipsq_count(c->guessed_cpu_ns));
     tsv_line(f, "guess_off_max_ns", IPSQ_COUNT,

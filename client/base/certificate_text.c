@@ -26,9 +26,9 @@ struct writer {
     bool begun; /* something is on the line already */
 };
 
-static void add(struct writer *w, const char *fmt, ...)
+static void add_formatted(struct writer *w, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-static void add(struct writer *w, const char *fmt, ...)
+static void add_formatted(struct writer *w, const char *fmt, ...)
 {
     va_list ap;
     fputs(w->verbose ? "  " : w->begun ? "; " : "", w->f);
@@ -44,7 +44,7 @@ static void add_text(struct writer *w, const char *before, const char *text)
 {
     struct ipsq_cell cell = ipsq_text(text);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
-    add(w, "%s%s", before, clean);
+    add_formatted(w, "%s%s", before, clean);
     free(clean);
 }
 
@@ -55,7 +55,7 @@ static void add_count(struct writer *w, uint64_t n, const char *what)
     if (n == UINT64_MAX)
         return;
     ipsq_format_count(n, text);
-    add(w, "%s %s%s", text, what, n == 1 ? "" : "s");
+    add_formatted(w, "%s %s%s", text, what, n == 1 ? "" : "s");
 }
 
 /* "one, two" */
@@ -65,7 +65,7 @@ static void add_names(struct writer *w, const char *what, char **item,
     struct ipsq_cell cell = ipsq_list(item, count);
     char *text = ipsq_cell_text(IPSQ_LIST, &cell);
     if (count)
-        add(w, "%s: %s", what, text);
+        add_formatted(w, "%s: %s", what, text);
     free(text);
 }
 
@@ -90,14 +90,15 @@ static void add_overhead(struct writer *w, const Ips__Certificate *c)
     char line[IPSQ_OVERHEAD_BYTES];
     double percent = (double)c->dilation_ppm / 1e4;
     if (!w->verbose && ipsq_overhead_text(line, c))
-        add(w, "%s", line);
+        add_formatted(w, "%s", line);
     if (!w->verbose || !is_counted(c->overhead_ns))
         return;
     ipsq_format_ns(c->overhead_ns, overhead);
     ipsq_format_ns(c->probe_ns, probe);
     if (c->dilation_ppm != UINT64_MAX)
         snprintf(share, sizeof(share), ", %.2f%% of the program's", percent);
-    add(w, "recording overhead: %s CPU%s; %s a call", overhead, share, probe);
+    add_formatted(w, "recording overhead: %s CPU%s; %s a call", overhead, share,
+                  probe);
 }
 
 /* Threads took locks in an order that chance decided. */
@@ -106,23 +107,25 @@ static void add_order(struct writer *w, const Ips__Certificate *c)
     char spin[IPSQ_UNIT_BYTES];
     if (!w->verbose) {
         if (is_counted(c->any_on_path))
-            add(w, "another lock order could change the path");
+            add_formatted(w, "another lock order could change the path");
         return;
     }
     if (is_counted(c->any))
-        add(w,
-            "waits for locks and similar resources: %" PRIu64
-            ", on the path: %" PRIu64 "%s",
-            c->any, c->any_on_path,
-            c->any_on_path ? " (another order could change the path)" : "");
+        add_formatted(w,
+                      "waits for locks and similar resources: %" PRIu64
+                      ", on the path: %" PRIu64 "%s",
+                      c->any, c->any_on_path,
+                      c->any_on_path ? " (another order could change the path)"
+                                     : "");
     if (is_counted(c->any_unmatched))
-        add(w,
+        add_formatted(
+            w,
             "waits for locks and similar resources, release not recorded: "
             "%" PRIu64,
             c->any_unmatched);
     if (is_counted(c->spin_ns)) {
         ipsq_format_ns(c->spin_ns, spin);
-        add(w, "%s CPU spent spinning, in no total", spin);
+        add_formatted(w, "%s CPU spent spinning, in no total", spin);
     }
 }
 
@@ -132,8 +135,8 @@ static void add_loads(struct writer *w, const Ips__Certificate *c)
         const Ips__MachineLoad *l = c->loads[i];
         if (l->milli < l->own_milli + OTHERS_MILLI)
             continue;
-        add(w, "other programs wanted %.1f cores of %s",
-            (double)(l->milli - l->own_milli) / 1e3, l->machine);
+        add_formatted(w, "other programs wanted %.1f cores of %s",
+                      (double)(l->milli - l->own_milli) / 1e3, l->machine);
     }
 }
 
@@ -142,14 +145,16 @@ static void add_delays(struct writer *w, const Ips__Certificate *c)
     char ns[IPSQ_UNIT_BYTES];
     if (is_counted(c->run_delay_unknown_ns)) {
         ipsq_format_ns(c->run_delay_unknown_ns, ns);
-        add(w,
+        add_formatted(
+            w,
             "threads were off the CPU for %s between waits; whether they "
             "waited for a CPU is not known",
             ns);
     }
     if (is_counted(c->unattributed_cpu_ns)) {
         ipsq_format_ns(c->unattributed_cpu_ns, ns);
-        add(w,
+        add_formatted(
+            w,
             "%s of the CPU time that wait() reports is in no thread's "
             "record",
             ns);
@@ -161,8 +166,8 @@ static void add_scenarios(struct writer *w, const Ips__Certificate *c)
     for (size_t i = 0; i < c->n_lanes; i++) {
         char ns[IPSQ_UNIT_BYTES];
         ipsq_format_ns(c->lanes[i]->t_max_ns, ns);
-        add(w, "longest path with %s: %s%s", c->lanes[i]->lane, ns,
-            c->lanes[i]->same_order ? "" : " (through other events)");
+        add_formatted(w, "longest path with %s: %s%s", c->lanes[i]->lane, ns,
+                      c->lanes[i]->same_order ? "" : " (through other events)");
     }
 }
 
@@ -174,7 +179,8 @@ static void add_guesses(struct writer *w, const Ips__Certificate *c)
         return;
     ipsq_format_ns(c->guess_off_ns / c->guesses_settled, mean);
     ipsq_format_ns(c->guess_off_max_ns, most);
-    add(w,
+    add_formatted(
+        w,
         "%.2f%% of the CPU time was estimated after short waits; %" PRIu64
         " clock readings corrected it, by %s on average and %s at most",
         100.0 * (double)c->guessed_cpu_ns / (double)c->cpu_ns,
@@ -184,19 +190,22 @@ static void add_guesses(struct writer *w, const Ips__Certificate *c)
 static void add_matches(struct writer *w, const Ips__Certificate *c)
 {
     if (is_counted(c->unmatched))
-        add(w, "receives whose send was not recorded: %" PRIu64, c->unmatched);
+        add_formatted(w, "receives whose send was not recorded: %" PRIu64,
+                      c->unmatched);
     if (is_counted(c->ambiguous))
-        add(w, "receives that several sends explain: %" PRIu64, c->ambiguous);
+        add_formatted(w, "receives that several sends explain: %" PRIu64,
+                      c->ambiguous);
     if (is_counted(c->pending))
-        add(w, "receives on channels that are still open: %" PRIu64,
-            c->pending);
+        add_formatted(w, "receives on channels that are still open: %" PRIu64,
+                      c->pending);
     if (is_counted(c->external))
-        add(w,
+        add_formatted(
+            w,
             "waits for something not recorded (disk, timer, unrecorded peer): "
             "%" PRIu64,
             c->external);
     if (is_counted(c->idle))
-        add(w, "timed waits that ran out: %" PRIu64, c->idle);
+        add_formatted(w, "timed waits that ran out: %" PRIu64, c->idle);
 }
 
 static void add_details(struct writer *w, const Ips__Certificate *c)
@@ -206,13 +215,13 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
     add_names(w, "machines missing", c->missing_machines,
               c->n_missing_machines);
     for (size_t i = 0; i < c->n_lost; i++)
-        add(w, "events lost (%s): %" PRIu64, c->lost[i]->name,
-            c->lost[i]->count);
+        add_formatted(w, "events lost (%s): %" PRIu64, c->lost[i]->name,
+                      c->lost[i]->count);
     add_matches(w, c);
     if (c->category) {
         ipsq_format_ns(c->took_ns, took);
-        add(w, "answered in %s from %s (category %" PRIu32 ")", took, c->plan,
-            c->category);
+        add_formatted(w, "answered in %s from %s (category %" PRIu32 ")", took,
+                      c->plan, c->category);
     }
     if (c->engine && *c->engine)
         add_text(w, "computed by: ", c->engine);

@@ -132,13 +132,13 @@ int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
     return rc;
 }
 
-void ipsq_fill_lane(const struct ipsq_options *o, Ips__Lane *lane)
+void ipsq_fill_scenario(const struct ipsq_options *o, Ips__Lane *scenario)
 {
-    lane->mtime_base_ns = o->mtime_base_ns;
-    lane->mtime_per_byte_q32 = o->mtime_per_byte_q32;
-    lane->calibrated = !(o->given & IPSQ_HAS(MTIME));
-    lane->scale_num = lane->scale_den = 1;
-    lane->external = o->external;
+    scenario->mtime_base_ns = o->mtime_base_ns;
+    scenario->mtime_per_byte_q32 = o->mtime_per_byte_q32;
+    scenario->calibrated = !(o->options_set & IPSQ_HAS(MTIME));
+    scenario->scale_num = scenario->scale_den = 1;
+    scenario->external = o->external;
 }
 
 void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o)

@@ -119,9 +119,9 @@ int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,
  */
 int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
                  Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
-/* Message times and external actions as the options say; the caller's lane is
- * initialized. */
-void ipsq_fill_lane(const struct ipsq_options *o, Ips__Lane *lane);
+/* Message times and external actions as the options say; the caller's scenario
+ * is initialized. */
+void ipsq_fill_scenario(const struct ipsq_options *o, Ips__Lane *scenario);
 /* The window that was asked about: `phase`, `from_ns`, `to_ns`; null: not. */
 void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o);
 /* IPS_E_PROTOCOL where the last reply is not of the kind asked for. */

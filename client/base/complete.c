@@ -17,9 +17,9 @@
 
 static void keep_before_comma(struct ipsq_word *w)
 {
-    const char *comma = strrchr(w->whole + w->kept, ',');
+    const char *comma = strrchr(w->whole + w->kept_bytes, ',');
     if (comma)
-        w->kept = (size_t)(comma + 1 - w->whole);
+        w->kept_bytes = (size_t)(comma + 1 - w->whole);
 }
 
 static void offer_commands(const char *text, struct ipsq_names *out)
@@ -43,7 +43,7 @@ static void offer_options(const struct ipsq_word *w, uint64_t mask)
 
 /* ---- the words before it ------------------------------------------------ */
 
-struct line {
+struct typed_line {
     char *const *words; /* as scanned */
     size_t count;
     const struct ipsq_command *command;
@@ -53,7 +53,7 @@ struct line {
     enum ipsq_option pending; /* whose value comes next */
 };
 
-static void scan_option(struct line *l, const char *word)
+static void scan_option(struct typed_line *l, const char *word)
 {
     size_t len = strcspn(word + 2, "=");
     enum ipsq_option option = ipsq_option_find(word + 2, len);
@@ -64,9 +64,10 @@ static void scan_option(struct line *l, const char *word)
         l->pending = option;
 }
 
-static struct line scan(char *const *words, size_t count)
+static struct typed_line scan_words(char *const *words, size_t count)
 {
-    struct line l = {.words = words, .count = count, .pending = IPSQ_OPT_COUNT};
+    struct typed_line l = {
+        .words = words, .count = count, .pending = IPSQ_OPT_COUNT};
     for (size_t i = 0; i < count; i++) {
         if (l.pending != IPSQ_OPT_COUNT)
             l.pending = IPSQ_OPT_COUNT;
@@ -116,20 +117,20 @@ static int parse_some(struct ipsq_options *o, uint64_t mask, char *const *words,
 
 /* ---- values and arguments ----------------------------------------------- */
 
-static void offer_columns(struct ipsq_word *w, const struct line *l,
+static void offer_columns(struct ipsq_word *w, const struct typed_line *l,
                           const struct ipsq_name_source *from)
 {
     struct ipsq_options o = {0};
     (void)!parse_some(&o, COLUMN_OPTIONS, l->words, l->count);
-    if (!(o.given & FORMAT_OPTIONS))
+    if (!(o.options_set & FORMAT_OPTIONS))
         o.format = from->session->format;
     const struct ipsq_columns columns = l->command->sort_columns(&o);
-    w->kept += w->whole[w->kept] == '-'; /* ascending */
+    w->kept_bytes += w->whole[w->kept_bytes] == '-'; /* ascending */
     for (size_t i = 0; i < columns.count; i++)
         ipsq_word_offer(w, columns.column[i].key, columns.column[i].title);
 }
 
-static enum ipsq_completes complete_value(const struct line *l,
+static enum ipsq_completes complete_value(const struct typed_line *l,
                                           enum ipsq_option option,
                                           struct ipsq_word *w,
                                           const struct ipsq_name_source *from)
@@ -156,7 +157,7 @@ static enum ipsq_completes complete_value(const struct line *l,
 }
 
 /* A term of two words is completed one by one. */
-static void offer_terms(const struct ipsq_word *w, const struct line *l)
+static void offer_terms(const struct ipsq_word *w, const struct typed_line *l)
 {
     char term[IPSQ_TERM_BYTES];
     size_t skip = l->args == 1 ? strlen(l->first) + 1 : 0;
@@ -171,7 +172,8 @@ static void offer_terms(const struct ipsq_word *w, const struct line *l)
 
 /* Does the usage begin with `what` as argument `n`? "RUN[,RUN...] RUN": twice.
  */
-static bool takes(const struct ipsq_command *c, int n, const char *what)
+static bool takes_argument(const struct ipsq_command *c, int n,
+                           const char *what)
 {
     const char *at = c->usage;
     for (; n > 0 && *at; n--) {
@@ -182,7 +184,7 @@ static bool takes(const struct ipsq_command *c, int n, const char *what)
     return strncmp(at, what, strlen(what)) == 0;
 }
 
-static void complete_argument(const struct line *l, struct ipsq_word *w,
+static void complete_argument(const struct typed_line *l, struct ipsq_word *w,
                               const struct ipsq_name_source *from)
 {
     const struct ipsq_command *c = l->command;
@@ -194,10 +196,10 @@ static void complete_argument(const struct line *l, struct ipsq_word *w,
         offer_terms(w, l);
     } else if (c == &ipsq_cmd_completion) {
         ipsq_word_offer_all(w, ipsq_completion_shells);
-    } else if (takes(c, 0, "MACHINE")) {
+    } else if (takes_argument(c, 0, "MACHINE")) {
         ipsq_word_offer_names(w, from, ipsq_complete_machines);
-    } else if (takes(c, l->args, "RUN")) {
-        if (takes(c, l->args, "RUN[,"))
+    } else if (takes_argument(c, l->args, "RUN")) {
+        if (takes_argument(c, l->args, "RUN[,"))
             keep_before_comma(w);
         ipsq_word_offer_names(w, from, ipsq_complete_runs);
     }
@@ -208,12 +210,12 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
                                   const char *text, bool common,
                                   struct ipsq_names *out)
 {
-    struct line l = scan(words, count);
+    struct typed_line l = scan_words(words, count);
     struct ipsq_name_source named = *from;
     struct ipsq_word w = {text, 0, out};
     bool dashed = !l.ended && *text == '-';
     size_t len = dashed ? strcspn(text, "=") : 0;
-    if (l.command && l.first && takes(l.command, 0, "RUN"))
+    if (l.command && l.first && takes_argument(l.command, 0, "RUN"))
         named.run = l.first;
     if (l.pending != IPSQ_OPT_COUNT) {
         dashed = false;
@@ -222,7 +224,7 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
             len > 2 ? ipsq_option_find(text + 2, len - 2) : IPSQ_OPT_COUNT;
         if (l.pending == IPSQ_OPT_COUNT || !ipsq_option_table[l.pending].value)
             return IPSQ_COMPLETES_NAMES;
-        w.kept = len + 1;
+        w.kept_bytes = len + 1;
         dashed = false;
     }
     if (dashed)

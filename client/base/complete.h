@@ -30,7 +30,7 @@ struct ipsq_name_source {
  * those before "cause", of "run1,run" those before the last "run". */
 struct ipsq_word {
     const char *whole;
-    size_t kept;
+    size_t kept_bytes;
     struct ipsq_names *out;
 };
 /* Adds the word with `name` behind what is kept of it, if it begins like that.

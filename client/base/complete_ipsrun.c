@@ -110,14 +110,14 @@ int ipsq_complete_ipsrun(const struct ipsq_name_source *from,
     *command = i;
     if (i < count || *text != '-')
         return IPSQ_COMPLETE_COMMAND;
-    w.kept = strcspn(text, "=");
-    if (text[w.kept]) { /* --option=value */
-        w.kept++;
+    w.kept_bytes = strcspn(text, "=");
+    if (text[w.kept_bytes]) { /* --option=value */
+        w.kept_bytes++;
         return find_option(help, text, &o) && *o.value
                    ? complete_value(from, &o, &w)
                    : 0;
     }
-    w.kept = 0;
+    w.kept_bytes = 0;
     for (const char *at = help; next_option(&at, &o);)
         ipsq_word_offer(&w, o.name, NULL);
     return 0;

@@ -43,15 +43,15 @@ void ipsq_word_offer(const struct ipsq_word *w, const char *name,
                      const char *about)
 {
     char line[WORD_BYTES];
-    const char *text = w->whole + w->kept;
+    const char *text = w->whole + w->kept_bytes;
     if (strncmp(name, text, strlen(text)) != 0)
         return;
-    if (w->kept == 0) {
+    if (w->kept_bytes == 0) {
         ipsq_names_add(w->out, name, about);
         return;
     }
-    int n =
-        snprintf(line, sizeof(line), "%.*s%s", (int)w->kept, w->whole, name);
+    int n = snprintf(line, sizeof(line), "%.*s%s", (int)w->kept_bytes, w->whole,
+                     name);
     if (n > 0 && n < (int)sizeof(line))
         ipsq_names_add(w->out, line, about);
 }
@@ -67,7 +67,7 @@ void ipsq_word_offer_names(const struct ipsq_word *w,
                            ipsq_name_lister *list)
 {
     struct ipsq_names names = {0};
-    list(from, w->whole + w->kept, &names);
+    list(from, w->whole + w->kept_bytes, &names);
     for (size_t i = 0; i < names.count; i++)
         ipsq_word_offer(w, names.name[i], NULL);
     ipsq_names_release(&names);

@@ -40,8 +40,8 @@ void diff_release(struct diff *d)
     memset(d, 0, sizeof(*d));
 }
 
-static struct diff_item *find(struct diff *d, const char *kind,
-                              const char *name)
+static struct diff_item *find_item(struct diff *d, const char *kind,
+                                   const char *name)
 {
     for (size_t i = 0; i < d->count; i++) {
         struct diff_item *x = &d->item[i];
@@ -51,16 +51,16 @@ static struct diff_item *find(struct diff *d, const char *kind,
     return NULL;
 }
 
-static struct diff_item *append(struct diff *d, const char *kind,
-                                const char *name)
+static struct diff_item *append_item(struct diff *d, const char *kind,
+                                     const char *name)
 {
-    if (d->count == d->room) {
-        size_t room = d->room ? d->room * 2 : 64;
+    if (d->count == d->capacity) {
+        size_t room = d->capacity ? d->capacity * 2 : 64;
         void *more = realloc(d->item, room * sizeof(*d->item));
         if (!more)
             return NULL;
         d->item = more;
-        d->room = room;
+        d->capacity = room;
     }
     struct diff_item *x = &d->item[d->count];
     *x = (struct diff_item){.kind = strdup(kind),
@@ -73,9 +73,9 @@ static struct diff_item *append(struct diff *d, const char *kind,
 int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
              uint64_t v, struct ips_err *err)
 {
-    struct diff_item *x = find(d, kind, name);
+    struct diff_item *x = find_item(d, kind, name);
     if (!x && v > 0)
-        x = append(d, kind, name);
+        x = append_item(d, kind, name);
     if (v == 0)
         return 0;
     if (!x)
@@ -91,8 +91,8 @@ int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
  */
 
 /* Sum of the first side and of the second. */
-static void sums(const struct diff *d, const uint64_t *v, ips_i128 *a,
-                 ips_i128 *b)
+static void sum_sides(const struct diff *d, const uint64_t *v, ips_i128 *a,
+                      ips_i128 *b)
 {
     *a = *b = 0;
     for (unsigned r = 0; r < d->runs; r++)
@@ -100,32 +100,33 @@ static void sums(const struct diff *d, const uint64_t *v, ips_i128 *a,
 }
 
 /* The change of the means times both numbers of runs. */
-static ips_i128 scaled(const struct diff *d, const uint64_t *v)
+static ips_i128 scaled_change(const struct diff *d, const uint64_t *v)
 {
     ips_i128 a, b;
-    sums(d, v, &a, &b);
+    sum_sides(d, v, &a, &b);
     return b * d->first - a * (d->runs - d->first);
 }
 
-static int64_t rounded(ips_i128 n, ips_i128 by)
+static int64_t round_quotient(ips_i128 n, ips_i128 by)
 {
     return (int64_t)((n >= 0 ? n + by / 2 : n - by / 2) / by);
 }
 
-static void means(const struct diff *d, const uint64_t *v, struct diff_item *x)
+static void fill_means(const struct diff *d, const uint64_t *v,
+                       struct diff_item *x)
 {
     ips_i128 a, b, by = (ips_i128)d->first * (d->runs - d->first);
-    sums(d, v, &a, &b);
-    x->a = rounded(a, d->first);
-    x->b = rounded(b, d->runs - d->first);
-    x->change = rounded(scaled(d, v), by);
+    sum_sides(d, v, &a, &b);
+    x->a = round_quotient(a, d->first);
+    x->b = round_quotient(b, d->runs - d->first);
+    x->change = round_quotient(scaled_change(d, v), by);
 }
 
 /* By how much rounding moved an item's change, times both numbers of runs. */
-static ips_i128 moved(const struct diff *d, const struct diff_item *x)
+static ips_i128 rounding_moved(const struct diff *d, const struct diff_item *x)
 {
     ips_i128 by = (ips_i128)d->first * (d->runs - d->first);
-    return (ips_i128)x->change * by - scaled(d, x->v);
+    return (ips_i128)x->change * by - scaled_change(d, x->v);
 }
 
 /* Changes add up to that of the totals; each is off by less than one. */
@@ -138,8 +139,8 @@ static void even_out(struct diff *d)
         int step = left > 0 ? 1 : -1;
         size_t best = 0;
         for (size_t i = 1; i < d->count; i++) {
-            ips_i128 x = moved(d, &d->item[i]) * step;
-            if (x < moved(d, &d->item[best]) * step)
+            ips_i128 x = rounding_moved(d, &d->item[i]) * step;
+            if (x < rounding_moved(d, &d->item[best]) * step)
                 best = i;
         }
         d->item[best].change += step;
@@ -150,7 +151,7 @@ static void even_out(struct diff *d)
 /* ---- chance ----------------------------------------------------------------
  */
 
-static uint64_t draw(uint64_t *seed)
+static uint64_t draw_number(uint64_t *seed)
 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -159,7 +160,7 @@ static uint64_t draw(uint64_t *seed)
 }
 
 /* The ways to choose the first side, or more than WAYS_ALL. */
-static uint64_t ways(unsigned n, unsigned k)
+static uint64_t count_ways(unsigned n, unsigned k)
 {
     uint64_t w = 1;
     for (unsigned i = 1; i <= k && w <= WAYS_ALL; i++)
@@ -187,7 +188,7 @@ static void draw_set(unsigned *set, unsigned k, unsigned n, uint64_t *seed)
     for (unsigned i = 0; i < n; i++)
         all[i] = i;
     for (unsigned i = 0; i < k; i++) {
-        unsigned j = i + (unsigned)(draw(seed) % (n - i)), keep = all[j];
+        unsigned j = i + (unsigned)(draw_number(seed) % (n - i)), keep = all[j];
         all[j] = all[i];
         set[i] = all[i] = keep;
     }
@@ -196,8 +197,8 @@ static void draw_set(unsigned *set, unsigned k, unsigned n, uint64_t *seed)
 /* How far apart the sides are, the runs of `set` being the first, in their own
  * spread (Welch's t); a spread of less than a hundredth of the mean is taken
  * for one of that. */
-static double apart(const struct diff *d, const uint64_t *v,
-                    const unsigned *set)
+static double sides_apart(const struct diff *d, const uint64_t *v,
+                          const unsigned *set)
 {
     double n[2] = {d->first, d->runs - d->first}, sum[2] = {0}, sq[2] = {0};
     bool in[DIFF_RUNS_MAX] = {false};
@@ -221,7 +222,7 @@ static double apart(const struct diff *d, const uint64_t *v,
 
 /* Does it vary by so much of the whole that a change of it could matter? The
  * sides do not come into it, so p is not the worse for it. */
-static bool matters(const struct diff *d, const uint64_t *v)
+static bool change_matters(const struct diff *d, const uint64_t *v)
 {
     uint64_t low = UINT64_MAX, high = 0;
     double all = 0;
@@ -240,7 +241,7 @@ struct chance {
 };
 
 /* Equal but for rounding counts as equal. */
-static bool reaches(double x, double seen)
+static bool reaches_seen(double x, double seen)
 {
     return x >= seen * (1 - 1e-9);
 }
@@ -251,16 +252,17 @@ static void count_way(const struct diff *d, const unsigned *set,
     double most = 0;
     for (size_t i = 0; i < d->count; i++) {
         if (c->in[i])
-            most = fmax(most, apart(d, d->item[i].v, set));
+            most = fmax(most, sides_apart(d, d->item[i].v, set));
     }
     for (size_t i = 0; i < d->count; i++)
-        c->as_far[i] += reaches(most, c->seen[i]);
-    c->as_far[d->count] += reaches(apart(d, d->total, set), c->seen[d->count]);
+        c->as_far[i] += reaches_seen(most, c->seen[i]);
+    c->as_far[d->count] +=
+        reaches_seen(sides_apart(d, d->total, set), c->seen[d->count]);
 }
 
 static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
 {
-    uint64_t seed = 0x9e3779b97f4a7c15ULL, n = ways(d->runs, d->first);
+    uint64_t seed = 0x9e3779b97f4a7c15ULL, n = count_ways(d->runs, d->first);
     if (n <= WAYS_ALL) {
         do
             count_way(d, set, c);
@@ -275,7 +277,7 @@ static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
     return n;
 }
 
-static int chances(struct diff *d, struct ips_err *err)
+static int compute_chances(struct diff *d, struct ips_err *err)
 {
     unsigned set[DIFF_RUNS_MAX];
     struct chance c = {calloc(d->count + 1, sizeof(*c.in)),
@@ -288,10 +290,10 @@ static int chances(struct diff *d, struct ips_err *err)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     } else {
         for (size_t i = 0; i < d->count; i++) {
-            c.in[i] = matters(d, d->item[i].v);
-            c.seen[i] = apart(d, d->item[i].v, set);
+            c.in[i] = change_matters(d, d->item[i].v);
+            c.seen[i] = sides_apart(d, d->item[i].v, set);
         }
-        c.seen[d->count] = apart(d, d->total, set);
+        c.seen[d->count] = sides_apart(d, d->total, set);
         double n = (double)try_ways(d, set, &c);
         for (size_t i = 0; i < d->count; i++)
             if (c.in[i])
@@ -313,7 +315,7 @@ static int by_real(const void *va, const void *vb)
     return (a > b) - (a < b);
 }
 
-static void percentiles(double *v, double *low, double *high)
+static void take_percentiles(double *v, double *low, double *high)
 {
     qsort(v, RESAMPLES, sizeof(*v), by_real);
     *low = v[RESAMPLES / 40];
@@ -324,12 +326,12 @@ static double drawn_mean(const uint64_t *v, unsigned n, uint64_t *seed)
 {
     double sum = 0;
     for (unsigned i = 0; i < n; i++)
-        sum += (double)v[draw(seed) % n];
+        sum += (double)v[draw_number(seed) % n];
     return sum / n;
 }
 
-static void interval(const struct diff *d, const uint64_t *v,
-                     struct diff_item *x)
+static void fill_interval(const struct diff *d, const uint64_t *v,
+                          struct diff_item *x)
 {
     static double change[RESAMPLES];
     uint64_t seed = 0x9e3779b97f4a7c15ULL;
@@ -337,7 +339,7 @@ static void interval(const struct diff *d, const uint64_t *v,
         double a = drawn_mean(v, d->first, &seed);
         change[k] = drawn_mean(v + d->first, d->runs - d->first, &seed) - a;
     }
-    percentiles(change, &x->low, &x->high);
+    take_percentiles(change, &x->low, &x->high);
 }
 
 double diff_median(const double *v, unsigned n)
@@ -352,7 +354,7 @@ static double drawn_median(const double *v, unsigned n, uint64_t *seed)
 {
     double copy[DIFF_RUNS_MAX];
     for (unsigned i = 0; i < n; i++)
-        copy[i] = v[draw(seed) % n];
+        copy[i] = v[draw_number(seed) % n];
     return diff_median(copy, n);
 }
 
@@ -368,7 +370,7 @@ void diff_medians(const double *a, unsigned na, const double *b, unsigned nb,
         double was = drawn_median(a, na, &seed);
         change[k] = drawn_median(b, nb, &seed) - was;
     }
-    percentiles(change, low, high);
+    take_percentiles(change, low, high);
 }
 
 /* ---- all of it --------------------------------------------------------------
@@ -389,22 +391,22 @@ int diff_solve(struct diff *d, struct ips_err *err)
     bool enough =
         d->first >= DIFF_RUNS_MIN && d->runs - d->first >= DIFF_RUNS_MIN;
     int rc = 0;
-    means(d, d->total, &d->sum);
+    fill_means(d, d->total, &d->sum);
     d->sum.p = d->sum.low = d->sum.high = (double)NAN;
     for (size_t i = 0; i < d->count; i++) {
         struct diff_item *x = &d->item[i];
-        means(d, x->v, x);
+        fill_means(d, x->v, x);
         x->p = x->low = x->high = (double)NAN;
     }
     even_out(d);
     if (enough) {
-        rc = chances(d, err);
-        interval(d, d->total, &d->sum);
+        rc = compute_chances(d, err);
+        fill_interval(d, d->total, &d->sum);
     }
     d->sum.cause = enough && rc == 0 && d->sum.p <= DIFF_CHANCE;
     for (size_t i = 0; enough && rc == 0 && i < d->count; i++) {
         struct diff_item *x = &d->item[i];
-        interval(d, x->v, x);
+        fill_interval(d, x->v, x);
         x->cause = d->sum.cause && x->p <= DIFF_CHANCE &&
                    (x->change > 0) == (d->sum.change > 0) &&
                    llabs(x->change) >= llabs(d->sum.change) / DIFF_PART;

@@ -42,7 +42,7 @@ struct diff_item {
 struct diff {
     unsigned runs, first; /* of them the first side's; the others follow */
     struct diff_item *item;
-    size_t count, room;
+    size_t count, capacity;
     uint64_t total[DIFF_RUNS_MAX];
     struct diff_item sum; /* of the totals; no v, kind or name */
 };

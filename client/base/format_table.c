@@ -9,7 +9,7 @@
 #include "client/base/terminal.h"
 #include "client/base/units.h"
 
-static char *copy(const char *text)
+static char *copy_text(const char *text)
 {
     char *out = strdup(text);
     if (!out) {
@@ -33,9 +33,9 @@ void ipsq_cells_ascii(bool ascii)
 
 /* Control characters would move the cursor or worse; bytes that are no UTF-8
  * would spoil the alignment. Each becomes '?'. */
-static char *clean(const char *text)
+static char *clean_text(const char *text)
 {
-    char *out = copy(text && *text ? text : "-");
+    char *out = copy_text(text && *text ? text : "-");
     for (char *p = out; *p;) {
         size_t n = ipsq_utf8_length(p, strlen(p));
         unsigned char c = (unsigned char)*p;
@@ -55,14 +55,14 @@ static char *clean(const char *text)
     return out;
 }
 
-static char *join(char **item, size_t count)
+static char *join_items(char **item, size_t count)
 {
     size_t len = 1;
     for (size_t i = 0; i < count; i++)
         len += strlen(item[i]) + 1;
     char *out = calloc(len, 1);
     if (!out)
-        return copy("-");
+        return copy_text("-");
     for (size_t i = 0, at = 0; i < count; i++)
         at +=
             (size_t)snprintf(out + at, len - at, "%s%s", i ? "," : "", item[i]);
@@ -75,7 +75,7 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell)
     switch (kind) {
     case IPSQ_TEXT:
     case IPSQ_FIGURE:
-        return clean(cell->text);
+        return clean_text(cell->text);
     case IPSQ_COUNT:
         if (cell->n != UINT64_MAX)
             snprintf(unit, sizeof(unit), "%" PRIu64, cell->n);
@@ -97,23 +97,23 @@ char *ipsq_cell_text(enum ipsq_kind kind, const struct ipsq_cell *cell)
         ipsq_format_share(cell->r, unit);
         break;
     case IPSQ_BOOL:
-        return copy(cell->b ? "yes" : "no");
+        return copy_text(cell->b ? "yes" : "no");
     case IPSQ_VALUE:
         if (cell->value.type == 't')
-            return clean(cell->value.text);
+            return clean_text(cell->value.text);
         if (cell->value.type == 'i')
             snprintf(unit, sizeof(unit), "%" PRId64, cell->value.i);
         else if (cell->value.type == 'r')
             snprintf(unit, sizeof(unit), "%.6g", cell->value.r);
         break;
     case IPSQ_LIST: {
-        char *joined = join(cell->list.item, cell->list.count);
-        char *out = clean(joined);
+        char *joined = join_items(cell->list.item, cell->list.count);
+        char *out = clean_text(joined);
         free(joined);
         return out;
     }
     }
-    return copy(unit);
+    return copy_text(unit);
 }
 
 static unsigned width_of(const char *text)
@@ -127,7 +127,8 @@ static bool to_the_left(enum ipsq_kind kind)
            kind == IPSQ_LIST;
 }
 
-static void put(FILE *f, const char *text, unsigned width, bool left, bool last)
+static void put_cell(FILE *f, const char *text, unsigned width, bool left,
+                     bool last)
 {
     unsigned pad = width > width_of(text) ? width - width_of(text) : 0;
     if (!left)
@@ -145,7 +146,7 @@ static bool is_number(enum ipsq_kind kind, const struct ipsq_cell *cell)
            (cell->value.type == 'i' || cell->value.type == 'r');
 }
 
-static void *zeroed(size_t count, size_t size)
+static void *allocate_zeroed(size_t count, size_t size)
 {
     void *memory = calloc(count + 1, size);
     if (!memory) {
@@ -157,10 +158,10 @@ static void *zeroed(size_t count, size_t size)
 
 /* The cells as texts, [rows * columns], NULL where they are not shown; the
  * widths that they need, and which columns have nothing. */
-static char **measure(struct ipsq_table *t, bool *empty)
+static char **measure_cells(struct ipsq_table *t, bool *empty)
 {
     size_t n = t->column_count, cells = t->row_count * n;
-    char **text = zeroed(cells, sizeof(*text));
+    char **text = allocate_zeroed(cells, sizeof(*text));
     for (size_t c = 0; c < n; c++) {
         if (!t->columns[c].title)
             continue;
@@ -186,8 +187,8 @@ static void put_titles(FILE *f, const struct ipsq_table *t, size_t last,
     fputs(color ? IPSQ_BOLD : "", f);
     for (size_t c = 0; c <= last; c++) {
         if (t->columns[c].title && !t->hidden[c])
-            put(f, t->columns[c].title, t->widths[c],
-                to_the_left(t->columns[c].kind), c == last);
+            put_cell(f, t->columns[c].title, t->widths[c],
+                     to_the_left(t->columns[c].kind), c == last);
     }
     fputs(color ? IPSQ_PLAIN : "", f);
 }
@@ -196,8 +197,8 @@ void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
                            bool color)
 {
     size_t n = t->column_count, last = 0, cells = t->row_count * n;
-    bool *empty = zeroed(n, sizeof(*empty)), utf8 = ipsq_is_utf8();
-    char **text = measure(t, empty);
+    bool *empty = allocate_zeroed(n, sizeof(*empty)), utf8 = ipsq_is_utf8();
+    char **text = measure_cells(t, empty);
     if (columns && !is_wide)
         ipsq_table_fit(t, empty, columns);
     for (size_t c = 0; c < n; c++) {
@@ -212,8 +213,8 @@ void ipsq_table_write_text(FILE *f, struct ipsq_table *t, unsigned columns,
         if (text[i] && !t->hidden[c]) {
             if (t->cuts[c])
                 text[i] = ipsq_cut(text[i], t->widths[c], utf8);
-            put(f, text[i], t->widths[c], to_the_left(t->columns[c].kind),
-                c == last);
+            put_cell(f, text[i], t->widths[c], to_the_left(t->columns[c].kind),
+                     c == last);
         }
         free(text[i]);
     }

@@ -10,7 +10,7 @@ static void put_char(struct ipsq_json *j, char c)
     putc_unlocked(c, j->file);
 }
 
-static void put(struct ipsq_json *j, const char *text)
+static void put_text(struct ipsq_json *j, const char *text)
 {
     fputs_unlocked(text, j->file);
 }
@@ -28,7 +28,7 @@ static void new_line(struct ipsq_json *j)
         return;
     put_char(j, '\n');
     for (unsigned i = 0; i < j->depth; i++)
-        put(j, "  ");
+        put_text(j, "  ");
 }
 
 /* Before a value: the comma, unless a key stands right before it. */
@@ -41,7 +41,7 @@ static void begin_value(struct ipsq_json *j)
     if (j->depth == 0)
         return;
     if (j->some[j->depth - 1])
-        put(j, j->pretty ? "," : ", ");
+        put_text(j, j->pretty ? "," : ", ");
     j->some[j->depth - 1] = true;
     new_line(j);
 }
@@ -137,7 +137,7 @@ static void write_string(struct ipsq_json *j, const char *text)
         if (!plain)
             n = ipsq_utf8_length(text, len);
         if (n == 0)
-            put(j, "\\ufffd");
+            put_text(j, "\\ufffd");
         else if (!plain && c < 0x80)
             write_escape(j->file, c);
         else
@@ -153,7 +153,7 @@ void ipsq_json_key(struct ipsq_json *j, const char *key)
 {
     begin_value(j);
     write_string(j, key);
-    put(j, ": ");
+    put_text(j, ": ");
     j->keyed = true;
 }
 
@@ -184,7 +184,7 @@ void ipsq_json_count(struct ipsq_json *j, uint64_t n)
         *--at = (char)('0' + n % 10);
         n /= 10;
     } while (n);
-    put(j, at);
+    put_text(j, at);
 }
 
 void ipsq_json_integer(struct ipsq_json *j, int64_t n)
@@ -214,13 +214,13 @@ void ipsq_json_real(struct ipsq_json *j, double r)
 void ipsq_json_bool(struct ipsq_json *j, bool b)
 {
     begin_value(j);
-    put(j, b ? "true" : "false");
+    put_text(j, b ? "true" : "false");
 }
 
 void ipsq_json_null(struct ipsq_json *j)
 {
     begin_value(j);
-    put(j, "null");
+    put_text(j, "null");
 }
 
 void ipsq_json_end(struct ipsq_json *j)

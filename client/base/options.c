@@ -208,12 +208,12 @@ static int take_whole(uint64_t *n, const char *text, struct ips_err *err)
     return strcmp(text, "0") == 0 ? 0 : ipsq_parse_count(text, n, err);
 }
 
-static int take(struct ipsq_options *o, enum ipsq_option option,
-                const char *text, struct ips_err *err)
+static int take_option(struct ipsq_options *o, enum ipsq_option option,
+                       const char *text, struct ips_err *err)
 {
     uint32_t which = 0;
     int rc = 0;
-    o->given |= UINT64_C(1) << option;
+    o->options_set |= UINT64_C(1) << option;
     switch (option) {
     case IPSQ_OPT_MASTER:
         o->master = text;
@@ -339,7 +339,7 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_MAX_LOST:
         return take_whole(&o->max_lost, text, err);
     case IPSQ_OPT_POP:
-        o->pop = true;
+        o->pop_efficiencies = true;
         return 0;
     case IPSQ_OPT_MACHINES:
         return take_spec(o->machines, &o->machines_count, text, err);
@@ -393,7 +393,7 @@ static int take(struct ipsq_options *o, enum ipsq_option option,
 static int take_named(struct ipsq_options *o, enum ipsq_option option,
                       const char *text, struct ips_err *err)
 {
-    int rc = take(o, option, text, err);
+    int rc = take_option(o, option, text, err);
     return rc < 0 && err && strncmp(err->msg, "--", 2) != 0
                ? ips_err_wrap(err, "--%s", longs[option].name)
                : rc;

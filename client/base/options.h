@@ -204,9 +204,10 @@ struct ipsq_options {
     const char *command; /* NULL: none was given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
-    bool help, version, sites, stacks, sequences, whole, pop, fresh;
+    bool help, version, sites, stacks, sequences, whole, pop_efficiencies,
+        fresh;
     bool per_machine, verbose, wide;
-    uint64_t given; /* IPSQ_HAS bits */
+    uint64_t options_set; /* IPSQ_HAS bits */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *answer; /* --for; NULL: by the program's shape */
     const char *by;     /* as given last; NULL: not */

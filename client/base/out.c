@@ -24,8 +24,8 @@ void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
 }
 
 /* `before` and `text` on one line, or folded. */
-static void fold(struct ipsq_out *o, const char *before, const char *text,
-                 unsigned indent)
+static void fold_text(struct ipsq_out *o, const char *before, const char *text,
+                      unsigned indent)
 {
     size_t size = strlen(before) + strlen(text) + 1;
     char *line = malloc(size);
@@ -49,7 +49,7 @@ static void write_values(struct ipsq_out *o)
     for (unsigned i = 0; i < o->value_count; i++) {
         char head[80];
         snprintf(head, sizeof(head), "%-*s ", (int)wide, o->value[i].title);
-        fold(o, head, o->value[i].text, wide + 1);
+        fold_text(o, head, o->value[i].text, wide + 1);
         free(o->value[i].text);
     }
     o->value_count = 0;
@@ -121,10 +121,10 @@ void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
     case IPSQ_TABLE:
         if (!ipsq_table_has_titles(t))
             return;
-        if (o->parts)
+        if (o->parts_written)
             fputc('\n', o->file);
         if (heading)
-            fold(o, heading, "", 0);
+            fold_text(o, heading, "", 0);
         break;
     case IPSQ_TSV:
         if (o->several)
@@ -137,7 +137,7 @@ void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
     case IPSQ_JSONL:
         break;
     }
-    o->parts++;
+    o->parts_written++;
 }
 
 void ipsq_out_table_rows(struct ipsq_out *o, struct ipsq_table *t)
@@ -247,7 +247,7 @@ void ipsq_out_prose(struct ipsq_out *o, const char *before, const char *text,
         return;
     write_values(o);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
-    fold(o, before, clean, indent);
+    fold_text(o, before, clean, indent);
     free(clean);
 }
 

@@ -21,9 +21,9 @@ enum ipsq_format { IPSQ_TABLE, IPSQ_TSV, IPSQ_JSON, IPSQ_JSONL };
 struct ipsq_out {
     FILE *file;
     enum ipsq_format format;
-    bool several;     /* TSV: the answer has more than one part */
-    unsigned parts;   /* written so far */
-    unsigned columns; /* of the terminal; 0: none */
+    bool several;           /* TSV: the answer has more than one part */
+    unsigned parts_written; /* written so far */
+    unsigned columns;       /* of the terminal; 0: none */
     bool color;
     struct {
         const char *title;

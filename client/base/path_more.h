@@ -18,7 +18,7 @@
 /* Asks for slacks and next paths as `o` says. *answer is kept by the session.
  */
 int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
-                       const Ips__Lane *lane, char *run,
+                       const Ips__Lane *scenario, char *run,
                        const Ips__WhatifAnswer **answer,
                        struct ips_err *err) IPS_MUST_USE;
 /* Writes what was asked for as tables. `top` 0: all. */

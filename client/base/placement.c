@@ -15,10 +15,10 @@ void ipsq_placing_release(struct ipsq_placing *p)
         free(p->machine[i]->name);
         free(p->machine[i]);
     }
-    for (size_t i = 0; i < p->place_count; i++) {
-        free(p->place[i]->what);
-        free(p->place[i]->machine);
-        free(p->place[i]);
+    for (size_t i = 0; i < p->placement_count; i++) {
+        free(p->placement[i]->what);
+        free(p->placement[i]->machine);
+        free(p->placement[i]);
     }
     for (size_t i = 0; i < p->net_count; i++) {
         free(p->net[i]->from);
@@ -33,7 +33,7 @@ void ipsq_placing_release(struct ipsq_placing *p)
         free(p->move[i]);
     }
     free(p->machine);
-    free(p->place);
+    free(p->placement);
     free(p->net);
     free(p->move);
     memset(p, 0, sizeof(*p));
@@ -45,7 +45,7 @@ static int no_memory(struct ips_err *err)
 }
 
 /* A copy of the text without blanks around it. */
-static char *trimmed(const char *text, size_t len)
+static char *trim_copy(const char *text, size_t len)
 {
     while (len && (*text == ' ' || *text == '\t' || *text == '\r')) {
         text++;
@@ -57,7 +57,8 @@ static char *trimmed(const char *text, size_t len)
 }
 
 /* Appends `item` to *list, or frees nothing. */
-static int append(void *list, size_t *count, void *item, struct ips_err *err)
+static int append_to_list(void *list, size_t *count, void *item,
+                          struct ips_err *err)
 {
     void ***items = list;
     void **more = realloc(*items, (*count + 1) * sizeof(*more));
@@ -141,7 +142,7 @@ static int take_values(Ips__PredictMachine *m, const char *text, size_t len,
         size_t n = 0;
         while (at + n < len && text[at + n] != ',')
             n++;
-        char *word = trimmed(text + at, n);
+        char *word = trim_copy(text + at, n);
         if (!word)
             rc = no_memory(err);
         else if (*word)
@@ -157,7 +158,7 @@ static int take_machine(struct ipsq_placing *p, const char *text, size_t len,
 {
     const char *colon = memchr(text, ':', len);
     size_t named = colon ? (size_t)(colon - text) : len;
-    char *name = trimmed(text, named);
+    char *name = trim_copy(text, named);
     Ips__PredictMachine *m = malloc(sizeof(*m));
     if (!name || !m) {
         free(name);
@@ -177,7 +178,7 @@ static int take_machine(struct ipsq_placing *p, const char *text, size_t len,
     if (rc == 0 && colon)
         rc = take_values(m, colon + 1, len - named - 1, err);
     if (rc == 0)
-        rc = append(&p->machine, &p->machine_count, m, err);
+        rc = append_to_list(&p->machine, &p->machine_count, m, err);
     if (rc < 0) {
         free(name);
         free(m);
@@ -185,7 +186,7 @@ static int take_machine(struct ipsq_placing *p, const char *text, size_t len,
     return rc;
 }
 
-static bool blank(const char *text, size_t len)
+static bool is_blank(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if (!strchr(" \t\r", text[i]))
@@ -199,7 +200,7 @@ int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
     int rc = 0;
     for (const char *at = spec; rc == 0;) {
         size_t len = strcspn(at, ";\n");
-        if (!blank(at, len))
+        if (!is_blank(at, len))
             rc = take_machine(p, at, len, err);
         if (!at[len])
             break;
@@ -215,23 +216,23 @@ static int take_place(struct ipsq_placing *p, const char *text, size_t len,
                       struct ips_err *err)
 {
     const char *equals = memchr(text, '=', len);
-    if (!equals || blank(text, (size_t)(equals - text)) ||
-        blank(equals + 1, len - (size_t)(equals - text) - 1))
+    if (!equals || is_blank(text, (size_t)(equals - text)) ||
+        is_blank(equals + 1, len - (size_t)(equals - text) - 1))
         return ips_err_set(err, IPS_E_USAGE,
                            "--map: '%.*s' is not of the form PROCESS=MACHINE",
                            (int)(len < 80 ? len : 80), text);
-    if (p->place_count == IPSQ_PLACES_MAX)
+    if (p->placement_count == IPSQ_PLACES_MAX)
         return ips_err_set(err, IPS_E_USAGE, "the map has more than %u entries",
                            IPSQ_PLACES_MAX);
     Ips__PredictPlace *to = malloc(sizeof(*to));
     if (!to)
         return no_memory(err);
     ips__predict_place__init(to);
-    to->what = trimmed(text, (size_t)(equals - text));
-    to->machine = trimmed(equals + 1, len - (size_t)(equals - text) - 1);
+    to->what = trim_copy(text, (size_t)(equals - text));
+    to->machine = trim_copy(equals + 1, len - (size_t)(equals - text) - 1);
     int rc = to->what && to->machine ? 0 : no_memory(err);
     if (rc == 0)
-        rc = append(&p->place, &p->place_count, to, err);
+        rc = append_to_list(&p->placement, &p->placement_count, to, err);
     if (rc < 0) {
         free(to->what);
         free(to->machine);
@@ -250,7 +251,7 @@ static int take_places(struct ipsq_placing *p, const char *text,
         size_t len = strcspn(text, ",\n");
         if (begins && *text == '#')
             len = strcspn(text, "\n");
-        else if (!blank(text, len))
+        else if (!is_blank(text, len))
             rc = take_place(p, text, len, err);
         begins = text[len] == '\n';
         text += len + (text[len] != '\0');
@@ -335,9 +336,9 @@ static int fill_net(Ips__PredictNet *n, const char *text, struct ips_err *err)
     if (!equals || !arrow || arrow > equals || arrow == text)
         return wrong_net(text, err);
     n->both = arrow[-1] == '<';
-    n->from = trimmed(text, (size_t)(arrow - text) - (n->both ? 1 : 0));
-    n->to = trimmed(arrow + 1, (size_t)(equals - arrow) - 1);
-    char *time = trimmed(equals + 1, strlen(equals + 1));
+    n->from = trim_copy(text, (size_t)(arrow - text) - (n->both ? 1 : 0));
+    n->to = trim_copy(arrow + 1, (size_t)(equals - arrow) - 1);
+    char *time = trim_copy(equals + 1, strlen(equals + 1));
     int rc = n->from && n->to && time ? 0 : no_memory(err);
     if (rc == 0)
         rc =
@@ -354,12 +355,12 @@ static int take_net(struct ipsq_placing *p, const char *text, size_t len,
         return no_memory(err);
     ips__predict_net__init(n);
     n->from = n->to = NULL;
-    int rc = append(&p->net, &p->net_count, n, err);
+    int rc = append_to_list(&p->net, &p->net_count, n, err);
     if (rc < 0) {
         free(n);
         return rc;
     }
-    char *copy = trimmed(text, len);
+    char *copy = trim_copy(text, len);
     rc = copy ? fill_net(n, copy, err) : no_memory(err);
     free(copy);
     return rc;
@@ -371,7 +372,7 @@ int ipsq_placing_network(struct ipsq_placing *p, const char *spec,
     int rc = 0;
     for (const char *at = spec; rc == 0;) {
         size_t len = strcspn(at, ";\n");
-        if (!blank(at, len))
+        if (!is_blank(at, len))
             rc = take_net(p, at, len, err);
         if (!at[len])
             break;
@@ -392,9 +393,9 @@ static int fill_move(Ips__PredictMove *m, const char *text, struct ips_err *err)
                            "--move: '%.80s' is not of the form "
                            "PROCESS@TIME=MACHINE",
                            text);
-    m->what = trimmed(text, (size_t)(at - text));
-    m->machine = trimmed(equals + 1, strlen(equals + 1));
-    char *time = trimmed(at + 1, (size_t)(equals - at) - 1);
+    m->what = trim_copy(text, (size_t)(at - text));
+    m->machine = trim_copy(equals + 1, strlen(equals + 1));
+    char *time = trim_copy(at + 1, (size_t)(equals - at) - 1);
     int rc = m->what && m->machine && time ? 0 : no_memory(err);
     if (rc == 0)
         rc = ipsq_parse_duration(time, &m->at_ns, err);
@@ -410,12 +411,12 @@ static int take_move(struct ipsq_placing *p, const char *text, size_t len,
         return no_memory(err);
     ips__predict_move__init(m);
     m->what = m->machine = NULL;
-    int rc = append(&p->move, &p->move_count, m, err);
+    int rc = append_to_list(&p->move, &p->move_count, m, err);
     if (rc < 0) {
         free(m);
         return rc;
     }
-    char *copy = trimmed(text, len);
+    char *copy = trim_copy(text, len);
     rc = copy ? fill_move(m, copy, err) : no_memory(err);
     free(copy);
     return rc;
@@ -427,7 +428,7 @@ int ipsq_placing_moves(struct ipsq_placing *p, const char *spec,
     int rc = 0;
     for (const char *at = spec; rc == 0;) {
         size_t len = strcspn(at, ",\n");
-        if (!blank(at, len))
+        if (!is_blank(at, len))
             rc = take_move(p, at, len, err);
         if (!at[len])
             break;

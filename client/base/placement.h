@@ -20,8 +20,8 @@
 struct ipsq_placing {
     Ips__PredictMachine **machine;
     size_t machine_count;
-    Ips__PredictPlace **place;
-    size_t place_count;
+    Ips__PredictPlace **placement;
+    size_t placement_count;
     Ips__PredictNet **net;
     size_t net_count;
     Ips__PredictMove **move;

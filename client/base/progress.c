@@ -18,7 +18,7 @@ static volatile sig_atomic_t shown;
 static volatile sig_atomic_t counting;
 static char note[NOTE_BYTES] = IPSQ_WAITING;
 
-static size_t put(char *line, size_t at, const char *text)
+static size_t put_text(char *line, size_t at, const char *text)
 {
     size_t len = strlen(text);
     memcpy(line + at, text, len);
@@ -38,11 +38,11 @@ static void on_tick(int signal)
             *--from = (char)('0' + seconds % 10);
             seconds /= 10;
         } while (seconds && from > digits);
-        size_t at = put(line, 0, "\r\033[Kipsq: ");
-        at = put(line, at, note);
-        at = put(line, at, " ... ");
-        at = put(line, at, from);
-        at = put(line, at, " s ");
+        size_t at = put_text(line, 0, "\r\033[Kipsq: ");
+        at = put_text(line, at, note);
+        at = put_text(line, at, " ... ");
+        at = put_text(line, at, from);
+        at = put_text(line, at, " s ");
         shown = write(STDERR_FILENO, line, at) > 0;
     }
     errno = saved;

@@ -122,26 +122,27 @@ int ipsq_session_open(struct ipsq_session *s, const struct ipsq_options *o,
 
 void ipsq_session_close(struct ipsq_session *s)
 {
-    for (size_t i = 0; i < s->kept_count; i++)
-        ips__envelope__free_unpacked(s->kept[i], NULL);
-    free(s->kept);
+    for (size_t i = 0; i < s->reply_count; i++)
+        ips__envelope__free_unpacked(s->replies[i], NULL);
+    free(s->replies);
     ips_client_free(s->client);
     memset(s, 0, sizeof(*s));
 }
 
-static int keep(struct ipsq_session *s, Ips__Envelope *env, struct ips_err *err)
+static int keep_envelope(struct ipsq_session *s, Ips__Envelope *env,
+                         struct ips_err *err)
 {
-    if (s->kept_count == s->kept_room) {
-        size_t room = s->kept_room ? s->kept_room * 2 : 16;
-        Ips__Envelope **grown = realloc(s->kept, room * sizeof(*grown));
+    if (s->reply_count == s->reply_capacity) {
+        size_t room = s->reply_capacity ? s->reply_capacity * 2 : 16;
+        Ips__Envelope **grown = realloc(s->replies, room * sizeof(*grown));
         if (!grown) {
             ips__envelope__free_unpacked(env, NULL);
             return ips_err_set(err, IPS_E_NO_MEMORY, "the answer is too long");
         }
-        s->kept = grown;
-        s->kept_room = room;
+        s->replies = grown;
+        s->reply_capacity = room;
     }
-    s->kept[s->kept_count++] = env;
+    s->replies[s->reply_count++] = env;
     return 0;
 }
 
@@ -197,7 +198,7 @@ int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
             if (got)
                 ips__envelope__free_unpacked(got, NULL);
         } else {
-            rc = keep(s, got, err);
+            rc = keep_envelope(s, got, err);
         }
     }
     return rc;
@@ -346,14 +347,14 @@ void ipsq_session_hint(const struct ipsq_session *s, FILE *f)
 int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,
                   struct ips_err *err)
 {
-    if (count > rows->room - rows->count) {
+    if (count > rows->capacity - rows->count) {
         size_t room = (rows->count + count) * 2;
         void **grown = realloc(rows->row, room * sizeof(*grown));
         if (!grown)
             return ips_err_set(err, IPS_E_NO_MEMORY, "%zu rows of an answer",
                                room);
         rows->row = grown;
-        rows->room = room;
+        rows->capacity = room;
     }
     if (count)
         memcpy(rows->row + rows->count, more, count * sizeof(void *));

@@ -17,8 +17,8 @@ struct ipsq_session {
     uint64_t next_id;
     char address[IPS_PATH_BYTES];
     char state[IPS_PATH_BYTES];
-    Ips__Envelope **kept; /* replies of finished questions, until close */
-    size_t kept_count, kept_room;
+    Ips__Envelope **replies; /* replies of finished questions, until close */
+    size_t reply_count, reply_capacity;
     bool slaveless; /* the master has no slave, and the one started did not come
                      */
 };
@@ -49,7 +49,7 @@ int ipsq_session_ask(struct ipsq_session *s, Ips__Request *rq, bool drop,
  * to begin with; ipsq_rows_release at the end. */
 struct ipsq_rows {
     void **row;
-    size_t count, room;
+    size_t count, capacity;
 };
 int ipsq_rows_add(struct ipsq_rows *rows, void *more, size_t count,
                   struct ips_err *err) IPS_MUST_USE;

@@ -17,7 +17,7 @@ static size_t first_of(size_t column, size_t columns, size_t count)
 }
 
 /* Of a mean in 64ths, so that small numbers keep their differences. */
-static uint64_t mean(const uint64_t *v, size_t from, size_t to)
+static uint64_t mean_of_range(const uint64_t *v, size_t from, size_t to)
 {
     ips_u128 sum = 0;
     for (size_t i = from; i < to; i++)
@@ -26,7 +26,7 @@ static uint64_t mean(const uint64_t *v, size_t from, size_t to)
     return sum > UINT64_MAX ? UINT64_MAX : (uint64_t)sum;
 }
 
-static const char *mark(uint64_t value, uint64_t top, bool utf8)
+static const char *mark_for(uint64_t value, uint64_t top, bool utf8)
 {
     static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄",
                                          "▅", "▆", "▇", "█"};
@@ -46,12 +46,12 @@ size_t ipsq_strip(const uint64_t *v, size_t count, bool utf8,
     char *at = out;
     *at = '\0';
     for (size_t c = 0; c < columns; c++) {
-        of[c] = mean(v, first_of(c, columns, count),
-                     first_of(c + 1, columns, count));
+        of[c] = mean_of_range(v, first_of(c, columns, count),
+                              first_of(c + 1, columns, count));
         most = ips_max_u64(most, of[c]);
     }
     for (size_t c = 0; c < columns; c++) {
-        const char *text = mark(of[c], most, utf8);
+        const char *text = mark_for(of[c], most, utf8);
         size_t len = strlen(text);
         memcpy(at, text, len + 1);
         at += len;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *must(void *memory)
+static void *check_memory(void *memory)
 {
     if (!memory) {
         fputs("ipsq: out of memory\n", stderr);
@@ -20,9 +20,9 @@ void ipsq_table_init(struct ipsq_table *t, const char *name,
     t->name = name;
     t->columns = columns;
     t->column_count = column_count;
-    t->widths = must(calloc(column_count, sizeof(*t->widths)));
-    t->hidden = must(calloc(column_count, sizeof(*t->hidden)));
-    t->cuts = must(calloc(column_count, sizeof(*t->cuts)));
+    t->widths = check_memory(calloc(column_count, sizeof(*t->widths)));
+    t->hidden = check_memory(calloc(column_count, sizeof(*t->hidden)));
+    t->cuts = check_memory(calloc(column_count, sizeof(*t->cuts)));
     for (size_t c = 0; c < column_count; c++)
         t->cuts[c] = columns[c].kind == IPSQ_TEXT ||
                      columns[c].kind == IPSQ_LIST ||
@@ -49,10 +49,10 @@ void ipsq_table_release(struct ipsq_table *t)
 
 struct ipsq_cell *ipsq_table_row(struct ipsq_table *t)
 {
-    if (t->row_count == t->row_room) {
-        t->row_room = t->row_room ? t->row_room * 2 : 16;
-        t->cells = must(realloc(t->cells, t->row_room * t->column_count *
-                                              sizeof(*t->cells)));
+    if (t->row_count == t->row_capacity) {
+        t->row_capacity = t->row_capacity ? t->row_capacity * 2 : 16;
+        t->cells = check_memory(realloc(
+            t->cells, t->row_capacity * t->column_count * sizeof(*t->cells)));
     }
     struct ipsq_cell *row = t->cells + t->row_count++ * t->column_count;
     memset(row, 0, t->column_count * sizeof(*row));
@@ -83,8 +83,8 @@ uint64_t ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n)
     uint64_t left_out = n && n < t->row_count ? t->row_count - n : 0;
     if (t->row_count < 2)
         return 0;
-    struct ranked *rank = must(malloc(t->row_count * sizeof(*rank)));
-    struct ipsq_cell *cells = must(malloc(t->row_count * width));
+    struct ranked *rank = check_memory(malloc(t->row_count * sizeof(*rank)));
+    struct ipsq_cell *cells = check_memory(malloc(t->row_count * width));
     for (size_t i = 0; i < t->row_count; i++) {
         uint64_t value = t->cells[i * t->column_count + column].n;
         rank[i] = (struct ranked){value == UINT64_MAX ? 0 : value, i};
@@ -96,7 +96,7 @@ uint64_t ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n)
     free(rank);
     free(t->cells);
     t->cells = cells;
-    t->row_room = t->row_count;
+    t->row_capacity = t->row_count;
     t->row_count -= (size_t)left_out;
     return left_out;
 }

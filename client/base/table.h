@@ -65,14 +65,14 @@ struct ipsq_table {
     const struct ipsq_column *columns;
     size_t column_count;
     struct ipsq_cell *cells; /* row after row */
-    size_t row_count, row_room;
-    unsigned *widths;  /* [column_count] of the table format; kept while rows
-                          are written in several goes */
-    bool *cuts;        /* [column_count] its texts may be cut */
-    bool *hidden;      /* [column_count] left out: the terminal is too narrow */
-    const char *spare; /* keys, a blank between: left out first, in this order,
-                          those of "a+b" together; NULL none */
-    bool begun;        /* the header was written */
+    size_t row_count, row_capacity;
+    unsigned *widths; /* [column_count] of the table format; kept while rows
+                         are written in several goes */
+    bool *cuts;       /* [column_count] its texts may be cut */
+    bool *hidden;     /* [column_count] left out: the terminal is too narrow */
+    const char *spare_columns; /* keys, a blank between: left out first, in this
+                          order, those of "a+b" together; NULL none */
+    bool begun;                /* the header was written */
 };
 
 void ipsq_table_init(struct ipsq_table *t, const char *name,

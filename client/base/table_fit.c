@@ -31,7 +31,7 @@ static unsigned least_width(const struct ipsq_table *t)
 static size_t spare_rank(const struct ipsq_table *t, const char *key)
 {
     size_t n = strlen(key), rank = 1;
-    for (const char *at = t->spare; at && *at; at++) {
+    for (const char *at = t->spare_columns; at && *at; at++) {
         size_t word = strcspn(at, "+ ");
         if (word == n && memcmp(at, key, n) == 0)
             return rank;

@@ -59,7 +59,7 @@ static int by_cell(enum ipsq_kind kind, const struct ipsq_cell *x,
     return 0;
 }
 
-static int compare(const void *a, const void *b, void *arg)
+static int compare_rows(const void *a, const void *b, void *arg)
 {
     const struct order *o = arg;
     size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -152,9 +152,9 @@ static int group_rows(const struct ipsq_table *t, size_t **out,
 }
 
 /* Rows in the order of `rank`, of each group `top` at the most. */
-static int arrange(struct ipsq_table *t, const struct order *o,
-                   const size_t *rank, uint64_t top, uint64_t *left_out,
-                   struct ips_err *err)
+static int arrange_rows(struct ipsq_table *t, const struct order *o,
+                        const size_t *rank, uint64_t top, uint64_t *left_out,
+                        struct ips_err *err)
 {
     size_t width = t->column_count * sizeof(*t->cells), kept = 0;
     struct ipsq_cell *cells = malloc((t->row_count + 1) * width);
@@ -173,13 +173,13 @@ static int arrange(struct ipsq_table *t, const struct order *o,
     *left_out = t->row_count - kept;
     free(t->cells);
     t->cells = cells;
-    t->row_room = t->row_count + 1;
+    t->row_capacity = t->row_count + 1;
     t->row_count = kept;
     return 0;
 }
 
-int ipsq_select(struct ipsq_table *t, const struct ipsq_options *o,
-                size_t fallback, uint64_t *left_out, struct ips_err *err)
+int ipsq_top_n(struct ipsq_table *t, const struct ipsq_options *o,
+               size_t fallback, uint64_t *left_out, struct ips_err *err)
 {
     struct order order = {.t = t, .column = fallback, .sorts = o->top > 0};
     const char *sort = o->sort;
@@ -205,8 +205,8 @@ int ipsq_select(struct ipsq_table *t, const struct ipsq_options *o,
     }
     for (size_t i = 0; i < t->row_count; i++)
         rank[i] = i;
-    qsort_r(rank, t->row_count, sizeof(*rank), compare, &order);
-    rc = arrange(t, &order, rank, o->top, left_out, err);
+    qsort_r(rank, t->row_count, sizeof(*rank), compare_rows, &order);
+    rc = arrange_rows(t, &order, rank, o->top, left_out, err);
     free(rank);
     free(order.group);
     return rc;
@@ -222,7 +222,7 @@ void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count)
         ipsq_out_value(out, IPSQ_COUNT, key, NULL, ipsq_count(count));
 }
 
-Ips__Select *ipsq_select_ask(const struct ipsq_options *o, Ips__Select *s)
+Ips__Select *ipsq_top_n_ask(const struct ipsq_options *o, Ips__Select *s)
 {
     ips__select__init(s);
     if (o->top == 0)
@@ -234,8 +234,7 @@ Ips__Select *ipsq_select_ask(const struct ipsq_options *o, Ips__Select *s)
     return s;
 }
 
-Ips__Select *ipsq_select_procedures(const struct ipsq_options *o,
-                                    Ips__Select *s)
+Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o, Ips__Select *s)
 {
     static const char *const fields[][2] = {
         /* column, field of the row */
@@ -246,7 +245,7 @@ Ips__Select *ipsq_select_procedures(const struct ipsq_options *o,
         {"process", "object"},  {"module", "module"},
         {"file", "file"},
     };
-    if (!ipsq_select_ask(o, s))
+    if (!ipsq_top_n_ask(o, s))
         return NULL;
     for (size_t i = 0; i < IPSQ_COUNT_OF(fields); i++)
         if (strcmp(s->sort, fields[i][0]) == 0) {

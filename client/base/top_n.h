@@ -12,9 +12,9 @@
  * first. --per machine: each machine's rows for themselves (column `object` or
  * `machine` tells which), machines in the order they come in. IPS_E_USAGE: no
  * such column, or no machines. */
-int ipsq_select(struct ipsq_table *t, const struct ipsq_options *o,
-                size_t fallback, uint64_t *left_out,
-                struct ips_err *err) IPS_MUST_USE;
+int ipsq_top_n(struct ipsq_table *t, const struct ipsq_options *o,
+               size_t fallback, uint64_t *left_out,
+               struct ips_err *err) IPS_MUST_USE;
 
 /* The column of --sort `name`, without "-" before it. IPS_E_USAGE: none of
  * these. */
@@ -26,10 +26,10 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
 void ipsq_left_out(struct ipsq_out *out, const char *name, uint64_t count);
 
 /* Asks the master for no more than what is shown of the rows. NULL: all. */
-Ips__Select *ipsq_select_ask(const struct ipsq_options *o, Ips__Select *s);
+Ips__Select *ipsq_top_n_ask(const struct ipsq_options *o, Ips__Select *s);
 /* The same for rows of procedures: NULL also where --sort is by a column that
  * is made here. */
-Ips__Select *ipsq_select_procedures(const struct ipsq_options *o,
-                                    Ips__Select *s);
+Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o,
+                                   Ips__Select *s);
 
 #endif

@@ -39,7 +39,7 @@ static int parse_decimal(const char *text, struct decimal *d)
     return before ? 0 : IPS_E_USAGE;
 }
 
-static uint64_t power10(unsigned n)
+static uint64_t power_of_10(unsigned n)
 {
     uint64_t p = 1;
     while (n-- > 0)
@@ -77,10 +77,10 @@ int ipsq_parse_duration(const char *text, uint64_t *ns, struct ips_err *err)
             "ms or s",
             text);
     ips_u128 below = (ips_u128)d.fraction * unit;
-    if (below % power10(d.digits))
+    if (below % power_of_10(d.digits))
         return ips_err_set(err, IPS_E_USAGE, "'%.80s' is finer than 1 ns",
                            text);
-    ips_u128 all = (ips_u128)d.whole * unit + below / power10(d.digits);
+    ips_u128 all = (ips_u128)d.whole * unit + below / power_of_10(d.digits);
     if (all >= (1ULL << 62))
         return ips_err_set(err, IPS_E_USAGE, "'%.80s' is too long", text);
     *ns = (uint64_t)all;
@@ -102,7 +102,7 @@ static int parse_per_byte(const char *text, uint64_t *q32, struct ips_err *err)
             "allowed",
             text);
     /* fraction < 10^18, unit <= 10^9 < 2^30: below 2^122. */
-    ips_u128 scale = power10(d.digits);
+    ips_u128 scale = power_of_10(d.digits);
     ips_u128 part = (((ips_u128)d.fraction * unit << 32) + scale / 2) / scale;
     if ((ips_u128)d.whole * unit + (uint64_t)(part >> 32) > MTIME_BYTE_MAX_NS)
         return ips_err_set(err, IPS_E_USAGE,
@@ -157,8 +157,8 @@ int ipsq_parse_share(const char *text, uint32_t *ppm, struct ips_err *err)
     bool ok = parse_decimal(text, &d) == 0 && d.whole < 100;
     bool percent = ok && strcmp(d.rest, "%") == 0;
     uint64_t n =
-        ok ? d.whole * 1000000 +
-                 (uint64_t)((ips_u128)d.fraction * 1000000 / power10(d.digits))
+        ok ? d.whole * 1000000 + (uint64_t)((ips_u128)d.fraction * 1000000 /
+                                            power_of_10(d.digits))
            : 0;
     if (percent)
         n /= 100;
@@ -189,7 +189,7 @@ int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
         d.fraction /= 10;
         d.digits--;
     }
-    uint64_t scale = ok && d.digits <= 4 ? power10(d.digits) : 0;
+    uint64_t scale = ok && d.digits <= 4 ? power_of_10(d.digits) : 0;
     uint64_t n = scale ? d.whole * scale + d.fraction : 0;
     if (!scale || n > 9999)
         return ips_err_set(
@@ -209,7 +209,7 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
     /* Millionths of the number: below 10^12. */
     uint64_t n =
         ok ? d.whole * IPSQ_GONE + (uint64_t)((ips_u128)d.fraction * IPSQ_GONE /
-                                              power10(d.digits))
+                                              power_of_10(d.digits))
            : 0;
     bool percent = ok && strcmp(d.rest, "%") == 0;
     bool times = ok && strcmp(d.rest, "x") == 0;

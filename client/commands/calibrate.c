@@ -117,8 +117,8 @@ static void put_failed(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     ipsq_table_release(&t);
 }
 
-static int print(const struct ipsq_options *o, const Ips__CalibrateAnswer *a,
-                 struct ips_err *err)
+static int print_calibration(const struct ipsq_options *o,
+                             const Ips__CalibrateAnswer *a, struct ips_err *err)
 {
     struct ipsq_out out;
     ipsq_progress_end();
@@ -236,8 +236,9 @@ static int what_of(const struct ipsq_options *o, Ips__CalibrateAsk__What *what,
     return 0;
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_calibrate(const struct ipsq_command *self,
+                         const struct ipsq_options *o, struct ipsq_session *s,
+                         struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__CalibrateAsk ask = IPS__CALIBRATE_ASK__INIT;
@@ -271,7 +272,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (rc < 0)
         return rc;
     if (!o->export_file)
-        return print(o, last->calibrate, err);
+        return print_calibration(o, last->calibrate, err);
     ipsq_progress_end();
     return write_file(o->export_file, last->calibrate->text, err);
 }
@@ -300,5 +301,5 @@ const struct ipsq_command ipsq_cmd_calibrate = {
                IPSQ_HAS(ROUNDS) | IPSQ_HAS(FORCE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = IPSQ_ARGS_MAX,
-    .run = run,
+    .run = run_calibrate,
 };

@@ -55,18 +55,18 @@ static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
     static char engine[] = "auto", weighting[] = "cpu";
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PathAsk ask = IPS__PATH_ASK__INIT;
-    Ips__Lane lane = IPS__LANE__INIT;
+    Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask;
     rq.run = ips_wire_text(run);
     ask.engine = engine;
     ask.weighting = weighting;
-    ask.lane = &lane;
+    ask.lane = &scenario;
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    lane.scale_num = lane.scale_den = 1;
+    scenario.scale_num = scenario.scale_den = 1;
     int rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
@@ -82,8 +82,8 @@ enum verdict { WITHIN, CANNOT_TELL, BEYOND };
 static const char *const verdicts[] = {"yes", "cannot tell", "no"};
 
 /* Of an incomplete answer the figure may be too small, never too great. */
-static enum verdict judge(const struct measures *m, uint64_t measured,
-                          uint64_t limit)
+static enum verdict judge_measure(const struct measures *m, uint64_t measured,
+                                  uint64_t limit)
 {
     if (measured != IPS_UNMEASURED && measured > limit)
         return BEYOND;
@@ -94,7 +94,7 @@ static void add_row(struct ipsq_table *t, const char *what, uint64_t measured,
                     uint64_t limit, bool is_time, const struct measures *m,
                     enum verdict *worst)
 {
-    enum verdict v = judge(m, measured, limit);
+    enum verdict v = judge_measure(m, measured, limit);
     struct ipsq_cell *cell = ipsq_table_row(t);
     *cell++ = ipsq_text(what);
     *cell++ = ipsq_count(is_time ? measured : IPS_UNMEASURED);
@@ -105,22 +105,22 @@ static void add_row(struct ipsq_table *t, const char *what, uint64_t measured,
     *worst = v > *worst ? v : *worst;
 }
 
-static int print(const struct ipsq_options *o, const char *run,
-                 const struct measures *m, enum verdict *worst,
-                 struct ips_err *err)
+static int print_check(const struct ipsq_options *o, const char *run,
+                       const struct measures *m, enum verdict *worst,
+                       struct ips_err *err)
 {
     struct ipsq_table t;
     struct ipsq_out out;
     *worst = WITHIN;
     ipsq_progress_end();
     ipsq_table_init(&t, "limits", columns, IPSQ_COUNT_OF(columns));
-    if (o->given & IPSQ_HAS(MAX_WALL))
+    if (o->options_set & IPSQ_HAS(MAX_WALL))
         add_row(&t, "wall", m->wall_ns, o->max_wall_ns, true, m, worst);
-    if (o->given & IPSQ_HAS(MAX_CPU))
+    if (o->options_set & IPSQ_HAS(MAX_CPU))
         add_row(&t, "cpu", m->cpu_ns, o->max_cpu_ns, true, m, worst);
-    if (o->given & IPSQ_HAS(MAX_PATH))
+    if (o->options_set & IPSQ_HAS(MAX_PATH))
         add_row(&t, "path", m->path_ns, o->max_path_ns, true, m, worst);
-    if (o->given & IPSQ_HAS(MAX_LOST))
+    if (o->options_set & IPSQ_HAS(MAX_LOST))
         add_row(&t, "lost", m->lost, o->max_lost, false, m, worst);
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run));
@@ -134,22 +134,23 @@ static int print(const struct ipsq_options *o, const char *run,
     return ipsq_out_end(&out, err);
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_check(const struct ipsq_command *self,
+                     const struct ipsq_options *o, struct ipsq_session *s,
+                     struct ips_err *err)
 {
     struct measures m = {.complete = true, .path_ns = IPS_UNMEASURED};
     Ips__Request rq = IPS__REQUEST__INIT;
     enum verdict worst = WITHIN;
-    if (!(o->given & self->options & ~IPSQ_WINDOW))
+    if (!(o->options_set & self->options & ~IPSQ_WINDOW))
         return ips_err_set(err, IPS_E_USAGE,
                            "name at least one limit, such as --max-wall 10s");
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ask_metrics(s, o, rq.run, &m, err);
-    if (rc == 0 && (o->given & IPSQ_HAS(MAX_PATH)))
+    if (rc == 0 && (o->options_set & IPSQ_HAS(MAX_PATH)))
         rc = ask_path(s, o, rq.run, &m, err);
     if (rc == 0)
-        rc = print(o, rq.run, &m, &worst, err);
+        rc = print_check(o, rq.run, &m, &worst, err);
     if (rc < 0)
         return rc;
     return worst == BEYOND        ? IPSQ_PASSED_LIMIT
@@ -177,5 +178,5 @@ const struct ipsq_command ipsq_cmd_check = {
                IPSQ_HAS(MAX_LOST) | IPSQ_WINDOW,
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
-    .run = run,
+    .run = run_check,
 };

@@ -5,8 +5,9 @@
 
 const char *const ipsq_completion_shells[] = {"bash", "zsh", "fish", NULL};
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_completion(const struct ipsq_command *self,
+                          const struct ipsq_options *o, struct ipsq_session *s,
+                          struct ips_err *err)
 {
     const char *const scripts[] = {ipsq_completion_bash, ipsq_completion_zsh,
                                    ipsq_completion_fish};
@@ -44,5 +45,5 @@ const struct ipsq_command ipsq_cmd_completion = {
     .formats = IPSQ_FORMAT_BIT(TABLE),
     .max_args = 1,
     .local = true,
-    .run = run,
+    .run = run_completion,
 };

@@ -56,14 +56,14 @@ struct texts { /* what tables borrow */
     char (*text)[TEXT_BYTES];
     size_t count;
 };
-struct told { /* of each run */
+struct compared_run { /* of each run */
     const char *run;
     uint64_t elapsed_ns, path_ns;
     bool complete;
 };
 struct whole {
     unsigned runs, first;
-    struct told run[DIFF_RUNS_MAX];
+    struct compared_run run[DIFF_RUNS_MAX];
     struct diff what;  /* the path by procedure, queue, message ... */
     struct diff whose; /* the path by process, message ... */
     struct diff cpu;   /* CPU of the run by procedure */
@@ -131,9 +131,9 @@ static int take_rows(const Ips__Reply *reply, void *arg, struct ips_err *err)
     return 0; /* ipsq_expect says so */
 }
 
-static int ask(struct whole *w, struct ipsq_session *s, Ips__Request *rq,
-               Ips__Reply__AnswerCase answer, const Ips__Reply **last,
-               struct ips_err *err)
+static int ask_run(struct whole *w, struct ipsq_session *s, Ips__Request *rq,
+                   Ips__Reply__AnswerCase answer, const Ips__Reply **last,
+                   struct ips_err *err)
 {
     w->rows.count = 0;
     int rc = ipsq_session_ask(s, rq, false, take_rows, w, last, err);
@@ -230,12 +230,12 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PathAsk ask_path = IPS__PATH_ASK__INIT;
-    Ips__Lane lane = IPS__LANE__INIT;
+    Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
     char *by[] = {ips_wire_text("procedure")};
-    lane.scale_num = lane.scale_den = 1;
+    scenario.scale_num = scenario.scale_den = 1;
     ask_path.weighting = ips_wire_text("wall");
-    ask_path.lane = &lane;
+    ask_path.lane = &scenario;
     ask_path.by = by;
     ask_path.n_by = 1;
     ask_path.from_ns = o->from_ns;
@@ -244,7 +244,7 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
     rq.run = ips_wire_text(w->run[run].run);
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask_path;
-    int rc = ask(w, s, &rq, IPS__REPLY__ANSWER_PATH, &last, err);
+    int rc = ask_run(w, s, &rq, IPS__REPLY__ANSWER_PATH, &last, err);
     if (rc < 0)
         return rc;
     const Ips__PathAnswer *a = last->path;
@@ -280,14 +280,14 @@ static int ask_rest(struct whole *w, const struct ipsq_options *o,
     metrics.from_ns = procedures.from_ns = o->from_ns;
     metrics.to_ns = procedures.to_ns = o->to_ns;
     metrics.phase = procedures.phase = o->phase;
-    int rc = ask(w, s, &rq, IPS__REPLY__ANSWER_METRICS, &last, err);
+    int rc = ask_run(w, s, &rq, IPS__REPLY__ANSWER_METRICS, &last, err);
     if (rc < 0)
         return rc;
     figures_of_run(w, run, ipsq_windowed(o), last->metrics);
     procedures.by = ips_wire_text("procedure");
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &procedures;
-    rc = ask(w, s, &rq, IPS__REPLY__ANSWER_PROCEDURES, &last, err);
+    rc = ask_run(w, s, &rq, IPS__REPLY__ANSWER_PROCEDURES, &last, err);
     if (rc == IPS_E_NOT_FOUND) { /* nothing was sampled */
         *err = (struct ips_err){0};
         return 0;
@@ -302,7 +302,8 @@ static int ask_rest(struct whole *w, const struct ipsq_options *o,
 /* ---- printing ---------------------------------------------------------------
  */
 
-static void format(enum ipsq_kind kind, double v, char out[IPSQ_UNIT_BYTES])
+static void format_value(enum ipsq_kind kind, double v,
+                         char out[IPSQ_UNIT_BYTES])
 {
     if (kind == IPSQ_NS)
         ipsq_format_ns(ipsq_rounded(v).n, out);
@@ -315,11 +316,11 @@ static void format(enum ipsq_kind kind, double v, char out[IPSQ_UNIT_BYTES])
 static void format_change(enum ipsq_kind kind, double change, char out[64])
 {
     char text[IPSQ_UNIT_BYTES];
-    format(kind, fabs(change), text);
+    format_value(kind, fabs(change), text);
     snprintf(out, 64, "%c%s", change < 0 ? '-' : '+', text);
 }
 
-static struct ipsq_cell keep(struct texts *t, const char *text)
+static struct ipsq_cell keep_text(struct texts *t, const char *text)
 {
     char *to = t->text[t->count++];
     snprintf(to, TEXT_BYTES, "%.*s", (int)TEXT_BYTES - 1, text);
@@ -358,19 +359,19 @@ static void put_figure_row(struct ipsq_table *t, const struct whole *w,
     *cell++ = ipsq_real(high);
     if (!texts)
         return;
-    format(f->kind, a, text);
-    *cell++ = keep(texts, text);
-    format(f->kind, b, text);
-    *cell++ = keep(texts, text);
+    format_value(f->kind, a, text);
+    *cell++ = keep_text(texts, text);
+    format_value(f->kind, b, text);
+    *cell++ = keep_text(texts, text);
     format_change(f->kind, b - a, text);
-    *cell++ = keep(texts, text);
+    *cell++ = keep_text(texts, text);
     text[0] = '\0';
     if (!isnan(low)) {
         format_change(f->kind, low, from);
         format_change(f->kind, high, to);
         snprintf(text, sizeof(text), "%s .. %s", from, to);
     }
-    *cell++ = keep(texts, text);
+    *cell++ = keep_text(texts, text);
 }
 
 static void put_figures(struct ipsq_out *out, const struct whole *w,
@@ -412,7 +413,7 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
         if (!texts)
             continue;
         format_change(IPSQ_NS, (double)x->change, text);
-        *cell++ = keep(texts, text);
+        *cell++ = keep_text(texts, text);
     }
     size_t shown = t.row_count;
     ipsq_out_table(out, &t, heading);
@@ -421,7 +422,7 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
 }
 
 /* What to think of it, in a sentence; and the causes. */
-static const char *verdict(const struct whole *w)
+static const char *verdict_text(const struct whole *w)
 {
     const struct diff_item *sum = &w->what.sum;
     if (w->first < DIFF_RUNS_MIN || w->runs - w->first < DIFF_RUNS_MIN)
@@ -437,8 +438,8 @@ static const char *verdict(const struct whole *w)
            "chance";
 }
 
-static int print(const struct ipsq_options *o, struct whole *w,
-                 struct ips_err *err)
+static int print_diff(const struct ipsq_options *o, struct whole *w,
+                      struct ips_err *err)
 {
     bool table = o->format == IPSQ_TABLE;
     uint64_t top = o->top ? o->top : table ? TABLE_TOP : 0;
@@ -469,8 +470,8 @@ static int print(const struct ipsq_options *o, struct whole *w,
         ipsq_out_value(&out, IPSQ_TEXT, "", "critical path", ipsq_text(change));
     ipsq_out_value(&out, IPSQ_BOOL, "differ", NULL, ipsq_bool(sum->cause));
     ipsq_out_value(&out, IPSQ_TEXT, "verdict", "verdict",
-                   ipsq_text(verdict(w)));
-    out.parts = 1;
+                   ipsq_text(verdict_text(w)));
+    out.parts_written = 1;
     put_items(&out, &w->what, "path",
               "parts of the difference between the critical paths (means)", top,
               kept);
@@ -520,8 +521,8 @@ static int name_runs(struct whole *w, struct ipsq_session *s, const char *list,
     }
 }
 
-static int begin(struct whole *w, const struct ipsq_options *o,
-                 struct ipsq_session *s, struct ips_err *err)
+static int begin_diff(struct whole *w, const struct ipsq_options *o,
+                      struct ipsq_session *s, struct ips_err *err)
 {
     if (o->arg_count != 2)
         return ips_err_set(err, IPS_E_USAGE,
@@ -541,15 +542,16 @@ static int begin(struct whole *w, const struct ipsq_options *o,
     return rc;
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_diff(const struct ipsq_command *self,
+                    const struct ipsq_options *o, struct ipsq_session *s,
+                    struct ips_err *err)
 {
     struct whole *w = calloc(1, sizeof(*w));
     bool complete = true;
     (void)self;
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    int rc = begin(w, o, s, err);
+    int rc = begin_diff(w, o, s, err);
     for (unsigned i = 0; rc == 0 && i < w->runs; i++) {
         rc = ask_path(w, o, s, i, err);
         if (rc == 0)
@@ -563,7 +565,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (rc == 0)
         rc = diff_solve(&w->cpu, err);
     if (rc == 0)
-        rc = print(o, w, err);
+        rc = print_diff(o, w, err);
     diff_release(&w->what);
     diff_release(&w->whose);
     diff_release(&w->cpu);
@@ -593,5 +595,5 @@ const struct ipsq_command ipsq_cmd_diff = {
     .options = IPSQ_HAS(TOP) | IPSQ_WINDOW,
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 2,
-    .run = run,
+    .run = run_diff,
 };

@@ -1,15 +1,15 @@
 /* `ipsq estimate`: the time on a dedicated system. */
 #include "client/base/command.h"
 
-static struct ipsq_cell share(uint64_t of, uint64_t all)
+static struct ipsq_cell share_cell(uint64_t of, uint64_t all)
 {
     return ipsq_real(all && all != IPS_UNMEASURED && of != IPS_UNMEASURED
                          ? (double)of / (double)all
                          : IPS_UNMEASURED_REAL);
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__EstimateAnswer *a, struct ips_err *err)
+static int print_estimate(const struct ipsq_options *o, const char *run_name,
+                          const Ips__EstimateAnswer *a, struct ips_err *err)
 {
     struct ipsq_out out;
     bool wall = a->wall_ns != IPS_UNMEASURED;
@@ -34,7 +34,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_out_value(&out, IPSQ_INT, "elapsed_less_estimate_ns", NULL,
                    (struct ipsq_cell){.i = over});
     ipsq_out_value(&out, IPSQ_SHARE, "estimate_of_elapsed",
-                   "estimate of elapsed", share(a->estimate_ns, a->wall_ns));
+                   "estimate of elapsed",
+                   share_cell(a->estimate_ns, a->wall_ns));
     ipsq_out_value(&out, IPSQ_NS, "t_max_ns",
                    a->system_ppm ? "without the system's share" : NULL,
                    ipsq_count(a->t_max_ns));
@@ -58,16 +59,17 @@ static int print(const struct ipsq_options *o, const char *run_name,
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_estimate(const struct ipsq_command *self,
+                        const struct ipsq_options *o, struct ipsq_session *s,
+                        struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__EstimateAsk ask = IPS__ESTIMATE_ASK__INIT;
-    Ips__Lane lane = IPS__LANE__INIT;
+    Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
     (void)self;
-    ipsq_fill_lane(o, &lane);
-    ask.lane = &lane;
+    ipsq_fill_scenario(o, &scenario);
+    ask.lane = &scenario;
     ask.system_ppm = o->system_ppm;
     ask.shared_medium = o->shared_medium;
     ask.goal = ips_wire_text(o->goal ? o->goal : "");
@@ -78,7 +80,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_ESTIMATE, err);
-    return rc < 0 ? rc : print(o, rq.run, last->estimate, err);
+    return rc < 0 ? rc : print_estimate(o, rq.run, last->estimate, err);
 }
 
 const struct ipsq_command ipsq_cmd_estimate = {
@@ -99,5 +101,5 @@ const struct ipsq_command ipsq_cmd_estimate = {
                IPSQ_HAS(MTIME) | IPSQ_HAS(EXTERNAL) | IPSQ_HAS(GOAL),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
-    .run = run,
+    .run = run_estimate,
 };

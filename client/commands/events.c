@@ -26,7 +26,7 @@ struct stream {
     const struct ipsq_options *o;
 };
 
-static void begin(struct stream *st)
+static void begin_output(struct stream *st)
 {
     if (st->begun)
         return;
@@ -39,7 +39,7 @@ static void begin(struct stream *st)
     ipsq_out_table_begin(&st->out, &st->t, NULL);
 }
 
-static void say(struct stream *st, size_t more)
+static void report_more(struct stream *st, size_t more)
 {
     struct timespec t;
     char text[80];
@@ -60,7 +60,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     int rc = ipsq_expect(reply, IPS__REPLY__ANSWER_EVENTS, err);
     if (rc < 0)
         return rc;
-    begin(st);
+    begin_output(st);
     for (size_t i = 0; i < reply->events->n_events; i++) {
         const Ips__EventRow *row = reply->events->events[i];
         struct ipsq_cell *cell = ipsq_table_row(&st->t);
@@ -80,12 +80,13 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
             *cell++ = ipsq_list(row->stack, row->n_stack);
     }
     ipsq_out_table_rows(&st->out, &st->t);
-    say(st, reply->events->n_events);
+    report_more(st, reply->events->n_events);
     return 0;
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_events(const struct ipsq_command *self,
+                      const struct ipsq_options *o, struct ipsq_session *s,
+                      struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__EventsAsk ask = IPS__EVENTS_ASK__INIT;
@@ -106,10 +107,10 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     st.run = rq.run;
     ipsq_table_init(&st.t, "events", columns,
                     PLAIN_COLUMNS + (size_t)ask.sites + (size_t)ask.stacks);
-    st.t.spare = "cpu_ns tid machine bytes";
+    st.t.spare_columns = "cpu_ns tid machine bytes";
     rc = ipsq_session_ask(s, &rq, true, take_piece, &st, NULL, err);
     if (rc == 0) {
-        begin(&st);
+        begin_output(&st);
         ipsq_progress_end();
         ipsq_out_table_end(&st.out, &st.t);
         rc = ipsq_out_end(&st.out, err);
@@ -137,5 +138,5 @@ const struct ipsq_command ipsq_cmd_events = {
                IPSQ_HAS(STACKS),
     .formats = IPSQ_FORMATS_ALL,
     .max_args = 1,
-    .run = run,
+    .run = run_events,
 };

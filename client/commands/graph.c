@@ -52,7 +52,7 @@ static void put_window(struct stream *st)
                    ipsq_count(st->to_ns ? st->to_ns : IPS_UNMEASURED));
 }
 
-static void begin(struct stream *st)
+static void begin_output(struct stream *st)
 {
     if (st->begun)
         return;
@@ -100,15 +100,16 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
         return rc;
     st->from_ns = reply->graph->from_ns;
     st->to_ns = reply->graph->to_ns;
-    begin(st);
+    begin_output(st);
     for (size_t i = 0; i < reply->graph->n_nodes; i++)
         add_row(&st->t, reply->graph->nodes[i]);
     ipsq_out_table_rows(&st->out, &st->t);
     return 0;
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_graph(const struct ipsq_command *self,
+                     const struct ipsq_options *o, struct ipsq_session *s,
+                     struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__GraphAsk ask = IPS__GRAPH_ASK__INIT;
@@ -126,7 +127,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ipsq_table_init(&st.t, "nodes", columns, IPSQ_COUNT_OF(columns));
     rc = ipsq_session_ask(s, &rq, true, take_piece, &st, NULL, err);
     if (rc == 0) {
-        begin(&st);
+        begin_output(&st);
         ipsq_out_table_end(&st.out, &st.t);
         rc = ipsq_out_end(&st.out, err);
     }
@@ -152,5 +153,5 @@ const struct ipsq_command ipsq_cmd_graph = {
     .options = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_ALL,
     .max_args = 1,
-    .run = run,
+    .run = run_graph,
 };

@@ -45,8 +45,9 @@ static int no_help(const char *word, struct ips_err *err)
                        word, ips_nearest_text(&near));
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_help(const struct ipsq_command *self,
+                    const struct ipsq_options *o, struct ipsq_session *s,
+                    struct ips_err *err)
 {
     char word[IPSQ_TERM_BYTES];
     (void)self;
@@ -75,5 +76,5 @@ const struct ipsq_command ipsq_cmd_help = {
     .formats = IPSQ_FORMAT_BIT(TABLE),
     .max_args = 2,
     .local = true,
-    .run = run,
+    .run = run_help,
 };

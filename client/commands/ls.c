@@ -60,8 +60,8 @@ static bool is_tree(const struct ipsq_options *o)
     return o->format == IPSQ_TABLE || o->format == IPSQ_TSV;
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__LsAnswer *a, struct ips_err *err)
+static int print_objects(const struct ipsq_options *o, const char *run_name,
+                         const Ips__LsAnswer *a, struct ips_err *err)
 {
     static const char *const levels[] = {"run", "machine", "process", "thread"};
     static const char *const names[] = {"runs", "machines", "processes",
@@ -80,7 +80,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
                 add_row(&t, a->rows[i]);
         }
         /* The columns are the same: an error is that of the first. */
-        rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
+        rc = ipsq_top_n(&t, o, CPU_COLUMN, &left_out, err);
         if (a->left_out && level < a->left_out->n_rows)
             left_out += a->left_out->rows[level];
         if (rc < 0) {
@@ -111,8 +111,8 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     return ipsq_rows_add(arg, reply->ls->rows, reply->ls->n_rows, err);
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_ls(const struct ipsq_command *self, const struct ipsq_options *o,
+                  struct ipsq_session *s, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__LsAsk ask = IPS__LS_ASK__INIT;
@@ -123,7 +123,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     rq.ask_case = IPS__REQUEST__ASK_LS;
     rq.ls = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
-    ask.select = ipsq_select_ask(o, &select);
+    ask.select = ipsq_top_n_ask(o, &select);
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
@@ -137,7 +137,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         Ips__LsAnswer whole = *last->ls;
         whole.rows = (Ips__ObjectRow **)rows.row;
         whole.n_rows = rows.count;
-        rc = print(o, rq.run, &whole, err);
+        rc = print_objects(o, rq.run, &whole, err);
     }
     ipsq_rows_release(&rows);
     return rc < 0 ? rc : ipsq_certified(last->ls->certificate);
@@ -160,5 +160,5 @@ const struct ipsq_command ipsq_cmd_ls = {
     .formats = IPSQ_FORMATS_USUAL,
     .sort_columns = sort_columns,
     .max_args = 1,
-    .run = run,
+    .run = run_ls,
 };

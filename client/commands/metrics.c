@@ -190,7 +190,7 @@ static const Ips__MetricsRow *run_row(const Ips__MetricsAnswer *a)
     return NULL;
 }
 
-static double ratio(uint64_t a, uint64_t b)
+static double compute_ratio(uint64_t a, uint64_t b)
 {
     if (a == IPS_UNMEASURED || b == IPS_UNMEASURED || b == 0)
         return IPS_UNMEASURED_REAL;
@@ -221,8 +221,8 @@ static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
         *cell++ = ipsq_real(r->pop_parallel);
         *cell++ = ipsq_real(r->pop_load_balance);
         *cell++ = ipsq_real(r->pop_communication);
-        *cell++ = ipsq_real(ratio(r->pop_cpu_max_ns, ideal_ns));
-        *cell++ = ipsq_real(ratio(ideal_ns, r->elapsed_ns));
+        *cell++ = ipsq_real(compute_ratio(r->pop_cpu_max_ns, ideal_ns));
+        *cell++ = ipsq_real(compute_ratio(ideal_ns, r->elapsed_ns));
         *cell++ = ipsq_count(r->pop_cpu_max_ns);
         *cell++ = ipsq_count(ideal_ns);
     }
@@ -236,9 +236,9 @@ static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
     ipsq_table_release(&t);
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__MetricsAnswer *a, uint64_t ideal_ns,
-                 struct ips_err *err)
+static int print_metrics(const struct ipsq_options *o, const char *run_name,
+                         const Ips__MetricsAnswer *a, uint64_t ideal_ns,
+                         struct ips_err *err)
 {
     struct ipsq_table t;
     struct ipsq_out out;
@@ -246,10 +246,10 @@ static int print(const struct ipsq_options *o, const char *run_name,
     Ips__LeftOut none = IPS__LEFT_OUT__INIT;
     const Ips__LeftOut *left = a->left_out ? a->left_out : &none;
     ipsq_table_init(&t, "metrics", columns, IPSQ_COUNT_OF(columns));
-    t.spare = "message_rate messages_in+bytes_in";
+    t.spare_columns = "message_rate messages_in+bytes_in";
     for (size_t i = 0; i < a->n_rows; i++)
         add_row(&t, a->rows[i], ipsq_windowed(o));
-    int rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
+    int rc = ipsq_top_n(&t, o, CPU_COLUMN, &left_out, err);
     if (rc < 0) {
         ipsq_table_release(&t);
         return rc;
@@ -277,7 +277,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
                    a->process_totals, a->n_process_totals, o->top,
                    left->process_totals);
     }
-    if (o->pop)
+    if (o->pop_efficiencies)
         put_pop(&out, run_row(a), ideal_ns);
     return ipsq_out_end(&out, err);
 }
@@ -313,7 +313,7 @@ static int print_whole(const struct ipsq_options *o, const char *run_name,
     a.n_machine_matrix = w->machines.count;
     a.process_matrix = (Ips__MatrixCell **)w->processes.row;
     a.n_process_matrix = w->processes.count;
-    return print(o, run_name, &a, ideal_ns, err);
+    return print_metrics(o, run_name, &a, ideal_ns, err);
 }
 
 /* The critical path in CPU time with message times 0. */
@@ -322,12 +322,12 @@ static int ask_ideal(struct ipsq_session *s, char *run_name, uint64_t *ideal_ns,
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PathAsk ask = IPS__PATH_ASK__INIT;
-    Ips__Lane lane = IPS__LANE__INIT;
+    Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
-    lane.scale_num = lane.scale_den = 1;
+    scenario.scale_num = scenario.scale_den = 1;
     ask.weighting = ips_wire_text("cpu");
     ask.engine = ips_wire_text("auto");
-    ask.lane = &lane;
+    ask.lane = &scenario;
     rq.run = run_name;
     rq.ask_case = IPS__REQUEST__ASK_PATH;
     rq.path = &ask;
@@ -339,8 +339,9 @@ static int ask_ideal(struct ipsq_session *s, char *run_name, uint64_t *ideal_ns,
     return rc;
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_metrics(const struct ipsq_command *self,
+                       const struct ipsq_options *o, struct ipsq_session *s,
+                       struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__MetricsAsk ask = IPS__METRICS_ASK__INIT;
@@ -351,13 +352,14 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     (void)self;
     if (is_by_procedure(o))
         return ipsq_metrics_procedures(o, s, err);
-    if (o->pop && ipsq_windowed(o))
+    if (o->pop_efficiencies && ipsq_windowed(o))
         return ips_err_set(
             err, IPS_E_USAGE,
             "--pop covers the whole run: it cannot be used with a "
             "window");
-    if (o->pop && (o->level ? strcmp(o->level, "run") != 0
-                            : o->object && strcmp(o->object, "/") != 0))
+    if (o->pop_efficiencies &&
+        (o->level ? strcmp(o->level, "run") != 0
+                  : o->object && strcmp(o->object, "/") != 0))
         return ips_err_set(err, IPS_E_USAGE,
                            "--pop covers the whole run: it cannot be used with "
                            "--object or --level");
@@ -365,7 +367,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     rq.metrics = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
     ask.level = ips_wire_text(o->level);
-    ask.select = ipsq_select_ask(o, &select);
+    ask.select = ipsq_top_n_ask(o, &select);
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
@@ -374,7 +376,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         rc = ipsq_session_ask(s, &rq, false, take_piece, &whole, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_METRICS, err);
-    if (rc == 0 && o->pop)
+    if (rc == 0 && o->pop_efficiencies)
         rc = ask_ideal(s, rq.run, &ideal_ns, err);
     if (rc == 0)
         rc = print_whole(o, rq.run, last->metrics, &whole, ideal_ns, err);
@@ -405,5 +407,5 @@ const struct ipsq_command ipsq_cmd_metrics = {
     .formats = IPSQ_FORMATS_USUAL,
     .sort_columns = sort_columns,
     .max_args = 1,
-    .run = run,
+    .run = run_metrics,
 };

@@ -55,9 +55,9 @@ static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
     *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__ProceduresAnswer *a, struct whole *w,
-                 struct ips_err *err)
+static int print_procedures(const struct ipsq_options *o, const char *run_name,
+                            const Ips__ProceduresAnswer *a, struct whole *w,
+                            struct ips_err *err)
 {
     struct ipsq_table t;
     struct ipsq_out out;
@@ -72,7 +72,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
             w->names[i] = NULL;
         add_row(&t, r, w->names[i]);
     }
-    int rc = ipsq_select(&t, o, CPU_COLUMN, &left_out, err);
+    int rc = ipsq_top_n(&t, o, CPU_COLUMN, &left_out, err);
     if (rc < 0) {
         ipsq_table_release(&t);
         return rc;
@@ -104,14 +104,14 @@ int ipsq_metrics_procedures(const struct ipsq_options *o,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    ask.select = ipsq_select_procedures(o, &select);
+    ask.select = ipsq_top_n_procedures(o, &select);
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, take_piece, &w, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PROCEDURES, err);
     if (rc == 0)
-        rc = print(o, rq.run, last->procedures, &w, err);
+        rc = print_procedures(o, rq.run, last->procedures, &w, err);
     for (size_t i = 0; w.names && i < w.rows.count; i++)
         free(w.names[i]);
     free(w.names);

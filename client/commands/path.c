@@ -15,14 +15,14 @@ static const struct ipsq_column segment_columns[] = {
     {"to_node", "TO NODE", IPSQ_COUNT}, {"ns", "TIME", IPSQ_NS},
 };
 
-struct taken {
+struct path_tables {
     struct ipsq_table segments;
     struct ipsq_path_rows rows;
 };
 
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
-    struct taken *all = arg;
+    struct path_tables *all = arg;
     struct ipsq_table *t = &all->segments;
     if (reply->answer_case != IPS__REPLY__ANSWER_PATH)
         return ipsq_expect(reply, IPS__REPLY__ANSWER_PATH, err);
@@ -60,7 +60,7 @@ static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
 }
 
 /* Do processes outlive the command by so much that a path may seem too long? */
-static bool outlived(const Ips__PathAnswer *a)
+static bool is_outlived(const Ips__PathAnswer *a)
 {
     return a->elapsed_ns != IPS_UNMEASURED && a->lasted_ns != IPS_UNMEASURED &&
            a->lasted_ns > a->elapsed_ns + a->elapsed_ns / 100 &&
@@ -87,7 +87,7 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "elapsed_ns", "elapsed",
                    ipsq_count(known ? a->elapsed_ns : IPS_UNMEASURED));
     ipsq_out_value(out, IPSQ_NS, "lasted_ns",
-                   outlived(a) ? "went on for" : NULL,
+                   is_outlived(a) ? "went on for" : NULL,
                    ipsq_count(a->lasted_ns));
     ipsq_out_value(out, IPSQ_NS, "total_cpu_ns",
                    strcmp(a->weighting, "cpu") == 0 ? "total CPU"
@@ -156,9 +156,9 @@ static uint64_t top_of(const struct ipsq_options *o)
     return o->format == IPSQ_TABLE && o->top == 0 ? TABLE_TOP : o->top;
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__PathAnswer *a, struct taken *taken,
-                 const Ips__WhatifAnswer *more, struct ips_err *err)
+static int print_path(const struct ipsq_options *o, const char *run_name,
+                      const Ips__PathAnswer *a, struct path_tables *taken,
+                      const Ips__WhatifAnswer *more, struct ips_err *err)
 {
     struct ipsq_table *segments = &taken->segments;
     struct ipsq_out out;
@@ -188,22 +188,23 @@ static int print(const struct ipsq_options *o, const char *run_name,
     return empty ? IPSQ_INCOMPLETE : ipsq_certified(a->certificate);
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_path(const struct ipsq_command *self,
+                    const struct ipsq_options *o, struct ipsq_session *s,
+                    struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PathAsk ask = IPS__PATH_ASK__INIT;
-    Ips__Lane lane = IPS__LANE__INIT;
+    Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
     const Ips__WhatifAnswer *more = NULL;
-    struct taken taken = {0};
+    struct path_tables taken = {0};
     char *by[IPSQ_BY_COUNT];
     (void)self;
-    ipsq_fill_lane(o, &lane);
+    ipsq_fill_scenario(o, &scenario);
     ask.weighting = ips_wire_text(o->weighting);
     ask.goal = ips_wire_text(o->goal);
     ask.engine = ips_wire_text(o->engine);
-    ask.lane = &lane;
+    ask.lane = &scenario;
     ask.segments = true;
     ask.top = top_of(o);
     ask.n_by = ipsq_path_bys(o, by);
@@ -220,14 +221,14 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         return rc;
     ipsq_table_init(&taken.segments, "segments", segment_columns,
                     IPSQ_COUNT_OF(segment_columns));
-    taken.segments.spare = "from_node+to_node arc";
+    taken.segments.spare_columns = "from_node+to_node arc";
     rc = ipsq_session_ask(s, &rq, false, take_piece, &taken, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
     if (rc == 0 && (o->slack || o->next))
-        rc = ipsq_ask_path_more(s, o, &lane, rq.run, &more, err);
+        rc = ipsq_ask_path_more(s, o, &scenario, rq.run, &more, err);
     if (rc == 0)
-        rc = print(o, rq.run, last->path, &taken, more, err);
+        rc = print_path(o, rq.run, last->path, &taken, more, err);
     ipsq_table_release(&taken.segments);
     ipsq_path_rows_release(&taken.rows);
     return rc;
@@ -270,5 +271,5 @@ const struct ipsq_command ipsq_cmd_path = {
            IPSQ_IS_BY(EXTERNAL),
     .several_bys = true,
     .max_args = 1,
-    .run = run,
+    .run = run_path,
 };

@@ -23,12 +23,12 @@ static const struct ipsq_column next_columns[] = {
 };
 
 int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
-                       const Ips__Lane *lane, char *run,
+                       const Ips__Lane *scenario, char *run,
                        const Ips__WhatifAnswer **answer, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__WhatifAsk ask = IPS__WHATIF_ASK__INIT;
-    Ips__Lane copy = *lane;
+    Ips__Lane copy = *scenario;
     const Ips__Reply *last = NULL;
     ask.lane = &copy;
     ask.slack = o->slack;
@@ -81,7 +81,7 @@ static void put_slacks(struct ipsq_out *out, const Ips__WhatifAnswer *a,
 }
 
 /* "/m1/a.3, /m1/b.7, ...": as much as a line of a table bears. */
-static const char *who(const Ips__NextPath *p, char *text)
+static const char *processes_text(const Ips__NextPath *p, char *text)
 {
     size_t at = 0;
     *text = '\0';
@@ -111,7 +111,7 @@ static void put_next(struct ipsq_out *out, const Ips__WhatifAnswer *a)
         *cell++ = ipsq_count(p->any);
         *cell++ = ipsq_list(p->objects, p->n_objects);
         if (table)
-            *cell++ = ipsq_text(who(p, texts + i * WHO_BYTES));
+            *cell++ = ipsq_text(processes_text(p, texts + i * WHO_BYTES));
     }
     ipsq_out_table(out, &t, "the longest paths, by who is on them");
     ipsq_table_release(&t);

@@ -39,7 +39,7 @@ int ipsq_path_rows_add(struct ipsq_path_rows *rows, const Ips__PathAnswer *a,
     int rc = ipsq_rows_add(&rows->procedures, a->by_procedure,
                            a->n_by_procedure, err);
     if (rc == 0)
-        rc = ipsq_rows_add(&rows->lines, a->by_line, a->n_by_line, err);
+        rc = ipsq_rows_add(&rows->source_lines, a->by_line, a->n_by_line, err);
     if (rc == 0 && w)
         rc = ipsq_rows_add(&rows->whole_procedures, w->by_procedure,
                            w->n_by_procedure, err);
@@ -51,7 +51,7 @@ int ipsq_path_rows_add(struct ipsq_path_rows *rows, const Ips__PathAnswer *a,
 void ipsq_path_rows_release(struct ipsq_path_rows *rows)
 {
     ipsq_rows_release(&rows->procedures);
-    ipsq_rows_release(&rows->lines);
+    ipsq_rows_release(&rows->source_lines);
     ipsq_rows_release(&rows->whole_procedures);
     ipsq_rows_release(&rows->whole_lines);
 }
@@ -86,7 +86,7 @@ static void put_shares(struct ipsq_out *out, const char *name,
 {
     struct ipsq_table t;
     ipsq_table_init(&t, name, share_columns, IPSQ_COUNT_OF(share_columns));
-    t.spare = "ns_low+ns_high stable count";
+    t.spare_columns = "ns_low+ns_high stable count";
     for (size_t i = 0; i < count; i++) {
         struct ipsq_cell *cell = ipsq_table_row(&t);
         *cell++ = share_of(shares[i]->ns, whole);
@@ -127,20 +127,20 @@ static const struct ipsq_column whole_procedure_columns[] = {
     {"place", "PLACE", IPSQ_TEXT},
 };
 
-static const char *base(const char *path)
+static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
 }
 
-void ipsq_place(const Ips__ProcedureRow *r, char *out, size_t room)
+void ipsq_source_location(const Ips__ProcedureRow *r, char *out, size_t room)
 {
     if (*r->file && r->line)
-        snprintf(out, room, "%s:%u (%s)", base(r->file), r->line,
-                 base(r->module));
+        snprintf(out, room, "%s:%u (%s)", base_name(r->file), r->line,
+                 base_name(r->module));
     else
-        snprintf(out, room, "%s%s%s", *r->module ? "(" : "", base(r->module),
-                 *r->module ? ")" : "");
+        snprintf(out, room, "%s%s%s", *r->module ? "(" : "",
+                 base_name(r->module), *r->module ? ")" : "");
 }
 
 static void put_code(struct ipsq_cell *cell, const Ips__ProcedureRow *r,
@@ -153,7 +153,7 @@ static void put_code(struct ipsq_cell *cell, const Ips__ProcedureRow *r,
     *cell++ = ipsq_text(r->file);
     *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
     if (place) {
-        ipsq_place(r, place, PLACE_BYTES);
+        ipsq_source_location(r, place, PLACE_BYTES);
         *cell = ipsq_text(place);
     }
 }
@@ -216,7 +216,7 @@ static void put_procedures(struct ipsq_out *out, const struct procedures *p,
                     (p->whole ? IPSQ_COUNT_OF(whole_procedure_columns)
                               : IPSQ_COUNT_OF(procedure_columns)) -
                         !table);
-    t.spare = "samples total_ns ns_low+ns_high";
+    t.spare_columns = "samples total_ns ns_low+ns_high";
     for (size_t i = 0; i < n; i++)
         put_procedure(&t, p->rows->row[i], p,
                       table ? places + i * PLACE_BYTES : NULL);
@@ -246,7 +246,7 @@ static char *steps_text(const Ips__Sequence *s)
     if (!f)
         return NULL;
     for (size_t i = 0; i < s->n_objects && i < s->n_procedures; i++)
-        fprintf(f, "%s%s %s", i ? " -> " : "", base(s->objects[i]),
+        fprintf(f, "%s%s %s", i ? " -> " : "", base_name(s->objects[i]),
                 s->procedures[i]);
     return fclose(f) == 0 ? text : NULL;
 }
@@ -373,7 +373,7 @@ static void put_path_shares(struct ipsq_out *out, unsigned by,
         put_procedures(out, &p, top);
     p.name = "lines";
     p.heading = "by line";
-    p.rows = &rows->lines;
+    p.rows = &rows->source_lines;
     if (by & IPSQ_IS_BY(LINE))
         put_procedures(out, &p, top);
     if (by & IPSQ_IS_BY(MESSAGE))
@@ -393,7 +393,7 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
         ipsq_out_value(out, IPSQ_NS, "window_ns", "in the window",
                        ipsq_count(a->window_ns));
     ipsq_out_group(out, "shares");
-    out->parts = 1; /* a line between the values and the first list */
+    out->parts_written = 1; /* a line between the values and the first list */
     put_path_shares(out, by, a, rows, top);
     ipsq_out_group_end(out);
     if (o->sequences)

@@ -7,7 +7,7 @@
 
 /* Rows that come in several replies; zeroed to begin with. */
 struct ipsq_path_rows {
-    struct ipsq_rows procedures, lines, whole_procedures, whole_lines;
+    struct ipsq_rows procedures, source_lines, whole_procedures, whole_lines;
 };
 int ipsq_path_rows_add(struct ipsq_path_rows *rows, const Ips__PathAnswer *a,
                        struct ips_err *err) IPS_MUST_USE;
@@ -22,6 +22,6 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
                            const struct ipsq_path_rows *rows, uint64_t top);
 
 /* "loop.c:12 (solver)": where a procedure is, short enough to read. */
-void ipsq_place(const Ips__ProcedureRow *r, char *out, size_t room);
+void ipsq_source_location(const Ips__ProcedureRow *r, char *out, size_t room);
 
 #endif

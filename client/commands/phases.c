@@ -32,7 +32,7 @@ static const struct ipsq_column bin_columns[] = {
 };
 static const struct ipsq_column end_columns[] = {{"to_ns", NULL, IPSQ_NS}};
 
-static double rate(uint64_t n, uint64_t ns)
+static double compute_rate(uint64_t n, uint64_t ns)
 {
     return ns ? (double)n / (double)ns * 1e9 : IPS_UNMEASURED_REAL;
 }
@@ -46,13 +46,13 @@ static void add_phase(struct ipsq_table *t, const Ips__PhaseRow *r)
     *cell++ = ipsq_count(r->to_ns);
     *cell++ = ipsq_count(ns);
     *cell++ = ipsq_count(r->cpu_ns);
-    *cell++ = ipsq_real(rate(r->cpu_ns, ns) / 1e9);
+    *cell++ = ipsq_real(compute_rate(r->cpu_ns, ns) / 1e9);
     *cell++ = ipsq_count(r->messages);
-    *cell++ = ipsq_real(rate(r->messages, ns));
+    *cell++ = ipsq_real(compute_rate(r->messages, ns));
     *cell++ = ipsq_count(r->bytes);
-    *cell++ = ipsq_rounded(rate(r->bytes, ns));
+    *cell++ = ipsq_rounded(compute_rate(r->bytes, ns));
     *cell++ = ipsq_count(r->wait_ns);
-    *cell++ = ipsq_real(rate(r->wait_ns, ns) / 1e9);
+    *cell++ = ipsq_real(compute_rate(r->wait_ns, ns) / 1e9);
     *cell++ = ipsq_text(r->process);
     *cell++ = ipsq_count(*r->process ? r->process_ns : IPS_UNMEASURED);
     *cell++ = ipsq_text(r->procedure);
@@ -62,19 +62,21 @@ static void add_phase(struct ipsq_table *t, const Ips__PhaseRow *r)
 
 /* ---- the strip ---- */
 
-static void strip(struct ipsq_out *out, const char *name, const uint64_t *v,
-                  size_t n, uint64_t bin_ns, bool cpu)
+static void print_strip(struct ipsq_out *out, const char *name,
+                        const uint64_t *v, size_t n, uint64_t bin_ns, bool cpu)
 {
     char line[IPSQ_STRIP_BYTES], text[IPSQ_UNIT_BYTES];
     uint64_t top;
     ipsq_strip(v, n, ipsq_is_utf8(), line, &top);
-    ipsq_format_real(cpu ? rate(top, bin_ns) / 1e9 : rate(top, bin_ns), text);
+    ipsq_format_real(cpu ? compute_rate(top, bin_ns) / 1e9
+                         : compute_rate(top, bin_ns),
+                     text);
     ipsq_out_line(out, "%-9s %s  up to %s%s", name, line, text,
                   cpu ? " cores" : "/s");
 }
 
-static int strips(struct ipsq_out *out, const Ips__PhasesAnswer *a,
-                  struct ips_err *err)
+static int print_strips(struct ipsq_out *out, const Ips__PhasesAnswer *a,
+                        struct ips_err *err)
 {
     char line[IPSQ_STRIP_BYTES];
     size_t *ends = calloc(a->n_phases + 1, sizeof(*ends));
@@ -87,8 +89,8 @@ static int strips(struct ipsq_out *out, const Ips__PhasesAnswer *a,
     ipsq_strip_numbers(ends, a->n_phases, a->n_cpu_ns, line);
     free(ends);
     ipsq_out_line(out, "%-9s %s", "phase", line);
-    strip(out, "CPU", a->cpu_ns, a->n_cpu_ns, a->bin_ns, true);
-    strip(out, "messages", a->messages, a->n_messages, a->bin_ns, false);
+    print_strip(out, "CPU", a->cpu_ns, a->n_cpu_ns, a->bin_ns, true);
+    print_strip(out, "messages", a->messages, a->n_messages, a->bin_ns, false);
     return 0;
 }
 
@@ -133,8 +135,8 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_BOOL, "open", NULL, ipsq_bool(a->open));
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__PhasesAnswer *a, struct ips_err *err)
+static int print_phases(const struct ipsq_options *o, const char *run_name,
+                        const Ips__PhasesAnswer *a, struct ips_err *err)
 {
     struct ipsq_table t;
     struct ipsq_out out;
@@ -145,8 +147,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
     put_values(&out, run_name, a);
     if (o->format == IPSQ_TABLE) {
         ipsq_out_line(&out, "%s", "");
-        rc = strips(&out, a, err);
-        out.parts++;
+        rc = print_strips(&out, a, err);
+        out.parts_written++;
     }
     ipsq_table_init(&t, "phases", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < a->n_phases; i++)
@@ -164,8 +166,9 @@ static int print(const struct ipsq_options *o, const char *run_name,
     return rc < 0 ? rc : ipsq_out_end(&out, err);
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_phases(const struct ipsq_command *self,
+                      const struct ipsq_options *o, struct ipsq_session *s,
+                      struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PhasesAsk ask = IPS__PHASES_ASK__INIT;
@@ -187,7 +190,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         rc = ips_err_set(err, IPS_E_PROTOCOL,
                          "the master sent series of different lengths");
     if (rc == 0)
-        rc = print(o, rq.run, a, err);
+        rc = print_phases(o, rq.run, a, err);
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }
 
@@ -208,5 +211,5 @@ const struct ipsq_command ipsq_cmd_phases = {
     .options = IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
-    .run = run,
+    .run = run_phases,
 };

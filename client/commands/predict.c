@@ -219,7 +219,7 @@ static const struct ipsq_column map_columns[] = {
     {"processes", "WHICH", IPSQ_LIST},
 };
 
-static const char *search_says(const Ips__PredictFound *f)
+static const char *search_text(const Ips__PredictFound *f)
 {
     if (strcmp(f->end, "all") == 0)
         return "all placements were tried: none is better";
@@ -269,7 +269,7 @@ static void put_search(struct ipsq_out *out, const Ips__PredictFound *f)
                    ipsq_count(f->free_processes));
     ipsq_out_line(out, "%-15s %llu placements of %llu processes tried; %s",
                   "the search", (unsigned long long)f->tries,
-                  (unsigned long long)f->free_processes, search_says(f));
+                  (unsigned long long)f->free_processes, search_text(f));
 }
 
 static void put_maps(struct ipsq_out *out, const Ips__PredictFound *f)
@@ -307,8 +307,8 @@ static int on_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     return 0;
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__PredictAnswer *a, struct ips_err *err)
+static int print_prediction(const struct ipsq_options *o, const char *run_name,
+                            const Ips__PredictAnswer *a, struct ips_err *err)
 {
     struct ipsq_out out;
     ipsq_progress_end();
@@ -317,7 +317,7 @@ static int print(const struct ipsq_options *o, const char *run_name,
     put_values(&out, run_name, a);
     if (a->found)
         put_search(&out, a->found);
-    out.parts = 1; /* a line between the values and the first table */
+    out.parts_written = 1; /* a line between the values and the first table */
     if (a->found)
         put_maps(&out, a->found);
     put_machines(&out, a);
@@ -337,17 +337,17 @@ static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PredictAsk ask = IPS__PREDICT_ASK__INIT;
     Ips__PredictSearch search = IPS__PREDICT_SEARCH__INIT;
-    Ips__Lane lane = IPS__LANE__INIT;
+    Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
-    ipsq_fill_lane(o, &lane);
-    ask.lane = &lane;
-    ask.external = (o->given & IPSQ_HAS(EXTERNAL)) != 0;
+    ipsq_fill_scenario(o, &scenario);
+    ask.lane = &scenario;
+    ask.external = (o->options_set & IPSQ_HAS(EXTERNAL)) != 0;
     ask.goal = ips_wire_text(o->goal ? o->goal : "");
     ask.top = o->top || o->format != IPSQ_TABLE ? o->top : TABLE_TOP;
     ask.n_machines = p->machine_count;
     ask.machines = p->machine;
-    ask.n_map = p->place_count;
-    ask.map = p->place;
+    ask.n_map = p->placement_count;
+    ask.map = p->placement;
     search.seed = o->seed;
     search.tries = o->tries;
     search.top = o->top;
@@ -363,16 +363,17 @@ static int ask_run(const struct ipsq_options *o, struct ipsq_session *s,
         rc = ipsq_session_ask(s, &rq, false, on_piece, NULL, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PREDICT, err);
-    return rc < 0 ? rc : print(o, rq.run, last->predict, err);
+    return rc < 0 ? rc : print_prediction(o, rq.run, last->predict, err);
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_predict(const struct ipsq_command *self,
+                       const struct ipsq_options *o, struct ipsq_session *s,
+                       struct ips_err *err)
 {
     struct ipsq_placing p = {0};
     int rc = 0;
     (void)self;
-    if (!o->search && o->given & (IPSQ_HAS(TRIES) | IPSQ_HAS(SEED)))
+    if (!o->search && o->options_set & (IPSQ_HAS(TRIES) | IPSQ_HAS(SEED)))
         return ips_err_set(err, IPS_E_USAGE,
                            "--tries and --seed need --search");
     for (unsigned i = 0; i < o->machines_count && rc == 0; i++)
@@ -430,5 +431,5 @@ const struct ipsq_command ipsq_cmd_predict = {
                IPSQ_HAS(TRIES) | IPSQ_HAS(SEED),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
-    .run = run,
+    .run = run_predict,
 };

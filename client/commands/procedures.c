@@ -72,7 +72,7 @@ static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
     *cell++ = ipsq_text(r->file);
     *cell++ = ipsq_count(r->line ? r->line : IPS_UNMEASURED);
     if (text) {
-        ipsq_place(r, text, PLACE_BYTES);
+        ipsq_source_location(r, text, PLACE_BYTES);
         *cell++ = ipsq_text(text);
     }
 }
@@ -139,14 +139,14 @@ struct whole {
 };
 
 /* Here; else the master takes the --top with the most CPU. */
-static bool selects(const struct ipsq_options *o)
+static bool selects_here(const struct ipsq_options *o)
 {
     return o->sort || o->per_machine;
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__ProceduresAnswer *a, struct whole *w,
-                 struct ips_err *err)
+static int print_procedures(const struct ipsq_options *o, const char *run_name,
+                            const Ips__ProceduresAnswer *a, struct whole *w,
+                            struct ips_err *err)
 {
     struct ipsq_table t;
     struct ipsq_out out;
@@ -157,8 +157,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
     if (!w->texts)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     ipsq_table_init(&t, "procedures", shown.column, shown.count);
-    t.spare = "calls samples total_low_ns+total_high_ns "
-              "self_low_ns+self_high_ns total_ns";
+    t.spare_columns = "calls samples total_low_ns+total_high_ns "
+                      "self_low_ns+self_high_ns total_ns";
     for (size_t i = 0; i < w->rows.count; i++)
         add_row(&t, w->rows.row[i], a->totals->cpu_ns, with_object,
                 table ? w->texts + i * PLACE_BYTES : NULL);
@@ -166,8 +166,8 @@ static int print(const struct ipsq_options *o, const char *run_name,
         add_unsampled(&t, a->totals, with_object,
                       table ? w->texts + w->rows.count * PLACE_BYTES : NULL);
     uint64_t left_out = 0;
-    int rc = selects(o)
-                 ? ipsq_select(&t, o, with_object ? 1 : 0, &left_out, err)
+    int rc = selects_here(o)
+                 ? ipsq_top_n(&t, o, with_object ? 1 : 0, &left_out, err)
                  : 0;
     if (rc < 0) {
         ipsq_table_release(&t);
@@ -200,8 +200,9 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
                          reply->procedures->n_rows, err);
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_procedures(const struct ipsq_command *self,
+                          const struct ipsq_options *o, struct ipsq_session *s,
+                          struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
@@ -213,8 +214,8 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     rq.procedures = &ask;
     ask.object = ips_wire_text(o->object ? o->object : "/");
     ask.by = ips_wire_text(o->by ? o->by : "procedure");
-    ask.top = selects(o) ? 0 : o->top;
-    ask.select = selects(o) ? ipsq_select_procedures(o, &select) : NULL;
+    ask.top = selects_here(o) ? 0 : o->top;
+    ask.select = selects_here(o) ? ipsq_top_n_procedures(o, &select) : NULL;
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
@@ -226,7 +227,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (rc == 0 && !last->procedures->totals)
         rc = ips_err_set(err, IPS_E_PROTOCOL, "the answer has no totals");
     if (rc == 0)
-        rc = print(o, rq.run, last->procedures, &whole, err);
+        rc = print_procedures(o, rq.run, last->procedures, &whole, err);
     ipsq_rows_release(&whole.rows);
     free(whole.texts);
     return rc < 0 ? rc : ipsq_certified(last->procedures->certificate);
@@ -256,5 +257,5 @@ const struct ipsq_command ipsq_cmd_procedures = {
            IPSQ_IS_BY(LINE),
     .sort_columns = columns_of,
     .max_args = 1,
-    .run = run,
+    .run = run_procedures,
 };

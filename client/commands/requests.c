@@ -106,7 +106,7 @@ static void put_services(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "services", services, IPSQ_COUNT_OF(services));
-    t.spare = "pipelined connections p90_ns processes";
+    t.spare_columns = "pipelined connections p90_ns processes";
     for (size_t i = 0; i < a->n_services; i++) {
         const Ips__ServiceRow *r = a->services[i];
         struct ipsq_cell *cell = ipsq_table_row(&t);
@@ -135,7 +135,7 @@ static void put_parts(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "parts", parts, IPSQ_COUNT_OF(parts));
-    t.spare = "external_ns requests untaken_ns message_ns";
+    t.spare_columns = "external_ns requests untaken_ns message_ns";
     for (size_t i = 0; i < a->n_services; i++) {
         const Ips__ServiceRow *r = a->services[i];
         put_parts_row(&t, r->service, "all", r->all);
@@ -147,7 +147,7 @@ static void put_parts(struct ipsq_out *out, const Ips__RequestsAnswer *a)
     ipsq_table_release(&t);
 }
 
-static void put_place(struct ipsq_cell *cell, const Ips__RequestMore *m)
+static void put_location(struct ipsq_cell *cell, const Ips__RequestMore *m)
 {
     *cell++ = ipsq_text(*m->cause ? m->cause : NULL);
     *cell++ = ipsq_text(m->procedure);
@@ -169,7 +169,7 @@ static void put_typical(struct ipsq_out *out, const Ips__RequestsAnswer *a)
             struct ipsq_cell *cell = ipsq_table_row(&t);
             *cell++ = ipsq_text(a->services[i]->service);
             *cell++ = ipsq_count(m->median_ns);
-            put_place(cell, m);
+            put_location(cell, m);
         }
     }
     ipsq_out_table(out, &t, NULL);
@@ -187,7 +187,7 @@ static void put_more(struct ipsq_out *out, const Ips__RequestsAnswer *a)
             *cell++ = ipsq_text(a->services[i]->service);
             *cell++ = ipsq_count(m->slow_ns);
             *cell++ = ipsq_count(m->median_ns);
-            put_place(cell, m);
+            put_location(cell, m);
         }
     }
     if (t.row_count || out->format != IPSQ_TABLE)
@@ -208,7 +208,8 @@ static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, "slowest", slowest, IPSQ_COUNT_OF(slowest));
-    t.spare = "behind_arrival_ns external_ns untaken_ns message_ns arrival_ns";
+    t.spare_columns =
+        "behind_arrival_ns external_ns untaken_ns message_ns arrival_ns";
     for (size_t i = 0; i < a->n_slowest; i++) {
         const Ips__RequestRow *r = a->slowest[i];
         const Ips__RequestParts *p = r->parts;
@@ -254,9 +255,9 @@ static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
                   top && a->n_stations > top ? a->n_stations - top : 0);
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 bool bottleneck, const Ips__RequestsAnswer *a, uint64_t top,
-                 struct ips_err *err)
+static int print_requests(const struct ipsq_options *o, const char *run_name,
+                          bool bottleneck, const Ips__RequestsAnswer *a,
+                          uint64_t top, struct ips_err *err)
 {
     struct ipsq_out out;
     ipsq_progress_end();
@@ -288,17 +289,18 @@ static int print(const struct ipsq_options *o, const char *run_name,
     return rc < 0 ? rc : ipsq_certified(a->certificate);
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_requests(const struct ipsq_command *self,
+                        const struct ipsq_options *o, struct ipsq_session *s,
+                        struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__RequestsAsk ask = IPS__REQUESTS_ASK__INIT;
-    Ips__Lane lane = IPS__LANE__INIT;
+    Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
     bool bottleneck = self == &ipsq_cmd_bottleneck;
     uint64_t top = o->top;
-    ipsq_fill_lane(o, &lane);
-    ask.lane = &lane;
+    ipsq_fill_scenario(o, &scenario);
+    ask.lane = &scenario;
     if (!top && (!bottleneck || o->format == IPSQ_TABLE))
         top = TABLE_TOP;
     ask.top = bottleneck ? 0 : (uint32_t)(top < UINT32_MAX ? top : UINT32_MAX);
@@ -313,7 +315,9 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_REQUESTS, err);
-    return rc < 0 ? rc : print(o, rq.run, bottleneck, last->requests, top, err);
+    return rc < 0 ? rc
+                  : print_requests(o, rq.run, bottleneck, last->requests, top,
+                                   err);
 }
 
 const struct ipsq_command ipsq_cmd_requests = {
@@ -342,7 +346,7 @@ const struct ipsq_command ipsq_cmd_requests = {
     .formats = IPSQ_FORMATS_USUAL,
     .bys = IPSQ_IS_BY(CONNECTION) | IPSQ_IS_BY(MARK) | IPSQ_IS_BY(TASK),
     .max_args = 1,
-    .run = run,
+    .run = run_requests,
 };
 
 const struct ipsq_command ipsq_cmd_bottleneck = {
@@ -368,5 +372,5 @@ const struct ipsq_command ipsq_cmd_bottleneck = {
     .formats = IPSQ_FORMATS_USUAL,
     .bys = IPSQ_IS_BY(CONNECTION) | IPSQ_IS_BY(MARK) | IPSQ_IS_BY(TASK),
     .max_args = 1,
-    .run = run,
+    .run = run_requests,
 };

@@ -20,7 +20,7 @@ static const struct ipsq_column columns[] = {
 };
 #define STAMP_BYTES sizeof("2026-01-31T12:00:00Z")
 
-static void stamp(uint64_t real_ns, char out[STAMP_BYTES])
+static void format_stamp(uint64_t real_ns, char out[STAMP_BYTES])
 {
     time_t at = (time_t)(real_ns / 1000000000);
     struct tm tm;
@@ -32,7 +32,7 @@ static void stamp(uint64_t real_ns, char out[STAMP_BYTES])
 static void add_row(struct ipsq_table *t, const Ips__RunRow *row, char *created)
 {
     struct ipsq_cell *cell = ipsq_table_row(t);
-    stamp(row->created_real_ns, created);
+    format_stamp(row->created_real_ns, created);
     *cell++ = ipsq_text(row->run);
     *cell++ = ipsq_bool(row->open);
     *cell++ = ipsq_text(created);
@@ -47,8 +47,9 @@ static void add_row(struct ipsq_table *t, const Ips__RunRow *row, char *created)
     *cell++ = ipsq_text(row->command);
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_runs(const struct ipsq_command *self,
+                    const struct ipsq_options *o, struct ipsq_session *s,
+                    struct ips_err *err)
 {
     Ips__RunRow **rows;
     size_t count;
@@ -94,5 +95,5 @@ const struct ipsq_command ipsq_cmd_runs = {
             "is archived.\n",
     .options = IPSQ_HAS(TOP),
     .formats = IPSQ_FORMATS_USUAL,
-    .run = run,
+    .run = run_runs,
 };

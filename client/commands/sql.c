@@ -35,7 +35,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     return ipsq_rows_add(&w->pieces, &piece, 1, err);
 }
 
-static struct ipsq_cell value(const Ips__SqlValue *v)
+static struct ipsq_cell value_cell(const Ips__SqlValue *v)
 {
     struct ipsq_cell cell = {0};
     if (v->value_case == IPS__SQL_VALUE__VALUE_INTEGER) {
@@ -68,8 +68,8 @@ static int check_names(const struct whole *w, struct ips_err *err)
     return 0;
 }
 
-static int fill(struct ipsq_table *t, const struct whole *w,
-                struct ips_err *err)
+static int fill_table(struct ipsq_table *t, const struct whole *w,
+                      struct ips_err *err)
 {
     for (size_t p = 0; p < w->pieces.count; p++) {
         const Ips__SqlAnswer *a = w->pieces.row[p];
@@ -80,15 +80,15 @@ static int fill(struct ipsq_table *t, const struct whole *w,
             cell->value.type = 't';
             cell->value.text = a->machine;
             for (size_t c = 0; c < w->column_count; c++)
-                cell[c + 1] = value(a->rows[i]->values[c]);
+                cell[c + 1] = value_cell(a->rows[i]->values[c]);
         }
     }
     return 0;
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const struct whole *w, const Ips__Certificate *certificate,
-                 struct ips_err *err)
+static int print_sql(const struct ipsq_options *o, const char *run_name,
+                     const struct whole *w, const Ips__Certificate *certificate,
+                     struct ips_err *err)
 {
     struct ipsq_table t;
     struct ipsq_out out;
@@ -103,10 +103,10 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_table_init(&t, "rows", columns, w->column_count + 1);
     int rc = check_names(w, err);
     if (rc == 0)
-        rc = fill(&t, w, err);
+        rc = fill_table(&t, w, err);
     /* Without --sort in the order of the question. */
     if (rc == 0 && (o->sort || o->per_machine)) {
-        rc = ipsq_select(&t, o, 0, &left_out, err);
+        rc = ipsq_top_n(&t, o, 0, &left_out, err);
     } else if (rc == 0 && o->top && o->top < t.row_count) {
         left_out = t.row_count - o->top;
         t.row_count = (size_t)o->top;
@@ -125,8 +125,9 @@ static int print(const struct ipsq_options *o, const char *run_name,
     return rc;
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_sql(const struct ipsq_command *self,
+                   const struct ipsq_options *o, struct ipsq_session *s,
+                   struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__SqlAsk ask = IPS__SQL_ASK__INIT;
@@ -150,7 +151,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_SQL, err);
     if (rc == 0)
-        rc = print(o, run_name, &w, last->sql->certificate, err);
+        rc = print_sql(o, run_name, &w, last->sql->certificate, err);
     ipsq_rows_release(&w.pieces);
     return rc < 0 ? rc : ipsq_certified(last->sql->certificate);
 }
@@ -172,5 +173,5 @@ const struct ipsq_command ipsq_cmd_sql = {
     .formats = IPSQ_FORMATS_USUAL,
     .sort_columns = sort_columns,
     .max_args = 2,
-    .run = run,
+    .run = run_sql,
 };

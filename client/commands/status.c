@@ -13,8 +13,9 @@ static const struct ipsq_column columns[] = {
     {"trouble", "TROUBLE", IPSQ_TEXT},
 };
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_status(const struct ipsq_command *self,
+                      const struct ipsq_options *o, struct ipsq_session *s,
+                      struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__StatusAsk ask = IPS__STATUS_ASK__INIT;
@@ -84,5 +85,5 @@ const struct ipsq_command ipsq_cmd_status = {
             "ASKED the number of its open questions. TROUBLE says why a "
             "machine cannot archive its recordings.\n",
     .formats = IPSQ_FORMATS_USUAL,
-    .run = run,
+    .run = run_status,
 };

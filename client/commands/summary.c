@@ -94,8 +94,9 @@ static void print_line(const struct counts *n, const Ips__Certificate *c)
     putchar('\n');
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_summary(const struct ipsq_command *self,
+                       const struct ipsq_options *o, struct ipsq_session *s,
+                       struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     struct counts n = {0};
@@ -134,5 +135,5 @@ const struct ipsq_command ipsq_cmd_summary = {
             "recording cost, and what is incomplete.\n",
     .formats = IPSQ_FORMAT_BIT(TABLE) | IPSQ_FORMAT_BIT(JSON),
     .max_args = 1,
-    .run = run,
+    .run = run_summary,
 };

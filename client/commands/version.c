@@ -1,7 +1,8 @@
 #include "client/base/command.h"
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_version(const struct ipsq_command *self,
+                       const struct ipsq_options *o, struct ipsq_session *s,
+                       struct ips_err *err)
 {
     (void)self;
     (void)o;
@@ -21,5 +22,5 @@ const struct ipsq_command ipsq_cmd_version = {
     .help = "`ipsq status` says which version the master and slaves are.\n",
     .formats = IPSQ_FORMAT_BIT(TABLE),
     .local = true,
-    .run = run,
+    .run = run_version,
 };

@@ -59,33 +59,33 @@ static struct ipsq_cell share_of(uint64_t part, uint64_t whole)
 
 /* ---- in words ----------------------------------------------------------- */
 
-static const char *base(const char *path)
+static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
 /* "serve (server.c:40)", "serve (server)". */
-static void place_text(const Ips__WaitGroup *g, char out[PLACE_BYTES])
+static void location_text(const Ips__WaitGroup *g, char out[PLACE_BYTES])
 {
     if (*g->procedure && *g->file && g->line)
         snprintf(out, PLACE_BYTES, "%.90s (%.60s:%u)", g->procedure,
-                 base(g->file), g->line);
+                 base_name(g->file), g->line);
     else if (*g->procedure && *g->module)
         snprintf(out, PLACE_BYTES, "%.90s (%.60s)", g->procedure,
-                 base(g->module));
+                 base_name(g->module));
     else
         snprintf(out, PLACE_BYTES, "%.190s", g->procedure);
 }
 
-static void add(char out[WHILE_BYTES], const char *text)
+static void add_text(char out[WHILE_BYTES], const char *text)
 {
     size_t at = strlen(out);
     snprintf(out + at, WHILE_BYTES - at, "%s", text);
 }
 
 /* "a.3" of "/m1/a.3" where `other` is on the same machine. */
-static const char *near(const char *object, const char *other)
+static const char *short_name(const char *object, const char *other)
 {
     const char *slash = *object ? strchr(object + 1, '/') : NULL;
     size_t n = slash ? (size_t)(slash - object) + 1 : 0;
@@ -98,7 +98,7 @@ static void blame_text(const Ips__BlameRow *b, const char *waiter,
 {
     char ns[IPSQ_UNIT_BYTES], one[300];
     const char *who =
-        strcmp(b->object, waiter) == 0 ? "" : near(b->object, waiter);
+        strcmp(b->object, waiter) == 0 ? "" : short_name(b->object, waiter);
     const char *space = *who ? " " : "";
     ipsq_format_ns(b->ns, ns);
     if (!*b->kind)
@@ -113,7 +113,7 @@ static void blame_text(const Ips__BlameRow *b, const char *waiter,
         snprintf(one, sizeof(one), "%s %s", b->cause, ns);
     else
         snprintf(one, sizeof(one), "%.120s%s%s %s", who, space, b->kind, ns);
-    add(out, one);
+    add_text(out, one);
 }
 
 static void while_text(const Ips__WaitGroup *g, char out[WHILE_BYTES])
@@ -121,21 +121,21 @@ static void while_text(const Ips__WaitGroup *g, char out[WHILE_BYTES])
     size_t shown = g->n_blame < WHILE_ROWS ? g->n_blame : WHILE_ROWS;
     out[0] = '\0';
     if (*g->peer) {
-        add(out, "for ");
-        add(out, near(g->peer, g->object));
+        add_text(out, "for ");
+        add_text(out, short_name(g->peer, g->object));
     }
     for (size_t i = 0; i < shown; i++) {
-        add(out, i ? ", " : *out ? ": " : "");
+        add_text(out, i ? ", " : *out ? ": " : "");
         blame_text(g->blame[i], g->object, out);
     }
     if (g->n_blame > shown)
-        add(out, ", ...");
+        add_text(out, ", ...");
 }
 
 /* ---- tables ------------------------------------------------------------- */
 
 struct texts {
-    char place[PLACE_BYTES], meanwhile[WHILE_BYTES];
+    char location[PLACE_BYTES], meanwhile[WHILE_BYTES];
 };
 
 static void add_group(struct ipsq_table *t, const Ips__WaitGroup *g,
@@ -158,9 +158,9 @@ static void add_group(struct ipsq_table *t, const Ips__WaitGroup *g,
     *cell++ = ipsq_list(g->stack, g->n_stack);
     if (!x)
         return;
-    place_text(g, x->place);
+    location_text(g, x->location);
     while_text(g, x->meanwhile);
-    *cell++ = ipsq_text(x->place);
+    *cell++ = ipsq_text(x->location);
     *cell++ = ipsq_text(x->meanwhile);
 }
 
@@ -286,9 +286,9 @@ static void put_values(struct ipsq_out *out, const struct ipsq_options *o,
     ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__WaitsAnswer *a, const struct ipsq_rows *groups,
-                 struct ips_err *err)
+static int print_waits(const struct ipsq_options *o, const char *run_name,
+                       const Ips__WaitsAnswer *a,
+                       const struct ipsq_rows *groups, struct ips_err *err)
 {
     struct ipsq_out out;
     struct ipsq_table t;
@@ -300,10 +300,10 @@ static int print(const struct ipsq_options *o, const char *run_name,
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_certificate(&out, a->certificate, o->verbose);
     put_values(&out, o, run_name, a);
-    out.parts = 1; /* a line between the values and the first table */
+    out.parts_written = 1; /* a line between the values and the first table */
     ipsq_table_init(&t, "waits", wait_columns,
                     IPSQ_COUNT_OF(wait_columns) - (table ? 0 : TABLE_ALONE));
-    t.spare = "late mean_ns longest_ns count cause";
+    t.spare_columns = "late mean_ns longest_ns count cause";
     for (size_t i = 0; i < groups->count; i++)
         add_group(&t, groups->row[i], a->total_ns, table ? &texts[i] : NULL);
     ipsq_out_table(&out, &t, NULL);
@@ -352,8 +352,9 @@ static int check_sort(const struct ipsq_options *o, struct ips_err *err)
                    : 0;
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_waits(const struct ipsq_command *self,
+                     const struct ipsq_options *o, struct ipsq_session *s,
+                     struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__WaitsAsk ask = IPS__WAITS_ASK__INIT;
@@ -378,7 +379,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_WAITS, err);
     if (rc == 0)
-        rc = print(o, rq.run, last->waits, &groups, err);
+        rc = print_waits(o, rq.run, last->waits, &groups, err);
     ipsq_rows_release(&groups);
     return rc < 0 ? rc : ipsq_certified(last->waits->certificate);
 }
@@ -409,5 +410,5 @@ const struct ipsq_command ipsq_cmd_waits = {
            IPSQ_IS_BY(PROCESS) | IPSQ_IS_BY(THREAD),
     .sort_columns = sort_columns,
     .max_args = 1,
-    .run = run,
+    .run = run_waits,
 };

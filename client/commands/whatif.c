@@ -46,7 +46,7 @@ static void put_rows(struct ipsq_out *out, const char *name,
 {
     struct ipsq_table t;
     ipsq_table_init(&t, name, edit_columns, IPSQ_COUNT_OF(edit_columns));
-    t.spare = "any total_ns t_max_ns faster_by kind";
+    t.spare_columns = "any total_ns t_max_ns faster_by kind";
     for (size_t i = 0; i < count; i++)
         put_row(&t, rows[i], t_max);
     if (all && count > 1)
@@ -88,8 +88,9 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
 }
 
-static int print(const struct ipsq_options *o, const char *run_name, bool rank,
-                 const Ips__WhatifAnswer *a, struct ips_err *err)
+static int print_whatif(const struct ipsq_options *o, const char *run_name,
+                        bool rank, const Ips__WhatifAnswer *a,
+                        struct ips_err *err)
 {
     struct ipsq_out out;
     char by[IPSQ_UNIT_BYTES], heading[160];
@@ -103,7 +104,7 @@ static int print(const struct ipsq_options *o, const char *run_name, bool rank,
         ipsq_out_value(&out, IPSQ_COUNT, "computed", NULL,
                        ipsq_count(a->computed));
     }
-    out.parts = 1; /* a line between the values and the first table */
+    out.parts_written = 1; /* a line between the values and the first table */
     if (a->n_edits)
         put_rows(&out, "edits", "the edits: each alone, then all together",
                  a->edits, a->n_edits, a->all, a->t_max_ns);
@@ -140,17 +141,18 @@ static void fill_edits(const struct ipsq_options *o, Ips__WhatifEdit *rows,
     ask->edits = list;
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_whatif(const struct ipsq_command *self,
+                      const struct ipsq_options *o, struct ipsq_session *s,
+                      struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__WhatifAsk ask = IPS__WHATIF_ASK__INIT;
     Ips__WhatifEdit rows[IPSQ_EDITS_MAX], *list[IPSQ_EDITS_MAX];
-    Ips__Lane lane = IPS__LANE__INIT;
+    Ips__Lane scenario = IPS__LANE__INIT;
     const Ips__Reply *last = NULL;
     (void)self;
-    ipsq_fill_lane(o, &lane);
-    ask.lane = &lane;
+    ipsq_fill_scenario(o, &scenario);
+    ask.lane = &scenario;
     ask.weighting = ips_wire_text(o->weighting);
     ask.goal = ips_wire_text(o->goal ? o->goal : "");
     ask.from_ns = o->from_ns;
@@ -167,7 +169,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
         rc = ipsq_session_ask(s, &rq, false, NULL, NULL, &last, err);
     if (rc == 0)
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_WHATIF, err);
-    return rc < 0 ? rc : print(o, rq.run, ask.rank, last->whatif, err);
+    return rc < 0 ? rc : print_whatif(o, rq.run, ask.rank, last->whatif, err);
 }
 
 const struct ipsq_command ipsq_cmd_whatif = {
@@ -204,5 +206,5 @@ const struct ipsq_command ipsq_cmd_whatif = {
                IPSQ_HAS(GOAL) | IPSQ_HAS(FROM) | IPSQ_HAS(TO) | IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
-    .run = run,
+    .run = run_whatif,
 };

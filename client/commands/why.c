@@ -240,8 +240,8 @@ static void put_values(struct ipsq_out *out, const char *run_name,
     ipsq_out_value(out, IPSQ_NS, "took_ns", NULL, ipsq_count(a->took_ns));
 }
 
-static int print(const struct ipsq_options *o, const char *run_name,
-                 const Ips__WhyAnswer *a, struct ips_err *err)
+static int print_why(const struct ipsq_options *o, const char *run_name,
+                     const Ips__WhyAnswer *a, struct ips_err *err)
 {
     struct ipsq_out out;
     Ips__WhyRow *nearest[] = {a->nearest};
@@ -286,8 +286,9 @@ int why_ask(struct ipsq_session *s, Ips__Request *rq,
     return rc;
 }
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_why(const struct ipsq_command *self,
+                   const struct ipsq_options *o, struct ipsq_session *s,
+                   struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__WhyAsk ask = IPS__WHY_ASK__INIT;
@@ -299,7 +300,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    ask.uncalibrated = o->given & IPSQ_HAS(MTIME);
+    ask.uncalibrated = o->options_set & IPSQ_HAS(MTIME);
     if (o->mtime_base_ns || o->mtime_per_byte_q32)
         return ips_err_set(
             err, IPS_E_USAGE,
@@ -312,7 +313,7 @@ static int run(const struct ipsq_command *self, const struct ipsq_options *o,
     int rc = ipsq_ask_run(s, o, &rq, err);
     if (rc == 0)
         rc = why_ask(s, &rq, &answer, err);
-    return rc < 0 ? rc : print(o, rq.run, answer, err);
+    return rc < 0 ? rc : print_why(o, rq.run, answer, err);
 }
 
 const struct ipsq_command ipsq_cmd_why = {
@@ -343,5 +344,5 @@ const struct ipsq_command ipsq_cmd_why = {
                IPSQ_HAS(PHASE),
     .formats = IPSQ_FORMATS_USUAL,
     .max_args = 1,
-    .run = run,
+    .run = run_why,
 };

@@ -13,7 +13,7 @@
 #define WHY_RUNS_MAX 64u
 
 struct why_seen { /* one finding, of all runs */
-    char *kind, *who, *procedure, *says;
+    char *kind, *who, *procedure, *text;
     unsigned runs;              /* that have it */
     unsigned run[WHY_RUNS_MAX]; /* which, in order */
     double share[WHY_RUNS_MAX]; /* its gain there, of the run's own time */
@@ -21,7 +21,7 @@ struct why_seen { /* one finding, of all runs */
 struct why_set {
     unsigned runs;
     struct why_seen *seen;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* A finding of run number `run` (they come in order); one that the run has

@@ -23,7 +23,7 @@ static const struct ipsq_column finding_columns[] = {
     {"says", NULL, IPSQ_TEXT},
 };
 
-struct told {
+struct compared_run {
     const char *run;
     uint64_t wall_ns, own_ns, findings;
     char sure[8];
@@ -31,7 +31,7 @@ struct told {
 };
 struct whole {
     struct why_set set;
-    struct told run[WHY_RUNS_MAX];
+    struct compared_run run[WHY_RUNS_MAX];
 };
 
 bool why_names_several(const struct ipsq_options *o)
@@ -81,7 +81,7 @@ static int ask_one(struct whole *w, unsigned i, struct ipsq_session *s,
                    Ips__Request *rq, struct ips_err *err)
 {
     const Ips__WhyAnswer *a = NULL;
-    struct told *t = &w->run[i];
+    struct compared_run *t = &w->run[i];
     rq->run = ips_wire_text(t->run);
     int rc = why_ask(s, rq, &a, err);
     if (rc < 0)
@@ -138,7 +138,7 @@ static void put_findings(struct ipsq_out *out, const struct why_set *w,
         *cell++ = ipsq_real(median);
         *cell++ = ipsq_real(least);
         *cell++ = ipsq_real(greatest);
-        *cell++ = ipsq_text(x->says);
+        *cell++ = ipsq_text(x->text);
     }
     size_t shown = t.row_count;
     ipsq_out_table(out, &t, NULL);
@@ -156,7 +156,7 @@ static void put_people(struct ipsq_out *out, const struct why_set *w,
         why_seen_gain(x, &median, &least, &greatest);
         why_wilson(x->runs, w->runs, &low, &high);
         snprintf(head, sizeof(head), "\n%2zu. ", i + 1);
-        ipsq_out_prose(out, head, x->says, 4);
+        ipsq_out_prose(out, head, x->text, 4);
         ipsq_out_line(out, "    gain:  %.0f%%, from %.0f%% to %.0f%%",
                       100 * median, 100 * least, 100 * greatest);
         ipsq_out_line(out,
@@ -170,8 +170,8 @@ static void put_people(struct ipsq_out *out, const struct why_set *w,
         ipsq_out_line(out, "\n%zu more are left out", w->count - (size_t)top);
 }
 
-static int print(const struct ipsq_options *o, const struct whole *w,
-                 struct ips_err *err)
+static int print_why_runs(const struct ipsq_options *o, const struct whole *w,
+                          struct ips_err *err)
 {
     struct ipsq_out out;
     ipsq_progress_end();
@@ -201,7 +201,7 @@ int why_runs(const struct ipsq_options *o, struct ipsq_session *s,
     }
     if (rc == 0) {
         why_set_sort(&w->set);
-        rc = print(o, w, err);
+        rc = print_why_runs(o, w, err);
     }
     why_set_release(&w->set);
     free(w);

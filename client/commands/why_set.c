@@ -18,42 +18,42 @@ void why_wilson(unsigned k, unsigned n, double *low, double *high)
     *high = k == n ? 1 : middle + half;
 }
 
-static bool is(const struct why_seen *x, const char *kind, const char *who,
-               const char *procedure)
+static bool is_finding(const struct why_seen *x, const char *kind,
+                       const char *who, const char *procedure)
 {
     return strcmp(x->kind, kind) == 0 && strcmp(x->who, who) == 0 &&
            strcmp(x->procedure, procedure) == 0;
 }
 
-static struct why_seen *find(struct why_set *w, const char *kind,
-                             const char *who, const char *procedure)
+static struct why_seen *find_finding(struct why_set *w, const char *kind,
+                                     const char *who, const char *procedure)
 {
     for (size_t i = 0; i < w->count; i++) {
-        if (is(&w->seen[i], kind, who, procedure))
+        if (is_finding(&w->seen[i], kind, who, procedure))
             return &w->seen[i];
     }
     return NULL;
 }
 
-static struct why_seen *make(struct why_set *w, const char *kind,
-                             const char *who, const char *procedure)
+static struct why_seen *make_finding(struct why_set *w, const char *kind,
+                                     const char *who, const char *procedure)
 {
-    if (w->count == w->room) {
-        size_t room = w->room * 2 + 16;
+    if (w->count == w->capacity) {
+        size_t room = w->capacity * 2 + 16;
         struct why_seen *more = realloc(w->seen, room * sizeof(*more));
         if (!more)
             return NULL;
         w->seen = more;
-        w->room = room;
+        w->capacity = room;
     }
     struct why_seen *x = &w->seen[w->count];
     memset(x, 0, sizeof(*x));
     x->kind = strdup(kind);
     x->who = strdup(who);
     x->procedure = strdup(procedure);
-    x->says = strdup("");
+    x->text = strdup("");
     w->count++;
-    return x->kind && x->who && x->procedure && x->says ? x : NULL;
+    return x->kind && x->who && x->procedure && x->text ? x : NULL;
 }
 
 int why_set_add(struct why_set *w, unsigned run, const char *kind,
@@ -63,9 +63,9 @@ int why_set_add(struct why_set *w, unsigned run, const char *kind,
     char who[1024];
     diff_plain(object ? object : "", who, sizeof(who));
     procedure = procedure ? procedure : "";
-    struct why_seen *x = find(w, kind, who, procedure);
+    struct why_seen *x = find_finding(w, kind, who, procedure);
     if (!x)
-        x = make(w, kind, who, procedure);
+        x = make_finding(w, kind, who, procedure);
     if (!x)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     bool again = x->runs && x->run[x->runs - 1] == run;
@@ -82,12 +82,12 @@ int why_set_add(struct why_set *w, unsigned run, const char *kind,
     char *text = strdup(says);
     if (!text)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    free(x->says);
-    x->says = text;
+    free(x->text);
+    x->text = text;
     return 0;
 }
 
-static double sum(const struct why_seen *x)
+static double sum_gains(const struct why_seen *x)
 {
     double all = 0;
     for (unsigned i = 0; i < x->runs; i++)
@@ -98,7 +98,7 @@ static double sum(const struct why_seen *x)
 static int by_gain(const void *a, const void *b)
 {
     const struct why_seen *x = a, *y = b;
-    double p = sum(x), q = sum(y);
+    double p = sum_gains(x), q = sum_gains(y);
     if (p < q || p > q)
         return p > q ? -1 : 1;
     if (x->runs != y->runs)
@@ -115,7 +115,7 @@ void why_set_sort(struct why_set *w)
         qsort(w->seen, w->count, sizeof(*w->seen), by_gain);
 }
 
-static int ascending(const void *a, const void *b)
+static int by_value(const void *a, const void *b)
 {
     double p = *(const double *)a, q = *(const double *)b;
     return (p > q) - (p < q);
@@ -126,7 +126,7 @@ void why_seen_gain(const struct why_seen *x, double *median, double *least,
 {
     double v[WHY_RUNS_MAX];
     memcpy(v, x->share, x->runs * sizeof(*v));
-    qsort(v, x->runs, sizeof(*v), ascending);
+    qsort(v, x->runs, sizeof(*v), by_value);
     *least = v[0];
     *greatest = v[x->runs - 1];
     *median = diff_median(v, x->runs);
@@ -138,7 +138,7 @@ void why_set_release(struct why_set *w)
         free(w->seen[i].kind);
         free(w->seen[i].who);
         free(w->seen[i].procedure);
-        free(w->seen[i].says);
+        free(w->seen[i].text);
     }
     free(w->seen);
     memset(w, 0, sizeof(*w));

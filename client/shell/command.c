@@ -1,7 +1,8 @@
 #include "client/shell/shell.h"
 
-static int run(const struct ipsq_command *self, const struct ipsq_options *o,
-               struct ipsq_session *s, struct ips_err *err)
+static int run_shell(const struct ipsq_command *self,
+                     const struct ipsq_options *o, struct ipsq_session *s,
+                     struct ips_err *err)
 {
     (void)self;
     (void)s;
@@ -27,5 +28,5 @@ const struct ipsq_command ipsq_cmd_shell = {
             "command.\n",
     .formats = IPSQ_FORMATS_USUAL,
     .local = true,
-    .run = run,
+    .run = run_shell,
 };

@@ -9,7 +9,7 @@
 #include "client/shell/shell.h"
 #include "common/nearest.h"
 
-static int complain(const struct ips_err *err, const char *where)
+static int report_error(const struct ips_err *err, const char *where)
 {
     fprintf(stderr, "ipsq: %s\n", err->msg);
     if (err->code != IPS_E_USAGE)
@@ -49,13 +49,13 @@ static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
 {
     uint64_t known = c->options | IPSQ_COMMON;
     for (unsigned i = 0; i < IPSQ_OPT_COUNT; i++) {
-        if (o->given & ~known & IPSQ_WINDOW & UINT64_C(1) << i)
+        if (o->options_set & ~known & IPSQ_WINDOW & UINT64_C(1) << i)
             return ips_err_set(
                 err, IPS_E_USAGE,
                 "%s does not accept --%s: its answer covers the whole run, "
                 "not a window or a phase",
                 c->name, ipsq_option_table[i].name);
-        if (o->given & ~known & UINT64_C(1) << i)
+        if (o->options_set & ~known & UINT64_C(1) << i)
             return ips_err_set(err, IPS_E_USAGE, "%s does not accept --%s",
                                c->name, ipsq_option_table[i].name);
     }
@@ -80,7 +80,7 @@ static int run_command(const struct ipsq_command *c,
     struct ips_err err = {0};
     int rc = check_use(c, o, &err);
     if (rc < 0)
-        return complain(&err, c->name);
+        return report_error(&err, c->name);
     memset(&s, 0, sizeof(s));
     ipsq_tables_wide(o->wide);
     if (!c->local) {
@@ -91,7 +91,7 @@ static int run_command(const struct ipsq_command *c,
         rc = c->run(c, o, &s, &err);
     ipsq_progress_end();
     if (rc < 0)
-        rc = complain(&err, c->name);
+        rc = report_error(&err, c->name);
     if (rc == IPSQ_FAILED)
         ipsq_session_hint(&s, stderr);
     ipsq_session_close(&s);
@@ -105,7 +105,7 @@ int ipsq_command_line(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "complete") == 0)
         return ipsq_complete_print(argc - 2, argv + 2);
     if (ipsq_options_parse(&o, argc, argv, &err) < 0)
-        return complain(
+        return report_error(
             &err, o.command && ipsq_command_find(o.command) ? o.command : "");
     if (o.version)
         return run_command(&ipsq_cmd_version, &o);
@@ -118,7 +118,7 @@ int ipsq_command_line(int argc, char **argv)
     const struct ipsq_command *c = ipsq_command_find(o.command);
     if (!c) {
         ipsq_no_command(o.command, NULL, &err);
-        return complain(&err, "");
+        return report_error(&err, "");
     }
     if (o.help) {
         ipsq_command_usage(stdout, c);

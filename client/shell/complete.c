@@ -17,7 +17,7 @@ static char *next_offer(const char *text, int state)
     return offer_at < offered.count ? strdup(offered.name[offer_at++]) : NULL;
 }
 
-static void offer(const char *name, const char *text)
+static void offer_name(const char *name, const char *text)
 {
     if (strncmp(name, text, strlen(text)) == 0)
         ipsq_names_add(&offered, name, NULL);
@@ -39,7 +39,7 @@ static void offer_below(const struct ipsq_name_source *from, const char *text)
     }
 }
 
-static char **complete(const char *text, int start, int end)
+static char **complete_word(const char *text, int start, int end)
 {
     struct ipsq_words words;
     struct ips_err ignored;
@@ -60,11 +60,11 @@ static char **complete(const char *text, int start, int end)
     } else if (strcmp(first, "format") == 0) {
         const char *const *formats = ipsq_option_values(IPSQ_OPT_FORMAT);
         for (int i = 0; i <= IPSQ_JSON; i++)
-            offer(formats[i], text);
+            offer_name(formats[i], text);
     } else {
         ipsq_complete(&from, words.word, count, text, false, &offered);
         for (int i = 0; count == 0 && ipsq_shell_words[i]; i++)
-            offer(ipsq_shell_words[i], text);
+            offer_name(ipsq_shell_words[i], text);
     }
     return offered.count ? rl_completion_matches(text, next_offer) : NULL;
 }
@@ -75,5 +75,5 @@ void ipsq_complete_begin(struct ipsq_shell *s)
     shell = s;
     rl_readline_name = name;
     rl_completer_word_break_characters = breaks;
-    rl_attempted_completion_function = complete;
+    rl_attempted_completion_function = complete_word;
 }

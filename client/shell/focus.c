@@ -145,7 +145,7 @@ static bool takes_object(const struct ipsq_command *c)
     return (c->options & IPSQ_HAS(OBJECT)) && !(c->options & IPSQ_HAS(FASTER));
 }
 
-static void add(char **argv, int *argc, const char *word)
+static void add_word(char **argv, int *argc, const char *word)
 {
     argv[(*argc)++] = (char *)(uintptr_t)word;
     argv[*argc] = NULL;
@@ -157,9 +157,9 @@ static void add_options(const struct ipsq_focus *f,
                         unsigned *unused)
 {
     if (*f->object && takes_object(c)) {
-        if (!(o->given & IPSQ_HAS(OBJECT))) {
-            add(argv, argc, "--object");
-            add(argv, argc, f->object);
+        if (!(o->options_set & IPSQ_HAS(OBJECT))) {
+            add_word(argv, argc, "--object");
+            add_word(argv, argc, f->object);
         }
     } else if (*f->object && takes_run(c)) {
         *unused |= IPSQ_UNUSED_OBJECT;
@@ -167,19 +167,19 @@ static void add_options(const struct ipsq_focus *f,
     bool timed = *f->from || *f->to || *f->phase;
     uint64_t takes = *f->phase ? IPSQ_HAS(PHASE) : IPSQ_HAS(FROM);
     if (timed && (c->options & takes)) {
-        if (o->given & IPSQ_WINDOW)
+        if (o->options_set & IPSQ_WINDOW)
             return;
         if (*f->phase) {
-            add(argv, argc, "--phase");
-            add(argv, argc, f->phase);
+            add_word(argv, argc, "--phase");
+            add_word(argv, argc, f->phase);
         }
         if (*f->from) {
-            add(argv, argc, "--from");
-            add(argv, argc, f->from);
+            add_word(argv, argc, "--from");
+            add_word(argv, argc, f->from);
         }
         if (*f->to) {
-            add(argv, argc, "--to");
-            add(argv, argc, f->to);
+            add_word(argv, argc, "--to");
+            add_word(argv, argc, f->to);
         }
     } else if (timed && takes_run(c)) {
         *unused |= IPSQ_UNUSED_TIME;
@@ -195,12 +195,12 @@ int ipsq_focus_apply(const struct ipsq_focus *f, char *const *before,
     struct ips_err ignored;
     int argc = 0;
     *unused = 0;
-    add(argv, &argc, own);
+    add_word(argv, &argc, own);
     for (; before && *before && argc < IPSQ_WORDS_MAX / 2; before++)
-        add(argv, &argc, *before);
+        add_word(argv, &argc, *before);
     int first = argc;
     for (int i = 0; i < words->count; i++)
-        add(argv, &argc, words->word[i]);
+        add_word(argv, &argc, words->word[i]);
     char *copy[IPSQ_ARGV_MAX + 1]; /* getopt may change the order */
     memcpy(copy, argv, ((size_t)argc + 1) * sizeof(*argv));
     if (ipsq_options_parse(&o, argc, copy, &ignored) < 0 || !o.command ||

@@ -38,7 +38,7 @@ static const char words_help[] =
 /* ---- a command ---------------------------------------------------------- */
 
 /* NULL: print as it comes. */
-static const char *pager(const struct ipsq_shell *s)
+static const char *find_pager(const struct ipsq_shell *s)
 {
     const char *own = getenv("PAGER");
     if (!s->terminal || (own && (!*own || strcmp(own, "cat") == 0)))
@@ -75,7 +75,7 @@ static int wait_for(pid_t pid)
 static int run_words(const struct ipsq_shell *s, int argc, char **argv)
 {
     int pipes[2];
-    const char *page = pager(s);
+    const char *page = find_pager(s);
     fflush(stdout);
     if (page && pipe(pipes) < 0)
         page = NULL;
@@ -114,7 +114,8 @@ static bool only_table(const struct ipsq_words *words)
     return c && c->formats == IPSQ_FORMAT_BIT(TABLE);
 }
 
-static int command(const struct ipsq_shell *s, const struct ipsq_words *words)
+static int run_command(const struct ipsq_shell *s,
+                       const struct ipsq_words *words)
 {
     char *argv[IPSQ_ARGV_MAX + 1];
     char *before[sizeof(s->before) / sizeof(*s->before)];
@@ -137,7 +138,7 @@ static int command(const struct ipsq_shell *s, const struct ipsq_words *words)
 
 /* ---- the shell's own words ---------------------------------------------- */
 
-static int wrong(const char *what, const char *word)
+static int report_wrong(const char *what, const char *word)
 {
     fprintf(stderr, "ipsq: %s%s\n", what, word ? word : "");
     return IPSQ_USAGE;
@@ -170,7 +171,8 @@ static void say_unknown(const struct ipsq_shell *s, name_lister *list,
 /* A name that neither is `first` nor below it, as /m1/a is below /m1; NULL:
  * none.
  */
-static const char *another(const struct ipsq_names *names, const char *first)
+static const char *another_name(const struct ipsq_names *names,
+                                const char *first)
 {
     size_t len = strlen(first);
     for (size_t i = 0; i < names->count; i++) {
@@ -196,7 +198,7 @@ static bool only_one(const struct ipsq_shell *s, name_lister *list,
             found = names.name[i];
     if (!found && names.count) {
         found = names.name[0];
-        other = another(&names, found);
+        other = another_name(&names, found);
     }
     if (!found)
         say_unknown(s, list, text, what);
@@ -209,22 +211,23 @@ static bool only_one(const struct ipsq_shell *s, name_lister *list,
     return found && !other;
 }
 
-static int zoom(struct ipsq_shell *s, const char *word, const char *more)
+static int zoom_to(struct ipsq_shell *s, const char *word, const char *more)
 {
     char object[IPSQ_FOCUS_BYTES];
     struct ips_err err;
     if (!word)
-        return wrong("zoom needs an object (/m1), a window (1s..2s) or a "
-                     "phase (phase 2)",
-                     NULL);
+        return report_wrong(
+            "zoom needs an object (/m1), a window (1s..2s) or a "
+            "phase (phase 2)",
+            NULL);
     if (strcmp(word, "phase") == 0 && more)
         return ipsq_focus_phase(&s->focus, more, &err) < 0
-                   ? wrong(err.msg, NULL)
+                   ? report_wrong(err.msg, NULL)
                    : IPSQ_OK;
     if (ipsq_focus_window(&s->focus, word, &err))
-        return err.code ? wrong(err.msg, NULL) : IPSQ_OK;
+        return err.code ? report_wrong(err.msg, NULL) : IPSQ_OK;
     if (!ipsq_focus_object(&s->focus, word, object))
-        return wrong("name too long: ", word);
+        return report_wrong("name too long: ", word);
     if (!*object) {
         *s->focus.object = '\0';
         return IPSQ_OK;
@@ -277,8 +280,8 @@ static int take_format(struct ipsq_shell *s, const char *word)
         options_of_all(s);
         return IPSQ_OK;
     }
-    return wrong("the formats are table, tsv and json",
-                 ips_nearest_text(&near));
+    return report_wrong("the formats are table, tsv and json",
+                        ips_nearest_text(&near));
 }
 
 static int show_history(void)
@@ -299,21 +302,22 @@ static int show_focus(const struct ipsq_shell *s)
     return IPSQ_OK;
 }
 
-static int line(struct ipsq_shell *s, const char *text)
+static int run_line(struct ipsq_shell *s, const char *text)
 {
     struct ipsq_words words;
     struct ips_err err;
     if (ipsq_words_split(text, &words, &err) < 0)
-        return wrong(err.msg, NULL);
+        return report_wrong(err.msg, NULL);
     if (words.count == 0)
         return s->status;
     const char *word = words.word[0];
     if (strcmp(word, "zoom") == 0)
-        return zoom(s, words.word[1], words.count > 1 ? words.word[2] : NULL);
+        return zoom_to(s, words.word[1],
+                       words.count > 1 ? words.word[2] : NULL);
     if (strcmp(word, "up") == 0)
         return ipsq_focus_up(&s->focus)
                    ? IPSQ_OK
-                   : wrong("the focus is already the newest run", NULL);
+                   : report_wrong("the focus is already the newest run", NULL);
     if (strcmp(word, "run") == 0)
         return take_run(s, words.word[1]);
     if (strcmp(word, "focus") == 0)
@@ -323,7 +327,7 @@ static int line(struct ipsq_shell *s, const char *text)
     if (strcmp(word, "history") == 0)
         return show_history();
     if (strcmp(word, "shell") == 0)
-        return wrong("already in the shell", NULL);
+        return report_wrong("already in the shell", NULL);
     if (strcmp(word, "quit") == 0 || strcmp(word, "exit") == 0) {
         s->leave = true;
         return s->status;
@@ -335,7 +339,7 @@ static int line(struct ipsq_shell *s, const char *text)
         fprintf(stderr, "ipsq: %s\ntry: help\n", err.msg);
         return IPSQ_USAGE;
     }
-    return command(s, &words);
+    return run_command(s, &words);
 }
 
 /* ---- lines -------------------------------------------------------------- */
@@ -354,7 +358,7 @@ static void on_interrupt(int sig)
     }
 }
 
-static char *edited(const struct ipsq_shell *s)
+static char *read_edited(const struct ipsq_shell *s)
 {
     char prompt[IPSQ_LINE_BYTES];
     ipsq_focus_text(&s->focus, prompt, sizeof(prompt) - 3);
@@ -370,7 +374,7 @@ static char *edited(const struct ipsq_shell *s)
     return text;
 }
 
-static char *plain(void)
+static char *read_plain(void)
 {
     char *text = NULL;
     size_t room = 0;
@@ -395,7 +399,7 @@ static void history_path(const struct ipsq_shell *s, char out[IPS_PATH_BYTES])
         *out = '\0';
 }
 
-static void begin(struct ipsq_shell *s, const struct ipsq_options *o)
+static void begin_shell(struct ipsq_shell *s, const struct ipsq_options *o)
 {
     static const char *const formats[] = {"table", "tsv", "json", "table"};
     memset(s, 0, sizeof(*s));
@@ -411,7 +415,7 @@ int ipsq_shell(const struct ipsq_options *o)
 {
     char past[IPS_PATH_BYTES] = "";
     struct ipsq_shell s;
-    begin(&s, o);
+    begin_shell(&s, o);
     /* A child's exit() moves a file's offset back to what its copy of the
      * buffer has not read, and that offset is ours too. Nothing is read ahead:
      * a command may read the lines that follow it. */
@@ -429,10 +433,10 @@ int ipsq_shell(const struct ipsq_options *o)
         puts("'help' lists the commands, 'quit' leaves.");
     }
     while (!s.leave) {
-        char *text = s.terminal ? edited(&s) : plain();
+        char *text = s.terminal ? read_edited(&s) : read_plain();
         if (!text)
             break;
-        s.status = line(&s, text);
+        s.status = run_line(&s, text);
         free(text);
     }
     if (s.terminal && !s.leave)

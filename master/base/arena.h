@@ -25,7 +25,7 @@ void arena_release(struct arena *a);
 
 /* A list that grows by doubling: `*list` has room for *count + 1 afterwards
  * (old places stay in the arena). False: no memory. */
-bool arena_grow(struct arena *a, void *list, size_t count, size_t *cap,
-                size_t item);
+bool arena_reserve(struct arena *a, void *list, size_t count, size_t *cap,
+                   size_t item);
 
 #endif

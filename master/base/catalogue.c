@@ -81,8 +81,8 @@ static int check_version(struct catalogue *c, struct ips_err *err)
     return rc < 0 ? rc : run_sql(c, text, err);
 }
 
-static int prepare(struct catalogue *c, const char *sql, sqlite3_stmt **out,
-                   struct ips_err *err)
+static int prepare_statement(struct catalogue *c, const char *sql,
+                             sqlite3_stmt **out, struct ips_err *err)
 {
     if (sqlite3_prepare_v2(c->db, sql, -1, out, NULL) != SQLITE_OK)
         return db_error(c, sql, err);
@@ -104,15 +104,16 @@ static int open_all(struct catalogue *c, const char *path, struct ips_err *err)
     if (rc == 0)
         rc = check_version(c, err);
     if (rc == 0)
-        rc = prepare(c, sql_put, &c->put, err);
+        rc = prepare_statement(c, sql_put, &c->put, err);
     if (rc == 0)
-        rc = prepare(c, sql_each, &c->each, err);
+        rc = prepare_statement(c, sql_each, &c->each, err);
     if (rc == 0)
-        rc = prepare(c, "INSERT OR REPLACE INTO irt VALUES (?,?,?)",
-                     &c->put_irt, err);
+        rc = prepare_statement(c, "INSERT OR REPLACE INTO irt VALUES (?,?,?)",
+                               &c->put_irt, err);
     if (rc == 0)
-        rc = prepare(c, "SELECT events, answer FROM irt WHERE run = ?",
-                     &c->get_irt, err);
+        rc =
+            prepare_statement(c, "SELECT events, answer FROM irt WHERE run = ?",
+                              &c->get_irt, err);
     return rc;
 }
 

@@ -28,8 +28,8 @@
 struct event;
 struct query;
 struct refresh;
-struct kept;
-struct answer;
+struct cached_tables;
+struct cached_answer;
 
 struct client {
     struct client *next;
@@ -45,13 +45,13 @@ struct master {
     struct roster roster;
     struct client *clients;
     uint32_t client_count;
-    struct query *queries;     /* in order of arrival */
-    uint64_t next_ask;         /* id of the last question to a slave */
-    struct mtimes mtimes;      /* message times, on disk */
-    struct kept *kept;         /* tables/cache.c */
-    struct answer *answers;    /* query/answer_cache.c */
-    struct refresh *refreshes; /* refresh.c */
-    uint64_t refresh_ns;       /* 0: tables are not kept up to date */
+    struct query *queries;              /* in order of arrival */
+    uint64_t next_ask;                  /* id of the last question to a slave */
+    struct mtimes mtimes;               /* message times, on disk */
+    struct cached_tables *table_cache;  /* tables/cache.c */
+    struct cached_answer *answer_cache; /* query/answer_cache.c */
+    struct refresh *refreshes;          /* refresh.c */
+    uint64_t refresh_ns;                /* 0: tables are not kept up to date */
     struct event *tick, *on_term, *on_int;
     char state[IPS_PATH_BYTES];
     char address[IPS_PATH_BYTES];
@@ -81,6 +81,6 @@ struct master_options {
 int master_start(struct master *m, struct event_base *base,
                  const struct master_options *options,
                  struct ips_err *err) IPS_MUST_USE;
-void master_stop(struct master *m);
+void master_stop_loop(struct master *m);
 
 #endif

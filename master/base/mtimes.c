@@ -19,7 +19,7 @@ const char *mtime_over_name(enum mtime_over over)
 
 /* ---- the table ---------------------------------------------------------- */
 
-static void clear(struct mtimes *t)
+static void clear_table(struct mtimes *t)
 {
     for (uint32_t i = 0; i < t->count; i++)
         free(t->pair[i]);
@@ -32,12 +32,12 @@ static void clear(struct mtimes *t)
 
 void mtimes_release(struct mtimes *t)
 {
-    clear(t);
+    clear_table(t);
     memset(t, 0, sizeof(*t));
 }
 
-static int compare(const struct mtime_pair *a, const char *from, const char *to,
-                   enum mtime_over over)
+static int compare_pair(const struct mtime_pair *a, const char *from,
+                        const char *to, enum mtime_over over)
 {
     int by = strcmp(a->from, from);
     if (by == 0)
@@ -46,13 +46,13 @@ static int compare(const struct mtime_pair *a, const char *from, const char *to,
 }
 
 /* Where such a pair is, or would be. */
-static uint32_t place(const struct mtimes *t, const char *from, const char *to,
-                      enum mtime_over over)
+static uint32_t find_position(const struct mtimes *t, const char *from,
+                              const char *to, enum mtime_over over)
 {
     uint32_t low = 0, high = t->count;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (compare(t->pair[mid], from, to, over) < 0)
+        if (compare_pair(t->pair[mid], from, to, over) < 0)
             low = mid + 1;
         else
             high = mid;
@@ -63,8 +63,8 @@ static uint32_t place(const struct mtimes *t, const char *from, const char *to,
 struct mtime_pair *mtimes_find(const struct mtimes *t, const char *from,
                                const char *to, enum mtime_over over)
 {
-    uint32_t at = place(t, from, to, over);
-    if (at < t->count && compare(t->pair[at], from, to, over) == 0)
+    uint32_t at = find_position(t, from, to, over);
+    if (at < t->count && compare_pair(t->pair[at], from, to, over) == 0)
         return t->pair[at];
     return NULL;
 }
@@ -92,8 +92,9 @@ static int make_curve(struct mtime_pair *p, struct ips_err *err)
 /* Into room that is there; `p` is the table's from now on. */
 static void put_pair(struct mtimes *t, struct mtime_pair *p)
 {
-    uint32_t at = place(t, p->from, p->to, p->over);
-    if (at < t->count && compare(t->pair[at], p->from, p->to, p->over) == 0) {
+    uint32_t at = find_position(t, p->from, p->to, p->over);
+    if (at < t->count &&
+        compare_pair(t->pair[at], p->from, p->to, p->over) == 0) {
         free(t->pair[at]);
     } else {
         memmove(t->pair + at + 1, t->pair + at,
@@ -187,8 +188,8 @@ int mtimes_adopt(struct mtimes *t, struct mtimes *from, struct ips_err *err)
 bool mtimes_remove(struct mtimes *t, const char *from, const char *to,
                    enum mtime_over over)
 {
-    uint32_t at = place(t, from, to, over);
-    if (at == t->count || compare(t->pair[at], from, to, over) != 0)
+    uint32_t at = find_position(t, from, to, over);
+    if (at == t->count || compare_pair(t->pair[at], from, to, over) != 0)
         return false;
     free(t->pair[at]);
     t->count--;
@@ -197,7 +198,7 @@ bool mtimes_remove(struct mtimes *t, const char *from, const char *to,
     return true;
 }
 
-uint32_t mtimes_forget(struct mtimes *t, const char *machine)
+uint32_t mtimes_remove_machine(struct mtimes *t, const char *machine)
 {
     uint32_t kept = 0, all = t->count;
     for (uint32_t i = 0; i < all; i++) {
@@ -248,7 +249,7 @@ void mtimes_open(struct mtimes *t, const char *dir)
     snprintf(t->path, sizeof(t->path), "%s/message-times", dir);
 }
 
-static void remember(struct mtimes *t, const struct stat *st)
+static void remember_file(struct mtimes *t, const struct stat *st)
 {
     t->seen = st->st_mtim;
     t->seen_bytes = st->st_size;
@@ -282,7 +283,7 @@ int mtimes_load(struct mtimes *t, struct ips_err *err)
     struct stat st;
     int fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0) {
-        clear(t);
+        clear_table(t);
         memset(&t->broken, 0, sizeof(t->broken));
         t->seen_inode = 0;
         int rc = errno == ENOENT ? 0 : ips_err_errno(err, "%s", t->path);
@@ -296,9 +297,9 @@ int mtimes_load(struct mtimes *t, struct ips_err *err)
                 t->seen.tv_nsec == st.st_mtim.tv_nsec;
     if (!same) {
         char *text = NULL;
-        clear(t);
+        clear_table(t);
         memset(&t->broken, 0, sizeof(t->broken));
-        remember(t, &st);
+        remember_file(t, &st);
         int rc = read_all(fd, &text, &t->broken);
         if (rc == 0)
             rc = mtimes_parse(t, t->path, text, &t->broken);
@@ -340,7 +341,7 @@ int mtimes_save(struct mtimes *t, struct ips_err *err)
     int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     int rc = fd < 0 ? ips_err_errno(err, "open") : write_all(fd, text, err);
     if (rc == 0 && fstat(fd, &st) == 0)
-        remember(t, &st);
+        remember_file(t, &st);
     if (fd >= 0)
         close(fd);
     if (rc == 0 && rename(fresh, t->path) < 0)

@@ -94,7 +94,7 @@ int mtimes_adopt(struct mtimes *t, struct mtimes *from,
                  struct ips_err *err) IPS_MUST_USE;
 /* Pairs whose from and to are both `machine`, or one of them, and its wake;
  * NULL: all. How many were removed. */
-uint32_t mtimes_forget(struct mtimes *t, const char *machine);
+uint32_t mtimes_remove_machine(struct mtimes *t, const char *machine);
 
 /* Adds what a file's text says; `name` is for messages. On an error `t` is as
  * it was. */

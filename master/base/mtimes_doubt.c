@@ -6,7 +6,7 @@
 
 #define IDLE_MILLI 500u /* of a processor */
 
-static bool many(uint32_t wrong, uint32_t of)
+static bool are_many(uint32_t wrong, uint32_t of)
 {
     return wrong > 0 && 4 * wrong > of;
 }
@@ -38,13 +38,13 @@ bool mtimes_doubt_trips(const struct mtime_pair *p,
             wide++ == 0)
             first = i;
     }
-    if (many(late, p->count)) {
+    if (are_many(late, p->count)) {
         snprintf(out, room, "its ends waited for a CPU %.0f%% of the time",
                  all ? 100.0 * (double)ips_min_u64(delay, all) / (double)all
                      : 100.0);
         return true;
     }
-    if (!many(wide, p->count))
+    if (!are_many(wide, p->count))
         return false;
     snprintf(out, room,
              "%u of %u lengths vary widely: %llu B take %llu to %llu "
@@ -55,7 +55,7 @@ bool mtimes_doubt_trips(const struct mtime_pair *p,
     return true;
 }
 
-static bool apart(uint64_t a, uint64_t b)
+static bool are_apart(uint64_t a, uint64_t b)
 {
     uint64_t low = ips_min_u64(a, b), high = ips_max_u64(a, b);
     return high > ips_add_sat(3 * low, MTIMES_SLACK_NS);
@@ -71,13 +71,13 @@ bool mtimes_doubt_ways(const struct mtime_pair *p,
             if (back->point[k].bytes != p->point[i].bytes)
                 continue;
             both++;
-            if (apart(p->point[i].ns, back->point[k].ns) && wrong++ == 0) {
+            if (are_apart(p->point[i].ns, back->point[k].ns) && wrong++ == 0) {
                 first = &p->point[i];
                 other = &back->point[k];
             }
         }
     }
-    if (!many(wrong, both))
+    if (!are_many(wrong, both))
         return false;
     snprintf(out, room,
              "the directions differ: %llu B take %llu us forth and %llu "

@@ -15,18 +15,18 @@
 struct reader {
     struct mtimes *t;
     const char *name;
-    unsigned line;
+    unsigned line_number;
     struct mtime_pair now;
     bool open; /* `now` has a `pair` line, which was: */
     unsigned open_line;
     bool headed;
 };
 
-static int wrong(const struct reader *r, struct ips_err *err, const char *what,
-                 const char *cure)
+static int report_wrong(const struct reader *r, struct ips_err *err,
+                        const char *what, const char *cure)
 {
     return ips_err_set(err, IPS_E_USAGE, "%.300s: line %u: %.200s; %.200s",
-                       r->name, r->line, what, cure);
+                       r->name, r->line_number, what, cure);
 }
 
 static int close_pair(struct reader *r, struct ips_err *err)
@@ -37,10 +37,11 @@ static int close_pair(struct reader *r, struct ips_err *err)
     r->open = false;
     if (mtimes_put(r->t, &r->now, &why) == 0)
         return 0;
-    r->line = r->open_line;
-    return wrong(r, err, why.msg,
-                 "give the pair points with lengths of their own, or remove "
-                 "it");
+    r->line_number = r->open_line;
+    return report_wrong(
+        r, err, why.msg,
+        "give the pair points with lengths of their own, or remove "
+        "it");
 }
 
 static int read_pair(struct reader *r, char *words, struct ips_err *err)
@@ -55,26 +56,28 @@ static int read_pair(struct reader *r, char *words, struct ips_err *err)
     char *by = strtok_r(NULL, "", &save);
     memset(p, 0, sizeof(*p));
     if (!date)
-        return wrong(r, err, "a pair with too few words", form);
+        return report_wrong(r, err, "a pair with too few words", form);
     if (!roster_name_ok(from) || !roster_name_ok(to))
-        return wrong(r, err, "not a valid machine name", form);
+        return report_wrong(r, err, "not a valid machine name", form);
     while (p->over < 2 && strcmp(over, mtime_over_name(p->over)) != 0)
         p->over++;
     if (p->over == 2)
-        return wrong(r, err, "a transport that is neither tcp nor unix", form);
+        return report_wrong(r, err, "a transport that is neither tcp nor unix",
+                            form);
     if (p->over == MTIME_UNIX && strcmp(from, to) != 0)
-        return wrong(r, err, "unix between two machines",
-                     "only inside a machine there is unix");
+        return report_wrong(r, err, "unix between two machines",
+                            "only inside a machine there is unix");
     if (strlen(date) >= sizeof(p->measured))
-        return wrong(r, err, "a date that is too long", form);
+        return report_wrong(r, err, "a date that is too long", form);
     snprintf(p->from, sizeof(p->from), "%s", from);
     snprintf(p->to, sizeof(p->to), "%s", to);
     snprintf(p->measured, sizeof(p->measured), "%s", date);
     snprintf(p->by, sizeof(p->by), "%.63s", by ? by : "");
     if (mtimes_find(r->t, p->from, p->to, p->over))
-        return wrong(r, err, "this pair occurs twice", "remove one of the two");
+        return report_wrong(r, err, "this pair occurs twice",
+                            "remove one of the two");
     r->open = true;
-    r->open_line = r->line;
+    r->open_line = r->line_number;
     return 0;
 }
 
@@ -82,16 +85,16 @@ static int read_pair(struct reader *r, char *words, struct ips_err *err)
 static int read_doubt(struct reader *r, const char *words, struct ips_err *err)
 {
     if (!r->open)
-        return wrong(r, err, "a doubt before any pair",
-                     "put `pair FROM TO tcp DATE` before it");
+        return report_wrong(r, err, "a doubt before any pair",
+                            "put `pair FROM TO tcp DATE` before it");
     if (!*words || strlen(words) >= sizeof(r->now.doubt))
-        return wrong(r, err, "a doubt without words, or with too many",
-                     "say in a few words why the pair is doubtful");
+        return report_wrong(r, err, "a doubt without words, or with too many",
+                            "say in a few words why the pair is doubtful");
     snprintf(r->now.doubt, sizeof(r->now.doubt), "%s", words);
     return 0;
 }
 
-static bool number(char **words, uint64_t *out)
+static bool read_number(char **words, uint64_t *out)
 {
     char *text = strtok_r(NULL, " \t", words), *end = NULL;
     *out = IPS_UNMEASURED;
@@ -115,18 +118,21 @@ static int read_point(struct reader *r, char *words, struct ips_err *err)
     uint64_t rounds;
     char *save = words;
     words[strcspn(words, "#")] = '\0';
-    bool fine = number(&save, &point.bytes) && number(&save, &point.ns) &&
-                number(&save, &point.low_ns) && number(&save, &point.high_ns) &&
-                number(&save, &rounds) && number(&save, &point.cpu_ns);
+    bool fine =
+        read_number(&save, &point.bytes) && read_number(&save, &point.ns) &&
+        read_number(&save, &point.low_ns) &&
+        read_number(&save, &point.high_ns) && read_number(&save, &rounds) &&
+        read_number(&save, &point.cpu_ns);
     if (!r->open)
-        return wrong(r, err, "a point before any pair",
-                     "put `pair FROM TO tcp DATE` before it");
+        return report_wrong(r, err, "a point before any pair",
+                            "put `pair FROM TO tcp DATE` before it");
     if (!fine || point.bytes == IPS_UNMEASURED || point.ns == IPS_UNMEASURED ||
         strtok_r(NULL, " \t", &save))
-        return wrong(r, err, "a point that is not two to six numbers", form);
+        return report_wrong(r, err, "a point that is not two to six numbers",
+                            form);
     if (p->count == IPS_CURVE_POINTS)
-        return wrong(r, err, "a pair of more than 64 points",
-                     "remove some of them");
+        return report_wrong(r, err, "a pair of more than 64 points",
+                            "remove some of them");
     point.rounds = rounds < UINT32_MAX ? (uint32_t)rounds : 0;
     if (point.cpu_ns == IPS_UNMEASURED)
         point.cpu_ns = 0;
@@ -141,15 +147,15 @@ static int read_wake(struct reader *r, char *words, struct ips_err *err)
     struct mtime_wake w = {.ns = IPS_UNMEASURED};
     char *save, *machine = strtok_r(words, " \t", &save);
     if (!machine || !roster_name_ok(machine))
-        return wrong(r, err, "not a valid machine name", form);
-    bool fine = number(&save, &w.ns) && w.ns <= IPS_CURVE_MAX_NS;
+        return report_wrong(r, err, "not a valid machine name", form);
+    bool fine = read_number(&save, &w.ns) && w.ns <= IPS_CURVE_MAX_NS;
     char *date = strtok_r(NULL, " \t", &save);
     char *by = strtok_r(NULL, "", &save);
     if (!fine || !date || strlen(date) >= sizeof(w.measured))
-        return wrong(r, err, "a wake without its time and date", form);
+        return report_wrong(r, err, "a wake without its time and date", form);
     if (mtimes_wake(r->t, machine))
-        return wrong(r, err, "this machine has two wakes",
-                     "remove one of the two");
+        return report_wrong(r, err, "this machine has two wakes",
+                            "remove one of the two");
     snprintf(w.machine, sizeof(w.machine), "%s", machine);
     snprintf(w.measured, sizeof(w.measured), "%s", date);
     snprintf(w.by, sizeof(w.by), "%.63s", by ? by : "");
@@ -169,8 +175,8 @@ static int read_line(struct reader *r, char *line, struct ips_err *err)
             word[--len] = '\0';
         r->headed = strcmp(word, HEAD) == 0;
         return r->headed ? 0
-                         : wrong(r, err, "no table of message times",
-                                 "begin it with the line `" HEAD "`");
+                         : report_wrong(r, err, "no table of message times",
+                                        "begin it with the line `" HEAD "`");
     }
     if (*rest)
         *rest++ = '\0';
@@ -186,8 +192,8 @@ static int read_line(struct reader *r, char *line, struct ips_err *err)
         return read_pair(r, rest, err);
     if (strcmp(word, "wake") == 0)
         return read_wake(r, rest, err);
-    return wrong(r, err, "neither `pair` nor `point`, `doubt` or `wake`",
-                 "put # before a comment");
+    return report_wrong(r, err, "neither `pair` nor `point`, `doubt` or `wake`",
+                        "put # before a comment");
 }
 
 int mtimes_parse(struct mtimes *t, const char *name, const char *text,
@@ -199,10 +205,10 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
     while (*text && rc == 0) {
         char line[512];
         size_t len = strcspn(text, "\n");
-        r.line++;
+        r.line_number++;
         if (len >= sizeof(line)) {
-            rc = wrong(&r, err, "a line of more than 511 characters",
-                       "shorten it");
+            rc = report_wrong(&r, err, "a line of more than 511 characters",
+                              "shorten it");
             break;
         }
         memcpy(line, text, len);
@@ -213,8 +219,8 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
     if (rc == 0)
         rc = close_pair(&r, err);
     if (rc == 0 && !r.headed)
-        rc = wrong(&r, err, "an empty file",
-                   "begin it with the line `" HEAD "`");
+        rc = report_wrong(&r, err, "an empty file",
+                          "begin it with the line `" HEAD "`");
     if (rc == 0)
         rc = mtimes_adopt(t, &fresh, err);
     mtimes_release(&fresh);

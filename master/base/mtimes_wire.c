@@ -9,17 +9,17 @@ static uint64_t on_wire(uint64_t bytes)
 }
 
 /* Half a round trip as it was. */
-static uint64_t half(const struct mtime_point *p)
+static uint64_t half_trip(const struct mtime_point *p)
 {
     return p->ns + p->cpu_ns;
 }
 
-static bool limited(const struct mtime_point *p)
+static bool is_limited(const struct mtime_point *p)
 {
     return p->ns > 0 && p->cpu_ns > 0;
 }
 
-static uint64_t times(uint64_t bytes, uint64_t ns, uint64_t per)
+static uint64_t scale_bytes(uint64_t bytes, uint64_t ns, uint64_t per)
 {
     return (uint64_t)((ips_u128)bytes * ns / per);
 }
@@ -29,11 +29,11 @@ static uint64_t burst_of(const struct mtime_pair *p, uint64_t ns, uint64_t per)
 {
     for (uint32_t k = 0; k < p->count; k++) {
         const struct mtime_point *at = &p->point[k];
-        if (at->bytes <= MTIME_WIRE_DATA || !limited(at))
+        if (at->bytes <= MTIME_WIRE_DATA || !is_limited(at))
             continue;
-        uint64_t whole = times(on_wire(at->bytes), ns, per);
-        uint64_t less = ips_sub_sat(whole, half(at));
-        if (half(at) >= less)
+        uint64_t whole = scale_bytes(on_wire(at->bytes), ns, per);
+        uint64_t less = ips_sub_sat(whole, half_trip(at));
+        if (half_trip(at) >= less)
             return less;
     }
     return 0;
@@ -44,23 +44,23 @@ bool mtime_wire_of(const struct mtime_pair *p, struct mtime_wire *out)
     const struct mtime_point *first = NULL, *last = NULL;
     for (uint32_t k = 0; k < p->count; k++) { /* by bytes, or not */
         const struct mtime_point *at = &p->point[k];
-        if (at->bytes < MTIME_WIRE_LONG || !limited(at))
+        if (at->bytes < MTIME_WIRE_LONG || !is_limited(at))
             continue;
         if (!first || at->bytes < first->bytes)
             first = at;
         if (!last || at->bytes > last->bytes)
             last = at;
     }
-    if (!first || first == last || half(last) <= half(first))
+    if (!first || first == last || half_trip(last) <= half_trip(first))
         return false;
-    uint64_t ns = half(last) - half(first);
+    uint64_t ns = half_trip(last) - half_trip(first);
     uint64_t per = on_wire(last->bytes) - on_wire(first->bytes);
     if (ns > IPS_CURVE_MAX_NS || on_wire(last->bytes) > IPS_CURVE_MAX_BYTES)
         return false;
     const uint64_t bytes[] = {1, MTIME_WIRE_DATA, MTIME_WIRE_DATA * 1000};
     uint64_t at[3];
     for (uint32_t k = 0; k < 3; k++)
-        at[k] = times(on_wire(bytes[k]), ns, per);
+        at[k] = scale_bytes(on_wire(bytes[k]), ns, per);
     struct mtime_wire made = {.burst_ns = burst_of(p, ns, per)};
     struct ips_err err;
     if (ips_curve_make(bytes, at, 3, &made.curve, &err) < 0)

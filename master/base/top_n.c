@@ -5,7 +5,7 @@
 
 #include "common/rank.h"
 
-static bool comparable(const ProtobufCFieldDescriptor *f)
+static bool is_comparable(const ProtobufCFieldDescriptor *f)
 {
     return f && f->label != PROTOBUF_C_LABEL_REPEATED &&
            (f->type == PROTOBUF_C_TYPE_UINT64 ||
@@ -14,9 +14,9 @@ static bool comparable(const ProtobufCFieldDescriptor *f)
             f->type == PROTOBUF_C_TYPE_STRING);
 }
 
-bool select_init(struct select *s, const Ips__Select *ask,
-                 const ProtobufCMessageDescriptor *row,
-                 const char *const *shown_otherwise, const char *fallback)
+bool top_n_init(struct top_n *s, const Ips__Select *ask,
+                const ProtobufCMessageDescriptor *row,
+                const char *const *shown_otherwise, const char *fallback)
 {
     memset(s, 0, sizeof(*s));
     if (!ask || ask->top == 0)
@@ -31,28 +31,29 @@ bool select_init(struct select *s, const Ips__Select *ask,
     s->per_level = ask->per_level;
     s->sort = protobuf_c_message_descriptor_get_field_by_name(row, name);
     s->object = protobuf_c_message_descriptor_get_field_by_name(row, "object");
-    s->level = protobuf_c_message_descriptor_get_field_by_name(row, "level");
-    return comparable(s->sort) && (!s->per_machine || s->object) &&
-           (!s->per_level || s->level);
+    s->level_field =
+        protobuf_c_message_descriptor_get_field_by_name(row, "level");
+    return is_comparable(s->sort) && (!s->per_machine || s->object) &&
+           (!s->per_level || s->level_field);
 }
 
-static const void *field(const void *row, const ProtobufCFieldDescriptor *f)
+static const void *field_of(const void *row, const ProtobufCFieldDescriptor *f)
 {
     return (const char *)row + f->offset;
 }
 
-static const char *text(const void *row, const ProtobufCFieldDescriptor *f)
+static const char *text_of(const void *row, const ProtobufCFieldDescriptor *f)
 {
-    return *(const char *const *)field(row, f);
+    return *(const char *const *)field_of(row, f);
 }
 
-static int compare(const struct select *s, const void *a, const void *b)
+static int compare_rows(const struct top_n *s, const void *a, const void *b)
 {
-    const void *x = field(a, s->sort), *y = field(b, s->sort);
+    const void *x = field_of(a, s->sort), *y = field_of(b, s->sort);
     double p, q;
     switch ((int)s->sort->type) {
     case PROTOBUF_C_TYPE_STRING:
-        return ips_rank_text(text(a, s->sort), text(b, s->sort), s->back);
+        return ips_rank_text(text_of(a, s->sort), text_of(b, s->sort), s->back);
     case PROTOBUF_C_TYPE_DOUBLE:
         p = *(const double *)x;
         q = *(const double *)y;
@@ -72,33 +73,33 @@ static int compare(const struct select *s, const void *a, const void *b)
 struct group {
     const char *machine; /* up to its next slash */
     size_t machine_len;
-    int level;
+    int row_level;
     uint64_t seen;
     size_t *heap; /* places of rows */
-    size_t count, room;
+    size_t count, capacity;
 };
 
 struct choosing {
-    const struct select *s;
+    const struct top_n *s;
     void *const *rows;
     struct group *groups;
-    size_t group_count, group_room, last;
+    size_t group_count, group_capacity, last;
 };
 
 /* Does the row at x go before the one at y? */
-static bool before(const struct choosing *c, size_t x, size_t y)
+static bool goes_before(const struct choosing *c, size_t x, size_t y)
 {
-    int d = compare(c->s, c->rows[x], c->rows[y]);
+    int d = compare_rows(c->s, c->rows[x], c->rows[y]);
     return d ? d < 0 : x < y;
 }
 
-static void sink(const struct choosing *c, struct group *g, size_t at)
+static void sink_row(const struct choosing *c, struct group *g, size_t at)
 {
     for (;;) {
         size_t most = at, left = 2 * at + 1, right = left + 1;
-        if (left < g->count && before(c, g->heap[most], g->heap[left]))
+        if (left < g->count && goes_before(c, g->heap[most], g->heap[left]))
             most = left;
-        if (right < g->count && before(c, g->heap[most], g->heap[right]))
+        if (right < g->count && goes_before(c, g->heap[most], g->heap[right]))
             most = right;
         if (most == at)
             return;
@@ -109,11 +110,11 @@ static void sink(const struct choosing *c, struct group *g, size_t at)
     }
 }
 
-static void rise(const struct choosing *c, struct group *g, size_t at)
+static void raise_row(const struct choosing *c, struct group *g, size_t at)
 {
     while (at > 0) {
         size_t up = (at - 1) / 2;
-        if (!before(c, g->heap[up], g->heap[at]))
+        if (!goes_before(c, g->heap[up], g->heap[at]))
             return;
         size_t swap = g->heap[at];
         g->heap[at] = g->heap[up];
@@ -122,23 +123,23 @@ static void rise(const struct choosing *c, struct group *g, size_t at)
     }
 }
 
-static bool put(const struct choosing *c, struct group *g, size_t row)
+static bool put_row(const struct choosing *c, struct group *g, size_t row)
 {
     g->seen++;
     if (g->count < c->s->top) {
-        if (g->count == g->room) {
-            size_t room = g->room * 2 + 32;
+        if (g->count == g->capacity) {
+            size_t room = g->capacity * 2 + 32;
             size_t *more = realloc(g->heap, room * sizeof(*more));
             if (!more)
                 return false;
             g->heap = more;
-            g->room = room;
+            g->capacity = room;
         }
         g->heap[g->count++] = row;
-        rise(c, g, g->count - 1);
-    } else if (before(c, row, g->heap[0])) {
+        raise_row(c, g, g->count - 1);
+    } else if (goes_before(c, row, g->heap[0])) {
         g->heap[0] = row;
-        sink(c, g, 0);
+        sink_row(c, g, 0);
     }
     return true;
 }
@@ -155,7 +156,8 @@ static int level_of(const char *level)
 
 static bool is_group(const struct group *g, const struct group *key)
 {
-    return g->level == key->level && g->machine_len == key->machine_len &&
+    return g->row_level == key->row_level &&
+           g->machine_len == key->machine_len &&
            (key->machine_len == 0 ||
             memcmp(g->machine, key->machine, key->machine_len) == 0);
 }
@@ -165,12 +167,12 @@ static struct group *group_of(struct choosing *c, const void *row)
 {
     struct group key = {.machine = ""};
     if (c->s->per_machine) {
-        key.machine = text(row, c->s->object);
+        key.machine = text_of(row, c->s->object);
         key.machine += strspn(key.machine, "/");
         key.machine_len = strcspn(key.machine, "/");
     }
     if (c->s->per_level)
-        key.level = level_of(text(row, c->s->level));
+        key.row_level = level_of(text_of(row, c->s->level_field));
     if (c->last < c->group_count && is_group(&c->groups[c->last], &key))
         return &c->groups[c->last];
     for (size_t i = 0; i < c->group_count; i++)
@@ -178,13 +180,13 @@ static struct group *group_of(struct choosing *c, const void *row)
             c->last = i;
             return &c->groups[i];
         }
-    if (c->group_count == c->group_room) {
-        size_t room = c->group_room * 2 + 16;
+    if (c->group_count == c->group_capacity) {
+        size_t room = c->group_capacity * 2 + 16;
         struct group *more = realloc(c->groups, room * sizeof(*more));
         if (!more)
             return NULL;
         c->groups = more;
-        c->group_room = room;
+        c->group_capacity = room;
     }
     c->last = c->group_count;
     c->groups[c->group_count] = key;
@@ -197,13 +199,13 @@ static int compare_places(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static size_t collect(struct choosing *c, struct arena *a, void ***list,
-                      uint64_t *left_out)
+static size_t collect_rows(struct choosing *c, struct arena *a, void ***list,
+                           uint64_t *left_out)
 {
     size_t n = 0, at = 0;
     for (size_t i = 0; i < c->group_count; i++) {
         struct group *g = &c->groups[i];
-        left_out[g->level] += g->seen - g->count;
+        left_out[g->row_level] += g->seen - g->count;
         n += g->count;
     }
     size_t *place = arena_alloc(a, (n + 1) * sizeof(*place));
@@ -219,17 +221,17 @@ static size_t collect(struct choosing *c, struct arena *a, void ***list,
     return n;
 }
 
-size_t select_rows(const struct select *s, struct arena *a, void *const *rows,
-                   size_t count, void ***list, uint64_t left_out[SELECT_LEVELS])
+size_t top_n_rows(const struct top_n *s, struct arena *a, void *const *rows,
+                  size_t count, void ***list, uint64_t left_out[SELECT_LEVELS])
 {
     struct choosing c = {.s = s, .rows = rows};
     bool fine = true;
     for (size_t i = 0; fine && i < count; i++) {
         struct group *g = group_of(&c, rows[i]);
-        fine = g && put(&c, g, i);
+        fine = g && put_row(&c, g, i);
     }
     a->failed = a->failed || !fine;
-    size_t n = fine ? collect(&c, a, list, left_out) : 0;
+    size_t n = fine ? collect_rows(&c, a, list, left_out) : 0;
     for (size_t i = 0; i < c.group_count; i++)
         free(c.groups[i].heap);
     free(c.groups);

@@ -12,26 +12,25 @@
 
 #define SELECT_LEVELS 4
 
-struct select {
+struct top_n {
     uint64_t top;
     bool back, per_machine, per_level;
     /* The rows' fields; `object` and `level` only where they count. */
-    const ProtobufCFieldDescriptor *sort, *object, *level;
+    const ProtobufCFieldDescriptor *sort, *object, *level_field;
 };
 
 /* False: all rows are to be sent, for nothing is to be left out (`ask` NULL or
  * without a top) or `row` has no such field that would do. `shown_otherwise`:
  * names of fields, NULL at the end, of which the client shows something else;
  * `fallback`: by which one where none was asked for. */
-bool select_init(struct select *s, const Ips__Select *ask,
-                 const ProtobufCMessageDescriptor *row,
-                 const char *const *shown_otherwise, const char *fallback);
+bool top_n_init(struct top_n *s, const Ips__Select *ask,
+                const ProtobufCMessageDescriptor *row,
+                const char *const *shown_otherwise, const char *fallback);
 
 /* Those of the `count` rows that go; *list in the arena, `rows` stays as it
  * is. left_out[level] (one without per_level) is raised. O(count log top).
  * 0 with a->failed: no memory. */
-size_t select_rows(const struct select *s, struct arena *a, void *const *rows,
-                   size_t count, void ***list,
-                   uint64_t left_out[SELECT_LEVELS]);
+size_t top_n_rows(const struct top_n *s, struct arena *a, void *const *rows,
+                  size_t count, void ***list, uint64_t left_out[SELECT_LEVELS]);
 
 #endif

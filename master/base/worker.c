@@ -71,7 +71,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-static void finish(struct worker *w, struct queue *q)
+static void finish_queue(struct worker *w, struct queue *q)
 {
     for (;;) {
         pthread_mutex_lock(&w->lock);
@@ -91,7 +91,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
     if (read(fd, &count, sizeof(count)) < 0)
         return;
     struct worker *w = arg;
-    finish(w, &w->ready);
+    finish_queue(w, &w->ready);
 }
 
 static int start_thread(struct worker *w)
@@ -152,8 +152,8 @@ void worker_free(struct worker *w)
         pthread_mutex_unlock(&w->lock);
         pthread_join(w->thread, NULL);
     }
-    finish(w, &w->ready);
-    finish(w, &w->todo);
+    finish_queue(w, &w->ready);
+    finish_queue(w, &w->todo);
     if (w->ev)
         event_free(w->ev);
     if (w->fd >= 0)

@@ -33,7 +33,7 @@ static const uint64_t usual_lengths[] = {1,    16,    64,    256,    1024,
                                          4096, 16384, 65536, 262144, 1048576};
 
 struct job { /* one pair */
-    struct part *from, *to;
+    struct machine_share *from, *to;
     enum mtime_over over;
     bool back; /* the other way of the job before */
 };
@@ -41,7 +41,8 @@ struct job { /* one pair */
 struct calibration { /* query.data */
     struct job *job;
     uint32_t job_count, at;
-    struct part **machine; /* [machine_count] to be asked whether it is ready */
+    struct machine_share *
+        *machine; /* [machine_count] to be asked whether it is ready */
     uint32_t machine_count, machine_at;
     uint64_t wake_ns;  /* of machine[machine_at] */
     char (*busy)[160]; /* [parts] why it is not idle, "": it is */
@@ -63,14 +64,14 @@ static struct calibration *calibration_of(struct query *q)
     return q->data;
 }
 
-static void fail(struct query *q, int code, const char *why)
+static void fail_calibration(struct query *q, int code, const char *why)
 {
     struct ips_err err = {0};
     ips_err_set(&err, code, "%s", why);
     query_fail(q, &err);
 }
 
-static void progress(struct query *q, uint64_t bytes)
+static void report_progress(struct query *q, uint64_t bytes)
 {
     const struct calibration *c = calibration_of(q);
     const struct job *j = &c->job[c->at];
@@ -115,7 +116,7 @@ static void note_refused(struct query *q, const char *doubt)
 }
 
 /* Did a round with it go wrong? A slave that is there may do the next. */
-static bool went_wrong(struct query *q, struct part *p)
+static bool went_wrong(struct query *q, struct machine_share *p)
 {
     if (p->state == PART_ACTIVE)
         return false;
@@ -125,7 +126,7 @@ static bool went_wrong(struct query *q, struct part *p)
     return true;
 }
 
-static void stamp(char measured[static 32])
+static void format_stamp(char measured[static 32])
 {
     time_t now = time(NULL);
     struct tm tm;
@@ -140,8 +141,8 @@ static const char *by_whom(const struct calibration *c)
 }
 
 /* Puts either into the table as it is now, and saves that. */
-static int save(struct query *q, const struct mtime_pair *pair,
-                const struct mtime_wake *wake)
+static int store_pair(struct query *q, const struct mtime_pair *pair,
+                      const struct mtime_wake *wake)
 {
     struct mtimes *t = &q->m->mtimes;
     struct ips_err err = {0};
@@ -168,7 +169,7 @@ static void doubt_there(struct query *q)
                            sizeof(c->there.doubt)))
         return;
     if (c->force || c->older.count) {
-        (void)save(q, c->force ? &c->there : &c->older, NULL);
+        (void)store_pair(q, c->force ? &c->there : &c->older, NULL);
     } else if (mtimes_load(t, &err) < 0 ||
                !mtimes_remove(t, c->there.from, c->there.to, c->there.over) ||
                mtimes_save(t, &err) < 0) {
@@ -185,12 +186,12 @@ static void doubt_there(struct query *q)
 static const char *busy_of(const struct query *q, const struct job *j)
 {
     const struct calibration *c = q->data;
-    const char *busy = c->busy[j->from - q->parts];
-    return *busy ? busy : c->busy[j->to - q->parts];
+    const char *busy = c->busy[j->from - q->machines];
+    return *busy ? busy : c->busy[j->to - q->machines];
 }
 
 /* Is what job[at] measured to be kept? */
-static void judge(struct query *q)
+static void judge_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     const struct job *j = &c->job[c->at];
@@ -214,7 +215,7 @@ static void judge(struct query *q)
     c->older.count = 0;
     if (old)
         c->older = *old;
-    if (save(q, p, NULL) == 0 && !j->back)
+    if (store_pair(q, p, NULL) == 0 && !j->back)
         c->there = *p;
 }
 
@@ -223,13 +224,13 @@ static void save_pair(struct query *q)
     struct calibration *c = calibration_of(q);
     if (c->now.count == 0)
         return;
-    stamp(c->now.measured);
+    format_stamp(c->now.measured);
     snprintf(c->now.by, sizeof(c->now.by), "%s", by_whom(c));
-    judge(q);
+    judge_pair(q);
 }
 
-static int take_trip(struct query *q, struct part *p, const Ips__Reply *reply,
-                     struct ips_err *err)
+static int take_trip(struct query *q, struct machine_share *p,
+                     const Ips__Reply *reply, struct ips_err *err)
 {
     struct calibration *c = calibration_of(q);
     const Ips__TripAnswer *a = reply->trip;
@@ -250,11 +251,11 @@ static int take_trip(struct query *q, struct part *p, const Ips__Reply *reply,
                                                         .rounds = a->rounds,
                                                         .cpu_ns = a->cpu_ns};
     c->done++;
-    progress(q, a->bytes);
+    report_progress(q, a->bytes);
     return 0;
 }
 
-static void tripped(struct query *q)
+static void on_trip(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
@@ -282,23 +283,23 @@ static void ask_trip(struct query *q, char **addresses, size_t count)
     ask.length_ns = LENGTH_NS;
     request.ask_case = IPS__REQUEST__ASK_TRIP;
     request.trip = &ask;
-    query_round(q, take_trip, tripped);
+    query_round(q, take_trip, on_trip);
     query_ask(q, j->from, &request, true);
 }
 
-static int take_echo(struct query *q, struct part *p, const Ips__Reply *reply,
-                     struct ips_err *err)
+static int take_echo(struct query *q, struct machine_share *p,
+                     const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_ECHO ||
         reply->echo->n_addresses == 0)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to EchoAsk");
-    if (!query_keep(q, p))
+    if (!query_keep_message(q, p))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     p->own = reply->echo;
     return 0;
 }
 
-static void echoing(struct query *q)
+static void on_echo(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct job *j = &c->job[c->at];
@@ -341,7 +342,7 @@ static void next_job(struct query *q)
     snprintf(c->now.to, sizeof(c->now.to), "%s", j->to->machine);
     c->now.over = j->over;
     if (getrandom(c->key, KEY_BYTES, 0) != (ssize_t)KEY_BYTES) {
-        fail(q, IPS_E_IO, "no random numbers for a key");
+        fail_calibration(q, IPS_E_IO, "no random numbers for a key");
         return;
     }
     Ips__EchoAsk ask = IPS__ECHO_ASK__INIT;
@@ -353,7 +354,7 @@ static void next_job(struct query *q)
     request.ask_case = IPS__REQUEST__ASK_ECHO;
     request.echo = &ask;
     j->to->own = NULL;
-    query_round(q, take_echo, echoing);
+    query_round(q, take_echo, on_echo);
     query_ask(q, j->to, &request, true);
     query_await(q);
 }
@@ -362,30 +363,30 @@ static void next_job(struct query *q)
 
 static void next_machine(struct query *q);
 
-static int take_ready(struct query *q, struct part *p, const Ips__Reply *reply,
-                      struct ips_err *err)
+static int take_ready(struct query *q, struct machine_share *p,
+                      const Ips__Reply *reply, struct ips_err *err)
 {
     struct calibration *c = calibration_of(q);
     const Ips__ReadyAnswer *a = reply->ready;
     if (reply->answer_case != IPS__REPLY__ANSWER_READY)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ReadyAsk");
     bool busy = mtimes_doubt_busy(p->machine, a->load_milli, a->processors,
-                                  c->busy[p - q->parts], sizeof(*c->busy));
+                                  c->busy[p - q->machines], sizeof(*c->busy));
     if (!busy || c->force)
         c->wake_ns = a->wake_ns;
     return 0;
 }
 
-static void told_ready(struct query *q)
+static void on_ready(struct query *q)
 {
     struct calibration *c = calibration_of(q);
-    struct part *p = c->machine[c->machine_at];
+    struct machine_share *p = c->machine[c->machine_at];
     struct mtime_wake wake = {.ns = c->wake_ns};
     if (c->wake_ns <= IPS_CURVE_MAX_NS) {
         snprintf(wake.machine, sizeof(wake.machine), "%s", p->machine);
-        stamp(wake.measured);
+        format_stamp(wake.measured);
         snprintf(wake.by, sizeof(wake.by), "%s", by_whom(c));
-        if (save(q, NULL, &wake) < 0)
+        if (store_pair(q, NULL, &wake) < 0)
             return;
     }
     /* Of a slave that cannot its pairs will tell. */
@@ -411,14 +412,14 @@ static void next_machine(struct query *q)
     ask.rounds = WAKE_ROUNDS;
     request.ask_case = IPS__REQUEST__ASK_READY;
     request.ready = &ask;
-    query_round(q, take_ready, told_ready);
+    query_round(q, take_ready, on_ready);
     query_ask(q, c->machine[c->machine_at], &request, true);
     query_await(q);
 }
 
 /* ---- what is to be measured ---------------------------------------------- */
 
-static bool named(const Ips__CalibrateAsk *ask, const char *machine)
+static bool is_named(const Ips__CalibrateAsk *ask, const char *machine)
 {
     for (size_t i = 0; i < ask->n_machines; i++) {
         if (strcmp(ask->machines[i], machine) == 0)
@@ -427,8 +428,8 @@ static bool named(const Ips__CalibrateAsk *ask, const char *machine)
     return ask->n_machines == 0;
 }
 
-static int check(const Ips__CalibrateAsk *ask, struct calibration *c,
-                 struct ips_err *err)
+static int check_ask(const Ips__CalibrateAsk *ask, struct calibration *c,
+                     struct ips_err *err)
 {
     const uint64_t *from = ask->n_lengths ? ask->lengths : usual_lengths;
     size_t n = ask->n_lengths ? ask->n_lengths
@@ -453,15 +454,16 @@ static int check(const Ips__CalibrateAsk *ask, struct calibration *c,
     return 0;
 }
 
-static int plan(struct query *q, struct ips_err *err)
+static int plan_pairs(struct query *q, struct ips_err *err)
 {
     const Ips__CalibrateAsk *ask = q->request->calibrate;
     struct calibration *c = calibration_of(q);
-    size_t n = q->part_count, most = n * n + n;
+    size_t n = q->machine_count, most = n * n + n;
     for (size_t i = 0; i < ask->n_machines; i++) {
         bool found = false;
-        for (uint32_t k = 0; k < q->part_count; k++)
-            found = found || strcmp(q->parts[k].machine, ask->machines[i]) == 0;
+        for (uint32_t k = 0; k < q->machine_count; k++)
+            found =
+                found || strcmp(q->machines[k].machine, ask->machines[i]) == 0;
         if (!found)
             return ips_err_set(err, IPS_E_NOT_FOUND,
                                "machine %.80s: no slave of that name is "
@@ -474,22 +476,22 @@ static int plan(struct query *q, struct ips_err *err)
                            "machine first");
     c->job = calloc(most + 1, sizeof(*c->job));
     c->failed = calloc(most + 1, sizeof(*c->failed));
-    c->machine = calloc(n, sizeof(struct part *));
+    c->machine = calloc(n, sizeof(struct machine_share *));
     c->busy = calloc(n, sizeof(*c->busy));
     c->force = ask->force;
     if (!c->job || !c->failed || !c->machine || !c->busy)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < n; i++) {
-        struct part *a = &q->parts[i];
+        struct machine_share *a = &q->machines[i];
         a->expected = true;
-        if (!named(ask, a->machine))
+        if (!is_named(ask, a->machine))
             continue;
         c->machine[c->machine_count++] = a;
         c->job[c->job_count++] = (struct job){a, a, MTIME_TCP, false};
         c->job[c->job_count++] = (struct job){a, a, MTIME_UNIX, false};
         for (uint32_t k = i + 1; k < n; k++) {
-            struct part *b = &q->parts[k];
-            if (!named(ask, b->machine))
+            struct machine_share *b = &q->machines[k];
+            if (!is_named(ask, b->machine))
                 continue;
             c->job[c->job_count++] = (struct job){a, b, MTIME_TCP, false};
             c->job[c->job_count++] = (struct job){b, a, MTIME_TCP, true};
@@ -503,12 +505,12 @@ void calibrate_measure(struct query *q)
     struct ips_err err = {0};
     struct calibration *c = calloc(1, sizeof(*c));
     q->data = c;
-    int rc = c ? check(q->request->calibrate, c, &err)
+    int rc = c ? check_ask(q->request->calibrate, c, &err)
                : ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
-        rc = parts_make_all(q, &err);
+        rc = machine_shares_make_all(q, &err);
     if (rc == 0)
-        rc = plan(q, &err);
+        rc = plan_pairs(q, &err);
     if (rc == 0) /* a damaged file is not written over */
         rc = mtimes_load(&q->m->mtimes, &err);
     if (rc < 0)
@@ -541,6 +543,6 @@ void calibrate_release(struct query *q)
     free(c->job);
     free(c);
     q->data = NULL;
-    for (uint32_t i = 0; i < q->part_count; i++)
-        q->parts[i].own = NULL; /* kept messages */
+    for (uint32_t i = 0; i < q->machine_count; i++)
+        q->machines[i].own = NULL; /* kept messages */
 }

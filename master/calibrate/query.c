@@ -11,7 +11,7 @@
 #include "master/calibrate/calibrate.h"
 #include "master/query/machine_share.h"
 
-static void fail(struct query *q, int code, const char *why)
+static void fail_calibrate(struct query *q, int code, const char *why)
 {
     struct ips_err err = {0};
     ips_err_set(&err, code, "%s", why);
@@ -74,7 +74,7 @@ void calibrate_answer(struct query *q, bool with_rows, char *text)
     out.file = arena_printf(&a, "%s", t->path);
     calibrate_fill(q, &out);
     if (a.failed) {
-        fail(q, IPS_E_NO_MEMORY, "no memory for the answer");
+        fail_calibrate(q, IPS_E_NO_MEMORY, "no memory for the answer");
     } else {
         Ips__Reply reply = IPS__REPLY__INIT;
         reply.answer_case = IPS__REPLY__ANSWER_CALIBRATE;
@@ -87,7 +87,7 @@ void calibrate_answer(struct query *q, bool with_rows, char *text)
 /* ---- the question ------------------------------------------------------- */
 
 /* The table was changed and is saved, or it is what the file says. */
-static void settle(struct query *q, int rc, const struct ips_err *err)
+static void report_change(struct query *q, int rc, const struct ips_err *err)
 {
     if (rc == 0) {
         calibrate_answer(q, true, NULL);
@@ -97,7 +97,7 @@ static void settle(struct query *q, int rc, const struct ips_err *err)
     query_fail(q, err);
 }
 
-static void import(struct query *q)
+static void import_table(struct query *q)
 {
     const Ips__CalibrateAsk *ask = q->request->calibrate;
     struct mtimes *t = &q->m->mtimes, fresh = {0};
@@ -106,38 +106,38 @@ static void import(struct query *q)
     if (rc == 0) /* judged before anything is changed */
         rc = mtimes_parse(&fresh, "what is imported", ask->text, &err);
     if (rc == 0 && ask->replace)
-        (void)mtimes_forget(t, NULL);
+        (void)mtimes_remove_machine(t, NULL);
     if (rc == 0)
         rc = mtimes_parse(t, "what is imported", ask->text, &err);
     if (rc == 0)
         rc = mtimes_save(t, &err);
     mtimes_release(&fresh);
-    settle(q, rc, &err);
+    report_change(q, rc, &err);
 }
 
-static void forget(struct query *q)
+static void forget_machine(struct query *q)
 {
     const Ips__CalibrateAsk *ask = q->request->calibrate;
     struct mtimes *t = &q->m->mtimes;
     struct ips_err err = {0};
     int rc = 0;
     if (ask->n_machines == 0) {
-        (void)mtimes_forget(t, NULL); /* a damaged file, too */
+        (void)mtimes_remove_machine(t, NULL); /* a damaged file, too */
     } else {
         rc = mtimes_load(t, &err);
     }
     for (size_t i = 0; rc == 0 && i < ask->n_machines; i++) {
-        if (mtimes_forget(t, ask->machines[i]) == 0)
+        if (mtimes_remove_machine(t, ask->machines[i]) == 0)
             rc = ips_err_set(&err, IPS_E_NOT_FOUND,
                              "machine %.80s: no times are known",
                              ask->machines[i]);
     }
     if (rc == 0)
         rc = mtimes_save(t, &err);
-    settle(q, rc, &err);
+    report_change(q, rc, &err);
 }
 
-static void show(struct query *q, bool as_text)
+static void show_table(struct query *q, bool as_text)
 {
     struct ips_err err = {0};
     char *text = NULL;
@@ -151,31 +151,31 @@ static void show(struct query *q, bool as_text)
     free(text);
 }
 
-static void start(struct query *q)
+static void start_calibrate(struct query *q)
 {
     switch (q->request->calibrate->what) {
     case IPS__CALIBRATE_ASK__WHAT__SHOW:
-        show(q, false);
+        show_table(q, false);
         return;
     case IPS__CALIBRATE_ASK__WHAT__EXPORT:
-        show(q, true);
+        show_table(q, true);
         return;
     case IPS__CALIBRATE_ASK__WHAT__MEASURE:
         calibrate_measure(q);
         return;
     case IPS__CALIBRATE_ASK__WHAT__IMPORT:
-        import(q);
+        import_table(q);
         return;
     case IPS__CALIBRATE_ASK__WHAT__FORGET:
-        forget(q);
+        forget_machine(q);
         return;
     case _IPS__CALIBRATE_ASK__WHAT_IS_INT_SIZE:
         break;
     }
-    fail(q, IPS_E_USAGE, "calibrate: unknown request");
+    fail_calibrate(q, IPS_E_USAGE, "calibrate: unknown request");
 }
 
 const struct query_kind query_calibrate = {.name = "calibrate",
                                            .exclusive = true,
-                                           .start = start,
+                                           .start = start_calibrate,
                                            .release = calibrate_release};

@@ -15,7 +15,8 @@
 #define SEGMENTS_A_REPLY 4096
 #define MAX_SHARES 10000 /* of one list */
 
-static const struct part *part_at(const struct query *q, uint32_t number)
+static const struct machine_share *machine_at(const struct query *q,
+                                              uint32_t number)
 {
     return q->gather.active[number];
 }
@@ -23,8 +24,8 @@ static const struct part *part_at(const struct query *q, uint32_t number)
 static const char *share_name(const struct query *q, struct arena *a,
                               const struct share_row *row, enum share_list list)
 {
-    const struct part *p = part_at(q, (uint32_t)(row->a >> 32));
-    const char *name = part_process_name(p, (uint32_t)row->a);
+    const struct machine_share *p = machine_at(q, (uint32_t)(row->a >> 32));
+    const char *name = machine_share_process(p, (uint32_t)row->a);
     if (list == SHARE_MACHINE)
         return arena_printf(a, "/%s", p->machine);
     if (list == SHARE_PROCESS)
@@ -34,9 +35,9 @@ static const char *share_name(const struct query *q, struct arena *a,
     if (list == SHARE_OUTSIDE)
         return arena_printf(a, "%s/%s -> %s", p->machine, name,
                             row->b == SHARE_EXTERNAL ? "external" : "idle");
-    const struct part *o = part_at(q, (uint32_t)(row->b >> 32));
+    const struct machine_share *o = machine_at(q, (uint32_t)(row->b >> 32));
     return arena_printf(a, "%s/%s -> %s/%s", p->machine, name, o->machine,
-                        part_process_name(o, (uint32_t)row->b));
+                        machine_share_process(o, (uint32_t)row->b));
 }
 
 static Ips__Share **fill_shares(const struct query *q, struct arena *a,
@@ -70,40 +71,45 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
     return out;
 }
 
-/* Stability over the lanes; a lane equal to the main one changes nothing. */
-static void fill_lanes(struct path_data *d, struct arena *a,
-                       struct certificate *c)
+/* Stability over the scenarios; a scenario equal to the main one changes
+ * nothing. */
+static void fill_scenarios(struct path_data *d, struct arena *a,
+                           struct certificate *c)
 {
-    for (int id = LANE_HALF; id < LANES; id++) {
-        struct lane_result *r = &d->lanes[id];
+    for (int id = SCENARIO_HALF; id < SCENARIOS; id++) {
+        struct scenario_result *r = &d->scenarios[id];
         bool same = true;
-        if ((id == LANE_NO_ANY || id == LANE_NO_PROBE) && !r->wanted)
+        if ((id == SCENARIO_NO_ANY || id == SCENARIO_NO_PROBE) && !r->wanted)
             continue; /* most programs have no such arc; nothing is known */
-        if (id == LANE_NO_EXTERNAL && r->lane.weighting == IPS_WEIGH_WALL)
+        if (id == SCENARIO_NO_EXTERNAL &&
+            r->scenario.weighting == IPS_WEIGH_WALL)
             continue;
         if (r->wanted) {
-            struct shares *lane = &r->shares;
-            shares_compare(&d->lanes[LANE_MAIN].shares, &lane, 1, &same);
+            struct shares *scenario = &r->shares;
+            shares_compare(&d->scenarios[SCENARIO_MAIN].shares, &scenario, 1,
+                           &same);
         }
         Ips__LaneResult *row = arena_alloc(a, sizeof(*row));
-        if (!row || !arena_grow(a, &c->msg.lanes, c->msg.n_lanes, &c->lane_cap,
-                                sizeof(*c->msg.lanes)))
+        if (!row || !arena_reserve(a, &c->msg.lanes, c->msg.n_lanes,
+                                   &c->scenario_cap, sizeof(*c->msg.lanes)))
             return;
         ips__lane_result__init(row);
         row->lane = ips_wire_text(r->name);
-        row->t_max_ns = r->wanted ? r->t_max : d->lanes[LANE_MAIN].t_max;
+        row->t_max_ns =
+            r->wanted ? r->t_max : d->scenarios[SCENARIO_MAIN].t_max;
         row->same_order = same;
         c->msg.lanes[c->msg.n_lanes++] = row;
     }
 }
 
 char *path_mtime_text(const struct query *q, struct arena *a,
-                      const struct ips_lane *lane)
+                      const struct ips_scenario *scenario)
 {
-    const struct ips_mtime *m = &lane->mtime;
-    if (lane->calibrated)
+    const struct ips_mtime *m = &scenario->mtime;
+    if (scenario->calibrated)
         return arena_printf(a, "%s", q->gather.mtimes_text);
-    if (lane->weighting == IPS_WEIGH_WALL && !m->base_ns && !m->per_byte_q32)
+    if (scenario->weighting == IPS_WEIGH_WALL && !m->base_ns &&
+        !m->per_byte_q32)
         return ips_wire_text("as measured, 0 where nobody waited");
     if (m->base_ns == 0 && m->per_byte_q32 == 0)
         return ips_wire_text("0 (not calibrated)");
@@ -117,17 +123,19 @@ static void fill_certificate(const struct query *q, struct path_data *d,
 {
     certificate_fill(q, a, c);
     c->msg.unmatched += d->unmatched;
-    c->msg.any_on_path = d->lanes[LANE_MAIN].shares.resources;
+    c->msg.any_on_path = d->scenarios[SCENARIO_MAIN].shares.resources;
     certificate_plan(q, a, c, 3, "the slaves' graphs");
     c->msg.engine = ips_wire_text(d->engine_text);
-    c->msg.message_times = path_mtime_text(q, a, &d->lanes[LANE_MAIN].lane);
+    c->msg.message_times =
+        path_mtime_text(q, a, &d->scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(d))
         c->msg.clock = ips_wire_text(weighting_clock_text(d));
-    if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_CPU)
+    if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_CPU)
         c->msg.run_delay_unknown_ns = weighting_unknown(q);
-    const struct lane_result *longest = &d->lanes[LANE_UNENDED];
-    uint64_t t_max = d->lanes[LANE_MAIN].t_max;
-    bool wall = d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL;
+    const struct scenario_result *longest = &d->scenarios[SCENARIO_UNENDED];
+    uint64_t t_max = d->scenarios[SCENARIO_MAIN].t_max;
+    bool wall =
+        d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL;
     uint64_t more = longest->wanted ? ips_sub_sat(longest->t_max, t_max) : 0;
     certificate_unended(a, c, wall ? d->unended_ns : more, t_max, wall);
     if (*d->pdm_note)
@@ -138,7 +146,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
         certificate_detail(
             a, c,
             "a slave or its data changed, and the answer was computed again");
-    fill_lanes(d, a, c);
+    fill_scenarios(d, a, c);
 }
 
 /* Of the run's command. */
@@ -153,7 +161,7 @@ uint64_t path_goal_elapsed(const struct query *q)
 }
 
 /* Of a run on one machine: from the begin of its command to its last record. */
-static uint64_t lasted(const struct query *q)
+static uint64_t run_length_ns(const struct query *q)
 {
     const Ips__SyncAnswer *s =
         q->gather.count == 1 ? q->gather.active[0]->sync : NULL;
@@ -163,7 +171,7 @@ static uint64_t lasted(const struct query *q)
 }
 
 /* DPM-10, of the cores that there were: the papers suppose one a machine. */
-static double rho(const struct query *q, double parallelism)
+static double compute_rho(const struct query *q, double parallelism)
 {
     uint64_t cores = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
@@ -176,10 +184,10 @@ static double rho(const struct query *q, double parallelism)
 static void fill_sums(const struct query *q, const struct path_data *d,
                       Ips__PathAnswer *out)
 {
-    const struct lane_result *main = &d->lanes[LANE_MAIN];
-    const struct lane_result *free_lane = &d->lanes[LANE_FREE];
-    uint64_t least = free_lane->wanted ? free_lane->t_max : main->t_max;
-    out->weighting = ips_wire_text(weighting_name(main->lane.weighting));
+    const struct scenario_result *main = &d->scenarios[SCENARIO_MAIN];
+    const struct scenario_result *free_scenario = &d->scenarios[SCENARIO_FREE];
+    uint64_t least = free_scenario->wanted ? free_scenario->t_max : main->t_max;
+    out->weighting = ips_wire_text(weighting_name(main->scenario.weighting));
     out->goal = ips_wire_text(d->goal_text);
     path_profile_split(q, out);
     out->engine = ips_wire_text(d->engine);
@@ -190,13 +198,14 @@ static void fill_sums(const struct query *q, const struct path_data *d,
                            : IPS_UNMEASURED_REAL;
     out->p_max =
         least ? (double)d->total_cpu_ns / (double)least : IPS_UNMEASURED_REAL;
-    out->rho = main->lane.weighting == IPS_WEIGH_CPU ? rho(q, out->parallelism)
-                                                     : IPS_UNMEASURED_REAL;
+    out->rho = main->scenario.weighting == IPS_WEIGH_CPU
+                   ? compute_rho(q, out->parallelism)
+                   : IPS_UNMEASURED_REAL;
     uint64_t window_ns;
     (void)path_profile_pieces(q, &out->segment_count);
     out->messages = path_profile_shares(q, &window_ns)->messages;
     out->elapsed_ns = path_goal_elapsed(q);
-    out->lasted_ns = lasted(q);
+    out->lasted_ns = run_length_ns(q);
     out->category = ips_wire_text("3");
     out->took_ns = master_now_ns() - q->begun_ns;
     out->open = certificate_open(q);
@@ -218,20 +227,21 @@ static bool takes_what_the_command_took(const struct query *q,
                                         const struct certificate *c)
 {
     const Ips__PathAsk *ask = q->request->path;
-    const struct ips_lane *lane = &d->lanes[LANE_MAIN].lane;
+    const struct ips_scenario *scenario = &d->scenarios[SCENARIO_MAIN].scenario;
     return c->msg.complete && q->gather.count == 1 && !*ask->goal &&
-           lane->weighting == IPS_WEIGH_WALL && !lane->any_off &&
-           !lane->probe_off && lane->external == IPS_EXTERNAL_REPLY;
+           scenario->weighting == IPS_WEIGH_WALL &&
+           !scenario->order_dependent_off && !scenario->probe_off &&
+           scenario->external == IPS_EXTERNAL_REPLY;
 }
 
 /* What the path is where messages take no time: never longer than the run.
  * IPS_UNMEASURED: it has no such figure. */
-static uint64_t computed(const struct query *q, const struct path_data *d)
+static uint64_t path_bound_ns(const struct query *q, const struct path_data *d)
 {
-    const struct lane_result *main = &d->lanes[LANE_MAIN];
-    const struct lane_result *without = &d->lanes[LANE_FREE];
-    if (main->lane.weighting != IPS_WEIGH_CPU ||
-        main->lane.external == IPS_EXTERNAL_ALL)
+    const struct scenario_result *main = &d->scenarios[SCENARIO_MAIN];
+    const struct scenario_result *without = &d->scenarios[SCENARIO_FREE];
+    if (main->scenario.weighting != IPS_WEIGH_CPU ||
+        main->scenario.external == IPS_EXTERNAL_ALL)
         return IPS_UNMEASURED;
     for (uint32_t i = 0; i < q->gather.count; i++)
         if (q->gather.active[i]->sync->tasks)
@@ -267,7 +277,7 @@ static void send_last(struct query *q)
     answer.window_ns = window_ns;
     path_profile_fill(q, &a, &c, &answer);
     self_check_path(&a, &c, &answer, takes_what_the_command_took(q, d, &c));
-    self_check_computed(&a, &c, &answer, computed(q, d));
+    self_check_computed(&a, &c, &answer, path_bound_ns(q, d));
     answer.certificate = &c.msg;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
@@ -301,12 +311,12 @@ static const char *arc_name(const struct path_piece *p)
 static void fill_segment(const struct query *q, struct arena *a,
                          const struct path_piece *p, Ips__Segment *s)
 {
-    const struct part *part = part_at(q, p->at.part);
+    const struct machine_share *part = machine_at(q, p->at.machine);
     ips__segment__init(s);
     s->kind = ips_wire_text(segment_kind(p));
     s->arc = ips_wire_text(arc_name(p));
     s->machine = ips_wire_text(part->machine);
-    s->process = ips_wire_text(part_process_name(part, p->at.process));
+    s->process = ips_wire_text(machine_share_process(part, p->at.process));
     s->thread = arena_printf(a, "%u", p->at.tid);
     s->from_node = p->from == IPS_NO_NODE ? IPS_UNMEASURED : p->from;
     s->to_node = p->to;
@@ -314,13 +324,14 @@ static void fill_segment(const struct query *q, struct arena *a,
 }
 
 /* The pieces that the client gets. */
-static const struct path_piece *shown(const struct query *q, uint64_t *count)
+static const struct path_piece *shown_pieces(const struct query *q,
+                                             uint64_t *count)
 {
     const struct path_data *d = q->data;
-    if (!d->longest)
+    if (!d->top_segments)
         return path_profile_pieces(q, count);
     *count = q->request->path->top;
-    return d->longest;
+    return d->top_segments;
 }
 
 /* False: the question ended. */
@@ -330,10 +341,10 @@ static bool pick_longest(struct query *q)
     uint64_t count, top = q->request->path->top;
     const struct path_piece *pieces = path_profile_pieces(q, &count);
     struct ips_err err = {0};
-    if (d->longest || top == 0 || top >= count)
+    if (d->top_segments || top == 0 || top >= count)
         return true;
-    d->longest = calloc(top, sizeof(*d->longest));
-    if (d->longest && longest_pieces(pieces, count, top, d->longest))
+    d->top_segments = calloc(top, sizeof(*d->top_segments));
+    if (d->top_segments && longest_pieces(pieces, count, top, d->top_segments))
         return true;
     ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");
     query_fail(q, &err);
@@ -344,7 +355,7 @@ static void send_segments(struct query *q, uint64_t count)
 {
     struct path_data *d = path_of(q);
     uint64_t all;
-    const struct path_piece *pieces = shown(q, &all);
+    const struct path_piece *pieces = shown_pieces(q, &all);
     struct arena a = {0};
     Ips__Segment *rows = arena_alloc(&a, count * sizeof(*rows));
     Ips__Segment **list = arena_alloc(&a, count * sizeof(*list));
@@ -375,7 +386,7 @@ void path_pump(struct query *q)
     uint64_t count;
     if (!pick_longest(q))
         return;
-    (void)shown(q, &count);
+    (void)shown_pieces(q, &count);
     while (!q->over && d->sent < count && q->request->path->segments) {
         if (query_client_full(q))
             return;

@@ -43,7 +43,7 @@ int query_check_memory(const struct query *q, uint64_t bytes,
         q->run, bytes >> 20, there >> 20);
 }
 
-static bool grow_portions(struct portions *w, uint64_t more)
+static bool reserve_shares(struct arc_profile *w, uint64_t more)
 {
     if (w->count + more <= w->cap)
         return true;
@@ -62,11 +62,11 @@ static bool grow_portions(struct portions *w, uint64_t more)
     return node && of && ns;
 }
 
-static bool take_symbols(struct portions *w, const Ips__PortionsAnswer *a)
+static bool take_symbols(struct arc_profile *w, const Ips__PortionsAnswer *a)
 {
     if (a->n_symbols > w->symbol_cap - w->symbol_count) {
         size_t cap = (size_t)w->symbol_cap * 2 + a->n_symbols;
-        struct thing_symbol *more = realloc(w->symbol, cap * sizeof(*more));
+        struct entity_symbol *more = realloc(w->symbol, cap * sizeof(*more));
         if (cap > UINT32_MAX || !more)
             return false;
         w->symbol = more;
@@ -74,38 +74,41 @@ static bool take_symbols(struct portions *w, const Ips__PortionsAnswer *a)
     }
     for (size_t i = 0; i < a->n_symbols; i++)
         w->symbol[w->symbol_count++] =
-            (struct thing_symbol){a->symbols[i]->name, a->symbols[i]->module,
-                                  a->symbols[i]->file, a->symbols[i]->line};
+            (struct entity_symbol){a->symbols[i]->name, a->symbols[i]->module,
+                                   a->symbols[i]->file, a->symbols[i]->line};
     return true;
 }
 
-static bool take_stands(struct portions *w, const Ips__PortionsAnswer *a)
+static bool take_window_nodes(struct arc_profile *w,
+                              const Ips__PortionsAnswer *a)
 {
-    uint64_t want = w->stands_count + a->n_stands_node;
-    if (want > w->stands_cap) {
-        uint64_t cap = want > w->stands_cap * 2 ? want : w->stands_cap * 2;
-        uint32_t *stands = realloc(w->stands, cap * sizeof(*stands));
+    uint64_t want = w->window_node_count + a->n_stands_node;
+    if (want > w->window_node_cap) {
+        uint64_t cap =
+            want > w->window_node_cap * 2 ? want : w->window_node_cap * 2;
+        uint32_t *stands = realloc(w->window_node, cap * sizeof(*stands));
         if (stands)
-            w->stands = stands;
-        uint64_t *past = realloc(w->past, cap * sizeof(*past));
+            w->window_node = stands;
+        uint64_t *past = realloc(w->ns_after_window_end, cap * sizeof(*past));
         if (past)
-            w->past = past;
-        uint64_t *since = realloc(w->since, cap * sizeof(*since));
+            w->ns_after_window_end = past;
+        uint64_t *since =
+            realloc(w->ns_after_window_start, cap * sizeof(*since));
         if (since)
-            w->since = since;
+            w->ns_after_window_start = since;
         if (!stands || !past || !since)
             return false;
-        w->stands_cap = cap;
+        w->window_node_cap = cap;
     }
     for (size_t i = 0; i < a->n_stands_node; i++) {
-        w->stands[w->stands_count] = a->stands_node[i];
-        w->past[w->stands_count] = a->past_ns[i];
-        w->since[w->stands_count++] = a->since_ns[i];
+        w->window_node[w->window_node_count] = a->stands_node[i];
+        w->ns_after_window_end[w->window_node_count] = a->past_ns[i];
+        w->ns_after_window_start[w->window_node_count++] = a->since_ns[i];
     }
     return true;
 }
 
-static bool room_for_callers(struct portions *w, uint64_t more)
+static bool reserve_callers(struct arc_profile *w, uint64_t more)
 {
     uint64_t want = w->callers + more, cap = w->callers_cap;
     if (want <= cap)
@@ -125,14 +128,14 @@ static bool room_for_callers(struct portions *w, uint64_t more)
     return true;
 }
 
-static int take_callers(struct portions *w, const Ips__PortionsAnswer *a,
+static int take_callers(struct arc_profile *w, const Ips__PortionsAnswer *a,
                         struct ips_err *err)
 {
     if (a->n_caller != a->n_caller_leaf || a->n_caller != a->n_caller_ns ||
         a->n_caller != a->n_caller_steps)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PortionsAsk");
     if (a->n_caller > MAX_CALLERS - w->callers ||
-        !room_for_callers(w, a->n_caller))
+        !reserve_callers(w, a->n_caller))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for callers");
     for (size_t i = 0; i < a->n_caller; i++) {
         if (a->caller_leaf[i] >= w->symbol_count ||
@@ -147,8 +150,9 @@ static int take_callers(struct portions *w, const Ips__PortionsAnswer *a,
     return 0;
 }
 
-int portions_take(struct query *q, struct part *p, struct portions *w,
-                  const Ips__Reply *reply, struct ips_err *err)
+int arc_profile_receive(struct query *q, struct machine_share *p,
+                        struct arc_profile *w, const Ips__Reply *reply,
+                        struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_PORTIONS ||
         reply->portions->n_node != reply->portions->n_symbol ||
@@ -158,14 +162,14 @@ int portions_take(struct query *q, struct part *p, struct portions *w,
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PortionsAsk");
     const Ips__PortionsAnswer *a = reply->portions;
     if (a->n_symbols > MAX_SYMBOLS - w->symbol_count ||
-        a->n_stands_node > p->sync->nodes - w->stands_count ||
+        a->n_stands_node > p->sync->nodes - w->window_node_count ||
         a->n_node > p->sync->nodes * PORTIONS_A_NODE + PORTIONS_FREE - w->count)
         return ips_err_set(err, IPS_E_LIMIT,
                            "its arcs have too many procedures");
     /* Only symbols are kept as they came: texts are borrowed. */
-    if (a->n_symbols && !query_keep(q, p))
+    if (a->n_symbols && !query_keep_message(q, p))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
-    if (!take_symbols(w, a) || !grow_portions(w, a->n_node))
+    if (!take_symbols(w, a) || !reserve_shares(w, a->n_node))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for procedures");
     for (size_t i = 0; i < a->n_node; i++) {
         w->node[w->count + i] = a->node[i];
@@ -173,7 +177,7 @@ int portions_take(struct query *q, struct part *p, struct portions *w,
         w->ns[w->count + i] = a->ns[i];
     }
     w->count += a->n_node;
-    if (!take_stands(w, a))
+    if (!take_window_nodes(w, a))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a window");
     int rc = take_callers(w, a, err);
     if (rc == 0 && !reply->last)
@@ -181,11 +185,11 @@ int portions_take(struct query *q, struct part *p, struct portions *w,
     return rc;
 }
 
-static void ask(struct query *q, struct part *p,
-                const struct path_window *window, const struct ips_lane *main,
-                bool cpu, bool callers)
+static void ask_machine(struct query *q, struct machine_share *p,
+                        const struct path_window *window,
+                        const struct ips_scenario *main, bool cpu, bool callers)
 {
-    Ips__Lane lane;
+    Ips__Lane scenario;
     Ips__PortionsAsk what = IPS__PORTIONS_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     what.generation = p->sync->generation;
@@ -193,8 +197,8 @@ static void ask(struct query *q, struct part *p,
     what.cpu = cpu;
     what.callers = callers;
     if (window) {
-        weighting_lane(q, p, main, &lane);
-        what.lane = &lane;
+        weighting_scenario(q, p, main, &scenario);
+        what.lane = &scenario;
         what.from_ns = window->from_ns;
         what.to_ns = window->to_ns;
         /* In `wall` the machines' clocks are mapped already. */
@@ -207,34 +211,35 @@ static void ask(struct query *q, struct part *p,
     p->window = ENGINE_WINDOW;
 }
 
-void portions_ask(struct query *q, struct part *p,
-                  const struct path_window *window)
+void arc_profile_ask(struct query *q, struct machine_share *p,
+                     const struct path_window *window)
 {
-    ask(q, p, window, &path_of(q)->lanes[LANE_MAIN].lane, false, false);
+    ask_machine(q, p, window, &path_of(q)->scenarios[SCENARIO_MAIN].scenario,
+                false, false);
 }
 
-void portions_ask_callers(struct query *q, struct part *p)
+void arc_profile_ask_callers(struct query *q, struct machine_share *p)
 {
-    ask(q, p, NULL, NULL, false, true);
+    ask_machine(q, p, NULL, NULL, false, true);
 }
 
-void portions_ask_cpu(struct query *q, struct part *p,
-                      const struct path_window *window)
+void arc_profile_ask_cpu(struct query *q, struct machine_share *p,
+                         const struct path_window *window)
 {
-    struct ips_lane wall = path_of(q)->lanes[LANE_MAIN].lane;
+    struct ips_scenario wall = path_of(q)->scenarios[SCENARIO_MAIN].scenario;
     wall.weighting = IPS_WEIGH_WALL;
-    ask(q, p, window, &wall, true, true);
+    ask_machine(q, p, window, &wall, true, true);
 }
 
-void portions_release(struct portions *w)
+void arc_profile_release(struct arc_profile *w)
 {
     free(w->symbol);
     free(w->node);
     free(w->of);
     free(w->ns);
-    free(w->stands);
-    free(w->past);
-    free(w->since);
+    free(w->window_node);
+    free(w->ns_after_window_end);
+    free(w->ns_after_window_start);
     free(w->leaf);
     free(w->caller);
     free(w->caller_ns);

@@ -8,16 +8,16 @@
 #include "master/path/entities.h"
 #include "master/query/query.h"
 
-struct portions {                /* of a part, as they come; by node */
-    struct thing_symbol *symbol; /* texts in kept messages */
+struct arc_profile {              /* of a part, as they come; by node */
+    struct entity_symbol *symbol; /* texts in kept messages */
     uint32_t symbol_count, symbol_cap;
     uint32_t *node, *of;
     uint64_t *ns;
     uint64_t count, cap;
     /* Of a window: where nodes stand (PortionsAnswer), by node. */
-    uint32_t *stands;
-    uint64_t *past, *since;
-    uint64_t stands_count, stands_cap;
+    uint32_t *window_node;
+    uint64_t *ns_after_window_end, *ns_after_window_start;
+    uint64_t window_node_count, window_node_cap;
     uint32_t *leaf, *caller; /* [callers] symbols (PortionsAnswer) */
     uint64_t *caller_ns, *caller_steps;
     uint64_t callers, callers_cap;
@@ -25,19 +25,20 @@ struct portions {                /* of a part, as they come; by node */
 
 struct path_window;
 
-/* Within a round that takes them; `window`: of that alone, as the main lane of
- * the question, whose data begins with path_data, weighs it; NULL: all. */
-void portions_ask(struct query *q, struct part *p,
-                  const struct path_window *window);
+/* Within a round that takes them; `window`: of that alone, as the main scenario
+ * of the question, whose data begins with path_data, weighs it; NULL: all. */
+void arc_profile_ask(struct query *q, struct machine_share *p,
+                     const struct path_window *window);
 /* All, and from where procedures were called. */
-void portions_ask_callers(struct query *q, struct part *p);
+void arc_profile_ask_callers(struct query *q, struct machine_share *p);
 /* ... and CPU time alone of what lies in `window` as `wall` has it, whatever
- * the main lane weighs. */
-void portions_ask_cpu(struct query *q, struct part *p,
-                      const struct path_window *window);
-int portions_take(struct query *q, struct part *p, struct portions *w,
-                  const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
-void portions_release(struct portions *w);
+ * the main scenario weighs. */
+void arc_profile_ask_cpu(struct query *q, struct machine_share *p,
+                         const struct path_window *window);
+int arc_profile_receive(struct query *q, struct machine_share *p,
+                        struct arc_profile *w, const Ips__Reply *reply,
+                        struct ips_err *err) IPS_MUST_USE;
+void arc_profile_release(struct arc_profile *w);
 
 /* IPS_E_LIMIT where the machine has not so many bytes available. */
 int query_check_memory(const struct query *q, uint64_t bytes,

@@ -13,7 +13,7 @@
 
 struct pair {
     struct ips_clock_point *p;
-    size_t count, room, seen;
+    size_t count, capacity, seen;
 };
 
 struct alignment {
@@ -42,13 +42,13 @@ static bool add_point(struct pair *p, struct ips_clock_point point)
 {
     if (p->count == POINTS_MAX)
         thin_out(p);
-    if (p->count == p->room) {
-        size_t room = p->room ? p->room * 2 : 64;
+    if (p->count == p->capacity) {
+        size_t room = p->capacity ? p->capacity * 2 : 64;
         void *more = realloc(p->p, room * sizeof(*p->p));
         if (!more)
             return false;
         p->p = more;
-        p->room = room;
+        p->capacity = room;
     }
     p->p[p->count++] = point;
     return true;
@@ -64,8 +64,8 @@ static bool add_message(struct alignment *a, uint32_t s, uint64_t sent,
                            : (struct ips_clock_point){received, sent, false});
 }
 
-static bool collect(void *arg, uint32_t s, uint64_t sent, uint32_t r,
-                    uint64_t received)
+static bool collect_message(void *arg, uint32_t s, uint64_t sent, uint32_t r,
+                            uint64_t received)
 {
     return add_message(arg, s, sent, r, received);
 }
@@ -73,7 +73,7 @@ static bool collect(void *arg, uint32_t s, uint64_t sent, uint32_t r,
 /* ---- fits ---------------------------------------------------------------- */
 
 /* The same pair the other way round: A = B - offset - ... */
-static struct ips_clock_fit turned(const struct ips_clock_fit *f)
+static struct ips_clock_fit turn_fit(const struct ips_clock_fit *f)
 {
     struct ips_clock_fit t = *f;
     ips_i128 one = (ips_i128)1 << 40;
@@ -84,7 +84,7 @@ static struct ips_clock_fit turned(const struct ips_clock_fit *f)
     return t;
 }
 
-static uint64_t moved(uint64_t t, int64_t by)
+static uint64_t move_clock(uint64_t t, int64_t by)
 {
     ips_i128 at = (ips_i128)t + by;
     return at < 0 ? 0 : (uint64_t)at;
@@ -100,8 +100,8 @@ static struct ips_clock_span span_of(const struct alignment *a, uint32_t i,
     const struct ips_clock_point *p = a->pairs[i * a->n + k].p;
     int64_t less = (int64_t)(p->a - p->b);
     return (struct ips_clock_span){
-        ips_max_u64(of_i->first_ns, moved(of_k->first_ns, less)),
-        ips_min_u64(of_i->last_ns, moved(of_k->last_ns, less))};
+        ips_max_u64(of_i->first_ns, move_clock(of_k->first_ns, less)),
+        ips_min_u64(of_i->last_ns, move_clock(of_k->last_ns, less))};
 }
 
 static int fit_all(struct alignment *a, struct ips_err *err)
@@ -115,7 +115,7 @@ static int fit_all(struct alignment *a, struct ips_err *err)
             int rc = ips_clock_align(p->p, p->count, span_of(a, i, k), f, err);
             if (rc < 0)
                 return rc;
-            a->fit[k * a->n + i] = turned(f);
+            a->fit[k * a->n + i] = turn_fit(f);
         }
     }
     return 0;
@@ -123,7 +123,7 @@ static int fit_all(struct alignment *a, struct ips_err *err)
 
 /* ---- what the certificate says ------------------------------------------- */
 
-static void say(struct alignment *a, uint32_t root)
+static void report_alignment(struct alignment *a, uint32_t root)
 {
     struct path_data *d = path_of(a->q);
     uint64_t worst = 0;
@@ -176,35 +176,36 @@ static bool align_make(struct alignment *a)
     return a->pairs && a->fit && a->map && a->bound && a->linked;
 }
 
-static void align(struct query *q)
+static void align_clocks(struct query *q)
 {
     struct path_data *d = path_of(q);
     struct alignment a = {.q = q, .n = q->gather.count};
-    struct ips_joins_part *parts = engine_joins(q);
+    struct ips_machine_joins *parts = engine_joins(q);
     uint32_t blame;
     if (!parts)
         return;
     if (!align_make(&a)) {
         ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory to align clocks");
-    } else if (ips_joins_pair(parts, a.n, collect, &a, &blame, &d->err) < 0) {
+    } else if (ips_joins_pair(parts, a.n, collect_message, &a, &blame,
+                              &d->err) < 0) {
         d->blame = blame < a.n ? q->gather.active[blame] : NULL;
     } else if (fit_all(&a, &d->err) == 0) {
         for (uint32_t i = 0; i < a.n; i++) {
             const Ips__SyncAnswer *s = q->gather.active[i]->sync;
             a.map[i] = (struct ips_clock_map){.from = s->first_ns};
         }
-        a.map[d->origin_part] =
-            engine_part_of(q->gather.active[d->origin_part])->clock;
-        ips_clock_tree(a.fit, a.n, d->origin_part, a.map, a.bound, a.linked);
+        a.map[d->origin_machine] =
+            engine_machine_of(q->gather.active[d->origin_machine])->clock;
+        ips_clock_tree(a.fit, a.n, d->origin_machine, a.map, a.bound, a.linked);
         for (uint32_t i = 0; i < a.n; i++)
-            engine_part_of(q->gather.active[i])->clock = a.map[i];
-        say(&a, d->origin_part);
+            engine_machine_of(q->gather.active[i])->clock = a.map[i];
+        report_alignment(&a, d->origin_machine);
     }
     align_release(&a);
     free(parts);
 }
 
-static void aligned(struct query *q)
+static void on_aligned(struct query *q)
 {
     struct path_data *d = path_of(q);
     engine_drop_graphs(q);
@@ -217,7 +218,7 @@ static void aligned(struct query *q)
 static void have_moments(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, align, aligned, &err) < 0)
+    if (query_work(q, align_clocks, on_aligned, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -225,8 +226,8 @@ void clocks_align(struct query *q, uint32_t root,
                   void (*after)(struct query *q))
 {
     struct path_data *d = path_of(q);
-    struct ips_lane cpu = {.mtime = {.scale_num = 1, .scale_den = 1}};
-    d->origin_part = root;
+    struct ips_scenario cpu = {.mtime = {.scale_num = 1, .scale_den = 1}};
+    d->origin_machine = root;
     d->after_clocks = after;
     engine_fetch_joins(q, &cpu, true, have_moments);
 }

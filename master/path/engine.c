@@ -10,13 +10,14 @@
 /* Pieces of a path that is not kept. */
 #define COUNTED_TOGETHER ((uint64_t)1 << 14)
 
-enum lane_id engine_next_lane(const struct path_data *d, enum lane_id at)
+enum scenario_id engine_next_scenario(const struct path_data *d,
+                                      enum scenario_id at)
 {
-    for (int i = (int)at + 1; i < LANES; i++) {
-        if (d->lanes[i].wanted)
-            return (enum lane_id)i;
+    for (int i = (int)at + 1; i < SCENARIOS; i++) {
+        if (d->scenarios[i].wanted)
+            return (enum scenario_id)i;
     }
-    return LANES;
+    return SCENARIOS;
 }
 
 void engine_traffic(struct query *q, bool mark)
@@ -41,43 +42,44 @@ void engine_traffic(struct query *q, bool mark)
 
 /* ---- subgraphs arriving ------------------------------------------------ */
 
-static void free_part_graph(struct engine_part *e)
+static void free_machine_graph(struct engine_machine *e)
 {
     ips_wire_taker_release(&e->taker);
     ips_graph_release(&e->g);
     ips_free_large(e->joins.data);
-    free(e->told.pair);
+    free(e->reported.pair);
     memset(&e->joins, 0, sizeof(e->joins));
-    /* The next lane has about as many pieces. */
-    e->told = (struct engine_told){.piece = e->told.piece, .cap = e->told.cap};
+    /* The next scenario has about as many pieces. */
+    e->reported = (struct engine_reported){.piece = e->reported.piece,
+                                           .cap = e->reported.cap};
 }
 
 void engine_drop_pieces(struct query *q)
 {
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        struct engine_part *e = q->parts[i].own;
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        struct engine_machine *e = q->machines[i].own;
         if (!e)
             continue;
-        free(e->told.piece);
-        e->told.piece = NULL;
-        e->told.cap = 0;
+        free(e->reported.piece);
+        e->reported.piece = NULL;
+        e->reported.cap = 0;
     }
 }
 
-static void begin_subgraph(struct part *p, bool detail)
+static void begin_subgraph(struct machine_share *p, bool detail)
 {
-    struct engine_part *e = engine_part_of(p);
-    free_part_graph(e);
+    struct engine_machine *e = engine_machine_of(p);
+    free_machine_graph(e);
     ips_wire_taker_init(&e->taker, ENGINE_MAX_NODES, detail);
 }
 
 /* Takes a piece of a subgraph; widens the window. */
-static int take_subgraph(struct query *q, struct part *p,
+static int take_subgraph(struct query *q, struct machine_share *p,
                          const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_SUBGRAPH)
         return ips_err_set(err, IPS_E_PROTOCOL, "no subgraph in its answer");
-    int rc = ips_wire_take(&engine_part_of(p)->taker, reply->subgraph, err);
+    int rc = ips_wire_take(&engine_machine_of(p)->taker, reply->subgraph, err);
     if (rc == 0 && !reply->last)
         query_widen(q, p);
     return rc;
@@ -87,16 +89,17 @@ void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
 {
     query_round(q, take_subgraph, after);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
+        struct machine_share *p = q->gather.active[i];
         Ips__SubgraphAsk ask = IPS__SUBGRAPH_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
-        Ips__Lane lane;
-        weighting_lane(q, p, &path_of(q)->lanes[LANE_MAIN].lane, &lane);
-        ask.lane = &lane;
+        Ips__Lane scenario;
+        weighting_scenario(q, p, &path_of(q)->scenarios[SCENARIO_MAIN].scenario,
+                           &scenario);
+        ask.lane = &scenario;
         ask.generation = p->sync->generation;
         ask.detail = detail;
-        ask.probe = detail || path_of(q)->lanes[LANE_NO_PROBE].wanted;
-        ask.unended = path_of(q)->lanes[LANE_UNENDED].wanted;
+        ask.probe = detail || path_of(q)->scenarios[SCENARIO_NO_PROBE].wanted;
+        ask.unended = path_of(q)->scenarios[SCENARIO_UNENDED].wanted;
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_SUBGRAPH;
         request.subgraph = &ask;
@@ -109,10 +112,10 @@ void engine_fetch(struct query *q, bool detail, void (*after)(struct query *q))
 
 /* ---- joins arriving ------------------------------------------------------ */
 
-static int take_joins(struct query *q, struct part *p, const Ips__Reply *reply,
-                      struct ips_err *err)
+static int take_joins(struct query *q, struct machine_share *p,
+                      const Ips__Reply *reply, struct ips_err *err)
 {
-    struct engine_joins *b = &engine_part_of(p)->joins;
+    struct engine_joins *b = &engine_machine_of(p)->joins;
     (void)q;
     if (reply->answer_case != IPS__REPLY__ANSWER_JOINS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no joins in its answer");
@@ -122,7 +125,7 @@ static int take_joins(struct query *q, struct part *p, const Ips__Reply *reply,
                            ENGINE_MAX_JOINS_BYTES);
     if (need > b->cap) {
         size_t cap = need + b->cap;
-        uint8_t *bigger = ips_grow_large(b->data, b->len, cap);
+        uint8_t *bigger = ips_resize_large(b->data, b->len, cap);
         if (!bigger)
             return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for joins");
         b->data = bigger;
@@ -135,41 +138,41 @@ static int take_joins(struct query *q, struct part *p, const Ips__Reply *reply,
     return 0;
 }
 
-void engine_fetch_joins(struct query *q, const struct ips_lane *lane,
+void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
                         bool moments, void (*after)(struct query *q))
 {
     query_round(q, take_joins, after);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
+        struct machine_share *p = q->gather.active[i];
         Ips__ReduceAsk ask = IPS__REDUCE_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         Ips__Lane to;
-        weighting_lane(q, p, lane, &to);
+        weighting_scenario(q, p, scenario, &to);
         ask.generation = p->sync->generation;
         ask.lane = &to;
         ask.detail = moments;
         request.ask_case = IPS__REQUEST__ASK_REDUCE;
         request.reduce = &ask;
-        free_part_graph(engine_part_of(p));
+        free_machine_graph(engine_machine_of(p));
         query_ask(q, p, &request, true);
     }
     query_await(q);
 }
 
-struct ips_joins_part *engine_joins(struct query *q)
+struct ips_machine_joins *engine_joins(struct query *q)
 {
     uint32_t n = q->gather.count;
-    struct ips_joins_part *parts = calloc((size_t)n + 1, sizeof(*parts));
+    struct ips_machine_joins *parts = calloc((size_t)n + 1, sizeof(*parts));
     if (!parts)
         ips_err_set(&path_of(q)->err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < n && parts; i++) {
-        const struct part *p = q->gather.active[i];
-        const struct engine_joins *b = &engine_part_of(p)->joins;
-        parts[i] = (struct ips_joins_part){.data = b->data,
-                                           .len = b->len,
-                                           .nodes = p->sync->nodes,
-                                           .peer = p->peer,
-                                           .end_count = p->peer_count};
+        const struct machine_share *p = q->gather.active[i];
+        const struct engine_joins *b = &engine_machine_of(p)->joins;
+        parts[i] = (struct ips_machine_joins){.data = b->data,
+                                              .len = b->len,
+                                              .nodes = p->sync->nodes,
+                                              .peer = p->peer,
+                                              .end_count = p->peer_count};
     }
     return parts;
 }
@@ -178,7 +181,7 @@ struct ips_joins_part *engine_joins(struct query *q)
 
 /* Moves the arrays of the taker into a graph; chains, ins and outs change
  * their shape. */
-static int graph_from_wire(struct engine_part *e, uint32_t part,
+static int graph_from_wire(struct engine_machine *e, uint32_t part,
                            struct ips_err *err)
 {
     struct ips_wire_graph *w = &e->taker.g;
@@ -241,8 +244,8 @@ bool engine_make_graphs(struct query *q)
     struct path_data *d = path_of(q);
     uint64_t total = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        struct engine_part *e = engine_part_of(p);
+        struct machine_share *p = q->gather.active[i];
+        struct engine_machine *e = engine_machine_of(p);
         total = ips_add_sat(total, e->taker.g.total_cpu_ns);
         if (graph_from_wire(e, i, &d->err) < 0) {
             d->blame = p;
@@ -250,7 +253,7 @@ bool engine_make_graphs(struct query *q)
         }
         ips_wire_taker_release(&e->taker);
     }
-    if (d->now == LANE_MAIN)
+    if (d->now == SCENARIO_MAIN)
         d->total_cpu_ns = total;
     return true;
 }
@@ -259,7 +262,7 @@ bool engine_merge(struct query *q)
 {
     struct path_data *d = path_of(q);
     uint32_t n = q->gather.count;
-    struct ips_part *parts = calloc(n, sizeof(*parts));
+    struct ips_machine_graph *parts = calloc(n, sizeof(*parts));
     free(d->node_base);
     d->node_base = calloc(n, sizeof(*d->node_base));
     int rc = 0;
@@ -267,13 +270,13 @@ bool engine_merge(struct query *q)
         rc = ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory");
     } else {
         for (uint32_t i = 0; i < n; i++) {
-            const struct part *p = q->gather.active[i];
-            parts[i] = (struct ips_part){.g = &engine_part_of(p)->g,
-                                         .peer = p->peer,
-                                         .end_count = p->peer_count};
+            const struct machine_share *p = q->gather.active[i];
+            parts[i] = (struct ips_machine_graph){.g = &engine_machine_of(p)->g,
+                                                  .peer = p->peer,
+                                                  .end_count = p->peer_count};
         }
-        rc = ips_graph_merge(parts, n, &d->lanes[d->now].lane, &d->merged,
-                             d->node_base, &d->unmatched, &d->err);
+        rc = ips_graph_merge(parts, n, &d->scenarios[d->now].scenario,
+                             &d->merged, d->node_base, &d->unmatched, &d->err);
     }
     free(parts);
     return rc == 0;
@@ -282,9 +285,9 @@ bool engine_merge(struct query *q)
 void engine_drop_graphs(struct query *q)
 {
     struct path_data *d = path_of(q);
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        if (q->parts[i].own)
-            free_part_graph(engine_part_of(&q->parts[i]));
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        if (q->machines[i].own)
+            free_machine_graph(engine_machine_of(&q->machines[i]));
     }
     ips_graph_release(&d->merged);
     ips_est_release(&d->est);
@@ -298,7 +301,7 @@ void engine_drop_graphs(struct query *q)
 
 /* ---- the path ---------------------------------------------------------- */
 
-struct place engine_place(const struct ips_graph *g, uint32_t node)
+struct path_thread engine_locate(const struct ips_graph *g, uint32_t node)
 {
     uint32_t low = 0, high = g->chain_count;
     while (high - low > 1) {
@@ -309,19 +312,19 @@ struct place engine_place(const struct ips_graph *g, uint32_t node)
             high = mid;
     }
     const struct ips_chain *c = &g->chains[low];
-    return (struct place){
-        .part = c->machine, .process = c->process, .tid = c->tid};
+    return (struct path_thread){
+        .machine = c->machine, .process = c->process, .tid = c->tid};
 }
 
-static bool same_place(struct place a, struct place b)
+static bool is_same_thread(struct path_thread a, struct path_thread b)
 {
-    return a.part == b.part && a.process == b.process && a.tid == b.tid;
+    return a.machine == b.machine && a.process == b.process && a.tid == b.tid;
 }
 
 /* Adds the pieces at hand to the shares, but the last `left`. */
 static bool count_pieces(struct path_data *d, uint64_t left)
 {
-    struct shares *s = &d->lanes[d->now].shares;
+    struct shares *s = &d->scenarios[d->now].shares;
     for (uint64_t i = 0; i + left < d->work_count; i++)
         if (shares_add(s, &d->work[i], &d->err) < 0)
             return false;
@@ -331,7 +334,8 @@ static bool count_pieces(struct path_data *d, uint64_t left)
 /* For one more piece. cm walks backwards: it needs all of them. */
 static bool make_room(struct path_data *d)
 {
-    if (d->now != LANE_MAIN && !d->cm && d->work_count == COUNTED_TOGETHER) {
+    if (d->now != SCENARIO_MAIN && !d->cm &&
+        d->work_count == COUNTED_TOGETHER) {
         bool fine = count_pieces(d, 1);
         d->work[0] = d->work[d->work_count - 1];
         d->work_count = 1;
@@ -350,10 +354,10 @@ static bool make_room(struct path_data *d)
     return true;
 }
 
-bool engine_push(struct path_data *d, struct place came,
+bool engine_push(struct path_data *d, struct path_thread came,
                  const struct path_piece *piece)
 {
-    struct lane_result *r = &d->lanes[d->now];
+    struct scenario_result *r = &d->scenarios[d->now];
     struct path_piece *last =
         d->work_count ? &d->work[d->work_count - 1] : NULL;
     if (d->cm || !last) /* cm: the last one pushed is the first */
@@ -361,7 +365,7 @@ bool engine_push(struct path_data *d, struct place came,
     if (last && last->kind == IPS_SEG_COMPUTE &&
         piece->kind == IPS_SEG_COMPUTE && last->to == piece->from &&
         last->from != IPS_NO_NODE && /* it came before the chain */
-        same_place(last->at, piece->at)) {
+        is_same_thread(last->at, piece->at)) {
         last->to = piece->to;
         last->ns += piece->ns;
         return true;
@@ -372,13 +376,13 @@ bool engine_push(struct path_data *d, struct place came,
     return true;
 }
 
-bool engine_lane_done(struct path_data *d)
+bool engine_scenario_done(struct path_data *d)
 {
-    struct lane_result *r = &d->lanes[d->now];
+    struct scenario_result *r = &d->scenarios[d->now];
     if (r->with_shares && (!count_pieces(d, 0) ||
                            shares_finish(&r->shares, r->t_max, &d->err) < 0))
         return false;
-    if (d->now == LANE_MAIN) {
+    if (d->now == SCENARIO_MAIN) {
         d->pieces = d->work;
         d->piece_count = d->work_count;
         d->work = NULL;
@@ -393,9 +397,9 @@ void engine_failed(struct query *q)
     struct path_data *d = path_of(q);
     if (d->blame) {
         /* Begins again without it, when the round is over: it is. */
-        struct part *p = d->blame;
+        struct machine_share *p = d->blame;
         d->blame = NULL;
-        query_part_failed(q, p, &d->err);
+        query_machine_failed(q, p, &d->err);
         query_await(q);
         return;
     }
@@ -409,12 +413,12 @@ void engine_release(struct query *q)
         return;
     engine_drop_graphs(q);
     engine_drop_pieces(q);
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        free(q->parts[i].own);
-        q->parts[i].own = NULL;
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        free(q->machines[i].own);
+        q->machines[i].own = NULL;
     }
-    for (int i = 0; i < LANES; i++)
-        shares_release(&d->lanes[i].shares);
+    for (int i = 0; i < SCENARIOS; i++)
+        shares_release(&d->scenarios[i].shares);
     free(d->pieces);
     free(d->work);
     free(d->cm);

@@ -25,47 +25,50 @@
 #define CM_VALUE_NS 500u
 #define CM_ROUND_NS 40000u
 #define CONTRACT_TRIPS 3u /* joins, values, pieces */
-#define CM_TRIPS 8u /* connecting, agreeing on links, lane, over, the walk */
+#define CM_TRIPS                                                               \
+    8u /* connecting, agreeing on links, scenario, over, the walk */
 #define LINK_BYTES_PER_US 125u /* 1 Gbit/s, where nobody has calibrated */
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t add_sat(uint64_t a, uint64_t b)
 {
     return ips_add_sat(a, b);
 }
 
 /* a * b / c without wrapping. */
-static uint64_t scale(uint64_t a, uint64_t b, uint64_t c)
+static uint64_t scale_sat(uint64_t a, uint64_t b, uint64_t c)
 {
     ips_u128 x = (ips_u128)a * b / c;
     return x > UINT64_MAX ? UINT64_MAX : (uint64_t)x;
 }
 
 /* Nodes that joins may tell of. */
-static uint64_t kept_of(const struct auto_facts *f)
+static uint64_t join_bound_of(const struct auto_facts *f)
 {
-    return ips_max_u64(f->kept, add(f->crossing, f->crossing_out));
+    return ips_max_u64(f->join_bound, add_sat(f->crossing, f->crossing_out));
 }
 
-void engine_auto_costs(const struct auto_facts *f, struct auto_costs *out)
+void engine_auto_estimate(const struct auto_facts *f,
+                          struct auto_estimates *out)
 {
     uint64_t machines = ips_max_u64(f->machines, 1);
     uint64_t rate =
         f->link_bytes_per_us ? f->link_bytes_per_us : LINK_BYTES_PER_US;
-    uint64_t kept = kept_of(f);
-    uint64_t local = (kept - add(f->crossing, f->crossing_out)) / 2;
-    uint64_t wire = add(scale(f->crossing, CROSSING_BYTES, 1),
-                        scale(local, LOCAL_BYTES, 1));
-    uint64_t cpu =
-        add(scale(kept, NODE_NS, machines),
-            add(scale(f->crossing, CROSSING_NS, 1), scale(local, LOCAL_NS, 1)));
-    out->contract_ns = add(scale(f->round_trip_ns, CONTRACT_TRIPS, 1),
-                           add(scale(wire, 1000, rate), cpu));
+    uint64_t kept = join_bound_of(f);
+    uint64_t local = (kept - add_sat(f->crossing, f->crossing_out)) / 2;
+    uint64_t wire = add_sat(scale_sat(f->crossing, CROSSING_BYTES, 1),
+                            scale_sat(local, LOCAL_BYTES, 1));
+    uint64_t cpu = add_sat(scale_sat(kept, NODE_NS, machines),
+                           add_sat(scale_sat(f->crossing, CROSSING_NS, 1),
+                                   scale_sat(local, LOCAL_NS, 1)));
+    out->contract_ns = add_sat(scale_sat(f->round_trip_ns, CONTRACT_TRIPS, 1),
+                               add_sat(scale_sat(wire, 1000, rate), cpu));
     uint64_t rounds = f->crossing / ips_max_u64(f->threads, 1);
-    uint64_t bytes = scale(f->crossing, CM_VALUE_BYTES, machines);
-    out->cm_ns = add(add(scale(add(rounds, CM_TRIPS), f->round_trip_ns, 1),
-                         scale(rounds, CM_ROUND_NS, 1)),
-                     add(scale(bytes, 1000, rate),
-                         scale(f->crossing, CM_VALUE_NS, machines)));
+    uint64_t bytes = scale_sat(f->crossing, CM_VALUE_BYTES, machines);
+    out->cm_ns = add_sat(
+        add_sat(scale_sat(add_sat(rounds, CM_TRIPS), f->round_trip_ns, 1),
+                scale_sat(rounds, CM_ROUND_NS, 1)),
+        add_sat(scale_sat(bytes, 1000, rate),
+                scale_sat(f->crossing, CM_VALUE_NS, machines)));
 }
 
 const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)
@@ -84,10 +87,10 @@ const char *engine_auto(const struct auto_facts *f, char *why, size_t cap)
                  f->nodes);
         return "contract";
     }
-    struct auto_costs cost;
-    engine_auto_costs(f, &cost);
+    struct auto_estimates cost;
+    engine_auto_estimate(f, &cost);
     uint64_t contract = cost.contract_ns, cm = cost.cm_ns;
-    uint64_t held = scale(kept_of(f), NODE_HELD_BYTES, 1);
+    uint64_t held = scale_sat(join_bound_of(f), NODE_HELD_BYTES, 1);
     int n = snprintf(why, cap,
                      "%u machines, %" PRIu64
                      " messages between them, round trip %" PRIu64

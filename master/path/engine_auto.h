@@ -33,7 +33,7 @@ struct auto_facts {
     uint64_t nodes;
     uint64_t crossing;     /* receives of what other machines sent */
     uint64_t crossing_out; /* sends that other machines may await */
-    uint64_t kept;         /* nodes that all joins tell of, at most */
+    uint64_t join_bound;   /* nodes that all joins tell of, at most */
     uint64_t round_trip_ns;
     uint64_t memory_bytes;      /* that the master may use */
     uint64_t link_bytes_per_us; /* of the slowest; 0: not known */
@@ -42,10 +42,11 @@ struct auto_facts {
 #define AUTO_TINY_NODES 10000u
 
 /* What several machines would take, ns. */
-struct auto_costs {
+struct auto_estimates {
     uint64_t contract_ns, cm_ns;
 };
-void engine_auto_costs(const struct auto_facts *f, struct auto_costs *out);
+void engine_auto_estimate(const struct auto_facts *f,
+                          struct auto_estimates *out);
 
 /* The engine's name; `why` gets the reason with its figures. */
 const char *engine_auto(const struct auto_facts *f, char *why, size_t cap);

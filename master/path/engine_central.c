@@ -7,24 +7,24 @@
 #include "master/path/weighting.h"
 
 /* The merged path as pieces. */
-static bool walk_lane(struct path_data *d, const struct ips_graph *g)
+static bool walk_scenario(struct path_data *d, const struct ips_graph *g)
 {
     struct ips_path path = {0};
     uint32_t stop;
     bool ok = true;
-    if (ips_path_walk(g, &d->lanes[d->now].lane, &d->est, d->est.end, &path,
-                      &stop, &d->err) < 0)
+    if (ips_path_walk(g, &d->scenarios[d->now].scenario, &d->est, d->est.end,
+                      &path, &stop, &d->err) < 0)
         return false;
     for (uint64_t i = 0; i < path.count && ok; i++) {
         const struct ips_path_segment *s = &path.seg[i];
         const struct path_piece piece = {.kind = (uint8_t)s->kind,
                                          .xkind = s->xkind,
-                                         .at = engine_place(g, s->to),
+                                         .at = engine_locate(g, s->to),
                                          .from = s->from,
                                          .to = s->to,
                                          .ns = s->ns};
         ok = engine_push(
-            d, s->from == IPS_NO_NODE ? piece.at : engine_place(g, s->from),
+            d, s->from == IPS_NO_NODE ? piece.at : engine_locate(g, s->from),
             &piece);
     }
     ips_path_release(&path);
@@ -32,11 +32,11 @@ static bool walk_lane(struct path_data *d, const struct ips_graph *g)
 }
 
 /* The paper's algorithm must say the same. */
-static bool check_pdm(struct path_data *d, const struct ips_lane *lane)
+static bool check_pdm(struct path_data *d, const struct ips_scenario *scenario)
 {
     struct ips_est other = {0};
     struct ips_err err = {0};
-    int rc = ips_longest_path_pdm(&d->merged, lane, &other, &err);
+    int rc = ips_longest_path_pdm(&d->merged, scenario, &other, &err);
     bool same =
         rc == 0 && other.t_max == d->est.t_max && other.end == d->est.end;
     uint64_t theirs = other.t_max;
@@ -63,33 +63,33 @@ static bool check_pdm(struct path_data *d, const struct ips_lane *lane)
 static bool solve_view(struct query *q, const struct ips_graph *g)
 {
     struct path_data *d = path_of(q);
-    struct lane_result *r = &d->lanes[d->now];
-    struct ips_lane lane = weighting_merged(q, &r->lane);
+    struct scenario_result *r = &d->scenarios[d->now];
+    struct ips_scenario scenario = weighting_merged(q, &r->scenario);
     ips_est_release(&d->est);
-    if (ips_longest_path(g, &lane, NULL, &d->est, &d->err) < 0)
+    if (ips_longest_path(g, &scenario, NULL, &d->est, &d->err) < 0)
         return false;
     r->t_max = d->est.t_max;
-    if (d->now == LANE_MAIN)
+    if (d->now == SCENARIO_MAIN)
         d->total_cpu_ns = d->est.total;
-    if (d->now == LANE_MAIN && !check_pdm(d, &lane))
+    if (d->now == SCENARIO_MAIN && !check_pdm(d, &scenario))
         return false;
     if (d->est.end == IPS_NO_NODE) {
         ips_err_set(&d->err, IPS_E_INCOMPLETE,
                     "no thread of this run has ended yet: nothing to show");
         return false;
     }
-    if (r->with_shares && !walk_lane(d, g))
+    if (r->with_shares && !walk_scenario(d, g))
         return false;
-    return engine_lane_done(d);
+    return engine_scenario_done(d);
 }
 
-static bool solve_lane(struct query *q, enum lane_id id)
+static bool solve_scenario(struct query *q, enum scenario_id id)
 {
     struct path_data *d = path_of(q);
     struct ips_view view; /* of d->merged, a view of the weighting already */
     d->now = id;
-    bool ok = ips_graph_view_changed(&d->merged, &d->lanes[id].lane, &view,
-                                     &d->err) == 0 &&
+    bool ok = ips_graph_view_changed(&d->merged, &d->scenarios[id].scenario,
+                                     &view, &d->err) == 0 &&
               solve_view(q, &view.g);
     ips_view_release(&view);
     return ok;
@@ -101,24 +101,24 @@ static void solve_all(struct query *q)
     if (!engine_make_graphs(q))
         return;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        if (engine_part_of(p)->g.node_count != p->sync->nodes) {
+        struct machine_share *p = q->gather.active[i];
+        if (engine_machine_of(p)->g.node_count != p->sync->nodes) {
             ips_err_set(&d->err, IPS_E_PROTOCOL,
                         "promised %" PRIu64 " nodes and sent %u",
-                        p->sync->nodes, engine_part_of(p)->g.node_count);
+                        p->sync->nodes, engine_machine_of(p)->g.node_count);
             d->blame = p;
             return;
         }
     }
     if (!engine_merge(q))
         return;
-    for (int id = LANE_MAIN; id < LANES; id++) {
-        if (d->lanes[id].wanted && !solve_lane(q, (enum lane_id)id))
+    for (int id = SCENARIO_MAIN; id < SCENARIOS; id++) {
+        if (d->scenarios[id].wanted && !solve_scenario(q, (enum scenario_id)id))
             return;
     }
 }
 
-static void solved(struct query *q)
+static void on_solved(struct query *q)
 {
     struct path_data *d = path_of(q);
     engine_drop_graphs(q);
@@ -128,17 +128,17 @@ static void solved(struct query *q)
         path_done(q);
 }
 
-static void fetched(struct query *q)
+static void on_fetched(struct query *q)
 {
     struct ips_err err = {0};
     engine_traffic(q, false);
     path_of(q)->cost.rounds = 1;
-    if (query_work(q, solve_all, solved, &err) < 0)
+    if (query_work(q, solve_all, on_solved, &err) < 0)
         query_fail(q, &err);
 }
 
 void engine_central(struct query *q)
 {
     engine_traffic(q, true);
-    engine_fetch(q, false, fetched);
+    engine_fetch(q, false, on_fetched);
 }

@@ -1,11 +1,11 @@
 /*
  * cm-async and cm-sync as the master sees them: it opens a computation on every
- * slave, is the root that begins each lane and finds out when it is over, and
- * walks the path back, one question a machine change. The values go from slave
- * to slave; what they cannot tell each other directly it passes on.
+ * slave, is the root that begins each scenario and finds out when it is over,
+ * and walks the path back, one question a machine change. The values go from
+ * slave to slave; what they cannot tell each other directly it passes on.
  *
- * One CmAsk lasts for all lanes. It ends by our MoreAsk, so when a client goes
- * away or a slave is lost, every slave is told to forget it.
+ * One CmAsk lasts for all scenarios. It ends by our MoreAsk, so when a client
+ * goes away or a slave is lost, every slave is told to forget it.
  */
 #include "master/path/engine_cm.h"
 
@@ -18,7 +18,7 @@
 #include "common/log.h"
 #include "master/path/weighting.h"
 
-static void begin_lane(struct query *q, enum lane_id id);
+static void begin_scenario(struct query *q, enum scenario_id id);
 
 static struct cm_run *run_of(const struct query *q)
 {
@@ -26,7 +26,7 @@ static struct cm_run *run_of(const struct query *q)
     return d->cm;
 }
 
-void cm_say(struct query *q, const struct part *p, Ips__CmMessage *m,
+void cm_say(struct query *q, const struct machine_share *p, Ips__CmMessage *m,
             Ips__CmMessage__Kind kind)
 {
     struct cm_run *r = run_of(q);
@@ -34,7 +34,7 @@ void cm_say(struct query *q, const struct part *p, Ips__CmMessage *m,
     m->kind = kind;
     m->from = IPS_CM_ROOT;
     m->to = p->number;
-    m->lane = r->lane;
+    m->lane = r->scenario;
     if (p->slave && p->slave->peer)
         ips_send_cm(p->slave->peer, m);
 }
@@ -49,7 +49,8 @@ static void say_all(struct query *q, Ips__CmMessage__Kind kind)
 
 /* ---- passing on ---------------------------------------------------------- */
 
-static struct part *part_of_slave(const struct query *q, const struct slave *s)
+static struct machine_share *machine_of_slave(const struct query *q,
+                                              const struct slave *s)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         if (q->gather.active[i]->slave == s)
@@ -68,10 +69,10 @@ void engine_cm_relay(struct master *m, const struct slave *s,
         if (!r || message->key.len != CM_KEY_BYTES ||
             memcmp(r->key, message->key.data, CM_KEY_BYTES) != 0)
             continue;
-        struct part *p = part_of_slave(q, s);
+        struct machine_share *p = machine_of_slave(q, s);
         if (!p || p->number != message->from || message->to >= q->gather.count)
             return;
-        const struct part *to = q->gather.active[message->to];
+        const struct machine_share *to = q->gather.active[message->to];
         p->heard_ns = master_now_ns();
         if (to->slave && to->slave->peer)
             ips_send_cm(to->slave->peer, message);
@@ -79,54 +80,55 @@ void engine_cm_relay(struct master *m, const struct slave *s,
     }
 }
 
-/* ---- a lane -------------------------------------------------------------- */
+/* ---- a scenario
+ * -------------------------------------------------------------- */
 
-static void lane_made(struct query *q)
+static void on_scenario_made(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->err.code) {
         engine_failed(q);
         return;
     }
-    if (q->again) { /* a slave was lost meanwhile */
+    if (q->restart_needed) { /* a slave was lost meanwhile */
         query_await(q);
         return;
     }
-    enum lane_id next = engine_next_lane(d, d->now);
-    if (next != LANES) {
-        begin_lane(q, next);
+    enum scenario_id next = engine_next_scenario(d, d->now);
+    if (next != SCENARIOS) {
+        begin_scenario(q, next);
         return;
     }
     query_stop(q);
     path_done(q);
 }
 
-static void make_lane(struct query *q)
+static void make_scenario(struct query *q)
 {
     struct path_data *d = path_of(q);
-    (void)engine_lane_done(d); /* says why not in d->err */
+    (void)engine_scenario_done(d); /* says why not in d->err */
 }
 
-void cm_lane_walked(struct query *q)
+void cm_scenario_walked(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, make_lane, lane_made, &err) < 0)
+    if (query_work(q, make_scenario, on_scenario_made, &err) < 0)
         query_fail(q, &err);
 }
 
 /* All slaves have given their greatest END: the first of the greatest wins. */
-static void lane_finished(struct query *q)
+static void on_scenario_finished(struct query *q)
 {
     struct path_data *d = path_of(q);
-    struct lane_result *lane = &d->lanes[d->now];
+    struct scenario_result *scenario = &d->scenarios[d->now];
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct engine_part *e = engine_part_of(q->gather.active[i]);
+        const struct engine_machine *e = engine_machine_of(q->gather.active[i]);
         if (e->cm_end &&
-            (best == UINT32_MAX || e->finished_t_max > lane->t_max))
+            (best == UINT32_MAX || e->finished_t_max > scenario->t_max))
             best = i;
         if (best == i)
-            lane->t_max = e->finished_t_max;
+            scenario->t_max = e->finished_t_max;
     }
     if (best == UINT32_MAX) {
         struct ips_err err = {0};
@@ -136,17 +138,17 @@ static void lane_finished(struct query *q)
         return;
     }
     d->work_count = 0;
-    if (lane->with_shares)
+    if (scenario->with_shares)
         cm_walk_begin(
             q, best,
-            (uint32_t)(engine_part_of(q->gather.active[best])->cm_end - 1));
+            (uint32_t)(engine_machine_of(q->gather.active[best])->cm_end - 1));
     else
-        cm_lane_walked(q);
+        cm_scenario_walked(q);
 }
 
 static void add_cost(struct path_data *d, const Ips__CmAnswer *a)
 {
-    if (d->now != LANE_MAIN)
+    if (d->now != SCENARIO_MAIN)
         return;
     d->total_cpu_ns = ips_add_sat(d->total_cpu_ns, a->total_ns);
     d->cost.values += a->values;
@@ -155,11 +157,11 @@ static void add_cost(struct path_data *d, const Ips__CmAnswer *a)
     d->cost.rounds = ips_max_u64(d->cost.rounds, a->passes);
 }
 
-static int take_finished(struct query *q, struct part *p,
+static int take_finished(struct query *q, struct machine_share *p,
                          const Ips__CmAnswer *a, struct ips_err *err)
 {
     struct cm_run *r = run_of(q);
-    struct engine_part *e = engine_part_of(p);
+    struct engine_machine *e = engine_machine_of(p);
     if (!r->over || e->cm_done || a->end > p->sync->nodes)
         return ips_err_set(err, IPS_E_PROTOCOL, "an end that cannot be");
     e->cm_done = true;
@@ -167,7 +169,7 @@ static int take_finished(struct query *q, struct part *p,
     e->finished_t_max = a->t_max_ns;
     add_cost(path_of(q), a);
     if (++r->finished == q->gather.count)
-        lane_finished(q);
+        on_scenario_finished(q);
     return 0;
 }
 
@@ -187,11 +189,12 @@ static void refuse_stalled(struct query *q)
     struct ips_err err = {0};
     char text[900] = "";
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         size_t at = strlen(text);
-        if (*engine_part_of(p)->cm_stalled)
+        if (*engine_machine_of(p)->cm_stalled)
             snprintf(text + at, sizeof(text) - at, "%smachine %s: %s",
-                     at ? "; " : "", p->machine, engine_part_of(p)->cm_stalled);
+                     at ? "; " : "", p->machine,
+                     engine_machine_of(p)->cm_stalled);
     }
     ips_err_set(&err, IPS_E_STALLED, "the graph of this run is damaged: %s",
                 text);
@@ -221,8 +224,8 @@ static bool all_finished(const struct query *q)
 {
     uint64_t sent = 0, taken = 0, unfinished = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct engine_part *e = engine_part_of(q->gather.active[i]);
-        if (!e->cm_told)
+        const struct engine_machine *e = engine_machine_of(q->gather.active[i]);
+        if (!e->cm_reported)
             return false;
         sent += e->cm_sent;
         taken += e->cm_taken;
@@ -231,17 +234,17 @@ static bool all_finished(const struct query *q)
     return unfinished == 0 && sent == taken;
 }
 
-static int take_told(struct query *q, struct part *p, const Ips__CmAnswer *a,
-                     struct ips_err *err)
+static int take_reported(struct query *q, struct machine_share *p,
+                         const Ips__CmAnswer *a, struct ips_err *err)
 {
     struct cm_run *r = run_of(q);
-    struct engine_part *e = engine_part_of(p);
+    struct engine_machine *e = engine_machine_of(p);
     if (a->acks > r->root_unacked)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "acknowledges what the root never sent");
     if (r->over)
         return 0;
-    e->cm_told = true;
+    e->cm_reported = true;
     e->cm_sent = a->sent;
     e->cm_taken = a->taken;
     e->cm_unfinished = a->unfinished;
@@ -262,9 +265,9 @@ static void on_tick(struct query *q)
 {
     struct cm_run *r = run_of(q);
     uint64_t now = master_now_ns();
-    if (r->lane == 0 || r->over || now - r->tell_ns < CM_TELL_NS)
+    if (r->scenario == 0 || r->over || now - r->progress_ns < CM_TELL_NS)
         return;
-    r->tell_ns = now;
+    r->progress_ns = now;
     if (r->asked && !r->async)
         return; /* the round before is not over */
     r->asked = q->gather.count;
@@ -273,26 +276,27 @@ static void on_tick(struct query *q)
 
 /* ---- beginning ----------------------------------------------------------- */
 
-static void begin_lane(struct query *q, enum lane_id id)
+static void begin_scenario(struct query *q, enum scenario_id id)
 {
     struct path_data *d = path_of(q);
     struct cm_run *r = d->cm;
-    Ips__Lane lane;
+    Ips__Lane scenario;
     d->now = id;
-    r->lane++;
+    r->scenario++;
     r->finished = 0;
     r->over = false;
     r->asked = 0;
-    r->tell_ns = master_now_ns();
+    r->progress_ns = master_now_ns();
     r->root_unacked = r->async ? q->gather.count : 0;
     ips_cm_tally_init(&r->tally, q->gather.count);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct engine_part *e = engine_part_of(q->gather.active[i]);
+        struct engine_machine *e = engine_machine_of(q->gather.active[i]);
         Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
-        e->cm_told = e->cm_done = false;
+        e->cm_reported = e->cm_done = false;
         *e->cm_stalled = '\0';
-        weighting_lane(q, q->gather.active[i], &d->lanes[id].lane, &lane);
-        m.weights = &lane;
+        weighting_scenario(q, q->gather.active[i], &d->scenarios[id].scenario,
+                           &scenario);
+        m.weights = &scenario;
         m.async = r->async;
         m.count = r->links;
         cm_say(q, q->gather.active[i], &m, IPS__CM_MESSAGE__KIND__LANE);
@@ -315,12 +319,12 @@ static int take_opened(struct query *q, const Ips__CmAnswer *a,
                  "%.180s",
                  a->relayed_why);
     if (++r->opened == q->gather.count)
-        begin_lane(q, LANE_MAIN);
+        begin_scenario(q, SCENARIO_MAIN);
     return 0;
 }
 
 /* A slave that sent nonsense to another one is left out, not the other. */
-static int take_blame(struct query *q, const struct part *p,
+static int take_blame(struct query *q, const struct machine_share *p,
                       const Ips__CmAnswer *a, struct ips_err *err)
 {
     struct ips_err why = {0};
@@ -328,26 +332,26 @@ static int take_blame(struct query *q, const struct part *p,
         return ips_err_set(err, IPS_E_PROTOCOL, "blames nobody");
     ips_err_set(&why, IPS_E_PROTOCOL, "sent to machine %s: %s", p->machine,
                 a->stalled);
-    query_part_failed(q, q->gather.active[a->part], &why);
+    query_machine_failed(q, q->gather.active[a->part], &why);
     return 0;
 }
 
-static int take(struct query *q, struct part *p, const Ips__Reply *reply,
-                struct ips_err *err)
+static int take_cm_reply(struct query *q, struct machine_share *p,
+                         const Ips__Reply *reply, struct ips_err *err)
 {
     const Ips__CmAnswer *a = reply->cm;
     struct cm_run *r = run_of(q);
     if (reply->answer_case != IPS__REPLY__ANSWER_CM || reply->last)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to CmAsk");
-    if (a->lane != r->lane)
+    if (a->lane != r->scenario)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "speaks of lane %u, this is lane %u", a->lane,
-                           r->lane);
+                           r->scenario);
     switch (a->kind) {
     case IPS__CM_ANSWER__KIND__OPENED:
         return take_opened(q, a, err);
     case IPS__CM_ANSWER__KIND__TOLD:
-        return take_told(q, p, a, err);
+        return take_reported(q, p, a, err);
     case IPS__CM_ANSWER__KIND__FINISHED:
         return take_finished(q, p, a, err);
     case IPS__CM_ANSWER__KIND__WALKED:
@@ -362,7 +366,7 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
 }
 
 /* Reached only where all were stopped because the question begins again. */
-static void after(struct query *q)
+static void after_stop(struct query *q)
 {
     struct ips_err err = {0};
     ips_err_set(&err, IPS_E_INCOMPLETE,
@@ -374,7 +378,7 @@ static void ask_all(struct query *q, char **machines, char **peers)
 {
     struct cm_run *r = run_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
+        struct machine_share *p = q->gather.active[i];
         Ips__CmAsk ask = IPS__CM_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         ask.generation = p->sync->generation;
@@ -383,7 +387,8 @@ static void ask_all(struct query *q, char **machines, char **peers)
         ask.n_machines = ask.n_peers = q->gather.count;
         ask.machines = machines;
         ask.peers = peers;
-        ask.calibrated = path_of(q)->lanes[LANE_MAIN].lane.calibrated;
+        ask.calibrated =
+            path_of(q)->scenarios[SCENARIO_MAIN].scenario.calibrated;
         request.ask_case = IPS__REQUEST__ASK_CM;
         request.cm = &ask;
         query_ask(q, p, &request, true);
@@ -409,14 +414,14 @@ void engine_cm(struct query *q, bool async)
     r->async = async;
     d->total_cpu_ns = 0;
     for (uint32_t i = 0; i < n; i++) {
-        struct part *p = q->gather.active[i];
+        struct machine_share *p = q->gather.active[i];
         names[i] = p->machine;
         /* Where a link broke, the second try goes another way. */
         names[n + i] =
             q->restarts == 0 && p->slave ? p->slave->peers : ips_wire_text("");
     }
-    query_round(q, take, after);
-    q->together = true;
+    query_round(q, take_cm_reply, after_stop);
+    q->fail_as_group = true;
     q->on_tick = on_tick;
     ask_all(q, names, names + n);
     free(names);

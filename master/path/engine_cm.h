@@ -14,34 +14,35 @@ struct cm_run { /* path_data.cm */
     bool async;
     uint32_t opened;
     uint64_t links, relayed;
-    uint32_t lane; /* number of the LANE that goes on, from 1 */
-    uint32_t told, finished;
+    uint32_t scenario; /* number of the LANE that goes on, from 1 */
+    uint32_t reported, finished;
     uint64_t root_unacked; /* cm-async */
     struct ips_cm_tally tally;
     uint32_t asked; /* answers to TELL still to come */
-    uint64_t tell_ns;
-    bool over; /* OVER was said in this lane */
+    uint64_t progress_ns;
+    bool over; /* OVER was said in this scenario */
     /* the walk back */
-    uint32_t walk_part;
+    uint32_t walk_machine;
     bool crossing; /* a message piece ends where the next walk begins */
     struct path_piece cross;
     uint64_t cross_est, hops;
     bool walk_more; /* in the middle of one machine's pieces */
     bool next_crosses;
-    uint32_t next_part;
+    uint32_t next_machine;
     uint64_t next_link;
     struct path_piece next_cross;
     uint64_t next_est;
 };
 
 /* Message of the root to a part. */
-void cm_say(struct query *q, const struct part *p, Ips__CmMessage *m,
+void cm_say(struct query *q, const struct machine_share *p, Ips__CmMessage *m,
             Ips__CmMessage__Kind kind);
-/* The lane's values are final: walks back from its END; cm_lane_walked comes.
+/* The scenario's values are final: walks back from its END; cm_scenario_walked
+ * comes.
  */
 void cm_walk_begin(struct query *q, uint32_t part, uint32_t node);
-int cm_take_walk(struct query *q, struct part *p, const Ips__CmAnswer *a,
-                 struct ips_err *err) IPS_MUST_USE;
-void cm_lane_walked(struct query *q);
+int cm_take_walk(struct query *q, struct machine_share *p,
+                 const Ips__CmAnswer *a, struct ips_err *err) IPS_MUST_USE;
+void cm_scenario_walked(struct query *q);
 
 #endif

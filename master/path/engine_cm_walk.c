@@ -13,7 +13,7 @@ static void ask_walk(struct query *q, uint32_t part, uint32_t of_part,
 {
     struct path_data *d = path_of(q);
     Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
-    d->cm->walk_part = part;
+    d->cm->walk_machine = part;
     d->cm->walk_more = false;
     m.part = of_part;
     m.count = count;
@@ -34,7 +34,7 @@ static bool before_chain(const Ips__CmAnswer *a, size_t i)
     return a->kinds[i] == IPS_SEG_COMPUTE && a->from[i] == IPS_NO_NODE;
 }
 
-static bool pieces_fit(const struct part *p, const Ips__CmAnswer *a)
+static bool pieces_fit(const struct machine_share *p, const Ips__CmAnswer *a)
 {
     size_t n = a->n_kinds;
     if (a->n_xkinds != n || a->n_chains != n || a->n_from != n ||
@@ -52,23 +52,24 @@ static bool pieces_fit(const struct part *p, const Ips__CmAnswer *a)
             a->stop_xkind <= IPS_X_LAST);
 }
 
-static struct place place_of(const struct part *p, uint32_t chain)
+static struct path_thread thread_of(const struct machine_share *p,
+                                    uint32_t chain)
 {
     const Ips__ThreadRow *t = p->t.threads[chain];
-    return (struct place){
-        .part = p->number, .process = t->process, .tid = t->tid};
+    return (struct path_thread){
+        .machine = p->number, .process = t->process, .tid = t->tid};
 }
 
-static bool push_pieces(struct path_data *d, const struct part *p,
+static bool push_pieces(struct path_data *d, const struct machine_share *p,
                         const Ips__CmAnswer *a)
 {
-    uint64_t base = engine_part_of(p)->base;
+    uint64_t base = engine_machine_of(p)->base;
     bool ok = true;
     for (size_t i = a->n_kinds; i-- > 0 && ok;) {
         const struct path_piece piece = {
             .kind = (uint8_t)a->kinds[i],
             .xkind = (uint8_t)a->xkinds[i],
-            .at = place_of(p, a->chains[i]),
+            .at = thread_of(p, a->chains[i]),
             .from = before_chain(a, i) ? IPS_NO_NODE
                                        : (uint32_t)(base + a->from[i]),
             .to = (uint32_t)(base + a->to[i]),
@@ -79,27 +80,27 @@ static bool push_pieces(struct path_data *d, const struct part *p,
 }
 
 /* The message between two walks: its far end is known now. */
-static int push_crossing(struct path_data *d, const struct part *p,
+static int push_crossing(struct path_data *d, const struct machine_share *p,
                          const Ips__CmAnswer *a, struct ips_err *err)
 {
     struct cm_run *r = d->cm;
     if (a->est_ns > r->cross_est)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "a message arrives before it was sent");
-    r->cross.from = (uint32_t)(engine_part_of(p)->base + a->node);
+    r->cross.from = (uint32_t)(engine_machine_of(p)->base + a->node);
     r->cross.ns = r->cross_est - a->est_ns;
     r->crossing = false;
-    if (!engine_push(d, place_of(p, a->node_chain), &r->cross))
+    if (!engine_push(d, thread_of(p, a->node_chain), &r->cross))
         return ips_err_set(err, IPS_E_NO_MEMORY, "%s", d->err.msg);
     return 0;
 }
 
 /* What the last of this machine's answers says, kept from the first. */
-static void note_end(struct cm_run *r, const struct part *p,
+static void note_end(struct cm_run *r, const struct machine_share *p,
                      const Ips__CmAnswer *a)
 {
     r->next_crosses = a->crosses;
-    r->next_part = a->part;
+    r->next_machine = a->part;
     r->next_link = a->link;
     r->next_est = a->stop_est_ns;
     if (!a->crosses)
@@ -107,8 +108,8 @@ static void note_end(struct cm_run *r, const struct part *p,
     r->next_cross = (struct path_piece){
         .kind = IPS_SEG_MESSAGE,
         .xkind = (uint8_t)a->stop_xkind,
-        .at = place_of(p, a->stop_chain),
-        .to = (uint32_t)(engine_part_of(p)->base + a->stop)};
+        .at = thread_of(p, a->stop_chain),
+        .to = (uint32_t)(engine_machine_of(p)->base + a->stop)};
 }
 
 /* From END to START until now. */
@@ -121,13 +122,13 @@ static void turn_round(struct path_data *d)
     }
 }
 
-int cm_take_walk(struct query *q, struct part *p, const Ips__CmAnswer *a,
-                 struct ips_err *err)
+int cm_take_walk(struct query *q, struct machine_share *p,
+                 const Ips__CmAnswer *a, struct ips_err *err)
 {
     struct path_data *d = path_of(q);
     struct cm_run *r = d->cm;
     int rc = 0;
-    if (!r->over || p->number != r->walk_part ||
+    if (!r->over || p->number != r->walk_machine ||
         d->work_count + a->n_kinds > 2 * d->nodes + 2 ||
         !(r->walk_more ? a->n_kinds > 0 : pieces_fit(p, a)) ||
         (a->crosses && a->part >= q->gather.count))
@@ -150,7 +151,7 @@ int cm_take_walk(struct query *q, struct part *p, const Ips__CmAnswer *a,
         return 0;
     if (!r->next_crosses) {
         turn_round(d);
-        cm_lane_walked(q);
+        cm_scenario_walked(q);
         return 0;
     }
     if (++r->hops > r->links)
@@ -160,6 +161,6 @@ int cm_take_walk(struct query *q, struct part *p, const Ips__CmAnswer *a,
     r->cross = r->next_cross;
     r->cross_est = r->next_est;
     r->crossing = true;
-    ask_walk(q, r->next_part, p->number, r->next_link);
+    ask_walk(q, r->next_machine, p->number, r->next_link);
     return 0;
 }

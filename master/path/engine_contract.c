@@ -1,5 +1,5 @@
 /*
- * The contracting engine. A lane is four steps:
+ * The contracting engine. A scenario is four steps:
  *
  *   ReduceAsk   every slave's joins (analysis/distributed/joins.h)
  *   solve       all joins together, in the worker; the path as a list of visits
@@ -21,55 +21,55 @@
 
 #define VALUES_BYTES ((size_t)1 << 20) /* in one FinishAsk */
 
-static void begin_lane(struct query *q, enum lane_id id);
+static void begin_scenario(struct query *q, enum scenario_id id);
 
-static void lane_made(struct query *q)
+static void on_scenario_made(struct query *q)
 {
     struct path_data *d = path_of(q);
-    if (d->now == LANE_MAIN)
+    if (d->now == SCENARIO_MAIN)
         engine_traffic(q, false);
     if (d->err.code) {
         engine_failed(q);
         return;
     }
     engine_drop_graphs(q);
-    enum lane_id next = engine_next_lane(d, d->now);
-    if (next != LANES) {
-        begin_lane(q, next);
+    enum scenario_id next = engine_next_scenario(d, d->now);
+    if (next != SCENARIOS) {
+        begin_scenario(q, next);
         return;
     }
     engine_drop_pieces(q);
     path_done(q);
 }
 
-static bool put_together(struct query *q);
+static bool assemble_path(struct query *q);
 static bool sum_up(struct query *q);
 
 /* Of all scenarios but the main one nobody sees pieces. */
 static bool sums_wanted(const struct path_data *d)
 {
-    return d->now != LANE_MAIN;
+    return d->now != SCENARIO_MAIN;
 }
 
-static void make_lane(struct query *q)
+static void make_scenario(struct query *q)
 {
     struct path_data *d = path_of(q);
-    if (d->visit_count == 0 || (sums_wanted(d) ? sum_up(q) : put_together(q)))
-        (void)engine_lane_done(d); /* says why not in d->err */
+    if (d->visit_count == 0 || (sums_wanted(d) ? sum_up(q) : assemble_path(q)))
+        (void)engine_scenario_done(d); /* says why not in d->err */
 }
 
-/* The path of this lane is whole: its shares are summed in the worker. */
-static void lane_over(struct query *q)
+/* The path of this scenario is whole: its shares are summed in the worker. */
+static void on_scenario_over(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, make_lane, lane_made, &err) < 0)
+    if (query_work(q, make_scenario, on_scenario_made, &err) < 0)
         query_fail(q, &err);
 }
 
 /* ---- the pieces ---------------------------------------------------------- */
 
-static bool expansion_fits(const struct part *p, const Ips__ExpandAnswer *a,
-                           bool sums)
+static bool expansion_fits(const struct machine_share *p,
+                           const Ips__ExpandAnswer *a, bool sums)
 {
     size_t n = a->n_kind, pairs = a->n_pair_from;
     size_t pieces = sums ? 0 : n, summed = sums ? n : 0;
@@ -97,18 +97,20 @@ static bool expansion_fits(const struct part *p, const Ips__ExpandAnswer *a,
     return true;
 }
 
-static struct place place_of(const struct part *p, uint32_t chain)
+static struct path_thread thread_of(const struct machine_share *p,
+                                    uint32_t chain)
 {
     const Ips__ThreadRow *t = p->t.threads[chain];
-    return (struct place){
-        .part = p->number, .process = t->process, .tid = t->tid};
+    return (struct path_thread){
+        .machine = p->number, .process = t->process, .tid = t->tid};
 }
 
-static int keep_pieces(struct part *p, const Ips__ExpandAnswer *a,
+static int keep_pieces(struct machine_share *p, const Ips__ExpandAnswer *a,
                        struct ips_err *err)
 {
-    struct engine_told *told = &engine_part_of(p)->told;
-    uint64_t base = engine_part_of(p)->base, need = told->piece_count + a->n_ns;
+    struct engine_reported *told = &engine_machine_of(p)->reported;
+    uint64_t base = engine_machine_of(p)->base,
+             need = told->piece_count + a->n_ns;
     if (need > p->sync->nodes * 2 + 2)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its pieces of the path are more than its graph's");
@@ -133,7 +135,7 @@ static int keep_pieces(struct part *p, const Ips__ExpandAnswer *a,
         told->piece[told->piece_count++] = (struct path_piece){
             .kind = (uint8_t)a->kind[i],
             .xkind = (uint8_t)a->xkind[i],
-            .at = place_of(p, a->chain[i]),
+            .at = thread_of(p, a->chain[i]),
             .from = a->from[i] == IPS_NO_NODE ? IPS_NO_NODE
                                               : (uint32_t)(base + a->from[i]),
             .to = (uint32_t)(base + a->to[i]),
@@ -142,27 +144,27 @@ static int keep_pieces(struct part *p, const Ips__ExpandAnswer *a,
     return 0;
 }
 
-static int keep_sums(struct path_data *d, struct part *p,
+static int keep_sums(struct path_data *d, struct machine_share *p,
                      const Ips__ExpandAnswer *a, struct ips_err *err)
 {
-    uint64_t *sum_ns = &engine_part_of(p)->told.sum_ns;
+    uint64_t *sum_ns = &engine_machine_of(p)->reported.sum_ns;
     int rc = 0;
     for (size_t i = 0; i < a->n_ns && rc == 0; i++) {
         const struct path_piece piece = {.kind = (uint8_t)a->kind[i],
                                          .xkind = (uint8_t)a->xkind[i],
-                                         .at = place_of(p, a->chain[i]),
+                                         .at = thread_of(p, a->chain[i]),
                                          .ns = a->ns[i]};
-        rc = shares_add_sum(&d->lanes[d->now].shares, &piece,
-                            place_of(p, a->before[i]), a->count[i], err);
+        rc = shares_add_sum(&d->scenarios[d->now].shares, &piece,
+                            thread_of(p, a->before[i]), a->count[i], err);
         *sum_ns = ips_add_sat(*sum_ns, a->ns[i]);
     }
     return rc;
 }
 
-static int take_expansion(struct query *q, struct part *p,
+static int take_expansion(struct query *q, struct machine_share *p,
                           const Ips__Reply *reply, struct ips_err *err)
 {
-    struct engine_told *told = &engine_part_of(p)->told;
+    struct engine_reported *told = &engine_machine_of(p)->reported;
     struct path_data *d = path_of(q);
     bool sums = sums_wanted(d);
     if (reply->answer_case != IPS__REPLY__ANSWER_EXPAND ||
@@ -189,14 +191,14 @@ static struct path_piece message_of(struct query *q,
                                     const struct engine_pair *pair,
                                     const struct engine_pair *before)
 {
-    const struct part *p = q->gather.active[visit->part];
-    const struct part *from = q->gather.active[visit[-1].part];
+    const struct machine_share *p = q->gather.active[visit->machine];
+    const struct machine_share *from = q->gather.active[visit[-1].machine];
     return (struct path_piece){
         .kind = IPS_SEG_MESSAGE,
         .xkind = visit->xkind,
-        .at = place_of(p, pair->from_chain),
-        .from = (uint32_t)(engine_part_of(from)->base + before->to),
-        .to = (uint32_t)(engine_part_of(p)->base + pair->from),
+        .at = thread_of(p, pair->from_chain),
+        .from = (uint32_t)(engine_machine_of(from)->base + before->to),
+        .to = (uint32_t)(engine_machine_of(p)->base + pair->from),
         .ns = visit->from_ns - visit[-1].to_ns};
 }
 
@@ -205,9 +207,9 @@ static bool push_visit(struct query *q, const struct ips_visit *visit,
                        const struct engine_pair *pair)
 {
     struct path_data *d = path_of(q);
-    struct part *p = q->gather.active[visit->part];
-    const struct engine_told *told = &engine_part_of(p)->told;
-    uint64_t base = engine_part_of(p)->base, sum = 0;
+    struct machine_share *p = q->gather.active[visit->machine];
+    const struct engine_reported *told = &engine_machine_of(p)->reported;
+    uint64_t base = engine_machine_of(p)->base, sum = 0;
     uint64_t end =
         visit->in == IPS_NO_NODE ? IPS_UNMEASURED : pair->from + base;
     for (uint64_t i = 0; i < pair->pieces; i++) {
@@ -229,19 +231,20 @@ static bool push_visit(struct query *q, const struct ips_visit *visit,
 }
 
 /* In the worker: d->work is the path. */
-static bool put_together(struct query *q)
+static bool assemble_path(struct query *q)
 {
     struct path_data *d = path_of(q);
     const struct engine_pair *before = NULL;
     for (uint64_t i = 0; i < d->visit_count; i++) {
         const struct ips_visit *visit = &d->visit[i];
-        struct engine_told *told =
-            &engine_part_of(q->gather.active[visit->part])->told;
+        struct engine_reported *told =
+            &engine_machine_of(q->gather.active[visit->machine])->reported;
         const struct engine_pair *pair = &told->pair[told->next++];
         if (before) {
             struct path_piece message = message_of(q, visit, pair, before);
-            const struct part *from = q->gather.active[visit[-1].part];
-            if (!engine_push(d, place_of(from, before->to_chain), &message))
+            const struct machine_share *from =
+                q->gather.active[visit[-1].machine];
+            if (!engine_push(d, thread_of(from, before->to_chain), &message))
                 return false;
         }
         if (!push_visit(q, visit, pair))
@@ -258,9 +261,9 @@ static bool add_message(struct query *q, const struct ips_visit *visit,
 {
     struct path_data *d = path_of(q);
     const struct path_piece message = message_of(q, visit, pair, before);
-    const struct part *from = q->gather.active[visit[-1].part];
-    return shares_add_sum(&d->lanes[d->now].shares, &message,
-                          place_of(from, before->to_chain), 1, &d->err) == 0;
+    const struct machine_share *from = q->gather.active[visit[-1].machine];
+    return shares_add_sum(&d->scenarios[d->now].shares, &message,
+                          thread_of(from, before->to_chain), 1, &d->err) == 0;
 }
 
 /* In the worker: the slaves told sums of their pieces; adds what lies between
@@ -274,14 +277,14 @@ static bool sum_up(struct query *q)
     if (!left)
         ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory for the path");
     for (uint32_t i = 0; i < q->gather.count && fine; i++)
-        left[i] = engine_part_of(q->gather.active[i])->told.sum_ns;
+        left[i] = engine_machine_of(q->gather.active[i])->reported.sum_ns;
     for (uint64_t i = 0; i < d->visit_count && fine; i++) {
         const struct ips_visit *visit = &d->visit[i];
-        struct engine_told *told =
-            &engine_part_of(q->gather.active[visit->part])->told;
+        struct engine_reported *told =
+            &engine_machine_of(q->gather.active[visit->machine])->reported;
         const struct engine_pair *pair = &told->pair[told->next++];
         fine = !before || add_message(q, visit, pair, before);
-        left[visit->part] -= visit->to_ns - visit->from_ns;
+        left[visit->machine] -= visit->to_ns - visit->from_ns;
         before = pair;
     }
     for (uint32_t i = 0; i < q->gather.count && fine; i++)
@@ -304,8 +307,8 @@ struct columns {
     size_t n;
 };
 
-static void send_columns(struct query *q, struct part *p, struct columns *c,
-                         bool first, bool more)
+static void send_columns(struct query *q, struct machine_share *p,
+                         struct columns *c, bool first, bool more)
 {
     Ips__ExpandAsk ask = IPS__EXPAND_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
@@ -323,14 +326,15 @@ static void send_columns(struct query *q, struct part *p, struct columns *c,
     c->n = 0;
 }
 
-static void ask_part(struct query *q, struct part *p, struct columns *c)
+static void ask_machine(struct query *q, struct machine_share *p,
+                        struct columns *c)
 {
     const struct path_data *d = path_of(q);
-    uint64_t left = engine_part_of(p)->told.pairs;
+    uint64_t left = engine_machine_of(p)->reported.pairs;
     bool first = true;
     for (uint64_t i = 0; left > 0; i++) {
         const struct ips_visit *v = &d->visit[i];
-        if (v->part != p->number)
+        if (v->machine != p->number)
             continue;
         bool begins = v->in == IPS_NO_NODE, ends = v->out == IPS_NO_NODE;
         c->from[c->n] = begins ? IPS_NO_NODE : 0;
@@ -348,9 +352,11 @@ static int count_pairs(struct query *q, struct ips_err *err)
 {
     struct path_data *d = path_of(q);
     for (uint64_t i = 0; i < d->visit_count; i++)
-        engine_part_of(q->gather.active[d->visit[i].part])->told.pairs++;
+        engine_machine_of(q->gather.active[d->visit[i].machine])
+            ->reported.pairs++;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct engine_told *told = &engine_part_of(q->gather.active[i])->told;
+        struct engine_reported *told =
+            &engine_machine_of(q->gather.active[i])->reported;
         told->pair = calloc(told->pairs + 1, sizeof(*told->pair));
         if (!told->pair)
             return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for the path");
@@ -374,61 +380,62 @@ static void ask_expand(struct query *q)
     c.to = all + IPS_PIECE_ITEMS;
     c.in = c.to + IPS_PIECE_ITEMS;
     c.out = c.in + IPS_PIECE_ITEMS;
-    d->cost.rounds += d->now == LANE_MAIN;
-    query_round(q, take_expansion, lane_over);
+    d->cost.rounds += d->now == SCENARIO_MAIN;
+    query_round(q, take_expansion, on_scenario_over);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        ask_part(q, q->gather.active[i], &c);
+        ask_machine(q, q->gather.active[i], &c);
     free(all);
     query_await(q);
 }
 
 /* ---- values back to the slaves ------------------------------------------ */
 
-static int take_finish(struct query *q, struct part *p, const Ips__Reply *reply,
-                       struct ips_err *err)
+static int take_finish(struct query *q, struct machine_share *p,
+                       const Ips__Reply *reply, struct ips_err *err)
 {
     (void)q;
     if (reply->answer_case != IPS__REPLY__ANSWER_FINISH)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to FinishAsk");
-    engine_part_of(p)->finished_t_max = reply->finish->t_max_ns;
+    engine_machine_of(p)->finished_t_max = reply->finish->t_max_ns;
     return 0;
 }
 
-static void finished(struct query *q)
+static void on_finished(struct query *q)
 {
     struct path_data *d = path_of(q);
     uint64_t greatest = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
         greatest = ips_max_u64(
-            greatest, engine_part_of(q->gather.active[i])->finished_t_max);
-    if (greatest != d->lanes[d->now].t_max) {
+            greatest, engine_machine_of(q->gather.active[i])->finished_t_max);
+    if (greatest != d->scenarios[d->now].t_max) {
         ips_err_set(&d->err, IPS_E_CORRUPT,
                     "the slaves' longest path has %" PRIu64
                     " ns, the master's %" PRIu64
                     ": a bug in IPS, so no answer is given",
-                    greatest, d->lanes[d->now].t_max);
+                    greatest, d->scenarios[d->now].t_max);
         engine_failed(q);
         return;
     }
     ask_expand(q);
 }
 
-static int ask_finish(struct query *q, struct part *p, struct ips_err *err)
+static int ask_finish(struct query *q, struct machine_share *p,
+                      struct ips_err *err)
 {
     struct path_data *d = path_of(q);
     uint32_t total = ips_joined_ins(&d->joined, p->number), done = 0;
     uint64_t last = 0;
     uint8_t *bytes = malloc(VALUES_BYTES);
-    Ips__Lane lane;
+    Ips__Lane scenario;
     bool first = true;
     if (!bytes)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    weighting_lane(q, p, &d->lanes[d->now].lane, &lane);
+    weighting_scenario(q, p, &d->scenarios[d->now].scenario, &scenario);
     do {
         Ips__FinishAsk ask = IPS__FINISH_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         ask.generation = p->sync->generation;
-        ask.lane = &lane;
+        ask.lane = &scenario;
         ask.values.data = bytes;
         ask.values.len = ips_joined_put_values(&d->joined, p->number, &done,
                                                &last, bytes, VALUES_BYTES);
@@ -443,7 +450,7 @@ static int ask_finish(struct query *q, struct part *p, struct ips_err *err)
     return 0;
 }
 
-static void solved(struct query *q)
+static void on_solved(struct query *q)
 {
     struct path_data *d = path_of(q);
     struct ips_err err = {0};
@@ -452,13 +459,13 @@ static void solved(struct query *q)
         engine_failed(q);
         return;
     }
-    if (!d->lanes[d->now].with_shares) {
-        lane_over(q);
+    if (!d->scenarios[d->now].with_shares) {
+        on_scenario_over(q);
         return;
     }
-    query_round(q, take_finish, finished);
+    query_round(q, take_finish, on_finished);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
-        if (d->now == LANE_MAIN)
+        if (d->now == SCENARIO_MAIN)
             d->cost.values += ips_joined_ins(&d->joined, i);
         rc = ask_finish(q, q->gather.active[i], &err);
     }
@@ -470,18 +477,19 @@ static void solved(struct query *q)
 
 /* ---- solving (worker) --------------------------------------------------- */
 
-static void solve(struct query *q)
+static void solve_scenario(struct query *q)
 {
     struct path_data *d = path_of(q);
-    struct lane_result *r = &d->lanes[d->now];
-    struct ips_joins_part *parts = engine_joins(q);
+    struct scenario_result *r = &d->scenarios[d->now];
+    struct ips_machine_joins *parts = engine_joins(q);
     uint32_t blame, n = q->gather.count;
     if (!parts)
         return;
-    int rc = ips_joined_solve(parts, n, &r->lane, &d->joined, &blame, &d->err);
+    int rc =
+        ips_joined_solve(parts, n, &r->scenario, &d->joined, &blame, &d->err);
     free(parts);
     for (uint32_t i = 0; i < n; i++) {
-        struct engine_joins *b = &engine_part_of(q->gather.active[i])->joins;
+        struct engine_joins *b = &engine_machine_of(q->gather.active[i])->joins;
         ips_free_large(b->data);
         *b = (struct engine_joins){0};
     }
@@ -491,9 +499,9 @@ static void solve(struct query *q)
     }
     r->t_max = d->joined.t_max;
     d->unmatched = d->joined.unmatched;
-    if (d->now == LANE_MAIN)
+    if (d->now == SCENARIO_MAIN)
         d->total_cpu_ns = d->joined.total;
-    if (d->joined.end_part == IPS_NO_NODE)
+    if (d->joined.end_machine == IPS_NO_NODE)
         ips_err_set(&d->err, IPS_E_INCOMPLETE,
                     "no thread of this run has ended yet: nothing to show");
     else if (r->with_shares && ips_joined_walk(&d->joined, &d->visit,
@@ -501,24 +509,24 @@ static void solve(struct query *q)
         return;
 }
 
-static void reduced(struct query *q)
+static void on_reduced(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, solve, solved, &err) < 0)
+    if (query_work(q, solve_scenario, on_solved, &err) < 0)
         query_fail(q, &err);
 }
 
-static void begin_lane(struct query *q, enum lane_id id)
+static void begin_scenario(struct query *q, enum scenario_id id)
 {
     struct path_data *d = path_of(q);
     d->now = id;
     d->work_count = 0;
-    engine_fetch_joins(q, &d->lanes[id].lane, false, reduced);
+    engine_fetch_joins(q, &d->scenarios[id].scenario, false, on_reduced);
 }
 
 void engine_contract(struct query *q)
 {
     engine_traffic(q, true);
     path_of(q)->cost.rounds = 2;
-    begin_lane(q, LANE_MAIN);
+    begin_scenario(q, SCENARIO_MAIN);
 }

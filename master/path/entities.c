@@ -11,23 +11,23 @@ const char *const thing_kind_names[THING_KINDS] = {"machine", "process",
 
 struct making {
     const struct ips_graph *g;
-    struct things *t;
+    struct entities *t;
     bool clip;
     struct ips_idmap messages, procedures; /* (process, ...) -> feature */
     uint32_t feature_cap;
     uint32_t **procedure_of; /* [parts][symbols] */
 };
 
-void things_release(struct things *t)
+void entities_release(struct entities *t)
 {
     free(t->chain);
     free(t->cross);
-    free(t->portion_first);
-    free(t->portion);
+    free(t->arc_share_first);
+    free(t->arc_share);
     free(t->feature);
     free(t->process_base);
     free(t->procedure);
-    free(t->thing);
+    free(t->entity);
     free(t->member);
     memset(t, 0, sizeof(*t));
 }
@@ -38,12 +38,12 @@ static int no_memory(struct ips_err *err)
                        "no memory for what can be asked about");
 }
 
-static bool add_feature(struct making *m, struct thing_feature one)
+static bool add_feature(struct making *m, struct entity_feature one)
 {
-    struct things *t = m->t;
+    struct entities *t = m->t;
     if (t->f.count == m->feature_cap) {
         uint32_t cap = m->feature_cap * 2 + 64;
-        struct thing_feature *more = realloc(t->feature, cap * sizeof(*more));
+        struct entity_feature *more = realloc(t->feature, cap * sizeof(*more));
         if (!more)
             return false;
         t->feature = more;
@@ -55,10 +55,10 @@ static bool add_feature(struct making *m, struct thing_feature one)
 
 /* The feature of (process, what), made where it is new. */
 static bool feature_of(struct making *m, struct ips_idmap *map, uint32_t what,
-                       struct thing_feature one, uint32_t *out)
+                       struct entity_feature one, uint32_t *out)
 {
     uint64_t key = (uint64_t)one.process << 32 | what;
-    if (!ips_idmap_room(map))
+    if (!ips_idmap_reserve(map))
         return false;
     uint64_t at = ips_idmap_place(map, key);
     if (ips_idmap_has(map, at)) {
@@ -75,30 +75,30 @@ static bool feature_of(struct making *m, struct ips_idmap *map, uint32_t what,
 static int make_processes(struct making *m, uint32_t *blame,
                           struct ips_err *err)
 {
-    struct things *t = m->t;
+    struct entities *t = m->t;
     t->process_base =
-        calloc((size_t)t->part_count + 1, sizeof(*t->process_base));
+        calloc((size_t)t->machine_count + 1, sizeof(*t->process_base));
     t->chain = calloc((size_t)m->g->chain_count + 1, sizeof(*t->chain));
     if (!t->process_base || !t->chain)
         return no_memory(err);
-    for (uint32_t p = 0; p < t->part_count; p++) {
+    for (uint32_t p = 0; p < t->machine_count; p++) {
         t->process_base[p] = t->f.count;
-        for (uint32_t i = 0; i < t->part[p].process_count; i++) {
-            if (!add_feature(m, (struct thing_feature){.kind = THING_PROCESS,
-                                                       .process = t->f.count,
-                                                       .part = p,
-                                                       .number = i,
-                                                       .procedure = THING_NONE,
-                                                       .to = THING_NONE}))
+        for (uint32_t i = 0; i < t->machine[p].process_count; i++) {
+            if (!add_feature(m, (struct entity_feature){.kind = THING_PROCESS,
+                                                        .process = t->f.count,
+                                                        .machine = p,
+                                                        .number = i,
+                                                        .procedure = THING_NONE,
+                                                        .to = THING_NONE}))
                 return no_memory(err);
         }
     }
     t->process_features = t->f.count;
     for (uint32_t c = 0; c < m->g->chain_count; c++) {
         const struct ips_chain *ch = &m->g->chains[c];
-        if (ch->machine >= t->part_count ||
-            ch->process >= t->part[ch->machine].process_count) {
-            *blame = ch->machine < t->part_count ? ch->machine : THING_NONE;
+        if (ch->machine >= t->machine_count ||
+            ch->process >= t->machine[ch->machine].process_count) {
+            *blame = ch->machine < t->machine_count ? ch->machine : THING_NONE;
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "thread %u.%u is of none of its processes",
                                ch->pid, ch->tid);
@@ -120,7 +120,7 @@ static bool is_message(const struct ips_graph *g, uint32_t node)
 static int make_messages(struct making *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
-    struct things *t = m->t;
+    struct entities *t = m->t;
     t->cross = malloc(((size_t)g->node_count + 1) * sizeof(*t->cross));
     if (!t->cross)
         return no_memory(err);
@@ -134,7 +134,7 @@ static int make_messages(struct making *m, struct ips_err *err)
             uint32_t to = g->xkind[i] == IPS_X_DATA       ? t->chain[c]
                           : g->xkind[i] == IPS_X_EXTERNAL ? THING_EXTERNAL
                                                           : THING_IDLE;
-            struct thing_feature one = t->feature[from];
+            struct entity_feature one = t->feature[from];
             one.kind = THING_MESSAGE;
             one.to = to;
             if (!feature_of(m, &m->messages, to, one, &t->cross[i]))
@@ -147,22 +147,22 @@ static int make_messages(struct making *m, struct ips_err *err)
 /* ---- procedures --------------------------------------------------------- */
 
 struct named {
-    const struct thing_symbol *symbol;
+    const struct entity_symbol *symbol;
     uint32_t *number; /* where its procedure's goes */
 };
 
 static int by_name(const void *a, const void *b)
 {
-    const struct thing_symbol *p = ((const struct named *)a)->symbol,
-                              *q = ((const struct named *)b)->symbol;
+    const struct entity_symbol *p = ((const struct named *)a)->symbol,
+                               *q = ((const struct named *)b)->symbol;
     int order = strcmp(p->name, q->name);
     if (order == 0)
         order = strcmp(p->module, q->module);
     return order ? order : strcmp(p->file, q->file);
 }
 
-uint32_t things_procedure(const struct things *t,
-                          const struct thing_symbol *symbol)
+uint32_t entities_procedure(const struct entities *t,
+                            const struct entity_symbol *symbol)
 {
     const struct named want = {.symbol = symbol};
     uint32_t low = 0, high = t->procedure_count; /* they are sorted */
@@ -183,22 +183,22 @@ uint32_t things_procedure(const struct things *t,
 /* One number for equal symbols of all parts. */
 static int name_procedures(struct making *m, struct ips_err *err)
 {
-    struct things *t = m->t;
+    struct entities *t = m->t;
     size_t total = 0, n = 0;
     m->procedure_of =
-        calloc((size_t)t->part_count + 1, sizeof(*m->procedure_of));
-    for (uint32_t p = 0; p < t->part_count; p++)
-        total += t->part[p].symbol_count;
+        calloc((size_t)t->machine_count + 1, sizeof(*m->procedure_of));
+    for (uint32_t p = 0; p < t->machine_count; p++)
+        total += t->machine[p].symbol_count;
     struct named *all = malloc((total + 1) * sizeof(*all));
     t->procedure = malloc((total + 1) * sizeof(*t->procedure));
     bool ok = m->procedure_of && all && t->procedure;
-    for (uint32_t p = 0; p < t->part_count && ok; p++) {
-        uint32_t count = t->part[p].symbol_count;
+    for (uint32_t p = 0; p < t->machine_count && ok; p++) {
+        uint32_t count = t->machine[p].symbol_count;
         m->procedure_of[p] = malloc(((size_t)count + 1) * sizeof(uint32_t));
         ok = m->procedure_of[p] != NULL;
         for (uint32_t i = 0; i < count && ok; i++)
-            all[n++] =
-                (struct named){&t->part[p].symbol[i], &m->procedure_of[p][i]};
+            all[n++] = (struct named){&t->machine[p].symbol[i],
+                                      &m->procedure_of[p][i]};
     }
     if (ok && n > 0)
         qsort(all, n, sizeof(*all), by_name);
@@ -211,14 +211,14 @@ static int name_procedures(struct making *m, struct ips_err *err)
     return ok ? 0 : no_memory(err);
 }
 
-static int fill_portions(struct making *m, uint32_t p, uint64_t *at,
-                         uint32_t *node, struct ips_err *err)
+static int fill_arc_shares(struct making *m, uint32_t p, uint64_t *at,
+                           uint32_t *node, struct ips_err *err)
 {
-    struct things *t = m->t;
-    const struct thing_part *part = &t->part[p];
+    struct entities *t = m->t;
+    const struct machine_entities *part = &t->machine[p];
     uint32_t before = 0;
     uint64_t left = 0; /* of the arc's weight */
-    for (uint64_t k = 0; k < part->portion_count; k++) {
+    for (uint64_t k = 0; k < part->arc_share_count; k++) {
         uint32_t own = part->node[k], i = part->node_base + own;
         if (own >= part->node_count || own < before ||
             (part->of[k] >= part->symbol_count && part->of[k] != THING_NONE))
@@ -231,19 +231,19 @@ static int fill_portions(struct making *m, uint32_t p, uint64_t *at,
         uint64_t ns = m->clip && part->ns[k] > left ? left : part->ns[k];
         left -= m->clip ? ns : 0;
         while (*node <= i)
-            t->portion_first[(*node)++] = *at;
+            t->arc_share_first[(*node)++] = *at;
         uint32_t process = t->chain[ips_chain_of(m->g, i)];
-        t->portion[*at].ns = ns;
+        t->arc_share[*at].ns = ns;
         if (part->of[k] == THING_NONE) {
-            t->portion[(*at)++].feature = process;
+            t->arc_share[(*at)++].feature = process;
             continue;
         }
         uint32_t procedure = m->procedure_of[p][part->of[k]];
-        struct thing_feature one = t->feature[process];
+        struct entity_feature one = t->feature[process];
         one.kind = THING_PROCEDURE;
         one.procedure = procedure;
         if (!feature_of(m, &m->procedures, procedure, one,
-                        &t->portion[*at].feature))
+                        &t->arc_share[*at].feature))
             return no_memory(err);
         (*at)++;
     }
@@ -253,121 +253,124 @@ static int fill_portions(struct making *m, uint32_t p, uint64_t *at,
 static int make_procedures(struct making *m, uint32_t *blame,
                            struct ips_err *err)
 {
-    struct things *t = m->t;
+    struct entities *t = m->t;
     uint64_t total = 0, at = 0;
     uint32_t node = 0;
-    for (uint32_t p = 0; p < t->part_count; p++)
-        total += t->part[p].portion_count;
+    for (uint32_t p = 0; p < t->machine_count; p++)
+        total += t->machine[p].arc_share_count;
     if (total == 0)
         return 0;
     size_t nodes = (size_t)m->g->node_count + 1;
-    t->portion_first = malloc(nodes * sizeof(*t->portion_first));
-    t->portion = malloc(total * sizeof(*t->portion));
-    if (!t->portion_first || !t->portion)
+    t->arc_share_first = malloc(nodes * sizeof(*t->arc_share_first));
+    t->arc_share = malloc(total * sizeof(*t->arc_share));
+    if (!t->arc_share_first || !t->arc_share)
         return no_memory(err);
     int rc = name_procedures(m, err);
-    for (uint32_t p = 0; p < t->part_count && rc == 0; p++) {
-        rc = fill_portions(m, p, &at, &node, err);
+    for (uint32_t p = 0; p < t->machine_count && rc == 0; p++) {
+        rc = fill_arc_shares(m, p, &at, &node, err);
         if (rc == IPS_E_PROTOCOL)
             *blame = p;
     }
     while (node < nodes && rc == 0)
-        t->portion_first[node++] = at;
+        t->arc_share_first[node++] = at;
     return rc;
 }
 
 /* ---- things ------------------------------------------------------------- */
 
 /* Which thing of each kind a feature belongs to. */
-static uint32_t thing_of(const struct things *t, const struct thing_feature *f,
-                         enum thing_kind kind, uint32_t message)
+static uint32_t find_entity(const struct entities *t,
+                            const struct entity_feature *f,
+                            enum entity_kind kind, uint32_t message)
 {
     switch (kind) {
     case THING_MACHINE:
-        return f->kind == THING_MESSAGE ? THING_NONE : f->part;
+        return f->kind == THING_MESSAGE ? THING_NONE : f->machine;
     case THING_PROCESS:
         return f->kind == THING_MESSAGE ? THING_NONE
-                                        : t->part_count + f->process;
+                                        : t->machine_count + f->process;
     case THING_PROCEDURE:
         return f->kind == THING_PROCEDURE
-                   ? t->part_count + t->process_features + f->procedure
+                   ? t->machine_count + t->process_features + f->procedure
                    : THING_NONE;
     case THING_MESSAGE:
-        return f->kind == THING_MESSAGE ? t->part_count + t->process_features +
-                                              t->procedure_count + message
-                                        : THING_NONE;
+        return f->kind == THING_MESSAGE
+                   ? t->machine_count + t->process_features +
+                         t->procedure_count + message
+                   : THING_NONE;
     case THING_KINDS:
         break;
     }
     return THING_NONE;
 }
 
-static enum thing_kind kind_of(const struct things *t, uint32_t thing)
+static enum entity_kind kind_of(const struct entities *t, uint32_t thing)
 {
-    if (thing < t->part_count)
+    if (thing < t->machine_count)
         return THING_MACHINE;
-    if (thing < t->part_count + t->process_features)
+    if (thing < t->machine_count + t->process_features)
         return THING_PROCESS;
-    return thing < t->part_count + t->process_features + t->procedure_count
+    return thing < t->machine_count + t->process_features + t->procedure_count
                ? THING_PROCEDURE
                : THING_MESSAGE;
 }
 
 /* Members of things by counting: `fill` false counts, true places. */
-static void each_member(struct things *t, bool fill)
+static void each_member(struct entities *t, bool fill)
 {
     uint32_t message = 0;
     for (uint32_t i = 0; i < t->f.count; i++) {
         for (int kind = 0; kind < THING_KINDS; kind++) {
             uint32_t at =
-                thing_of(t, &t->feature[i], (enum thing_kind)kind, message);
+                find_entity(t, &t->feature[i], (enum entity_kind)kind, message);
             if (at == THING_NONE)
                 continue;
             if (fill)
-                t->member[t->thing[at].first + t->thing[at].count] = i;
-            t->thing[at].count++;
+                t->member[t->entity[at].first + t->entity[at].count] = i;
+            t->entity[at].count++;
         }
         message += t->feature[i].kind == THING_MESSAGE;
     }
 }
 
-static int make_things(struct making *m, struct ips_err *err)
+static int make_entities(struct making *m, struct ips_err *err)
 {
-    struct things *t = m->t;
+    struct entities *t = m->t;
     uint64_t messages = m->messages.count;
     uint32_t total = 0, kept = 0;
-    t->thing_count = t->part_count + t->process_features + t->procedure_count +
-                     (uint32_t)messages;
-    t->thing = calloc((size_t)t->thing_count + 1, sizeof(*t->thing));
-    if (!t->thing)
+    t->entity_count = t->machine_count + t->process_features +
+                      t->procedure_count + (uint32_t)messages;
+    t->entity = calloc((size_t)t->entity_count + 1, sizeof(*t->entity));
+    if (!t->entity)
         return no_memory(err);
     each_member(t, false);
-    for (uint32_t i = 0; i < t->thing_count; i++) {
-        t->thing[i].kind = kind_of(t, i);
-        t->thing[i].first = total;
-        total += t->thing[i].count;
-        t->thing[i].count = 0;
+    for (uint32_t i = 0; i < t->entity_count; i++) {
+        t->entity[i].kind = kind_of(t, i);
+        t->entity[i].first = total;
+        total += t->entity[i].count;
+        t->entity[i].count = 0;
     }
     t->member = malloc(((size_t)total + 1) * sizeof(*t->member));
     if (!t->member)
         return no_memory(err);
     each_member(t, true);
-    for (uint32_t i = 0; i < t->thing_count; i++) {
-        if (t->thing[i].count)
-            t->thing[kept++] = t->thing[i];
+    for (uint32_t i = 0; i < t->entity_count; i++) {
+        if (t->entity[i].count)
+            t->entity[kept++] = t->entity[i];
     }
-    t->thing_count = kept;
+    t->entity_count = kept;
     return 0;
 }
 
-int things_make(const struct ips_graph *g, const struct thing_part *part,
-                uint32_t part_count, bool clip, struct things *out,
-                uint32_t *blame, struct ips_err *err)
+int entities_make(const struct ips_graph *g,
+                  const struct machine_entities *part, uint32_t part_count,
+                  bool clip, struct entities *out, uint32_t *blame,
+                  struct ips_err *err)
 {
     struct making m = {.g = g, .t = out, .clip = clip};
     memset(out, 0, sizeof(*out));
-    out->part = part;
-    out->part_count = part_count;
+    out->machine = part;
+    out->machine_count = part_count;
     *blame = THING_NONE;
     int rc = make_processes(&m, blame, err);
     if (rc == 0)
@@ -375,11 +378,11 @@ int things_make(const struct ips_graph *g, const struct thing_part *part,
     if (rc == 0)
         rc = make_procedures(&m, blame, err);
     if (rc == 0)
-        rc = make_things(&m, err);
+        rc = make_entities(&m, err);
     out->f.chain = out->chain;
     out->f.cross = out->cross;
-    out->f.first = out->portion_first;
-    out->f.portion = out->portion;
+    out->f.first = out->arc_share_first;
+    out->f.arc_share = out->arc_share;
     if (rc == 0)
         rc = ips_features_check(g, &out->f, err);
     ips_idmap_release(&m.messages);
@@ -388,6 +391,6 @@ int things_make(const struct ips_graph *g, const struct thing_part *part,
         free(m.procedure_of[p]);
     free(m.procedure_of);
     if (rc < 0)
-        things_release(out);
+        entities_release(out);
     return rc;
 }

@@ -10,21 +10,21 @@
 
 #define NAME_BYTES 512
 
-static const char *process_name(const struct things *t, uint32_t feature)
+static const char *process_name(const struct entities *t, uint32_t feature)
 {
-    const struct thing_feature *f = &t->feature[feature];
-    return t->part[f->part].process[f->number];
+    const struct entity_feature *f = &t->feature[feature];
+    return t->machine[f->machine].process[f->number];
 }
 
-static const char *machine_name(const struct things *t, uint32_t feature)
+static const char *machine_name(const struct entities *t, uint32_t feature)
 {
-    return t->part[t->feature[feature].part].machine;
+    return t->machine[t->feature[feature].machine].machine;
 }
 
-const char *things_feature_name(const struct things *t, uint32_t feature,
-                                char out[THING_BYTES])
+const char *entities_feature_name(const struct entities *t, uint32_t feature,
+                                  char out[THING_BYTES])
 {
-    const struct thing_feature *f = &t->feature[feature];
+    const struct entity_feature *f = &t->feature[feature];
     const char *machine = machine_name(t, f->process);
     const char *process = process_name(t, f->process);
     switch (f->kind) {
@@ -49,16 +49,16 @@ const char *things_feature_name(const struct things *t, uint32_t feature,
     return out;
 }
 
-const struct thing_symbol *things_symbol(const struct things *t,
-                                         const struct thing *thing)
+const struct entity_symbol *entities_symbol(const struct entities *t,
+                                            const struct entity *thing)
 {
     if (thing->kind != THING_PROCEDURE)
         return NULL;
     return &t->procedure[t->feature[t->member[thing->first]].procedure];
 }
 
-const char *things_name(const struct things *t, const struct thing *thing,
-                        char out[THING_BYTES])
+const char *entities_name(const struct entities *t, const struct entity *thing,
+                          char out[THING_BYTES])
 {
     uint32_t feature = t->member[thing->first];
     switch (thing->kind) {
@@ -66,26 +66,26 @@ const char *things_name(const struct things *t, const struct thing *thing,
         snprintf(out, THING_BYTES, "/%s", machine_name(t, feature));
         return out;
     case THING_PROCEDURE:
-        snprintf(out, THING_BYTES, "%s", things_symbol(t, thing)->name);
+        snprintf(out, THING_BYTES, "%s", entities_symbol(t, thing)->name);
         return out;
     case THING_PROCESS: /* its first member may be a procedure of it */
-        return things_feature_name(t, t->feature[feature].process, out);
+        return entities_feature_name(t, t->feature[feature].process, out);
     case THING_MESSAGE:
     case THING_KINDS:
         break;
     }
-    return things_feature_name(t, feature, out);
+    return entities_feature_name(t, feature, out);
 }
 
 /* ---- by name ------------------------------------------------------------ */
 
-static bool fits(const char *pattern, const char *text)
+static bool matches_pattern(const char *pattern, const char *text)
 {
     return fnmatch(pattern, text, 0) == 0;
 }
 
 /* "a.3", "a" or, where the pattern has a /, "/m1/a.3". */
-static bool process_fits(const struct things *t, const char *pattern,
+static bool process_fits(const struct entities *t, const char *pattern,
                          uint32_t feature)
 {
     char name[NAME_BYTES];
@@ -94,27 +94,27 @@ static bool process_fits(const struct things *t, const char *pattern,
         bool rooted = *pattern == '/';
         snprintf(name, sizeof(name), "%s%s/%s", rooted ? "/" : "",
                  machine_name(t, feature), process);
-        return fits(pattern, name);
+        return matches_pattern(pattern, name);
     }
-    if (fits(pattern, process))
+    if (matches_pattern(pattern, process))
         return true;
-    snprintf(name, sizeof(name), "%.*s", (int)part_program_len(process),
-             process);
-    return fits(pattern, name);
+    snprintf(name, sizeof(name), "%.*s",
+             (int)machine_share_program_len(process), process);
+    return matches_pattern(pattern, name);
 }
 
-static bool message_fits(const struct things *t, const char *from,
-                         const char *to, const struct thing_feature *f)
+static bool message_fits(const struct entities *t, const char *from,
+                         const char *to, const struct entity_feature *f)
 {
     if (!process_fits(t, from, f->process))
         return false;
     if (f->to == THING_EXTERNAL || f->to == THING_IDLE)
-        return fits(to, f->to == THING_IDLE ? "idle" : "external");
+        return matches_pattern(to, f->to == THING_IDLE ? "idle" : "external");
     return process_fits(t, to, f->to);
 }
 
-static bool object_fits(const struct things *t, const char *object,
-                        const struct thing_feature *f)
+static bool object_fits(const struct entities *t, const char *object,
+                        const struct entity_feature *f)
 {
     char name[NAME_BYTES];
     size_t len = strlen(object);
@@ -126,27 +126,27 @@ static bool object_fits(const struct things *t, const char *object,
            (name[len] == '\0' || name[len] == '/');
 }
 
-static bool given(const char *text)
+static bool is_given(const char *text)
 {
     return text && *text;
 }
 
 /* Where a message is asked for, only messages fit; else never. */
-static bool feature_fits(const struct things *t, const struct thing_selector *s,
-                         const char *from, const char *to,
-                         const struct thing_feature *f)
+static bool feature_fits(const struct entities *t,
+                         const struct entity_selector *s, const char *from,
+                         const char *to, const struct entity_feature *f)
 {
-    if (given(s->message) != (f->kind == THING_MESSAGE))
+    if (is_given(s->message) != (f->kind == THING_MESSAGE))
         return false;
-    if (given(s->message) && !message_fits(t, from, to, f))
+    if (is_given(s->message) && !message_fits(t, from, to, f))
         return false;
-    if (given(s->procedure) &&
+    if (is_given(s->procedure) &&
         (f->kind != THING_PROCEDURE ||
-         !fits(s->procedure, t->procedure[f->procedure].name)))
+         !matches_pattern(s->procedure, t->procedure[f->procedure].name)))
         return false;
-    if (given(s->process) && !process_fits(t, s->process, f->process))
+    if (is_given(s->process) && !process_fits(t, s->process, f->process))
         return false;
-    return !given(s->object) || object_fits(t, s->object, f);
+    return !is_given(s->object) || object_fits(t, s->object, f);
 }
 
 /* "A -> B", with or without blanks. */
@@ -175,12 +175,12 @@ static int split_message(const char *message, char from[NAME_BYTES],
     return 0;
 }
 
-int things_select(const struct things *t, const struct thing_selector *s,
-                  uint32_t **feature, uint32_t *count, struct ips_err *err)
+int entities_choose(const struct entities *t, const struct entity_selector *s,
+                    uint32_t **feature, uint32_t *count, struct ips_err *err)
 {
     char from[NAME_BYTES] = "", to[NAME_BYTES] = "";
     *count = 0;
-    if (given(s->message)) {
+    if (is_given(s->message)) {
         int rc = split_message(s->message, from, to, err);
         if (rc < 0)
             return rc;
@@ -198,7 +198,7 @@ int things_select(const struct things *t, const struct thing_selector *s,
 
 /* ---- did you mean ------------------------------------------------------- */
 
-static void offer_process(const struct thing_part *p, const char *process,
+static void offer_process(const struct machine_entities *p, const char *process,
                           const char *word, struct ips_nearest *near)
 {
     char name[NAME_BYTES];
@@ -208,22 +208,23 @@ static void offer_process(const struct thing_part *p, const char *process,
         ips_nearest_offer(near, name);
         return;
     }
-    snprintf(name, sizeof(name), "%.*s", (int)part_program_len(process),
-             process);
+    snprintf(name, sizeof(name), "%.*s",
+             (int)machine_share_program_len(process), process);
     ips_nearest_offer(near, name);
     ips_nearest_offer(near, process);
 }
 
-void things_offer_processes(const struct things *t, const char *word,
-                            struct ips_nearest *near)
+void entities_offer_processes(const struct entities *t, const char *word,
+                              struct ips_nearest *near)
 {
-    for (uint32_t i = 0; i < t->part_count; i++) {
-        for (uint32_t k = 0; k < t->part[i].process_count; k++)
-            offer_process(&t->part[i], t->part[i].process[k], word, near);
+    for (uint32_t i = 0; i < t->machine_count; i++) {
+        for (uint32_t k = 0; k < t->machine[i].process_count; k++)
+            offer_process(&t->machine[i], t->machine[i].process[k], word, near);
     }
 }
 
-void things_offer_procedures(const struct things *t, struct ips_nearest *near)
+void entities_offer_procedures(const struct entities *t,
+                               struct ips_nearest *near)
 {
     for (uint32_t i = 0; i < t->procedure_count; i++)
         ips_nearest_offer(near, t->procedure[i].name);

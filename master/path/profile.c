@@ -46,7 +46,7 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
     struct path_profile *pp = profile_of(q);
     uint64_t computing = 0, running = 0;
     int rc = 0;
-    for (uint32_t i = 0; i < pp->parts; i++) {
+    for (uint32_t i = 0; i < pp->machine_count; i++) {
         const struct profile_face *f = &pp->face[PROFILE_PATH][i];
         for (uint32_t k = 0; rc == 0 && k < f->count; k++)
             rc = cut_piece(q, i, k, &cut[f->piece[k]], &running, err);
@@ -86,7 +86,7 @@ static int make_window(struct query *q, const struct path_piece *cut,
     struct path_profile *pp = profile_of(q);
     struct shares *s = &pp->shares;
     int rc = 0;
-    s->at = d->lanes[LANE_MAIN].begin;
+    s->at = d->scenarios[SCENARIO_MAIN].begin;
     for (uint64_t i = 0; i < d->piece_count && rc == 0; i++) {
         if (in_window(&cut[i]))
             rc = shares_add(s, &cut[i], err);
@@ -97,7 +97,7 @@ static int make_window(struct query *q, const struct path_piece *cut,
     for (int list = 0; rc == 0 && list < SHARE_LISTS; list++)
         for (size_t i = 0; i < s->count[list]; i++) {
             struct share_row *row = &s->row[list][i];
-            row->stable = false; /* lanes have other paths: not told */
+            row->stable = false; /* scenarios have other paths: not told */
             row->ns_low = row->ns_high = IPS_UNMEASURED;
         }
     return rc;
@@ -111,7 +111,7 @@ static int make_rows(struct path_profile *pp, struct ips_err *err)
         for (int list = 0; list < PROFILE_LISTS; list++) {
             struct profile_rows *r = &pp->rows[side][list];
             ips__procedure_totals__init(&r->totals);
-            for (uint32_t i = 0; i < pp->parts; i++)
+            for (uint32_t i = 0; i < pp->machine_count; i++)
                 if (pp->face[side][i].count)
                     procs_add_totals(&r->totals,
                                      &pp->face[side][i].totals[list]);
@@ -119,7 +119,7 @@ static int make_rows(struct path_profile *pp, struct ips_err *err)
             r->totals.rows = r->count;
             procs_intervals(r->rows, r->count, &r->totals);
         }
-    for (uint32_t i = 0; i < pp->parts; i++)
+    for (uint32_t i = 0; i < pp->machine_count; i++)
         pp->alike_ns =
             ips_add_sat(pp->alike_ns, pp->face[PROFILE_PATH][i].alike_ns);
     for (int list = 0; list < PROFILE_LISTS; list++) {
@@ -168,13 +168,13 @@ static int make_whole(struct query *q, enum share_list list,
 {
     struct path_profile *pp = profile_of(q);
     size_t n = 0, kept = 0;
-    for (uint32_t i = 0; i < pp->parts; i++)
+    for (uint32_t i = 0; i < pp->machine_count; i++)
         n += pp->face[PROFILE_WHOLE][i].count;
     struct profile_chain_sum *sum = calloc(n + 1, sizeof(*sum));
     if (!sum)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     n = 0;
-    for (uint32_t i = 0; i < pp->parts; i++) {
+    for (uint32_t i = 0; i < pp->machine_count; i++) {
         const struct profile_face *f = &pp->face[PROFILE_WHOLE][i];
         for (uint32_t k = 0; k < f->count; k++) {
             const Ips__ThreadRow *t = q->gather.active[i]->t.threads[k];
@@ -214,8 +214,8 @@ struct named_step {
 static int by_what(const void *va, const void *vb)
 {
     const struct named_step *x = va, *y = vb;
-    if (x->what.part != y->what.part)
-        return x->what.part < y->what.part ? -1 : 1;
+    if (x->what.machine != y->what.machine)
+        return x->what.machine < y->what.machine ? -1 : 1;
     if (x->what.process != y->what.process)
         return x->what.process < y->what.process ? -1 : 1;
     if (x->what.code != y->what.code)
@@ -225,14 +225,14 @@ static int by_what(const void *va, const void *vb)
 
 /* Steps being lined up, neighbours of equal kind as one; what each is in
  * `named`. */
-struct line_up {
+struct step_sequence {
     struct ips_step *step;
     struct named_step *named;
     uint32_t n;
 };
 
-static void add_step(struct line_up *l, struct profile_what what, uint64_t ns,
-                     uint64_t gap)
+static void add_step(struct step_sequence *l, struct profile_what what,
+                     uint64_t ns, uint64_t gap)
 {
     struct ips_step *last = l->n ? &l->step[l->n - 1] : NULL;
     if (last && memcmp(&l->named[l->n - 1].what, &what, sizeof(what)) == 0) {
@@ -245,25 +245,26 @@ static void add_step(struct line_up *l, struct profile_what what, uint64_t ns,
 }
 
 /* In the path's order, with the messages between. */
-static void line_up_path(const struct query *q, const struct path_piece *cut,
-                         struct line_up *l, size_t *at)
+static void sequence_of_path(const struct query *q,
+                             const struct path_piece *cut,
+                             struct step_sequence *l, size_t *at)
 {
     const struct path_data *d = q->data;
     const struct path_profile *pp = profile_of(q);
     uint64_t gap = 0;
     for (uint64_t i = 0; i < d->piece_count; i++) {
         const struct path_piece *x = &cut[i];
-        const struct profile_face *f = &pp->face[PROFILE_PATH][x->at.part];
-        size_t *k = &at[x->at.part];
+        const struct profile_face *f = &pp->face[PROFILE_PATH][x->at.machine];
+        size_t *k = &at[x->at.machine];
         if (x->kind != IPS_SEG_COMPUTE) {
             gap = ips_add_sat(gap, x->ns);
             continue;
         }
         for (; *k < f->step_count && f->piece[f->steps[*k].piece] <= i; ++*k) {
             const struct profile_step *s = &f->steps[*k];
-            add_step(l,
-                     (struct profile_what){x->at.part, x->at.process, s->code},
-                     s->ns, gap);
+            add_step(
+                l, (struct profile_what){x->at.machine, x->at.process, s->code},
+                s->ns, gap);
             gap = 0;
         }
     }
@@ -271,10 +272,10 @@ static void line_up_path(const struct query *q, const struct path_piece *cut,
 
 /* Thread by thread; between two of them a step like no other, so that no
  * sequence goes from one to the next. */
-static void line_up_whole(const struct query *q, struct line_up *l)
+static void sequence_of_run(const struct query *q, struct step_sequence *l)
 {
     const struct path_profile *pp = profile_of(q);
-    for (uint32_t i = 0; i < pp->parts; i++) {
+    for (uint32_t i = 0; i < pp->machine_count; i++) {
         const struct profile_face *f = &pp->face[PROFILE_WHOLE][i];
         for (size_t k = 0; k < f->step_count; k++) {
             const struct profile_step *s = &f->steps[k];
@@ -288,7 +289,7 @@ static void line_up_whole(const struct query *q, struct line_up *l)
     }
 }
 
-static int count_sequences(struct profile_sequences *s, struct line_up *l,
+static int count_sequences(struct profile_sequences *s, struct step_sequence *l,
                            struct ips_err *err)
 {
     uint32_t whats = 0;
@@ -301,7 +302,7 @@ static int count_sequences(struct profile_sequences *s, struct line_up *l,
         l->step[x->at].what = whats - 1;
     }
     s->step_count = l->n;
-    return ips_sequences(s->steps, l->n, 5, PROFILE_SEQUENCES, s->found,
+    return ips_sequences(s->steps, l->n, 5, PROFILE_SEQUENCES, s->result,
                          &s->count, err);
 }
 
@@ -312,23 +313,23 @@ static int make_sequences(struct query *q, enum profile_side side,
     struct profile_sequences *s = &pp->sequences[side];
     size_t room = 1;
     int rc = 0;
-    for (uint32_t i = 0; i < pp->parts; i++)
+    for (uint32_t i = 0; i < pp->machine_count; i++)
         room += pp->face[side][i].step_count +
                 (side == PROFILE_WHOLE ? pp->face[side][i].count : 0);
     if (room >= UINT32_MAX / 2)
         return ips_err_set(err, IPS_E_LIMIT,
                            "%zu steps: too many to look for sequences", room);
-    size_t *at = calloc((size_t)pp->parts + 1, sizeof(*at));
-    struct line_up l = {.named = malloc(room * sizeof(*l.named))};
+    size_t *at = calloc((size_t)pp->machine_count + 1, sizeof(*at));
+    struct step_sequence l = {.named = malloc(room * sizeof(*l.named))};
     s->steps = l.step = malloc(room * sizeof(*s->steps));
     s->whats = malloc(room * sizeof(*s->whats));
     if (!l.named || !at || !s->steps || !s->whats) {
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     } else {
         if (side == PROFILE_PATH)
-            line_up_path(q, cut, &l, at);
+            sequence_of_path(q, cut, &l, at);
         else
-            line_up_whole(q, &l);
+            sequence_of_run(q, &l);
         rc = count_sequences(s, &l, err);
     }
     free(l.named);
@@ -345,7 +346,7 @@ static int cpu_shares(const struct query *q, const struct path_piece *cut,
     const struct path_profile *pp = profile_of(q);
     uint64_t sum = 0;
     int rc = 0;
-    for (uint32_t i = 0; i < pp->parts; i++) {
+    for (uint32_t i = 0; i < pp->machine_count; i++) {
         const struct profile_face *f = &pp->face[PROFILE_PATH][i];
         for (uint32_t k = 0; k < f->count && rc == 0; k++) {
             struct path_piece cpu = cut[f->piece[k]];

@@ -26,7 +26,7 @@ struct profile_face {
     uint64_t *most;      /* [count] path: ns of the piece */
     uint32_t count, got;
     struct profile_step *steps;
-    size_t step_count, step_room;
+    size_t step_count, step_capacity;
     Ips__Code **codes; /* borrowed from kept messages */
     uint32_t code_count;
     Ips__ProcedureTotals totals[PROFILE_LISTS];
@@ -42,9 +42,9 @@ struct profile_sequences {
     struct ips_step *steps; /* what: index of `whats` */
     uint32_t step_count;
     struct profile_what {
-        uint32_t part, process, code;
+        uint32_t machine, process, code;
     } * whats;
-    struct ips_sequence found[PROFILE_SEQUENCES];
+    struct ips_sequence result[PROFILE_SEQUENCES];
     uint32_t count;
 };
 struct profile_chain_sum { /* whole, by thread */
@@ -55,7 +55,7 @@ struct profile_chain_sum { /* whole, by thread */
 struct path_profile { /* path_data.profile */
     void (*after)(struct query *q);
     unsigned round;
-    uint32_t parts;
+    uint32_t machine_count;
     struct profile_face *face[PROFILE_SIDES]; /* [parts] */
     struct profile_rows rows[PROFILE_SIDES][PROFILE_LISTS];
     struct profile_sequences sequences[PROFILE_SIDES];

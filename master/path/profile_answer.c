@@ -14,8 +14,8 @@ const struct shares *path_profile_shares(const struct query *q, uint64_t *ns)
     const struct path_data *d = q->data;
     const struct path_profile *pp = profile_of(q);
     bool windowed = pp && pp->windowed;
-    *ns = windowed ? pp->window_ns : d->lanes[LANE_MAIN].t_max;
-    return windowed ? &pp->shares : &d->lanes[LANE_MAIN].shares;
+    *ns = windowed ? pp->window_ns : d->scenarios[SCENARIO_MAIN].t_max;
+    return windowed ? &pp->shares : &d->scenarios[SCENARIO_MAIN].shares;
 }
 
 const struct path_piece *path_profile_pieces(const struct query *q,
@@ -103,8 +103,8 @@ static Ips__Share **fill_whole(const struct query *q, struct arena *a,
     *count = 0;
     for (size_t i = 0; i < n && out; i++) {
         const struct profile_chain_sum *row = &pp->whole[list][i];
-        const struct part *p = q->gather.active[row->a >> 32];
-        const char *process = part_process_name(p, (uint32_t)row->a);
+        const struct machine_share *p = q->gather.active[row->a >> 32];
+        const char *process = machine_share_process(p, (uint32_t)row->a);
         Ips__Share *share = arena_alloc(a, sizeof(*share));
         if (!share)
             break;
@@ -124,9 +124,9 @@ static Ips__Share **fill_whole(const struct query *q, struct arena *a,
     return out;
 }
 
-static Ips__Sequence *sequence(const struct query *q, struct arena *a,
-                               enum profile_side side,
-                               const struct ips_sequence *from)
+static Ips__Sequence *fill_sequence(const struct query *q, struct arena *a,
+                                    enum profile_side side,
+                                    const struct ips_sequence *from)
 {
     const struct path_profile *pp = profile_of(q);
     const struct profile_sequences *s = &pp->sequences[side];
@@ -143,9 +143,9 @@ static Ips__Sequence *sequence(const struct query *q, struct arena *a,
     for (uint32_t i = 0; i < from->length; i++) {
         const struct profile_what *w =
             &s->whats[s->steps[from->first + i].what];
-        const struct profile_face *f = &pp->face[side][w->part];
+        const struct profile_face *f = &pp->face[side][w->machine];
         char object[OBJECT_BYTES];
-        part_process_object(q->gather.active[w->part], w->process, object);
+        machine_share_object(q->gather.active[w->machine], w->process, object);
         out->objects[i] = arena_printf(a, "%s", object);
         out->procedures[i] = w->code ? f->codes[w->code - 1]->procedure
                                      : ips_wire_text("[unsampled]");
@@ -153,13 +153,13 @@ static Ips__Sequence *sequence(const struct query *q, struct arena *a,
     return out;
 }
 
-static Ips__Sequence **sequences(const struct query *q, struct arena *a,
-                                 enum profile_side side, size_t *count)
+static Ips__Sequence **fill_sequences(const struct query *q, struct arena *a,
+                                      enum profile_side side, size_t *count)
 {
     const struct profile_sequences *s = &profile_of(q)->sequences[side];
     Ips__Sequence **out = arena_alloc(a, (s->count + 1) * sizeof(*out));
     for (uint32_t i = 0; out && i < s->count; i++) {
-        Ips__Sequence *one = sequence(q, a, side, &s->found[i]);
+        Ips__Sequence *one = fill_sequence(q, a, side, &s->result[i]);
         if (!one)
             break;
         out[(*count)++] = one;
@@ -185,7 +185,7 @@ static void whole_graph(struct query *q, struct arena *a, struct certificate *c,
         &pp->rows[PROFILE_WHOLE][lines ? PROFILE_LINE : PROFILE_PROCEDURE]
              .totals;
     if (q->request->path->sequences && !pp->no_whole_steps)
-        w->sequences = sequences(q, a, PROFILE_WHOLE, &w->n_sequences);
+        w->sequences = fill_sequences(q, a, PROFILE_WHOLE, &w->n_sequences);
     else if (q->request->path->sequences)
         certificate_note(a, c,
                          arena_printf(a,
@@ -195,8 +195,8 @@ static void whole_graph(struct query *q, struct arena *a, struct certificate *c,
     out->whole = w;
 }
 
-static void notes(const struct path_profile *pp, struct arena *a,
-                  struct certificate *c, const Ips__ProcedureTotals *t)
+static void add_notes(const struct path_profile *pp, struct arena *a,
+                      struct certificate *c, const Ips__ProcedureTotals *t)
 {
     if (t->cpu_ns && t->unsampled_ns)
         certificate_detail(
@@ -233,10 +233,10 @@ void path_profile_fill(struct query *q, struct arena *a, struct certificate *c,
                          .totals;
         out->alike_ns = pp->alike_ns;
         out->off_cpu_ns = pp->off_cpu_ns;
-        notes(pp, a, c, out->procedure_totals);
+        add_notes(pp, a, c, out->procedure_totals);
     }
     if (ask->whole)
         whole_graph(q, a, c, out);
     if (ask->sequences)
-        out->sequences = sequences(q, a, PROFILE_PATH, &out->n_sequences);
+        out->sequences = fill_sequences(q, a, PROFILE_PATH, &out->n_sequences);
 }

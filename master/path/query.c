@@ -1,6 +1,6 @@
 /*
  * The critical path: checks the question, gathers tables and peers, and lets an
- * engine compute every lane; path/answer.c makes the answer. What cannot be
+ * engine compute every scenario; path/answer.c makes the answer. What cannot be
  * answered is refused with the reason. Category 3 of IPS-9.
  */
 #include <inttypes.h>
@@ -23,8 +23,8 @@
 
 /* ---- the question ------------------------------------------------------- */
 
-int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
-                    struct ips_err *err)
+int path_check_scenario(const Ips__Lane *in, struct ips_scenario *out,
+                        struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->mtime.scale_num = out->mtime.scale_den = 1;
@@ -45,7 +45,7 @@ int path_check_lane(const Ips__Lane *in, struct ips_lane *out,
     }
     out->external = (enum ips_external)in->external;
     out->calibrated = in->calibrated;
-    out->any_off = in->any_off;
+    out->order_dependent_off = in->any_off;
     return 0;
 }
 
@@ -70,67 +70,69 @@ static int check_ask(const Ips__PathAsk *ask, struct path_data *d,
         return ips_err_set(err, IPS_E_USAGE, "the window is empty");
     rc = path_profile_check(ask, err);
     if (rc == 0)
-        rc = path_check_lane(ask->lane, &d->lanes[LANE_MAIN].lane, err);
-    d->lanes[LANE_MAIN].lane.weighting = weighting;
+        rc = path_check_scenario(ask->lane,
+                                 &d->scenarios[SCENARIO_MAIN].scenario, err);
+    d->scenarios[SCENARIO_MAIN].scenario.weighting = weighting;
     return rc;
 }
 
-static void scale(struct path_data *d, enum lane_id id, const char *name,
-                  uint32_t num, uint32_t den)
+static void add_scaled(struct path_data *d, enum scenario_id id,
+                       const char *name, uint32_t num, uint32_t den)
 {
-    struct lane_result *r = &d->lanes[id];
-    const struct ips_mtime *m = &d->lanes[LANE_MAIN].lane.mtime;
+    struct scenario_result *r = &d->scenarios[id];
+    const struct ips_mtime *m = &d->scenarios[SCENARIO_MAIN].scenario.mtime;
     r->name = name;
-    r->lane = d->lanes[LANE_MAIN].lane;
-    r->lane.mtime.scale_num *= num;
-    r->lane.mtime.scale_den *= den;
+    r->scenario = d->scenarios[SCENARIO_MAIN].scenario;
+    r->scenario.mtime.scale_num *= num;
+    r->scenario.mtime.scale_den *= den;
     /* Nothing times anything is nothing: the same graph again. */
     r->wanted = (m->base_ns || m->per_byte_q32 ||
-                 r->lane.weighting == IPS_WEIGH_WALL) &&
+                 r->scenario.weighting == IPS_WEIGH_WALL) &&
                 m->scale_num;
-    r->with_shares = id != LANE_FREE;
+    r->with_shares = id != SCENARIO_FREE;
 }
 
-static void plan_lanes(struct query *q)
+static void plan_scenarios(struct query *q)
 {
     struct path_data *d = path_of(q);
-    mtimes_plan_lane(q, &d->lanes[LANE_MAIN].lane);
+    mtimes_plan_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
     uint64_t external = 0, resources = 0, probe = 0, unended = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         resources = ips_add_sat(resources, q->gather.active[i]->sync->any);
         probe = ips_add_sat(probe, q->gather.active[i]->sync->probe_arc_ns);
         unended = ips_add_sat(unended, q->gather.active[i]->sync->unended_ns);
-        const Ips__PeersAnswer *s = q->gather.active[i]->settled;
+        const Ips__PeersAnswer *s = q->gather.active[i]->peers;
         external += s ? s->external + s->idle : 1;
     }
-    d->lanes[LANE_MAIN].wanted = true;
-    d->lanes[LANE_MAIN].with_shares = true;
-    scale(d, LANE_FREE, NULL, 0, 1);
-    struct lane_result *longest = &d->lanes[LANE_UNENDED];
-    longest->lane = d->lanes[LANE_MAIN].lane;
-    longest->wanted = unended > 0 && longest->lane.weighting != IPS_WEIGH_WALL;
-    longest->lane.unended = true;
-    scale(d, LANE_HALF, "message times x0.5", 1, 2);
-    scale(d, LANE_DOUBLE, "message times x2", 2, 1);
-    struct lane_result *off = &d->lanes[LANE_NO_EXTERNAL];
+    d->scenarios[SCENARIO_MAIN].wanted = true;
+    d->scenarios[SCENARIO_MAIN].with_shares = true;
+    add_scaled(d, SCENARIO_FREE, NULL, 0, 1);
+    struct scenario_result *longest = &d->scenarios[SCENARIO_UNENDED];
+    longest->scenario = d->scenarios[SCENARIO_MAIN].scenario;
+    longest->wanted =
+        unended > 0 && longest->scenario.weighting != IPS_WEIGH_WALL;
+    longest->scenario.unended = true;
+    add_scaled(d, SCENARIO_HALF, "message times x0.5", 1, 2);
+    add_scaled(d, SCENARIO_DOUBLE, "message times x2", 2, 1);
+    struct scenario_result *off = &d->scenarios[SCENARIO_NO_EXTERNAL];
     off->name = "external off";
-    off->lane = d->lanes[LANE_MAIN].lane;
+    off->scenario = d->scenarios[SCENARIO_MAIN].scenario;
     /* In `wall` what was waited for outside is time like any other. */
-    off->wanted = off->lane.external != IPS_EXTERNAL_OFF && external > 0 &&
-                  off->lane.weighting != IPS_WEIGH_WALL;
-    off->lane.external = IPS_EXTERNAL_OFF;
+    off->wanted = off->scenario.external != IPS_EXTERNAL_OFF && external > 0 &&
+                  off->scenario.weighting != IPS_WEIGH_WALL;
+    off->scenario.external = IPS_EXTERNAL_OFF;
     off->with_shares = true;
-    struct lane_result *any = &d->lanes[LANE_NO_ANY];
+    struct scenario_result *any = &d->scenarios[SCENARIO_NO_ANY];
     any->name = "resource arcs off";
-    any->lane = d->lanes[LANE_MAIN].lane;
-    any->wanted = !any->lane.any_off && resources > 0;
-    any->lane.any_off = true;
+    any->scenario = d->scenarios[SCENARIO_MAIN].scenario;
+    any->wanted = !any->scenario.order_dependent_off && resources > 0;
+    any->scenario.order_dependent_off = true;
     any->with_shares = true;
-    struct lane_result *bare = &d->lanes[LANE_NO_PROBE];
+    struct scenario_result *bare = &d->scenarios[SCENARIO_NO_PROBE];
     bare->name = "probe cost subtracted";
-    bare->lane = d->lanes[LANE_MAIN].lane;
-    bare->wanted = probe > 0 && bare->lane.weighting != IPS_WEIGH_WALL;
-    bare->lane.probe_off = true;
+    bare->scenario = d->scenarios[SCENARIO_MAIN].scenario;
+    bare->wanted = probe > 0 && bare->scenario.weighting != IPS_WEIGH_WALL;
+    bare->scenario.probe_off = true;
     bare->with_shares = true;
 }
 
@@ -159,14 +161,13 @@ static struct auto_facts facts_of(const struct query *q)
                            .memory_bytes = engine_auto_memory(),
                            .link_bytes_per_us = link_rate(q)};
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         f.threads += p->t.thread_count;
         f.round_trip_ns = ips_max_u64(f.round_trip_ns, p->round_trip_ns);
-        if (p->settled) {
-            f.kept = ips_add_sat(f.kept, p->settled->kept);
-            f.crossing = ips_add_sat(f.crossing, p->settled->remote_in);
-            f.crossing_out =
-                ips_add_sat(f.crossing_out, p->settled->remote_out);
+        if (p->peers) {
+            f.join_bound = ips_add_sat(f.join_bound, p->peers->kept);
+            f.crossing = ips_add_sat(f.crossing, p->peers->remote_in);
+            f.crossing_out = ips_add_sat(f.crossing_out, p->peers->remote_out);
         }
     }
     return f;
@@ -212,8 +213,8 @@ static void path_gathered(struct query *q)
     struct ips_err err = {0};
     d->nodes = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        struct engine_part *e = calloc(1, sizeof(*e));
+        struct machine_share *p = q->gather.active[i];
+        struct engine_machine *e = calloc(1, sizeof(*e));
         if (!e) {
             ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
             query_fail(q, &err);
@@ -231,7 +232,7 @@ static void path_gathered(struct query *q)
         query_fail(q, &err);
         return;
     }
-    plan_lanes(q);
+    plan_scenarios(q);
     choose_engine(q);
     if (weighting_goal(q, q->request->path->goal, &err) < 0)
         query_fail(q, &err);
@@ -250,7 +251,7 @@ static void path_start(struct query *q)
     }
     q->data = d;
     int rc = check_ask(q->request->path, d, &err);
-    q->calibrate = d->lanes[LANE_MAIN].lane.calibrated;
+    q->calibrate = d->scenarios[SCENARIO_MAIN].scenario.calibrated;
     if (rc < 0)
         query_fail(q, &err);
     else
@@ -263,7 +264,7 @@ void path_done(struct query *q)
 {
     struct path_data *d = path_of(q);
     struct ips_err err = {0};
-    if (d->piece_count == 0 || d->lanes[LANE_MAIN].t_max == 0) {
+    if (d->piece_count == 0 || d->scenarios[SCENARIO_MAIN].t_max == 0) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "run %s: its longest path is 0 ns: nothing to show",
                     q->run);
@@ -280,7 +281,7 @@ static void path_release(struct query *q)
 {
     if (q->data) {
         path_profile_release(q);
-        free(path_of(q)->longest);
+        free(path_of(q)->top_segments);
     }
     engine_release(q);
     gather_release(q);

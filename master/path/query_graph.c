@@ -1,8 +1,8 @@
 /*
  * The whole activity graph, a node a row, numbered through all machines, so
  * that anyone can compute an answer again. Message times are 0 and external
- * arcs weigh what a path with the default lane gives them; so do all arcs in
- * the weightings sched and, on one machine, wall. Category 3.
+ * arcs weigh what a path with the default scenario gives them; so do all arcs
+ * in the weightings sched and, on one machine, wall. Category 3.
  *
  * Of a window: nodes that stand in it, and those one of whose two arcs meets
  * it, each end where its own machine's clock says; with what of each arc the
@@ -47,7 +47,7 @@ struct graph_data {
     struct names *names;         /* [parts] */
     uint32_t chain;              /* of the node to be sent next */
     struct graph_window *window; /* [parts] local raw ns; NULL: none */
-    uint32_t *told;              /* [count] nodes of the window; NULL: all */
+    uint32_t *shown_node;        /* [count] nodes of the window; NULL: all */
     uint32_t count;
     struct ips_view sched, wall; /* of path.merged; without weights: unknown */
 };
@@ -71,7 +71,7 @@ static bool make_names(struct query *q)
     struct graph_data *d = graph_of(q);
     d->names = calloc(q->gather.count + 1, sizeof(*d->names));
     for (uint32_t i = 0; d->names && i < q->gather.count; i++) {
-        const struct part_tables *t = &q->gather.active[i]->t;
+        const struct machine_tables *t = &q->gather.active[i]->t;
         uint32_t most = 0;
         for (uint32_t k = 0; k < t->channel_count; k++)
             most = t->channels[k]->end > most ? t->channels[k]->end : most;
@@ -105,7 +105,7 @@ static bool make_window(struct query *q)
         return true;
     d->window = calloc(q->gather.count + 1u, sizeof(*d->window));
     for (uint32_t i = 0; d->window && i < q->gather.count; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         uint64_t from = ask->from_ns, to = ask->to_ns;
         query_window_of(q, p, &from, &to);
         d->window[i].from_ns = from ? ips_add_sat(p->sync->first_ns, from) : 0;
@@ -115,9 +115,10 @@ static bool make_window(struct query *q)
     return d->window != NULL;
 }
 
-enum stands { BEFORE, INSIDE, AFTER };
+enum window_side { BEFORE, INSIDE, AFTER };
 
-static enum stands stands(const struct query *q, uint32_t part, uint32_t node)
+static enum window_side window_side_of(const struct query *q, uint32_t part,
+                                       uint32_t node)
 {
     const struct graph_data *d = graph_of((struct query *)(uintptr_t)q);
     const struct ips_graph *g = &d->path.merged;
@@ -130,7 +131,7 @@ static enum stands stands(const struct query *q, uint32_t part, uint32_t node)
 }
 
 /* What of an arc is cut off: between clocks it may end before it begins. */
-static const char *cut(enum stands begin, enum stands end)
+static const char *cut_text(enum window_side begin, enum window_side end)
 {
     if (begin == INSIDE)
         return end == INSIDE ? "none" : "end";
@@ -140,8 +141,9 @@ static const char *cut(enum stands begin, enum stands end)
 }
 
 /* Sets *arc and *cross, "" of what is not there. Is it to be told? */
-static bool meets(const struct query *q, uint32_t i, const struct ips_chain *c,
-                  const char **arc, const char **cross)
+static bool meets_ask(const struct query *q, uint32_t i,
+                      const struct ips_chain *c, const char **arc,
+                      const char **cross)
 {
     const struct graph_data *d = graph_of((struct query *)(uintptr_t)q);
     const struct ips_graph *g = &d->path.merged;
@@ -149,17 +151,18 @@ static bool meets(const struct query *q, uint32_t i, const struct ips_chain *c,
     *arc = *cross = "";
     if (!d->window)
         return true;
-    enum stands end = stands(q, c->machine, i);
+    enum window_side end = window_side_of(q, c->machine, i);
     if (i != c->first)
-        *arc = cut(stands(q, c->machine, i - 1), end);
+        *arc = cut_text(window_side_of(q, c->machine, i - 1), end);
     if (x != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE)
-        *cross = cut(stands(q, g->chains[ips_chain_of(g, x)].machine, x), end);
+        *cross = cut_text(
+            window_side_of(q, g->chains[ips_chain_of(g, x)].machine, x), end);
     return end == INSIDE || (**arc && strcmp(*arc, "all") != 0) ||
            (**cross && strcmp(*cross, "all") != 0);
 }
 
 /* In the worker: which nodes are to be told. */
-static int choose(struct query *q)
+static int choose_nodes(struct query *q)
 {
     struct graph_data *d = graph_of(q);
     const struct ips_graph *g = &d->path.merged;
@@ -167,16 +170,17 @@ static int choose(struct query *q)
     d->count = g->node_count;
     if (!d->window)
         return 0;
-    d->told = malloc(((size_t)g->node_count + 1) * sizeof(*d->told));
-    if (!d->told)
+    d->shown_node =
+        malloc(((size_t)g->node_count + 1) * sizeof(*d->shown_node));
+    if (!d->shown_node)
         return ips_err_set(&d->path.err, IPS_E_NO_MEMORY,
                            "no memory for a window");
     d->count = 0;
     for (uint32_t k = 0; k < g->chain_count; k++) {
         const struct ips_chain *c = &g->chains[k];
         for (uint32_t i = c->first; i < c->first + c->count; i++) {
-            if (meets(q, i, c, &arc, &cross))
-                d->told[d->count++] = i;
+            if (meets_ask(q, i, c, &arc, &cross))
+                d->shown_node[d->count++] = i;
         }
     }
     return 0;
@@ -189,19 +193,20 @@ static void fill_weightings(struct query *q, uint32_t i, bool first,
                             bool present, Ips__GraphNode *out)
 {
     const struct graph_data *d = graph_of(q);
-    struct ips_lane lane = path_of(q)->lanes[LANE_MAIN].lane;
+    struct ips_scenario scenario =
+        path_of(q)->scenarios[SCENARIO_MAIN].scenario;
     bool there;
     out->arc_sched_ns = out->arc_wall_ns = IPS_UNMEASURED;
     out->xarc_sched_ns = out->xarc_wall_ns = IPS_UNMEASURED;
     if (d->sched.own_w) {
-        lane.weighting = IPS_WEIGH_SCHED;
-        uint64_t x = ips_xweight(&d->sched.g, i, &lane, &there);
+        scenario.weighting = IPS_WEIGH_SCHED;
+        uint64_t x = ips_xweight(&d->sched.g, i, &scenario, &there);
         out->arc_sched_ns = first ? IPS_UNMEASURED : d->sched.own_w[i];
         out->xarc_sched_ns = present ? x : IPS_UNMEASURED;
     }
     if (d->wall.own_w) { /* a first node's: until it began */
-        lane.weighting = IPS_WEIGH_WALL;
-        uint64_t x = ips_xweight(&d->wall.g, i, &lane, &there);
+        scenario.weighting = IPS_WEIGH_WALL;
+        uint64_t x = ips_xweight(&d->wall.g, i, &scenario, &there);
         out->arc_wall_ns = d->wall.own_w[i];
         out->xarc_wall_ns = present ? x : IPS_UNMEASURED;
     }
@@ -213,8 +218,9 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     const struct path_data *d = path_of(q);
     const struct ips_graph *g = &d->merged;
     bool present;
-    /* Absent in the default lane (idle) weighs 0, and changes nothing. */
-    uint64_t xw = ips_xweight(g, i, &d->lanes[LANE_MAIN].lane, &present);
+    /* Absent in the default scenario (idle) weighs 0, and changes nothing. */
+    uint64_t xw =
+        ips_xweight(g, i, &d->scenarios[SCENARIO_MAIN].scenario, &present);
     present = g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
     ips__graph_node__init(out);
     out->id = i;
@@ -244,12 +250,13 @@ static uint32_t next_nodes(struct query *q, uint32_t count,
     struct graph_data *gd = graph_of(q);
     uint32_t n = 0;
     for (; n < count && d->sent < gd->count; n++) {
-        uint32_t i = gd->told ? gd->told[d->sent] : (uint32_t)d->sent;
+        uint32_t i =
+            gd->shown_node ? gd->shown_node[d->sent] : (uint32_t)d->sent;
         const struct ips_chain *c = &d->merged.chains[gd->chain];
         const char *arc, *cross;
         while (i >= c->first + c->count)
             c = &d->merged.chains[++gd->chain];
-        (void)meets(q, i, c, &arc, &cross);
+        (void)meets_ask(q, i, c, &arc, &cross);
         fill_node(q, i, c, &rows[n]);
         rows[n].arc_cut = ips_wire_text(arc);
         rows[n].xarc_cut = ips_wire_text(cross);
@@ -315,25 +322,26 @@ static void graph_pump(struct query *q)
         graph_over(q);
 }
 
-static void merge(struct query *q)
+static void merge_graphs(struct query *q)
 {
     struct graph_data *d = graph_of(q);
-    struct ips_lane lane = d->path.lanes[LANE_MAIN].lane;
-    if (!engine_make_graphs(q) || !engine_merge(q) || choose(q) < 0 ||
+    struct ips_scenario scenario = d->path.scenarios[SCENARIO_MAIN].scenario;
+    if (!engine_make_graphs(q) || !engine_merge(q) || choose_nodes(q) < 0 ||
         !d->path.merged.at)
         return;
-    lane.weighting = IPS_WEIGH_SCHED;
-    int rc = ips_graph_view(&d->path.merged, &lane, &d->sched, &d->path.err);
+    scenario.weighting = IPS_WEIGH_SCHED;
+    int rc =
+        ips_graph_view(&d->path.merged, &scenario, &d->sched, &d->path.err);
     if (rc < 0 || q->gather.count > 1)
         return; /* several clocks: nothing is told of wall here */
-    lane.weighting = IPS_WEIGH_WALL;
-    lane.clock = engine_part_of(q->gather.active[0])->clock;
-    rc = ips_graph_view(&d->path.merged, &lane, &d->wall, &d->path.err);
+    scenario.weighting = IPS_WEIGH_WALL;
+    scenario.clock = engine_machine_of(q->gather.active[0])->clock;
+    rc = ips_graph_view(&d->path.merged, &scenario, &d->wall, &d->path.err);
     if (rc < 0)
         d->path.err.code = rc;
 }
 
-static void merged(struct query *q)
+static void on_merged(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->err.code)
@@ -342,14 +350,14 @@ static void merged(struct query *q)
         query_stream(q);
 }
 
-static void fetched(struct query *q)
+static void on_fetched(struct query *q)
 {
     struct ips_err err = {0};
     int rc = 0;
     if (!make_names(q) || !make_window(q))
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
-        rc = query_work(q, merge, merged, &err);
+        rc = query_work(q, merge_graphs, on_merged, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
@@ -358,7 +366,7 @@ static void graph_gathered(struct query *q)
 {
     struct ips_err err = {0};
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        q->gather.active[i]->own = calloc(1, sizeof(struct engine_part));
+        q->gather.active[i]->own = calloc(1, sizeof(struct engine_machine));
         if (!q->gather.active[i]->own) {
             ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
             query_fail(q, &err);
@@ -366,7 +374,7 @@ static void graph_gathered(struct query *q)
         }
     }
     weighting_origin(q);
-    engine_fetch(q, true, fetched);
+    engine_fetch(q, true, on_fetched);
 }
 
 static void graph_start(struct query *q)
@@ -393,7 +401,7 @@ static void graph_release(struct query *q)
     if (q->data) {
         free_names(q);
         free(graph_of(q)->window);
-        free(graph_of(q)->told);
+        free(graph_of(q)->shown_node);
         ips_view_release(&graph_of(q)->sched);
         ips_view_release(&graph_of(q)->wall);
     }

@@ -30,7 +30,7 @@ struct top {
     bool of_process;
     const char *name;   /* procedure, borrowed from a kept message */
     const char *module; /* the same */
-    uint32_t part, process;
+    uint32_t machine, process;
     uint64_t ns;
 };
 
@@ -52,7 +52,7 @@ static struct phases_data *data_of(struct query *q)
     return q->data;
 }
 
-static void fail(struct query *q, int code, const char *what)
+static void fail_phases(struct query *q, int code, const char *what)
 {
     struct ips_err err = {0};
     ips_err_set(&err, code, "run %s: %s", q->run, what);
@@ -82,10 +82,10 @@ static uint64_t local_time(const struct ips_clock_map *map, uint64_t x)
 
 static const struct ips_clock_map *clock_of(const struct query *q, uint32_t i)
 {
-    return &engine_part_of(q->gather.active[i])->clock;
+    return &engine_machine_of(q->gather.active[i])->clock;
 }
 
-static void span(struct query *q)
+static void find_span(struct query *q)
 {
     struct phases_data *d = data_of(q);
     d->begin = UINT64_MAX;
@@ -129,7 +129,7 @@ static uint64_t phase_end(const struct phases_data *d, uint32_t phase)
 }
 
 /* Two moments of the run may be one of a clock that runs slower. */
-static void rising(uint64_t *edges, uint32_t bins)
+static void make_rising(uint64_t *edges, uint32_t bins)
 {
     for (uint32_t i = 1; i <= bins; i++)
         edges[i] = ips_max_u64(edges[i], ips_add_sat(edges[i - 1], 1));
@@ -143,12 +143,12 @@ static void ask_series(struct query *q, uint32_t bins, uint32_t tops,
 {
     struct phases_data *d = data_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
+        struct machine_share *p = q->gather.active[i];
         Ips__SeriesAsk ask = IPS__SERIES_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         for (uint32_t k = 0; k <= bins; k++)
             d->edges[k] = local_time(clock_of(q, i), begin(d, k));
-        rising(d->edges, bins);
+        make_rising(d->edges, bins);
         ask.generation = p->sync->generation;
         ask.edge = d->edges;
         ask.n_edge = (size_t)bins + 1;
@@ -173,8 +173,8 @@ static int check_series(const Ips__Reply *reply, uint32_t bins,
     return 0;
 }
 
-static int take_series(struct query *q, struct part *p, const Ips__Reply *reply,
-                       struct ips_err *err)
+static int take_series(struct query *q, struct machine_share *p,
+                       const Ips__Reply *reply, struct ips_err *err)
 {
     struct phases_data *d = data_of(q);
     (void)p;
@@ -216,7 +216,7 @@ static uint64_t high_of(const uint64_t *v, uint32_t n)
 
 /* In the worker. What is less than a twentieth of a core is no other CPU use,
  * on a machine that others use too. */
-static void find(struct query *q)
+static void find_phases(struct query *q)
 {
     struct phases_data *d = data_of(q);
     const uint64_t *cpu = series_of(d, CPU);
@@ -232,19 +232,19 @@ static void find(struct query *q)
     (void)rc; /* d->err */
 }
 
-static void found(struct query *q);
+static void finish_phases(struct query *q);
 
 static void have_series(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, find, found, &err) < 0)
+    if (query_work(q, find_phases, finish_phases, &err) < 0)
         query_fail(q, &err);
 }
 
-static void look(struct query *q)
+static void fetch_series(struct query *q)
 {
     if (make_bins(data_of(q)) < 0) {
-        fail(q, IPS_E_NO_MEMORY, "no memory");
+        fail_phases(q, IPS_E_NO_MEMORY, "no memory");
         return;
     }
     query_round(q, take_series, have_series);
@@ -259,23 +259,23 @@ static void no_such_phase(struct query *q, uint32_t phase)
     snprintf(what, sizeof(what),
              "no phase %u: the run has %u; `ipsq phases` lists them", phase,
              data_of(q)->both.count);
-    fail(q, IPS_E_NOT_FOUND, what);
+    fail_phases(q, IPS_E_NOT_FOUND, what);
 }
 
 /* The question that this one was asked for gets its window on every machine's
  * clock. */
-static void give(struct query *q, uint32_t phase)
+static void set_window(struct query *q, uint32_t phase)
 {
     struct phases_data *d = data_of(q);
-    struct query *to = q->inner;
+    struct query *to = q->waiter;
     uint64_t begin = phase_begin(d, phase), end = phase_end(d, phase);
     struct query_window *w = calloc(q->gather.count + 1u, sizeof(*w));
     if (!w) {
-        fail(q, IPS_E_NO_MEMORY, "no memory");
+        fail_phases(q, IPS_E_NO_MEMORY, "no memory");
         return;
     }
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         uint64_t first = p->sync->first_ns;
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
         w[i].from_ns = ips_sub_sat(local_time(clock_of(q, i), begin), first);
@@ -285,11 +285,11 @@ static void give(struct query *q, uint32_t phase)
                                          .to_ns = UINT64_MAX};
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
     }
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        const struct part *p = &q->parts[i];
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        const struct machine_share *p = &q->machines[i];
         if (p->state != PART_ACTIVE && p->expected &&
             !query_exclude(to, p->machine, "the phases were told without it"))
-            fail(q, IPS_E_NO_MEMORY, "no memory");
+            fail_phases(q, IPS_E_NO_MEMORY, "no memory");
     }
     free(to->windows);
     to->windows = w;
@@ -299,13 +299,13 @@ static void give(struct query *q, uint32_t phase)
 }
 
 /* All of them, to a question that looks at each. */
-static void give_all(struct query *q)
+static void set_all_windows(struct query *q)
 {
     struct phases_data *d = data_of(q);
-    struct query *to = q->inner;
+    struct query *to = q->waiter;
     uint64_t *ends = calloc(d->both.count + 1u, sizeof(*ends));
     if (!ends) {
-        fail(q, IPS_E_NO_MEMORY, "no memory");
+        fail_phases(q, IPS_E_NO_MEMORY, "no memory");
         return;
     }
     for (uint32_t i = 0; i < d->both.count; i++)
@@ -334,19 +334,20 @@ static bool same_code(const struct top *a, const struct top *b)
 }
 
 /* The order in which machines answered must not decide between equals. */
-static bool greater(const struct top *a, const struct top *b)
+static bool is_greater(const struct top *a, const struct top *b)
 {
     if (a->ns != b->ns)
         return a->ns > b->ns;
     if (a->of_process)
-        return a->part != b->part ? a->part < b->part : a->process < b->process;
+        return a->machine != b->machine ? a->machine < b->machine
+                                        : a->process < b->process;
     int order = strcmp(a->name, b->name);
     return (order ? order : strcmp(a->module, b->module)) < 0;
 }
 
 /* The process, or the procedure over all machines, of most CPU; or NULL. */
-static struct top *greatest(struct phases_data *d, uint32_t phase,
-                            bool of_process)
+static struct top *greatest_of(struct phases_data *d, uint32_t phase,
+                               bool of_process)
 {
     struct top *best = NULL;
     for (uint32_t i = 0; i < d->top_count; i++) {
@@ -360,7 +361,7 @@ static struct top *greatest(struct phases_data *d, uint32_t phase,
             t->ns = ips_add_sat(t->ns, more->ns);
             more->phase = UINT32_MAX;
         }
-        if (!best || greater(t, best))
+        if (!best || is_greater(t, best))
             best = t;
     }
     return best;
@@ -378,14 +379,14 @@ static void fill_row(struct query *q, struct arena *a, uint32_t phase,
     r->messages = sum_of(d, MESSAGES, phase);
     r->bytes = sum_of(d, BYTES, phase);
     r->wait_ns = sum_of(d, WAITS, phase);
-    const struct top *t = greatest(d, phase, true);
+    const struct top *t = greatest_of(d, phase, true);
     if (t) {
         char object[OBJECT_BYTES];
-        part_process_object(q->gather.active[t->part], t->process, object);
+        machine_share_object(q->gather.active[t->machine], t->process, object);
         r->process = arena_printf(a, "%s", object);
         r->process_ns = t->ns;
     }
-    t = greatest(d, phase, false);
+    t = greatest_of(d, phase, false);
     if (t) {
         r->procedure = ips_wire_text(t->name);
         r->module = ips_wire_text(t->module);
@@ -411,7 +412,7 @@ static void fill_series(struct phases_data *d, Ips__PhasesAnswer *out)
     out->wait_ns = d->v + (size_t)WAITS * d->bins;
 }
 
-static void answer(struct query *q)
+static void answer_phases(struct query *q)
 {
     struct phases_data *d = data_of(q);
     struct arena a = {0};
@@ -446,14 +447,14 @@ static void answer(struct query *q)
     reply.answer_case = IPS__REPLY__ANSWER_PHASES;
     reply.phases = &out;
     if (a.failed)
-        fail(q, IPS_E_NO_MEMORY, "no memory for the answer");
+        fail_phases(q, IPS_E_NO_MEMORY, "no memory for the answer");
     else
         query_answer(q, &reply);
     arena_release(&a);
 }
 
-static int take_tops(struct query *q, struct part *p, const Ips__Reply *reply,
-                     struct ips_err *err)
+static int take_tops(struct query *q, struct machine_share *p,
+                     const Ips__Reply *reply, struct ips_err *err)
 {
     struct phases_data *d = data_of(q);
     int rc = check_series(reply, d->both.count, err);
@@ -464,7 +465,7 @@ static int take_tops(struct query *q, struct part *p, const Ips__Reply *reply,
         realloc(d->tops, (d->top_count + a->n_tops + 1) * sizeof(*more));
     if (more)
         d->tops = more;
-    if (!more || !query_keep(q, p))
+    if (!more || !query_keep_message(q, p))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     for (size_t i = 0; i < a->n_tops; i++) {
         const Ips__SeriesTop *t = a->tops[i];
@@ -476,7 +477,7 @@ static int take_tops(struct query *q, struct part *p, const Ips__Reply *reply,
                                                .of_process = t->of_process,
                                                .name = t->procedure,
                                                .module = t->module,
-                                               .part = p->number,
+                                               .machine = p->number,
                                                .process = t->process,
                                                .ns = t->ns};
     }
@@ -488,7 +489,7 @@ static uint64_t top_begin(const struct phases_data *d, uint32_t phase)
     return phase < d->both.count ? phase_begin(d, phase) : d->end;
 }
 
-static void found(struct query *q)
+static void finish_phases(struct query *q)
 {
     struct phases_data *d = data_of(q);
     const Ips__PhasesAsk *ask = q->request->phases;
@@ -496,18 +497,18 @@ static void found(struct query *q)
         query_fail(q, &d->err);
     } else if (ask->phase > d->both.count && !d->zoomed) {
         no_such_phase(q, ask->phase);
-    } else if (q->inner && ask->phase) {
-        give(q, ask->phase - 1);
-    } else if (q->inner) {
-        give_all(q);
+    } else if (q->waiter && ask->phase) {
+        set_window(q, ask->phase - 1);
+    } else if (q->waiter) {
+        set_all_windows(q);
     } else if (ask->phase && !d->zoomed) {
         uint64_t begin = phase_begin(d, ask->phase - 1);
         d->end = phase_end(d, ask->phase - 1);
         d->begin = begin;
         d->zoomed = true;
-        look(q);
+        fetch_series(q);
     } else {
-        query_round(q, take_tops, answer);
+        query_round(q, take_tops, answer_phases);
         ask_series(q, d->both.count, PHASES_TOPS, top_begin);
     }
 }
@@ -518,38 +519,38 @@ static void have_clocks(struct query *q)
 {
     struct phases_data *d = data_of(q);
     const Ips__PhasesAsk *ask = q->request->phases;
-    span(q);
+    find_span(q);
     if (ask->from_ns || ask->to_ns) {
         d->begin = ips_max_u64(d->begin, ask->from_ns);
         if (ask->to_ns)
             d->end = ips_min_u64(d->end, ask->to_ns);
     }
     if (d->begin >= d->end)
-        fail(q, IPS_E_NOT_FOUND, "nothing was recorded in that time");
+        fail_phases(q, IPS_E_NOT_FOUND, "nothing was recorded in that time");
     else
-        look(q);
+        fetch_series(q);
 }
 
-static void gathered(struct query *q)
+static void on_gathered(struct query *q)
 {
     struct phases_data *d = data_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct engine_part *e = calloc(1, sizeof(*e));
+        struct engine_machine *e = calloc(1, sizeof(*e));
         if (!e) {
-            fail(q, IPS_E_NO_MEMORY, "no memory");
+            fail_phases(q, IPS_E_NO_MEMORY, "no memory");
             return;
         }
         q->gather.active[i]->own = e;
     }
-    const struct part *origin = weighting_origin(q);
+    const struct machine_share *origin = weighting_origin(q);
     if (!origin) {
-        fail(q, IPS_E_INCOMPLETE, "none of its machines is connected");
+        fail_phases(q, IPS_E_INCOMPLETE, "none of its machines is connected");
         return;
     }
     /* Time 0 is what events, metrics and procedures call so. */
-    engine_part_of(origin)->clock =
+    engine_machine_of(origin)->clock =
         (struct ips_clock_map){.from = origin->sync->first_ns};
-    d->path.lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_WALL;
+    d->path.scenarios[SCENARIO_MAIN].scenario.weighting = IPS_WEIGH_WALL;
     if (q->gather.count == 1)
         have_clocks(q);
     else
@@ -557,32 +558,32 @@ static void gathered(struct query *q)
 }
 
 /* Will the question that waits for the phases ask for waits? */
-static bool waits_follow(const struct query *q)
+static bool waits_for_phases(const struct query *q)
 {
-    const Ips__Request *r = q->inner ? q->inner->request : NULL;
+    const Ips__Request *r = q->waiter ? q->waiter->request : NULL;
     return r && (r->ask_case == IPS__REQUEST__ASK_WHY ||
                  r->ask_case == IPS__REQUEST__ASK_WAITS ||
                  r->ask_case == IPS__REQUEST__ASK_REQUESTS);
 }
 
-static void start(struct query *q)
+static void start_phases(struct query *q)
 {
     const Ips__PhasesAsk *ask = q->request->phases;
     struct phases_data *d = calloc(1, sizeof(*d));
     q->data = d;
     if (!d)
-        fail(q, IPS_E_NO_MEMORY, "no memory");
+        fail_phases(q, IPS_E_NO_MEMORY, "no memory");
     else if ((ask->to_ns && ask->from_ns >= ask->to_ns) ||
              (ask->phase && (ask->from_ns || ask->to_ns)))
-        fail(q, IPS_E_USAGE, "the window is empty, or there are two");
+        fail_phases(q, IPS_E_USAGE, "the window is empty, or there are two");
     else
         gather_start(q,
                      GATHER_TABLE | GATHER_PEERS |
-                         (waits_follow(q) ? GATHER_WAITS : 0u),
-                     gathered);
+                         (waits_for_phases(q) ? GATHER_WAITS : 0u),
+                     on_gathered);
 }
 
-static void release(struct query *q)
+static void release_phases(struct query *q)
 {
     struct phases_data *d = data_of(q);
     if (d) {
@@ -594,5 +595,7 @@ static void release(struct query *q)
     gather_release(q);
 }
 
-const struct query_kind query_phases = {
-    .name = "phases", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_phases = {.name = "phases",
+                                        .exclusive = true,
+                                        .start = start_phases,
+                                        .release = release_phases};

@@ -47,12 +47,12 @@ bool path_profile_wanted(const struct query *q)
 {
     const struct path_data *d = q->data;
     const Ips__PathAsk *ask = q->request->path;
-    return ask->sequences || ask->whole || d->window.given ||
+    return ask->sequences || ask->whole || d->window.is_set ||
            path_profile_by(ask, "procedure") || path_profile_by(ask, "line");
 }
 
 /* The rounds of a question: at most four. */
-static unsigned plan(const Ips__PathAsk *ask, struct round out[4])
+static unsigned plan_rounds(const Ips__PathAsk *ask, struct round out[4])
 {
     const bool lists[PROFILE_LISTS] = {path_profile_by(ask, "procedure"),
                                        path_profile_by(ask, "line")};
@@ -77,7 +77,7 @@ static unsigned plan(const Ips__PathAsk *ask, struct round out[4])
 static struct round this_round(const struct query *q, unsigned *count)
 {
     struct round rounds[4] = {{0}};
-    *count = plan(q->request->path, rounds);
+    *count = plan_rounds(q->request->path, rounds);
     unsigned at = profile_of(q)->round;
     return rounds[at < 4 ? at : 3];
 }
@@ -94,13 +94,13 @@ static void no_memory(struct query *q)
 static bool take_steps(struct profile_face *f, const Ips__ProfileAnswer *a)
 {
     size_t n = a->n_step_ns;
-    if (f->step_room - f->step_count < n) {
-        size_t room = f->step_room * 2 + n;
+    if (f->step_capacity - f->step_count < n) {
+        size_t room = f->step_capacity * 2 + n;
         void *more = realloc(f->steps, room * sizeof(*f->steps));
         if (!more)
             return false;
         f->steps = more;
-        f->step_room = room;
+        f->step_capacity = room;
     }
     for (size_t i = 0; i < n; i++)
         f->steps[f->step_count++] = (struct profile_step){
@@ -108,7 +108,7 @@ static bool take_steps(struct profile_face *f, const Ips__ProfileAnswer *a)
     return true;
 }
 
-static bool sound(const struct profile_face *f, const Ips__ProfileAnswer *a)
+static bool is_sound(const struct profile_face *f, const Ips__ProfileAnswer *a)
 {
     if (a->n_step_piece != a->n_step_ns || a->n_step_code != a->n_step_ns)
         return false;
@@ -121,8 +121,8 @@ static bool sound(const struct profile_face *f, const Ips__ProfileAnswer *a)
     return true;
 }
 
-static int take(struct query *q, struct part *p, const Ips__Reply *reply,
-                struct ips_err *err)
+static int take_profile_reply(struct query *q, struct machine_share *p,
+                              const Ips__Reply *reply, struct ips_err *err)
 {
     struct path_profile *pp = profile_of(q);
     unsigned rounds;
@@ -134,14 +134,14 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
     const Ips__ProfileAnswer *a = reply->profile;
     struct profile_rows *rows = &pp->rows[r.side][r.list];
     bool fine = true;
-    if ((a->n_rows || a->n_codes) && !query_keep(q, p))
+    if ((a->n_rows || a->n_codes) && !query_keep_message(q, p))
         return ips_err_set(err, IPS_E_LIMIT, "its procedures are too many");
-    fine = part_append(&rows->rows, &rows->count, (void *const *)a->rows,
-                       a->n_rows);
+    fine = machine_share_append(&rows->rows, &rows->count,
+                                (void *const *)a->rows, a->n_rows);
     if (fine && r.first) {
-        fine = part_append(&f->codes, &f->code_count, (void *const *)a->codes,
-                           a->n_codes);
-        if (a->n_piece_ns > f->count - f->got || !sound(f, a))
+        fine = machine_share_append(&f->codes, &f->code_count,
+                                    (void *const *)a->codes, a->n_codes);
+        if (a->n_piece_ns > f->count - f->got || !is_sound(f, a))
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "its profile is not of what was asked");
         if (a->n_piece_weight_ns != (pp->windowed ? a->n_piece_ns : 0))
@@ -171,16 +171,17 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
 
 /* ---- asking ---- */
 
-static void ask_part(struct query *q, struct part *p, const struct round *r)
+static void ask_machine(struct query *q, struct machine_share *p,
+                        const struct round *r)
 {
     const Ips__PathAsk *asked = q->request->path;
     const struct path_data *d = q->data;
     const struct path_profile *pp = profile_of(q);
     const struct profile_face *f = &pp->face[r->side][p->number];
-    Ips__Lane lane;
+    Ips__Lane scenario;
     uint32_t at = 0;
     bool first = true;
-    weighting_lane(q, p, &d->lanes[LANE_MAIN].lane, &lane);
+    weighting_scenario(q, p, &d->scenarios[SCENARIO_MAIN].scenario, &scenario);
     do {
         Ips__ProfileAsk ask = IPS__PROFILE_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
@@ -199,11 +200,11 @@ static void ask_part(struct query *q, struct part *p, const struct round *r)
         }
         ask.steps =
             asked->sequences && r->first && !(ask.whole && pp->no_whole_steps);
-        ask.lane = pp->windowed ? &lane : NULL;
+        ask.lane = pp->windowed ? &scenario : NULL;
         ask.from_ns = d->window.from_ns;
         ask.to_ns = d->window.to_ns;
         /* In `wall` the machines' clocks are mapped already. */
-        if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_WALL)
+        if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_WALL)
             query_window_of(q, p, &ask.from_ns, &ask.to_ns);
         at += n;
         ask.more = !ask.whole && at < f->count;
@@ -216,7 +217,7 @@ static void ask_part(struct query *q, struct part *p, const struct round *r)
     } while (p->slave);
 }
 
-static void work(struct query *q)
+static void compute_profile(struct query *q)
 {
     struct path_data *d = path_of(q);
     d->err = (struct ips_err){0};
@@ -224,7 +225,7 @@ static void work(struct query *q)
         d->err.code = 0;
 }
 
-static void worked(struct query *q)
+static void on_computed(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->err.code)
@@ -247,16 +248,16 @@ static void next_round(struct query *q)
     struct ips_err err = {0};
     struct round r = this_round(q, &rounds);
     if (profile_of(q)->round == rounds) {
-        if (query_work(q, work, worked, &err) < 0)
+        if (query_work(q, compute_profile, on_computed, &err) < 0)
             query_fail(q, &err);
         return;
     }
-    query_round(q, take, round_taken);
+    query_round(q, take_profile_reply, round_taken);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
+        struct machine_share *p = q->gather.active[i];
         /* None of the path is on it, and nothing else is wanted. */
         if (r.side == PROFILE_WHOLE || profile_of(q)->face[r.side][i].count)
-            ask_part(q, p, &r);
+            ask_machine(q, p, &r);
     }
     query_await(q);
 }
@@ -264,8 +265,8 @@ static void next_round(struct query *q)
 /* ---- beginning ---- */
 
 /* Of what is not asked for, the columns are empty. */
-static bool face_room(const struct path_profile *pp, struct profile_face *f,
-                      uint32_t count)
+static bool reserve_face(const struct path_profile *pp, struct profile_face *f,
+                         uint32_t count)
 {
     size_t window = pp->windowed ? count : 0;
     size_t most = pp->cpu ? window : count;
@@ -293,17 +294,18 @@ static bool make_faces(struct query *q)
 {
     const struct path_data *d = path_of(q);
     struct path_profile *pp = profile_of(q);
-    uint32_t *count = calloc((size_t)pp->parts + 1, sizeof(*count));
+    uint32_t *count = calloc((size_t)pp->machine_count + 1, sizeof(*count));
     bool fine = count != NULL;
     for (uint64_t i = 0; fine && i < d->piece_count; i++)
         if (has_arcs(&d->pieces[i]) || pp->windowed)
-            count[d->pieces[i].at.part]++;
-    for (uint32_t i = 0; fine && i < pp->parts; i++)
-        fine = face_room(pp, &pp->face[PROFILE_PATH][i], count[i]);
+            count[d->pieces[i].at.machine]++;
+    for (uint32_t i = 0; fine && i < pp->machine_count; i++)
+        fine = reserve_face(pp, &pp->face[PROFILE_PATH][i], count[i]);
     for (uint64_t i = 0; fine && i < d->piece_count; i++) {
         const struct path_piece *x = &d->pieces[i];
-        struct profile_face *f = &pp->face[PROFILE_PATH][x->at.part];
-        uint64_t base = engine_part_of(q->gather.active[x->at.part])->base;
+        struct profile_face *f = &pp->face[PROFILE_PATH][x->at.machine];
+        uint64_t base =
+            engine_machine_of(q->gather.active[x->at.machine])->base;
         if (!has_arcs(x) && !pp->windowed)
             continue;
         f->piece[f->count] = (uint32_t)i;
@@ -314,11 +316,11 @@ static bool make_faces(struct query *q)
             f->most[f->count] = x->ns;
         f->count++;
     }
-    for (uint32_t i = 0; fine && q->request->path->whole && i < pp->parts;
-         i++) {
+    for (uint32_t i = 0;
+         fine && q->request->path->whole && i < pp->machine_count; i++) {
         struct profile_face *f = &pp->face[PROFILE_WHOLE][i];
         uint32_t chains = q->gather.active[i]->t.thread_count;
-        fine = face_room(pp, f, chains);
+        fine = reserve_face(pp, f, chains);
         f->count = chains;
     }
     free(count);
@@ -336,12 +338,13 @@ void path_profile_start(struct query *q, void (*after)(struct query *q))
     path_profile_release(q);
     d->profile = pp;
     pp->after = after;
-    pp->parts = q->gather.count;
-    pp->windowed = d->window.given;
-    pp->cpu = d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_CPU;
+    pp->machine_count = q->gather.count;
+    pp->windowed = d->window.is_set;
+    pp->cpu = d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_CPU;
     pp->no_whole_steps = d->nodes > PROFILE_WHOLE_NODES;
     for (int side = 0; side < PROFILE_SIDES; side++)
-        pp->face[side] = calloc((size_t)pp->parts + 1, sizeof(*pp->face[side]));
+        pp->face[side] =
+            calloc((size_t)pp->machine_count + 1, sizeof(*pp->face[side]));
     if (pp->face[PROFILE_PATH] && pp->face[PROFILE_WHOLE] && make_faces(q))
         next_round(q);
     else
@@ -367,7 +370,7 @@ void path_profile_release(struct query *q)
     if (!pp)
         return;
     for (int side = 0; side < PROFILE_SIDES; side++) {
-        for (uint32_t i = 0; pp->face[side] && i < pp->parts; i++)
+        for (uint32_t i = 0; pp->face[side] && i < pp->machine_count; i++)
             face_release(&pp->face[side][i]);
         free(pp->face[side]);
         for (int list = 0; list < PROFILE_LISTS; list++)

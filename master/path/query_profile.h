@@ -28,7 +28,7 @@ void path_profile_start(struct query *q, void (*after)(struct query *q));
 void path_profile_release(struct query *q);
 
 /* The shares to be shown and what they are shares of, and the pieces: those of
- * the main lane, or what of them is in the window. */
+ * the main scenario, or what of them is in the window. */
 const struct shares *path_profile_shares(const struct query *q, uint64_t *ns);
 /* Of what the path's computing was made, in a window that of the window. */
 void path_profile_split(const struct query *q, Ips__PathAnswer *out);

@@ -6,9 +6,9 @@
 #include "analysis/graph/path.h"
 #include "common/types.h"
 
-static uint64_t process_key(struct place p)
+static uint64_t process_key(struct path_thread p)
 {
-    return (uint64_t)p.part << 32 | p.process;
+    return (uint64_t)p.machine << 32 | p.process;
 }
 
 static int compare_keys(const void *left, const void *right)
@@ -39,28 +39,28 @@ static struct share_row *find_row(struct share_row *row, size_t room,
     return &row[at];
 }
 
-static bool grow(struct shares *s, enum share_list list)
+static bool reserve_rows(struct shares *s, enum share_list list)
 {
-    size_t room = s->room[list] ? 2 * s->room[list] : 64;
+    size_t room = s->capacity[list] ? 2 * s->capacity[list] : 64;
     struct share_row *from = s->row[list], *to = calloc(room, sizeof(*to));
     if (!to)
         return false;
-    for (size_t i = 0; i < s->room[list]; i++)
+    for (size_t i = 0; i < s->capacity[list]; i++)
         if (from[i].count)
             *find_row(to, room, from[i].a, from[i].b) = from[i];
     free(from);
     s->row[list] = to;
-    s->room[list] = room;
+    s->capacity[list] = room;
     return true;
 }
 
-static int add(struct shares *s, enum share_list list,
-               const struct share_row *more, struct ips_err *err)
+static int add_row(struct shares *s, enum share_list list,
+                   const struct share_row *more, struct ips_err *err)
 {
-    if (s->count[list] >= s->room[list] / 2 && !grow(s, list))
+    if (s->count[list] >= s->capacity[list] / 2 && !reserve_rows(s, list))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for shares");
     struct share_row *row =
-        find_row(s->row[list], s->room[list], more->a, more->b);
+        find_row(s->row[list], s->capacity[list], more->a, more->b);
     s->count[list] += row->count == 0;
     row->a = more->a;
     row->b = more->b;
@@ -72,7 +72,8 @@ static int add(struct shares *s, enum share_list list,
 /* What is computed goes to its thread; shares_finish adds up threads. Lifetime,
  * room, signal and resource arcs are no messages; they weigh nothing. */
 int shares_add_sum(struct shares *s, const struct path_piece *p,
-                   struct place before, uint64_t count, struct ips_err *err)
+                   struct path_thread before, uint64_t count,
+                   struct ips_err *err)
 {
     bool computed = p->kind == IPS_SEG_COMPUTE, data = p->xkind == IPS_X_DATA;
     bool crosses = !computed && !p->elsewhere;
@@ -85,19 +86,19 @@ int shares_add_sum(struct shares *s, const struct path_piece *p,
     if (computed) {
         row.a = process_key(p->at);
         row.b = p->at.tid;
-        return add(s, SHARE_THREAD, &row, err);
+        return add_row(s, SHARE_THREAD, &row, err);
     }
     if (p->xkind == IPS_X_EXTERNAL || p->xkind == IPS_X_IDLE) {
         row.b = p->xkind == IPS_X_EXTERNAL ? SHARE_EXTERNAL : SHARE_IDLE;
-        return add(s, SHARE_OUTSIDE, &row, err);
+        return add_row(s, SHARE_OUTSIDE, &row, err);
     }
-    return p->ns > 0 || data ? add(s, SHARE_MESSAGE, &row, err) : 0;
+    return p->ns > 0 || data ? add_row(s, SHARE_MESSAGE, &row, err) : 0;
 }
 
 int shares_add(struct shares *s, const struct path_piece *p,
                struct ips_err *err)
 {
-    struct place before = s->at;
+    struct path_thread before = s->at;
     s->at = p->at;
     return shares_add_sum(s, p, before, 1, err);
 }
@@ -107,14 +108,14 @@ int shares_add(struct shares *s, const struct path_piece *p,
 static int add_up_threads(struct shares *s, struct ips_err *err)
 {
     int rc = 0;
-    for (size_t i = 0; i < s->room[SHARE_THREAD] && rc == 0; i++) {
+    for (size_t i = 0; i < s->capacity[SHARE_THREAD] && rc == 0; i++) {
         struct share_row row = s->row[SHARE_THREAD][i];
         row.b = SHARE_NONE;
         if (row.count)
-            rc = add(s, SHARE_PROCESS, &row, err);
+            rc = add_row(s, SHARE_PROCESS, &row, err);
         row.a &= ~(uint64_t)UINT32_MAX;
         if (row.count && rc == 0)
-            rc = add(s, SHARE_MACHINE, &row, err);
+            rc = add_row(s, SHARE_MACHINE, &row, err);
     }
     return rc;
 }
@@ -123,10 +124,10 @@ static void make_list(struct shares *s, enum share_list list)
 {
     struct share_row *row = s->row[list];
     size_t n = 0;
-    for (size_t i = 0; i < s->room[list]; i++)
+    for (size_t i = 0; i < s->capacity[list]; i++)
         if (row[i].count)
             row[n++] = row[i];
-    s->room[list] = 0;
+    s->capacity[list] = 0;
     if (n > 0)
         qsort(row, n, sizeof(*row), compare_sizes);
     for (size_t i = 0; i < n; i++) {
@@ -176,10 +177,10 @@ int shares_finish(struct shares *s, uint64_t t_max, struct ips_err *err)
     return rc;
 }
 
-static void compare_list(struct shares *main, const struct shares *lane,
+static void compare_list(struct shares *main, const struct shares *scenario,
                          enum share_list list, bool *same)
 {
-    size_t n = lane->count[list], mains = main->count[list];
+    size_t n = scenario->count[list], mains = main->count[list];
     struct share_row *by_key = malloc((n + 1) * sizeof(*by_key));
     if (!by_key) { /* nothing is claimed that was not looked at */
         *same = false;
@@ -188,7 +189,7 @@ static void compare_list(struct shares *main, const struct shares *lane,
         return;
     }
     if (n > 0) {
-        memcpy(by_key, lane->row[list], n * sizeof(*by_key));
+        memcpy(by_key, scenario->row[list], n * sizeof(*by_key));
         qsort(by_key, n, sizeof(*by_key), compare_keys);
     }
     *same = *same && n == mains;
@@ -207,12 +208,13 @@ static void compare_list(struct shares *main, const struct shares *lane,
     free(by_key);
 }
 
-void shares_compare(struct shares *main, struct shares *const *lanes,
-                    size_t lane_count, bool *same_order)
+void shares_compare(struct shares *main, struct shares *const *scenarios,
+                    size_t scenario_count, bool *same_order)
 {
-    for (size_t i = 0; i < lane_count; i++) {
+    for (size_t i = 0; i < scenario_count; i++) {
         same_order[i] = true;
         for (int list = 0; list < SHARE_LISTS; list++)
-            compare_list(main, lanes[i], (enum share_list)list, &same_order[i]);
+            compare_list(main, scenarios[i], (enum share_list)list,
+                         &same_order[i]);
     }
 }

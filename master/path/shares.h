@@ -1,7 +1,7 @@
 /*
  * Whose the path is: its pieces summed by machine, process and thread, by
  * message pair and by who waited for what is outside, and whether the order of
- * the sums holds in every lane. Pure.
+ * the sums holds in every scenario. Pure.
  *
  * The first three count what is computed, the others what lies between: each of
  * the three + messages + outside = t_max, exactly.
@@ -16,8 +16,8 @@
 
 #include "common/err.h"
 
-struct place {        /* a thread */
-    uint32_t part;    /* machine, in order of name */
+struct path_thread {  /* a thread */
+    uint32_t machine; /* machine, in order of name */
     uint32_t process; /* index of the part's tables */
     uint32_t tid;
 };
@@ -26,11 +26,11 @@ struct place {        /* a thread */
  * numbered through all machines. A path may have as many pieces as a run has
  * events, so this is small. */
 struct path_piece {
-    uint8_t kind;      /* enum ips_segment_kind */
-    uint8_t xkind;     /* enum ips_xkind */
-    bool elsewhere;    /* of a window: it arrives after it, and counts there */
-    struct place at;   /* of `to` */
-    uint32_t from, to; /* `from` IPS_NO_NODE: it came before the chain */
+    uint8_t kind;   /* enum ips_segment_kind */
+    uint8_t xkind;  /* enum ips_xkind */
+    bool elsewhere; /* of a window: it arrives after it, and counts there */
+    struct path_thread at; /* of `to` */
+    uint32_t from, to;     /* `from` IPS_NO_NODE: it came before the chain */
     uint64_t ns;
 };
 
@@ -63,15 +63,15 @@ struct shares {
     uint64_t messages;  /* DATA arcs */
     uint64_t resources; /* arcs by locks and their like that it crosses */
     /* while pieces are added */
-    struct place
+    struct path_thread
         at; /* where the last one ended; first, where the path begins */
-    size_t room[SHARE_LISTS];
+    size_t capacity[SHARE_LISTS];
 };
 
 /* Adds `count` pieces that follow one that ended at `before`, `p->ns` together;
  * either all of them weigh something or none. In any order. O(1). */
 int shares_add_sum(struct shares *s, const struct path_piece *p,
-                   struct place before, uint64_t count,
+                   struct path_thread before, uint64_t count,
                    struct ips_err *err) IPS_MUST_USE;
 /* Adds the next piece of the path to `s`, in which only `at` is set before the
  * first one. O(1). */
@@ -83,9 +83,9 @@ int shares_finish(struct shares *s, uint64_t t_max,
                   struct ips_err *err) IPS_MUST_USE;
 void shares_release(struct shares *s);
 
-/* Ranges and stability of `main` over the other lanes (of which main need not
- * be one); same_order[i]: every list has main's order in lane i. */
-void shares_compare(struct shares *main, struct shares *const *lanes,
-                    size_t lane_count, bool *same_order);
+/* Ranges and stability of `main` over the other scenarios (of which main need
+ * not be one); same_order[i]: every list has main's order in scenario i. */
+void shares_compare(struct shares *main, struct shares *const *scenarios,
+                    size_t scenario_count, bool *same_order);
 
 #endif

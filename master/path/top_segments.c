@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 /* heap[0] is the least of `count`; what stands at `at` may be too great. */
-static void sift(uint64_t *heap, uint64_t count, uint64_t at)
+static void sift_down(uint64_t *heap, uint64_t count, uint64_t at)
 {
     for (;;) {
         uint64_t least = at, child = 2 * at + 1;
@@ -31,11 +31,11 @@ bool longest_pieces(const struct path_piece *piece, uint64_t n, uint64_t top,
     for (uint64_t i = 0; i < top; i++)
         heap[i] = piece[i].ns;
     for (uint64_t i = top / 2; i-- > 0;)
-        sift(heap, top, i);
+        sift_down(heap, top, i);
     for (uint64_t i = top; i < n && top; i++) {
         if (piece[i].ns > heap[0]) {
             heap[0] = piece[i].ns;
-            sift(heap, top, 0);
+            sift_down(heap, top, 0);
         }
     }
     uint64_t least = top ? heap[0] : 0, equal = top, kept = 0;

@@ -34,16 +34,17 @@ int weighting_of(const char *text, enum ips_weighting *out, struct ips_err *err)
 
 /* ---- the goal ----------------------------------------------------------- */
 
-static void set_goal(struct path_data *d, const struct part *p, uint64_t node)
+static void set_goal(struct path_data *d, const struct machine_share *p,
+                     uint64_t node)
 {
     d->has_goal = true;
-    d->goal_part = p->number;
+    d->goal_machine = p->number;
     d->goal_node = (uint32_t)node;
 }
 
 /* The thread of `process` that ended last, or the one with that tid. */
-static const Ips__ThreadRow *goal_thread(const struct part *p, uint32_t process,
-                                         const char *tid)
+static const Ips__ThreadRow *goal_thread(const struct machine_share *p,
+                                         uint32_t process, const char *tid)
 {
     const Ips__ThreadRow *best = NULL;
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
@@ -59,11 +60,11 @@ static const Ips__ThreadRow *goal_thread(const struct part *p, uint32_t process,
 }
 
 /* Is `object` process i of part p, or a thread of it (*tid, else "")? */
-static bool is_process(const struct part *p, uint32_t i, const char *object,
-                       const char **tid)
+static bool is_process(const struct machine_share *p, uint32_t i,
+                       const char *object, const char **tid)
 {
     char name[OBJECT_BYTES];
-    part_process_object(p, i, name);
+    machine_share_object(p, i, name);
     size_t n = strlen(name);
     if (strncmp(object, name, n) != 0 ||
         (object[n] != '\0' && object[n] != '/'))
@@ -76,7 +77,7 @@ static int find_goal(struct query *q, const char *object, struct ips_err *err)
 {
     struct path_data *d = path_of(q);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         for (uint32_t k = 0; k < p->t.proc_count; k++) {
             const char *tid;
             if (!is_process(p, k, object, &tid))
@@ -100,54 +101,56 @@ int weighting_goal(struct query *q, const char *object, struct ips_err *err)
     d->goal_text[0] = '\0';
     if (*object)
         return find_goal(q, object, err);
-    if (d->lanes[LANE_MAIN].lane.weighting != IPS_WEIGH_WALL)
+    if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_WALL)
         return 0;
     for (uint32_t i = 0; i < q->gather.count && !d->has_goal; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         if (!p->sync->goal_node || p->sync->goal_node > p->sync->nodes)
             continue;
         set_goal(d, p, p->sync->goal_node - 1);
         for (uint32_t k = 0; k < p->t.proc_count; k++) {
             if (p->t.procs[k]->root)
-                part_process_object(p, k, d->goal_text);
+                machine_share_object(p, k, d->goal_text);
         }
     }
     return 0;
 }
 
-/* ---- lanes -------------------------------------------------------------- */
+/* ---- scenarios --------------------------------------------------------------
+ */
 
-void weighting_lane(const struct query *q, const struct part *p,
-                    const struct ips_lane *lane, Ips__Lane *to)
+void weighting_scenario(const struct query *q, const struct machine_share *p,
+                        const struct ips_scenario *scenario, Ips__Lane *to)
 {
     const struct path_data *d = path_of((struct query *)(uintptr_t)q);
-    const struct ips_clock_map *clock = &engine_part_of(p)->clock;
+    const struct ips_clock_map *clock = &engine_machine_of(p)->clock;
     ips__lane__init(to);
-    to->mtime_base_ns = lane->mtime.base_ns;
-    to->mtime_per_byte_q32 = lane->mtime.per_byte_q32;
-    to->scale_num = lane->mtime.scale_num;
-    to->scale_den = lane->mtime.scale_den;
-    to->external = (uint32_t)lane->external;
-    to->calibrated = lane->calibrated;
-    to->any_off = lane->any_off;
-    to->probe_off = lane->probe_off;
-    to->unended = lane->unended;
-    to->weighting = (uint32_t)lane->weighting;
+    to->mtime_base_ns = scenario->mtime.base_ns;
+    to->mtime_per_byte_q32 = scenario->mtime.per_byte_q32;
+    to->scale_num = scenario->mtime.scale_num;
+    to->scale_den = scenario->mtime.scale_den;
+    to->external = (uint32_t)scenario->external;
+    to->calibrated = scenario->calibrated;
+    to->any_off = scenario->order_dependent_off;
+    to->probe_off = scenario->probe_off;
+    to->unended = scenario->unended;
+    to->weighting = (uint32_t)scenario->weighting;
     to->clock_from_ns = clock->from;
     to->clock_drift_q40 = clock->drift_q40;
     to->clock_shift_ns = clock->shift_ns;
     if (d->has_goal)
-        to->goal = d->goal_part == p->number ? (uint64_t)d->goal_node + 2 : 1;
+        to->goal =
+            d->goal_machine == p->number ? (uint64_t)d->goal_node + 2 : 1;
 }
 
-struct ips_lane weighting_merged(const struct query *q,
-                                 const struct ips_lane *lane)
+struct ips_scenario weighting_merged(const struct query *q,
+                                     const struct ips_scenario *scenario)
 {
     const struct path_data *d = path_of((struct query *)(uintptr_t)q);
-    struct ips_lane out = *lane;
+    struct ips_scenario out = *scenario;
     out.has_goal = d->has_goal;
-    out.goal =
-        d->has_goal ? d->node_base[d->goal_part] + d->goal_node : IPS_NO_NODE;
+    out.goal = d->has_goal ? d->node_base[d->goal_machine] + d->goal_node
+                           : IPS_NO_NODE;
     return out;
 }
 
@@ -155,7 +158,7 @@ struct ips_lane weighting_merged(const struct query *q,
 
 /* The run begins with its command; where that was not recorded, with the
  * first thing that was. */
-static const struct part *reference(const struct query *q)
+static const struct machine_share *reference_machine(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         if (q->gather.active[i]->sync->root_start_ns)
@@ -164,13 +167,13 @@ static const struct part *reference(const struct query *q)
     return q->gather.count ? q->gather.active[0] : NULL;
 }
 
-const struct part *weighting_origin(struct query *q)
+const struct machine_share *weighting_origin(struct query *q)
 {
-    const struct part *p = reference(q);
+    const struct machine_share *p = reference_machine(q);
     if (!p)
         return NULL;
     const Ips__SyncAnswer *s = p->sync;
-    engine_part_of(p)->clock = (struct ips_clock_map){
+    engine_machine_of(p)->clock = (struct ips_clock_map){
         .from = s->root_start_ns ? s->root_start_ns : s->first_ns};
     return p;
 }
@@ -178,8 +181,8 @@ const struct part *weighting_origin(struct query *q)
 void weighting_clocks(struct query *q, void (*after)(struct query *q))
 {
     struct path_data *d = path_of(q);
-    const struct part *origin = NULL;
-    if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL)
+    const struct machine_share *origin = NULL;
+    if (d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL)
         origin = weighting_origin(q);
     if (!origin || q->gather.count == 1)
         after(q);
@@ -202,8 +205,8 @@ uint64_t weighting_unknown(const struct query *q)
 
 /* ---- split -------------------------------------------------------------- */
 
-static int take_split(struct query *q, struct part *p, const Ips__Reply *reply,
-                      struct ips_err *err)
+static int take_split(struct query *q, struct machine_share *p,
+                      const Ips__Reply *reply, struct ips_err *err)
 {
     struct path_data *d = path_of(q);
     (void)p;
@@ -215,16 +218,18 @@ static int take_split(struct query *q, struct part *p, const Ips__Reply *reply,
     return 0;
 }
 
-static bool has_nodes(const struct path_piece *piece, const struct part *p)
+static bool has_nodes(const struct path_piece *piece,
+                      const struct machine_share *p)
 {
-    return piece->kind == IPS_SEG_COMPUTE && piece->at.part == p->number &&
+    return piece->kind == IPS_SEG_COMPUTE && piece->at.machine == p->number &&
            piece->from != IPS_NO_NODE;
 }
 
-static int ask_split(struct query *q, struct part *p, struct ips_err *err)
+static int ask_split(struct query *q, struct machine_share *p,
+                     struct ips_err *err)
 {
     struct path_data *d = path_of(q);
-    uint64_t base = engine_part_of(p)->base, at = 0;
+    uint64_t base = engine_machine_of(p)->base, at = 0;
     uint32_t *from = malloc(IPS_PIECE_ITEMS * sizeof(*from));
     uint32_t *to = malloc(IPS_PIECE_ITEMS * sizeof(*to));
     bool first = true;
@@ -277,7 +282,7 @@ void weighting_split(struct query *q, void (*after)(struct query *q))
     struct ips_err err = {0};
     int rc = 0;
     d->on_cpu_ns = d->run_delay_ns = d->other_ns = IPS_UNMEASURED;
-    if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_CPU) {
+    if (d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_CPU) {
         after(q);
         return;
     }
@@ -297,27 +302,28 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
     struct path_data *d = path_of(q);
     uint32_t n = q->gather.count;
     struct ips_view *view = calloc((size_t)n + 1, sizeof(*view));
-    struct ips_part *parts = calloc((size_t)n + 1, sizeof(*parts));
+    struct ips_machine_graph *parts = calloc((size_t)n + 1, sizeof(*parts));
     int rc = 0;
-    d->lanes[LANE_MAIN].lane.weighting = w;
+    d->scenarios[SCENARIO_MAIN].scenario.weighting = w;
     free(d->node_base);
     d->node_base = calloc((size_t)n + 1, sizeof(*d->node_base));
     if (!view || !parts || !d->node_base)
         rc = ips_err_set(&d->err, IPS_E_NO_MEMORY, "no memory for the graph");
     for (uint32_t i = 0; i < n && rc == 0; i++) {
-        const struct part *p = q->gather.active[i];
-        struct ips_lane lane = d->lanes[LANE_MAIN].lane;
-        lane.clock = engine_part_of(p)->clock;
-        rc = ips_graph_view(&engine_part_of(p)->g, &lane, &view[i], &d->err);
+        const struct machine_share *p = q->gather.active[i];
+        struct ips_scenario scenario = d->scenarios[SCENARIO_MAIN].scenario;
+        scenario.clock = engine_machine_of(p)->clock;
+        rc = ips_graph_view(&engine_machine_of(p)->g, &scenario, &view[i],
+                            &d->err);
         /* Views of `wall` have none; with it the merged graph has times. */
-        if (lane.weighting == IPS_WEIGH_WALL)
-            view[i].g.delay = engine_part_of(p)->g.delay;
-        parts[i] = (struct ips_part){
+        if (scenario.weighting == IPS_WEIGH_WALL)
+            view[i].g.delay = engine_machine_of(p)->g.delay;
+        parts[i] = (struct ips_machine_graph){
             .g = &view[i].g, .peer = p->peer, .end_count = p->peer_count};
     }
     if (rc == 0)
-        rc = ips_graph_merge(parts, n, &d->lanes[LANE_MAIN].lane, &d->merged,
-                             d->node_base, &d->unmatched, &d->err);
+        rc = ips_graph_merge(parts, n, &d->scenarios[SCENARIO_MAIN].scenario,
+                             &d->merged, d->node_base, &d->unmatched, &d->err);
     for (uint32_t i = 0; i < n && view; i++)
         ips_view_release(&view[i]);
     free(view);
@@ -330,10 +336,10 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
 void weighting_window(struct query *q, struct path_window *w)
 {
     const struct path_data *d = path_of(q);
-    if (!w->given)
+    if (!w->is_set)
         return;
     /* The origin is that machine's command, not its first event. */
-    const Ips__SyncAnswer *s = q->gather.active[d->origin_part]->sync;
+    const Ips__SyncAnswer *s = q->gather.active[d->origin_machine]->sync;
     uint64_t late =
         s->root_start_ns ? ips_sub_sat(s->root_start_ns, s->first_ns) : 0;
     w->from_ns = ips_sub_sat(w->from_ns, late);
@@ -345,7 +351,7 @@ void weighting_set_window(struct query *q, uint64_t from_ns, uint64_t to_ns)
 {
     struct path_data *d = path_of(q);
     d->window = (struct path_window){
-        .given = from_ns || to_ns, .from_ns = from_ns, .to_ns = to_ns};
-    if (d->lanes[LANE_MAIN].lane.weighting == IPS_WEIGH_WALL)
+        .is_set = from_ns || to_ns, .from_ns = from_ns, .to_ns = to_ns};
+    if (d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL)
         weighting_window(q, &d->window);
 }

@@ -1,5 +1,5 @@
 /*
- * What a question's weighting needs beyond its lane: where the path ends
+ * What a question's weighting needs beyond its scenario: where the path ends
  * (the goal), every machine's clock seen from the run's origin, and of what
  * the path's computing was made.
  * Source: ALGORITHMS 1 (weightings, the goal), 6; IPS-14.
@@ -21,19 +21,19 @@ int weighting_goal(struct query *q, const char *object,
 
 /* The machine on whose clock the run begins; sets that part's clock. NULL: no
  * machine is left. */
-const struct part *weighting_origin(struct query *q);
+const struct machine_share *weighting_origin(struct query *q);
 /* Sets the clock of every part, where the weighting needs them, with a round
  * of questions where there are several machines; then `after`. */
 void weighting_clocks(struct query *q, void (*after)(struct query *q));
 /* What the certificate says of them; NULL: none was used. */
 const char *weighting_clock_text(const struct path_data *d);
 
-/* Lane `lane` as part p is asked. */
-void weighting_lane(const struct query *q, const struct part *p,
-                    const struct ips_lane *lane, Ips__Lane *out);
+/* Lane `scenario` as part p is asked. */
+void weighting_scenario(const struct query *q, const struct machine_share *p,
+                        const struct ips_scenario *scenario, Ips__Lane *out);
 /* ... and as it is in d->merged. */
-struct ips_lane weighting_merged(const struct query *q,
-                                 const struct ips_lane *lane);
+struct ips_scenario weighting_merged(const struct query *q,
+                                     const struct ips_scenario *scenario);
 
 /* In the worker, of graphs that were fetched raw (LANE_MAIN's weighting `cpu`,
  * with detail): LANE_MAIN is of `w` from now on, d->merged of the views by it
@@ -45,8 +45,8 @@ int weighting_merge_views(struct query *q, enum ips_weighting w) IPS_MUST_USE;
  * the thread was runnable. */
 uint64_t weighting_unknown(const struct query *q);
 
-/* Sets d->on_cpu_ns and its like from the pieces of the main lane, with a round
- * of questions; then `after`. */
+/* Sets d->on_cpu_ns and its like from the pieces of the main scenario, with a
+ * round of questions; then `after`. */
 void weighting_split(struct query *q, void (*after)(struct query *q));
 
 /* Sets d->window, when the clocks are known: (from_ns, to_ns] as a question

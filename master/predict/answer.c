@@ -43,7 +43,7 @@ static void fill_machines(const struct filling *f)
         to->cores = s->machine[m].is.cores;
         to->speed = real_of(s->machine[m].is.speed, 1);
         to->load = real_of(s->machine[m].is.load, 0);
-        to->taken = real_of(s->machine[m].taken, 0);
+        to->taken = real_of(s->machine[m].load, 0);
         to->recorded = s->machine[m].recorded;
         to->threads = use->threads;
         to->cpu_ns = use->cpu_ns;
@@ -70,7 +70,7 @@ static void fill_media(const struct filling *f)
 static void fill_row(const struct filling *f, const struct predict_row *from,
                      Ips__PredictRow *to)
 {
-    const struct things *t = &f->d->w.t;
+    const struct entities *t = &f->d->w.t;
     const struct predict_setup *s = &f->d->setup;
     char name[THING_BYTES];
     ips__predict_row__init(to);
@@ -85,10 +85,10 @@ static void fill_row(const struct filling *f, const struct predict_row *from,
         to->place = ips_wire_text(t->procedure[from->id].module);
     } else if (from->kind == PREDICT_IDLE) {
         to->object = arena_printf(f->a, "%s -> idle",
-                                  things_feature_name(t, from->id, name) + 1);
+                                  entities_feature_name(t, from->id, name) + 1);
     } else {
         to->object =
-            arena_printf(f->a, "%s", things_feature_name(t, from->id, name));
+            arena_printf(f->a, "%s", entities_feature_name(t, from->id, name));
     }
     if (from->kind != PREDICT_MACHINE && from->machine != PREDICT_NOWHERE)
         to->machine = arena_printf(f->a, "%s", s->machine[from->machine].name);
@@ -148,13 +148,13 @@ static void say_locks(const struct filling *f)
     struct predict_said *said = &f->d->said;
     bool all = d->run.all_locks;
     f->out->locks = ips_wire_text(all ? "all" : "contended");
-    if (d->then.taken)
+    if (d->then.units_taken)
         predict_say(
             said,
             "the replay decides again which thread gets a lock next, %" PRIu64
             " times: first come, first served",
-            d->then.taken);
-    if (!all && (d->then.taken || has_threads(d->run.whole)))
+            d->then.units_taken);
+    if (!all && (d->then.units_taken || has_threads(d->run.whole)))
         predict_say(said,
                     "only contended locks were recorded: with more cores "
                     "threads may wait for other locks, too (ipsrun --locks=all "
@@ -171,12 +171,12 @@ static void say_queues(const struct filling *f)
     const struct predict_query *d = f->d;
     const struct predict_answer *then = &d->then;
     bool some = predict_has_queues(&d->run);
-    f->out->queues = ips_wire_text(then->settled ? "settled"
-                                   : some        ? "recorded"
-                                                 : "none");
+    f->out->queues = ips_wire_text(then->is_stable ? "settled"
+                                   : some          ? "recorded"
+                                                   : "none");
     f->out->pieces = then->pieces;
     f->out->pieces_anew = then->anew;
-    if (then->settled)
+    if (then->is_stable)
         predict_say(
             &f->d->said,
             "the replay decides again which worker takes each of %" PRIu64
@@ -220,22 +220,23 @@ static void say_rest(const struct filling *f)
     char names[PREDICT_NAMES_BYTES];
     struct predict_query *d = f->d;
     struct predict_said *said = &d->said;
-    const struct ips_lane *lane = &d->run.lane_then;
-    if (!lane->mtime.base_ns && !lane->mtime.per_byte_q32 && !d->setup.mtime)
+    const struct ips_scenario *scenario = &d->run.scenario_then;
+    if (!scenario->mtime.base_ns && !scenario->mtime.per_byte_q32 &&
+        !d->setup.mtime)
         predict_say(said,
                     "messages take no time except the CPU time of their ends: "
                     "they are neither calibrated nor given (--mtime)");
-    if (lane->external == IPS_EXTERNAL_ALL && d->run.outside)
+    if (scenario->external == IPS_EXTERNAL_ALL && d->run.outside)
         predict_say(said,
                     "waits for something not recorded (replies, disks, timers) "
                     "take as long as in the recording");
-    if (d->run.held_count)
+    if (d->run.held_back_count)
         predict_say(said,
                     "%" PRIu64
                     " messages were in transit %.1f ms longer than their "
                     "length explains, as when TCP delays data after an "
                     "unacknowledged message: the replay repeats this delay",
-                    d->run.held_count, (double)d->run.held_ns / 1e6);
+                    d->run.held_back_count, (double)d->run.held_back_ns / 1e6);
     if (d->run.off_ns > d->w.path.est.total / OFF_PARTS)
         predict_say(said,
                     "%.1f ms in which threads were off the CPU are left out: "
@@ -285,7 +286,7 @@ static void fill_sums(const struct filling *f)
     out->category = ips_wire_text("3");
 }
 
-void predict_tell(struct query *q)
+void predict_fill_answer(struct query *q)
 {
     struct predict_query *d = predict_of(q);
     struct arena a = {0};
@@ -302,14 +303,14 @@ void predict_tell(struct query *q)
     c.msg.message_times =
         d->times.count
             ? ips_wire_text("as measured by ipsq calibrate, each pair's curve")
-            : path_mtime_text(q, &a, &d->run.lane_then);
+            : path_mtime_text(q, &a, &d->run.scenario_then);
     fill_sums(&f);
     fill_machines(&f);
     fill_media(&f);
     fill_path(&f);
-    predict_order_tell(q, &a, &c, &answer);
+    predict_fill_order(q, &a, &c, &answer);
     if (q->request->predict->search)
-        predict_search_tell(q, &a, &answer);
+        predict_fill_search(q, &a, &answer);
     self_check_predicted(&a, &c, d->own.last_ns, d->own.least_ns);
     self_check_predicted(&a, &c, d->then.last_ns, d->then.least_ns);
     self_check_search(&a, &c, &answer);

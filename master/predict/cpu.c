@@ -34,7 +34,8 @@ struct changing {
 };
 
 /* The arc behind node i of its chain; its last node's own. */
-static void change(struct changing *c, uint32_t chain, uint32_t i, int64_t ns)
+static void change_arc(struct changing *c, uint32_t chain, uint32_t i,
+                       int64_t ns)
 {
     const struct ips_chain *of = &c->g->chains[chain];
     uint64_t *w = &c->g->w[i + 1 < of->first + of->count ? i + 1 : i];
@@ -47,9 +48,9 @@ static void change(struct changing *c, uint32_t chain, uint32_t i, int64_t ns)
 
 /* Of a message of `bytes` from chain a to chain b: how much more both its ends'
  * CPU is in the setup. False: nobody knows, or the pair is the same. */
-static bool difference(const struct predict_run *run,
-                       const struct predict_setup *s, uint32_t a, uint32_t b,
-                       uint64_t bytes, int64_t *ns)
+static bool cpu_difference(const struct predict_run *run,
+                           const struct predict_setup *s, uint32_t a,
+                           uint32_t b, uint64_t bytes, int64_t *ns)
 {
     const char *from = run->own[run->thread[a].own].name;
     const char *to = run->own[run->thread[b].own].name;
@@ -82,13 +83,13 @@ void predict_messages_cpu(struct predict_run *run,
             if (!run->slept[i])
                 continue;
             uint32_t x = c.g->xpred[i], a = ips_chain_of(c.g, x);
-            if (!difference(run, s, a, b, c.g->xlen[i], &ns))
+            if (!cpu_difference(run, s, a, b, c.g->xlen[i], &ns))
                 continue;
             count++;
             if (keep)
                 continue;
-            change(&c, a, x, ns / 2);
-            change(&c, b, i, ns - ns / 2);
+            change_arc(&c, a, x, ns / 2);
+            change_arc(&c, b, i, ns - ns / 2);
         }
     }
     if (count && keep)

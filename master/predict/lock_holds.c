@@ -21,7 +21,7 @@
 #include "master/predict/query.h"
 #include "master/query/machine_share.h"
 
-struct held {
+struct lock_holds {
     const struct ips_graph *g;
     const struct ips_graph **raw; /* [n] */
     const uint32_t *base;         /* [n] */
@@ -30,23 +30,24 @@ struct held {
     bool *fitted;              /* [n * n] */
 };
 
-static uint32_t machine_of(const struct held *h, uint32_t node)
+static uint32_t machine_of(const struct lock_holds *h, uint32_t node)
 {
     return h->g->chains[ips_chain_of(h->g, node)].machine;
 }
 
-static uint64_t at_of(const struct held *h, uint32_t m, uint32_t node)
+static uint64_t at_of(const struct lock_holds *h, uint32_t m, uint32_t node)
 {
     return h->raw[m]->at[node - h->base[m]];
 }
 
-static bool message(const struct ips_graph *g, uint32_t i)
+static bool is_message(const struct ips_graph *g, uint32_t i)
 {
     return g->xkind[i] == IPS_X_DATA && g->xpred[i] != IPS_NO_NODE;
 }
 
 /* Of the messages between machines a and b, a < b. */
-static int fit_pair(struct held *h, uint32_t a, uint32_t b, struct ips_err *err)
+static int fit_pair(struct lock_holds *h, uint32_t a, uint32_t b,
+                    struct ips_err *err)
 {
     size_t count = 0, most = 0;
     size_t pair = (size_t)a * h->n + b;
@@ -60,7 +61,7 @@ static int fit_pair(struct held *h, uint32_t a, uint32_t b, struct ips_err *err)
         uint32_t m = of[k], from = of[1 - k];
         for (uint32_t i = h->base[m]; i < h->base[m] + h->raw[m]->node_count;
              i++) {
-            if (!message(h->g, i) || machine_of(h, h->g->xpred[i]) != from)
+            if (!is_message(h->g, i) || machine_of(h, h->g->xpred[i]) != from)
                 continue;
             uint64_t sent = at_of(h, from, h->g->xpred[i]);
             uint64_t came = at_of(h, m, i);
@@ -75,7 +76,7 @@ static int fit_pair(struct held *h, uint32_t a, uint32_t b, struct ips_err *err)
 }
 
 /* A's time by B's clock. */
-static uint64_t turned(const struct ips_clock_fit *f, uint64_t a)
+static uint64_t turn_time(const struct ips_clock_fit *f, uint64_t a)
 {
     ips_i128 t =
         (ips_i128)a + f->offset_ns +
@@ -84,7 +85,7 @@ static uint64_t turned(const struct ips_clock_fit *f, uint64_t a)
 }
 
 /* How long the message into node i of machine `to` was on its way. */
-static int way_of(struct held *h, uint32_t i, uint32_t to, uint64_t *ns,
+static int way_of(struct lock_holds *h, uint32_t i, uint32_t to, uint64_t *ns,
                   struct ips_err *err)
 {
     uint32_t x = h->g->xpred[i], from = machine_of(h, x);
@@ -98,9 +99,9 @@ static int way_of(struct held *h, uint32_t i, uint32_t to, uint64_t *ns,
     if (rc < 0)
         return rc;
     if (from < to)
-        sent = turned(f, sent);
+        sent = turn_time(f, sent);
     else if (from > to)
-        came = turned(f, came);
+        came = turn_time(f, came);
     *ns = ips_sub_sat(came, ips_add_sat(sent, late));
     return 0;
 }
@@ -112,11 +113,12 @@ static uint64_t mtime_of(const struct predict_run *run,
     const struct mtime_pair *p =
         mtimes_choose(times, run->own[from].name, run->own[to].name, MTIME_TCP);
     return p ? ips_curve_ns(&p->curve, bytes)
-             : ips_mtime_ns(&run->lane.mtime, bytes);
+             : ips_mtime_ns(&run->scenario.mtime, bytes);
 }
 
-static int held_of(struct held *h, const struct mtimes *times,
-                   struct predict_run *run, uint64_t *idle, struct ips_err *err)
+static int find_lock_holds(struct lock_holds *h, const struct mtimes *times,
+                           struct predict_run *run, uint64_t *idle,
+                           struct ips_err *err)
 {
     const struct ips_graph *g = h->g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -124,7 +126,7 @@ static int held_of(struct held *h, const struct mtimes *times,
         uint32_t end = first + g->chains[c].count;
         for (uint32_t i = first; i + 1 < end; i++) {
             uint64_t slept = h->raw[to]->wait[i - h->base[to]], way = 0;
-            if (slept < PREDICT_HELD_NS || !message(g, i) ||
+            if (slept < PREDICT_HELD_NS || !is_message(g, i) ||
                 g->xlen[i] > PREDICT_HELD_BYTES)
                 continue;
             int rc = way_of(h, i, to, &way, err);
@@ -136,30 +138,30 @@ static int held_of(struct held *h, const struct mtimes *times,
             if (way < PREDICT_HELD_NS || way > PREDICT_HELD_MOST)
                 continue;
             idle[i + 1] = ips_add_sat(idle[i + 1], way);
-            run->held_ns = ips_add_sat(run->held_ns, way);
-            run->held_count++;
+            run->held_back_ns = ips_add_sat(run->held_back_ns, way);
+            run->held_back_count++;
         }
     }
     return 0;
 }
 
-int predict_held(struct query *q, const struct whatif_solving *s,
-                 struct predict_run *run, uint64_t *idle)
+int predict_lock_holds(struct query *q, const struct whatif_solving *s,
+                       struct predict_run *run, uint64_t *idle)
 {
     size_t n = q->gather.count;
-    struct held h = {.g = s->g,
-                     .raw = calloc(n + 1, sizeof(*h.raw)),
-                     .base = s->d->path.node_base,
-                     .n = (uint32_t)n,
-                     .fit = calloc(n * n + 1, sizeof(*h.fit)),
-                     .fitted = calloc(n * n + 1, sizeof(*h.fitted))};
+    struct lock_holds h = {.g = s->g,
+                           .raw = calloc(n + 1, sizeof(*h.raw)),
+                           .base = s->d->path.node_base,
+                           .n = (uint32_t)n,
+                           .fit = calloc(n * n + 1, sizeof(*h.fit)),
+                           .fitted = calloc(n * n + 1, sizeof(*h.fitted))};
     int rc = h.raw && h.fit && h.fitted
                  ? 0
                  : ips_err_set(s->err, IPS_E_NO_MEMORY, "%zu machines", n);
     for (size_t p = 0; p < n && rc == 0; p++)
-        h.raw[p] = &engine_part_of(q->gather.active[p])->g;
+        h.raw[p] = &engine_machine_of(q->gather.active[p])->g;
     if (rc == 0)
-        rc = held_of(&h, &predict_of(q)->times, run, idle, s->err);
+        rc = find_lock_holds(&h, &predict_of(q)->times, run, idle, s->err);
     free(h.raw);
     free(h.fit);
     free(h.fitted);

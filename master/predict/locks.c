@@ -41,13 +41,13 @@ int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
     const struct waits *w = &predict_of(q)->waits;
     size_t rows = 0, locks = 0;
     memset(out, 0, sizeof(*out));
-    for (uint32_t p = 0; p < w->part_count; p++) {
+    for (uint32_t p = 0; p < w->machine_count; p++) {
         uint32_t most = 0;
-        for (uint64_t n = 0; n < w->part[p].lock_count; n++)
-            most = w->part[p].lock_row[n].lock < most
+        for (uint64_t n = 0; n < w->machine[p].lock_count; n++)
+            most = w->machine[p].lock_row[n].lock < most
                        ? most
-                       : w->part[p].lock_row[n].lock + 1;
-        rows += w->part[p].lock_count;
+                       : w->machine[p].lock_row[n].lock + 1;
+        rows += w->machine[p].lock_count;
         locks += most;
     }
     if (locks > IPS_REPLAY_LOCKS_MAX / 2)
@@ -56,8 +56,8 @@ int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,
     out->units = calloc(locks + 1, sizeof(*out->units));
     if (!out->row || !out->units)
         return no_memory(rows, s->err);
-    for (uint32_t p = 0; p < w->part_count; p++)
-        add_part(s, &w->part[p], s->d->path.node_base[p], out);
+    for (uint32_t p = 0; p < w->machine_count; p++)
+        add_part(s, &w->machine[p], s->d->path.node_base[p], out);
     return 0;
 }
 

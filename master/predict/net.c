@@ -23,8 +23,8 @@ static int check_net(const Ips__PredictNet *n, struct ips_err *err)
 }
 
 /* A table of all pairs, where there is none yet. */
-static int allocate(const struct predict_run *run, struct predict_setup *s,
-                    struct ips_err *err)
+static int allocate_pairs(const struct predict_run *run,
+                          struct predict_setup *s, struct ips_err *err)
 {
     size_t pairs = (size_t)s->machine_count * s->machine_count;
     if (s->mtime)
@@ -35,7 +35,7 @@ static int allocate(const struct predict_run *run, struct predict_setup *s,
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu pairs of machines",
                            pairs);
     for (size_t p = 0; p < pairs; p++)
-        s->mtime[p] = run->lane_then.mtime;
+        s->mtime[p] = run->scenario_then.mtime;
     return 0;
 }
 
@@ -121,8 +121,8 @@ static void say_pairs(const struct saying *s, struct predict_said *said)
 }
 
 /* Is somebody on it? */
-static bool used(const struct predict_run *run, const struct predict_setup *s,
-                 uint32_t m)
+static bool is_used(const struct predict_run *run,
+                    const struct predict_setup *s, uint32_t m)
 {
     for (uint32_t c = 0; c < run->whole->chain_count; c++)
         if (s->map[c] == m)
@@ -138,9 +138,9 @@ int predict_times(const struct predict_run *run, struct predict_said *said,
 {
     uint32_t n = out->machine_count;
     struct saying saying = {.count = 0};
-    int rc = run->times ? allocate(run, out, err) : 0;
+    int rc = run->times ? allocate_pairs(run, out, err) : 0;
     for (uint32_t f = 0; f < n && rc == 0 && run->times; f++) {
-        bool from_used = said && used(run, out, f);
+        bool from_used = said && is_used(run, out, f);
         for (uint32_t t = 0; t < n; t++) {
             const char *from = out->machine[f].name, *to = out->machine[t].name;
             /* Inside a machine most of what there is are pipes. */
@@ -149,7 +149,7 @@ int predict_times(const struct predict_run *run, struct predict_said *said,
             size_t at = (size_t)f * n + t;
             out->mtime[at] = (struct ips_mtime){0, 0, 1, 1};
             out->curve[at] = pair ? &pair->curve : NULL;
-            if (from_used && used(run, out, t))
+            if (from_used && is_used(run, out, t))
                 add_pair(&saying, from, to, pair);
         }
     }
@@ -170,8 +170,8 @@ static uint32_t medium_of(struct predict_setup *s, const char *name)
     return s->medium_count++;
 }
 
-static void change(struct predict_setup *s, size_t pair,
-                   const Ips__PredictNet *n)
+static void change_pair(struct predict_setup *s, size_t pair,
+                        const Ips__PredictNet *n)
 {
     struct ips_mtime *m = &s->mtime[pair];
     if (n->given) {
@@ -186,24 +186,26 @@ static void change(struct predict_setup *s, size_t pair,
         s->medium[pair] = medium_of(s, n->medium);
 }
 
-static bool fits(const char *pattern, const char *name)
+static bool matches_pattern(const char *pattern, const char *name)
 {
     return fnmatch(pattern, name, 0) == 0;
 }
 
-static int apply(struct predict_setup *s, const Ips__PredictNet *n,
-                 struct ips_err *err)
+static int apply_net(struct predict_setup *s, const Ips__PredictNet *n,
+                     struct ips_err *err)
 {
     bool some = false;
     for (uint32_t f = 0; f < s->machine_count; f++) {
         for (uint32_t t = 0; t < s->machine_count; t++) {
             const char *from = s->machine[f].name, *to = s->machine[t].name;
-            bool there = fits(n->from, from) && fits(n->to, to);
-            bool back = n->both && fits(n->from, to) && fits(n->to, from);
+            bool there =
+                matches_pattern(n->from, from) && matches_pattern(n->to, to);
+            bool back = n->both && matches_pattern(n->from, to) &&
+                        matches_pattern(n->to, from);
             if (!there && !back)
                 continue;
             some = true;
-            change(s, (size_t)f * s->machine_count + t, n);
+            change_pair(s, (size_t)f * s->machine_count + t, n);
         }
     }
     if (some)
@@ -276,13 +278,13 @@ int predict_nets(const struct predict_run *run, const Ips__PredictAsk *ask,
     int rc = predict_times(run, said, out, err);
     if (ask->n_nets == 0 || rc < 0)
         return rc;
-    rc = allocate(run, out, err);
+    rc = allocate_pairs(run, out, err);
     if (rc == 0)
         rc = allocate_media(out, ask->n_nets, err);
     for (size_t i = 0; i < ask->n_nets && rc == 0; i++) {
         rc = check_net(ask->nets[i], err);
         if (rc == 0)
-            rc = apply(out, ask->nets[i], err);
+            rc = apply_net(out, ask->nets[i], err);
     }
     if (rc == 0)
         set_wires(run, out, said);

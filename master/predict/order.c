@@ -43,7 +43,7 @@ int predict_order_make(struct query *q, struct ips_err *err)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "%u threads", g->chain_count);
     uint32_t c = 0;
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         for (uint32_t k = 0; c < g->chain_count && g->chains[c].machine == i;
              k++, c++) {
             if (k >= p->t.thread_count)
@@ -62,7 +62,7 @@ int predict_order_make(struct query *q, struct ips_err *err)
 }
 
 /* The processes that a pattern is of; a process's threads are adjacent. */
-static void tell_processes(const struct predict_query *d, struct arena *a,
+static void fill_processes(const struct predict_query *d, struct arena *a,
                            enum ips_order_pattern pattern,
                            Ips__PredictOrder *to)
 {
@@ -83,7 +83,7 @@ static void tell_processes(const struct predict_query *d, struct arena *a,
     }
 }
 
-void predict_order_tell(struct query *q, struct arena *a, struct certificate *c,
+void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
                         Ips__PredictAnswer *out)
 {
     const struct predict_query *d = predict_of(q);
@@ -100,7 +100,7 @@ void predict_order_tell(struct query *q, struct arena *a, struct certificate *c,
         to->count = o->count[k];
         to->threads = o->chains[k];
         to->text = ips_wire_text(words[k]);
-        tell_processes(d, a, (enum ips_order_pattern)k, to);
+        fill_processes(d, a, (enum ips_order_pattern)k, to);
         out->order[out->n_order++] = to;
     }
     out->valid = ips_wire_text(out->n_order ? "marked" : "yes");

@@ -16,7 +16,7 @@ struct summing {
     const struct predict_run *run;
     const struct predict_setup *setup;
     const struct ips_replay *r;
-    const uint32_t *place; /* predict_places() */
+    const uint32_t *placement; /* predict_places() */
     struct ips_est e;
     uint32_t *xpred; /* as_given(): NULL, or the graph's own */
     uint8_t *xkind;
@@ -55,7 +55,7 @@ static int as_given(struct summing *s, struct ips_graph *out,
 }
 
 /* Which arc brought each node of the relabelled graph. */
-static int winners(struct summing *s, struct ips_err *err)
+static int find_winners(struct summing *s, struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;
     const struct ips_replay *r = s->r;
@@ -75,7 +75,8 @@ static int winners(struct summing *s, struct ips_err *err)
     return 0;
 }
 
-static void add(struct sums *to, uint64_t ns, uint64_t queued, uint32_t machine)
+static void add_sums(struct sums *to, uint64_t ns, uint64_t queued,
+                     uint32_t machine)
 {
     to->machine =
         to->ns == 0 || to->machine == machine ? machine : PREDICT_NOWHERE;
@@ -85,10 +86,10 @@ static void add(struct sums *to, uint64_t ns, uint64_t queued, uint32_t machine)
 
 /* Procedures have of an arc's time what they have of its CPU time. Where the
  * node before is a cut, the arc is a part of what that stands for, too. */
-static void add_portions(struct summing *s, uint32_t k, uint64_t ns,
-                         uint64_t queued, uint32_t machine)
+static void add_arc_profile(struct summing *s, uint32_t k, uint64_t ns,
+                            uint64_t queued, uint32_t machine)
 {
-    const struct things *t = s->run->t;
+    const struct entities *t = s->run->t;
     const struct predict_run *run = s->run;
     const struct ips_replay_graph *r = &run->replay;
     if (run->recorded) { /* the arc that was behind that node as recorded */
@@ -101,13 +102,13 @@ static void add_portions(struct summing *s, uint32_t k, uint64_t ns,
     for (uint32_t i = from; i <= r->of[k]; i++)
         w += s->run->whole->w[i];
     for (uint32_t i = from; w && i <= r->of[k]; i++) {
-        const struct ips_portion *p = ips_portions(&t->f, i, &count);
+        const struct ips_arc_share *p = ips_arc_shares(&t->f, i, &count);
         for (uint64_t n = 0; n < count; n++) {
-            const struct thing_feature *f = &t->feature[p[n].feature];
+            const struct entity_feature *f = &t->feature[p[n].feature];
             if (f->kind == THING_PROCEDURE)
-                add(&s->procedure[f->procedure],
-                    (uint64_t)((ips_u128)ns * p[n].ns / w),
-                    (uint64_t)((ips_u128)queued * p[n].ns / w), machine);
+                add_sums(&s->procedure[f->procedure],
+                         (uint64_t)((ips_u128)ns * p[n].ns / w),
+                         (uint64_t)((ips_u128)queued * p[n].ns / w), machine);
         }
     }
 }
@@ -115,7 +116,7 @@ static void add_portions(struct summing *s, uint32_t k, uint64_t ns,
 /* The arc into node k of the replayed graph, of a chain. */
 static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
 {
-    uint32_t m = s->place ? s->place[k] : s->setup->map[chain];
+    uint32_t m = s->placement ? s->placement[k] : s->setup->map[chain];
     const struct ips_ratio speed = s->setup->machine[m].is.speed;
     uint64_t ns = s->r->weight[k], w = s->run->replay.g.w[k];
     uint64_t cpu =
@@ -123,11 +124,11 @@ static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
     uint64_t queued = ips_sub_sat(ns, cpu);
     if (ns == 0 && w == 0)
         return;
-    add(&s->machine[m], ns, queued, m);
+    add_sums(&s->machine[m], ns, queued, m);
     uint32_t process = s->run->t->f.chain[chain];
     if (process != IPS_NO_FEATURE)
-        add(&s->feature[process], ns, queued, m);
-    add_portions(s, k, ns, queued, m);
+        add_sums(&s->feature[process], ns, queued, m);
+    add_arc_profile(s, k, ns, queued, m);
 }
 
 /* A node whose message goes between the ends that node k's goes between: where
@@ -153,7 +154,7 @@ static uint32_t message_of(const struct summing *s, uint32_t k)
 
 static void add_cross(struct summing *s, const struct ips_path_segment *seg)
 {
-    const struct things *t = s->run->t;
+    const struct entities *t = s->run->t;
     const struct ips_replay_graph *r = &s->run->replay;
     bool idle = r->made[seg->to];
     if (s->r->giver && s->r->giver[seg->to] != IPS_NO_NODE)
@@ -165,7 +166,7 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
     if (f == IPS_NO_FEATURE)
         return; /* weighs nothing */
     struct sums *to = idle ? &s->idle[f] : &s->feature[f];
-    add(to, seg->ns, 0, PREDICT_NOWHERE);
+    add_sums(to, seg->ns, 0, PREDICT_NOWHERE);
     to->count++;
 }
 
@@ -184,7 +185,7 @@ static void add_segments(struct summing *s, const struct ips_path *path)
 /* ---- rows ----------------------------------------------------------------
  */
 
-static enum predict_row_kind kind_of(const struct thing_feature *f)
+static enum predict_row_kind kind_of(const struct entity_feature *f)
 {
     if (f->kind == THING_PROCESS)
         return PREDICT_PROCESS;
@@ -204,8 +205,8 @@ static int greatest_first(const void *a, const void *b)
     return (p->id > q->id) - (p->id < q->id);
 }
 
-static void put(struct predict_answer *out, enum predict_row_kind kind,
-                uint32_t id, const struct sums *from)
+static void put_row(struct predict_answer *out, enum predict_row_kind kind,
+                    uint32_t id, const struct sums *from)
 {
     if (from->ns || from->count)
         out->row[out->row_count++] = (struct predict_row){
@@ -215,21 +216,21 @@ static void put(struct predict_answer *out, enum predict_row_kind kind,
 static int put_rows(const struct summing *s, struct predict_answer *out,
                     struct ips_err *err)
 {
-    const struct things *t = s->run->t;
+    const struct entities *t = s->run->t;
     size_t n =
         (size_t)s->setup->machine_count + t->f.count + t->procedure_count + 1;
     out->row = calloc(n, sizeof(*out->row));
     if (!out->row)
         return ips_err_set(err, IPS_E_NO_MEMORY, "path of %zu rows", n);
     for (uint32_t m = 0; m < s->setup->machine_count; m++)
-        put(out, PREDICT_MACHINE, m, &s->machine[m]);
+        put_row(out, PREDICT_MACHINE, m, &s->machine[m]);
     for (uint32_t f = 0; f < t->f.count; f++)
         if (t->feature[f].kind != THING_PROCEDURE)
-            put(out, kind_of(&t->feature[f]), f, &s->feature[f]);
+            put_row(out, kind_of(&t->feature[f]), f, &s->feature[f]);
     for (uint32_t f = 0; f < t->f.count; f++)
-        put(out, PREDICT_IDLE, f, &s->idle[f]);
+        put_row(out, PREDICT_IDLE, f, &s->idle[f]);
     for (uint32_t p = 0; p < t->procedure_count; p++)
-        put(out, PREDICT_PROCEDURE, p, &s->procedure[p]);
+        put_row(out, PREDICT_PROCEDURE, p, &s->procedure[p]);
     qsort(out->row, out->row_count, sizeof(*out->row), greatest_first);
     return 0;
 }
@@ -239,9 +240,9 @@ int predict_path(const struct predict_run *run,
                  const struct ips_replay *replay, const uint32_t *place,
                  struct predict_answer *out, struct ips_err *err)
 {
-    const struct things *t = run->t;
+    const struct entities *t = run->t;
     struct summing s = {
-        .run = run, .setup = setup, .r = replay, .place = place};
+        .run = run, .setup = setup, .r = replay, .placement = place};
     struct ips_path path = {0};
     struct ips_graph given;
     uint32_t stop;
@@ -253,10 +254,10 @@ int predict_path(const struct predict_run *run,
     if (rc == 0 && (!s.machine || !s.feature || !s.idle || !s.procedure))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a path");
     if (rc == 0)
-        rc = winners(&s, err);
+        rc = find_winners(&s, err);
     if (rc == 0 && replay->end != IPS_NO_NODE)
-        rc = ips_path_walk(&given, &run->lane_then, &s.e, replay->end, &path,
-                           &stop, err);
+        rc = ips_path_walk(&given, &run->scenario_then, &s.e, replay->end,
+                           &path, &stop, err);
     if (rc == 0) {
         add_segments(&s, &path);
         rc = put_rows(&s, out, err);

@@ -57,14 +57,14 @@ struct ips_replay_machine predict_replayed(const struct predict_machine *m)
 {
     struct ips_replay_machine is = m->is;
     struct ips_ratio speed = or_else(m->is.speed, 1);
-    struct ips_ratio taken = or_else(m->taken, 0);
+    struct ips_ratio taken = or_else(m->load, 0);
     if (taken.num)
         is.speed = ratio_of((uint64_t)speed.num * (taken.den - taken.num),
                             (uint64_t)speed.den * taken.den);
     return is;
 }
 
-static double quotient(uint64_t a, uint64_t b)
+static double divide_ns(uint64_t a, uint64_t b)
 {
     return b ? (double)a / (double)b : IPS_UNMEASURED_REAL;
 }
@@ -124,9 +124,9 @@ static void sum_machines(const struct predict_setup *setup,
 }
 
 /* [nodes] machine of each arc, where threads move; else NULL. */
-static int make_places(const struct predict_run *run,
-                       const struct predict_setup *setup, uint32_t **place,
-                       struct ips_err *err)
+static int make_placement(const struct predict_run *run,
+                          const struct predict_setup *setup, uint32_t **place,
+                          struct ips_err *err)
 {
     const struct ips_graph *g = &run->replay.g;
     uint32_t k = 0;
@@ -165,19 +165,19 @@ static int path_alone(const struct predict_run *run,
             .cores = IPS_REPLAY_CORES_MAX, .speed = setup->machine[m].is.speed};
     alone.machine = many;
     alone.relabel = false;
-    int rc = ips_replay(&run->replay.g, &run->lane, &alone, &r, err);
+    int rc = ips_replay(&run->replay.g, &run->scenario, &alone, &r, err);
     if (rc == 0) {
         out->t_max_ns = r.makespan_ns;
-        out->p_path = quotient(out->cpu_ns, r.makespan_ns);
+        out->p_path = divide_ns(out->cpu_ns, r.makespan_ns);
     }
     ips_replay_release(&r);
     free(many);
     return rc;
 }
 
-static int allocate(const struct predict_setup *setup,
-                    struct ips_replay_machine **machine,
-                    struct predict_answer *out, struct ips_err *err)
+static int allocate_machines(const struct predict_setup *setup,
+                             struct ips_replay_machine **machine,
+                             struct predict_answer *out, struct ips_err *err)
 {
     *machine = calloc(setup->machine_count, sizeof(**machine));
     out->use = calloc(setup->machine_count, sizeof(*out->use));
@@ -191,9 +191,10 @@ static int allocate(const struct predict_setup *setup,
 }
 
 /* What `r`, of ask, says. */
-static void fill(const struct predict_run *run,
-                 const struct predict_setup *setup, const struct ips_replay *r,
-                 const uint32_t *place, struct predict_answer *out)
+static void fill_answer(const struct predict_run *run,
+                        const struct predict_setup *setup,
+                        const struct ips_replay *r, const uint32_t *place,
+                        struct predict_answer *out)
 {
     add_chains(run, setup, r, place, out);
     sum_machines(setup, r, out);
@@ -202,9 +203,9 @@ static void fill(const struct predict_run *run,
         run->command == IPS_NO_NODE ? IPS_UNMEASURED : r->reach[run->command];
     out->events = r->events;
     out->resources = r->resources;
-    out->taken = r->taken;
+    out->units_taken = r->units_taken;
     out->kept_count = r->kept_count;
-    out->p = quotient(out->cpu_ns, out->makespan_ns);
+    out->p = divide_ns(out->cpu_ns, out->makespan_ns);
     out->rho = out->cores ? out->p / out->cores : IPS_UNMEASURED_REAL;
 }
 
@@ -218,11 +219,11 @@ static int replay_in_order(const struct predict_run *run,
     uint32_t *place = NULL;
     ask->locks = predict_locks(run);
     ask->relabel = setup->path || setup->move_count;
-    int rc = make_places(run, setup, &place, err);
+    int rc = make_placement(run, setup, &place, err);
     if (rc == 0)
-        rc = ips_replay(&run->replay.g, &run->lane_then, ask, &r, err);
+        rc = ips_replay(&run->replay.g, &run->scenario_then, ask, &r, err);
     if (rc == 0)
-        fill(run, setup, &r, place, out);
+        fill_answer(run, setup, &r, place, out);
     if (rc == 0)
         rc = predict_least(run, setup, place, ask->locks, &out->least_ns, err);
     if (rc == 0 && setup->path)
@@ -241,7 +242,7 @@ int predict_replay(const struct predict_run *run,
     struct ips_replay_machine *machine = NULL;
     struct predict_queued queued = {0};
     memset(out, 0, sizeof(*out));
-    int rc = allocate(setup, &machine, out, err);
+    int rc = allocate_machines(setup, &machine, out, err);
     struct ips_replay_ask ask = {.machine_count = setup->machine_count,
                                  .machine = machine,
                                  .map = setup->map,
@@ -255,12 +256,12 @@ int predict_replay(const struct predict_run *run,
                                  .burst_ns = setup->burst_ns,
                                  .locks = predict_locks(run)};
     if (rc == 0 && !setup->as_recorded)
-        rc = predict_queues_settle(run, &ask, &queued, err);
+        rc = predict_queues_iterate(run, &ask, &queued, err);
     if (rc == 0) {
-        out->settled = queued.settled;
+        out->is_stable = queued.is_stable;
         out->pieces = queued.pieces;
         out->anew = queued.anew;
-        rc = replay_in_order(queued.settled ? &queued.run : run, setup, &ask,
+        rc = replay_in_order(queued.is_stable ? &queued.run : run, setup, &ask,
                              out, err);
     }
     predict_queued_release(&queued);

@@ -8,7 +8,7 @@
  * What takes no CPU is replayed as it was recorded: waits for replies of what
  * nobody traced, disks and sleeps take their elapsed time after what began
  * them; so do unasked requests (IDLE), unless the question says otherwise: the
- * lane of the replay has IPS_EXTERNAL_ALL where that of the path figures
+ * scenario of the replay has IPS_EXTERNAL_ALL where that of the path figures
  * (t_max, P_max) has IPS_EXTERNAL_REPLY. A timed wait that ran out counts as
  * long as what follows it was the thread's own doing; where a wait for a traced
  * cause follows, that is what was waited for all along, and its arc says when
@@ -57,11 +57,11 @@ struct predict_cut { /* a thread moves from that arc on */
 };
 struct predict_run {
     const struct ips_graph *whole; /* of all machines, weighting cpu; borrowed*/
-    const struct things *t;        /* of `whole`; borrowed */
+    const struct entities *t;      /* of `whole`; borrowed */
     struct ips_replay_graph replay; /* what is replayed: `chain` is of both */
-    struct ips_lane lane;           /* of t_max and P_max; goal in replay.g */
-    struct ips_lane lane_then;      /* of the replay */
-    struct predict_own *own;        /* [own_count] as chains' `machine` */
+    struct ips_scenario scenario;   /* of t_max and P_max; goal in replay.g */
+    struct ips_scenario scenario_then; /* of the replay */
+    struct predict_own *own;           /* [own_count] as chains' `machine` */
     uint32_t own_count;
     struct predict_thread *thread; /* [chain_count] */
     uint32_t command;              /* END of the run's command in replay.g, or
@@ -79,10 +79,11 @@ struct predict_run {
      * its replay.g there, and of the nodes there the ones here; else NULL. */
     const struct predict_run *recorded;
     const uint32_t *recorded_of, *recorded_to;
-    const struct mtimes *times; /* measured; NULL: the lane's; borrowed */
+    const struct mtimes *times; /* measured; NULL: the scenario's; borrowed */
     uint64_t idle_ns; /* timed waits that ran out, of all threads: replayed */
-    uint64_t held_ns; /* messages that TCP held back (predict/lock_holds.c) */
-    uint64_t held_count;
+    uint64_t
+        held_back_ns; /* messages that TCP held back (predict/lock_holds.c) */
+    uint64_t held_back_count;
     uint8_t *slept;  /* [replay.g.node_count] a message comes, and it was slept
                         for; NULL: not known */
     bool outside;    /* some arc is of what is not traced, or idle */
@@ -93,15 +94,16 @@ void predict_run_release(struct predict_run *run);
 static inline const struct ips_replay_locks *
 predict_locks(const struct predict_run *run)
 {
-    return run->locks.event_count && !run->lane_then.any_off ? &run->locks
-                                                             : NULL;
+    return run->locks.event_count && !run->scenario_then.order_dependent_off
+               ? &run->locks
+               : NULL;
 }
 
 /* A run in the order that its queues have in a setup. It borrows what the order
  * does not concern of the run that it was made of. */
 struct predict_queued {
     struct predict_run run;
-    bool settled; /* else all is empty, and the order stays as recorded */
+    bool is_stable; /* else all is empty, and the order stays as recorded */
     uint64_t pieces, anew; /* given in turns or taken under locks; of them,
                               those that another worker does now */
     struct ips_queued_graph made;
@@ -114,14 +116,14 @@ int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
                         struct ips_err *err) IPS_MUST_USE;
 static inline bool predict_has_queues(const struct predict_run *run)
 {
-    return run->queues.queue_count || run->queues.crews.crew_count;
+    return run->queues.queue_count || run->queues.lock_queues.lock_queue_count;
 }
 /* With `ask` but for its order. Where the queues alone would hold up what waits
  * for something else, nothing is settled. */
-int predict_queues_settle(const struct predict_run *run,
-                          const struct ips_replay_ask *ask,
-                          struct predict_queued *out,
-                          struct ips_err *err) IPS_MUST_USE;
+int predict_queues_iterate(const struct predict_run *run,
+                           const struct ips_replay_ask *ask,
+                           struct predict_queued *out,
+                           struct ips_err *err) IPS_MUST_USE;
 void predict_queued_release(struct predict_queued *q);
 
 /* ---- a setup -------------------------------------------------------------
@@ -135,7 +137,7 @@ void predict_queued_release(struct predict_queued *q);
 struct predict_machine {
     const char *name; /* borrowed */
     struct ips_replay_machine is;
-    struct ips_ratio taken; /* of every core's cycles; den 0: none */
+    struct ips_ratio load;  /* of every core's cycles; den 0: none */
     bool recorded;          /* a machine of the run */
     bool named;             /* by --machines */
     bool one_core, unknown; /* its cores were not given; not recorded either */
@@ -147,9 +149,9 @@ struct predict_setup {
     uint32_t machine_count;
     struct predict_machine *machine;
     uint32_t chain_count;
-    uint32_t *map;                  /* [chain_count] */
-    bool *placed;                   /* [chain_count] by --map */
-    struct ips_mtime *mtime;        /* [machine_count^2], or NULL: the lane's */
+    uint32_t *map;           /* [chain_count] */
+    bool *placed;            /* [chain_count] by --map */
+    struct ips_mtime *mtime; /* [machine_count^2], or NULL: the scenario's */
     const struct ips_curve **curve; /* the same: instead of mtime's line, where
                                        not NULL; borrowed of run->times */
     struct ips_replay_move *move;   /* of the run's cuts */
@@ -237,9 +239,9 @@ struct predict_answer {
     uint64_t cpu_ns, queued_ns;
     uint64_t events;
     /* Of who has a lock next (struct ips_replay). */
-    uint64_t resources, taken;
+    uint64_t resources, units_taken;
     uint32_t kept_count;
-    bool settled; /* queues' order; struct predict_queued */
+    bool is_stable; /* queues' order; struct predict_queued */
     uint64_t pieces, anew;
     uint32_t cores;          /* of the machines that somebody is on */
     struct predict_use *use; /* [machine_count] */

@@ -15,10 +15,10 @@
 
 static int solve_free(struct whatif_solving *s, struct predict_query *d)
 {
-    struct ips_lane lane = s->lane;
+    struct ips_scenario scenario = s->scenario;
     struct ips_est e = {0};
-    lane.mtime = (struct ips_mtime){.scale_den = 1};
-    int rc = ips_longest_path(s->g, &lane, NULL, &e, s->err);
+    scenario.mtime = (struct ips_mtime){.scale_den = 1};
+    int rc = ips_longest_path(s->g, &scenario, NULL, &e, s->err);
     d->t_max_free_ns = e.t_max;
     ips_est_release(&e);
     return rc;
@@ -62,7 +62,7 @@ static int solve_own(struct query *q, struct predict_setup *own,
     return 0;
 }
 
-static void solve(struct query *q)
+static void solve_predict(struct query *q)
 {
     struct predict_query *d = predict_of(q);
     struct whatif_solving s;
@@ -105,11 +105,11 @@ static int take_times(struct query *q, struct predict_query *d,
                       struct ips_err *err)
 {
     struct mtimes *all = &q->m->mtimes;
-    const Ips__Lane *lane = q->request->predict->lane;
-    if (lane)
-        d->lane = *lane;
-    d->lane.calibrated = false;
-    if (!lane || !lane->calibrated)
+    const Ips__Lane *scenario = q->request->predict->lane;
+    if (scenario)
+        d->scenario = *scenario;
+    d->scenario.calibrated = false;
+    if (!scenario || !scenario->calibrated)
         return 0;
     int rc = mtimes_load(all, err);
     for (uint32_t i = 0; i < all->count && rc == 0; i++)
@@ -117,7 +117,7 @@ static int take_times(struct query *q, struct predict_query *d,
     return rc;
 }
 
-static void start(struct query *q)
+static void start_calibrate(struct query *q)
 {
     struct ips_err err = {0};
     const Ips__PredictAsk *from = q->request->predict;
@@ -129,26 +129,26 @@ static void start(struct query *q)
     }
     q->data = d;
     ips__whatif_ask__init(&d->ask);
-    ips__lane__init(&d->lane);
-    d->lane.scale_num = d->lane.scale_den = 1;
+    ips__lane__init(&d->scenario);
+    d->scenario.scale_num = d->scenario.scale_den = 1;
     if (take_times(q, d, &err) < 0) {
         query_fail(q, &err);
         return;
     }
-    d->ask.lane = &d->lane;
+    d->ask.lane = &d->scenario;
     d->ask.goal = from->goal;
     d->ask.slack = true; /* something must be asked */
     d->w.ask = &d->ask;
     d->w.raw = true;
     d->w.waits = &d->waits;
     d->w.node_bytes = PREDICT_NODE_BYTES;
-    d->w.solve = solve;
-    d->w.answer = predict_tell;
+    d->w.solve = solve_predict;
+    d->w.answer = predict_fill_answer;
     q->on_work = from->search ? predict_search_progress : NULL;
     whatif_begin(q);
 }
 
-static void release(struct query *q)
+static void release_predict(struct query *q)
 {
     struct predict_query *d = predict_of(q);
     if (d) {
@@ -157,7 +157,7 @@ static void release(struct query *q)
         predict_setup_release(&d->setup);
         predict_run_release(&d->run);
         ips_order_dependent_release(&d->order);
-        predict_search_release(&d->found);
+        predict_search_release(&d->search_result);
         waits_release(&d->waits);
         mtimes_release(&d->times);
         arena_release(&d->a);
@@ -165,5 +165,7 @@ static void release(struct query *q)
     whatif_release(q);
 }
 
-const struct query_kind query_predict = {
-    .name = "predict", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_predict = {.name = "predict",
+                                         .exclusive = true,
+                                         .start = start_calibrate,
+                                         .release = release_predict};

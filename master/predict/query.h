@@ -14,7 +14,7 @@
 
 /* Of --search: items are the processes that --map does not name, and one for
  * each machine with all that it does put there. */
-struct predict_found {
+struct predict_search_result {
     struct ips_search s;
     struct ips_search_bound bound;
     uint32_t *item;                  /* [chains] */
@@ -25,7 +25,7 @@ struct predict_found {
 struct predict_query {
     struct whatif_data w; /* first */
     Ips__WhatifAsk ask;
-    Ips__Lane lane;
+    Ips__Lane scenario;
     struct waits waits;  /* fetched, not laid */
     struct mtimes times; /* copies of what was measured, where that is used */
     struct arena a;      /* texts of `said` */
@@ -34,7 +34,7 @@ struct predict_query {
     struct predict_setup setup;
     struct predict_answer own, then;
     struct ips_order_dependent order;
-    struct predict_found found;
+    struct predict_search_result search_result;
     atomic_uint_least64_t tries, best_ns; /* so far */
     uint64_t own_loaded_ns; /* the command, IPS_UNMEASURED: not computed */
     double own_load;        /* the greatest */
@@ -51,8 +51,8 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run) IPS_MUST_USE;
 /* predict/lock_holds.c: adds to `idle` [nodes of the whole graph] what TCP held
  * messages back; sets run's `held_`. Graphs have times. */
-int predict_held(struct query *q, const struct whatif_solving *s,
-                 struct predict_run *run, uint64_t *idle) IPS_MUST_USE;
+int predict_lock_holds(struct query *q, const struct whatif_solving *s,
+                       struct predict_run *run, uint64_t *idle) IPS_MUST_USE;
 /* predict/locks.c: what was done with locks, in order of the whole graph. Where
  * it has no node of its own an arc is to be cut for it: the caller does that,
  * and fills `at`. Rows that are no good are left out. */
@@ -78,16 +78,16 @@ int predict_locks_make(struct predict_lock_rows *rows, struct predict_run *run,
 /* predict/order.c: where the run's behaviour depended on order. In the worker;
  * and in the loop, into the answer. */
 int predict_order_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
-void predict_order_tell(struct query *q, struct arena *a, struct certificate *c,
+void predict_fill_order(struct query *q, struct arena *a, struct certificate *c,
                         Ips__PredictAnswer *out);
 /* predict/search.c: puts the best map into d->setup. In the worker; each second
  * meanwhile, and into the answer, in the loop. */
 int predict_search(struct query *q, struct ips_err *err) IPS_MUST_USE;
-void predict_search_release(struct predict_found *f);
+void predict_search_release(struct predict_search_result *f);
 void predict_search_progress(struct query *q);
-void predict_search_tell(struct query *q, struct arena *a,
+void predict_fill_search(struct query *q, struct arena *a,
                          Ips__PredictAnswer *out);
 /* In the loop: the reply. */
-void predict_tell(struct query *q);
+void predict_fill_answer(struct query *q);
 
 #endif

@@ -50,26 +50,26 @@ static void no_memory(struct query *q)
 
 /* ---- the worker's -------------------------------------------------------- */
 
-static uint64_t stretched(uint64_t ns, uint32_t ppm)
+static uint64_t stretch_ns(uint64_t ns, uint32_t ppm)
 {
     return (uint64_t)((ips_u128)ns * MILLION / (MILLION - ppm));
 }
 
-static void stretch(struct ips_graph *g, uint32_t ppm)
+static void stretch_graph(struct ips_graph *g, uint32_t ppm)
 {
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
         for (uint32_t i = 1; i < chain->count; i++)
-            g->w[chain->first + i] = stretched(g->w[chain->first + i], ppm);
+            g->w[chain->first + i] = stretch_ns(g->w[chain->first + i], ppm);
     }
 }
 
-static int sum_path(struct estimate *e, const struct ips_lane *lane)
+static int sum_path(struct estimate *e, const struct ips_scenario *scenario)
 {
     struct ips_path path = {0};
     uint32_t stop;
-    int rc = ips_path_walk(&e->path.merged, lane, &e->path.est, e->path.est.end,
-                           &path, &stop, &e->path.err);
+    int rc = ips_path_walk(&e->path.merged, scenario, &e->path.est,
+                           e->path.est.end, &path, &stop, &e->path.err);
     for (uint64_t i = 0; rc == 0 && i < path.count; i++) {
         const struct ips_path_segment *s = &path.seg[i];
         uint64_t *sum = s->kind == IPS_SEG_COMPUTE    ? &e->compute_ns
@@ -83,7 +83,7 @@ static int sum_path(struct estimate *e, const struct ips_lane *lane)
 }
 
 /* The parts of `merged` are the machines. */
-static int share(struct query *q, const struct ips_lane *lane)
+static int share_machines(struct query *q, const struct ips_scenario *scenario)
 {
     struct estimate *e = estimate_of(q);
     struct path_data *d = &e->path;
@@ -99,7 +99,7 @@ static int share(struct query *q, const struct ips_lane *lane)
         map[c] = part;
     }
     const struct ips_shared_ask ask = {q->gather.count, map, e->least_ns};
-    int rc = ips_shared_path(&d->merged, lane, &ask, &got, &d->err);
+    int rc = ips_shared_path(&d->merged, scenario, &ask, &got, &d->err);
     free(map);
     if (rc < 0)
         return rc;
@@ -113,22 +113,23 @@ static int share(struct query *q, const struct ips_lane *lane)
     return 0;
 }
 
-static void solve(struct query *q)
+static void solve_estimate(struct query *q)
 {
     struct estimate *e = estimate_of(q);
     struct path_data *d = &e->path;
     uint32_t ppm = q->request->estimate->system_ppm;
     if (!engine_make_graphs(q) || !engine_merge(q))
         return;
-    struct ips_lane lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane);
-    if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
+    struct ips_scenario scenario =
+        weighting_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
+    if (ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err) < 0)
         return;
     e->t_max_ns = d->est.t_max;
     d->total_cpu_ns = d->est.total;
     if (ppm) {
-        stretch(&d->merged, ppm);
+        stretch_graph(&d->merged, ppm);
         ips_est_release(&d->est);
-        if (ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err) < 0)
+        if (ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err) < 0)
             return;
     }
     e->estimate_ns = d->est.t_max;
@@ -137,14 +138,14 @@ static void solve(struct query *q)
                     "run %s: its longest path is 0 ns: nothing to estimate",
                     q->run);
     else if (q->request->estimate->shared_medium)
-        (void)share(q, &lane); /* says why not in d->err */
+        (void)share_machines(q, &scenario); /* says why not in d->err */
     else
-        (void)sum_path(e, &lane);
+        (void)sum_path(e, &scenario);
 }
 
 /* ---- the answer ---------------------------------------------------------- */
 
-static void answer(struct query *q)
+static void answer_estimate(struct query *q)
 {
     struct estimate *e = estimate_of(q);
     struct arena a = {0};
@@ -156,8 +157,8 @@ static void answer(struct query *q)
     c.msg.engine =
         ips_wire_text("central (estimate: all events at the master)");
     c.msg.message_times =
-        path_mtime_text(q, &a, &e->path.lanes[LANE_MAIN].lane);
-    if (!e->path.lanes[LANE_MAIN].lane.calibrated)
+        path_mtime_text(q, &a, &e->path.scenarios[SCENARIO_MAIN].scenario);
+    if (!e->path.scenarios[SCENARIO_MAIN].scenario.calibrated)
         certificate_note(&a, &c,
                          "message times were not measured: run `ipsq "
                          "calibrate` on the idle machines");
@@ -193,21 +194,21 @@ static void answer(struct query *q)
     arena_release(&a);
 }
 
-static void solved(struct query *q)
+static void on_solved(struct query *q)
 {
     engine_drop_graphs(q);
     if (path_of(q)->err.code)
         engine_failed(q);
     else
-        answer(q);
+        answer_estimate(q);
 }
 
 /* ---- the question -------------------------------------------------------- */
 
-static void fetched(struct query *q)
+static void on_fetched(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, solve, solved, &err) < 0)
+    if (query_work(q, solve_estimate, on_solved, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -217,7 +218,7 @@ static int fill_least(struct query *q, struct ips_err *err)
     struct estimate *e = estimate_of(q);
     const struct gather *g = &q->gather;
     if (!q->request->estimate->shared_medium ||
-        !e->path.lanes[LANE_MAIN].lane.calibrated)
+        !e->path.scenarios[SCENARIO_MAIN].scenario.calibrated)
         return 0;
     e->least_ns = calloc((size_t)g->count * g->count + 1, sizeof(*e->least_ns));
     if (!e->least_ns)
@@ -236,15 +237,15 @@ static int fill_least(struct query *q, struct ips_err *err)
     return 0;
 }
 
-static void gathered(struct query *q)
+static void on_gathered(struct query *q)
 {
     struct path_data *d = path_of(q);
     struct ips_err err = {0};
-    mtimes_plan_lane(q, &d->lanes[LANE_MAIN].lane);
+    mtimes_plan_scenario(q, &d->scenarios[SCENARIO_MAIN].scenario);
     d->nodes = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        struct engine_part *e = calloc(1, sizeof(*e));
+        struct machine_share *p = q->gather.active[i];
+        struct engine_machine *e = calloc(1, sizeof(*e));
         if (!e) {
             no_memory(q);
             return;
@@ -276,10 +277,10 @@ static void gathered(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        engine_fetch(q, false, fetched);
+        engine_fetch(q, false, on_fetched);
 }
 
-static void start(struct query *q)
+static void start_estimate(struct query *q)
 {
     const Ips__EstimateAsk *ask = q->request->estimate;
     struct ips_err err = {0};
@@ -289,9 +290,9 @@ static void start(struct query *q)
         return;
     }
     q->data = e;
-    struct ips_lane *lane = &e->path.lanes[LANE_MAIN].lane;
-    int rc = path_check_lane(ask->lane, lane, &err);
-    q->calibrate = lane->calibrated;
+    struct ips_scenario *scenario = &e->path.scenarios[SCENARIO_MAIN].scenario;
+    int rc = path_check_scenario(ask->lane, scenario, &err);
+    q->calibrate = scenario->calibrated;
     if (rc == 0 && ask->system_ppm >= MILLION)
         rc = ips_err_set(
             &err, IPS_E_USAGE,
@@ -300,10 +301,10 @@ static void start(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS, gathered);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS, on_gathered);
 }
 
-static void release(struct query *q)
+static void release_estimate(struct query *q)
 {
     struct estimate *e = estimate_of(q);
     if (e)
@@ -312,5 +313,7 @@ static void release(struct query *q)
     gather_release(q);
 }
 
-const struct query_kind query_estimate = {
-    .name = "estimate", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_estimate = {.name = "estimate",
+                                          .exclusive = true,
+                                          .start = start_estimate,
+                                          .release = release_estimate};

@@ -10,7 +10,8 @@
 #define FREE_ORDER ((1u << IPS_ORDER_SOURCES) | (1u << IPS_ORDER_WRITERS))
 
 /* Where a queue has a dispatcher, its threads are of no other. */
-static int find_crews(struct predict_run *run, bool *busy, struct ips_err *err)
+static int find_lock_queues(struct predict_run *run, bool *busy,
+                            struct ips_err *err)
 {
     const struct ips_graph *g = &run->replay.g;
     struct ips_queues *q = &run->queues;
@@ -19,8 +20,8 @@ static int find_crews(struct predict_run *run, bool *busy, struct ips_err *err)
         busy[q->queue[k].chain] = true;
     for (uint32_t w = 0; w < q->worker_count; w++)
         busy[q->worker[w].chain] = true;
-    return ips_crews_find(g, predict_locks(run), run->lock_at_ns, busy,
-                          &q->crews, err);
+    return ips_lock_queues_find(g, predict_locks(run), run->lock_at_ns, busy,
+                                &q->lock_queues, err);
 }
 
 int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
@@ -34,7 +35,7 @@ int predict_queues_make(struct predict_run *run, const uint32_t *of_chain,
         any[c] = (of_chain[c] & FREE_ORDER) != 0;
     int rc = ips_queues_find(g, any, &run->queues, err);
     if (rc == 0 && run->all_locks && predict_locks(run))
-        rc = find_crews(run, any, err);
+        rc = find_lock_queues(run, any, err);
     free(any);
     return rc;
 }
@@ -61,8 +62,8 @@ static uint32_t moved_to(const struct predict_queued *q, uint32_t node)
 }
 
 /* The run, but for the order of its nodes. */
-static int reorder(const struct predict_run *run, struct predict_queued *q,
-                   struct ips_err *err)
+static int reorder_nodes(const struct predict_run *run,
+                         struct predict_queued *q, struct ips_err *err)
 {
     size_t nodes = (size_t)run->replay.g.node_count + 1;
     size_t whole = (size_t)run->whole->node_count + 1;
@@ -94,28 +95,28 @@ static int reorder(const struct predict_run *run, struct predict_queued *q,
     q->run.replay.made = q->node_made;
     q->run.locks.event = q->lock_event;
     q->run.command = moved_to(q, run->command);
-    q->run.lane.goal = moved_to(q, run->lane.goal);
-    q->run.lane_then.goal = moved_to(q, run->lane_then.goal);
+    q->run.scenario.goal = moved_to(q, run->scenario.goal);
+    q->run.scenario_then.goal = moved_to(q, run->scenario_then.goal);
     return 0;
 }
 
-static void count(const struct ips_queues *is, const uint32_t *took,
-                  const uint32_t *had, struct predict_queued *q)
+static void count_blocks(const struct ips_queues *is, const uint32_t *took,
+                         const uint32_t *had, struct predict_queued *q)
 {
-    q->pieces = is->crews.piece_count;
-    for (uint32_t p = 0; p < is->crews.piece_count; p++)
-        q->anew += had[p] != is->crews.piece[p].worker;
+    q->pieces = is->lock_queues.piece_count;
+    for (uint32_t p = 0; p < is->lock_queues.piece_count; p++)
+        q->anew += had[p] != is->lock_queues.piece[p].worker;
     for (uint32_t t = 0; t < is->turn_count; t++) {
         q->pieces += is->turn[t].gives != IPS_QUEUE_NONE;
-        q->anew +=
-            is->block[took[t]].worker != is->block[is->turn[t].took].worker &&
-            is->turn[t].gives != IPS_QUEUE_NONE;
+        q->anew += is->block[took[t]].worker !=
+                       is->block[is->turn[t].taken_block].worker &&
+                   is->turn[t].gives != IPS_QUEUE_NONE;
     }
 }
 
-int predict_queues_settle(const struct predict_run *run,
-                          const struct ips_replay_ask *ask,
-                          struct predict_queued *out, struct ips_err *err)
+int predict_queues_iterate(const struct predict_run *run,
+                           const struct ips_replay_ask *ask,
+                           struct predict_queued *out, struct ips_err *err)
 {
     struct ips_replay_ask order = *ask;
     struct ips_replay r = {0};
@@ -125,22 +126,22 @@ int predict_queues_settle(const struct predict_run *run,
         return 0;
     order.relabel = false;
     order.queues = &run->queues;
-    int rc = ips_replay(&run->replay.g, &run->lane_then, &order, &r, &why);
+    int rc = ips_replay(&run->replay.g, &run->scenario_then, &order, &r, &why);
     if (rc == IPS_E_STALLED)
         return 0; /* other things than the queues have an order, too */
     if (rc < 0) {
         *err = why;
         return rc;
     }
-    count(&run->queues, r.took, r.had, out);
-    rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.took, r.had,
-                               &out->made, err);
+    count_blocks(&run->queues, r.taken_block, r.had, out);
+    rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.taken_block,
+                               r.had, &out->made, err);
     if (rc == 0)
-        rc = reorder(run, out, err);
+        rc = reorder_nodes(run, out, err);
     ips_replay_release(&r);
     if (rc < 0)
         predict_queued_release(out);
     else
-        out->settled = true;
+        out->is_stable = true;
     return rc;
 }

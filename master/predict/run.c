@@ -47,7 +47,7 @@ static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
 static void add_rows(const struct whatif_solving *s, const struct waits *w,
                      uint32_t part, uint64_t *idle)
 {
-    const struct waits_rows *r = &w->part[part];
+    const struct waits_rows *r = &w->machine[part];
     const struct ips_graph *g = s->g;
     uint32_t base = s->d->path.node_base[part];
     for (uint64_t n = 0; n < r->count; n++) {
@@ -68,7 +68,8 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run, uint64_t *idle)
 {
     for (uint32_t p = 0; p < q->gather.count; p++) {
-        const struct ips_graph *raw = &engine_part_of(q->gather.active[p])->g;
+        const struct ips_graph *raw =
+            &engine_machine_of(q->gather.active[p])->g;
         uint32_t base = s->d->path.node_base[p];
         add_rows(s, &predict_of(q)->waits, p, idle);
         for (uint32_t c = 0; c < raw->chain_count; c++) {
@@ -93,7 +94,8 @@ static void trim_outside(struct query *q, const struct whatif_solving *s,
 {
     struct ips_replay_graph *r = &run->replay;
     for (uint32_t p = 0; p < q->gather.count; p++) {
-        const struct ips_graph *raw = &engine_part_of(q->gather.active[p])->g;
+        const struct ips_graph *raw =
+            &engine_machine_of(q->gather.active[p])->g;
         uint32_t base = s->d->path.node_base[p];
         for (uint32_t k = 1; k < raw->node_count; k++) {
             uint32_t at = r->to[base + k];
@@ -114,7 +116,8 @@ static int mark_slept(struct query *q, const struct whatif_solving *s,
         return ips_err_set(s->err, IPS_E_NO_MEMORY, "replay of %u nodes",
                            r->g.node_count);
     for (uint32_t p = 0; p < q->gather.count; p++) {
-        const struct ips_graph *raw = &engine_part_of(q->gather.active[p])->g;
+        const struct ips_graph *raw =
+            &engine_machine_of(q->gather.active[p])->g;
         uint32_t base = s->d->path.node_base[p];
         for (uint32_t k = 0; k < raw->node_count; k++) {
             uint32_t at = r->to[base + k];
@@ -140,13 +143,13 @@ static uint32_t command_end(const struct query *q, const struct path_data *d,
     return IPS_NO_NODE;
 }
 
-static void fill_thread(const struct part *p, uint32_t chain,
+static void fill_thread(const struct machine_share *p, uint32_t chain,
                         const struct ips_chain *c, struct predict_thread *t)
 {
     t->own = c->machine;
     t->pid = c->pid;
     t->tid = c->tid;
-    t->process = part_process_name(p, c->process);
+    t->process = machine_share_process(p, c->process);
     t->name = chain < p->t.thread_count ? p->t.threads[chain]->name : "";
 }
 
@@ -162,13 +165,13 @@ static int make_names(struct query *q, const struct whatif_solving *s,
         return ips_err_set(s->err, IPS_E_NO_MEMORY, "%u threads",
                            s->g->chain_count);
     for (uint32_t i = 0; i < n; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         run->all_locks = run->all_locks && p->sync->all_locks;
         run->own[i] = (struct predict_own){
             p->machine,
             (uint32_t)ips_min_u64(p->sync->cores, IPS_REPLAY_CORES_MAX),
             p->sync->delay_ns, p->sync->load_samples,
-            ips_sub_sat(p->sync->load_milli, part_own_load_milli(p))};
+            ips_sub_sat(p->sync->load_milli, machine_share_own_load(p))};
     }
     for (uint32_t c = 0; c < s->g->chain_count; c++, chain++) {
         const struct ips_chain *of = &s->g->chains[c];
@@ -202,8 +205,8 @@ static int add_cuts(struct query *q, const struct whatif_solving *s,
     uint32_t chain = 0;
     bool fits = false;
     for (uint32_t p = 0; p < q->gather.count; p++) {
-        const struct part *part = q->gather.active[p];
-        const struct ips_graph *raw = &engine_part_of(part)->g;
+        const struct machine_share *part = q->gather.active[p];
+        const struct ips_graph *raw = &engine_machine_of(part)->g;
         uint64_t t = ips_add_sat(part->sync->first_ns, m->at_ns);
         for (uint32_t c = 0; c < raw->chain_count; c++, chain++) {
             struct moved *one = &out->one[out->count];
@@ -304,7 +307,8 @@ static int make_graph(struct query *q, const struct whatif_solving *s,
     struct cuts cuts = {0};
     bool times = true;
     for (uint32_t p = 0; p < q->gather.count; p++) {
-        const struct ips_graph *raw = &engine_part_of(q->gather.active[p])->g;
+        const struct ips_graph *raw =
+            &engine_machine_of(q->gather.active[p])->g;
         times = times && raw->at && raw->wait && raw->delay;
     }
     if (!idle)
@@ -312,7 +316,7 @@ static int make_graph(struct query *q, const struct whatif_solving *s,
                            s->g->node_count);
     if (times)
         sum_idle(q, s, run, idle);
-    int rc = times ? predict_held(q, s, run, idle) : 0;
+    int rc = times ? predict_lock_holds(q, s, run, idle) : 0;
     if (rc == 0)
         rc = make_cuts(q, s, run, &cuts);
     if (rc == 0) {
@@ -338,7 +342,7 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
     memset(run, 0, sizeof(*run));
     run->whole = s->g;
     run->t = &s->d->t;
-    run->lane = s->lane;
+    run->scenario = s->scenario;
     int rc = make_names(q, s, run);
     if (rc == 0)
         rc = make_graph(q, s, run);
@@ -349,10 +353,10 @@ int predict_run_make(struct query *q, const struct whatif_solving *s,
                        run->replay.g.xkind[k] == IPS_X_EXTERNAL ||
                        run->replay.g.xkind[k] == IPS_X_IDLE;
     run->command = command_end(q, &s->d->path, &run->replay);
-    if (run->lane.has_goal && run->lane.goal != IPS_NO_NODE)
-        run->lane.goal = run->replay.to[run->lane.goal];
-    run->lane_then = run->lane;
+    if (run->scenario.has_goal && run->scenario.goal != IPS_NO_NODE)
+        run->scenario.goal = run->replay.to[run->scenario.goal];
+    run->scenario_then = run->scenario;
     if (!q->request->predict->external)
-        run->lane_then.external = IPS_EXTERNAL_ALL;
+        run->scenario_then.external = IPS_EXTERNAL_ALL;
     return 0;
 }

@@ -14,7 +14,7 @@
 #define TRIES_MOST 20000u
 #define TOP_USUAL 1u
 
-void predict_search_release(struct predict_found *f)
+void predict_search_release(struct predict_search_result *f)
 {
     ips_search_release(&f->s);
     free(f->item);
@@ -49,9 +49,9 @@ static void number_free(struct predict_query *d)
             continue;
         if (item == IPS_SEARCH_FREE)
             item = count++;
-        d->found.item[c] = item;
+        d->search_result.item[c] = item;
     }
-    d->found.free_count = d->found.item_count = count;
+    d->search_result.free_count = d->search_result.item_count = count;
 }
 
 /* One more for each machine with placed chains. */
@@ -61,8 +61,9 @@ static int make_items(struct asking *s, struct ips_err *err)
     const struct ips_graph *g = &d->run.replay.g;
     uint32_t machines = d->setup.machine_count;
     uint32_t *item_of = malloc(machines * sizeof(*item_of));
-    d->found.item = calloc((size_t)g->chain_count + 1, sizeof(*d->found.item));
-    if (!item_of || !d->found.item) {
+    d->search_result.item =
+        calloc((size_t)g->chain_count + 1, sizeof(*d->search_result.item));
+    if (!item_of || !d->search_result.item) {
         free(item_of);
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u threads", g->chain_count);
     }
@@ -73,11 +74,11 @@ static int make_items(struct asking *s, struct ips_err *err)
             continue;
         uint32_t *item = &item_of[d->setup.map[c]];
         if (*item == UINT32_MAX)
-            *item = d->found.item_count++;
-        d->found.item[c] = *item;
+            *item = d->search_result.item_count++;
+        d->search_result.item[c] = *item;
     }
     free(item_of);
-    if (d->found.free_count == 0)
+    if (d->search_result.free_count == 0)
         return ips_err_set(
             err, IPS_E_USAGE,
             "--map names every process: nothing is left to place");
@@ -87,7 +88,7 @@ static int make_items(struct asking *s, struct ips_err *err)
 static int alloc_all(struct asking *s, struct ips_err *err)
 {
     size_t machines = s->d->setup.machine_count;
-    size_t items = s->d->found.item_count;
+    size_t items = s->d->search_result.item_count;
     s->machine = calloc(machines, sizeof(*s->machine));
     s->closed = calloc(machines, sizeof(*s->closed));
     s->alike = calloc(machines, sizeof(*s->alike));
@@ -116,10 +117,10 @@ static void fill_all(struct asking *s)
                              ? 1000ULL * is.cores * is.speed.num / is.speed.den
                              : 1000ULL * is.cores;
     }
-    memset(s->fixed, 0xff, d->found.item_count * sizeof(*s->fixed));
+    memset(s->fixed, 0xff, d->search_result.item_count * sizeof(*s->fixed));
     for (uint32_t c = 0; c < g->chain_count; c++) {
-        uint32_t item = d->found.item[c], first = g->chains[c].first;
-        if (item >= d->found.free_count)
+        uint32_t item = d->search_result.item[c], first = g->chains[c].first;
+        if (item >= d->search_result.free_count)
             s->fixed[item] = d->setup.map[c];
         for (uint32_t i = first + 1; i < first + g->chains[c].count; i++)
             s->weight[item] = ips_add_sat(s->weight[item], g->w[i]);
@@ -132,11 +133,11 @@ static void fill_all(struct asking *s)
 static void set_map(struct predict_query *d, const uint32_t *map)
 {
     for (uint32_t c = 0; c < d->run.replay.g.chain_count; c++)
-        d->setup.map[c] = map[d->found.item[c]];
+        d->setup.map[c] = map[d->search_result.item[c]];
 }
 
-static int value(void *ctx, const uint32_t *map, struct ips_search_worth *out,
-                 struct ips_err *err)
+static int map_value(void *ctx, const uint32_t *map,
+                     struct ips_search_worth *out, struct ips_err *err)
 {
     struct asking *s = ctx;
     set_map(s->d, map);
@@ -165,14 +166,14 @@ static uint64_t tries_of(const Ips__PredictSearch *ask, uint32_t nodes)
     return ips_max_u64(TRIES_LEAST, ips_min_u64(TRIES_MOST, usual));
 }
 
-static int search(struct asking *s, struct ips_err *err)
+static int search_maps(struct asking *s, struct ips_err *err)
 {
     struct predict_query *d = s->d;
     const Ips__PredictSearch *from = s->q->request->predict->search;
     const struct ips_graph *g = &d->run.replay.g;
-    struct ips_lane lane = d->run.lane_then;
+    struct ips_scenario scenario = d->run.scenario_then;
     if (predict_locks(&d->run)) /* another order of theirs may be quicker */
-        lane.any_off = true;
+        scenario.order_dependent_off = true;
     struct ips_replay_ask machines = {.machine_count = d->setup.machine_count,
                                       .machine = s->machine,
                                       .mtime = d->setup.mtime,
@@ -182,7 +183,7 @@ static int search(struct asking *s, struct ips_err *err)
                                       .wire = d->setup.wire,
                                       .burst_ns = d->setup.burst_ns};
     struct ips_search_ask ask = {
-        .item_count = d->found.item_count,
+        .item_count = d->search_result.item_count,
         .machine_count = d->setup.machine_count,
         .fixed = s->fixed,
         .closed = s->closed,
@@ -193,20 +194,20 @@ static int search(struct asking *s, struct ips_err *err)
         .seed = from->seed,
         .top = (uint32_t)(from->top ? ips_min_u64(from->top, UINT32_MAX)
                                     : TOP_USUAL),
-        .value = value,
+        .value = map_value,
         .progress = go_on,
         .ctx = s};
-    d->found.tries_most = ask.evaluations;
+    d->search_result.tries_most = ask.evaluations;
     ips_search_alike(&machines, &ask, s->alike);
-    int rc = ips_search_bound(g, &lane, &machines, d->found.item, &ask,
-                              &d->found.bound, err);
-    ask.bound_ns = d->found.bound.ns;
+    int rc = ips_search_bound(g, &scenario, &machines, d->search_result.item,
+                              &ask, &d->search_result.bound, err);
+    ask.bound_ns = d->search_result.bound.ns;
     d->setup.path = false;
     d->setup.as_recorded = true; /* the bound is of that order */
     if (rc == 0)
-        rc = ips_search(&ask, &d->found.s, err);
+        rc = ips_search(&ask, &d->search_result.s, err);
     if (rc == 0)
-        set_map(d, d->found.s.best[0].machine);
+        set_map(d, d->search_result.s.best[0].machine);
     return rc < 0 ? ips_err_wrap(err, "--search") : 0;
 }
 
@@ -223,7 +224,7 @@ int predict_search(struct query *q, struct ips_err *err)
         rc = alloc_all(&s, err);
     if (rc == 0) {
         fill_all(&s);
-        rc = search(&s, err);
+        rc = search_maps(&s, err);
     }
     free(s.machine);
     free(s.closed);
@@ -259,18 +260,19 @@ static char *process_name(const struct predict_query *d, struct arena *a,
 }
 
 /* The free processes that a map has on machine m; false: none, or no memory. */
-static bool tell_group(const struct predict_query *d, struct arena *a,
+static bool fill_group(const struct predict_query *d, struct arena *a,
                        const uint32_t *map, uint32_t m, Ips__PredictGroup *to)
 {
     uint32_t chains = d->run.replay.g.chain_count, told = IPS_SEARCH_FREE;
     size_t cap = 0;
     ips__predict_group__init(to);
     for (uint32_t c = 0; c < chains; c++) {
-        uint32_t item = d->found.item[c];
-        if (item >= d->found.free_count || map[item] != m || item == told)
+        uint32_t item = d->search_result.item[c];
+        if (item >= d->search_result.free_count || map[item] != m ||
+            item == told)
             continue;
-        if (!arena_grow(a, &to->processes, to->n_processes, &cap,
-                        sizeof(*to->processes)))
+        if (!arena_reserve(a, &to->processes, to->n_processes, &cap,
+                           sizeof(*to->processes)))
             return false;
         to->processes[to->n_processes++] = process_name(d, a, c);
         told = item;
@@ -279,7 +281,7 @@ static bool tell_group(const struct predict_query *d, struct arena *a,
     return to->n_processes > 0;
 }
 
-static Ips__PredictMap *tell_map(const struct predict_query *d, struct arena *a,
+static Ips__PredictMap *fill_map(const struct predict_query *d, struct arena *a,
                                  const struct ips_search_map *from)
 {
     uint32_t machines = d->setup.machine_count;
@@ -293,29 +295,29 @@ static Ips__PredictMap *tell_map(const struct predict_query *d, struct arena *a,
     to->machines = from->used;
     to->groups = list;
     for (uint32_t m = 0; m < machines; m++)
-        if (tell_group(d, a, from->machine, m, &rows[m]))
+        if (fill_group(d, a, from->machine, m, &rows[m]))
             list[to->n_groups++] = &rows[m];
     return to;
 }
 
-static void tell_bound(const struct predict_query *d, struct arena *a,
+static void fill_bound(const struct predict_query *d, struct arena *a,
                        Ips__PredictFound *to)
 {
-    const struct ips_search_bound *b = &d->found.bound;
+    const struct ips_search_bound *b = &d->search_result.bound;
     to->bound_ns = b->ns;
     to->path_bound_ns = b->path_ns;
     to->capacity_bound_ns = b->capacity_ns;
-    if (b->item >= d->found.free_count)
+    if (b->item >= d->search_result.free_count)
         return;
     to->process_bound_ns = b->item_ns;
     for (uint32_t c = 0; c < d->run.replay.g.chain_count; c++)
-        if (d->found.item[c] == b->item) {
+        if (d->search_result.item[c] == b->item) {
             to->bound_process = process_name(d, a, c);
             return;
         }
 }
 
-void predict_search_tell(struct query *q, struct arena *a,
+void predict_fill_search(struct query *q, struct arena *a,
                          Ips__PredictAnswer *out)
 {
     static const char *const ends[] = {[IPS_SEARCH_ALL] = "all",
@@ -324,7 +326,7 @@ void predict_search_tell(struct query *q, struct arena *a,
                                        [IPS_SEARCH_BUDGET] = "tries",
                                        [IPS_SEARCH_STOPPED] = "stopped"};
     const struct predict_query *d = predict_of(q);
-    const struct ips_search *s = &d->found.s;
+    const struct ips_search *s = &d->search_result.s;
     Ips__PredictFound *to = arena_alloc(a, sizeof(*to));
     Ips__PredictMap **list = arena_alloc(a, (s->count + 1) * sizeof(*list));
     if (!to || !list)
@@ -332,19 +334,20 @@ void predict_search_tell(struct query *q, struct arena *a,
     ips__predict_found__init(to);
     to->maps = list;
     for (uint32_t k = 0; k < s->count; k++) {
-        list[k] = tell_map(d, a, &s->best[k]);
+        list[k] = fill_map(d, a, &s->best[k]);
         if (!list[k])
             return;
         to->n_maps++;
     }
-    tell_bound(d, a, to);
+    fill_bound(d, a, to);
     to->tries = s->evaluations;
-    to->tries_most = d->found.tries_most;
+    to->tries_most = d->search_result.tries_most;
     to->starts = s->starts;
     to->end = ips_wire_text(ends[s->end]);
     to->seed = q->request->predict->search->seed;
-    to->best = s->end == IPS_SEARCH_ALL ||
-               (s->count && s->best[0].makespan_ns <= d->found.bound.ns);
-    to->free_processes = d->found.free_count;
+    to->best =
+        s->end == IPS_SEARCH_ALL ||
+        (s->count && s->best[0].makespan_ns <= d->search_result.bound.ns);
+    to->free_processes = d->search_result.free_count;
     out->found = to;
 }

@@ -22,7 +22,7 @@ void predict_say(struct predict_said *s, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     if (s->count >= PREDICT_ASSUMED_MAX ||
-        !arena_grow(s->a, &s->text, s->count, &s->cap, sizeof(*s->text)))
+        !arena_reserve(s->a, &s->text, s->count, &s->cap, sizeof(*s->text)))
         return;
     s->text[s->count++] = arena_printf(s->a, "%s", text);
 }
@@ -177,7 +177,7 @@ static int add_machine(const struct predict_run *run,
     to->is.speed = (struct ips_ratio){from->speed_num, from->speed_den};
     to->is.load = (struct ips_ratio){from->load_num, from->load_den};
     to->is.turn_ns = from->turn_said ? from->turn_ns : PREDICT_TURN_NS;
-    to->taken = (struct ips_ratio){from->taken_num, from->taken_den};
+    to->load = (struct ips_ratio){from->taken_num, from->taken_den};
     if (!from->load_recorded)
         return 0;
     if (!to->recorded)
@@ -233,8 +233,8 @@ static bool any_one(const struct predict_setup *s, uint32_t m)
 }
 
 /* "m1, m2, one" */
-static const char *names(const struct predict_setup *s,
-                         char out[PREDICT_NAMES_BYTES])
+static const char *machine_names(const struct predict_setup *s,
+                                 char out[PREDICT_NAMES_BYTES])
 {
     (void)predict_names(s, any_one, out);
     return out;
@@ -243,7 +243,7 @@ static const char *names(const struct predict_setup *s,
 /* ---- who is where --------------------------------------------------------
  */
 
-static bool fits(const char *pattern, const char *text)
+static bool matches_pattern(const char *pattern, const char *text)
 {
     return fnmatch(pattern, text, 0) == 0;
 }
@@ -266,16 +266,16 @@ static bool path_fits(const struct predict_run *run,
         parts += *p == '/';
     const char *own = run->own[t->own].name;
     if (parts == 1)
-        return fits(pattern, own);
+        return matches_pattern(pattern, own);
     snprintf(name, sizeof(name), "%s/%s/%u", own, t->process, t->tid);
     if (parts == 2)
         *strrchr(name, '/') = '\0';
-    if (fits(pattern, name))
+    if (matches_pattern(pattern, name))
         return true;
     if (parts != 3 || !*t->name)
         return false;
     snprintf(name, sizeof(name), "%s/%s/%s", own, t->process, t->name);
-    return fits(pattern, name);
+    return matches_pattern(pattern, name);
 }
 
 bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
@@ -286,11 +286,11 @@ bool predict_fits(const struct predict_run *run, const struct predict_thread *t,
         return path_fits(run, t, pattern + (*pattern == '/'));
     if (is_number(pattern))
         return t->pid == strtoul(pattern, NULL, 10);
-    if (fits(pattern, t->process))
+    if (matches_pattern(pattern, t->process))
         return true;
-    snprintf(base, sizeof(base), "%.*s", (int)part_program_len(t->process),
-             t->process);
-    return fits(pattern, base);
+    snprintf(base, sizeof(base), "%.*s",
+             (int)machine_share_program_len(t->process), t->process);
+    return matches_pattern(pattern, base);
 }
 
 int predict_no_process(const struct predict_run *run, const char *option,
@@ -298,7 +298,7 @@ int predict_no_process(const struct predict_run *run, const char *option,
 {
     struct ips_nearest near;
     ips_nearest_begin(&near, what);
-    things_offer_processes(run->t, what, &near);
+    entities_offer_processes(run->t, what, &near);
     return ips_err_set(err, IPS_E_NOT_FOUND,
                        "%s %.80s%s: the run has no such process%s; `ipsq ls` "
                        "lists them",
@@ -315,8 +315,9 @@ static const char *nearest_machine(const struct predict_setup *s,
     return ips_nearest_text(near);
 }
 
-static int place(const struct predict_run *run, const Ips__PredictPlace *p,
-                 struct predict_setup *s, struct ips_err *err)
+static int place_process(const struct predict_run *run,
+                         const Ips__PredictPlace *p, struct predict_setup *s,
+                         struct ips_err *err)
 {
     char all[PREDICT_NAMES_BYTES];
     uint32_t m = find_machine(s, p->machine), count = 0;
@@ -326,7 +327,7 @@ static int place(const struct predict_run *run, const Ips__PredictPlace *p,
             err, IPS_E_NOT_FOUND,
             "--map %.80s=%.80s: no such machine; there are %s%s; "
             "--machines '%.80s:cores=N' adds it",
-            p->what, p->machine, names(s, all),
+            p->what, p->machine, machine_names(s, all),
             nearest_machine(s, p->machine, &near), p->machine);
     for (uint32_t c = 0; c < run->whole->chain_count; c++) {
         if (!predict_fits(run, &run->thread[c], p->what))
@@ -356,7 +357,8 @@ static int place_moves(const struct predict_run *run,
                 err, IPS_E_NOT_FOUND,
                 "--move %.80s@...=%.80s: no such machine; "
                 "there are %s%s",
-                ask->moves[i]->what, ask->moves[i]->machine, names(s, all),
+                ask->moves[i]->what, ask->moves[i]->machine,
+                machine_names(s, all),
                 nearest_machine(s, ask->moves[i]->machine, &near));
     }
     for (size_t k = 0; k < run->cut_count; k++) {
@@ -460,7 +462,7 @@ int predict_setup_make(const struct predict_run *run,
     if (rc == 0 && ask->search)
         share_evenly(out, said);
     for (size_t i = 0; i < ask->n_map && rc == 0; i++)
-        rc = place(run, ask->map[i], out, err);
+        rc = place_process(run, ask->map[i], out, err);
     if (rc == 0)
         say_cores(out, said);
     if (rc == 0)

@@ -20,9 +20,9 @@ struct stamp {
     long long mtimes_bytes, mtimes_inode;
 };
 
-struct answer {
-    struct answer *next; /* the one used last is the first */
-    uint8_t *key;        /* the question, packed */
+struct cached_answer {
+    struct cached_answer *next; /* the one used last is the first */
+    uint8_t *key;               /* the question, packed */
     size_t key_len, bytes;
     struct stamp stamp;
     char (*machine)[ROSTER_NAME_BYTES]; /* [machine_count] */
@@ -30,7 +30,7 @@ struct answer {
     struct piece *first, **end;
 };
 
-static void answer_free(struct answer *a)
+static void answer_free(struct cached_answer *a)
 {
     if (!a)
         return;
@@ -105,7 +105,7 @@ static Ips__Certificate *certificate_in(Ips__Reply *r)
     }
 }
 
-static bool all_connected(const struct master *m, const struct answer *a)
+static bool all_connected(const struct master *m, const struct cached_answer *a)
 {
     uint64_t now = master_now_ns();
     for (uint32_t i = 0; i < a->machine_count; i++) {
@@ -117,7 +117,7 @@ static bool all_connected(const struct master *m, const struct answer *a)
 }
 
 /* The reply is the client's own copy, but for how it came about. */
-static void say_kept(const struct query *q, Ips__Reply *r)
+static void mark_from_cache(const struct query *q, Ips__Reply *r)
 {
     static const char kept[] = "an answer that was kept, made from ";
     Ips__Certificate *c = certificate_in(r);
@@ -132,7 +132,7 @@ static void say_kept(const struct query *q, Ips__Reply *r)
     c->took_ns = ips_sub_sat(master_now_ns(), q->begun_ns);
 }
 
-static bool send_all(struct query *q, const struct answer *a)
+static bool send_all(struct query *q, const struct cached_answer *a)
 {
     for (const struct piece *p = a->first; p; p = p->next) {
         Ips__Reply *r = ips__reply__unpack(NULL, p->len, p->packed);
@@ -145,7 +145,7 @@ static bool send_all(struct query *q, const struct answer *a)
             return true;
         }
         if (!p->next) {
-            say_kept(q, r);
+            mark_from_cache(q, r);
             query_answer(q, r);
         } else {
             query_send(q, r);
@@ -159,15 +159,15 @@ bool answers_replay(struct query *q)
 {
     size_t len;
     struct stamp now;
-    if (!q->kind->keeps || q->request->fresh || !q->m->answers)
+    if (!q->kind->keeps || q->request->fresh || !q->m->answer_cache)
         return false;
     uint8_t *key = key_of(q, &len);
-    struct answer **at = &q->m->answers;
+    struct cached_answer **at = &q->m->answer_cache;
     while (key && *at &&
            ((*at)->key_len != len || memcmp((*at)->key, key, len) != 0))
         at = &(*at)->next;
     free(key);
-    struct answer *a = key ? *at : NULL;
+    struct cached_answer *a = key ? *at : NULL;
     if (!a || !stamp_now(q, &now))
         return false;
     *at = a->next;
@@ -175,16 +175,16 @@ bool answers_replay(struct query *q)
         answer_free(a);
         return false;
     }
-    a->next = q->m->answers;
-    q->m->answers = a;
+    a->next = q->m->answer_cache;
+    q->m->answer_cache = a;
     return all_connected(q->m, a) && send_all(q, a);
 }
 
 /* ---- keeping ------------------------------------------------------------ */
 
-static struct answer *begin(struct query *q)
+static struct cached_answer *begin_answer(struct query *q)
 {
-    struct answer *a = calloc(1, sizeof(*a));
+    struct cached_answer *a = calloc(1, sizeof(*a));
     if (!a || !(a->key = key_of(q, &a->key_len))) {
         free(a);
         return NULL;
@@ -194,7 +194,7 @@ static struct answer *begin(struct query *q)
     return a;
 }
 
-static bool append(struct answer *a, const Ips__Reply *reply)
+static bool append_reply(struct cached_answer *a, const Ips__Reply *reply)
 {
     size_t len = ips__reply__get_packed_size(reply);
     if (a->bytes + len > ANSWER_BYTES_MOST)
@@ -210,7 +210,7 @@ static bool append(struct answer *a, const Ips__Reply *reply)
     return true;
 }
 
-static bool whole(struct query *q, struct answer *a)
+static bool is_whole(struct query *q, struct cached_answer *a)
 {
     uint32_t n = q->gather.count;
     uint64_t events = 0;
@@ -221,7 +221,7 @@ static bool whole(struct query *q, struct answer *a)
     if (!a->machine)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         memcpy(a->machine[a->machine_count++], p->machine, sizeof(*a->machine));
         events = ips_add_sat(events, p->sync->state->events);
     }
@@ -229,10 +229,10 @@ static bool whole(struct query *q, struct answer *a)
     return events == a->stamp.events;
 }
 
-static void drop_key(struct master *m, const struct answer *a)
+static void drop_key(struct master *m, const struct cached_answer *a)
 {
-    for (struct answer **at = &m->answers; *at;) {
-        struct answer *o = *at;
+    for (struct cached_answer **at = &m->answer_cache; *at;) {
+        struct cached_answer *o = *at;
         if (o->key_len == a->key_len && !memcmp(o->key, a->key, a->key_len)) {
             *at = o->next;
             answer_free(o);
@@ -245,13 +245,13 @@ static void drop_key(struct master *m, const struct answer *a)
 static void make_room(struct master *m)
 {
     size_t bytes = 0;
-    struct answer **at = &m->answers;
+    struct cached_answer **at = &m->answer_cache;
     while (*at && bytes + (*at)->bytes <= ANSWERS_BYTES_MOST) {
         bytes += (*at)->bytes;
         at = &(*at)->next;
     }
     while (*at) {
-        struct answer *a = *at;
+        struct cached_answer *a = *at;
         *at = a->next;
         answer_free(a);
     }
@@ -259,23 +259,23 @@ static void make_room(struct master *m)
 
 void answers_note(struct query *q, const Ips__Reply *reply)
 {
-    if (!q->kind->keeps || q->unkept)
+    if (!q->kind->keeps || q->no_cache)
         return;
     if (!q->answer)
-        q->answer = begin(q);
-    if (!q->answer || !append(q->answer, reply)) {
-        q->unkept = true;
-        answers_forget(q);
-    } else if (reply->last && whole(q, q->answer)) {
+        q->answer = begin_answer(q);
+    if (!q->answer || !append_reply(q->answer, reply)) {
+        q->no_cache = true;
+        answer_cache_remove(q);
+    } else if (reply->last && is_whole(q, q->answer)) {
         drop_key(q->m, q->answer);
-        q->answer->next = q->m->answers;
-        q->m->answers = q->answer;
+        q->answer->next = q->m->answer_cache;
+        q->m->answer_cache = q->answer;
         q->answer = NULL;
         make_room(q->m);
     }
 }
 
-void answers_forget(struct query *q)
+void answer_cache_remove(struct query *q)
 {
     answer_free(q->answer);
     q->answer = NULL;
@@ -283,21 +283,21 @@ void answers_forget(struct query *q)
 
 /* ---- ahead -------------------------------------------------------------- */
 
-void answers_ahead(struct master *m, const char *run)
+void answer_cache_precompute(struct master *m, const char *run)
 {
     static const char *const by[] = {"procedure", "process", "machine",
                                      "message", "external"};
     Ips__Request r = IPS__REQUEST__INIT;
     Ips__PathAsk ask = IPS__PATH_ASK__INIT;
-    Ips__Lane lane = IPS__LANE__INIT;
+    Ips__Lane scenario = IPS__LANE__INIT;
     char *words[sizeof(by) / sizeof(*by)];
     for (size_t i = 0; i < sizeof(by) / sizeof(*by); i++)
         words[i] = ips_wire_text(by[i]);
-    lane.calibrated = true;
-    lane.scale_num = lane.scale_den = 1;
+    scenario.calibrated = true;
+    scenario.scale_num = scenario.scale_den = 1;
     ask.weighting = ips_wire_text("cpu");
     ask.engine = ips_wire_text("auto");
-    ask.lane = &lane;
+    ask.lane = &scenario;
     ask.segments = true;
     ask.top = ANSWERS_TOP;
     ask.by = words;
@@ -330,16 +330,16 @@ void answers_give_way(struct master *m, const struct query *q)
 uint64_t answers_count(const struct master *m)
 {
     uint64_t n = 0;
-    for (const struct answer *a = m->answers; a; a = a->next)
+    for (const struct cached_answer *a = m->answer_cache; a; a = a->next)
         n++;
     return n;
 }
 
-void answers_release(struct master *m)
+void answer_cache_release(struct master *m)
 {
-    while (m->answers) {
-        struct answer *a = m->answers;
-        m->answers = a->next;
+    while (m->answer_cache) {
+        struct cached_answer *a = m->answer_cache;
+        m->answer_cache = a->next;
         answer_free(a);
     }
 }

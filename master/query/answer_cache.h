@@ -3,7 +3,8 @@
  * question about a run that has nothing new since is answered by them, at once
  * and without a word to the slaves. So what took a pass through all of a run
  * costs that once (ALGORITHMS 3, streaming), and where the default question
- * was put ahead (answers_ahead), not even the first client waits for it.
+ * was put ahead (answer_cache_precompute), not even the first client waits for
+ * it.
  *
  *  - Kinds say whether their answers may be kept (query_kind.keeps): those that
  *    need the whole graph, whose answers are small.
@@ -32,15 +33,15 @@ bool answers_replay(struct query *q);
  * is kept if it may be. */
 void answers_note(struct query *q, const Ips__Reply *reply);
 /* The question ends, whatever became of it. */
-void answers_forget(struct query *q);
+void answer_cache_remove(struct query *q);
 
 /* Puts the question that `ipsq path RUN` puts, with no client to hear the
  * answer. A question of a client does not wait for it unless it is the same
  * one: answers_give_way ends what is put ahead about that run. */
-void answers_ahead(struct master *m, const char *run);
+void answer_cache_precompute(struct master *m, const char *run);
 void answers_give_way(struct master *m, const struct query *q);
 
 uint64_t answers_count(const struct master *m);
-void answers_release(struct master *m);
+void answer_cache_release(struct master *m);
 
 #endif

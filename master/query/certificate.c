@@ -16,23 +16,24 @@ static const char *const lost_names[IPS_LOST_COUNT] = {
 
 void certificate_note(struct arena *a, struct certificate *c, const char *text)
 {
-    if (arena_grow(a, &c->msg.notes, c->msg.n_notes, &c->note_cap,
-                   sizeof(char *)))
+    if (arena_reserve(a, &c->msg.notes, c->msg.n_notes, &c->note_cap,
+                      sizeof(char *)))
         c->msg.notes[c->msg.n_notes++] = arena_printf(a, "%s", text);
 }
 
 void certificate_detail(struct arena *a, struct certificate *c,
                         const char *text)
 {
-    if (arena_grow(a, &c->msg.details, c->msg.n_details, &c->detail_cap,
-                   sizeof(char *)))
+    if (arena_reserve(a, &c->msg.details, c->msg.n_details, &c->detail_cap,
+                      sizeof(char *)))
         c->msg.details[c->msg.n_details++] = arena_printf(a, "%s", text);
 }
 
 void certificate_gap(struct arena *a, struct certificate *c, const char *text)
 {
     c->msg.complete = false;
-    if (arena_grow(a, &c->msg.gaps, c->msg.n_gaps, &c->gap_cap, sizeof(char *)))
+    if (arena_reserve(a, &c->msg.gaps, c->msg.n_gaps, &c->gap_cap,
+                      sizeof(char *)))
         c->msg.gaps[c->msg.n_gaps++] = arena_printf(a, "%s", text);
 }
 
@@ -42,7 +43,7 @@ void certificate_plan(const struct query *q, struct arena *a,
 {
     c->msg.category = category;
     c->msg.plan =
-        arena_printf(a, "%s%s", q->borrowed ? "a copy of " : "", plan);
+        arena_printf(a, "%s%s", q->from_cache ? "a copy of " : "", plan);
     c->msg.took_ns = ips_sub_sat(master_now_ns(), q->begun_ns);
 }
 
@@ -64,7 +65,7 @@ bool certificate_goes_on(const struct query *q)
     return false;
 }
 
-bool certificate_lost_room(const char *cause)
+bool certificate_lost_space(const char *cause)
 {
     return strcmp(cause, lost_names[IPS_LOST_POOL_FULL]) == 0 ||
            strcmp(cause, lost_names[IPS_LOST_QUOTA]) == 0 ||
@@ -118,13 +119,13 @@ static void fill_lost(const struct query *q, struct arena *a,
 static void fill_machines(const struct query *q, struct arena *a,
                           struct certificate *c)
 {
-    size_t cap = q->part_count + q->excluded_count + 1;
+    size_t cap = q->machine_count + q->excluded_count + 1;
     c->msg.machines = arena_alloc(a, cap * sizeof(char *));
     c->msg.missing_machines = arena_alloc(a, cap * sizeof(char *));
     if (!c->msg.machines || !c->msg.missing_machines)
         return;
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        const struct part *p = &q->parts[i];
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        const struct machine_share *p = &q->machines[i];
         char *name = arena_printf(a, "%s", p->machine);
         if (p->state == PART_ACTIVE) {
             c->msg.machines[c->msg.n_machines++] = name;
@@ -146,26 +147,26 @@ static const char never_seen[] =
     "raw futexes and runtimes with schedulers of their own; io_uring, kernel "
     "AIO and shared memory of processes that lived less than a second";
 
-static void add_unseen(struct arena *a, struct certificate *c, size_t *cap,
-                       const char *text)
+static void add_unrecorded(struct arena *a, struct certificate *c, size_t *cap,
+                           const char *text)
 {
     for (size_t i = 0; i < c->msg.n_unseen; i++) {
         if (strcmp(c->msg.unseen[i], text) == 0)
             return;
     }
-    if (arena_grow(a, &c->msg.unseen, c->msg.n_unseen, cap, sizeof(char *)))
+    if (arena_reserve(a, &c->msg.unseen, c->msg.n_unseen, cap, sizeof(char *)))
         c->msg.unseen[c->msg.n_unseen++] = arena_printf(a, "%s", text);
 }
 
 static void add_untraced(struct arena *a, struct certificate *c,
-                         const struct part *p)
+                         const struct machine_share *p)
 {
     const Ips__SyncAnswer *s = p->sync;
     for (size_t i = 0; i < s->n_untraced; i++) {
         const Ips__Untraced *from = s->untraced[i];
         Ips__Untraced *row = arena_alloc(a, sizeof(*row));
-        if (!row || !arena_grow(a, &c->msg.untraced, c->msg.n_untraced,
-                                &c->untraced_cap, sizeof(Ips__Untraced *)))
+        if (!row || !arena_reserve(a, &c->msg.untraced, c->msg.n_untraced,
+                                   &c->untraced_cap, sizeof(Ips__Untraced *)))
             return;
         ips__untraced__init(row);
         row->machine = arena_printf(a, "%s", p->machine);
@@ -188,7 +189,7 @@ static uint64_t dilation_ppm(uint64_t overhead_ns, uint64_t cpu_ns)
 }
 
 static void add_memory(struct arena *a, struct certificate *c,
-                       const struct part *p)
+                       const struct machine_share *p)
 {
     const Ips__SyncAnswer *s = p->sync;
     if (s->file_bytes == 0)
@@ -203,23 +204,23 @@ static void add_memory(struct arena *a, struct certificate *c,
 }
 
 static void add_load(struct arena *a, struct certificate *c,
-                     const struct part *p)
+                     const struct machine_share *p)
 {
     const Ips__SyncAnswer *s = p->sync;
     Ips__MachineLoad *row =
         s->load_samples ? arena_alloc(a, sizeof(*row)) : NULL;
-    if (!row || !arena_grow(a, &c->msg.loads, c->msg.n_loads, &c->load_cap,
-                            sizeof(Ips__MachineLoad *)))
+    if (!row || !arena_reserve(a, &c->msg.loads, c->msg.n_loads, &c->load_cap,
+                               sizeof(Ips__MachineLoad *)))
         return;
     ips__machine_load__init(row);
     row->machine = arena_printf(a, "%s", p->machine);
     row->milli = s->load_milli;
-    row->own_milli = part_own_load_milli(p);
+    row->own_milli = machine_share_own_load(p);
     row->samples = s->load_samples;
     c->msg.loads[c->msg.n_loads++] = row;
 }
 
-static void add_part(const struct part *p, struct arena *a,
+static void add_part(const struct machine_share *p, struct arena *a,
                      struct certificate *c, size_t *unseen_cap)
 {
     const Ips__SyncAnswer *s = p->sync;
@@ -240,18 +241,18 @@ static void add_part(const struct part *p, struct arena *a,
     m->guesses_settled = ips_add_sat(m->guesses_settled, s->guesses_settled);
     m->guess_off_ns = ips_add_sat(m->guess_off_ns, s->guess_off_ns);
     m->guess_off_max_ns = ips_max_u64(m->guess_off_max_ns, s->guess_off_max_ns);
-    if (p->settled) { /* knows the other machines' ends too */
-        m->unmatched += p->settled->unmatched;
-        m->pending += p->settled->pending;
-        m->external += p->settled->external;
-        m->idle += p->settled->idle;
+    if (p->peers) { /* knows the other machines' ends too */
+        m->unmatched += p->peers->unmatched;
+        m->pending += p->peers->pending;
+        m->external += p->peers->external;
+        m->idle += p->peers->idle;
     } else { /* no match between machines was asked for: none is pending */
         m->unmatched += s->unmatched;
         m->external += s->external;
         m->idle += s->idle;
     }
     for (size_t i = 0; i < s->n_unseen; i++)
-        add_unseen(a, c, unseen_cap, s->unseen[i]);
+        add_unrecorded(a, c, unseen_cap, s->unseen[i]);
     add_untraced(a, c, p);
     add_memory(a, c, p);
     add_load(a, c, p);
@@ -263,7 +264,7 @@ static void fill_gaps(const struct query *q, struct arena *a,
 {
     bool unrecorded = false;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         unrecorded |= p->sync->unrecorded != 0;
         if (*p->sync->state->trouble)
             certificate_gap(a, c,
@@ -294,7 +295,7 @@ void certificate_fill(const struct query *q, struct arena *a,
     fill_machines(q, a, c);
     for (uint32_t i = 0; i < q->gather.count; i++)
         add_part(q->gather.active[i], a, c, &unseen_cap);
-    add_unseen(a, c, &unseen_cap, never_seen);
+    add_unrecorded(a, c, &unseen_cap, never_seen);
     fill_gaps(q, a, c);
     c->msg.dilation_ppm = dilation_ppm(c->msg.overhead_ns, c->msg.cpu_ns);
     c->msg.ambiguous += q->gather.ambiguous;

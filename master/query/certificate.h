@@ -12,7 +12,7 @@
 
 struct certificate {
     Ips__Certificate msg;
-    size_t note_cap, detail_cap, gap_cap, lane_cap, untraced_cap, load_cap;
+    size_t note_cap, detail_cap, gap_cap, scenario_cap, untraced_cap, load_cap;
 };
 
 /* From the parts' SyncAnswers (and PeersAnswers where there are). Everything
@@ -33,7 +33,7 @@ void certificate_unended(struct arena *a, struct certificate *c, uint64_t ns,
                          uint64_t path_ns, bool in_path);
 
 /* Is this cause of loss one that ipsrun --on-full=block avoids? */
-bool certificate_lost_room(const char *cause);
+bool certificate_lost_space(const char *cause);
 
 /* How it was answered: the category of IPS-9, in words, and the time that the
  * master has taken. Call it last. */

@@ -19,8 +19,8 @@ void gather_missing_text(const struct query *q, char *out, size_t cap)
 {
     size_t at = 0;
     out[0] = '\0';
-    for (uint32_t i = 0; i < q->part_count && at < cap; i++) {
-        const struct part *p = &q->parts[i];
+    for (uint32_t i = 0; i < q->machine_count && at < cap; i++) {
+        const struct machine_share *p = &q->machines[i];
         if (p->state == PART_ACTIVE || !p->expected)
             continue;
         at += (size_t)snprintf(
@@ -43,18 +43,18 @@ static bool each_object(const struct query *q,
 {
     char name[OBJECT_BYTES], thread[2 * OBJECT_BYTES];
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         snprintf(name, sizeof(name), "/%s", p->machine);
         if (stop(name, arg))
             return true;
         for (uint32_t k = 0; k < p->t.proc_count; k++) {
-            part_process_object(p, k, name);
+            machine_share_object(p, k, name);
             if (stop(name, arg))
                 return true;
         }
         for (uint32_t k = 0; k < p->t.thread_count; k++) {
             const Ips__ThreadRow *t = p->t.threads[k];
-            part_process_object(p, t->process, name);
+            machine_share_object(p, t->process, name);
             snprintf(thread, sizeof(thread), "%s/%u", name, t->tid);
             if (stop(thread, arg))
                 return true;
@@ -77,7 +77,7 @@ bool gather_has_object(const struct query *q, const char *object)
     return each_object(q, is_selected, (void *)(uintptr_t)object);
 }
 
-static bool offer(const char *object, void *near)
+static bool offer_object(const char *object, void *near)
 {
     ips_nearest_offer(near, object);
     return false;
@@ -90,7 +90,7 @@ void gather_no_object(const struct query *q, const char *object,
     struct ips_nearest near;
     gather_missing_text(q, missing, sizeof(missing));
     ips_nearest_begin(&near, object);
-    (void)each_object(q, offer, &near);
+    (void)each_object(q, offer_object, &near);
     ips_err_set(err, *missing ? IPS_E_INCOMPLETE : IPS_E_NOT_FOUND,
                 "no object %.300s in run %s%s%s%s", object, q->run,
                 *missing ? "; not asked: " : "", missing,
@@ -105,14 +105,14 @@ void gather_release(struct query *q)
 
 /* ---- peers ------------------------------------------------------------ */
 
-static int take_peers(struct query *q, struct part *p, const Ips__Reply *reply,
-                      struct ips_err *err)
+static int take_peers(struct query *q, struct machine_share *p,
+                      const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_PEERS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PeersAsk");
-    if (!query_keep(q, p))
+    if (!query_keep_message(q, p))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-    p->settled = reply->peers;
+    p->peers = reply->peers;
     return 0;
 }
 
@@ -123,14 +123,14 @@ static int compare_end_index(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void fill_peer(const struct query *q, const struct part *p,
+static void fill_peer(const struct query *q, const struct machine_share *p,
                       const Ips__End *end, Ips__Peer *row)
 {
     const struct ips_peer_end *peer = &p->peer[end->index];
     row->end = end->index;
-    if (peer->part == JOIN_NONE)
+    if (peer->machine == JOIN_NONE)
         return;
-    const struct part *other = q->gather.active[peer->part];
+    const struct machine_share *other = q->gather.active[peer->machine];
     row->traced = true;
     row->machine = ips_wire_text(other->machine);
     row->peer_end = peer->end;
@@ -146,7 +146,7 @@ static void fill_peer(const struct query *q, const struct part *p,
 
 /* Which ends are told: all, or where a machine is missing only those with a
  * peer: the others stay pending. */
-static int ask_peers(struct query *q, struct part *p, bool all,
+static int ask_peers(struct query *q, struct machine_share *p, bool all,
                      struct ips_err *err)
 {
     uint32_t total = p->t.end_count, done = 0, n = 0;
@@ -162,7 +162,7 @@ static int ask_peers(struct query *q, struct part *p, bool all,
     while (more) {
         for (n = 0; done < total && n < IPS_PIECE_ITEMS; done++) {
             const Ips__End *end = p->t.ends[done];
-            if (!all && p->peer[end->index].part == JOIN_NONE)
+            if (!all && p->peer[end->index].machine == JOIN_NONE)
                 continue;
             ips__peer__init(&rows[n]);
             fill_peer(q, p, end, &rows[n]);
@@ -192,7 +192,7 @@ out:
     return rc;
 }
 
-static int make_peer_table(struct part *p, struct ips_err *err)
+static int make_peer_table(struct machine_share *p, struct ips_err *err)
 {
     uint32_t n = p->t.end_count;
     if (n > 0)
@@ -212,10 +212,11 @@ static int make_peer_table(struct part *p, struct ips_err *err)
     return 0;
 }
 
-static struct join_end join_row(const struct part *p, const Ips__End *e)
+static struct join_end join_row(const struct machine_share *p,
+                                const Ips__End *e)
 {
     return (struct join_end){
-        .part = p->number,
+        .machine = p->number,
         .index = e->index,
         .kind = e->kind,
         .local = e->local.data,
@@ -250,7 +251,7 @@ static int join_all(struct query *q, struct ips_err *err)
     if (!ends)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < g->count; i++) {
-        const struct part *p = g->active[i];
+        const struct machine_share *p = g->active[i];
         for (uint32_t k = 0; k < p->t.end_count; k++)
             ends[n++] = join_row(p, p->t.ends[k]);
     }
@@ -261,14 +262,14 @@ static int join_all(struct query *q, struct ips_err *err)
             continue;
         }
         const struct join_end *o = &ends[ends[i].peer];
-        g->active[ends[i].part]->peer[ends[i].index] =
-            (struct ips_peer_end){.part = o->part, .end = o->index};
+        g->active[ends[i].machine]->peer[ends[i].index] =
+            (struct ips_peer_end){.machine = o->machine, .end = o->index};
     }
     free(ends);
     return rc;
 }
 
-static void gathered(struct query *q)
+static void on_gathered(struct query *q)
 {
     q->gather.after(q);
 }
@@ -280,7 +281,7 @@ static void after_ends(struct query *q)
     bool all = !query_incomplete(q);
     if (rc == 0)
         rc = mtimes_plan(q, &err);
-    query_round(q, take_peers, gathered);
+    query_round(q, take_peers, on_gathered);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
         rc = ask_peers(q, q->gather.active[i], all, &err);
     if (rc < 0)
@@ -291,8 +292,8 @@ static void after_ends(struct query *q)
 
 /* ---- ends ------------------------------------------------------------- */
 
-static int take_ends(struct query *q, struct part *p, const Ips__Reply *reply,
-                     struct ips_err *err)
+static int take_ends(struct query *q, struct machine_share *p,
+                     const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_ENDS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to EndsAsk");
@@ -302,8 +303,9 @@ static int take_ends(struct query *q, struct part *p, const Ips__Reply *reply,
     if (p->t.end_count + a->n_ends > MAX_ENDS)
         return ips_err_set(err, IPS_E_LIMIT, "more than %u channel ends",
                            MAX_ENDS);
-    if (!query_keep(q, p) || !part_append(&p->t.ends, &p->t.end_count,
-                                          (void *const *)a->ends, a->n_ends))
+    if (!query_keep_message(q, p) ||
+        !machine_share_append(&p->t.ends, &p->t.end_count,
+                              (void *const *)a->ends, a->n_ends))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     return 0;
 }
@@ -323,7 +325,7 @@ static void ask_ends(struct query *q)
 
 /* ---- tables ----------------------------------------------------------- */
 
-static int check_tables(const struct part *p, struct ips_err *err)
+static int check_tables(const struct machine_share *p, struct ips_err *err)
 {
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
         if (p->t.procs[i]->index != i)
@@ -349,7 +351,7 @@ static int check_tables(const struct part *p, struct ips_err *err)
 }
 
 /* What of the run's command is in the window. */
-static void cut_goal(struct part *p)
+static void cut_goal(struct machine_share *p)
 {
     p->sync->goal_elapsed_ns = 0;
     for (uint32_t i = 0; i < p->t.proc_count; i++)
@@ -358,20 +360,20 @@ static void cut_goal(struct part *p)
                 ips_sub_sat(p->t.procs[i]->end_ns, p->t.procs[i]->start_ns);
 }
 
-static int take_table(struct query *q, struct part *p, const Ips__Reply *reply,
-                      struct ips_err *err)
+static int take_table(struct query *q, struct machine_share *p,
+                      const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_TABLE)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to TableAsk");
     const Ips__TableAnswer *a = reply->table;
-    struct part_tables *t = &p->t;
-    if (!query_keep(q, p) ||
-        !part_append(&t->procs, &t->proc_count, (void *const *)a->processes,
-                     a->n_processes) ||
-        !part_append(&t->threads, &t->thread_count, (void *const *)a->threads,
-                     a->n_threads) ||
-        !part_append(&t->channels, &t->channel_count,
-                     (void *const *)a->channels, a->n_channels))
+    struct machine_tables *t = &p->t;
+    if (!query_keep_message(q, p) ||
+        !machine_share_append(&t->procs, &t->proc_count,
+                              (void *const *)a->processes, a->n_processes) ||
+        !machine_share_append(&t->threads, &t->thread_count,
+                              (void *const *)a->threads, a->n_threads) ||
+        !machine_share_append(&t->channels, &t->channel_count,
+                              (void *const *)a->channels, a->n_channels))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     if (reply->last && query_windowed(q))
         cut_goal(p);
@@ -383,7 +385,7 @@ static void after_table(struct query *q)
     if (q->gather.want & GATHER_PEERS)
         ask_ends(q);
     else
-        gathered(q);
+        on_gathered(q);
 }
 
 /* Of `ls` and `metrics`: the window in their question. */
@@ -429,14 +431,14 @@ static void ask_table(struct query *q)
 
 /* ---- sync ------------------------------------------------------------- */
 
-static int take_sync(struct query *q, struct part *p, const Ips__Reply *reply,
-                     struct ips_err *err)
+static int take_sync(struct query *q, struct machine_share *p,
+                     const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_SYNC || !reply->sync->state)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to SyncAsk");
     if (strcmp(reply->sync->state->run, q->run) != 0)
         return ips_err_set(err, IPS_E_PROTOCOL, "answers about another run");
-    if (!query_keep(q, p))
+    if (!query_keep_message(q, p))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     p->sync = reply->sync;
     p->expected = true;
@@ -447,7 +449,7 @@ static int take_sync(struct query *q, struct part *p, const Ips__Reply *reply,
     return 0;
 }
 
-static void refuse(struct query *q)
+static void refuse_question(struct query *q)
 {
     char missing[800];
     struct ips_err err = {0};
@@ -465,7 +467,7 @@ static void refuse(struct query *q)
 static void after_sync(struct query *q)
 {
     struct gather *g = &q->gather;
-    g->active = calloc(q->part_count + 1, sizeof(*g->active));
+    g->active = calloc(q->machine_count + 1, sizeof(*g->active));
     if (!g->active) {
         struct ips_err err = {0};
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
@@ -473,22 +475,22 @@ static void after_sync(struct query *q)
         return;
     }
     g->count = 0;
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        struct part *p = &q->parts[i];
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        struct machine_share *p = &q->machines[i];
         if (p->state != PART_ACTIVE)
             continue;
         p->number = g->count;
         g->active[g->count++] = p;
     }
     if (g->count == 0) {
-        refuse(q);
+        refuse_question(q);
         return;
     }
     q->in_graph = true;
     if (g->want & (GATHER_TABLE | GATHER_PEERS))
         ask_table(q);
     else
-        gathered(q);
+        on_gathered(q);
 }
 
 void gather_start(struct query *q, unsigned want,
@@ -498,14 +500,14 @@ void gather_start(struct query *q, unsigned want,
     q->gather.want = want;
     q->gather.after = after;
     query_round(q, take_sync, after_sync);
-    for (uint32_t i = 0; i < q->part_count; i++) {
+    for (uint32_t i = 0; i < q->machine_count; i++) {
         Ips__SyncAsk ask = IPS__SYNC_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         ask.waits = want & GATHER_WAITS;
         request.ask_case = IPS__REQUEST__ASK_SYNC;
         request.sync = &ask;
-        if (q->parts[i].state == PART_ACTIVE)
-            query_ask(q, &q->parts[i], &request, true);
+        if (q->machines[i].state == PART_ACTIVE)
+            query_ask(q, &q->machines[i], &request, true);
     }
     query_await(q);
 }

@@ -41,8 +41,8 @@ static int compare_ends(const void *left, const void *right, void *arg)
                         b->remote_len);
     if (c)
         return c;
-    if (a->part != b->part)
-        return a->part < b->part ? -1 : 1;
+    if (a->machine != b->machine)
+        return a->machine < b->machine ? -1 : 1;
     if (a->ordinal != b->ordinal)
         return a->ordinal < b->ordinal ? -1 : 1;
     return (a->index > b->index) - (a->index < b->index);
@@ -52,7 +52,7 @@ static int compare_ends(const void *left, const void *right, void *arg)
  * with both. */
 static bool roles_fit(const struct join_end *a, const struct join_end *b)
 {
-    return a->part != b->part && !(a->connected && b->connected) &&
+    return a->machine != b->machine && !(a->connected && b->connected) &&
            !(a->accepted && b->accepted);
 }
 
@@ -70,21 +70,21 @@ struct joiner {
     uint64_t ambiguous;
 };
 
-static struct join_end *at(const struct joiner *j, uint32_t position)
+static struct join_end *end_at(const struct joiner *j, uint32_t position)
 {
     return &j->ends[j->order[position]];
 }
 
-static void pair(struct joiner *j, uint32_t a, uint32_t b, bool doubtful)
+static void pair_ends(struct joiner *j, uint32_t a, uint32_t b, bool doubtful)
 {
-    at(j, a)->peer = j->order[b];
-    at(j, b)->peer = j->order[a];
+    end_at(j, a)->peer = j->order[b];
+    end_at(j, b)->peer = j->order[a];
     j->ambiguous += doubtful;
 }
 
 static bool is_free(const struct joiner *j, uint32_t position)
 {
-    return at(j, position)->peer == JOIN_NONE;
+    return end_at(j, position)->peer == JOIN_NONE;
 }
 
 static void join_left(struct joiner *j, struct group a, struct group b,
@@ -96,10 +96,10 @@ static void join_left(struct joiner *j, struct group a, struct group b,
             free_from++;
         for (uint32_t m = free_from, tries = 0;
              m < end && is_free(j, k) && tries < SEARCH_MAX; m++, tries++) {
-            const struct join_end *x = at(j, k), *y = at(j, m);
+            const struct join_end *x = end_at(j, k), *y = end_at(j, m);
             if (is_free(j, m) && roles_fit(x, y) &&
                 (!by_totals || (x->closed && y->closed && totals_fit(x, y))))
-                pair(j, k, m, true);
+                pair_ends(j, k, m, true);
         }
     }
 }
@@ -109,10 +109,10 @@ static void join_groups(struct joiner *j, struct group a, struct group b)
 {
     uint32_t least = a.count < b.count ? a.count : b.count;
     for (uint32_t k = 0; k < least; k++) {
-        const struct join_end *x = at(j, a.first + k);
-        const struct join_end *y = at(j, b.first + k);
+        const struct join_end *x = end_at(j, a.first + k);
+        const struct join_end *y = end_at(j, b.first + k);
         if (roles_fit(x, y) && totals_fit(x, y))
-            pair(j, a.first + k, b.first + k, false);
+            pair_ends(j, a.first + k, b.first + k, false);
     }
     /* The ordinals contradict the totals: by totals then, both closed. */
     join_left(j, a, b, true);
@@ -124,10 +124,11 @@ static void join_groups(struct joiner *j, struct group a, struct group b)
 /* May x send to y or y to x, over a channel both name? */
 static bool traffic_fits(const struct join_end *x, const struct join_end *y)
 {
-    return x->part != y->part && ((x->sent_bytes > 0 && y->recv_bytes > 0) ||
-                                  (y->sent_bytes > 0 && x->recv_bytes > 0) ||
-                                  (x->sent_bytes + x->recv_bytes == 0) ||
-                                  (y->sent_bytes + y->recv_bytes == 0));
+    return x->machine != y->machine &&
+           ((x->sent_bytes > 0 && y->recv_bytes > 0) ||
+            (y->sent_bytes > 0 && x->recv_bytes > 0) ||
+            (x->sent_bytes + x->recv_bytes == 0) ||
+            (y->sent_bytes + y->recv_bytes == 0));
 }
 
 /* One name: totals that agree first, then in order. */
@@ -142,7 +143,7 @@ static void join_named(struct joiner *j, struct group g)
             uint32_t found = JOIN_NONE, fits = 0;
             for (uint32_t m = g.first; is_free(j, k) && m < g.first + g.count;
                  m++) {
-                const struct join_end *x = at(j, k), *y = at(j, m);
+                const struct join_end *x = end_at(j, k), *y = end_at(j, m);
                 if (m == k || !is_free(j, m) || !traffic_fits(x, y))
                     continue;
                 if (strict && (x->sent_bytes != y->recv_bytes ||
@@ -151,7 +152,7 @@ static void join_named(struct joiner *j, struct group g)
                 found = fits++ ? found : m;
             }
             if (found != JOIN_NONE)
-                pair(j, k, found, fits > 1);
+                pair_ends(j, k, found, fits > 1);
         }
     }
 }
@@ -163,16 +164,16 @@ static struct group find_group(const struct joiner *j, uint32_t count,
     uint32_t low = 0, high = count;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (compare_key(at(j, mid), like->kind, like->remote, like->remote_len,
-                        like->local, like->local_len) < 0)
+        if (compare_key(end_at(j, mid), like->kind, like->remote,
+                        like->remote_len, like->local, like->local_len) < 0)
             low = mid + 1;
         else
             high = mid;
     }
     struct group g = {.first = low};
     while (low < count &&
-           compare_key(at(j, low), like->kind, like->remote, like->remote_len,
-                       like->local, like->local_len) == 0)
+           compare_key(end_at(j, low), like->kind, like->remote,
+                       like->remote_len, like->local, like->local_len) == 0)
         low++;
     g.count = low - g.first;
     return g;
@@ -182,9 +183,9 @@ static struct group group_at(const struct joiner *j, uint32_t count,
                              uint32_t first)
 {
     struct group g = {.first = first, .count = 1};
-    const struct join_end *e = at(j, first);
+    const struct join_end *e = end_at(j, first);
     while (first + g.count < count) {
-        const struct join_end *next = at(j, first + g.count);
+        const struct join_end *next = end_at(j, first + g.count);
         bool same = e->named
                         ? next->named && next->kind == e->kind &&
                               compare_bytes(next->local, next->local_len,
@@ -213,10 +214,10 @@ int join_ends(struct join_end *ends, uint32_t count, uint64_t *ambiguous,
     qsort_r(j.order, count, sizeof(*j.order), compare_ends, ends);
     for (uint32_t i = 0; i < count;) {
         struct group a = group_at(&j, count, i);
-        if (at(&j, i)->named) {
+        if (end_at(&j, i)->named) {
             join_named(&j, a);
         } else {
-            struct group b = find_group(&j, count, at(&j, i));
+            struct group b = find_group(&j, count, end_at(&j, i));
             /* Once for the two of them; an end is not its own peer. */
             if (b.count > 0 && a.first < b.first)
                 join_groups(&j, a, b);

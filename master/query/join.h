@@ -22,7 +22,7 @@
 #define JOIN_NONE UINT32_MAX
 
 struct join_end {
-    uint32_t part;                 /* machine, in order of name */
+    uint32_t machine;              /* machine, in order of name */
     uint32_t index;                /* the slave's number of the end */
     uint32_t kind;                 /* enum ips_chan_kind */
     const uint8_t *local, *remote; /* borrowed */

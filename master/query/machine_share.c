@@ -10,15 +10,15 @@
 
 struct newest {
     char *run;
-    bool found;
+    bool is_found;
 };
 
 static void on_newest(const struct catalogue_row *row, void *arg)
 {
     struct newest *n = arg;
-    if (!n->found)
+    if (!n->is_found)
         snprintf(n->run, QUERY_RUN_BYTES, "%s", row->run);
-    n->found = true;
+    n->is_found = true;
 }
 
 static bool needs_run(const struct query *q)
@@ -27,13 +27,13 @@ static bool needs_run(const struct query *q)
            q->kind != &query_calibrate;
 }
 
-int parts_choose_run(struct query *q, struct ips_err *err)
+int machine_shares_choose_run(struct query *q, struct ips_err *err)
 {
     struct newest n = {.run = q->run};
     if (!needs_run(q) || *q->run)
         return 0;
     int rc = catalogue_each(q->m->catalogue, NULL, on_newest, &n, err);
-    if (rc == 0 && !n.found)
+    if (rc == 0 && !n.is_found)
         rc = ips_err_set(err, IPS_E_NOT_FOUND,
                          "the master knows no run yet: record one with ipsrun");
     return rc;
@@ -41,11 +41,11 @@ int parts_choose_run(struct query *q, struct ips_err *err)
 
 /* ---- kept messages ---------------------------------------------------- */
 
-static void part_release(struct part *p)
+static void machine_share_release(struct machine_share *p)
 {
-    for (uint32_t i = 0; i < p->kept_count; i++)
-        ips__envelope__free_unpacked(p->kept[i], NULL);
-    free(p->kept);
+    for (uint32_t i = 0; i < p->message_count; i++)
+        ips__envelope__free_unpacked(p->messages[i], NULL);
+    free(p->messages);
     if (p->borrows)
         return;
     free(p->t.procs);
@@ -55,38 +55,39 @@ static void part_release(struct part *p)
     free(p->peer);
 }
 
-void parts_release(struct query *q)
+void machine_shares_release(struct query *q)
 {
-    for (uint32_t i = 0; i < q->part_count; i++)
-        part_release(&q->parts[i]);
-    free(q->parts);
-    q->parts = NULL;
-    q->part_count = 0;
+    for (uint32_t i = 0; i < q->machine_count; i++)
+        machine_share_release(&q->machines[i]);
+    free(q->machines);
+    q->machines = NULL;
+    q->machine_count = 0;
     if (q->let_go)
         q->let_go(q);
 }
 
-bool query_keep(struct query *q, struct part *p)
+bool query_keep_message(struct query *q, struct machine_share *p)
 {
     (void)q;
-    if (p->kept_count == p->kept_cap) {
-        uint32_t cap = p->kept_cap * 2 + 4;
-        Ips__Envelope **more = realloc(p->kept, cap * sizeof(*more));
+    if (p->message_count == p->message_cap) {
+        uint32_t cap = p->message_cap * 2 + 4;
+        Ips__Envelope **more = realloc(p->messages, cap * sizeof(*more));
         if (!more)
             return false;
-        p->kept = more;
-        p->kept_cap = cap;
+        p->messages = more;
+        p->message_cap = cap;
     }
     Ips__Envelope *env = ips_peer_take(p->slave->peer);
     if (!env)
         return false;
-    p->kept[p->kept_count++] = env;
+    p->messages[p->message_count++] = env;
     /* Wire size: what it takes in memory is a small multiple of it. */
-    p->kept_bytes += ips__envelope__get_packed_size(env);
-    return p->kept_bytes <= PART_KEPT_BYTES;
+    p->message_bytes += ips__envelope__get_packed_size(env);
+    return p->message_bytes <= PART_KEPT_BYTES;
 }
 
-bool part_append(void *table, uint32_t *count, void *const *rows, size_t n)
+bool machine_share_append(void *table, uint32_t *count, void *const *rows,
+                          size_t n)
 {
     void **old;
     if (n == 0)
@@ -106,47 +107,47 @@ bool part_append(void *table, uint32_t *count, void *const *rows, size_t n)
 
 /* ---- making ----------------------------------------------------------- */
 
-static struct part *find_part(struct query *q, const char *machine)
+static struct machine_share *find_part(struct query *q, const char *machine)
 {
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        if (strcmp(q->parts[i].machine, machine) == 0)
-            return &q->parts[i];
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        if (strcmp(q->machines[i].machine, machine) == 0)
+            return &q->machines[i];
     }
     return NULL;
 }
 
 /* Parts are reserved for all slaves and rows beforehand. */
-static struct part *add_part(struct query *q, const char *machine)
+static struct machine_share *add_part(struct query *q, const char *machine)
 {
-    struct part *p = find_part(q, machine);
+    struct machine_share *p = find_part(q, machine);
     if (p)
         return p;
-    struct part *more =
-        realloc(q->parts, (q->part_count + 1) * sizeof(*q->parts));
+    struct machine_share *more =
+        realloc(q->machines, (q->machine_count + 1) * sizeof(*q->machines));
     if (!more)
         return NULL;
-    q->parts = more;
-    uint32_t at = q->part_count++;
-    while (at > 0 && strcmp(q->parts[at - 1].machine, machine) > 0) {
-        q->parts[at] = q->parts[at - 1];
+    q->machines = more;
+    uint32_t at = q->machine_count++;
+    while (at > 0 && strcmp(q->machines[at - 1].machine, machine) > 0) {
+        q->machines[at] = q->machines[at - 1];
         at--;
     }
-    memset(&q->parts[at], 0, sizeof(q->parts[at]));
-    snprintf(q->parts[at].machine, ROSTER_NAME_BYTES, "%s", machine);
-    return &q->parts[at];
+    memset(&q->machines[at], 0, sizeof(q->machines[at]));
+    snprintf(q->machines[at].machine, ROSTER_NAME_BYTES, "%s", machine);
+    return &q->machines[at];
 }
 
 static void on_machine(const struct catalogue_row *row, void *arg)
 {
     struct query *q = arg;
-    struct part *p = add_part(q, row->machine);
+    struct machine_share *p = add_part(q, row->machine);
     if (p)
         p->expected = true;
 }
 
-int parts_make(struct query *q, struct ips_err *err)
+int machine_shares_make(struct query *q, struct ips_err *err)
 {
-    parts_release(q);
+    machine_shares_release(q);
     if (!needs_run(q))
         return 0;
     int rc = catalogue_each(q->m->catalogue, q->run, on_machine, q, err);
@@ -154,14 +155,14 @@ int parts_make(struct query *q, struct ips_err *err)
         return rc;
     uint64_t now = master_now_ns();
     for (struct slave *s = q->m->roster.first; s; s = s->next) {
-        struct part *p = find_part(q, s->machine);
+        struct machine_share *p = find_part(q, s->machine);
         if (!p && roster_alive(s, now))
             p = add_part(q, s->machine);
         if (p && s->peer)
             p->slave = s;
     }
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        struct part *p = &q->parts[i];
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        struct machine_share *p = &q->machines[i];
         p->state = p->slave ? PART_ACTIVE : PART_MISSING;
         for (uint32_t k = 0; k < q->excluded_count; k++) {
             if (strcmp(q->excluded[k].machine, p->machine) != 0)
@@ -174,13 +175,13 @@ int parts_make(struct query *q, struct ips_err *err)
     return 0;
 }
 
-int parts_make_all(struct query *q, struct ips_err *err)
+int machine_shares_make_all(struct query *q, struct ips_err *err)
 {
-    parts_release(q);
+    machine_shares_release(q);
     for (struct slave *s = q->m->roster.first; s; s = s->next) {
         if (!s->peer)
             continue;
-        struct part *p = add_part(q, s->machine);
+        struct machine_share *p = add_part(q, s->machine);
         if (!p)
             return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
         p->slave = s;
@@ -192,8 +193,8 @@ int parts_make_all(struct query *q, struct ips_err *err)
 uint32_t query_active(const struct query *q)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < q->part_count; i++)
-        count += q->parts[i].state == PART_ACTIVE;
+    for (uint32_t i = 0; i < q->machine_count; i++)
+        count += q->machines[i].state == PART_ACTIVE;
     return count;
 }
 
@@ -207,9 +208,9 @@ bool query_asks_why_requests(const Ips__Request *r)
 
 bool query_incomplete(const struct query *q)
 {
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        if (q->parts[i].state == PART_MISSING ||
-            (q->parts[i].state == PART_FAILED && q->parts[i].expected))
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        if (q->machines[i].state == PART_MISSING ||
+            (q->machines[i].state == PART_FAILED && q->machines[i].expected))
             return true;
     }
     return false;
@@ -217,26 +218,28 @@ bool query_incomplete(const struct query *q)
 
 /* ---- objects ---------------------------------------------------------- */
 
-size_t part_program_len(const char *process)
+size_t machine_share_program_len(const char *process)
 {
     const char *dot = strrchr(process, '.');
     return dot ? (size_t)(dot - process) : strlen(process);
 }
 
-bool part_same_program(const char *process, const char *other)
+bool machine_share_same_program(const char *process, const char *other)
 {
-    size_t len = part_program_len(process);
-    return part_program_len(other) == len && strncmp(process, other, len) == 0;
+    size_t len = machine_share_program_len(process);
+    return machine_share_program_len(other) == len &&
+           strncmp(process, other, len) == 0;
 }
 
-const char *part_process_name(const struct part *p, uint32_t process)
+const char *machine_share_process(const struct machine_share *p,
+                                  uint32_t process)
 {
     if (process < p->t.proc_count && p->t.procs[process])
         return p->t.procs[process]->name;
     return "?";
 }
 
-uint64_t part_own_load_milli(const struct part *p)
+uint64_t machine_share_own_load(const struct machine_share *p)
 {
     const Ips__SyncAnswer *s = p->sync;
     uint64_t elapsed = ips_sub_sat(s->last_ns, s->first_ns);
@@ -244,15 +247,15 @@ uint64_t part_own_load_milli(const struct part *p)
     return elapsed ? (uint64_t)(wanted * 1000 / elapsed) : 0;
 }
 
-void part_process_object(const struct part *p, uint32_t process,
-                         char out[OBJECT_BYTES])
+void machine_share_object(const struct machine_share *p, uint32_t process,
+                          char out[OBJECT_BYTES])
 {
     snprintf(out, OBJECT_BYTES, "/%s/%.255s", p->machine,
-             part_process_name(p, process));
+             machine_share_process(p, process));
 }
 
 /* A counting sort, stable by chain. */
-uint32_t *part_threads_by_process(const struct part *p)
+uint32_t *machine_share_threads(const struct machine_share *p)
 {
     uint32_t *order = calloc((size_t)p->t.thread_count + 1, sizeof(*order));
     uint32_t *start = calloc((size_t)p->t.proc_count + 2, sizeof(*start));
@@ -271,7 +274,7 @@ uint32_t *part_threads_by_process(const struct part *p)
     return order;
 }
 
-bool part_concerned(const char *machine, const char *object)
+bool machine_share_is_concerned(const char *machine, const char *object)
 {
     return ips_object_machine(object, machine);
 }

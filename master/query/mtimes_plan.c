@@ -9,12 +9,12 @@
 /* ---- what is needed ------------------------------------------------------ */
 
 /* to[i]: messages go between p and part i. [parts]; NULL: no memory. */
-static bool *partners(const struct query *q, const struct part *p)
+static bool *find_partners(const struct query *q, const struct machine_share *p)
 {
     bool *to = calloc((size_t)q->gather.count + 1, sizeof(*to));
     for (uint32_t i = 0; to && i < p->peer_count; i++) {
-        if (p->peer[i].part != JOIN_NONE)
-            to[p->peer[i].part] = true;
+        if (p->peer[i].machine != JOIN_NONE)
+            to[p->peer[i].machine] = true;
     }
     return to;
 }
@@ -29,7 +29,7 @@ struct words {
     bool too_many;
 };
 
-static void add(char *text, size_t room, bool *too_many, const char *more)
+static void add_word(char *text, size_t room, bool *too_many, const char *more)
 {
     size_t at = strlen(text);
     if (*too_many || at + strlen(more) + 8 > room) {
@@ -47,8 +47,8 @@ static void name_pair(char *out, size_t room, const char *from, const char *to)
         snprintf(out, room, "%s -> %s", from, to);
 }
 
-static void say(struct words *w, const char *from, const char *to,
-                const struct mtime_pair *p)
+static void describe_pair(struct words *w, const char *from, const char *to,
+                          const struct mtime_pair *p)
 {
     char name[160], like[160], both[340];
     name_pair(name, sizeof(name), from, to);
@@ -59,15 +59,15 @@ static void say(struct words *w, const char *from, const char *to,
     if (!p) {
         w->none++;
         snprintf(both, sizeof(both), "%s 0", name);
-        add(w->doubts, sizeof(w->doubts), &w->too_many, both);
+        add_word(w->doubts, sizeof(w->doubts), &w->too_many, both);
     } else if (!mtime_pair_is(p, from, to)) {
         w->assumed++;
         name_pair(like, sizeof(like), p->from, p->to);
         snprintf(both, sizeof(both), "%s as %s", name, like);
-        add(w->doubts, sizeof(w->doubts), &w->too_many, both);
+        add_word(w->doubts, sizeof(w->doubts), &w->too_many, both);
     } else {
         w->measured++;
-        add(w->list, sizeof(w->list), &w->too_many, name);
+        add_word(w->list, sizeof(w->list), &w->too_many, name);
         if (!*w->first || strcmp(p->measured, w->first) < 0)
             snprintf(w->first, sizeof(w->first), "%s", p->measured);
         if (strcmp(p->measured, w->last) > 0)
@@ -114,14 +114,15 @@ int mtimes_plan(struct query *q, struct ips_err *err)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t i = 0; rc == 0 && i < g->count; i++) {
         const char *from = g->active[i]->machine;
-        bool *to = partners(q, g->active[i]);
+        bool *to = find_partners(q, g->active[i]);
         if (!to)
             rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-        say(w, from, from, mtimes_choose(t, from, from, MTIME_TCP));
+        describe_pair(w, from, from, mtimes_choose(t, from, from, MTIME_TCP));
         for (uint32_t k = 0; to && k < g->count; k++) {
             const char *other = g->active[k]->machine;
             if (to[k] && k != i)
-                say(w, from, other, mtimes_choose(t, from, other, MTIME_TCP));
+                describe_pair(w, from, other,
+                              mtimes_choose(t, from, other, MTIME_TCP));
         }
         free(to);
     }
@@ -147,7 +148,7 @@ static void add_curve(struct mtimes_curves *c, const struct mtime_pair *pair,
     c->list[c->count++] = row;
 }
 
-int mtimes_plan_curves(struct query *q, const struct part *p,
+int mtimes_plan_curves(struct query *q, const struct machine_share *p,
                        struct mtimes_curves *out, struct ips_err *err)
 {
     const struct mtimes *t = &q->m->mtimes;
@@ -156,7 +157,7 @@ int mtimes_plan_curves(struct query *q, const struct part *p,
     memset(out, 0, sizeof(*out));
     if (!g->calibrated)
         return 0;
-    bool *to = partners(q, p);
+    bool *to = find_partners(q, p);
     out->row = calloc(most, sizeof(*out->row));
     out->list = calloc(most, sizeof(*out->list));
     if (!to || !out->row || !out->list) {
@@ -186,12 +187,12 @@ void mtimes_curves_release(struct mtimes_curves *c)
     memset(c, 0, sizeof(*c));
 }
 
-void mtimes_plan_lane(const struct query *q, struct ips_lane *lane)
+void mtimes_plan_scenario(const struct query *q, struct ips_scenario *scenario)
 {
-    lane->calibrated = lane->calibrated && q->gather.calibrated;
-    if (!lane->calibrated)
+    scenario->calibrated = scenario->calibrated && q->gather.calibrated;
+    if (!scenario->calibrated)
         return;
     struct ips_mtime once = ips_mtime_identity();
-    lane->mtime.base_ns = once.base_ns;
-    lane->mtime.per_byte_q32 = once.per_byte_q32;
+    scenario->mtime.base_ns = once.base_ns;
+    scenario->mtime.per_byte_q32 = once.per_byte_q32;
 }

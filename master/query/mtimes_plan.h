@@ -21,13 +21,13 @@ struct mtimes_curves {
     Ips__MtimeCurve *row, **list;
     size_t count;
 };
-int mtimes_plan_curves(struct query *q, const struct part *p,
+int mtimes_plan_curves(struct query *q, const struct machine_share *p,
                        struct mtimes_curves *out,
                        struct ips_err *err) IPS_MUST_USE;
 void mtimes_curves_release(struct mtimes_curves *c);
 
-/* After the gathering: the message time of a lane that is `calibrated`, or it
- * is not where nothing is known. */
-void mtimes_plan_lane(const struct query *q, struct ips_lane *lane);
+/* After the gathering: the message time of a scenario that is `calibrated`, or
+ * it is not where nothing is known. */
+void mtimes_plan_scenario(const struct query *q, struct ips_scenario *scenario);
 
 #endif

@@ -7,14 +7,14 @@
 
 /* The machine that is furthest behind: of those that build their graph the one
  * with the least of it, else any that has not answered. */
-static const struct part *slowest(const struct query *q, uint32_t *active,
-                                  uint32_t *answered)
+static const struct machine_share *
+slowest_machine(const struct query *q, uint32_t *active, uint32_t *answered)
 {
-    const struct part *found = NULL;
+    const struct machine_share *found = NULL;
     uint32_t least = UINT32_MAX;
     *active = *answered = 0;
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        const struct part *p = &q->parts[i];
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        const struct machine_share *p = &q->machines[i];
         if (p->state != PART_ACTIVE || !p->slave)
             continue;
         ++*active;
@@ -33,10 +33,10 @@ static const struct part *slowest(const struct query *q, uint32_t *active,
     return found;
 }
 
-static void say(const struct query *q, char *out, size_t size)
+static void describe_progress(const struct query *q, char *out, size_t size)
 {
     uint32_t active, answered;
-    const struct part *p = slowest(q, &active, &answered);
+    const struct machine_share *p = slowest_machine(q, &active, &answered);
     char of[80] = "";
     if (!q->running) {
         snprintf(out, size, "waiting for an earlier question");
@@ -56,17 +56,17 @@ static void say(const struct query *q, char *out, size_t size)
         snprintf(out, size, "%swaiting for %.40s", of, p->machine);
 }
 
-void progress_tell(struct query *q, uint64_t now_ns)
+void progress_send(struct query *q, uint64_t now_ns)
 {
     char doing[200];
     Ips__Progress at = IPS__PROGRESS__INIT;
     Ips__Reply reply = IPS__REPLY__INIT;
     if (!q->client || q->over || q->streaming || !q->request->progress ||
         now_ns - q->begun_ns < PROGRESS_NS ||
-        now_ns - q->told_ns < PROGRESS_NS || query_client_full(q))
+        now_ns - q->progress_ns < PROGRESS_NS || query_client_full(q))
         return;
-    q->told_ns = now_ns;
-    say(q, doing, sizeof(doing));
+    q->progress_ns = now_ns;
+    describe_progress(q, doing, sizeof(doing));
     at.doing = doing;
     reply.id = q->id;
     reply.answer_case = IPS__REPLY__ANSWER_PROGRESS;

@@ -6,6 +6,6 @@
 
 /* Sends Progress where the client asked for it, at most once a second, until
  * the answer has begun. */
-void progress_tell(struct query *q, uint64_t now_ns);
+void progress_send(struct query *q, uint64_t now_ns);
 
 #endif

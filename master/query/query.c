@@ -14,13 +14,13 @@
 static void query_destroy(struct query *q)
 {
     for (struct query *o = q->m->queries; o; o = o->next) {
-        if (o->inner == q)
-            o->inner = NULL;
+        if (o->waiter == q)
+            o->waiter = NULL;
     }
     if (q->kind && q->kind->release)
         q->kind->release(q);
-    parts_release(q);
-    answers_forget(q);
+    machine_shares_release(q);
+    answer_cache_remove(q);
     free(q->excluded);
     free(q->windows);
     free(q->phase_ends);
@@ -46,7 +46,8 @@ static void query_reap(struct master *m)
     query_next(m);
 }
 
-static void send_more(struct query *q, const struct part *p, uint32_t replies)
+static void send_more(struct query *q, const struct machine_share *p,
+                      uint32_t replies)
 {
     Ips__MoreAsk more = IPS__MORE_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
@@ -59,22 +60,22 @@ static void send_more(struct query *q, const struct part *p, uint32_t replies)
         ips_send_request(p->slave->peer, &request);
 }
 
-void query_widen(struct query *q, struct part *p)
+void query_widen(struct query *q, struct machine_share *p)
 {
-    if (p->window == 0 || p->taken < p->window / 2)
+    if (p->window == 0 || p->reply_count < p->window / 2)
         return;
-    send_more(q, p, p->taken);
-    p->taken = 0;
+    send_more(q, p, p->reply_count);
+    p->reply_count = 0;
 }
 
 /* Who is still asked is told that nobody waits any more; what it has sent is
  * ignored when it comes. */
 void query_stop(struct query *q)
 {
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        if (q->parts[i].ask_id)
-            send_more(q, &q->parts[i], 0);
-        q->parts[i].ask_id = 0;
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        if (q->machines[i].ask_id)
+            send_more(q, &q->machines[i], 0);
+        q->machines[i].ask_id = 0;
     }
     q->waiting = 0;
 }
@@ -111,14 +112,14 @@ void query_fail(struct query *q, const struct ips_err *why)
     if (q->over)
         return;
     ips_log_info("%s %s: %s", q->kind->name, q->run, why->msg);
-    if (q->inner && phases_named(q->inner->request) == 0) {
+    if (q->waiter && phases_named(q->waiter->request) == 0) {
         query_end(q); /* it does without, or says itself what is wrong */
         return;
     }
     if (q->client)
         ips_send_error(q->client, q->id, why);
-    if (q->inner)
-        query_end(q->inner);
+    if (q->waiter)
+        query_end(q->waiter);
     query_end(q);
 }
 
@@ -127,7 +128,7 @@ void query_over(struct query *q)
     query_end(q);
 }
 
-void query_window_of(const struct query *q, const struct part *p,
+void query_window_of(const struct query *q, const struct machine_share *p,
                      uint64_t *from_ns, uint64_t *to_ns)
 {
     for (uint32_t i = 0; i < q->window_count; i++) {
@@ -146,7 +147,7 @@ bool query_client_full(const struct query *q)
 void query_stream(struct query *q)
 {
     q->streaming = true;
-    q->yielded = true;
+    q->released_run = true;
     if (!query_client_full(q))
         q->kind->pump(q);
 }
@@ -156,9 +157,9 @@ void query_stream(struct query *q)
 static void query_restart(struct query *q)
 {
     struct ips_err err = {0};
-    q->again = false;
+    q->restart_needed = false;
     query_stop(q);
-    answers_forget(q);
+    answer_cache_remove(q);
     if (++q->restarts > QUERY_MAX_RESTARTS) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "slaves connected, disconnected or got new data %u times "
@@ -172,7 +173,7 @@ static void query_restart(struct query *q)
         q->kind->release(q);
     q->data = NULL;
     q->in_graph = false;
-    if (parts_make(q, &err) < 0)
+    if (machine_shares_make(q, &err) < 0)
         query_fail(q, &err);
     else
         q->kind->start(q);
@@ -182,35 +183,35 @@ static void round_over(struct query *q)
 {
     if (q->over || q->working)
         return;
-    if (q->again)
+    if (q->restart_needed)
         query_restart(q);
     else
         q->after(q);
 }
 
 void query_round(struct query *q,
-                 int (*take)(struct query *q, struct part *p,
+                 int (*take)(struct query *q, struct machine_share *p,
                              const Ips__Reply *reply, struct ips_err *err),
                  void (*after)(struct query *q))
 {
-    q->take = take;
+    q->take_reply = take;
     q->after = after;
-    q->together = false;
+    q->fail_as_group = false;
     q->on_tick = NULL;
 }
 
-void query_ask(struct query *q, struct part *p, Ips__Request *request,
+void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
                bool first)
 {
-    if (!p->slave || !p->slave->peer || (first && q->again)) {
-        q->again = true;
+    if (!p->slave || !p->slave->peer || (first && q->restart_needed)) {
+        q->restart_needed = true;
         return;
     }
     if (first) {
         p->ask_id = ++q->m->next_ask;
         p->asked_ns = p->heard_ns = master_now_ns();
         p->was_silent = !roster_alive(p->slave, p->asked_ns);
-        p->taken = 0;
+        p->reply_count = 0;
         p->window = 0;
         q->waiting++;
     }
@@ -240,8 +241,8 @@ bool query_exclude(struct query *q, const char *machine, const char *why)
     return true;
 }
 
-void query_part_failed(struct query *q, struct part *p,
-                       const struct ips_err *why)
+void query_machine_failed(struct query *q, struct machine_share *p,
+                          const struct ips_err *why)
 {
     if (p->ask_id) {
         p->ask_id = 0;
@@ -260,22 +261,22 @@ void query_part_failed(struct query *q, struct part *p,
     if (!q->in_graph)
         return;
     /* What the others were told about it does not hold any more. */
-    q->again = true;
-    if (q->together)
+    q->restart_needed = true;
+    if (q->fail_as_group)
         query_stop(q);
     if (why->code != IPS_E_BUSY && why->code != IPS_E_UNREACHABLE &&
         !query_exclude(q, p->machine, why->msg))
         q->restarts = QUERY_MAX_RESTARTS;
 }
 
-static struct part *find_ask(struct master *m, const struct slave *s,
-                             uint64_t id, struct query **out)
+static struct machine_share *find_ask(struct master *m, const struct slave *s,
+                                      uint64_t id, struct query **out)
 {
     for (struct query *q = m->queries; q && id; q = q->next) {
-        for (uint32_t i = 0; i < q->part_count; i++) {
-            if (q->parts[i].ask_id == id && q->parts[i].slave == s) {
+        for (uint32_t i = 0; i < q->machine_count; i++) {
+            if (q->machines[i].ask_id == id && q->machines[i].slave == s) {
                 *out = q;
-                return &q->parts[i];
+                return &q->machines[i];
             }
         }
     }
@@ -285,7 +286,7 @@ static struct part *find_ask(struct master *m, const struct slave *s,
 void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
 {
     struct query *q;
-    struct part *p = find_ask(m, s, reply->id, &q);
+    struct machine_share *p = find_ask(m, s, reply->id, &q);
     if (!p)
         return;
     struct ips_err err = {0};
@@ -294,12 +295,12 @@ void query_on_reply(struct master *m, struct slave *s, Ips__Reply *reply)
     uint64_t trip = ips_sub_sat(p->heard_ns, p->asked_ns);
     if (p->round_trip_ns == 0 || trip < p->round_trip_ns)
         p->round_trip_ns = trip;
-    p->taken++;
+    p->reply_count++;
     int rc = ips_reply_error(reply, &err);
     if (rc == 0)
-        rc = q->take(q, p, reply, &err);
+        rc = q->take_reply(q, p, reply, &err);
     if (rc < 0) {
-        query_part_failed(q, p, &err);
+        query_machine_failed(q, p, &err);
     } else if (reply->last && p->ask_id == ask) {
         p->ask_id = 0;
         q->waiting--;
@@ -314,8 +315,8 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
 {
     struct ips_err err = {0};
     for (struct query *q = m->queries; q; q = q->next) {
-        for (uint32_t i = 0; i < q->part_count && !q->over; i++) {
-            struct part *p = &q->parts[i];
+        for (uint32_t i = 0; i < q->machine_count && !q->over; i++) {
+            struct machine_share *p = &q->machines[i];
             if (p->slave != s)
                 continue;
             p->slave = NULL;
@@ -323,7 +324,7 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
                 continue;
             ips_err_set(&err, IPS_E_UNREACHABLE, "the slave disconnected: %s",
                         why);
-            query_part_failed(q, p, &err);
+            query_machine_failed(q, p, &err);
             if (q->waiting == 0)
                 round_over(q);
             break; /* parts may be others now */
@@ -334,7 +335,7 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
 
 /* ---- time ------------------------------------------------------------- */
 
-static bool timed_out(const struct master *m, const struct part *p,
+static bool timed_out(const struct master *m, const struct machine_share *p,
                       uint64_t now, struct ips_err *err)
 {
     uint64_t heard = ips_max_u64(p->heard_ns, p->slave ? p->slave->seen_ns : 0);
@@ -355,7 +356,7 @@ static bool timed_out(const struct master *m, const struct part *p,
 /* A private slave leaves two seconds after the last request. It must not while
  * a question rests on it that is with others, or with us, for that long. */
 #define AWAKE_NS (500 * 1000 * 1000ULL)
-static void keep_awake(struct part *p, uint64_t now)
+static void keep_awake(struct machine_share *p, uint64_t now)
 {
     Ips__LookAsk look = IPS__LOOK_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
@@ -376,13 +377,13 @@ void query_tick(struct master *m)
         bool failed = false;
         /* A client that does not read stops the relay, not the slave. */
         bool paused = q->streaming && query_client_full(q);
-        for (uint32_t i = 0; i < q->part_count && !q->over; i++) {
-            struct part *p = &q->parts[i];
+        for (uint32_t i = 0; i < q->machine_count && !q->over; i++) {
+            struct machine_share *p = &q->machines[i];
             keep_awake(p, now);
             if (p->ask_id && paused)
                 p->heard_ns = now;
             if (p->ask_id && timed_out(m, p, now, &err)) {
-                query_part_failed(q, p, &err);
+                query_machine_failed(q, p, &err);
                 failed = true;
             }
         }
@@ -392,7 +393,7 @@ void query_tick(struct master *m)
             q->on_tick(q);
         else if (q->on_work && !q->over && q->working)
             q->on_work(q);
-        progress_tell(q, now);
+        progress_send(q, now);
     }
     query_reap(m);
 }
@@ -404,7 +405,8 @@ static bool may_begin(const struct query *q)
     if (!q->kind->exclusive)
         return true;
     for (const struct query *o = q->m->queries; o && o != q; o = o->next) {
-        if (o->kind->exclusive && !o->yielded && strcmp(o->run, q->run) == 0)
+        if (o->kind->exclusive && !o->released_run &&
+            strcmp(o->run, q->run) == 0)
             return false;
     }
     return true;
@@ -415,14 +417,14 @@ static void query_begin(struct query *q)
     struct ips_err err = {0};
     q->running = true;
     /* What would only wait for the phases may be known already. */
-    if (q->inner && phases_named(q->inner->request) == 0 &&
-        answers_replay(q->inner)) {
+    if (q->waiter && phases_named(q->waiter->request) == 0 &&
+        answers_replay(q->waiter)) {
         query_end(q);
         return;
     }
     if (answers_replay(q))
         return;
-    if (parts_make(q, &err) < 0)
+    if (machine_shares_make(q, &err) < 0)
         query_fail(q, &err);
     else
         q->kind->start(q);
@@ -444,8 +446,8 @@ static void query_next(struct master *m)
     }
 }
 
-static void refuse(struct ips_peer *client, uint64_t id, int code,
-                   const char *why)
+static void refuse_question(struct ips_peer *client, uint64_t id, int code,
+                            const char *why)
 {
     struct ips_err err = {0};
     ips_err_set(&err, code, "%s", why);
@@ -461,8 +463,8 @@ static uint32_t count_of(const struct master *m, const struct ips_peer *client)
 }
 
 /* The last of the list; takes the envelope in any case. NULL: no memory. */
-static struct query *append(struct master *m, struct ips_peer *client,
-                            Ips__Envelope *env)
+static struct query *append_question(struct master *m, struct ips_peer *client,
+                                     Ips__Envelope *env)
 {
     struct query *q = env ? calloc(1, sizeof(*q)) : NULL;
     if (!q) {
@@ -487,7 +489,7 @@ static struct query *append(struct master *m, struct ips_peer *client,
 static void choose_run(struct query *q)
 {
     struct ips_err err = {0};
-    if (parts_choose_run(q, &err) < 0)
+    if (machine_shares_choose_run(q, &err) < 0)
         query_fail(q, &err);
     else if (q->kind->at_once)
         (void)q->kind->at_once(q);
@@ -510,7 +512,7 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
         why = "too many questions of one client at once";
     }
     if (why) {
-        refuse(client, request->id, code, why);
+        refuse_question(client, request->id, code, why);
         ips__envelope__free_unpacked(env, NULL);
         return;
     }
@@ -518,17 +520,17 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
     /* Questions about one run go one after the other: the phases come first. */
     bool wanted = phases_wanted(request);
     struct query *first =
-        wanted ? append(m, client, phases_envelope(request)) : NULL;
-    struct query *q = append(m, client, env);
+        wanted ? append_question(m, client, phases_envelope(request)) : NULL;
+    struct query *q = append_question(m, client, env);
     if (!q || (wanted && !first)) {
-        refuse(client, id, IPS_E_NO_MEMORY, "out of memory");
+        refuse_question(client, id, IPS_E_NO_MEMORY, "out of memory");
         if (q)
             query_end(q);
         if (first)
             query_end(first);
     } else {
         if (first)
-            first->inner = q;
+            first->waiter = q;
         choose_run(first ? first : q);
         if (first && first->over && !q->over)
             choose_run(q);
@@ -558,7 +560,7 @@ static Ips__Envelope *envelope_of(const Ips__Request *request)
 bool query_inside(struct master *m, const struct query_kind *kind,
                   const Ips__Request *request)
 {
-    struct query *q = append(m, NULL, envelope_of(request));
+    struct query *q = append_question(m, NULL, envelope_of(request));
     if (!q)
         return false;
     q->kind = kind;

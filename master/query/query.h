@@ -35,7 +35,7 @@
 /* What one reply may pack to, with room for its envelope. */
 #define QUERY_REPLY_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
 
-enum part_state {
+enum machine_state {
     PART_ACTIVE,
     PART_MISSING, /* known to have the run; its slave is not connected */
     PART_FAILED,  /* answered with an error, or not in time */
@@ -44,7 +44,7 @@ enum part_state {
 struct query;
 
 /* Rows of all tables of one slave, borrowed from the kept messages. */
-struct part_tables {
+struct machine_tables {
     Ips__ProcessRow **procs; /* [proc_count] by index */
     uint32_t proc_count;
     Ips__ThreadRow **threads; /* [thread_count] by chain */
@@ -55,24 +55,24 @@ struct part_tables {
     uint32_t end_count;
 };
 
-struct part {
+struct machine_share {
     char machine[ROSTER_NAME_BYTES];
     struct slave *slave; /* while connected */
-    enum part_state state;
+    enum machine_state state;
     char why[512];   /* PART_FAILED */
     bool expected;   /* the catalogue says it has the run */
     uint64_t ask_id; /* awaited reply, 0 none */
     uint64_t asked_ns, heard_ns, awake_ns;
     uint64_t round_trip_ns; /* least time to a first reply, 0 none yet */
     bool was_silent;
-    uint32_t taken; /* replies since the window was last widened */
+    uint32_t reply_count; /* replies since the window was last widened */
     uint32_t window;
-    Ips__Envelope **kept; /* messages the tables point into */
-    uint32_t kept_count, kept_cap;
-    size_t kept_bytes;
+    Ips__Envelope **messages; /* messages the tables point into */
+    uint32_t message_count, message_cap;
+    size_t message_bytes;
     Ips__SyncAnswer *sync;
-    Ips__PeersAnswer *settled; /* answer to PeersAsk */
-    struct part_tables t;
+    Ips__PeersAnswer *peers; /* answer to PeersAsk */
+    struct machine_tables t;
     struct ips_peer_end *peer; /* [peer_count] by end index */
     uint32_t peer_count;
     uint32_t number; /* among the active parts, machine order */
@@ -90,7 +90,7 @@ struct excluded {
 struct gather {
     unsigned want;
     void (*after)(struct query *q);
-    struct part **active; /* [count] machine order; [i]->number is i */
+    struct machine_share **active; /* [count] machine order; [i]->number is i */
     uint32_t count;
     uint64_t ambiguous; /* by joining ends */
     uint64_t untraced_ends;
@@ -128,20 +128,20 @@ struct query {
     const Ips__Request *request;
     uint64_t id;
     char run[QUERY_RUN_BYTES];
-    uint64_t begun_ns, told_ns; /* the client, how far it is */
-    struct part *parts;         /* by machine name */
-    uint32_t part_count;
+    uint64_t begun_ns, progress_ns; /* the client, how far it is */
+    struct machine_share *machines; /* by machine name */
+    uint32_t machine_count;
     uint32_t waiting;
-    bool running;   /* has its turn */
-    bool streaming; /* pump is wanted */
-    bool over;      /* to be freed */
-    bool working;   /* a job of the worker still uses it */
-    bool yielded;   /* needs the slaves' graph no more: others may */
-    bool again;     /* begin again when the round ends */
-    bool borrowed;  /* it was answered from copies that were kept */
+    bool running;        /* has its turn */
+    bool streaming;      /* pump is wanted */
+    bool over;           /* to be freed */
+    bool working;        /* a job of the worker still uses it */
+    bool released_run;   /* needs the slaves' graph no more: others may */
+    bool restart_needed; /* begin again when the round ends */
+    bool from_cache;     /* it was answered from copies that were kept */
     bool calibrate; /* wants message times as they were measured, if known */
     bool in_graph;  /* past the first round: failures begin it again */
-    bool together;  /* of a round: when one part fails, all are stopped */
+    bool fail_as_group; /* of a round: when one part fails, all are stopped */
     void (*on_tick)(struct query *q); /* of a round, or NULL */
     void (*on_work)(struct query *q); /* each second of a job, or NULL */
     /* Nobody waits for the answer any more: a long job looks, and ends. */
@@ -149,20 +149,20 @@ struct query {
     unsigned restarts;
     struct excluded *excluded;
     uint32_t excluded_count;
-    int (*take)(struct query *q, struct part *p, const Ips__Reply *reply,
-                struct ips_err *err);
+    int (*take_reply)(struct query *q, struct machine_share *p,
+                      const Ips__Reply *reply, struct ips_err *err);
     void (*after)(struct query *q);
     struct gather gather;
-    struct kept *kept;               /* what its parts borrow from, or NULL */
-    void (*let_go)(struct query *q); /* NULL, or: the parts that borrowed are
-                                        gone */
-    struct answer
-        *answer; /* query/answer_cache.h: what was sent so far, or NULL */
-    bool unkept; /* it is not to be kept */
+    struct cached_tables *table_cache; /* what its parts borrow from, or NULL */
+    void (*let_go)(struct query *q);   /* NULL, or: the parts that borrowed are
+                                          gone */
+    struct cached_answer
+        *answer;   /* query/answer_cache.h: what was sent so far, or NULL */
+    bool no_cache; /* it is not to be kept */
     void *data;
     /* phases.h: the question of a client that waits for this one of our own,
      * or NULL; what it got. */
-    struct query *inner;
+    struct query *waiter;
     struct query_window *windows;
     uint32_t window_count;
     uint64_t *phase_ends; /* [phase_count] since the run's begin, rising */
@@ -193,12 +193,12 @@ void query_release_all(struct master *m);
 
 /* Opens a round. */
 void query_round(struct query *q,
-                 int (*take)(struct query *q, struct part *p,
+                 int (*take)(struct query *q, struct machine_share *p,
                              const Ips__Reply *reply, struct ips_err *err),
                  void (*after)(struct query *q));
 /* Asks a part; sets the request's id and run. The several requests of one ask
  * (`more`) share the id: pass first = false for those after the first. */
-void query_ask(struct query *q, struct part *p, Ips__Request *request,
+void query_ask(struct query *q, struct machine_share *p, Ips__Request *request,
                bool first);
 /* Closes the round: where nothing is awaited, `after` comes at once. */
 void query_await(struct query *q);
@@ -207,15 +207,15 @@ void query_await(struct query *q);
 void query_stop(struct query *q);
 
 /* Within `take`: keeps the message the reply came in. False: too much. */
-bool query_keep(struct query *q, struct part *p);
+bool query_keep_message(struct query *q, struct machine_share *p);
 
 /* Within `take` of an answer with a window: allows as many replies more as
  * were taken, in batches. */
-void query_widen(struct query *q, struct part *p);
+void query_widen(struct query *q, struct machine_share *p);
 
 /* Fails the part (not the question). */
-void query_part_failed(struct query *q, struct part *p,
-                       const struct ips_err *why);
+void query_machine_failed(struct query *q, struct machine_share *p,
+                          const struct ips_err *why);
 
 /* From the next beginning on the question goes without that machine, and says
  * why. False: no memory. */
@@ -228,7 +228,7 @@ void query_fail(struct query *q, const struct ips_err *why);
 void query_over(struct query *q);
 /* The window that the question has on this machine: its own, unless it named a
  * phase. */
-void query_window_of(const struct query *q, const struct part *p,
+void query_window_of(const struct query *q, const struct machine_share *p,
                      uint64_t *from_ns, uint64_t *to_ns);
 /* gather.c: does the question want the tables of a window? */
 bool query_windowed(const struct query *q);

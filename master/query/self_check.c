@@ -9,8 +9,8 @@ struct checking {
     struct certificate *c;
 };
 
-static void broken(const struct checking *k, const char *rule, uint64_t is,
-                   uint64_t limit)
+static void report_broken(const struct checking *k, const char *rule,
+                          uint64_t is, uint64_t limit)
 {
     certificate_gap(
         k->a, k->c,
@@ -20,22 +20,22 @@ static void broken(const struct checking *k, const char *rule, uint64_t is,
                      rule, is, limit));
 }
 
-static void same(const struct checking *k, const char *rule, uint64_t is,
-                 uint64_t wanted)
+static void check_equal(const struct checking *k, const char *rule, uint64_t is,
+                        uint64_t wanted)
 {
     if (is != wanted)
-        broken(k, rule, is, wanted);
+        report_broken(k, rule, is, wanted);
 }
 
 static void at_most(const struct checking *k, const char *rule, uint64_t is,
                     uint64_t limit)
 {
     if (is > limit)
-        broken(k, rule, is, limit);
+        report_broken(k, rule, is, limit);
 }
 
 /* IPS_UNMEASURED where one of them is not known. */
-static uint64_t sum(const uint64_t *ns, size_t count)
+static uint64_t sum_ns(const uint64_t *ns, size_t count)
 {
     uint64_t all = 0;
     for (size_t i = 0; i < count; i++) {
@@ -50,13 +50,13 @@ static void check_finding(const struct checking *k, const Ips__WhyRow *f,
                           uint64_t wall_ns)
 {
     if (f->path_ns == 0)
-        broken(k, "a finding rests on nothing of the path", 0, wall_ns);
+        report_broken(k, "a finding rests on nothing of the path", 0, wall_ns);
     at_most(k, "a finding rests on more than the path", f->path_ns, wall_ns);
     at_most(k, "a finding gains more than it rests on", f->gain_ns, f->path_ns);
     uint64_t ppm =
         wall_ns ? (uint64_t)((ips_u128)f->gain_ns * 1000000 / wall_ns) : 0;
-    same(k, "a gain is not its share of the elapsed time, in millionths",
-         f->gain_ppm, ppm);
+    check_equal(k, "a gain is not its share of the elapsed time, in millionths",
+                f->gain_ppm, ppm);
 }
 
 void self_check_why(struct arena *a, struct certificate *c,
@@ -65,11 +65,12 @@ void self_check_why(struct arena *a, struct certificate *c,
     const struct checking k = {a, c};
     const uint64_t parts[] = {w->on_cpu_ns, w->run_delay_ns, w->outside_ns,
                               w->crossing_ns, w->other_ns};
-    uint64_t all = sum(parts, sizeof(parts) / sizeof(*parts));
+    uint64_t all = sum_ns(parts, sizeof(parts) / sizeof(*parts));
     if (w->wall_ns == IPS_UNMEASURED || w->from_ns || w->to_ns)
         return;
     if (all != IPS_UNMEASURED)
-        same(&k, "the parts of the path are not the path", all, w->wall_ns);
+        check_equal(&k, "the parts of the path are not the path", all,
+                    w->wall_ns);
     if (w->quiet_ns != IPS_UNMEASURED)
         at_most(&k, "with a core for each thread it takes longer", w->quiet_ns,
                 w->own_ns);
@@ -98,12 +99,12 @@ void self_check_path(struct arena *a, struct certificate *c,
 {
     const struct checking k = {a, c};
     const uint64_t computing[] = {p->on_cpu_ns, p->run_delay_ns, p->other_ns};
-    uint64_t all = sum(computing, sizeof(computing) / sizeof(*computing));
+    uint64_t all = sum_ns(computing, sizeof(computing) / sizeof(*computing));
     if (all != IPS_UNMEASURED)
         at_most(&k, "what is computed is more than the path", all, p->t_max_ns);
     if (command && p->elapsed_ns != IPS_UNMEASURED)
-        same(&k, "the path to the command's end is not what it took",
-             p->t_max_ns, p->elapsed_ns);
+        check_equal(&k, "the path to the command's end is not what it took",
+                    p->t_max_ns, p->elapsed_ns);
     check_rows(&k, p);
 }
 

@@ -23,23 +23,23 @@ struct filling {
 static char *service_name(const struct filling *f, uint32_t s)
 {
     const struct request_service *v = &f->d->service[s];
-    const struct part *p = f->q->gather.active[v->part];
-    if (f->d->tell)
-        return arena_printf(f->a, "/%s %s %s", p->machine,
-                            f->d->by_told == REQUESTS_BY_TASK ? "task" : "mark",
-                            v->name);
+    const struct machine_share *p = f->q->gather.active[v->machine];
+    if (f->d->reported)
+        return arena_printf(
+            f->a, "/%s %s %s", p->machine,
+            f->d->reported_by == REQUESTS_BY_TASK ? "task" : "mark", v->name);
     if (strncmp(v->name, "tcp ", 4) == 0)
         return arena_printf(f->a, "/%s %.*s", p->machine, (int)v->name_len,
                             v->name);
     return arena_printf(f->a, "/%s unix of %s", p->machine,
-                        part_process_name(p, v->family));
+                        machine_share_process(p, v->family));
 }
 
 static char *process_object(const struct filling *f, uint32_t part,
                             uint32_t process)
 {
     char object[OBJECT_BYTES];
-    part_process_object(f->q->gather.active[part], process, object);
+    machine_share_object(f->q->gather.active[part], process, object);
     return arena_printf(f->a, "%s", object);
 }
 
@@ -47,7 +47,7 @@ static char *chain_object(const struct filling *f, uint32_t chain)
 {
     const struct ips_chain *c = &f->d->path.merged.chains[chain];
     char object[OBJECT_BYTES];
-    part_process_object(f->q->gather.active[c->machine], c->process, object);
+    machine_share_object(f->q->gather.active[c->machine], c->process, object);
     return arena_printf(f->a, "%s/%u", object, c->tid);
 }
 
@@ -73,7 +73,8 @@ static void most_of(const struct filling *f, Ips__RequestParts *to,
     const struct ips_graph *g = &d->path.merged;
     uint32_t most = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++)
-        ips_request_chains(g, &d->path.est, &d->found.r[index[i]], d->chain_ns);
+        ips_request_chains(g, &d->path.est, &d->result.r[index[i]],
+                           d->chain_ns);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         if (d->chain_ns[c] &&
             (most == UINT32_MAX || d->chain_ns[c] > d->chain_ns[most]))
@@ -87,15 +88,15 @@ static void most_of(const struct filling *f, Ips__RequestParts *to,
     memset(d->chain_ns, 0, (size_t)g->chain_count * sizeof(*d->chain_ns));
 }
 
-static Ips__RequestParts *parts_of(const struct filling *f,
-                                   const uint32_t *index, uint32_t count)
+static Ips__RequestParts *time_parts_of(const struct filling *f,
+                                        const uint32_t *index, uint32_t count)
 {
     Ips__RequestParts *to = arena_alloc(f->a, sizeof(*to));
     if (!to)
         return NULL;
     ips__request_parts__init(to);
     for (uint32_t i = 0; i < count; i++)
-        add_parts(to, &f->d->found.r[index[i]]);
+        add_parts(to, &f->d->result.r[index[i]]);
     most_of(f, to, index, count);
     return to;
 }
@@ -106,7 +107,7 @@ static Ips__RequestParts *parts_of(const struct filling *f,
 static void fill_times(const struct filling *f, Ips__ServiceRow *row,
                        const struct request_service *v)
 {
-    const struct ips_request *r = f->d->found.r;
+    const struct ips_request *r = f->d->result.r;
     const struct ips_graph *g = &f->d->path.merged;
     const uint32_t *index = f->d->by_service + v->first;
     uint32_t n = v->count;
@@ -114,10 +115,10 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
     row->from_ns = UINT64_MAX;
     for (uint32_t i = 0; i < n; i++) {
         const struct ips_request *x = &r[index[i]];
-        row->from_ns = ips_min_u64(row->from_ns, x->arrival);
-        row->to_ns = ips_max_u64(row->to_ns, x->finish);
+        row->from_ns = ips_min_u64(row->from_ns, x->arrived_ns);
+        row->to_ns = ips_max_u64(row->to_ns, x->finished_ns);
         row->untraced_clients +=
-            !f->d->tell && g->xkind[x->first] != IPS_X_DATA;
+            !f->d->reported && g->xkind[x->first] != IPS_X_DATA;
         sum += ips_request_ns(x);
     }
     uint64_t window = row->to_ns - row->from_ns;
@@ -127,11 +128,11 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
     row->p90_ns = ips_request_ns(&r[index[requests_rank(n, 90)]]);
     row->p99_ns = ips_request_ns(&r[index[requests_rank(n, 99)]]);
     row->max_ns = ips_request_ns(&r[index[n - 1]]);
-    row->all = parts_of(f, index, n);
+    row->all = time_parts_of(f, index, n);
     uint32_t low = requests_rank(n, 40), high = requests_rank(n, 60);
-    row->median = parts_of(f, index + low, high - low + 1);
+    row->median = time_parts_of(f, index + low, high - low + 1);
     uint32_t tail = requests_tail(n);
-    row->slowest = parts_of(f, index + n - tail, tail);
+    row->slowest = time_parts_of(f, index + n - tail, tail);
 }
 
 static Ips__RequestMore *more_row(const struct filling *f,
@@ -145,7 +146,7 @@ static Ips__RequestMore *more_row(const struct filling *f,
     to->procedure = ips_wire_text(m->procedure);
     to->module = ips_wire_text(m->module ? m->module : "");
     to->file = ips_wire_text(m->file ? m->file : "");
-    to->line = m->line;
+    to->line = m->source_line;
     to->slow_ns = m->slow_ns;
     to->median_ns = m->median_ns;
     return to;
@@ -176,7 +177,7 @@ static void fill_service(const struct filling *f, uint32_t s)
         return;
     ips__service_row__init(row);
     row->service = service_name(f, s);
-    row->process = process_object(f, v->part, v->process);
+    row->process = process_object(f, v->machine, v->process);
     row->processes = v->processes;
     row->connections = v->connections;
     row->requests = v->count;
@@ -185,7 +186,7 @@ static void fill_service(const struct filling *f, uint32_t s)
     row->bound = IPS_UNMEASURED_REAL;
     for (uint32_t i = 0; i < f->d->end_count; i++)
         row->pipelined +=
-            f->d->ends[i].service == s && f->d->found.pipelined_end[i];
+            f->d->ends[i].service == s && f->d->result.pipelined_end[i];
     if (v->count) {
         fill_times(f, row, v);
         fill_more(f, row, s);
@@ -220,7 +221,7 @@ static void sort_services(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
 
 static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
 {
-    const struct ips_request *x = &f->d->found.r[i];
+    const struct ips_request *x = &f->d->result.r[i];
     Ips__RequestRow *row = arena_alloc(f->a, sizeof(*row));
     if (!row)
         return NULL;
@@ -228,15 +229,15 @@ static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
     const struct ips_served_end *e = &f->d->ends[x->end];
     row->service = service_name(f, e->service);
     row->process = process_object(f, e->machine, f->d->end_process[x->end]);
-    row->arrival_ns = x->arrival;
-    row->parts = parts_of(f, &i, 1);
+    row->arrival_ns = x->arrived_ns;
+    row->parts = time_parts_of(f, &i, 1);
     row->behind = ips_wire_text("");
     row->behind_ns = x->behind_ns;
     if (x->behind != IPS_NO_REQUEST) {
-        const struct ips_request *b = &f->d->found.r[x->behind];
+        const struct ips_request *b = &f->d->result.r[x->behind];
         row->behind = process_object(f, f->d->ends[b->end].machine,
                                      f->d->end_process[b->end]);
-        row->behind_arrival_ns = b->arrival;
+        row->behind_arrival_ns = b->arrived_ns;
         row->behind_took_ns = ips_request_ns(b);
     }
     return row;
@@ -244,7 +245,7 @@ static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
 
 static void fill_slowest(const struct filling *f, uint32_t top)
 {
-    const struct ips_requests *found = &f->d->found;
+    const struct ips_requests *found = &f->d->result;
     const struct ips_request *r = found->r;
     uint32_t *end = calloc((size_t)f->d->service_count + 1, sizeof(*end));
     f->out->slowest = arena_alloc(f->a, ((size_t)top + 1) * sizeof(void *));
@@ -293,9 +294,9 @@ static uint32_t alone_ppm(const struct filling *f)
     return (uint32_t)(s->use * 1e6);
 }
 
-static void notes(const struct filling *f)
+static void add_notes(const struct filling *f)
 {
-    const struct ips_requests *found = &f->d->found;
+    const struct ips_requests *found = &f->d->result;
     uint64_t outside = 0;
     for (size_t i = 0; i < f->out->n_services; i++)
         outside += f->out->services[i]->untraced_clients;
@@ -332,13 +333,13 @@ static void notes(const struct filling *f)
     if (found->unanswered)
         certificate_note(f->a, f->c,
                          arena_printf(f->a,
-                                      f->d->tell
+                                      f->d->reported
                                           ? "%u requests did not end"
                                           : "%u requests had no answer yet",
                                       found->unanswered));
 }
 
-static void fill(struct filling *f, const Ips__RequestsAsk *ask)
+static void fill_answer(struct filling *f, const Ips__RequestsAsk *ask)
 {
     Ips__RequestsAnswer *out = f->out;
     out->services = arena_alloc(f->a, ((size_t)f->d->service_count + 1) *
@@ -352,7 +353,7 @@ static void fill(struct filling *f, const Ips__RequestsAsk *ask)
     fill_slowest(f, ask->top);
     if (out->n_services && out->services[0]->requests)
         requests_stations(f->q, f->a, out, out->services[0]);
-    notes(f);
+    add_notes(f);
 }
 
 /* Sends it, or says why it cannot be sent. */
@@ -418,14 +419,14 @@ void requests_answer(struct query *q)
     c.msg.engine =
         ips_wire_text("central (requests: all events at the master)");
     c.msg.message_times =
-        path_mtime_text(q, &a, &d->path.lanes[LANE_MAIN].lane);
+        path_mtime_text(q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(&d->path))
         c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
     answer.category = ips_wire_text("3");
     answer.elapsed_ns = path_goal_elapsed(q);
     answer.open = certificate_open(q);
     bool why = query_asks_why_requests(q->request);
-    fill(&f, why ? &none : q->request->requests);
+    fill_answer(&f, why ? &none : q->request->requests);
     self_check_requests(&a, &c, &answer);
     answer.certificate = &c.msg;
     certificate_plan(q, &a, &c, 3, "the slaves' graphs");

@@ -11,7 +11,7 @@
 
 /* CPU time in a procedure (why COMPUTING), or waits for a cause at a place. */
 struct item {
-    uint32_t part, of, why;
+    uint32_t share_ns, of, why;
     bool used;
     uint64_t ns[2]; /* of the slowest, of the median */
 };
@@ -38,13 +38,13 @@ static struct item *item_of(struct looking *l, uint32_t part, uint32_t of,
             l->count++;
             return x;
         }
-        if (x->part == part && x->of == of && x->why == why)
+        if (x->share_ns == part && x->of == of && x->why == why)
             return x;
     }
 }
 
-static void add(struct looking *l, uint32_t part, uint32_t of, uint32_t why,
-                uint64_t ns)
+static void add_item(struct looking *l, uint32_t part, uint32_t of,
+                     uint32_t why, uint64_t ns)
 {
     struct item *x = ns ? item_of(l, part, of, why) : NULL;
     if (x)
@@ -66,7 +66,7 @@ static uint64_t first_of(const uint32_t *rows, uint64_t count, uint32_t node)
 }
 
 /* Of `ns` of an arc of `whole` as much as `part` of it has. */
-static uint64_t share(uint64_t ns, uint64_t part, uint64_t whole)
+static uint64_t share_of(uint64_t ns, uint64_t part, uint64_t whole)
 {
     return whole ? (uint64_t)((ips_u128)ns * ips_min_u64(part, whole) / whole)
                  : 0;
@@ -87,19 +87,19 @@ static void on_step(void *arg, const struct ips_request_step *s)
     const struct ips_graph *g = &l->d->path.merged;
     uint32_t part = g->chains[s->chain].machine;
     uint32_t node =
-        s->arc - (uint32_t)engine_part_of(l->q->gather.active[part])->base;
-    const struct waits_rows *r = &l->d->waits.part[part];
-    const struct portions *p = &l->d->waits.portions[part];
+        s->arc - (uint32_t)engine_machine_of(l->q->gather.active[part])->base;
+    const struct waits_rows *r = &l->d->waits.machine[part];
+    const struct arc_profile *p = &l->d->waits.arc_profile[part];
     uint64_t ns = s->to - s->from;
     uint8_t x = g->xkind[s->arc];
     if (s->crossed && x != IPS_X_EXTERNAL && x != IPS_X_IDLE)
         return; /* a message: nobody waits at a place of his for its way */
     for (uint64_t i = first_of(r->node, r->count, node);
          i < r->count && r->node[i] == node; i++)
-        add(l, part, r->of[i], r->why[i],
-            !s->crossed && r->of_node[i]
-                ? at_the_end(s, l->d->path.est.est[s->arc], r->ns[i])
-                : share(r->ns[i], ns, ips_max_u64(s->whole, r->ns[i])));
+        add_item(l, part, r->of[i], r->why[i],
+                 !s->crossed && r->of_node[i]
+                     ? at_the_end(s, l->d->path.est.est[s->arc], r->ns[i])
+                     : share_of(r->ns[i], ns, ips_max_u64(s->whole, r->ns[i])));
     if (s->crossed)
         return;
     /* An answer's arc ends where it is sent off, its CPU time where the call
@@ -108,19 +108,19 @@ static void on_step(void *arg, const struct ips_request_step *s)
     for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
         cpu = ips_add_sat(cpu, p->ns[i]);
     for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
-        add(l, part, p->of[i], COMPUTING,
-            share(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
+        add_item(l, part, p->of[i], COMPUTING,
+                 share_of(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
 }
 
 /* How many were looked at. */
-static uint32_t look(struct looking *l, const uint32_t *index, uint32_t count,
-                     int which)
+static uint32_t look_at_requests(struct looking *l, const uint32_t *index,
+                                 uint32_t count, int which)
 {
     uint32_t step = count / REQUESTS_LOOKED + 1, looked = 0;
     l->which = which;
     for (uint32_t i = 0; i < count; i += step, looked++)
         ips_request_walk(&l->d->path.merged, &l->d->path.est,
-                         &l->d->found.r[index[i]], on_step, l);
+                         &l->d->result.r[index[i]], on_step, l);
     return looked;
 }
 
@@ -133,23 +133,24 @@ static struct request_more more_of(const struct looking *l,
                              .slow_ns = x->ns[0] / slow,
                              .median_ns = x->ns[1] / median};
     if (x->why == COMPUTING) {
-        const struct thing_symbol *s = &w->portions[x->part].symbol[x->of];
+        const struct entity_symbol *s =
+            &w->arc_profile[x->share_ns].symbol[x->of];
         m.procedure = s->name;
         m.module = s->module;
         m.file = s->file;
-        m.line = s->line;
+        m.source_line = s->source_line;
     } else {
-        const Ips__WaitPlace *p = w->part[x->part].place[x->of];
+        const Ips__WaitPlace *p = w->machine[x->share_ns].call_site[x->of];
         m.cause = w->cause[x->why];
         m.procedure = p->procedure;
         m.module = p->module;
         m.file = p->file;
-        m.line = p->line;
+        m.source_line = p->line;
     }
     return m;
 }
 
-static uint64_t excess(const struct request_more *m)
+static uint64_t excess_ns(const struct request_more *m)
 {
     return ips_sub_sat(m->slow_ns, m->median_ns);
 }
@@ -165,15 +166,15 @@ static void choose_typical(const struct looking *l, uint32_t slow,
     }
 }
 
-static void choose(const struct looking *l, uint32_t slow, uint32_t median,
-                   struct request_more *out)
+static void choose_more(const struct looking *l, uint32_t slow, uint32_t median,
+                        struct request_more *out)
 {
     for (uint32_t i = 0; i < ITEMS; i++) {
         if (!l->item[i].used)
             continue;
         struct request_more m = more_of(l, &l->item[i], slow, median);
         size_t at = REQUESTS_MORE;
-        while (at > 0 && excess(&out[at - 1]) < excess(&m))
+        while (at > 0 && excess_ns(&out[at - 1]) < excess_ns(&m))
             at--;
         if (at == REQUESTS_MORE)
             continue;
@@ -205,9 +206,9 @@ int requests_more_solve(struct query *q, struct ips_err *err)
         uint32_t tail = requests_tail(v->count);
         memset(l.item, 0, ITEMS * sizeof(*l.item));
         l.count = 0;
-        uint32_t slow = look(&l, index + v->count - tail, tail, 0);
-        uint32_t median = look(&l, index + low, high - low + 1, 1);
-        choose(&l, slow, median, &d->more[(size_t)s * REQUESTS_MORE]);
+        uint32_t slow = look_at_requests(&l, index + v->count - tail, tail, 0);
+        uint32_t median = look_at_requests(&l, index + low, high - low + 1, 1);
+        choose_more(&l, slow, median, &d->more[(size_t)s * REQUESTS_MORE]);
         choose_typical(&l, slow, median, &d->typical[(size_t)s * 2]);
     }
     free(l.item);

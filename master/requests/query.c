@@ -20,7 +20,7 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-static void solved(struct query *q)
+static void on_solved(struct query *q)
 {
     if (path_of(q)->err.code)
         engine_failed(q);
@@ -31,7 +31,7 @@ static void solved(struct query *q)
 static void have_all(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_work(q, requests_solve, solved, &err) < 0)
+    if (query_work(q, requests_solve, on_solved, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -45,17 +45,18 @@ static void have_graphs(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     if (!*d->by && d->end_count == 0)
-        d->by_told = REQUESTS_BY_MARK;
-    if (d->by_told == REQUESTS_BY_CONNECTION)
+        d->reported_by = REQUESTS_BY_MARK;
+    if (d->reported_by == REQUESTS_BY_CONNECTION)
         fetch_waits(q);
     else
-        requests_told_fetch(q, fetch_waits);
+        requests_fetch_reported(q, fetch_waits);
 }
 
-static void fetch(struct query *q)
+static void fetch_parts(struct query *q)
 {
     weighting_window(q, &path_of(q)->window);
-    path_of(q)->lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_CPU; /* raw */
+    path_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
+        IPS_WEIGH_CPU; /* raw */
     engine_fetch(q, true, have_graphs);
 }
 
@@ -73,15 +74,15 @@ static int check_size(struct query *q, struct ips_err *err)
     return query_check_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, err);
 }
 
-static void gathered(struct query *q)
+static void on_gathered(struct query *q)
 {
     struct requests_data *d = requests_of(q);
     struct ips_err err = {0};
-    mtimes_plan_lane(q, &d->path.lanes[LANE_MAIN].lane);
+    mtimes_plan_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     d->path.nodes = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        struct engine_part *e = calloc(1, sizeof(*e));
+        struct machine_share *p = q->gather.active[i];
+        struct engine_machine *e = calloc(1, sizeof(*e));
         if (!e) {
             no_memory(q);
             return;
@@ -91,17 +92,17 @@ static void gathered(struct query *q)
         d->path.nodes = ips_add_sat(d->path.nodes, p->sync->nodes);
     }
     bool fine = requests_services(q);
-    if (d->by_told != REQUESTS_BY_CONNECTION)
+    if (d->reported_by != REQUESTS_BY_CONNECTION)
         d->service_count = d->end_count = 0;
     if (!fine)
         no_memory(q);
     else if (check_size(q, &err) < 0)
         query_fail(q, &err);
     else
-        weighting_clocks(q, fetch);
+        weighting_clocks(q, fetch_parts);
 }
 
-static void start(struct query *q)
+static void start_calibrate(struct query *q)
 {
     Ips__Lane plain = IPS__LANE__INIT;
     Ips__RequestsAsk none = IPS__REQUESTS_ASK__INIT;
@@ -118,28 +119,29 @@ static void start(struct query *q)
         return;
     }
     q->data = d;
-    struct ips_lane *lane = &d->path.lanes[LANE_MAIN].lane;
+    struct ips_scenario *scenario = &d->path.scenarios[SCENARIO_MAIN].scenario;
     plain.calibrated = why && !q->request->why->uncalibrated;
-    int rc = path_check_lane(why ? &plain : ask->lane, lane, &err);
+    int rc = path_check_scenario(why ? &plain : ask->lane, scenario, &err);
     if (rc == 0 && ask->to_ns && ask->to_ns <= ask->from_ns)
         rc = ips_err_set(&err, IPS_E_USAGE, "the window is empty");
-    d->path.window = (struct path_window){.given = ask->from_ns || ask->to_ns,
+    d->path.window = (struct path_window){.is_set = ask->from_ns || ask->to_ns,
                                           .from_ns = ask->from_ns,
                                           .to_ns = ask->to_ns};
-    q->calibrate = lane->calibrated;
-    lane->weighting = IPS_WEIGH_WALL;
+    q->calibrate = scenario->calibrated;
+    scenario->weighting = IPS_WEIGH_WALL;
     if (rc == 0)
-        rc = requests_told_by(d, ask->by, &err);
+        rc = requests_set_by(d, ask->by, &err);
     if (rc == 0 && ask->top > REQUESTS_TOP_MAX)
         rc = ips_err_set(&err, IPS_E_USAGE, "%u requests: at most %u", ask->top,
                          REQUESTS_TOP_MAX);
     if (rc < 0)
         query_fail(q, &err);
     else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS | GATHER_WAITS, gathered);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS | GATHER_WAITS,
+                     on_gathered);
 }
 
-static void release(struct query *q)
+static void release_predict(struct query *q)
 {
     if (requests_of(q))
         requests_release(q);
@@ -149,6 +151,6 @@ static void release(struct query *q)
 
 const struct query_kind query_requests = {.name = "requests",
                                           .exclusive = true,
-                                          .start = start,
-                                          .release = release,
+                                          .start = start_calibrate,
+                                          .release = release_predict,
                                           .keeps = true};

@@ -6,41 +6,41 @@
 
 #include "master/query/machine_share.h"
 
-struct told_row {
+struct reported_row {
     uint32_t service, first, last; /* nodes of the merged graph */
     uint64_t first_ns, last_ns;
     uint32_t chain; /* in the worker */
 };
-struct told {
+struct reported_requests {
     struct arena a; /* names */
-    struct told_row *row;
+    struct reported_row *row;
     uint32_t count;
-    size_t room;
+    size_t capacity;
     uint64_t unended;
-    struct told_part {
+    struct reported_machine {
         uint32_t service, names; /* of its names the first */
-    } * part;
+    } * machine;
     void (*after)(struct query *q);
 };
 
-int requests_told_by(struct requests_data *d, const char *by,
-                     struct ips_err *err)
+int requests_set_by(struct requests_data *d, const char *by,
+                    struct ips_err *err)
 {
     const char *name = strchr(by, ':');
     size_t len = name ? (size_t)(name - by) : strlen(by);
     bool marks = len == 4 && strncmp(by, "mark", 4) == 0;
     bool tasks = len == 4 && strncmp(by, "task", 4) == 0;
     d->by = by;
-    d->told_name = name ? name + 1 : "";
-    d->by_told = marks ? REQUESTS_BY_MARK : REQUESTS_BY_TASK;
+    d->reported_name = name ? name + 1 : "";
+    d->reported_by = marks ? REQUESTS_BY_MARK : REQUESTS_BY_TASK;
     if (marks || tasks) {
-        if (!name || (*d->told_name && !strchr(d->told_name, ' ')))
+        if (!name || (*d->reported_name && !strchr(d->reported_name, ' ')))
             return 0;
         return ips_err_set(
             err, IPS_E_USAGE,
             "--by %.80s: the name must be one word, as in mark:order", by);
     }
-    d->by_told = REQUESTS_BY_CONNECTION;
+    d->reported_by = REQUESTS_BY_CONNECTION;
     if (!*by || strcmp(by, "connection") == 0)
         return 0;
     return ips_err_set(
@@ -53,11 +53,11 @@ int requests_told_by(struct requests_data *d, const char *by,
 /* ---- fetched --------------------------------------------------------------
  */
 
-static int take_names(struct requests_data *d, struct part *p,
+static int take_names(struct requests_data *d, struct machine_share *p,
                       const Ips__BracketsAnswer *a, struct ips_err *err)
 {
-    struct told *t = d->tell;
-    struct told_part *of = &t->part[p->number];
+    struct reported_requests *t = d->reported;
+    struct reported_machine *of = &t->machine[p->number];
     if (a->n_names == 0)
         return 0;
     if (of->names || a->n_names > REQUESTS_NAMES_MAX)
@@ -72,31 +72,32 @@ static int take_names(struct requests_data *d, struct part *p,
     for (size_t i = 0; i < a->n_names; i++) {
         char *name = arena_printf(&t->a, "%s", a->names[i]);
         d->service[d->service_count++] = (struct request_service){
-            .part = p->number, .name = name, .name_len = strlen(name)};
+            .machine = p->number, .name = name, .name_len = strlen(name)};
     }
     return t->a.failed
                ? ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests")
                : 0;
 }
 
-static bool make_room(struct told *t, size_t more)
+static bool make_room(struct reported_requests *t, size_t more)
 {
-    if (t->count + more <= t->room)
+    if (t->count + more <= t->capacity)
         return true;
-    size_t room = t->room * 2 > t->count + more ? t->room * 2 : t->count + more;
-    struct told_row *bigger = realloc(t->row, room * sizeof(*bigger));
+    size_t room =
+        t->capacity * 2 > t->count + more ? t->capacity * 2 : t->count + more;
+    struct reported_row *bigger = realloc(t->row, room * sizeof(*bigger));
     if (bigger) {
         t->row = bigger;
-        t->room = room;
+        t->capacity = room;
     }
     return bigger != NULL;
 }
 
-static int take(struct query *q, struct part *p, const Ips__Reply *reply,
-                struct ips_err *err)
+static int take_marked_spans(struct query *q, struct machine_share *p,
+                             const Ips__Reply *reply, struct ips_err *err)
 {
     struct requests_data *d = requests_of(q);
-    struct told *t = d->tell;
+    struct reported_requests *t = d->reported;
     if (reply->answer_case != IPS__REPLY__ANSWER_BRACKETS)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to BracketsAsk");
     const Ips__BracketsAnswer *a = reply->brackets;
@@ -114,13 +115,13 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     t->unended += a->unended;
     for (size_t i = 0; i < n; i++) {
-        uint32_t base = (uint32_t)engine_part_of(p)->base;
-        if (a->name[i] >= t->part[p->number].names ||
+        uint32_t base = (uint32_t)engine_machine_of(p)->base;
+        if (a->name[i] >= t->machine[p->number].names ||
             a->first[i] >= p->sync->nodes || a->last[i] >= p->sync->nodes)
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "request %zu has no name or no node", i);
-        t->row[t->count++] = (struct told_row){
-            .service = t->part[p->number].service + a->name[i],
+        t->row[t->count++] = (struct reported_row){
+            .service = t->machine[p->number].service + a->name[i],
             .first = base + a->first[i],
             .last = base + a->last[i],
             .first_ns = a->first_ns[i],
@@ -135,47 +136,48 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
 static void have_all(struct query *q)
 {
     struct requests_data *d = requests_of(q);
-    const struct told *t = d->tell;
+    const struct reported_requests *t = d->reported;
     struct ips_err err = {0};
     if (t->count || !*d->by || t->unended) {
         t->after(q);
         return;
     }
-    if (d->by_told == REQUESTS_BY_TASK)
+    if (d->reported_by == REQUESTS_BY_TASK)
         ips_err_set(&err, IPS_E_NOT_FOUND,
                     "run %s: no task%s%.80s of the API (ips_task_start)",
-                    q->run, *d->told_name ? " " : "", d->told_name);
+                    q->run, *d->reported_name ? " " : "", d->reported_name);
     else
         ips_err_set(&err, IPS_E_NOT_FOUND,
                     "run %s: no thread set ips_mark(\"begin %.80s\"): `ipsq "
                     "events %s` shows its marks",
-                    q->run, *d->told_name ? d->told_name : "NAME", q->run);
+                    q->run, *d->reported_name ? d->reported_name : "NAME",
+                    q->run);
     query_fail(q, &err);
 }
 
-void requests_told_fetch(struct query *q, void (*after)(struct query *q))
+void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
 {
     struct requests_data *d = requests_of(q);
     struct ips_err err = {0};
     uint32_t n = q->gather.count;
-    requests_told_release(d);
-    struct told *t = d->tell = calloc(1, sizeof(*t));
+    requests_release_reported(d);
+    struct reported_requests *t = d->reported = calloc(1, sizeof(*t));
     if (t)
-        t->part = calloc((size_t)n + 1, sizeof(*t->part));
-    if (!t || !t->part) {
+        t->machine = calloc((size_t)n + 1, sizeof(*t->machine));
+    if (!t || !t->machine) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
         query_fail(q, &err);
         return;
     }
     t->after = after;
-    query_round(q, take, have_all);
+    query_round(q, take_marked_spans, have_all);
     for (uint32_t i = 0; i < n; i++) {
-        struct part *p = q->gather.active[i];
+        struct machine_share *p = q->gather.active[i];
         Ips__BracketsAsk ask = IPS__BRACKETS_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         ask.generation = p->sync->generation;
-        ask.tasks = d->by_told == REQUESTS_BY_TASK;
-        ask.name = ips_wire_text(d->told_name);
+        ask.tasks = d->reported_by == REQUESTS_BY_TASK;
+        ask.name = ips_wire_text(d->reported_name);
         ask.window = ENGINE_WINDOW;
         request.ask_case = IPS__REQUEST__ASK_BRACKETS;
         request.brackets = &ask;
@@ -190,25 +192,25 @@ void requests_told_fetch(struct query *q, void (*after)(struct query *q))
 
 static int by_thread(const void *a, const void *b)
 {
-    const struct told_row *x = a, *y = b;
+    const struct reported_row *x = a, *y = b;
     if (x->service != y->service)
         return x->service < y->service ? -1 : 1;
     return (x->chain > y->chain) - (x->chain < y->chain);
 }
 
 /* An end for each thread of each name. */
-static int make_ends(struct query *q, struct ips_told *told,
+static int make_ends(struct query *q, struct ips_marked_request *told,
                      struct ips_err *err)
 {
     struct requests_data *d = requests_of(q);
     const struct ips_graph *g = &d->path.merged;
-    struct told *t = d->tell;
+    struct reported_requests *t = d->reported;
     d->ends = calloc((size_t)t->count + 1, sizeof(*d->ends));
     d->end_process = calloc((size_t)t->count + 1, sizeof(*d->end_process));
     if (!d->ends || !d->end_process)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     for (uint32_t i = 0; i < t->count; i++) {
-        struct told_row *r = &t->row[i];
+        struct reported_row *r = &t->row[i];
         if (r->first >= g->node_count)
             return ips_err_set(err, IPS_E_CORRUPT, "a request of no thread");
         r->chain = ips_chain_of(g, r->first);
@@ -216,7 +218,7 @@ static int make_ends(struct query *q, struct ips_told *told,
     if (t->count)
         qsort(t->row, t->count, sizeof(*t->row), by_thread);
     for (uint32_t i = 0; i < t->count; i++) {
-        const struct told_row *r = &t->row[i];
+        const struct reported_row *r = &t->row[i];
         struct request_service *s = &d->service[r->service];
         uint32_t process = g->chains[r->chain].process;
         if (i == 0 || by_thread(r - 1, r) != 0) {
@@ -228,21 +230,22 @@ static int make_ends(struct query *q, struct ips_told *told,
             s->processes += other;
             d->end_process[d->end_count] = process;
             d->ends[d->end_count++] =
-                (struct ips_served_end){s->part, d->end_count, r->service};
+                (struct ips_served_end){s->machine, d->end_count, r->service};
         }
-        told[i] = (struct ips_told){.end = d->end_count - 1,
-                                    .begin = {r->first, r->first_ns},
-                                    .finish = {r->last, r->last_ns}};
+        told[i] = (struct ips_marked_request){.end = d->end_count - 1,
+                                              .begin = {r->first, r->first_ns},
+                                              .finish = {r->last, r->last_ns}};
     }
     return 0;
 }
 
-int requests_told_solve(struct query *q, const struct ips_lane *lane,
-                        struct ips_err *err)
+int requests_solve_reported(struct query *q,
+                            const struct ips_scenario *scenario,
+                            struct ips_err *err)
 {
     struct requests_data *d = requests_of(q);
-    uint32_t count = d->tell->count;
-    struct ips_told *told = calloc((size_t)count + 1, sizeof(*told));
+    uint32_t count = d->reported->count;
+    struct ips_marked_request *told = calloc((size_t)count + 1, sizeof(*told));
     free(d->ends);
     free(d->end_process);
     d->ends = NULL;
@@ -251,23 +254,24 @@ int requests_told_solve(struct query *q, const struct ips_lane *lane,
     int rc = told ? make_ends(q, told, err)
                   : ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     if (rc == 0)
-        rc = ips_requests_told(&d->path.merged, lane, &d->path.est, d->ends,
-                               d->end_count, told, count, &d->found, err);
+        rc = ips_requests_of_marks(&d->path.merged, scenario, &d->path.est,
+                                   d->ends, d->end_count, told, count,
+                                   &d->result, err);
     if (rc == 0)
-        d->found.unanswered = d->tell->unended > UINT32_MAX
-                                  ? UINT32_MAX
-                                  : (uint32_t)d->tell->unended;
+        d->result.unanswered = d->reported->unended > UINT32_MAX
+                                   ? UINT32_MAX
+                                   : (uint32_t)d->reported->unended;
     free(told);
     return rc;
 }
 
-void requests_told_release(struct requests_data *d)
+void requests_release_reported(struct requests_data *d)
 {
-    if (!d->tell)
+    if (!d->reported)
         return;
-    arena_release(&d->tell->a);
-    free(d->tell->row);
-    free(d->tell->part);
-    free(d->tell);
-    d->tell = NULL;
+    arena_release(&d->reported->a);
+    free(d->reported->row);
+    free(d->reported->machine);
+    free(d->reported);
+    d->reported = NULL;
 }

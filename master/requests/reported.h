@@ -11,13 +11,14 @@
 
 /* What --by says, into d->told and what belongs to it. IPS_E_USAGE: nothing
  * that is known. */
-int requests_told_by(struct requests_data *d, const char *by,
-                     struct ips_err *err) IPS_MUST_USE;
+int requests_set_by(struct requests_data *d, const char *by,
+                    struct ips_err *err) IPS_MUST_USE;
 /* Asks all parts, then `after`. */
-void requests_told_fetch(struct query *q, void (*after)(struct query *q));
+void requests_fetch_reported(struct query *q, void (*after)(struct query *q));
 /* In the worker, instead of ips_requests_find. */
-int requests_told_solve(struct query *q, const struct ips_lane *lane,
-                        struct ips_err *err) IPS_MUST_USE;
-void requests_told_release(struct requests_data *d);
+int requests_solve_reported(struct query *q,
+                            const struct ips_scenario *scenario,
+                            struct ips_err *err) IPS_MUST_USE;
+void requests_release_reported(struct requests_data *d);
 
 #endif

@@ -30,7 +30,7 @@
 enum requests_by { REQUESTS_BY_CONNECTION, REQUESTS_BY_MARK, REQUESTS_BY_TASK };
 
 struct request_service {
-    uint32_t part;
+    uint32_t machine;
     const char *name; /* of its end, in kept messages */
     size_t name_len;
     uint32_t process; /* one of those that serve, of the part */
@@ -43,7 +43,7 @@ struct request_service {
  * CPU time in the procedure, else a wait there. NULL procedure: none. */
 struct request_more {
     const char *cause, *procedure, *module, *file; /* in kept messages */
-    uint32_t line;
+    uint32_t source_line;
     uint64_t slow_ns, median_ns; /* of a request, on average */
 };
 
@@ -56,23 +56,24 @@ struct requests_data {     /* query.data */
     uint32_t end_count;
     bool **serving; /* [parts][processes]; `client` alike */
     bool **client;
-    struct ips_requests found;
+    struct ips_requests result;
     uint32_t *by_service; /* [found.count] requests: by service, then time */
     uint64_t *chain_ns;   /* [merged chains] for sums; zero between uses */
     uint32_t busiest;     /* service that has most requests */
     uint64_t first_ns, last_ns; /* its first arrival, its last end */
-    uint64_t *beside_cpu;  /* [merged chains] before its first request and after
-                              its last: CPU time, */
-    uint64_t *beside_wait; /* and waits that keep a thread busy, alike */
-    struct ips_helds held; /* locks */
-    const char *by;        /* as it was asked, "" by what there is; borrowed */
-    const char *told_name; /* "" all; borrowed */
-    enum requests_by by_told;
+    uint64_t *outside_cpu; /* [merged chains] before its first request and after
+                             its last: CPU time, */
+    uint64_t *outside_wait; /* and waits that keep a thread busy, alike */
+    struct ips_lock_holds lock_holds; /* locks */
+    const char *by; /* as it was asked, "" by what there is; borrowed */
+    const char *reported_name; /* "" all; borrowed */
+    enum requests_by reported_by;
     struct waits waits;           /* fetched, not laid; portions in it */
     struct request_more *more;    /* [services][REQUESTS_MORE] */
     struct request_more *typical; /* [services][2] of those about the median,
                                      most CPU time and most waiting */
-    struct told *tell; /* requests/reported.h; NULL: by connections */
+    struct reported_requests
+        *reported; /* requests/reported.h; NULL: by connections */
 };
 
 static inline struct requests_data *requests_of(struct query *q)
@@ -108,7 +109,7 @@ void requests_solve(struct query *q);
 void requests_answer(struct query *q);
 /* requests/stations.c: in the worker, what threads did while none of the
  * requests of the busiest service was there. */
-int requests_beside(struct query *q, struct ips_err *err) IPS_MUST_USE;
+int requests_find_outside(struct query *q, struct ips_err *err) IPS_MUST_USE;
 /* Who is kept busy by requests of `service`, the busiest, from its first one's
  * arrival to its last one's end; and its bound. */
 void requests_stations(struct query *q, struct arena *a,

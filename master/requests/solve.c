@@ -21,12 +21,13 @@ static size_t local_len(const char *name)
 
 /* The first of its name that it descends from, itself if it is none's: a server
  * that forks for each connection (PostgreSQL) is one. */
-static uint32_t family_of(const struct part_tables *t, uint32_t process)
+static uint32_t family_of(const struct machine_tables *t, uint32_t process)
 {
     for (uint32_t left = t->proc_count; left > 0; left--) {
         int64_t up = t->procs[process]->parent;
         if (up < 0 || up >= t->proc_count ||
-            !part_same_program(t->procs[up]->name, t->procs[process]->name))
+            !machine_share_same_program(t->procs[up]->name,
+                                        t->procs[process]->name))
             break;
         process = (uint32_t)up;
     }
@@ -35,19 +36,21 @@ static uint32_t family_of(const struct part_tables *t, uint32_t process)
 
 /* Unix connections are named each by its own: those of one program are one
  * service. */
-static bool same_service(const struct part *p, const struct request_service *s,
-                         const char *name, size_t len, uint32_t family)
+static bool same_service(const struct machine_share *p,
+                         const struct request_service *s, const char *name,
+                         size_t len, uint32_t family)
 {
     bool tcp = strncmp(name, "tcp ", 4) == 0;
-    if (s->part != p->number || tcp != (strncmp(s->name, "tcp ", 4) == 0))
+    if (s->machine != p->number || tcp != (strncmp(s->name, "tcp ", 4) == 0))
         return false;
     if (tcp)
         return s->name_len == len && strncmp(s->name, name, len) == 0;
     return s->family == family;
 }
 
-static uint32_t service_of(struct requests_data *d, const struct part *p,
-                           const char *name, uint32_t process)
+static uint32_t service_of(struct requests_data *d,
+                           const struct machine_share *p, const char *name,
+                           uint32_t process)
 {
     size_t len = local_len(name);
     uint32_t family = family_of(&p->t, process);
@@ -55,11 +58,12 @@ static uint32_t service_of(struct requests_data *d, const struct part *p,
         if (same_service(p, &d->service[i - 1], name, len, family))
             return i - 1;
     }
-    d->service[d->service_count] = (struct request_service){.part = p->number,
-                                                            .name = name,
-                                                            .name_len = len,
-                                                            .process = process,
-                                                            .family = family};
+    d->service[d->service_count] =
+        (struct request_service){.machine = p->number,
+                                 .name = name,
+                                 .name_len = len,
+                                 .process = process,
+                                 .family = family};
     return d->service_count++;
 }
 
@@ -74,9 +78,9 @@ static int by_end(const void *a, const void *b)
            (x->recv_messages > y->recv_messages);
 }
 
-static void add_ends(struct requests_data *d, const struct part *p)
+static void add_ends(struct requests_data *d, const struct machine_share *p)
 {
-    const struct part_tables *t = &p->t;
+    const struct machine_tables *t = &p->t;
     for (uint32_t i = 0; i < t->channel_count; i++) {
         const Ips__ChannelRow *c = t->channels[i];
         if (!c->serves || c->process >= t->proc_count)
@@ -95,7 +99,8 @@ static void add_ends(struct requests_data *d, const struct part *p)
     }
 }
 
-static void count_processes(struct requests_data *d, const struct part *p)
+static void count_processes(struct requests_data *d,
+                            const struct machine_share *p)
 {
     for (uint32_t s = 0; s < d->service_count; s++) {
         bool *seen = calloc((size_t)p->t.proc_count + 1, 1);
@@ -123,7 +128,7 @@ bool requests_services(struct query *q)
     if (!d->service || !d->ends || !d->end_process || !d->serving || !d->client)
         return false;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
+        struct machine_share *p = q->gather.active[i];
         d->serving[i] = calloc((size_t)p->t.proc_count + 1, 1);
         d->client[i] = calloc((size_t)p->t.proc_count + 1, 1);
         if (!d->serving[i] || !d->client[i])
@@ -153,16 +158,16 @@ void requests_release(struct query *q)
     free(d->end_process);
     free(d->by_service);
     free(d->chain_ns);
-    free(d->beside_cpu);
-    free(d->beside_wait);
-    d->beside_cpu = d->beside_wait = NULL;
-    requests_told_release(d);
+    free(d->outside_cpu);
+    free(d->outside_wait);
+    d->outside_cpu = d->outside_wait = NULL;
+    requests_release_reported(d);
     waits_release(&d->waits);
     free(d->more);
     free(d->typical);
     d->more = d->typical = NULL;
-    ips_helds_release(&d->held);
-    ips_requests_release(&d->found);
+    ips_lock_holds_release(&d->lock_holds);
+    ips_requests_release(&d->result);
     d->serving = d->client = NULL;
     d->service = NULL;
     d->ends = NULL;
@@ -179,9 +184,10 @@ static int make_graph(struct query *q)
     if (!engine_make_graphs(q))
         return d->err.code;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        uint32_t sent = engine_part_of(p)->g.node_count;
-        if (sent == p->sync->nodes && (sent == 0 || engine_part_of(p)->g.site))
+        struct machine_share *p = q->gather.active[i];
+        uint32_t sent = engine_machine_of(p)->g.node_count;
+        if (sent == p->sync->nodes &&
+            (sent == 0 || engine_machine_of(p)->g.site))
             continue;
         d->blame = p;
         return ips_err_set(&d->err, IPS_E_PROTOCOL,
@@ -192,21 +198,23 @@ static int make_graph(struct query *q)
     int rc = weighting_merge_views(q, IPS_WEIGH_WALL);
     if (rc < 0)
         return rc;
-    struct ips_lane lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane);
-    return ips_longest_path(&d->merged, &lane, NULL, &d->est, &d->err);
+    struct ips_scenario scenario =
+        weighting_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
+    return ips_longest_path(&d->merged, &scenario, NULL, &d->est, &d->err);
 }
 
 static bool in_window(const struct requests_data *d,
                       const struct ips_request *r)
 {
     const struct path_window *w = &d->path.window;
-    return r->arrival >= w->from_ns && (!w->to_ns || r->arrival < w->to_ns);
+    return r->arrived_ns >= w->from_ns &&
+           (!w->to_ns || r->arrived_ns < w->to_ns);
 }
 
 /* Of each service the requests of the window, by the time they took. */
 static bool sort_requests(struct requests_data *d)
 {
-    const struct ips_requests *f = &d->found;
+    const struct ips_requests *f = &d->result;
     d->by_service = calloc((size_t)f->count + 1, sizeof(*d->by_service));
     if (!d->by_service)
         return false;
@@ -252,21 +260,21 @@ static int look_at_locks(struct query *q)
     }
     /* What a thing is only the raw graphs say: in `wall` it has a weight. */
     for (uint32_t p = 0; p < q->gather.count; p++) {
-        const struct engine_part *e = engine_part_of(q->gather.active[p]);
+        const struct engine_machine *e = engine_machine_of(q->gather.active[p]);
         for (uint32_t i = 0; i < e->g.node_count; i++)
             lock[e->base + i] = e->g.xkind[i] == IPS_X_RESOURCE &&
                                 e->g.xlen[i] == IPS_THING_LOCK &&
                                 requests_at(d, d->path.est.est[e->base + i]);
         /* Locks of two machines are never one. */
-        const struct waits_rows *r = &d->waits.part[p];
+        const struct waits_rows *r = &d->waits.machine[p];
         for (uint64_t i = 0; i < r->lock_count; i++) {
             const struct waits_lock_row *l = &r->lock_row[i];
             if (!l->gives && l->after == 0 && l->node < e->g.node_count)
                 name[e->base + l->node] = (uint64_t)p << 32 | (l->lock + 1u);
         }
     }
-    int rc =
-        ips_locks_held(g, &d->path.est, lock, name, &d->held, &d->path.err);
+    int rc = ips_find_lock_holds(g, &d->path.est, lock, name, &d->lock_holds,
+                                 &d->path.err);
     free(lock);
     free(name);
     return rc;
@@ -279,12 +287,13 @@ void requests_solve(struct query *q)
     int rc = make_graph(q);
     if (rc < 0)
         return;
-    struct ips_lane lane = weighting_merged(q, &d->path.lanes[LANE_MAIN].lane);
-    if (d->tell)
-        rc = requests_told_solve(q, &lane, err);
+    struct ips_scenario scenario =
+        weighting_merged(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
+    if (d->reported)
+        rc = requests_solve_reported(q, &scenario, err);
     else
-        rc = ips_requests_find(&d->path.merged, &lane, &d->path.est, d->ends,
-                               d->end_count, &d->found, err);
+        rc = ips_requests_find(&d->path.merged, &scenario, &d->path.est,
+                               d->ends, d->end_count, &d->result, err);
     if (rc < 0)
         return;
     d->chain_ns =
@@ -293,7 +302,7 @@ void requests_solve(struct query *q)
         ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
         return;
     }
-    sorting = d->found.r;
+    sorting = d->result.r;
     for (uint32_t s = 0; s < d->service_count; s++) {
         const struct request_service *v = &d->service[s];
         if (v->count)
@@ -302,7 +311,7 @@ void requests_solve(struct query *q)
     }
     rc = requests_more_solve(q, err);
     if (rc == 0)
-        rc = requests_beside(q, err);
+        rc = requests_find_outside(q, err);
     if (rc == 0)
         rc = look_at_locks(q);
     (void)rc; /* said in err */

@@ -42,16 +42,16 @@ static void find_window(struct requests_data *d)
     const struct request_service *v = &d->service[d->busiest];
     d->first_ns = UINT64_MAX;
     for (uint32_t i = 0; i < v->count; i++) {
-        const struct ips_request *r = &d->found.r[d->by_service[v->first + i]];
-        d->first_ns = ips_min_u64(d->first_ns, r->arrival);
-        d->last_ns = ips_max_u64(d->last_ns, r->finish);
+        const struct ips_request *r = &d->result.r[d->by_service[v->first + i]];
+        d->first_ns = ips_min_u64(d->first_ns, r->arrived_ns);
+        d->last_ns = ips_max_u64(d->last_ns, r->finished_ns);
     }
 }
 
 /* Of `ns` spread evenly over [begin, begin + length) what lies outside of it.
  */
-static uint64_t beside(const struct requests_data *d, uint64_t ns,
-                       uint64_t begin, uint64_t length)
+static uint64_t outside_of(const struct requests_data *d, uint64_t ns,
+                           uint64_t begin, uint64_t length)
 {
     uint64_t end = ips_add_sat(begin, length);
     if (length == 0)
@@ -62,7 +62,8 @@ static uint64_t beside(const struct requests_data *d, uint64_t ns,
 }
 
 /* The first of the part's chains in the merged graph. */
-static uint32_t chains_of(const struct requests_data *d, const struct part *p)
+static uint32_t chains_of(const struct requests_data *d,
+                          const struct machine_share *p)
 {
     const struct ips_graph *g = &d->path.merged;
     uint32_t c = 0;
@@ -71,11 +72,12 @@ static uint32_t chains_of(const struct requests_data *d, const struct part *p)
     return c;
 }
 
-static void part_beside(struct requests_data *d, const struct part *p)
+static void machine_outside(struct requests_data *d,
+                            const struct machine_share *p)
 {
     const struct ips_graph *g = &d->path.merged;
-    const struct engine_part *e = engine_part_of(p);
-    const struct waits_rows *rows = &d->waits.part[p->number];
+    const struct engine_machine *e = engine_machine_of(p);
+    const struct waits_rows *rows = &d->waits.machine[p->number];
     const uint64_t *est = d->path.est.est;
     uint64_t row = 0; /* they come by node */
     for (uint32_t k = chains_of(d, p);
@@ -83,27 +85,27 @@ static void part_beside(struct requests_data *d, const struct part *p)
         const struct ips_chain *c = &g->chains[k];
         /* What it sleeps comes at an arc's end, and is not in its `w`. */
         for (uint32_t at = c->first + 1; at < c->first + c->count; at++)
-            d->beside_cpu[k] +=
-                beside(d, e->g.w[at - e->base], est[at - 1], g->w[at]);
+            d->outside_cpu[k] +=
+                outside_of(d, e->g.w[at - e->base], est[at - 1], g->w[at]);
         for (; row < rows->count; row++) {
             uint32_t at = (uint32_t)e->base + rows->node[row];
             if (at >= c->first + c->count)
                 break;
             if (is_busy_with(d->waits.cause[rows->why[row]]))
-                d->beside_wait[k] +=
-                    beside(d, rows->ns[row],
-                           ips_sub_sat(est[at], rows->ns[row]), rows->ns[row]);
+                d->outside_wait[k] += outside_of(
+                    d, rows->ns[row], ips_sub_sat(est[at], rows->ns[row]),
+                    rows->ns[row]);
         }
     }
 }
 
-int requests_beside(struct query *q, struct ips_err *err)
+int requests_find_outside(struct query *q, struct ips_err *err)
 {
     struct requests_data *d = requests_of(q);
     size_t room = (size_t)d->path.merged.chain_count + 1;
-    d->beside_cpu = calloc(room, sizeof(*d->beside_cpu));
-    d->beside_wait = calloc(room, sizeof(*d->beside_wait));
-    if (!d->beside_cpu || !d->beside_wait)
+    d->outside_cpu = calloc(room, sizeof(*d->outside_cpu));
+    d->outside_wait = calloc(room, sizeof(*d->outside_wait));
+    if (!d->outside_cpu || !d->outside_wait)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for requests");
     for (uint32_t s = 1; s < d->service_count; s++) {
         if (d->service[s].count > d->service[d->busiest].count)
@@ -113,7 +115,7 @@ int requests_beside(struct query *q, struct ips_err *err)
         return 0;
     find_window(d);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        part_beside(d, q->gather.active[i]);
+        machine_outside(d, q->gather.active[i]);
     return 0;
 }
 
@@ -124,8 +126,8 @@ static void add_station(struct filling *f, char *name, const char *kind,
 {
     const Ips__ServiceRow *service = f->service;
     Ips__StationRow *row = arena_alloc(f->a, sizeof(*row));
-    if (!row || !arena_grow(f->a, &f->out->stations, f->out->n_stations,
-                            &f->cap, sizeof(*f->out->stations)))
+    if (!row || !arena_reserve(f->a, &f->out->stations, f->out->n_stations,
+                               &f->cap, sizeof(*f->out->stations)))
         return;
     ips__station_row__init(row);
     double window = (double)(service->to_ns - service->from_ns);
@@ -149,22 +151,22 @@ static int most_demanding(const void *a, const void *b)
     return strcmp(x->station, y->station);
 }
 
-static void part_stations(struct filling *f, const struct part *p)
+static void part_stations(struct filling *f, const struct machine_share *p)
 {
     uint64_t all_cpu = 0;
     uint32_t base = chains_of(f->d, p);
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
         const Ips__ThreadRow *t = p->t.threads[i];
         char object[OBJECT_BYTES];
-        uint64_t cpu = ips_sub_sat(t->cpu_ns, f->d->beside_cpu[base + i]);
+        uint64_t cpu = ips_sub_sat(t->cpu_ns, f->d->outside_cpu[base + i]);
         uint64_t busy = ips_add_sat(
-            cpu, ips_sub_sat(waits_of(t), f->d->beside_wait[base + i]));
+            cpu, ips_sub_sat(waits_of(t), f->d->outside_wait[base + i]));
         all_cpu = ips_add_sat(all_cpu, cpu);
         if (!busy || t->process >= p->t.proc_count)
             continue;
         bool client = f->d->client[p->number][t->process] &&
                       !f->d->serving[p->number][t->process];
-        part_process_object(p, t->process, object);
+        machine_share_object(p, t->process, object);
         add_station(f, arena_printf(f->a, "%s/%u", object, t->tid),
                     client ? "client" : "thread", busy, 1);
     }
@@ -178,30 +180,32 @@ static void part_stations(struct filling *f, const struct part *p)
 static void lock_stations(struct filling *f)
 {
     const struct ips_graph *g = &f->d->path.merged;
-    for (uint32_t i = 0; i < f->d->held.count; i++) {
-        const struct ips_held *h = &f->d->held.lock[i];
+    for (uint32_t i = 0; i < f->d->lock_holds.count; i++) {
+        const struct ips_lock_hold *h = &f->d->lock_holds.lock[i];
         const struct ips_chain *c = &g->chains[h->chain];
         char object[OBJECT_BYTES];
         if (h->ns == 0)
             continue;
-        part_process_object(f->q->gather.active[c->machine], c->process,
-                            object);
+        machine_share_object(f->q->gather.active[c->machine], c->process,
+                             object);
         add_station(f,
                     arena_printf(f->a,
                                  "lock %u (%s, handed on %" PRIu64 " times)",
-                                 i + 1, object, h->handed),
+                                 i + 1, object, h->handed_on),
                     "lock", h->ns, 1);
     }
 }
 
 /* What a byte takes from one machine to another: as it was asked for, else as
  * it was measured. Inside a machine that is CPU time, told already. */
-static uint64_t byte_q32(const struct filling *f, const struct part *from,
-                         const struct part *to)
+static uint64_t byte_q32(const struct filling *f,
+                         const struct machine_share *from,
+                         const struct machine_share *to)
 {
-    const struct ips_lane *lane = &f->d->path.lanes[LANE_MAIN].lane;
-    if (!lane->calibrated)
-        return lane->mtime.per_byte_q32;
+    const struct ips_scenario *scenario =
+        &f->d->path.scenarios[SCENARIO_MAIN].scenario;
+    if (!scenario->calibrated)
+        return scenario->mtime.per_byte_q32;
     const struct mtime_pair *pair =
         from == to ? NULL
                    : mtimes_choose(&f->q->m->mtimes, from->machine, to->machine,
@@ -212,8 +216,8 @@ static uint64_t byte_q32(const struct filling *f, const struct part *from,
 static void add_link(struct filling *f, uint32_t of, uint32_t at,
                      uint64_t bytes)
 {
-    const struct part *from = f->q->gather.active[of];
-    const struct part *to = f->q->gather.active[at];
+    const struct machine_share *from = f->q->gather.active[of];
+    const struct machine_share *to = f->q->gather.active[at];
     uint64_t ns = (uint64_t)((ips_u128)bytes * byte_q32(f, from, to) >> 32);
     if (ns)
         add_station(
@@ -244,15 +248,16 @@ static void link_stations_in(struct filling *f)
     uint32_t parts = f->q->gather.count;
     uint64_t *bytes = arena_alloc(f->a, (size_t)parts * parts * sizeof(*bytes));
     for (uint32_t of = 0; bytes && of < parts; of++) {
-        const struct part *p = f->q->gather.active[of];
-        const struct engine_part *e = engine_part_of(p);
+        const struct machine_share *p = f->q->gather.active[of];
+        const struct engine_machine *e = engine_machine_of(p);
         for (uint32_t k = 0; k < e->g.out_count; k++) {
             const struct ips_remote_out *o = &e->g.out[k];
             uint64_t at = est[e->base + o->node];
-            if (o->end >= p->peer_count || p->peer[o->end].part >= parts ||
+            if (o->end >= p->peer_count || p->peer[o->end].machine >= parts ||
                 at < begin || at > f->d->last_ns)
                 continue;
-            uint64_t *sum = &bytes[(size_t)of * parts + p->peer[o->end].part];
+            uint64_t *sum =
+                &bytes[(size_t)of * parts + p->peer[o->end].machine];
             *sum = ips_add_sat(*sum, o->len);
         }
     }
@@ -265,7 +270,7 @@ static void link_stations_in(struct filling *f)
 /* One for each way between two machines, or within one. */
 static void link_stations(struct filling *f)
 {
-    struct part **parts = f->q->gather.active;
+    struct machine_share **parts = f->q->gather.active;
     struct matrix by_process = {0}, by_machine = {0};
     struct ips_err err = {0};
     int rc = matrix_make(parts, f->q->gather.count, false, &by_process, &err);
@@ -293,7 +298,7 @@ void requests_stations(struct query *q, struct arena *a,
     for (uint32_t i = 0; i < q->gather.count; i++)
         part_stations(&f, q->gather.active[i]);
     lock_stations(&f);
-    if (f.d->path.window.given)
+    if (f.d->path.window.is_set)
         link_stations_in(&f);
     else
         link_stations(&f);

@@ -10,40 +10,40 @@
 #include "master/query/machine_share.h"
 #include "master/tables/tables.h"
 
-struct kept {
+struct cached_tables {
     unsigned refs; /* questions, and the master while it is the last one */
     char run[QUERY_RUN_BYTES];
     uint64_t events;
     unsigned want;
-    struct part *parts; /* [count], all active */
+    struct machine_share *machines; /* [count], all active */
     uint32_t count;
     uint64_t ambiguous, untraced_ends;
     struct tables *tables; /* NULL: nobody wanted them, or too many */
 };
 
-static void drop(struct kept *k)
+static void drop_tables(struct cached_tables *k)
 {
     if (!k || --k->refs > 0)
         return;
-    struct query q = {.parts = k->parts, .part_count = k->count};
-    parts_release(&q);
+    struct query q = {.machines = k->machines, .machine_count = k->count};
+    machine_shares_release(&q);
     tables_free(k->tables);
     free(k);
 }
 
 static void let_go(struct query *q)
 {
-    drop(q->kept);
-    q->kept = NULL;
+    drop_tables(q->table_cache);
+    q->table_cache = NULL;
 }
 
 /* ---- taking ----------------------------------------------------------- */
 
-static bool all_connected(const struct master *m, const struct kept *k)
+static bool all_connected(const struct master *m, const struct cached_tables *k)
 {
     uint64_t now = master_now_ns();
     for (uint32_t i = 0; i < k->count; i++) {
-        const struct slave *s = roster_find(&m->roster, k->parts[i].machine);
+        const struct slave *s = roster_find(&m->roster, k->machines[i].machine);
         if (!s || !s->peer || !roster_alive(s, now))
             return false;
     }
@@ -53,74 +53,77 @@ static bool all_connected(const struct master *m, const struct kept *k)
 /* Makes a part of the question's own, whose tables are the kept ones.
  * `matched`: the question wants the ends matched. Else its certificate must not
  * count a match that another question asked for. */
-static void borrow(struct query *q, bool matched, struct part *to,
-                   const struct part *from)
+static void borrow_tables(struct query *q, bool matched,
+                          struct machine_share *to,
+                          const struct machine_share *from)
 {
-    *to = (struct part){.state = PART_ACTIVE,
-                        .slave = roster_find(&q->m->roster, from->machine),
-                        .expected = true,
-                        .sync = from->sync,
-                        .settled = matched ? from->settled : NULL,
-                        .t = from->t,
-                        .peer = from->peer,
-                        .peer_count = from->peer_count,
-                        .number = from->number,
-                        .round_trip_ns = from->round_trip_ns,
-                        .borrows = true};
+    *to = (struct machine_share){.state = PART_ACTIVE,
+                                 .slave =
+                                     roster_find(&q->m->roster, from->machine),
+                                 .expected = true,
+                                 .sync = from->sync,
+                                 .peers = matched ? from->peers : NULL,
+                                 .t = from->t,
+                                 .peer = from->peer,
+                                 .peer_count = from->peer_count,
+                                 .number = from->number,
+                                 .round_trip_ns = from->round_trip_ns,
+                                 .borrows = true};
     snprintf(to->machine, sizeof(to->machine), "%s", from->machine);
 }
 
-static bool lend(struct query *q, struct kept *k, bool matched)
+static bool lend_tables(struct query *q, struct cached_tables *k, bool matched)
 {
-    struct part *parts = calloc((size_t)k->count + 1, sizeof(*parts));
-    struct part **active = calloc((size_t)k->count + 1, sizeof(*active));
+    struct machine_share *parts = calloc((size_t)k->count + 1, sizeof(*parts));
+    struct machine_share **active =
+        calloc((size_t)k->count + 1, sizeof(*active));
     if (!parts || !active) {
         free(parts);
         free(active);
         return false;
     }
-    parts_release(q);
+    machine_shares_release(q);
     gather_release(q);
     for (uint32_t i = 0; i < k->count; i++) {
-        borrow(q, matched, &parts[i], &k->parts[i]);
+        borrow_tables(q, matched, &parts[i], &k->machines[i]);
         active[i] = &parts[i];
     }
-    q->parts = parts;
-    q->part_count = k->count;
+    q->machines = parts;
+    q->machine_count = k->count;
     q->gather = (struct gather){.want = k->want,
                                 .active = active,
                                 .count = k->count,
                                 .ambiguous = matched ? k->ambiguous : 0,
                                 .untraced_ends = k->untraced_ends};
-    q->kept = k;
+    q->table_cache = k;
     q->let_go = let_go;
     k->refs++;
     return true;
 }
 
-bool kept_take(struct query *q, unsigned want)
+bool table_cache_use(struct query *q, unsigned want)
 {
-    struct kept *k = q->m->kept;
+    struct cached_tables *k = q->m->table_cache;
     struct catalogue_known known = {0};
     struct ips_err err = {0};
     if (!k || (want & ~k->want) || q->restarts > 0 || query_windowed(q) ||
         strcmp(k->run, q->run) != 0 || !all_connected(q->m, k) ||
         catalogue_known(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open || known.events != k->events ||
-        !lend(q, k, want & GATHER_PEERS))
+        !lend_tables(q, k, want & GATHER_PEERS))
         return false;
-    q->borrowed = true;
+    q->from_cache = true;
     return true;
 }
 
-void kept_or_gather(struct query *q, unsigned want,
-                    void (*after)(struct query *q))
+void table_cache_or_gather(struct query *q, unsigned want,
+                           void (*after)(struct query *q))
 {
-    if (!kept_take(q, want)) {
+    if (!table_cache_use(q, want)) {
         gather_start(q, want, after);
         return;
     }
-    q->borrowed = false;
+    q->from_cache = false;
     q->in_graph = true;
     after(q);
 }
@@ -131,11 +134,11 @@ static bool may_keep(const struct query *q, uint64_t *events)
 {
     size_t bytes = 0;
     *events = 0;
-    if (q->gather.count == 0 || q->kept || query_windowed(q) ||
+    if (q->gather.count == 0 || q->table_cache || query_windowed(q) ||
         query_incomplete(q) || certificate_open(q))
         return false;
-    for (uint32_t i = 0; i < q->part_count; i++)
-        bytes += q->parts[i].kept_bytes;
+    for (uint32_t i = 0; i < q->machine_count; i++)
+        bytes += q->machines[i].message_bytes;
     for (uint32_t i = 0; i < q->gather.count; i++)
         *events =
             ips_add_sat(*events, q->gather.active[i]->sync->state->events);
@@ -143,21 +146,22 @@ static bool may_keep(const struct query *q, uint64_t *events)
 }
 
 /* The same run's, with more of it. */
-static bool better(const struct kept *k, const struct query *q, uint64_t events)
+static bool is_better(const struct cached_tables *k, const struct query *q,
+                      uint64_t events)
 {
     return k && strcmp(k->run, q->run) == 0 && k->events == events &&
            (k->want & q->gather.want) == q->gather.want;
 }
 
-void kept_give(struct query *q)
+void table_cache_give(struct query *q)
 {
     uint64_t events;
-    struct kept *k;
-    if (!may_keep(q, &events) || better(q->m->kept, q, events) ||
+    struct cached_tables *k;
+    if (!may_keep(q, &events) || is_better(q->m->table_cache, q, events) ||
         !(k = calloc(1, sizeof(*k))))
         return;
-    k->parts = calloc((size_t)q->gather.count + 1, sizeof(*k->parts));
-    if (!k->parts) {
+    k->machines = calloc((size_t)q->gather.count + 1, sizeof(*k->machines));
+    if (!k->machines) {
         free(k);
         return;
     }
@@ -168,44 +172,45 @@ void kept_give(struct query *q)
     k->untraced_ends = q->gather.untraced_ends;
     snprintf(k->run, sizeof(k->run), "%s", q->run);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i], *own = &k->parts[k->count++];
+        struct machine_share *p = q->gather.active[i],
+                             *own = &k->machines[k->count++];
         *own = *p;
         own->slave = NULL;
         own->own = NULL;
         own->ask_id = 0;
-        p->kept = NULL; /* the question's part borrows them now */
-        p->kept_count = p->kept_cap = 0;
-        p->kept_bytes = 0;
+        p->messages = NULL; /* the question's part borrows them now */
+        p->message_count = p->message_cap = 0;
+        p->message_bytes = 0;
         p->borrows = true;
     }
-    drop(q->m->kept);
-    q->m->kept = q->kept = k;
+    drop_tables(q->m->table_cache);
+    q->m->table_cache = q->table_cache = k;
     q->let_go = let_go;
     k->refs++;
 }
 
 /* ---- rows ------------------------------------------------------------- */
 
-struct tables *kept_tables(struct query *q)
+struct tables *table_cache_tables(struct query *q)
 {
-    if (!q->kept || !tables_fit(q))
+    if (!q->table_cache || !tables_fit(q))
         return tables_new();
-    if (!q->kept->tables)
-        q->kept->tables = tables_new();
-    return q->kept->tables;
+    if (!q->table_cache->tables)
+        q->table_cache->tables = tables_new();
+    return q->table_cache->tables;
 }
 
-void kept_tables_done(struct query *q, struct tables *t)
+void table_cache_tables_done(struct query *q, struct tables *t)
 {
-    if (!t || (q->kept && q->kept->tables == t && !t->a.failed))
+    if (!t || (q->table_cache && q->table_cache->tables == t && !t->a.failed))
         return;
-    if (q->kept && q->kept->tables == t)
-        q->kept->tables = NULL;
+    if (q->table_cache && q->table_cache->tables == t)
+        q->table_cache->tables = NULL;
     tables_free(t);
 }
 
-void kept_release(struct master *m)
+void table_cache_release(struct master *m)
 {
-    drop(m->kept);
-    m->kept = NULL;
+    drop_tables(m->table_cache);
+    m->table_cache = NULL;
 }

@@ -19,19 +19,19 @@ struct tables;
 
 /* Gives the question the kept tables as if it had gathered them with `want`
  * (gather.h). False: there are none for it. */
-bool kept_take(struct query *q, unsigned want);
-/* As gather_start; from what is kept, `after` comes at once and q->borrowed is
- * not set, for the slaves are asked more. */
-void kept_or_gather(struct query *q, unsigned want,
-                    void (*after)(struct query *q));
+bool table_cache_use(struct query *q, unsigned want);
+/* As gather_start; from what is kept, `after` comes at once and q->from_cache
+ * is not set, for the slaves are asked more. */
+void table_cache_or_gather(struct query *q, unsigned want,
+                           void (*after)(struct query *q));
 /* Keeps what the question has gathered (all of it), if that may be kept: it
  * has parts that borrow from it afterwards. */
-void kept_give(struct query *q);
+void table_cache_give(struct query *q);
 /* The rows of the question's tables: those kept with them, or its own, to be
  * given back. NULL: no memory. */
-struct tables *kept_tables(struct query *q);
-void kept_tables_done(struct query *q, struct tables *t);
+struct tables *table_cache_tables(struct query *q);
+void table_cache_tables_done(struct query *q, struct tables *t);
 
-void kept_release(struct master *m);
+void table_cache_release(struct master *m);
 
 #endif

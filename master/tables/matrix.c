@@ -37,7 +37,7 @@ static int compare_cells(const void *left, const void *right)
     return (a->to > b->to) - (a->to < b->to);
 }
 
-static void compress(struct matrix *m)
+static void compress_matrix(struct matrix *m)
 {
     size_t kept = 0;
     if (m->count > 0)
@@ -66,8 +66,8 @@ static int compare_end(const void *left, const void *right)
 /* Of `sent`, with `before` sent before it, what those who received `sum` of
  * `total` have: so that windows side by side add up, the difference of two
  * shares rounded down. */
-static uint64_t upto(uint64_t before, uint64_t sent, uint64_t sum,
-                     uint64_t total)
+static uint64_t received_up_to(uint64_t before, uint64_t sent, uint64_t sum,
+                               uint64_t total)
 {
     if (sum == total)
         return sent;
@@ -77,8 +77,10 @@ static uint64_t upto(uint64_t before, uint64_t sent, uint64_t sum,
 
 /* Where an end is shared by several processes, what came over it is given to
  * them in proportion of what they received, without a rest. */
-static int spread(struct matrix *m, uint64_t from, const Ips__ChannelRow *row,
-                  const struct part *to, uint32_t end, struct ips_err *err)
+static int spread_bytes(struct matrix *m, uint64_t from,
+                        const Ips__ChannelRow *row,
+                        const struct machine_share *to, uint32_t end,
+                        struct ips_err *err)
 {
     Ips__ChannelRow **list = to->t.channels;
     uint32_t n = to->t.channel_count, low = 0, high = n;
@@ -99,10 +101,11 @@ static int spread(struct matrix *m, uint64_t from, const Ips__ChannelRow *row,
     for (uint32_t i = low; i <= last && i < n && list[i]->end == end; i++) {
         sum = ips_add_sat(sum, list[i]->recv_bytes);
         bool rest = i == last || total == 0;
-        uint64_t upto_m = upto(row->sent_messages_before, row->sent_messages,
-                               sum, rest ? sum : total);
-        uint64_t upto_b = upto(row->sent_bytes_before, row->sent_bytes, sum,
-                               rest ? sum : total);
+        uint64_t upto_m =
+            received_up_to(row->sent_messages_before, row->sent_messages, sum,
+                           rest ? sum : total);
+        uint64_t upto_b = received_up_to(
+            row->sent_bytes_before, row->sent_bytes, sum, rest ? sum : total);
         int rc = add_cell(m, from, matrix_process(to->number, list[i]->process),
                           upto_m - messages, upto_b - bytes, err);
         if (rc < 0)
@@ -115,9 +118,10 @@ static int spread(struct matrix *m, uint64_t from, const Ips__ChannelRow *row,
                     row->sent_bytes - bytes, err);
 }
 
-static int add_row(struct matrix *m, struct part *const *parts, uint32_t count,
-                   const struct part *p, const Ips__ChannelRow *row,
-                   bool pending, struct ips_err *err)
+static int add_row(struct matrix *m, struct machine_share *const *parts,
+                   uint32_t count, const struct machine_share *p,
+                   const Ips__ChannelRow *row, bool pending,
+                   struct ips_err *err)
 {
     uint64_t self = matrix_process(p->number, row->process);
     uint64_t other = pending ? MATRIX_PENDING : MATRIX_EXTERNAL;
@@ -126,10 +130,10 @@ static int add_row(struct matrix *m, struct part *const *parts, uint32_t count,
                         matrix_process(p->number, (uint32_t)row->peer_process),
                         row->sent_messages, row->sent_bytes, err);
     if (row->peer_shared > 0)
-        return spread(m, self, row, p, row->peer_shared - 1, err);
-    if (row->end < p->peer_count && p->peer[row->end].part < count)
-        return spread(m, self, row, parts[p->peer[row->end].part],
-                      p->peer[row->end].end, err);
+        return spread_bytes(m, self, row, p, row->peer_shared - 1, err);
+    if (row->end < p->peer_count && p->peer[row->end].machine < count)
+        return spread_bytes(m, self, row, parts[p->peer[row->end].machine],
+                            p->peer[row->end].end, err);
     int rc = add_cell(m, self, other, row->sent_messages, row->sent_bytes, err);
     return rc < 0
                ? rc
@@ -139,8 +143,8 @@ static int add_row(struct matrix *m, struct part *const *parts, uint32_t count,
                      row->windowed ? row->recv_bytes_in : row->recv_bytes, err);
 }
 
-int matrix_make(struct part *const *parts, uint32_t count, bool pending,
-                struct matrix *out, struct ips_err *err)
+int matrix_make(struct machine_share *const *parts, uint32_t count,
+                bool pending, struct matrix *out, struct ips_err *err)
 {
     int rc = 0;
     memset(out, 0, sizeof(*out));
@@ -150,11 +154,11 @@ int matrix_make(struct part *const *parts, uint32_t count, bool pending,
                   sizeof(*parts[i]->t.channels), compare_end);
     }
     for (uint32_t i = 0; i < count; i++) {
-        const struct part *p = parts[i];
+        const struct machine_share *p = parts[i];
         for (uint32_t k = 0; k < p->t.channel_count && rc == 0; k++)
             rc = add_row(out, parts, count, p, p->t.channels[k], pending, err);
     }
-    compress(out);
+    compress_matrix(out);
     if (rc < 0)
         matrix_release(out);
     return rc;
@@ -175,7 +179,7 @@ int matrix_by_machine(const struct matrix *m, struct matrix *out,
         rc = add_cell(out, machine_of(m->cells[i].from),
                       machine_of(m->cells[i].to), m->cells[i].messages,
                       m->cells[i].bytes, err);
-    compress(out);
+    compress_matrix(out);
     if (rc < 0)
         matrix_release(out);
     return rc;

@@ -25,8 +25,9 @@ static inline uint64_t matrix_process(uint32_t part, uint32_t process)
     return (uint64_t)part << 32 | process;
 }
 
-int matrix_make(struct part *const *parts, uint32_t count, bool pending,
-                struct matrix *out, struct ips_err *err) IPS_MUST_USE;
+int matrix_make(struct machine_share *const *parts, uint32_t count,
+                bool pending, struct matrix *out,
+                struct ips_err *err) IPS_MUST_USE;
 /* The same with machines for processes (part number << 32). */
 int matrix_by_machine(const struct matrix *m, struct matrix *out,
                       struct ips_err *err) IPS_MUST_USE;

@@ -28,7 +28,7 @@ struct sums {
     uint32_t causes;
 };
 
-enum level {
+enum object_level {
     LEVEL_RUN,
     LEVEL_MACHINE,
     LEVEL_PROCESS,
@@ -55,7 +55,7 @@ static void add_cause(struct sums *s, const char *name, uint64_t ns,
 }
 
 /* The last moment known of a machine: what an open process has lived till. */
-static uint64_t last_moment(const struct part *p)
+static uint64_t last_moment(const struct machine_share *p)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < p->t.proc_count; i++)
@@ -69,7 +69,7 @@ static uint64_t last_moment(const struct part *p)
     return last;
 }
 
-static uint64_t span(uint64_t start, uint64_t end, uint64_t last)
+static uint64_t span_ns(uint64_t start, uint64_t end, uint64_t last)
 {
     return ips_sub_sat(end ? end : last, start);
 }
@@ -83,7 +83,7 @@ static void add_thread(struct sums *s, const Ips__ThreadRow *t, uint64_t last)
         ips_add_sat(s->blocked_ns, ips_sub_sat(t->wait_ns, t->woken_ns));
     s->unknown_ns = ips_add_sat(s->unknown_ns, t->unknown_ns);
     s->lifetimes_ns =
-        ips_add_sat(s->lifetimes_ns, span(t->start_ns, t->end_ns, last));
+        ips_add_sat(s->lifetimes_ns, span_ns(t->start_ns, t->end_ns, last));
     for (size_t i = 0; i < t->n_waits; i++)
         add_cause(s, t->waits[i]->cause, t->waits[i]->ns, t->waits[i]->count);
 }
@@ -136,7 +136,7 @@ static int compare_moments(const void *left, const void *right)
     return a->step - b->step; /* an end before a start of the same moment */
 }
 
-static uint64_t most_alive(const struct part *p, uint64_t last)
+static uint64_t most_alive(const struct machine_share *p, uint64_t last)
 {
     uint32_t n = p->t.proc_count;
     struct moment *m = calloc((size_t)n * 2 + 1, sizeof(*m));
@@ -165,8 +165,8 @@ static uint64_t most_alive(const struct part *p, uint64_t last)
 
 /* ---- rows ------------------------------------------------------------- */
 
-char *metrics_process_name(struct metrics_maker *k, const struct part *p,
-                           uint32_t i)
+char *metrics_process_name(struct metrics_maker *k,
+                           const struct machine_share *p, uint32_t i)
 {
     char object[OBJECT_BYTES];
     char **own = NULL;
@@ -179,14 +179,14 @@ char *metrics_process_name(struct metrics_maker *k, const struct part *p,
         own = k->names[p->number];
     if (own && own[i])
         return own[i];
-    part_process_object(p, i, object);
+    machine_share_object(p, i, object);
     char *name = arena_printf(k->a, "%s", object);
     if (own)
         own[i] = name;
     return name;
 }
 
-static double ratio(uint64_t a, uint64_t b)
+static double compute_ratio(uint64_t a, uint64_t b)
 {
     if (a == IPS_UNMEASURED || b == IPS_UNMEASURED || b == 0)
         return IPS_UNMEASURED_REAL;
@@ -218,7 +218,7 @@ static uint64_t run_delay(const struct sums *s)
 
 /* What the threads' lives consist of. */
 static void fill_parts(Ips__MetricsRow *row, const struct sums *s,
-                       enum level level)
+                       enum object_level level)
 {
     row->wait_cpu_ns = run_delay(s);
     row->wait_cpu_unknown_ns = s->unknown_ns;
@@ -233,39 +233,39 @@ static void fill_parts(Ips__MetricsRow *row, const struct sums *s,
 }
 
 static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
-                        enum level level)
+                        enum object_level level)
 {
     uint64_t t = s->elapsed_ns;
     uint64_t delay = run_delay(s);
     bool run = level == LEVEL_RUN;
     row->response =
-        ratio(level == LEVEL_THREAD ? t : s->lifetimes_ns, s->cpu_ns);
-    row->load =
-        ratio(delay == IPS_UNMEASURED ? delay : ips_add_sat(s->cpu_ns, delay),
-              s->cpu_ns);
-    row->parallelism = run ? ratio(s->cpu_ns, t) : IPS_UNMEASURED_REAL;
-    row->rho = ratio(s->cpu_ns, s->cores_ns);
-    row->rho_dpm = ratio(s->cpu_ns, t);
+        compute_ratio(level == LEVEL_THREAD ? t : s->lifetimes_ns, s->cpu_ns);
+    row->load = compute_ratio(
+        delay == IPS_UNMEASURED ? delay : ips_add_sat(s->cpu_ns, delay),
+        s->cpu_ns);
+    row->parallelism = run ? compute_ratio(s->cpu_ns, t) : IPS_UNMEASURED_REAL;
+    row->rho = compute_ratio(s->cpu_ns, s->cores_ns);
+    row->rho_dpm = compute_ratio(s->cpu_ns, t);
     if (run && s->machines > 0)
         row->rho_dpm /= (double)s->machines;
-    row->progress_ratio = ratio(s->cpu_ns, s->wait_ns);
+    row->progress_ratio = compute_ratio(s->cpu_ns, s->wait_ns);
     /* Per second; not of a moment. */
-    row->message_rate = ratio(s->messages_out, t) * 1e9;
-    row->byte_rate = ratio(s->bytes_out, t) * 1e9;
+    row->message_rate = compute_ratio(s->messages_out, t) * 1e9;
+    row->byte_rate = compute_ratio(s->bytes_out, t) * 1e9;
     row->message_bytes_mean =
         s->messages_out ? s->bytes_out / s->messages_out : IPS_UNMEASURED;
 }
 
 static void add_row(struct metrics_maker *k, const char *object,
-                    enum level level, const struct sums *s)
+                    enum object_level level, const struct sums *s)
 {
     Ips__MetricsAnswer *out = k->out;
     if (out->n_rows == METRICS_MAX_ROWS && !k->all) {
         k->cut++;
         return;
     }
-    if (!arena_grow(k->a, &out->rows, out->n_rows, &k->row_cap,
-                    sizeof(*out->rows)))
+    if (!arena_reserve(k->a, &out->rows, out->n_rows, &k->row_cap,
+                       sizeof(*out->rows)))
         return;
     Ips__MetricsRow *row = arena_alloc(k->a, sizeof(*row));
     if (!row)
@@ -297,20 +297,20 @@ static void add_row(struct metrics_maker *k, const char *object,
 /* ---- the tree --------------------------------------------------------- */
 
 /* Is `object` the asked one, or below it? Notes that it exists. */
-static bool within(struct metrics_maker *k, const char *object)
+static bool is_within(struct metrics_maker *k, const char *object)
 {
     bool in = ips_object_in(k->object, object);
-    k->found = k->found || in;
+    k->is_found = k->is_found || in;
     return in;
 }
 
-static bool wanted(struct metrics_maker *k, const char *object,
-                   enum level level)
+static bool is_wanted(struct metrics_maker *k, const char *object,
+                      enum object_level level)
 {
-    return within(k, object) && k->at_level[level];
+    return is_within(k, object) && k->at_level[level];
 }
 
-static void do_thread(struct metrics_maker *k, const struct part *p,
+static void do_thread(struct metrics_maker *k, const struct machine_share *p,
                       const Ips__ThreadRow *t, uint64_t last,
                       const char *process)
 {
@@ -319,10 +319,10 @@ static void do_thread(struct metrics_maker *k, const struct part *p,
                      .alive_max = IPS_UNMEASURED,
                      .machines = IPS_UNMEASURED};
     snprintf(object, sizeof(object), "%s/%u", process, t->tid);
-    if (t->outside || !wanted(k, object, LEVEL_THREAD))
+    if (t->outside || !is_wanted(k, object, LEVEL_THREAD))
         return;
     add_thread(&s, t, last);
-    s.elapsed_ns = span(t->start_ns, t->end_ns, last);
+    s.elapsed_ns = span_ns(t->start_ns, t->end_ns, last);
     s.cores_ns = s.elapsed_ns * p->sync->cores;
     s.messages_out = t->messages_out;
     s.bytes_out = t->bytes_out;
@@ -333,15 +333,16 @@ static void do_thread(struct metrics_maker *k, const struct part *p,
 
 /* Sums of process `i`; `threads` are the machine's, in order of chain, so a
  * process's are neighbours: *at goes along. */
-static struct sums do_process(struct metrics_maker *k, const struct part *p,
-                              uint32_t i, const uint32_t *by_process,
-                              uint32_t *at, uint64_t last)
+static struct sums do_process(struct metrics_maker *k,
+                              const struct machine_share *p, uint32_t i,
+                              const uint32_t *by_process, uint32_t *at,
+                              uint64_t last)
 {
     const char *object = metrics_process_name(k, p, i);
     const Ips__ProcessRow *row = p->t.procs[i];
     struct sums s = {.started = !row->earlier, .alive_max = 1, .machines = 1};
     uint32_t first = *at;
-    s.elapsed_ns = span(row->start_ns, row->end_ns, last);
+    s.elapsed_ns = span_ns(row->start_ns, row->end_ns, last);
     s.cores_ns = s.elapsed_ns * p->sync->cores;
     for (;
          *at < p->t.thread_count && p->t.threads[by_process[*at]]->process == i;
@@ -356,30 +357,30 @@ static struct sums do_process(struct metrics_maker *k, const struct part *p,
         s.rusage_own_ns = s.cpu_ns;
         s.rusage_processes = 1;
     }
-    if (wanted(k, object, LEVEL_PROCESS)) {
+    if (is_wanted(k, object, LEVEL_PROCESS)) {
         struct sums shown = s;
         shown.alive_max = shown.machines = IPS_UNMEASURED;
         add_row(k, object, LEVEL_PROCESS, &shown);
     }
-    if (k->at_level[LEVEL_THREAD] || !k->found) {
+    if (k->at_level[LEVEL_THREAD] || !k->is_found) {
         for (uint32_t t = first; t < *at; t++)
             do_thread(k, p, p->t.threads[by_process[t]], last, object);
     }
     return s;
 }
 
-static int do_machine(struct metrics_maker *k, const struct part *p,
+static int do_machine(struct metrics_maker *k, const struct machine_share *p,
                       struct sums *s, struct ips_err *err)
 {
     char object[ROSTER_NAME_BYTES + 2];
     uint64_t last = last_moment(p), first = UINT64_MAX;
-    uint32_t at = 0, *order = part_threads_by_process(p);
+    uint32_t at = 0, *order = machine_share_threads(p);
     if (!order)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     memset(s, 0, sizeof(*s));
     snprintf(object, sizeof(object), "/%s", p->machine);
     /* Its row comes before its processes'; filled in afterwards. */
-    bool show = wanted(k, object, LEVEL_MACHINE);
+    bool show = is_wanted(k, object, LEVEL_MACHINE);
     size_t place = k->out->n_rows;
     if (show)
         add_row(k, object, LEVEL_MACHINE, s);
@@ -413,7 +414,7 @@ static uint64_t run_elapsed(const struct metrics_maker *k,
                             const struct sums *machine)
 {
     for (uint32_t i = 0; i < k->count; i++) {
-        const Ips__SyncAnswer *s = k->parts[i]->sync;
+        const Ips__SyncAnswer *s = k->shares[i]->sync;
         if (s->state->has_root)
             return s->goal_elapsed_ns ? s->goal_elapsed_ns
                                       : machine[i].elapsed_ns;
@@ -428,11 +429,11 @@ static int do_run(struct metrics_maker *k, struct ips_err *err)
     if (!machine)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     int rc = 0;
-    bool show = wanted(k, "", LEVEL_RUN);
+    bool show = is_wanted(k, "", LEVEL_RUN);
     if (show)
         add_row(k, "/", LEVEL_RUN, &all);
     for (uint32_t i = 0; i < k->count && rc == 0; i++) {
-        rc = do_machine(k, k->parts[i], &machine[i], err);
+        rc = do_machine(k, k->shares[i], &machine[i], err);
         add_sums(&all, &machine[i]);
         all.messages_out += machine[i].messages_out;
         all.bytes_out += machine[i].bytes_out;
@@ -447,7 +448,7 @@ static int do_run(struct metrics_maker *k, struct ips_err *err)
     if (show && rc == 0 && n > 0 && (k->all || n < METRICS_MAX_ROWS)) {
         add_row(k, "/", LEVEL_RUN, &all);
         if (k->out->n_rows > n) {
-            pop_fill(k->parts, k->count, all.elapsed_ns, k->out->rows[n]);
+            pop_fill(k->shares, k->count, all.elapsed_ns, k->out->rows[n]);
             k->out->rows[0] = k->out->rows[n];
             k->out->n_rows = n;
         }
@@ -458,10 +459,10 @@ static int do_run(struct metrics_maker *k, struct ips_err *err)
 
 /* ---- the question ----------------------------------------------------- */
 
-static enum level level_of(const char *object)
+static enum object_level level_of(const char *object)
 {
     unsigned parts = ips_object_parts(object);
-    return parts < LEVELS ? (enum level)parts : LEVEL_THREAD;
+    return parts < LEVELS ? (enum object_level)parts : LEVEL_THREAD;
 }
 
 int metrics_levels(const char *object, const char *level,
@@ -469,7 +470,7 @@ int metrics_levels(const char *object, const char *level,
 {
     memset(at_level, 0, METRICS_LEVELS * sizeof(*at_level));
     if (*level == '\0') {
-        enum level own = level_of(object);
+        enum object_level own = level_of(object);
         at_level[own] = true;
         if (own + 1 < LEVELS)
             at_level[own + 1] = true;
@@ -485,12 +486,13 @@ int metrics_levels(const char *object, const char *level,
                        "level %s: run, machine, process or thread", level);
 }
 
-int metrics_make(struct part *const *parts, uint32_t count, bool pending,
-                 const char *object, const char *level, struct arena *a,
-                 Ips__MetricsAnswer *out, uint64_t *cut, struct ips_err *err)
+int metrics_make(struct machine_share *const *parts, uint32_t count,
+                 bool pending, const char *object, const char *level,
+                 struct arena *a, Ips__MetricsAnswer *out, uint64_t *cut,
+                 struct ips_err *err)
 {
     struct metrics_maker k = {
-        .parts = parts, .count = count, .a = a, .out = out};
+        .shares = parts, .count = count, .a = a, .out = out};
     int rc = 0;
     k.object = strcmp(object, "/") == 0 ? "" : object;
     k.all = !cut;
@@ -508,7 +510,7 @@ int metrics_make(struct part *const *parts, uint32_t count, bool pending,
         rc = matrix_turn(&k.machines.by_from, &k.machines.by_to, err);
     if (rc == 0)
         rc = do_run(&k, err);
-    if (rc == 0 && !k.found)
+    if (rc == 0 && !k.is_found)
         rc = ips_err_set(err, IPS_E_NOT_FOUND, "no object %s in this run",
                          object);
     if (rc == 0) {

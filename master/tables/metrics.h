@@ -31,9 +31,9 @@
  * directly below; NULL: everything within it. `pending`: a machine is missing,
  * so an end without a peer is not known to be external. IPS_E_NOT_FOUND,
  * IPS_E_USAGE. *cut: rows or cells left out; NULL: none are. */
-int metrics_make(struct part *const *parts, uint32_t count, bool pending,
-                 const char *object, const char *level, struct arena *a,
-                 Ips__MetricsAnswer *out, uint64_t *cut,
+int metrics_make(struct machine_share *const *parts, uint32_t count,
+                 bool pending, const char *object, const char *level,
+                 struct arena *a, Ips__MetricsAnswer *out, uint64_t *cut,
                  struct ips_err *err) IPS_MUST_USE;
 
 /* Which levels are meant, by place: run, machine, process, thread; `object`

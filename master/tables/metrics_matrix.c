@@ -10,7 +10,7 @@ static char *cell_name(struct metrics_maker *k, uint64_t who, bool machine)
         return ips_wire_text("external");
     if (who == MATRIX_PENDING)
         return ips_wire_text("pending");
-    const struct part *p = k->parts[who >> 32];
+    const struct machine_share *p = k->shares[who >> 32];
     if (machine)
         return arena_printf(k->a, "/%s", p->machine);
     return metrics_process_name(k, p, (uint32_t)who);
@@ -28,7 +28,7 @@ void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,
     size_t cap = 0;
     for (size_t i = 0; i < m->count; i++) {
         Ips__MatrixCell *c = arena_alloc(k->a, sizeof(*c));
-        if (!c || !arena_grow(k->a, list, *count, &cap, sizeof(**list)))
+        if (!c || !arena_reserve(k->a, list, *count, &cap, sizeof(**list)))
             return;
         ips__matrix_cell__init(c);
         c->from = cell_name(k, m->cells[i].from, machine);
@@ -57,7 +57,7 @@ void metrics_put_totals(struct metrics_maker *k,
     while (f < from->count || t < to->count) {
         uint64_t who = IPS_UNMEASURED;
         Ips__MatrixTotal *sum = arena_alloc(k->a, sizeof(*sum));
-        if (!sum || !arena_grow(k->a, list, *count, &cap, sizeof(**list)))
+        if (!sum || !arena_reserve(k->a, list, *count, &cap, sizeof(**list)))
             return;
         ips__matrix_total__init(sum);
         if (f < from->count)
@@ -82,6 +82,6 @@ void metrics_put_totals(struct metrics_maker *k,
         else
             k->cut++;
     }
-    if (*count > 0 && arena_grow(k->a, list, *count, &cap, sizeof(**list)))
+    if (*count > 0 && arena_reserve(k->a, list, *count, &cap, sizeof(**list)))
         (*list)[(*count)++] = all;
 }

@@ -11,7 +11,7 @@ struct metrics_traffic {
 };
 
 struct metrics_maker {
-    struct part *const *parts;
+    struct machine_share *const *shares;
     uint32_t count;
     struct arena *a;
     Ips__MetricsAnswer *out;
@@ -19,15 +19,15 @@ struct metrics_maker {
     struct metrics_traffic processes, machines;
     const char *object; /* a pattern */
     bool at_level[METRICS_LEVELS];
-    bool found;
+    bool is_found;
     bool all; /* nothing is cut off */
     uint64_t cut;
     char ***names; /* by part and process, made when first wanted */
 };
 
 /* "/m1/redis.812", of the arena: many rows and cells have it. */
-char *metrics_process_name(struct metrics_maker *k, const struct part *p,
-                           uint32_t i);
+char *metrics_process_name(struct metrics_maker *k,
+                           const struct machine_share *p, uint32_t i);
 
 /* A matrix as cells; of processes those of the object asked about. */
 void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,

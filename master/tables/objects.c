@@ -14,10 +14,10 @@ struct tree {
     size_t count, cap;
 };
 
-static Ips__ObjectRow *add(struct tree *t, const char *object,
-                           const char *level)
+static Ips__ObjectRow *add_object(struct tree *t, const char *object,
+                                  const char *level)
 {
-    if (!arena_grow(t->a, &t->rows, t->count, &t->cap, sizeof(*t->rows)))
+    if (!arena_reserve(t->a, &t->rows, t->count, &t->cap, sizeof(*t->rows)))
         return NULL;
     Ips__ObjectRow *row = arena_alloc(t->a, sizeof(*row));
     if (!row)
@@ -29,7 +29,7 @@ static Ips__ObjectRow *add(struct tree *t, const char *object,
     return row;
 }
 
-static uint64_t lifetime(uint64_t start, uint64_t end, uint64_t last)
+static uint64_t lifetime_ns(uint64_t start, uint64_t end, uint64_t last)
 {
     return ips_sub_sat(end ? end : last, start);
 }
@@ -40,7 +40,7 @@ struct extent { /* of one machine, in its own clock */
     uint32_t processes;
 };
 
-static struct extent extent_of(const struct part *p, bool windowed)
+static struct extent extent_of(const struct machine_share *p, bool windowed)
 {
     struct extent e = {.first = UINT64_MAX};
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
@@ -59,15 +59,16 @@ static struct extent extent_of(const struct part *p, bool windowed)
     return e;
 }
 
-static Ips__ObjectRow *add_process(struct tree *t, const struct part *p,
-                                   uint32_t i, struct extent e)
+static Ips__ObjectRow *add_process(struct tree *t,
+                                   const struct machine_share *p, uint32_t i,
+                                   struct extent e)
 {
     char object[OBJECT_BYTES];
     const Ips__ProcessRow *r = p->t.procs[i];
     if (r->outside)
         return NULL;
-    part_process_object(p, i, object);
-    Ips__ObjectRow *row = add(t, object, "process");
+    machine_share_object(p, i, object);
+    Ips__ObjectRow *row = add_object(t, object, "process");
     if (!row)
         return NULL;
     row->name = ips_wire_text(r->command);
@@ -75,41 +76,41 @@ static Ips__ObjectRow *add_process(struct tree *t, const struct part *p,
     if (r->parent >= 0 && r->parent < (int64_t)p->t.proc_count)
         row->parent_pid = p->t.procs[r->parent]->pid;
     row->start_ns = ips_sub_sat(r->start_ns, e.origin);
-    row->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
+    row->elapsed_ns = lifetime_ns(r->start_ns, r->end_ns, e.last);
     row->cpu_ns = r->cpu_ns;
     row->open = r->open;
     row->end = ips_wire_text(r->end);
     return row;
 }
 
-static void add_thread(struct tree *t, const struct part *p, uint32_t i,
-                       struct extent e)
+static void add_thread(struct tree *t, const struct machine_share *p,
+                       uint32_t i, struct extent e)
 {
     char process[OBJECT_BYTES], object[OBJECT_BYTES + 16];
     const Ips__ThreadRow *r = p->t.threads[i];
     if (r->outside)
         return;
-    part_process_object(p, r->process, process);
+    machine_share_object(p, r->process, process);
     snprintf(object, sizeof(object), "%s/%u", process, r->tid);
-    Ips__ObjectRow *row = add(t, object, "thread");
+    Ips__ObjectRow *row = add_object(t, object, "thread");
     if (!row)
         return;
     row->name = ips_wire_text(r->name);
     row->pid = p->t.procs[r->process]->pid;
     row->tid = r->tid;
     row->start_ns = ips_sub_sat(r->start_ns, e.origin);
-    row->elapsed_ns = lifetime(r->start_ns, r->end_ns, e.last);
+    row->elapsed_ns = lifetime_ns(r->start_ns, r->end_ns, e.last);
     row->cpu_ns = r->cpu_ns;
     row->open = r->open;
 }
 
 /* A machine, then each of its processes followed by its threads. */
-static uint64_t add_machine(struct tree *t, const struct part *p)
+static uint64_t add_machine(struct tree *t, const struct machine_share *p)
 {
     char object[ROSTER_NAME_BYTES + 2];
     struct extent e = extent_of(p, query_windowed(t->q));
     uint64_t cpu = 0;
-    uint32_t at = 0, *order = part_threads_by_process(p);
+    uint32_t at = 0, *order = machine_share_threads(p);
     if (!order) {
         t->a->failed = true;
         return 0;
@@ -117,7 +118,7 @@ static uint64_t add_machine(struct tree *t, const struct part *p)
     for (uint32_t i = 0; i < p->t.proc_count; i++)
         cpu = ips_add_sat(cpu, p->t.procs[i]->cpu_ns);
     snprintf(object, sizeof(object), "/%s", p->machine);
-    Ips__ObjectRow *row = add(t, object, "machine");
+    Ips__ObjectRow *row = add_object(t, object, "machine");
     if (row) {
         row->name = arena_printf(t->a, "%s", p->machine); /* the part goes */
         row->children = e.processes;
@@ -141,10 +142,10 @@ static uint64_t add_machine(struct tree *t, const struct part *p)
 static void add_all(struct tree *t)
 {
     const struct gather *g = &t->q->gather;
-    Ips__ObjectRow *top = add(t, "", "run");
+    Ips__ObjectRow *top = add_object(t, "", "run");
     uint64_t cpu = 0;
     for (uint32_t i = 0; i < g->count; i++) {
-        const struct part *p = g->active[i];
+        const struct machine_share *p = g->active[i];
         uint64_t one = add_machine(t, p);
         cpu = ips_add_sat(cpu, one);
         if (top && (p->sync->state->has_root || i == 0)) {

@@ -7,7 +7,7 @@ struct sums {
 };
 
 /* The machine's last moment: what an open thread has lived till. */
-static uint64_t last_moment(const struct part *p)
+static uint64_t last_moment(const struct machine_share *p)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < p->t.thread_count; i++)
@@ -16,7 +16,8 @@ static uint64_t last_moment(const struct part *p)
     return last;
 }
 
-static void add_part(struct sums *s, const struct part *p, uint64_t elapsed_ns)
+static void add_part(struct sums *s, const struct machine_share *p,
+                     uint64_t elapsed_ns)
 {
     uint64_t last = last_moment(p);
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
@@ -32,8 +33,8 @@ static void add_part(struct sums *s, const struct part *p, uint64_t elapsed_ns)
     }
 }
 
-void pop_fill(struct part *const *parts, uint32_t count, uint64_t elapsed_ns,
-              Ips__MetricsRow *row)
+void pop_fill(struct machine_share *const *parts, uint32_t count,
+              uint64_t elapsed_ns, Ips__MetricsRow *row)
 {
     struct sums s = {0};
     row->pop_threads = 0;

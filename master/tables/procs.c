@@ -34,7 +34,7 @@ static int by_cost(const void *va, const void *vb)
     return by_key(va, vb);
 }
 
-static void add(Ips__ProcedureRow *into, const Ips__ProcedureRow *r)
+static void add_slot(Ips__ProcedureRow *into, const Ips__ProcedureRow *r)
 {
     into->self_ns = ips_add_sat(into->self_ns, r->self_ns);
     into->total_ns = ips_add_sat(into->total_ns, r->total_ns);
@@ -57,7 +57,7 @@ size_t procs_merge(Ips__ProcedureRow **rows, size_t count)
     qsort(rows, count, sizeof(Ips__ProcedureRow *), by_key);
     for (size_t i = 0; i < count; i++) {
         if (n > 0 && by_key(&rows[n - 1], &rows[i]) == 0)
-            add(rows[n - 1], rows[i]);
+            add_slot(rows[n - 1], rows[i]);
         else
             rows[n++] = rows[i];
     }

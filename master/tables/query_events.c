@@ -23,7 +23,7 @@ struct relay {
 
 static void relay_next(struct query *q);
 
-static void events_fail_part(struct query *q, const struct part *p,
+static void events_fail_part(struct query *q, const struct machine_share *p,
                              const char *why)
 {
     struct ips_err err = {0};
@@ -31,8 +31,8 @@ static void events_fail_part(struct query *q, const struct part *p,
     query_fail(q, &err);
 }
 
-static int take_events(struct query *q, struct part *p, const Ips__Reply *reply,
-                       struct ips_err *err)
+static int take_events(struct query *q, struct machine_share *p,
+                       const Ips__Reply *reply, struct ips_err *err)
 {
     struct relay *r = q->data;
     if (reply->answer_case != IPS__REPLY__ANSWER_EVENTS)
@@ -53,7 +53,7 @@ static int take_events(struct query *q, struct part *p, const Ips__Reply *reply,
 static void part_over(struct query *q)
 {
     struct relay *r = q->data;
-    const struct part *p = q->gather.active[r->at];
+    const struct machine_share *p = q->gather.active[r->at];
     if (p->state == PART_FAILED) {
         events_fail_part(q, p, p->why);
         return;
@@ -62,7 +62,7 @@ static void part_over(struct query *q)
     relay_next(q);
 }
 
-static void ask_part(struct query *q, struct part *p, uint64_t left)
+static void ask_part(struct query *q, struct machine_share *p, uint64_t left)
 {
     const Ips__EventsAsk *asked = q->request->events;
     if (!p->slave || !p->slave->peer) {
@@ -93,7 +93,7 @@ static void events_over(struct query *q)
     char missing[800];
     const char *object = q->request->events->object;
     gather_missing_text(q, missing, sizeof(missing));
-    if (*missing && part_concerned("", object)) {
+    if (*missing && machine_share_is_concerned("", object)) {
         ips_err_set(&err, IPS_E_INCOMPLETE,
                     "events of these machines are missing: %s", missing);
         query_fail(q, &err);
@@ -111,7 +111,8 @@ static void relay_next(struct query *q)
     struct relay *r = q->data;
     const Ips__EventsAsk *asked = q->request->events;
     while (r->at < q->gather.count &&
-           !part_concerned(q->gather.active[r->at]->machine, asked->object))
+           !machine_share_is_concerned(q->gather.active[r->at]->machine,
+                                       asked->object))
         r->at++;
     if (r->at == q->gather.count ||
         (asked->limit > 0 && r->sent >= asked->limit))
@@ -126,7 +127,7 @@ static void events_gathered(struct query *q)
     const char *object = q->request->events->object;
     struct ips_err err = {0};
     q->in_graph = false; /* what was sent cannot be taken back */
-    q->streaming = q->yielded = true;
+    q->streaming = q->released_run = true;
     if (gather_has_object(q, object)) {
         relay_next(q);
         return;
@@ -140,7 +141,7 @@ static void events_pump(struct query *q)
     struct relay *r = q->data;
     if (!r->waiting || r->at >= q->gather.count)
         return;
-    struct part *p = q->gather.active[r->at];
+    struct machine_share *p = q->gather.active[r->at];
     r->waiting = false;
     p->heard_ns = master_now_ns();
     query_widen(q, p);

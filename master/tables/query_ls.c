@@ -44,20 +44,21 @@ static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
 static const char *const shown_otherwise[] = {"name", "pid", "tid",
                                               "parent_pid", NULL};
 
-static int choose(const Ips__LsAsk *ask, const struct tables *t,
-                  struct arena *a, Ips__LsAnswer *answer, Ips__LeftOut *left)
+static int choose_rows(const Ips__LsAsk *ask, const struct tables *t,
+                       struct arena *a, Ips__LsAnswer *answer,
+                       Ips__LeftOut *left)
 {
     uint64_t *count = arena_alloc(a, SELECT_LEVELS * sizeof(*count));
     void **rows = arena_alloc(a, (t->object_count + 1) * sizeof(*rows));
-    struct select s;
+    struct top_n s;
     size_t n = 0;
     for (size_t i = 0; rows && i < t->object_count; i++)
         if (ips_object_in(ask->object, t->objects[i]->object))
             rows[n++] = t->objects[i];
     if (rows && count &&
-        select_init(&s, ask->select, &ips__object_row__descriptor,
-                    shown_otherwise, "cpu_ns")) {
-        n = select_rows(&s, a, rows, n, &rows, count);
+        top_n_init(&s, ask->select, &ips__object_row__descriptor,
+                   shown_otherwise, "cpu_ns")) {
+        n = top_n_rows(&s, a, rows, n, &rows, count);
         ips__left_out__init(left);
         left->rows = count;
         left->n_rows = SELECT_LEVELS;
@@ -75,11 +76,11 @@ static void ls_ready(struct query *q)
     Ips__LeftOut left;
     struct arena a = {0};
     struct ips_err err = {0};
-    kept_give(q);
-    struct tables *t = kept_tables(q);
+    table_cache_give(q);
+    struct tables *t = table_cache_tables(q);
     int rc = t ? tables_objects(t, q, &err) : IPS_E_NO_MEMORY;
     if (rc == 0)
-        rc = choose(ask, t, &a, &answer, &left);
+        rc = choose_rows(ask, t, &a, &answer, &left);
     if (rc < 0 && !err.code)
         ips_err_set(&err, rc, "no memory");
     else if (rc == 0 && answer.n_rows == 0)
@@ -89,12 +90,12 @@ static void ls_ready(struct query *q)
     else
         send_rows(q, &a, answer);
     arena_release(&a);
-    kept_tables_done(q, t);
+    table_cache_tables_done(q, t);
 }
 
 static bool ls_at_once(struct query *q)
 {
-    if (!kept_take(q, GATHER_TABLE))
+    if (!table_cache_use(q, GATHER_TABLE))
         return false;
     ls_ready(q);
     return true;

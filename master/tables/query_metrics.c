@@ -130,23 +130,23 @@ static void metrics_ready(struct query *q)
     struct ips_err err = {0};
     if (is_summary(q)) {
         summary_ready(q);
-        kept_give(q);
+        table_cache_give(q);
         return;
     }
-    kept_give(q);
-    struct tables *t = kept_tables(q);
+    table_cache_give(q);
+    struct tables *t = table_cache_tables(q);
     if (t) {
         answer_rows(q, t);
     } else {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
         query_fail(q, &err);
     }
-    kept_tables_done(q, t);
+    table_cache_tables_done(q, t);
 }
 
-static void send_kept(struct query *q, const Ips__MetricsAnswer *kept,
-                      const struct catalogue_known *k, uint64_t events,
-                      bool nobody)
+static void send_cached(struct query *q, const Ips__MetricsAnswer *kept,
+                        const struct catalogue_known *k, uint64_t events,
+                        bool nobody)
 {
     struct arena a = {0};
     struct certificate c = {.msg = *kept->certificate};
@@ -197,7 +197,7 @@ static bool from_own_table(struct query *q, bool nobody)
                      k.events <= REFRESH_EVENTS_MOST
                : events == k.events && usable && kept->certificate->complete;
     if (usable && (current || nobody))
-        send_kept(q, kept, &k, events, !current);
+        send_cached(q, kept, &k, events, !current);
     ips__metrics_answer__free_unpacked(kept, NULL);
     return usable && (current || nobody);
 }
@@ -206,7 +206,7 @@ static bool metrics_at_once(struct query *q)
 {
     if (from_own_table(q, false))
         return true;
-    if (!kept_take(q, GATHER_TABLE | GATHER_PEERS))
+    if (!table_cache_use(q, GATHER_TABLE | GATHER_PEERS))
         return false;
     metrics_ready(q);
     return true;

@@ -28,20 +28,20 @@ struct asked {
     Ips__ProcedureTotals totals;
 };
 
-struct told {                 /* by one part */
+struct machine_procedures {   /* by one part */
     Ips__ProcedureRow **rows; /* borrowed from kept messages, as all of it */
     uint32_t count;
     const Ips__ProcedureTotals *totals;
 };
 
-static void release(struct query *q)
+static void release_procs(struct query *q)
 {
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        struct told *t = q->parts[i].own;
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        struct machine_procedures *t = q->machines[i].own;
         if (t)
             free(t->rows);
         free(t);
-        q->parts[i].own = NULL;
+        q->machines[i].own = NULL;
     }
     free(q->data);
     q->data = NULL;
@@ -113,7 +113,7 @@ static void send_rows(struct query *q, struct arena *arena,
 }
 
 /* Nothing to show: says why, and what to do. False: there is something. */
-static bool refuse(struct query *q)
+static bool refuse_empty(struct query *q)
 {
     const struct asked *a = q->data;
     const Ips__ProceduresAsk *ask = q->request->procedures;
@@ -138,22 +138,21 @@ static bool refuse(struct query *q)
 }
 
 /* Of all rows in order those that the client shows. */
-static size_t shown(const Ips__ProceduresAsk *ask, struct arena *arena,
-                    Ips__ProcedureRow ***rows, size_t count)
+static size_t shown_rows(const Ips__ProceduresAsk *ask, struct arena *arena,
+                         Ips__ProcedureRow ***rows, size_t count)
 {
     uint64_t left_out[SELECT_LEVELS] = {0};
-    struct select s;
+    struct top_n s;
     void **list;
-    if (!select_init(&s, ask->select, &ips__procedure_row__descriptor, NULL,
-                     "self_ns"))
+    if (!top_n_init(&s, ask->select, &ips__procedure_row__descriptor, NULL,
+                    "self_ns"))
         return ask->top && ask->top < count ? (size_t)ask->top : count;
-    count =
-        select_rows(&s, arena, (void *const *)*rows, count, &list, left_out);
+    count = top_n_rows(&s, arena, (void *const *)*rows, count, &list, left_out);
     *rows = (Ips__ProcedureRow **)(void *)list;
     return count;
 }
 
-static void answer(struct query *q)
+static void answer_procs(struct query *q)
 {
     struct asked *a = q->data;
     const Ips__ProceduresAsk *ask = q->request->procedures;
@@ -161,12 +160,12 @@ static void answer(struct query *q)
     size_t count = 0;
     bool by_process = strcmp(ask->by, "process") == 0;
     bool by_machine = strcmp(ask->by, "machine") == 0;
-    if (refuse(q))
+    if (refuse_empty(q))
         return;
     Ips__ProcedureRow **rows =
         arena_alloc(&arena, (a->count + 1) * sizeof(*rows));
     for (uint32_t p = 0; rows && p < q->gather.count; p++) {
-        const struct told *t = q->gather.active[p]->own;
+        const struct machine_procedures *t = q->gather.active[p]->own;
         for (uint32_t i = 0; t && i < t->count; i++) {
             char object[OBJECT_BYTES];
             Ips__ProcedureRow *r = arena_alloc(&arena, sizeof(*r));
@@ -175,7 +174,7 @@ static void answer(struct query *q)
             *r = *t->rows[i];
             r->object = ips_wire_text("");
             if (by_process) {
-                part_process_object(q->gather.active[p], r->process, object);
+                machine_share_object(q->gather.active[p], r->process, object);
                 r->object = arena_printf(&arena, "%s", object);
             } else if (by_machine) {
                 r->object =
@@ -190,7 +189,7 @@ static void answer(struct query *q)
         count = procs_merge(rows, count);
         procs_intervals(rows, count, &a->totals);
         a->totals.rows = count;
-        count = shown(ask, &arena, &rows, count);
+        count = shown_rows(ask, &arena, &rows, count);
         if (arena.failed)
             no_memory(q);
         else
@@ -201,10 +200,10 @@ static void answer(struct query *q)
 
 /* ---- asking ---- */
 
-static int take(struct query *q, struct part *p, const Ips__Reply *reply,
-                struct ips_err *err)
+static int take_procs_reply(struct query *q, struct machine_share *p,
+                            const Ips__Reply *reply, struct ips_err *err)
 {
-    struct told *t = p->own;
+    struct machine_procedures *t = p->own;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES ||
         (reply->last && !reply->procedures->totals))
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ProceduresAsk");
@@ -213,8 +212,9 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
         if (r->rows[i]->process >= p->t.proc_count)
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "procedure row %zu names no process", i);
-    if (!query_keep(q, p) ||
-        !part_append(&t->rows, &t->count, (void *const *)r->rows, r->n_rows))
+    if (!query_keep_message(q, p) ||
+        !machine_share_append(&t->rows, &t->count, (void *const *)r->rows,
+                              r->n_rows))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     if (reply->last)
         t->totals = r->totals;
@@ -222,21 +222,21 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
 }
 
 /* In the order of machines: sums of fractions depend on it. */
-static void answered(struct query *q)
+static void on_answered(struct query *q)
 {
     struct asked *a = q->data;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct told *t = q->gather.active[i]->own;
+        const struct machine_procedures *t = q->gather.active[i]->own;
         if (!t)
             continue;
         a->count += t->count;
         if (t->totals)
             procs_add_totals(&a->totals, t->totals);
     }
-    answer(q);
+    answer_procs(q);
 }
 
-static void ask_part(struct query *q, struct part *p)
+static void ask_part(struct query *q, struct machine_share *p)
 {
     const Ips__ProceduresAsk *asked = q->request->procedures;
     Ips__ProceduresAsk ask = IPS__PROCEDURES_ASK__INIT;
@@ -253,14 +253,15 @@ static void ask_part(struct query *q, struct part *p)
     query_ask(q, p, &request, true);
 }
 
-static void gathered(struct query *q)
+static void on_gathered(struct query *q)
 {
-    query_round(q, take, answered);
+    query_round(q, take_procs_reply, on_answered);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        if (!part_concerned(p->machine, q->request->procedures->object))
+        struct machine_share *p = q->gather.active[i];
+        if (!machine_share_is_concerned(p->machine,
+                                        q->request->procedures->object))
             continue;
-        p->own = calloc(1, sizeof(struct told));
+        p->own = calloc(1, sizeof(struct machine_procedures));
         if (!p->own) {
             no_memory(q);
             return;
@@ -270,7 +271,7 @@ static void gathered(struct query *q)
     query_await(q);
 }
 
-static void start(struct query *q)
+static void start_procs(struct query *q)
 {
     struct asked *a = calloc(1, sizeof(*a));
     const Ips__ProceduresAsk *ask = q->request->procedures;
@@ -287,10 +288,10 @@ static void start(struct query *q)
     }
     ips__procedure_totals__init(&a->totals);
     q->data = a;
-    kept_or_gather(q, GATHER_TABLE, gathered);
+    table_cache_or_gather(q, GATHER_TABLE, on_gathered);
 }
 
 const struct query_kind query_procedures = {.name = "procedures",
                                             .exclusive = true,
-                                            .start = start,
-                                            .release = release};
+                                            .start = start_procs,
+                                            .release = release_procs};

@@ -23,7 +23,7 @@ struct listing {
 static void add_text(struct arena *a, char ***list, size_t *count, size_t *cap,
                      const char *text)
 {
-    if (arena_grow(a, list, *count, cap, sizeof(char *)))
+    if (arena_reserve(a, list, *count, cap, sizeof(char *)))
         (*list)[(*count)++] = arena_printf(a, "%s", text);
 }
 
@@ -44,7 +44,7 @@ static Ips__RunRow *new_row(struct listing *l, const char *run)
 {
     Ips__RunsAnswer *m = &l->answer;
     if (m->n_runs == MAX_ROWS ||
-        !arena_grow(&l->a, &m->runs, m->n_runs, &l->cap, sizeof(*m->runs)))
+        !arena_reserve(&l->a, &m->runs, m->n_runs, &l->cap, sizeof(*m->runs)))
         return NULL;
     Ips__RunRow *row = arena_alloc(&l->a, sizeof(*row));
     if (!row)
@@ -112,8 +112,8 @@ static void answer_runs(struct query *q)
 }
 
 /* Its report came before, and is in the catalogue. */
-static int take_look(struct query *q, struct part *p, const Ips__Reply *reply,
-                     struct ips_err *err)
+static int take_look(struct query *q, struct machine_share *p,
+                     const Ips__Reply *reply, struct ips_err *err)
 {
     (void)q;
     (void)p;
@@ -129,17 +129,17 @@ static void runs_start(struct query *q)
         answer_runs(q);
         return;
     }
-    if (parts_make_all(q, &err) < 0) {
+    if (machine_shares_make_all(q, &err) < 0) {
         query_fail(q, &err);
         return;
     }
     query_round(q, take_look, answer_runs);
-    for (uint32_t i = 0; i < q->part_count; i++) {
+    for (uint32_t i = 0; i < q->machine_count; i++) {
         Ips__Request request = IPS__REQUEST__INIT;
         Ips__LookAsk look = IPS__LOOK_ASK__INIT;
         request.ask_case = IPS__REQUEST__ASK_LOOK;
         request.look = &look;
-        query_ask(q, &q->parts[i], &request, true);
+        query_ask(q, &q->machines[i], &request, true);
     }
     query_await(q);
 }

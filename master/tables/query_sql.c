@@ -24,7 +24,7 @@
 #define SQL_TIME_MOST_NS 600000000000ULL
 #define SQL_TEXT_BYTES 65536u
 
-struct answers {                  /* of one part */
+struct machine_rows {             /* of one part */
     const Ips__SqlAnswer **piece; /* borrowed from kept messages */
     uint32_t count;
 };
@@ -36,10 +36,10 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-static int take(struct query *q, struct part *p, const Ips__Reply *reply,
-                struct ips_err *err)
+static int take_sql_reply(struct query *q, struct machine_share *p,
+                          const Ips__Reply *reply, struct ips_err *err)
 {
-    struct answers *a = p->own;
+    struct machine_rows *a = p->own;
     if (reply->answer_case != IPS__REPLY__ANSWER_SQL)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to SqlAsk");
     const Ips__SqlAnswer *s = reply->sql;
@@ -49,8 +49,9 @@ static int take(struct query *q, struct part *p, const Ips__Reply *reply,
             return ips_err_set(err, IPS_E_PROTOCOL,
                                "a row has %zu values for %zu columns",
                                s->rows[i]->n_values, columns);
-    if (!query_keep(q, p) ||
-        !part_append(&a->piece, &a->count, (void *const *)&reply->sql, 1))
+    if (!query_keep_message(q, p) ||
+        !machine_share_append(&a->piece, &a->count, (void *const *)&reply->sql,
+                              1))
         return ips_err_set(err, IPS_E_LIMIT, "its rows are too many");
     return 0;
 }
@@ -66,12 +67,12 @@ static bool same_columns(const Ips__SqlAnswer *a, const Ips__SqlAnswer *b)
 }
 
 /* The question's own error, where there is one. */
-static bool refused(struct query *q)
+static bool is_refused(struct query *q)
 {
     struct ips_err err = {0};
     const Ips__SqlAnswer *first = NULL;
     for (uint32_t i = 0; i < q->gather.count && !err.code; i++) {
-        const struct answers *a = q->gather.active[i]->own;
+        const struct machine_rows *a = q->gather.active[i]->own;
         for (uint32_t k = 0; k < a->count; k++)
             if (*a->piece[k]->error && !err.code)
                 ips_err_set(&err, IPS_E_USAGE, "%s", a->piece[k]->error);
@@ -88,9 +89,9 @@ static bool refused(struct query *q)
     return err.code != 0;
 }
 
-static void send_part(struct query *q, const struct part *p)
+static void send_part(struct query *q, const struct machine_share *p)
 {
-    const struct answers *a = p->own;
+    const struct machine_rows *a = p->own;
     for (uint32_t k = 0; k < a->count; k++) {
         Ips__SqlAnswer piece = *a->piece[k];
         Ips__Reply reply = IPS__REPLY__INIT;
@@ -102,18 +103,18 @@ static void send_part(struct query *q, const struct part *p)
     }
 }
 
-static void answered(struct query *q)
+static void on_answered(struct query *q)
 {
     struct arena arena = {0};
     struct certificate c;
     Ips__SqlAnswer answer = IPS__SQL_ANSWER__INIT;
     Ips__Reply reply = IPS__REPLY__INIT;
-    if (refused(q))
+    if (is_refused(q))
         return;
     certificate_fill(q, &arena, &c);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct part *p = q->gather.active[i];
-        const struct answers *a = p->own;
+        const struct machine_share *p = q->gather.active[i];
+        const struct machine_rows *a = p->own;
         send_part(q, p);
         if (a->count == 0 || !*a->piece[a->count - 1]->cut)
             continue;
@@ -132,7 +133,7 @@ static void answered(struct query *q)
     arena_release(&arena);
 }
 
-static void gathered(struct query *q)
+static void on_gathered(struct query *q)
 {
     const Ips__SqlAsk *asked = q->request->sql;
     Ips__SqlAsk ask = IPS__SQL_ASK__INIT;
@@ -146,11 +147,11 @@ static void gathered(struct query *q)
     /* From here on it needs the slaves' tables alone, which others may renew:
      * nobody waits for it, and it does not begin again. */
     q->in_graph = false;
-    q->yielded = true;
-    query_round(q, take, answered);
+    q->released_run = true;
+    query_round(q, take_sql_reply, on_answered);
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        p->own = calloc(1, sizeof(struct answers));
+        struct machine_share *p = q->gather.active[i];
+        p->own = calloc(1, sizeof(struct machine_rows));
         if (!p->own) {
             no_memory(q);
             return;
@@ -161,7 +162,7 @@ static void gathered(struct query *q)
     query_await(q);
 }
 
-static void start(struct query *q)
+static void start_sql(struct query *q)
 {
     struct ips_err err = {0};
     if (strlen(q->request->sql->text) >= SQL_TEXT_BYTES) {
@@ -170,20 +171,22 @@ static void start(struct query *q)
         query_fail(q, &err);
         return;
     }
-    kept_or_gather(q, 0, gathered);
+    table_cache_or_gather(q, 0, on_gathered);
 }
 
-static void release(struct query *q)
+static void release_sql(struct query *q)
 {
-    for (uint32_t i = 0; i < q->part_count; i++) {
-        struct answers *a = q->parts[i].own;
+    for (uint32_t i = 0; i < q->machine_count; i++) {
+        struct machine_rows *a = q->machines[i].own;
         if (a)
             free(a->piece);
         free(a);
-        q->parts[i].own = NULL;
+        q->machines[i].own = NULL;
     }
     gather_release(q);
 }
 
-const struct query_kind query_sql = {
-    .name = "sql", .exclusive = true, .start = start, .release = release};
+const struct query_kind query_sql = {.name = "sql",
+                                     .exclusive = true,
+                                     .start = start_sql,
+                                     .release = release_sql};

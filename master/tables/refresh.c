@@ -21,7 +21,7 @@ struct refresh {
     uint64_t begun_ns, next_ns;
 };
 
-static struct refresh *find(struct master *m, const char *run)
+static struct refresh *find_refresh(struct master *m, const char *run)
 {
     struct refresh *r = m->refreshes;
     while (r && strcmp(r->run, run) != 0)
@@ -29,7 +29,7 @@ static struct refresh *find(struct master *m, const char *run)
     return r;
 }
 
-static void add(struct master *m, const char *run)
+static void add_refresh(struct master *m, const char *run)
 {
     uint32_t count = 0;
     for (struct refresh *r = m->refreshes; r; r = r->next)
@@ -49,8 +49,8 @@ void refresh_heard(struct master *m, const Ips__Report *report)
 {
     for (size_t i = 0; m->refresh_ns && i < report->n_runs; i++) {
         const Ips__RunState *s = report->runs[i];
-        if (s->open && ips_run_name_ok(s->run) && !find(m, s->run))
-            add(m, s->run);
+        if (s->open && ips_run_name_ok(s->run) && !find_refresh(m, s->run))
+            add_refresh(m, s->run);
     }
 }
 
@@ -60,20 +60,20 @@ void refresh_heard(struct master *m, const Ips__Report *report)
 static void keep_rows(struct query *q)
 {
     struct ips_err err = {0};
-    kept_give(q);
-    if (!q->kept || !tables_fit(q))
+    table_cache_give(q);
+    if (!q->table_cache || !tables_fit(q))
         return;
-    struct tables *t = kept_tables(q);
+    struct tables *t = table_cache_tables(q);
     if (t && (tables_objects(t, q, &err) < 0 || tables_metrics(t, q, &err) < 0))
         ips_log_info("run %s: cannot make table rows: %s", q->run, err.msg);
-    kept_tables_done(q, t);
+    table_cache_tables_done(q, t);
 }
 
-static void ready(struct query *q)
+static void on_ready(struct query *q)
 {
     struct ips_err err = {0};
     struct summary s;
-    struct refresh *r = find(q->m, q->run);
+    struct refresh *r = find_refresh(q->m, q->run);
     int rc = summary_make(q, &s, &err);
     if (rc == 0)
         rc = summary_keep(q, &s, &err);
@@ -89,17 +89,17 @@ static void ready(struct query *q)
     query_answer(q, &reply); /* nobody hears it: the end */
 }
 
-static void start(struct query *q)
+static void start_refresh(struct query *q)
 {
-    struct refresh *r = find(q->m, q->run);
+    struct refresh *r = find_refresh(q->m, q->run);
     if (r)
         r->begun_ns = master_now_ns();
-    gather_start(q, GATHER_TABLE | GATHER_PEERS, ready);
+    gather_start(q, GATHER_TABLE | GATHER_PEERS, on_ready);
 }
 
-static void release(struct query *q)
+static void release_refresh(struct query *q)
 {
-    struct refresh *r = find(q->m, q->run);
+    struct refresh *r = find_refresh(q->m, q->run);
     uint64_t now = master_now_ns();
     if (r && q->over) {
         r->busy = false;
@@ -110,8 +110,10 @@ static void release(struct query *q)
     gather_release(q);
 }
 
-static const struct query_kind query_refresh = {
-    .name = "refresh", .exclusive = true, .start = start, .release = release};
+static const struct query_kind query_refresh = {.name = "refresh",
+                                                .exclusive = true,
+                                                .start = start_refresh,
+                                                .release = release_refresh};
 
 /* ---- which and when ----------------------------------------------------- */
 
@@ -149,7 +151,7 @@ void refresh_tick(struct master *m)
         bool done = r->events == k.events && r->was_open == k.open;
         if ((done || large) && !k.open) {
             *at = r->next;
-            answers_ahead(m, r->run);
+            answer_cache_precompute(m, r->run);
             free(r);
             return;
         }

@@ -27,7 +27,7 @@ static int by_total(const void *a, const void *b)
 }
 
 /* The greatest first where they are too many; the total of all stays last. */
-static void cut(struct summary *s)
+static void cut_rows(struct summary *s)
 {
     Ips__MetricsAnswer *a = &s->answer;
     size_t pairs = a->n_process_matrix, rows = a->n_process_totals;
@@ -62,7 +62,7 @@ int summary_make(struct query *q, struct summary *s, struct ips_err *err)
     if (rc < 0)
         return rc;
     certificate_fill(q, &s->a, &s->certificate);
-    cut(s);
+    cut_rows(s);
     s->answer.certificate = &s->certificate.msg;
     return s->a.failed ? ips_err_set(err, IPS_E_NO_MEMORY, "no memory") : 0;
 }

@@ -169,13 +169,13 @@ static uint64_t cut_list(const Ips__Select *ask, struct arena *a,
 {
     Ips__Select most = IPS__SELECT__INIT;
     uint64_t left[SELECT_LEVELS] = {0};
-    struct select s;
+    struct top_n s;
     void **rows, **chosen = NULL;
     most.top = ask->top;
     memcpy(&rows, list, sizeof(rows));
-    if (!select_init(&s, &most, row, NULL, field))
+    if (!top_n_init(&s, &most, row, NULL, field))
         return 0;
-    *count = select_rows(&s, a, rows, *count, &chosen, left);
+    *count = top_n_rows(&s, a, rows, *count, &chosen, left);
     memcpy(list, &chosen, sizeof(chosen));
     return left[0];
 }
@@ -185,15 +185,15 @@ void tables_metrics_select(const Ips__Select *ask, struct arena *a,
 {
     uint64_t *rows = arena_alloc(a, SELECT_LEVELS * sizeof(*rows));
     void **chosen = NULL;
-    struct select s;
+    struct top_n s;
     ips__left_out__init(left);
     if (!rows ||
-        !select_init(&s, ask, &ips__metrics_row__descriptor, NULL, "cpu_ns")) {
+        !top_n_init(&s, ask, &ips__metrics_row__descriptor, NULL, "cpu_ns")) {
         m->n_waits = 0;
         return;
     }
     m->n_rows =
-        select_rows(&s, a, (void *const *)m->rows, m->n_rows, &chosen, rows);
+        top_n_rows(&s, a, (void *const *)m->rows, m->n_rows, &chosen, rows);
     m->rows = (Ips__MetricsRow **)chosen;
     left->rows = rows;
     left->n_rows = 1;
@@ -214,7 +214,7 @@ void tables_metrics_select(const Ips__Select *ask, struct arena *a,
     m->left_out = left;
 }
 
-static void cut(size_t *count, size_t most, uint64_t *sum)
+static void cut_rows(size_t *count, size_t most, uint64_t *sum)
 {
     if (*count > most) {
         *sum += *count - most;
@@ -226,9 +226,9 @@ uint64_t tables_metrics_cut(struct arena *a, Ips__MetricsAnswer *m)
 {
     uint64_t sum = 0;
     size_t n = m->n_process_totals;
-    cut(&m->n_rows, METRICS_MAX_ROWS, &sum);
-    cut(&m->n_machine_matrix, METRICS_MAX_CELLS, &sum);
-    cut(&m->n_process_matrix, METRICS_MAX_CELLS, &sum);
+    cut_rows(&m->n_rows, METRICS_MAX_ROWS, &sum);
+    cut_rows(&m->n_machine_matrix, METRICS_MAX_CELLS, &sum);
+    cut_rows(&m->n_process_matrix, METRICS_MAX_CELLS, &sum);
     if (n <= METRICS_MAX_CELLS + 1)
         return sum;
     Ips__MatrixTotal **kept =
@@ -238,6 +238,6 @@ uint64_t tables_metrics_cut(struct arena *a, Ips__MetricsAnswer *m)
     memcpy(kept, m->process_totals, METRICS_MAX_CELLS * sizeof(*kept));
     kept[METRICS_MAX_CELLS] = m->process_totals[n - 1]; /* of all */
     m->process_totals = kept;
-    cut(&m->n_process_totals, METRICS_MAX_CELLS + 1, &sum);
+    cut_rows(&m->n_process_totals, METRICS_MAX_CELLS + 1, &sum);
     return sum;
 }

@@ -36,12 +36,12 @@ static char *process_object(const struct filling *f, uint32_t process)
         return ips_wire_text("");
     while (process >= w->process_base[part + 1])
         part++;
-    part_process_object(f->q->gather.active[part],
-                        process - w->process_base[part], object);
+    machine_share_object(f->q->gather.active[part],
+                         process - w->process_base[part], object);
     return arena_printf(f->a, "%s", object);
 }
 
-static char *waiter(const struct filling *f, const struct waits_group *g)
+static char *waiter_name(const struct filling *f, const struct waits_group *g)
 {
     char *process = process_object(f, g->process);
     if (g->chain == WAITS_NONE)
@@ -99,12 +99,12 @@ static void fill_stack(const struct filling *f, const struct waits_group *g,
                        Ips__WaitGroup *to)
 {
     const struct waits *w = &f->d->w;
-    uint64_t number = g->longest;
+    uint64_t number = g->longest_wait_ns;
     uint32_t part = 0;
-    while (part + 1 < w->part_count && number >= w->part[part].count)
-        number -= w->part[part++].count;
-    const struct waits_rows *r = &w->part[part];
-    const Ips__WaitPlace *p = r->place[r->of[number]];
+    while (part + 1 < w->machine_count && number >= w->machine[part].count)
+        number -= w->machine[part++].count;
+    const struct waits_rows *r = &w->machine[part];
+    const Ips__WaitPlace *p = r->call_site[r->of[number]];
     to->stack = p->stack;
     to->n_stack = p->n_stack;
 }
@@ -114,13 +114,13 @@ static void fill_group(const struct filling *f, const struct waits_group *g,
 {
     const struct waits *w = &f->d->w;
     ips__wait_group__init(to);
-    to->object = waiter(f, g);
-    if (g->place != WAITS_NONE) {
-        const struct waits_place *p = &w->place[g->place];
+    to->object = waiter_name(f, g);
+    if (g->call_site != WAITS_NONE) {
+        const struct waits_call_site *p = &w->call_site[g->call_site];
         to->procedure = ips_wire_text(p->procedure);
         to->module = ips_wire_text(p->module);
         to->file = ips_wire_text(p->file);
-        to->line = p->line;
+        to->line = p->source_line;
     }
     to->cause = cause_name(w, g->cause);
     to->peer = process_object(f, g->peer);
@@ -131,7 +131,7 @@ static void fill_group(const struct filling *f, const struct waits_group *g,
     to->total_ns = g->total_ns;
     to->longest_ns = g->longest_ns;
     fill_blames(f, g, to);
-    if (f->q->request->waits->stacks && g->place != WAITS_NONE)
+    if (f->q->request->waits->stacks && g->call_site != WAITS_NONE)
         fill_stack(f, g, to);
 }
 
@@ -165,7 +165,7 @@ static void fill_idle(const struct filling *f, Ips__WaitsAnswer *out)
     Ips__IdleRow *rows = arena_alloc(f->a, (n + 1) * sizeof(*rows));
     out->idle = arena_alloc(f->a, (n + 1) * sizeof(*out->idle));
     for (uint32_t i = 0; rows && out->idle && i < n; i++) {
-        const struct part *p = f->q->gather.active[i];
+        const struct machine_share *p = f->q->gather.active[i];
         const struct ips_idle *from = &f->d->idle[i];
         Ips__IdleRow *to = &rows[i];
         ips__idle_row__init(to);
@@ -202,12 +202,12 @@ static void fill_totals(const struct filling *f, size_t shown,
     fill_idle(f, out);
 }
 
-static void note(const struct filling *f, struct certificate *c)
+static void add_note(const struct filling *f, struct certificate *c)
 {
     const struct waits_data *d = f->d;
     bool procedures = false;
-    for (uint32_t i = 0; i < d->w.part_count; i++)
-        procedures |= d->w.portions[i].count > 0;
+    for (uint32_t i = 0; i < d->w.machine_count; i++)
+        procedures |= d->w.arc_profile[i].count > 0;
     if (!procedures) {
         char none[PROCS_NONE_BYTES];
         procs_none_text(gather_sample_ns(f->q), none);
@@ -265,7 +265,7 @@ void waits_answer(struct query *q)
     c.msg.engine = ips_wire_text("central (waits: all events at the master)");
     if (weighting_clock_text(&d->path))
         c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
-    note(&f, &c);
+    add_note(&f, &c);
     fill_totals(&f, shown, &answer);
     send_groups(&f, shown);
     answer.clock = ips_wire_text(d->path.clock_text);

@@ -11,11 +11,11 @@ struct grouping {
     const struct waits_choice *c;
     struct waits_groups *out;
     /* (waiter, place) -> a, (a, cause and lateness) -> b, (b, peer) -> group */
-    struct ips_idmap places, causes, groups;
-    uint32_t group_room;
+    struct ips_idmap call_sites, causes, groups;
+    uint32_t group_capacity;
     struct ips_idmap doers;  /* (process, kind and what) -> number */
     struct ips_idmap blames; /* (group, doer) -> of out->blame */
-    uint64_t blame_room;
+    uint64_t blame_capacity;
     uint32_t group; /* at hand */
     bool failed;    /* no memory */
 };
@@ -32,7 +32,7 @@ static uint32_t number_of(struct ips_idmap *m, uint32_t a, uint32_t b,
                           uint32_t next)
 {
     uint64_t key = (uint64_t)a << 32 | b;
-    if (!ips_idmap_room(m))
+    if (!ips_idmap_reserve(m))
         return WAITS_NONE;
     uint64_t at = ips_idmap_place(m, key);
     if (ips_idmap_has(m, at))
@@ -67,13 +67,13 @@ static struct waits_group key_of(const struct grouping *k, uint64_t number,
     const struct ips_wait *x = &w->wait[number];
     struct waits_group g = {.process = WAITS_NONE,
                             .chain = WAITS_NONE,
-                            .place = WAITS_NONE,
+                            .call_site = WAITS_NONE,
                             .cause = WAITS_NONE,
                             .peer = WAITS_NONE};
     switch (k->c->by) {
     case WAITS_BY_PLACE:
         g.process = waits_process(w, chain);
-        g.place = w->place_of[number];
+        g.call_site = w->call_site_of[number];
         g.cause = x->cause;
         g.peer = peer_of(w, x, chain);
         g.late = ips_wait_lateness(w->g, x);
@@ -104,7 +104,8 @@ static struct waits_group *group_of(struct grouping *k, struct waits_group key)
      */
     if (waiter == WAITS_NONE)
         waiter = 0;
-    uint32_t a = number_of(&k->places, waiter, key.place, count_of(&k->places));
+    uint32_t a = number_of(&k->call_sites, waiter, key.call_site,
+                           count_of(&k->call_sites));
     uint32_t b = number_of(&k->causes, a,
                            (key.cause & 0xffffu) | (uint32_t)key.late << 16,
                            count_of(&k->causes));
@@ -113,15 +114,15 @@ static struct waits_group *group_of(struct grouping *k, struct waits_group key)
     if (k->failed)
         return NULL;
     if (at == o->count) {
-        if (o->count == k->group_room) {
-            uint32_t room = k->group_room * 2 + 64;
+        if (o->count == k->group_capacity) {
+            uint32_t room = k->group_capacity * 2 + 64;
             void *more = realloc(o->group, room * sizeof(*o->group));
             if (!more) {
                 k->failed = true;
                 return NULL;
             }
             o->group = more;
-            k->group_room = room;
+            k->group_capacity = room;
         }
         o->group[o->count++] = key;
     }
@@ -131,8 +132,8 @@ static struct waits_group *group_of(struct grouping *k, struct waits_group key)
 
 /* ---- blame -------------------------------------------------------------- */
 
-static void blame(struct grouping *k, enum ips_blame_kind kind,
-                  uint32_t process, uint32_t what, uint64_t ns)
+static void add_blame(struct grouping *k, enum ips_blame_kind kind,
+                      uint32_t process, uint32_t what, uint64_t ns)
 {
     struct waits_groups *o = k->out;
     if (ns == 0)
@@ -144,15 +145,15 @@ static void blame(struct grouping *k, enum ips_blame_kind kind,
                                      : number_of(&k->blames, k->group, doer,
                                                  (uint32_t)o->blame_count);
     if (at != WAITS_NONE && at == o->blame_count) {
-        if (o->blame_count == k->blame_room) {
-            uint64_t room = k->blame_room * 2 + 256;
+        if (o->blame_count == k->blame_capacity) {
+            uint64_t room = k->blame_capacity * 2 + 256;
             void *more = realloc(o->blame, room * sizeof(*o->blame));
             if (!more) {
                 k->failed = true;
                 return;
             }
             o->blame = more;
-            k->blame_room = room;
+            k->blame_capacity = room;
         }
         o->blame[o->blame_count++] = (struct waits_blame){
             .group = k->group, .kind = kind, .process = process, .what = what};
@@ -163,7 +164,7 @@ static void blame(struct grouping *k, enum ips_blame_kind kind,
 }
 
 /* The first portion of node `own`, or behind it. */
-static uint64_t portion_at(const struct portions *p, uint32_t own)
+static uint64_t first_arc_share(const struct arc_profile *p, uint32_t own)
 {
     uint64_t low = 0, high = p->count;
     while (low < high) {
@@ -177,22 +178,22 @@ static uint64_t portion_at(const struct portions *p, uint32_t own)
 }
 
 /* `ns` of the arc into `node` by procedure, in the arc's proportions. */
-static void computing(struct grouping *k, uint32_t part, uint32_t process,
-                      uint32_t node, uint64_t ns)
+static void blame_computing(struct grouping *k, uint32_t part, uint32_t process,
+                            uint32_t node, uint64_t ns)
 {
     const struct waits *w = k->w;
-    const struct portions *p = &w->portions[part];
+    const struct arc_profile *p = &w->arc_profile[part];
     uint32_t own = node - w->node_base[part];
     uint64_t weight = w->g->w[node], gone = 0, given = 0;
-    for (uint64_t i = portion_at(p, own); i < p->count && p->node[i] == own;
-         i++) {
+    for (uint64_t i = first_arc_share(p, own);
+         i < p->count && p->node[i] == own; i++) {
         gone = ips_min_u64(ips_add_sat(gone, p->ns[i]), weight);
         uint64_t up_to = weight ? (uint64_t)((ips_u128)ns * gone / weight) : 0;
-        blame(k, IPS_BLAME_COMPUTE, process, w->symbol_number[part][p->of[i]],
-              up_to - given);
+        add_blame(k, IPS_BLAME_COMPUTE, process,
+                  w->symbol_number[part][p->of[i]], up_to - given);
         given = up_to;
     }
-    blame(k, IPS_BLAME_COMPUTE, process, WAITS_NONE, ns - given);
+    add_blame(k, IPS_BLAME_COMPUTE, process, WAITS_NONE, ns - given);
 }
 
 static void on_blame(void *arg, const struct ips_blame *b)
@@ -203,20 +204,22 @@ static void on_blame(void *arg, const struct ips_blame *b)
     if (b->kind == IPS_BLAME_CUT)
         k->out->cut_ns += b->ns;
     if (b->kind == IPS_BLAME_COMPUTE)
-        computing(k, c->machine, process, b->node, b->ns);
+        blame_computing(k, c->machine, process, b->node, b->ns);
     else
-        blame(k, b->kind, process,
-              b->kind == IPS_BLAME_WAITED && b->cause < k->w->cause_count
-                  ? b->cause
-                  : WAITS_NONE,
-              b->ns);
+        add_blame(k, b->kind, process,
+                  b->kind == IPS_BLAME_WAITED && b->cause < k->w->cause_count
+                      ? b->cause
+                      : WAITS_NONE,
+                  b->ns);
 }
 
 /* ---- all of them -------------------------------------------------------- */
 
-static bool chosen(const struct waits_choice *c, uint32_t chain, uint32_t place)
+static bool is_chosen(const struct waits_choice *c, uint32_t chain,
+                      uint32_t place)
 {
-    return (!c->chain || c->chain[chain]) && (!c->place || c->place[place]);
+    return (!c->chain || c->chain[chain]) &&
+           (!c->call_site || c->call_site[place]);
 }
 
 static int one_wait(struct grouping *k, struct ips_blamer *b, uint64_t number,
@@ -240,7 +243,7 @@ static int one_wait(struct grouping *k, struct ips_blamer *b, uint64_t number,
     g->total_ns += ns;
     if (ns > g->longest_ns || g->count == 1) {
         g->longest_ns = ns;
-        g->longest = number;
+        g->longest_wait_ns = number;
     }
     uint32_t cause =
         x->cause < k->w->cause_count ? x->cause : IPS_IDLE_NO_CAUSE;
@@ -254,7 +257,7 @@ static int one_wait(struct grouping *k, struct ips_blamer *b, uint64_t number,
     return rc;
 }
 
-static int greatest(const void *va, const void *vb)
+static int by_greatest(const void *va, const void *vb)
 {
     const struct waits_blame *a = va, *b = vb;
     if (a->group != b->group)
@@ -271,7 +274,7 @@ static int greatest(const void *va, const void *vb)
 static void order_blame(struct waits_groups *o)
 {
     if (o->blame_count)
-        qsort(o->blame, o->blame_count, sizeof(*o->blame), greatest);
+        qsort(o->blame, o->blame_count, sizeof(*o->blame), by_greatest);
     for (uint64_t i = 0; i < o->blame_count; i++) {
         struct waits_group *g = &o->group[o->blame[i].group];
         if (g->blame_count++ == 0)
@@ -294,11 +297,11 @@ int waits_group(const struct waits *w, const struct waits_choice *choice,
         const struct ips_chain *c = &w->g->chains[chain];
         if (w->wait[i].arc - c->first >= c->count)
             chain = ips_chain_of(w->g, w->wait[i].arc);
-        if (chosen(choice, chain, w->place_of[i]))
+        if (is_chosen(choice, chain, w->call_site_of[i]))
             rc = one_wait(&k, &b, i, chain, from, to, err);
     }
     ips_blamer_release(&b);
-    ips_idmap_release(&k.places);
+    ips_idmap_release(&k.call_sites);
     ips_idmap_release(&k.causes);
     ips_idmap_release(&k.groups);
     ips_idmap_release(&k.doers);

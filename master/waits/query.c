@@ -69,7 +69,7 @@ struct pattern {
     const char *word[4]; /* machine, process, thread, procedure */
 };
 
-static void cut(const char *object, struct pattern *p)
+static void cut_pattern(const char *object, struct pattern *p)
 {
     snprintf(p->text, sizeof(p->text), "%s", object);
     char *at = p->text;
@@ -83,7 +83,7 @@ static void cut(const char *object, struct pattern *p)
     }
 }
 
-static bool fits(const char *pattern, const char *text)
+static bool matches_pattern(const char *pattern, const char *text)
 {
     return !*pattern || fnmatch(pattern, text, 0) == 0;
 }
@@ -92,42 +92,44 @@ static bool fits(const char *pattern, const char *text)
 static bool process_fits(const char *pattern, const char *name)
 {
     char program[128];
-    snprintf(program, sizeof(program), "%.*s", (int)part_program_len(name),
-             name);
-    return fits(pattern, name) || fits(pattern, program);
+    snprintf(program, sizeof(program), "%.*s",
+             (int)machine_share_program_len(name), name);
+    return matches_pattern(pattern, name) || matches_pattern(pattern, program);
 }
 
-static bool thread_fits(const struct part *p, const char *pattern,
+static bool thread_fits(const struct machine_share *p, const char *pattern,
                         const struct ips_chain *c)
 {
     char tid[16];
     snprintf(tid, sizeof(tid), "%u", c->tid);
-    if (fits(pattern, tid))
+    if (matches_pattern(pattern, tid))
         return true;
     for (uint32_t i = 0; i < p->t.thread_count; i++)
         if (p->t.threads[i]->tid == c->tid &&
             p->t.threads[i]->process == c->process)
-            return fits(pattern, p->t.threads[i]->name);
+            return matches_pattern(pattern, p->t.threads[i]->name);
     return false;
 }
 
-static int choose(struct query *q, const struct waits *w, const char *object,
-                  bool *chain, bool *place, struct ips_err *err)
+static int choose_waits(struct query *q, const struct waits *w,
+                        const char *object, bool *chain, bool *place,
+                        struct ips_err *err)
 {
     struct pattern o;
     bool some = false;
-    cut(object, &o);
+    cut_pattern(object, &o);
     for (uint32_t c = 0; c < w->g->chain_count; c++) {
         const struct ips_chain *ch = &w->g->chains[c];
-        const struct part *p = q->gather.active[ch->machine];
-        chain[c] = fits(o.word[0], p->machine) &&
-                   process_fits(o.word[1], part_process_name(p, ch->process)) &&
-                   (!*o.word[2] || thread_fits(p, o.word[2], ch));
+        const struct machine_share *p = q->gather.active[ch->machine];
+        chain[c] =
+            matches_pattern(o.word[0], p->machine) &&
+            process_fits(o.word[1], machine_share_process(p, ch->process)) &&
+            (!*o.word[2] || thread_fits(p, o.word[2], ch));
         some |= chain[c];
     }
     bool waited = !*o.word[3]; /* in a procedure of that name */
-    for (uint32_t i = 0; i < w->place_count; i++) {
-        place[i] = fits(o.word[3], w->place[i].procedure);
+    for (uint32_t i = 0; i < w->call_site_count; i++) {
+        place[i] = matches_pattern(o.word[3], w->call_site[i].procedure);
         waited |= place[i];
     }
     if (!some)
@@ -148,7 +150,7 @@ struct ordering {
     bool turned; /* the least first */
 };
 
-static uint64_t worth(const struct waits_group *g, uint32_t by)
+static uint64_t group_worth(const struct waits_group *g, uint32_t by)
 {
     switch (by) {
     case 1:
@@ -166,7 +168,8 @@ static int by_worth(const void *va, const void *vb, void *arg)
 {
     const struct ordering *o = arg;
     uint32_t a = *(const uint32_t *)va, b = *(const uint32_t *)vb;
-    uint64_t x = worth(&o->group[a], o->by), y = worth(&o->group[b], o->by);
+    uint64_t x = group_worth(&o->group[a], o->by),
+             y = group_worth(&o->group[b], o->by);
     if (x != y)
         return (x > y) != o->turned ? -1 : 1;
     return (a > b) - (a < b);
@@ -195,17 +198,17 @@ static int make_groups(struct query *q, struct ips_err *err)
     struct waits_data *d = waits_of(q);
     const Ips__WaitsAsk *ask = q->request->waits;
     bool *chain = calloc((size_t)d->w.g->chain_count + 1, sizeof(*chain));
-    bool *place = calloc((size_t)d->w.place_count + 1, sizeof(*place));
+    bool *place = calloc((size_t)d->w.call_site_count + 1, sizeof(*place));
     struct waits_choice c = {.by = d->by,
                              .chain = chain,
-                             .place = place,
+                             .call_site = place,
                              .from_ns = ask->from_ns,
                              .to_ns = ask->to_ns ? ask->to_ns : UINT64_MAX};
     int rc = 0;
     if (!chain || !place)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     if (rc == 0)
-        rc = choose(q, &d->w, ask->object, chain, place, err);
+        rc = choose_waits(q, &d->w, ask->object, chain, place, err);
     if (rc == 0)
         rc = waits_group(&d->w, &c, &d->groups, err);
     free(chain);
@@ -240,15 +243,15 @@ static int make_idle(struct query *q, struct ips_err *err)
     return rc;
 }
 
-static void compute(struct query *q)
+static void compute_waits(struct query *q)
 {
     struct waits_data *d = waits_of(q);
     struct ips_err *err = &d->path.err;
     if (!engine_make_graphs(q))
         return;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        uint32_t sent = engine_part_of(p)->g.node_count;
+        struct machine_share *p = q->gather.active[i];
+        uint32_t sent = engine_machine_of(p)->g.node_count;
         if (sent == p->sync->nodes)
             continue;
         d->path.blame = p;
@@ -270,7 +273,7 @@ static void compute(struct query *q)
         err->code = rc;
 }
 
-static void computed(struct query *q)
+static void on_computed(struct query *q)
 {
     if (path_of(q)->err.code)
         engine_failed(q);
@@ -285,35 +288,36 @@ static void have_all(struct query *q)
     struct waits *w = &waits_of(q)->w;
     struct ips_err err = {0};
     uint64_t waits = 0;
-    for (uint32_t i = 0; i < w->part_count; i++)
-        waits += w->part[i].count;
+    for (uint32_t i = 0; i < w->machine_count; i++)
+        waits += w->machine[i].count;
     int rc = query_check_memory(q, waits * WAITS_ROW_BYTES, &err);
     if (rc == 0)
-        rc = query_work(q, compute, computed, &err);
+        rc = query_work(q, compute_waits, on_computed, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
 
-static void fetched(struct query *q)
+static void on_fetched(struct query *q)
 {
     waits_fetch(q, &waits_of(q)->w, have_all);
 }
 
 static void have_clocks(struct query *q)
 {
-    waits_of(q)->path.lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_CPU;
-    engine_fetch(q, true, fetched);
+    waits_of(q)->path.scenarios[SCENARIO_MAIN].scenario.weighting =
+        IPS_WEIGH_CPU;
+    engine_fetch(q, true, on_fetched);
 }
 
-static void gathered(struct query *q)
+static void on_gathered(struct query *q)
 {
     struct waits_data *d = waits_of(q);
     struct ips_err err = {0};
     int rc = 0;
     d->path.nodes = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        struct engine_part *e = p->own = calloc(1, sizeof(*e));
+        struct machine_share *p = q->gather.active[i];
+        struct engine_machine *e = p->own = calloc(1, sizeof(*e));
         if (!e) {
             no_memory(q);
             return;
@@ -336,7 +340,7 @@ static void gathered(struct query *q)
         weighting_clocks(q, have_clocks);
 }
 
-static void start(struct query *q)
+static void start_calibrate(struct query *q)
 {
     struct ips_err err = {0};
     struct waits_data *d = calloc(1, sizeof(*d));
@@ -345,16 +349,17 @@ static void start(struct query *q)
         return;
     }
     q->data = d;
-    struct ips_lane *lane = &d->path.lanes[LANE_MAIN].lane;
-    *lane = (struct ips_lane){.mtime = {.scale_num = 1, .scale_den = 1},
-                              .weighting = IPS_WEIGH_WALL};
+    struct ips_scenario *scenario = &d->path.scenarios[SCENARIO_MAIN].scenario;
+    *scenario = (struct ips_scenario){.mtime = {.scale_num = 1, .scale_den = 1},
+                                      .weighting = IPS_WEIGH_WALL};
     if (check_ask(q->request->waits, d, &err) < 0)
         query_fail(q, &err);
     else
-        gather_start(q, GATHER_TABLE | GATHER_PEERS | GATHER_WAITS, gathered);
+        gather_start(q, GATHER_TABLE | GATHER_PEERS | GATHER_WAITS,
+                     on_gathered);
 }
 
-static void release(struct query *q)
+static void release_predict(struct query *q)
 {
     struct waits_data *d = waits_of(q);
     if (d) {
@@ -369,6 +374,6 @@ static void release(struct query *q)
 
 const struct query_kind query_waits = {.name = "waits",
                                        .exclusive = true,
-                                       .start = start,
-                                       .release = release,
+                                       .start = start_calibrate,
+                                       .release = release_predict,
                                        .keeps = true};

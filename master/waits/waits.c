@@ -18,10 +18,10 @@
 
 void waits_release(struct waits *w)
 {
-    for (uint32_t i = 0; i < w->part_count; i++) {
-        if (w->part) {
-            struct waits_rows *r = &w->part[i];
-            free(r->place);
+    for (uint32_t i = 0; i < w->machine_count; i++) {
+        if (w->machine) {
+            struct waits_rows *r = &w->machine[i];
+            free(r->call_site);
             free(r->node);
             free(r->of);
             free(r->why);
@@ -31,20 +31,20 @@ void waits_release(struct waits *w)
             free(r->unended_ns);
             free(r->lock_row);
         }
-        if (w->portions)
-            portions_release(&w->portions[i]);
-        if (w->place_number)
-            free(w->place_number[i]);
+        if (w->arc_profile)
+            arc_profile_release(&w->arc_profile[i]);
+        if (w->call_site_number)
+            free(w->call_site_number[i]);
         if (w->symbol_number)
             free(w->symbol_number[i]);
     }
-    free(w->part);
-    free(w->portions);
-    free(w->place_number);
+    free(w->machine);
+    free(w->arc_profile);
+    free(w->call_site_number);
     free(w->symbol_number);
     free(w->wait);
-    free(w->place_of);
-    free(w->place);
+    free(w->call_site_of);
+    free(w->call_site);
     free(w->symbol);
     free(w->process_base);
     ips_waits_release(&w->laid);
@@ -53,7 +53,7 @@ void waits_release(struct waits *w)
 
 /* ---- rows --------------------------------------------------------------- */
 
-static bool grow(void *array, uint64_t cap, size_t item)
+static bool reserve_array(void *array, uint64_t cap, size_t item)
 {
     void *old;
     memcpy(&old, array, sizeof(old));
@@ -63,17 +63,18 @@ static bool grow(void *array, uint64_t cap, size_t item)
     return more != NULL; /* cppcheck-suppress memleak ; *array has it */
 }
 
-static bool grow_rows(struct waits_rows *r, uint64_t more)
+static bool reserve_rows(struct waits_rows *r, uint64_t more)
 {
     if (r->count + more <= r->cap)
         return true;
     uint64_t cap = r->cap * 2 > r->count + more ? r->cap * 2 : r->count + more;
-    bool fine = grow(&r->node, cap, sizeof(*r->node)) &&
-                grow(&r->of, cap, sizeof(*r->of)) && grow(&r->why, cap, 1) &&
-                grow(&r->of_node, cap, 1) &&
-                grow(&r->ns, cap, sizeof(*r->ns)) &&
-                grow(&r->end_ns, cap, sizeof(*r->end_ns)) &&
-                grow(&r->unended_ns, cap, sizeof(*r->unended_ns));
+    bool fine = reserve_array(&r->node, cap, sizeof(*r->node)) &&
+                reserve_array(&r->of, cap, sizeof(*r->of)) &&
+                reserve_array(&r->why, cap, 1) &&
+                reserve_array(&r->of_node, cap, 1) &&
+                reserve_array(&r->ns, cap, sizeof(*r->ns)) &&
+                reserve_array(&r->end_ns, cap, sizeof(*r->end_ns)) &&
+                reserve_array(&r->unended_ns, cap, sizeof(*r->unended_ns));
     if (fine)
         r->cap = cap;
     return fine;
@@ -101,12 +102,12 @@ static int take_causes(struct waits *w, struct waits_rows *r,
     return 0;
 }
 
-static int take_row(const struct part *p, struct waits_rows *r,
+static int take_row(const struct machine_share *p, struct waits_rows *r,
                     const Ips__WaitRowsAnswer *a, size_t i, struct ips_err *err)
 {
     uint32_t before = r->count ? r->node[r->count - 1] : 0;
     if (a->node[i] >= p->sync->nodes || a->node[i] < before ||
-        a->cause[i] >= r->cause_count || a->place[i] >= r->place_count)
+        a->cause[i] >= r->cause_count || a->place[i] >= r->call_site_count)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "wait %" PRIu64 " is out of order", r->count);
     r->node[r->count] = a->node[i];
@@ -120,7 +121,7 @@ static int take_row(const struct part *p, struct waits_rows *r,
     return 0;
 }
 
-static int take_locks(const struct part *p, struct waits_rows *r,
+static int take_locks(const struct machine_share *p, struct waits_rows *r,
                       const Ips__WaitRowsAnswer *a, struct ips_err *err)
 {
     size_t n = a->n_lock;
@@ -135,7 +136,7 @@ static int take_locks(const struct part *p, struct waits_rows *r,
         return ips_err_set(err, IPS_E_LIMIT, "it has too many waits for locks");
     if (r->lock_count + n > r->lock_cap) {
         uint64_t cap = 2 * (r->lock_count + n);
-        if (!grow(&r->lock_row, cap, sizeof(*r->lock_row)))
+        if (!reserve_array(&r->lock_row, cap, sizeof(*r->lock_row)))
             return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for locks");
         r->lock_cap = cap;
     }
@@ -159,28 +160,28 @@ static int take_locks(const struct part *p, struct waits_rows *r,
     return 0;
 }
 
-static int take_rows(struct query *q, struct waits *w, struct part *p,
+static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
                      const Ips__Reply *reply, struct ips_err *err)
 {
-    struct waits_rows *r = &w->part[p->number];
+    struct waits_rows *r = &w->machine[p->number];
     const Ips__WaitRowsAnswer *a = reply->wait_rows;
     size_t n = a->n_node;
     if (a->n_cause != n || a->n_place != n || a->n_of_node != n ||
         a->n_ns != n || a->n_end_ns != n || a->n_unended_ns != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "waits: arrays differ in length");
-    if (a->n_places > MAX_PLACES - r->place_count ||
+    if (a->n_places > MAX_PLACES - r->call_site_count ||
         n > p->sync->nodes * ROWS_A_NODE + ROWS_FREE - r->count)
         return ips_err_set(err, IPS_E_LIMIT, "it has too many waits");
     /* Only places are kept as they came: texts are borrowed. */
-    if ((a->n_places || a->n_causes) && !query_keep(q, p))
+    if ((a->n_places || a->n_causes) && !query_keep_message(q, p))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     int rc = take_causes(w, r, a, err);
     if (rc < 0)
         return rc;
-    if (!part_append(&r->place, &r->place_count, (void *const *)a->places,
-                     a->n_places) ||
-        !grow_rows(r, n))
+    if (!machine_share_append(&r->call_site, &r->call_site_count,
+                              (void *const *)a->places, a->n_places) ||
+        !reserve_rows(r, n))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = take_row(p, r, a, i, err);
@@ -193,7 +194,7 @@ static int take_rows(struct query *q, struct waits *w, struct part *p,
 
 /* ---- rounds ------------------------------------------------------------- */
 
-static int take_wait_rows(struct query *q, struct part *p,
+static int take_wait_rows(struct query *q, struct machine_share *p,
                           const Ips__Reply *reply, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_WAIT_ROWS)
@@ -201,23 +202,23 @@ static int take_wait_rows(struct query *q, struct part *p,
     return take_rows(q, path_of(q)->waits, p, reply, err);
 }
 
-static int take_portions(struct query *q, struct part *p,
-                         const Ips__Reply *reply, struct ips_err *err)
+static int take_arc_profile(struct query *q, struct machine_share *p,
+                            const Ips__Reply *reply, struct ips_err *err)
 {
-    return portions_take(q, p, &path_of(q)->waits->portions[p->number], reply,
-                         err);
+    return arc_profile_receive(q, p, &path_of(q)->waits->arc_profile[p->number],
+                               reply, err);
 }
 
-static void ask_portions(struct query *q)
+static void ask_arc_profile(struct query *q)
 {
-    query_round(q, take_portions, path_of(q)->after_waits);
+    query_round(q, take_arc_profile, path_of(q)->after_waits);
     for (uint32_t i = 0; i < q->gather.count; i++)
         if (path_of(q)->waits->callers && !path_of(q)->waits->cut)
-            portions_ask_callers(q, q->gather.active[i]);
+            arc_profile_ask_callers(q, q->gather.active[i]);
         else if (path_of(q)->waits->cut)
-            portions_ask_cpu(q, q->gather.active[i], &path_of(q)->window);
+            arc_profile_ask_cpu(q, q->gather.active[i], &path_of(q)->window);
         else
-            portions_ask(q, q->gather.active[i], NULL);
+            arc_profile_ask(q, q->gather.active[i], NULL);
     query_await(q);
 }
 
@@ -226,24 +227,24 @@ void waits_fetch(struct query *q, struct waits *w,
 {
     struct ips_err err = {0};
     uint32_t n = q->gather.count;
-    bool cut = w->cut && path_of(q)->window.given;
+    bool cut = w->cut && path_of(q)->window.is_set;
     bool callers = w->callers;
     waits_release(w);
     w->cut = cut;
     w->callers = callers;
-    w->part_count = n;
-    w->part = calloc((size_t)n + 1, sizeof(*w->part));
-    w->portions = calloc((size_t)n + 1, sizeof(*w->portions));
-    if (!w->part || !w->portions) {
+    w->machine_count = n;
+    w->machine = calloc((size_t)n + 1, sizeof(*w->machine));
+    w->arc_profile = calloc((size_t)n + 1, sizeof(*w->arc_profile));
+    if (!w->machine || !w->arc_profile) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
         query_fail(q, &err);
         return;
     }
     path_of(q)->waits = w;
     path_of(q)->after_waits = after;
-    query_round(q, take_wait_rows, ask_portions);
+    query_round(q, take_wait_rows, ask_arc_profile);
     for (uint32_t i = 0; i < n; i++) {
-        struct part *p = q->gather.active[i];
+        struct machine_share *p = q->gather.active[i];
         Ips__WaitRowsAsk ask = IPS__WAIT_ROWS_ASK__INIT;
         Ips__Request request = IPS__REQUEST__INIT;
         ask.generation = p->sync->generation;
@@ -259,24 +260,26 @@ void waits_fetch(struct query *q, struct waits *w,
 /* ---- one number for equal ones ------------------------------------------ */
 
 struct named {
-    struct waits_place p;
+    struct waits_call_site p;
     uint32_t *number;
 };
 
 static int by_name(const void *va, const void *vb)
 {
-    const struct waits_place *a = &((const struct named *)va)->p,
-                             *b = &((const struct named *)vb)->p;
+    const struct waits_call_site *a = &((const struct named *)va)->p,
+                                 *b = &((const struct named *)vb)->p;
     int order = strcmp(a->procedure, b->procedure);
     if (order == 0)
         order = strcmp(a->module, b->module);
     if (order == 0)
         order = strcmp(a->file, b->file);
-    return order ? order : (a->line > b->line) - (a->line < b->line);
+    return order ? order
+                 : (a->source_line > b->source_line) -
+                       (a->source_line < b->source_line);
 }
 
 /* Sorts, and numbers; those that differ go to `out`. */
-static void number_all(struct named *all, size_t n, struct waits_place *out,
+static void number_all(struct named *all, size_t n, struct waits_call_site *out,
                        uint32_t *count)
 {
     if (n > 0)
@@ -291,25 +294,26 @@ static void number_all(struct named *all, size_t n, struct waits_place *out,
 static bool number_places(struct waits *w)
 {
     size_t total = 0, n = 0;
-    w->place_number = calloc((size_t)w->part_count + 1, sizeof(uint32_t *));
-    for (uint32_t i = 0; i < w->part_count; i++)
-        total += w->part[i].place_count;
+    w->call_site_number =
+        calloc((size_t)w->machine_count + 1, sizeof(uint32_t *));
+    for (uint32_t i = 0; i < w->machine_count; i++)
+        total += w->machine[i].call_site_count;
     struct named *all = malloc((total + 1) * sizeof(*all));
-    w->place = malloc((total + 1) * sizeof(*w->place));
-    bool fine = w->place_number && all && w->place;
-    for (uint32_t i = 0; i < w->part_count && fine; i++) {
-        const struct waits_rows *r = &w->part[i];
-        w->place_number[i] =
-            malloc(((size_t)r->place_count + 1) * sizeof(uint32_t));
-        fine = w->place_number[i] != NULL;
-        for (uint32_t k = 0; k < r->place_count && fine; k++)
-            all[n++] =
-                (struct named){{r->place[k]->procedure, r->place[k]->module,
-                                r->place[k]->file, r->place[k]->line},
-                               &w->place_number[i][k]};
+    w->call_site = malloc((total + 1) * sizeof(*w->call_site));
+    bool fine = w->call_site_number && all && w->call_site;
+    for (uint32_t i = 0; i < w->machine_count && fine; i++) {
+        const struct waits_rows *r = &w->machine[i];
+        w->call_site_number[i] =
+            malloc(((size_t)r->call_site_count + 1) * sizeof(uint32_t));
+        fine = w->call_site_number[i] != NULL;
+        for (uint32_t k = 0; k < r->call_site_count && fine; k++)
+            all[n++] = (struct named){
+                {r->call_site[k]->procedure, r->call_site[k]->module,
+                 r->call_site[k]->file, r->call_site[k]->line},
+                &w->call_site_number[i][k]};
     }
     if (fine)
-        number_all(all, n, w->place, &w->place_count);
+        number_all(all, n, w->call_site, &w->call_site_count);
     free(all);
     return fine;
 }
@@ -317,15 +321,15 @@ static bool number_places(struct waits *w)
 static bool number_symbols(struct waits *w)
 {
     size_t total = 0, n = 0;
-    w->symbol_number = calloc((size_t)w->part_count + 1, sizeof(uint32_t *));
-    for (uint32_t i = 0; i < w->part_count; i++)
-        total += w->portions[i].symbol_count;
+    w->symbol_number = calloc((size_t)w->machine_count + 1, sizeof(uint32_t *));
+    for (uint32_t i = 0; i < w->machine_count; i++)
+        total += w->arc_profile[i].symbol_count;
     struct named *all = malloc((total + 1) * sizeof(*all));
-    struct waits_place *names = malloc((total + 1) * sizeof(*names));
+    struct waits_call_site *names = malloc((total + 1) * sizeof(*names));
     w->symbol = malloc((total + 1) * sizeof(*w->symbol));
     bool fine = w->symbol_number && all && names && w->symbol;
-    for (uint32_t i = 0; i < w->part_count && fine; i++) {
-        const struct portions *p = &w->portions[i];
+    for (uint32_t i = 0; i < w->machine_count && fine; i++) {
+        const struct arc_profile *p = &w->arc_profile[i];
         w->symbol_number[i] =
             malloc(((size_t)p->symbol_count + 1) * sizeof(uint32_t));
         fine = w->symbol_number[i] != NULL;
@@ -337,8 +341,8 @@ static bool number_symbols(struct waits *w)
     if (fine)
         number_all(all, n, names, &w->symbol_count);
     for (uint32_t i = 0; fine && i < w->symbol_count; i++)
-        w->symbol[i] = (struct thing_symbol){names[i].procedure,
-                                             names[i].module, names[i].file, 0};
+        w->symbol[i] = (struct entity_symbol){
+            names[i].procedure, names[i].module, names[i].file, 0};
     free(names);
     free(all);
     return fine;
@@ -348,9 +352,9 @@ static bool number_symbols(struct waits *w)
 
 /* Where a machine's first event lies, seen from the run's origin: before it
  * for what was started earlier. */
-static int64_t first_on_scale(const struct part *p)
+static int64_t first_on_scale(const struct machine_share *p)
 {
-    const struct ips_clock_map *m = &engine_part_of(p)->clock;
+    const struct ips_clock_map *m = &engine_machine_of(p)->clock;
     ips_i128 x = (ips_i128)p->sync->first_ns - (ips_i128)m->from;
     ips_i128 y = x + x * m->drift_q40 / ((ips_i128)1 << 40) + m->shift_ns;
     return y < -(ips_i128)(1ll << 61) ? -(1ll << 61) : (int64_t)y;
@@ -359,7 +363,7 @@ static int64_t first_on_scale(const struct part *p)
 static void put_on_scale(struct query *q, struct waits *w, struct ips_graph *g)
 {
     int64_t least = 0;
-    for (uint32_t i = 0; i < w->part_count; i++) {
+    for (uint32_t i = 0; i < w->machine_count; i++) {
         int64_t first = first_on_scale(q->gather.active[i]);
         least = first < least ? first : least;
     }
@@ -367,7 +371,7 @@ static void put_on_scale(struct query *q, struct waits *w, struct ips_graph *g)
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *ch = &g->chains[c];
         struct ips_clock_map m =
-            engine_part_of(q->gather.active[ch->machine])->clock;
+            engine_machine_of(q->gather.active[ch->machine])->clock;
         m.shift_ns += (int64_t)w->scale_ns;
         for (uint32_t i = ch->first; i < ch->first + ch->count; i++)
             g->at[i] = ips_clock_map_ns(&m, g->at[i]);
@@ -376,16 +380,16 @@ static void put_on_scale(struct query *q, struct waits *w, struct ips_graph *g)
 
 static bool join_rows(struct query *q, struct waits *w)
 {
-    for (uint32_t i = 0; i < w->part_count; i++)
-        w->count += w->part[i].count;
+    for (uint32_t i = 0; i < w->machine_count; i++)
+        w->count += w->machine[i].count;
     w->wait = malloc((w->count + 1) * sizeof(*w->wait));
-    w->place_of = malloc((w->count + 1) * sizeof(*w->place_of));
-    if (!w->wait || !w->place_of)
+    w->call_site_of = malloc((w->count + 1) * sizeof(*w->call_site_of));
+    if (!w->wait || !w->call_site_of)
         return false;
     uint64_t n = 0;
-    for (uint32_t i = 0; i < w->part_count; i++) {
-        const struct waits_rows *r = &w->part[i];
-        struct ips_clock_map m = engine_part_of(q->gather.active[i])->clock;
+    for (uint32_t i = 0; i < w->machine_count; i++) {
+        const struct waits_rows *r = &w->machine[i];
+        struct ips_clock_map m = engine_machine_of(q->gather.active[i])->clock;
         m.shift_ns += (int64_t)w->scale_ns;
         for (uint64_t k = 0; k < r->count; k++, n++) {
             w->wait[n] =
@@ -394,7 +398,7 @@ static bool join_rows(struct query *q, struct waits *w)
                                   .of_node = r->of_node[k],
                                   .ns = r->ns[k],
                                   .end_ns = ips_clock_map_ns(&m, r->end_ns[k])};
-            w->place_of[n] = w->place_number[i][r->of[k]];
+            w->call_site_of[n] = w->call_site_number[i][r->of[k]];
         }
     }
     return true;
@@ -403,8 +407,8 @@ static bool join_rows(struct query *q, struct waits *w)
 static bool number_processes(const struct query *q, struct waits *w)
 {
     w->process_base =
-        calloc((size_t)w->part_count + 1, sizeof(*w->process_base));
-    for (uint32_t i = 0; w->process_base && i < w->part_count; i++)
+        calloc((size_t)w->machine_count + 1, sizeof(*w->process_base));
+    for (uint32_t i = 0; w->process_base && i < w->machine_count; i++)
         w->process_base[i + 1] =
             w->process_base[i] + q->gather.active[i]->t.proc_count;
     return w->process_base != NULL;
@@ -415,7 +419,7 @@ static int check_chains(struct query *q, const struct waits *w,
 {
     for (uint32_t c = 0; c < w->g->chain_count; c++) {
         const struct ips_chain *ch = &w->g->chains[c];
-        struct part *p = q->gather.active[ch->machine];
+        struct machine_share *p = q->gather.active[ch->machine];
         if (ch->process < p->t.proc_count)
             continue;
         path_of(q)->blame = p;

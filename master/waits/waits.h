@@ -34,9 +34,9 @@ struct waits_lock_row { /* struct ips_lock_row of the slave */
     uint32_t units; /* of it that are free at the begin */
     bool gives;
 };
-struct waits_rows {         /* of a part, as they come; by node */
-    Ips__WaitPlace **place; /* borrowed from kept messages */
-    uint32_t place_count;
+struct waits_rows {             /* of a part, as they come; by node */
+    Ips__WaitPlace **call_site; /* borrowed from kept messages */
+    uint32_t call_site_count;
     uint8_t cause[256]; /* of the run's causes, by the slave's numbers */
     uint32_t cause_count;
     uint32_t *node, *of; /* own nodes; places */
@@ -46,29 +46,29 @@ struct waits_rows {         /* of a part, as they come; by node */
     struct waits_lock_row *lock_row; /* by node and place in its arc */
     uint64_t lock_count, lock_cap;
 };
-struct waits_place { /* one for equal ones of all machines; borrowed */
+struct waits_call_site { /* one for equal ones of all machines; borrowed */
     const char *procedure, *module, *file;
-    uint32_t line;
+    uint32_t source_line;
 };
 struct waits {
-    struct waits_rows *part; /* [parts] */
-    struct portions *portions;
+    struct waits_rows *machine; /* [parts] */
+    struct arc_profile *arc_profile;
     bool callers; /* to be set before: portions come with callers */
     bool cut; /* to be set before: portions of CPU in the question's window */
-    uint32_t part_count;
+    uint32_t machine_count;
     const char *cause[WAITS_CAUSES]; /* names */
     uint32_t cause_count;
     /* waits_lay */
     const struct ips_graph *g; /* the merged one, its times on one scale */
     const uint32_t *node_base;
-    struct ips_wait *wait; /* [count] of all machines */
-    uint32_t *place_of;    /* [count] of `place` */
+    struct ips_wait *wait;  /* [count] of all machines */
+    uint32_t *call_site_of; /* [count] of `place` */
     uint64_t count;
     struct ips_waits laid;
-    struct waits_place *place;
-    uint32_t place_count;
-    uint32_t **place_number;     /* [parts][places of it] */
-    struct thing_symbol *symbol; /* procedures, one for equal ones */
+    struct waits_call_site *call_site;
+    uint32_t call_site_count;
+    uint32_t **call_site_number;  /* [parts][places of it] */
+    struct entity_symbol *symbol; /* procedures, one for equal ones */
     uint32_t symbol_count;
     uint32_t **symbol_number;         /* [parts][symbols of it] */
     uint32_t *process_base;           /* [parts + 1] processes of all parts */
@@ -97,16 +97,16 @@ enum waits_by {
 struct waits_choice {
     enum waits_by by;
     const bool *chain;       /* [chains] of the waiters; NULL: all */
-    const bool *place;       /* [place_count]; NULL: all */
+    const bool *call_site;   /* [place_count]; NULL: all */
     uint64_t from_ns, to_ns; /* since the run's origin; 0, UINT64_MAX: all */
 };
 /* Processes are numbers through all parts (process_base). WAITS_NONE: not one,
  * or not told by this grouping; of a peer: nobody that was traced. */
 struct waits_group {
-    uint32_t process, chain, place, cause, peer;
+    uint32_t process, chain, call_site, cause, peer;
     enum ips_lateness late;
     uint64_t count, total_ns, longest_ns;
-    uint64_t longest;            /* a wait, of `wait` */
+    uint64_t longest_wait_ns;    /* a wait, of `wait` */
     uint32_t first, blame_count; /* of `blame`, the greatest first */
 };
 struct waits_blame {

@@ -55,16 +55,16 @@ static void fill_row(const struct filling *f, const struct whatif_row *from,
     (void)f;
 }
 
-static char *thing_text(const struct filling *f, uint32_t number, char **kind,
-                        char **place)
+static char *entity_text(const struct filling *f, uint32_t number, char **kind,
+                         char **place)
 {
     char name[THING_BYTES];
-    const struct thing *thing = &f->d->t.thing[number];
-    const struct thing_symbol *symbol = things_symbol(&f->d->t, thing);
+    const struct entity *thing = &f->d->t.entity[number];
+    const struct entity_symbol *symbol = entities_symbol(&f->d->t, thing);
     *kind = ips_wire_text(thing_kind_names[thing->kind]);
     if (symbol)
         *place = ips_wire_text(symbol->module);
-    return copy_name(f, things_name(&f->d->t, thing, name));
+    return copy_name(f, entities_name(&f->d->t, thing, name));
 }
 
 static void fill_edits(const struct filling *f, Ips__WhatifAnswer *out)
@@ -99,7 +99,7 @@ static void fill_ranking(const struct filling *f, Ips__WhatifAnswer *out)
     for (size_t i = 0; rows && out->ranking && i < n; i++) {
         fill_row(f, &d->ranking[i], &rows[i]);
         rows[i].object =
-            thing_text(f, d->ranking[i].thing, &rows[i].kind, &rows[i].place);
+            entity_text(f, d->ranking[i].entity, &rows[i].kind, &rows[i].place);
         rows[i].ppm = f->d->ask->rank_ppm;
         out->ranking[out->n_ranking++] = &rows[i];
     }
@@ -117,7 +117,7 @@ static void fill_slacks(const struct filling *f, Ips__WhatifAnswer *out)
         const struct whatif_slack *from = &d->slacks[i];
         ips__slack_row__init(&rows[i]);
         rows[i].object =
-            thing_text(f, from->thing, &rows[i].kind, &rows[i].place);
+            entity_text(f, from->entity, &rows[i].kind, &rows[i].place);
         rows[i].slack_ns = from->s.least;
         rows[i].path_ns = from->s.path_ns;
         rows[i].near_ns = from->s.near_ns;
@@ -150,8 +150,8 @@ static void fill_next(const struct filling *f, Ips__WhatifAnswer *out)
         to->objects =
             arena_alloc(f->a, ((size_t)p->label_count + 1) * sizeof(char *));
         for (uint32_t k = 0; to->objects && k < p->label_count; k++)
-            to->objects[to->n_objects++] =
-                copy_name(f, things_feature_name(&f->d->t, p->label[k], name));
+            to->objects[to->n_objects++] = copy_name(
+                f, entities_feature_name(&f->d->t, p->label[k], name));
         for (uint64_t k = 0; k < p->path.count; k++) {
             to->messages += p->path.seg[k].xkind == IPS_X_DATA;
             to->any += p->path.seg[k].xkind == IPS_X_RESOURCE;
@@ -185,10 +185,10 @@ static void note_caveats(const struct filling *f)
                          "gains assume that locks are taken in the recorded "
                          "order (up to %" PRIu64 " waits on these paths)",
                          any));
-    for (uint32_t i = 0; d->crowd && i < f->q->gather.count; i++) {
-        const struct part *p = f->q->gather.active[i];
-        if (d->crowd[i].beyond_ns < d->t_max_ns / CROWD_PARTS ||
-            d->crowd[i].beyond_ns == 0)
+    for (uint32_t i = 0; d->oversubscription && i < f->q->gather.count; i++) {
+        const struct machine_share *p = f->q->gather.active[i];
+        if (d->oversubscription[i].beyond_ns < d->t_max_ns / CROWD_PARTS ||
+            d->oversubscription[i].beyond_ns == 0)
             continue;
         certificate_note(
             f->a, f->c,
@@ -197,8 +197,9 @@ static void note_caveats(const struct filling *f)
                 "gains assume a core for each thread: /%s has %" PRIu64
                 ", and up to %u threads would run at once (more than cores for "
                 "%.1f%% of the path's time)",
-                p->machine, p->sync->cores, d->crowd[i].peak,
-                100.0 * (double)d->crowd[i].beyond_ns / (double)d->t_max_ns));
+                p->machine, p->sync->cores, d->oversubscription[i].peak,
+                100.0 * (double)d->oversubscription[i].beyond_ns /
+                    (double)d->t_max_ns));
     }
 }
 
@@ -227,11 +228,11 @@ void whatif_answer(struct query *q)
     certificate_plan(q, &a, &c, 3, "the slaves' graphs");
     c.msg.engine = ips_wire_text("central (what-if: all events at the master)");
     c.msg.message_times =
-        path_mtime_text(q, &a, &d->path.lanes[LANE_MAIN].lane);
+        path_mtime_text(q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(&d->path))
         c.msg.clock = ips_wire_text(weighting_clock_text(&d->path));
-    answer.weighting =
-        ips_wire_text(weighting_name(d->path.lanes[LANE_MAIN].lane.weighting));
+    answer.weighting = ips_wire_text(
+        weighting_name(d->path.scenarios[SCENARIO_MAIN].scenario.weighting));
     answer.goal = ips_wire_text(d->path.goal_text);
     answer.category = ips_wire_text("3");
     answer.t_max_ns = d->t_max_ns;
@@ -246,7 +247,7 @@ void whatif_answer(struct query *q)
         fill_slacks(&f, &answer);
     if (ask->next)
         fill_next(&f, &answer);
-    if (d->path.window.given)
+    if (d->path.window.is_set)
         certificate_note(&a, &c,
                          "what is edited lies in the window; gains are of the "
                          "whole run's path");

@@ -48,9 +48,10 @@ static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
     enum ips_weighting weighting;
     int rc = weighting_of(a->weighting, &weighting, err);
     if (rc == 0)
-        rc = path_check_lane(a->lane, &d->path.lanes[LANE_MAIN].lane, err);
+        rc = path_check_scenario(
+            a->lane, &d->path.scenarios[SCENARIO_MAIN].scenario, err);
     if (rc == 0)
-        d->path.lanes[LANE_MAIN].lane.weighting = weighting;
+        d->path.scenarios[SCENARIO_MAIN].scenario.weighting = weighting;
     if (rc == 0 && a->n_edits > WHATIF_EDITS_MAX)
         rc = ips_err_set(err, IPS_E_USAGE, "%zu edits: at most %u", a->n_edits,
                          WHATIF_EDITS_MAX);
@@ -79,24 +80,25 @@ static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
 
 /* ---- what arcs were spent on -------------------------------------------- */
 
-static int take_portions(struct query *q, struct part *p,
-                         const Ips__Reply *reply, struct ips_err *err)
+static int take_arc_profile(struct query *q, struct machine_share *p,
+                            const Ips__Reply *reply, struct ips_err *err)
 {
-    return portions_take(q, p, &whatif_of(q)->portions[p->number], reply, err);
+    return arc_profile_receive(q, p, &whatif_of(q)->arc_profile[p->number],
+                               reply, err);
 }
 
-static void free_portions(struct query *q)
+static void free_arc_profiles(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
-    for (uint32_t i = 0; d->portions && i < q->gather.count; i++)
-        portions_release(&d->portions[i]);
-    free(d->portions);
-    d->portions = NULL;
+    for (uint32_t i = 0; d->arc_profile && i < q->gather.count; i++)
+        arc_profile_release(&d->arc_profile[i]);
+    free(d->arc_profile);
+    d->arc_profile = NULL;
 }
 
 /* ---- rounds ------------------------------------------------------------- */
 
-static void solved(struct query *q)
+static void on_solved(struct query *q)
 {
     if (path_of(q)->err.code)
         engine_failed(q);
@@ -109,30 +111,31 @@ static void have_all(struct query *q)
     struct ips_err err = {0};
     uint64_t portions = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
-        portions += whatif_of(q)->portions[i].count;
+        portions += whatif_of(q)->arc_profile[i].count;
     int rc = query_check_memory(q, portions * WHATIF_PORTION_BYTES, &err);
     if (rc == 0)
-        rc = query_work(q, whatif_of(q)->solve, solved, &err);
+        rc = query_work(q, whatif_of(q)->solve, on_solved, &err);
     if (rc < 0)
         query_fail(q, &err);
 }
 
-static void ask_portions(struct query *q)
+static void ask_arc_profile(struct query *q)
 {
     const struct whatif_data *d = whatif_of(q);
-    bool windowed = d->path.window.given;
-    query_round(q, take_portions, have_all);
+    bool windowed = d->path.window.is_set;
+    query_round(q, take_arc_profile, have_all);
     for (uint32_t i = 0; i < q->gather.count; i++)
-        portions_ask(q, q->gather.active[i], windowed ? &d->path.window : NULL);
+        arc_profile_ask(q, q->gather.active[i],
+                        windowed ? &d->path.window : NULL);
     query_await(q);
 }
 
 static void have_waits(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
-    free(d->portions); /* nothing in them */
-    d->portions = d->waits->portions;
-    d->waits->portions = NULL;
+    free(d->arc_profile); /* nothing in them */
+    d->arc_profile = d->waits->arc_profile;
+    d->waits->arc_profile = NULL;
     have_all(q);
 }
 
@@ -142,28 +145,29 @@ static void ask_waits(struct query *q)
     waits_fetch(q, whatif_of(q)->waits, have_waits);
 }
 
-static void fetch(struct query *q)
+static void fetch_parts(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     weighting_set_window(q, d->ask->from_ns, d->ask->to_ns);
-    d->weighting = d->path.lanes[LANE_MAIN].lane.weighting;
+    d->weighting = d->path.scenarios[SCENARIO_MAIN].scenario.weighting;
     if (d->raw)
-        d->path.lanes[LANE_MAIN].lane.weighting = IPS_WEIGH_CPU;
-    engine_fetch(q, d->raw, d->waits ? ask_waits : ask_portions);
+        d->path.scenarios[SCENARIO_MAIN].scenario.weighting = IPS_WEIGH_CPU;
+    engine_fetch(q, d->raw, d->waits ? ask_waits : ask_arc_profile);
 }
 
-static void gathered(struct query *q)
+static void on_gathered(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     struct ips_err err = {0};
     if (d->gathered && d->gathered(q))
         return;
-    mtimes_plan_lane(q, &d->path.lanes[LANE_MAIN].lane);
+    mtimes_plan_scenario(q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     d->path.nodes = 0;
-    d->portions = calloc((size_t)q->gather.count + 1, sizeof(*d->portions));
-    for (uint32_t i = 0; i < q->gather.count && d->portions; i++) {
-        struct part *p = q->gather.active[i];
-        struct engine_part *e = calloc(1, sizeof(*e));
+    d->arc_profile =
+        calloc((size_t)q->gather.count + 1, sizeof(*d->arc_profile));
+    for (uint32_t i = 0; i < q->gather.count && d->arc_profile; i++) {
+        struct machine_share *p = q->gather.active[i];
+        struct engine_machine *e = calloc(1, sizeof(*e));
         if (!e) {
             no_memory(q);
             return;
@@ -174,7 +178,7 @@ static void gathered(struct query *q)
     }
     if (d->ask->from_ns || d->ask->to_ns)
         d->node_bytes += WHATIF_WINDOW_BYTES;
-    if (!d->portions) {
+    if (!d->arc_profile) {
         no_memory(q);
         return;
     }
@@ -193,7 +197,7 @@ static void gathered(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        weighting_clocks(q, fetch);
+        weighting_clocks(q, fetch_parts);
 }
 
 void whatif_begin(struct query *q)
@@ -201,16 +205,16 @@ void whatif_begin(struct query *q)
     struct whatif_data *d = whatif_of(q);
     struct ips_err err = {0};
     int rc = check_ask(d->ask, d, &err);
-    q->calibrate = d->path.lanes[LANE_MAIN].lane.calibrated;
+    q->calibrate = d->path.scenarios[SCENARIO_MAIN].scenario.calibrated;
     if (rc < 0)
         query_fail(q, &err);
     else
         gather_start(
             q, GATHER_TABLE | GATHER_PEERS | (d->waits ? GATHER_WAITS : 0u),
-            gathered);
+            on_gathered);
 }
 
-static void start(struct query *q)
+static void start_calibrate(struct query *q)
 {
     struct whatif_data *d = calloc(1, sizeof(*d));
     if (!d) {
@@ -229,16 +233,16 @@ void whatif_release(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
     if (d) {
-        free_portions(q);
-        for (uint32_t i = 0; d->part && i < q->gather.count; i++)
-            free(d->part[i].process);
-        free(d->part);
-        things_release(&d->t);
+        free_arc_profiles(q);
+        for (uint32_t i = 0; d->machine && i < q->gather.count; i++)
+            free(d->machine[i].process);
+        free(d->machine);
+        entities_release(&d->t);
         free(d->edits);
         free(d->ranking);
         free(d->slacks);
         free(d->cross_ns);
-        free(d->crowd);
+        free(d->oversubscription);
         ips_next_release(&d->next);
     }
     engine_release(q);
@@ -247,6 +251,6 @@ void whatif_release(struct query *q)
 
 const struct query_kind query_whatif = {.name = "whatif",
                                         .exclusive = true,
-                                        .start = start,
+                                        .start = start_calibrate,
                                         .release = whatif_release,
                                         .keeps = true};

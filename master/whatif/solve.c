@@ -26,8 +26,8 @@ static int make_graph(struct whatif_solving *s)
     if (!engine_make_graphs(q))
         return s->err->code;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        struct part *p = q->gather.active[i];
-        uint32_t sent = engine_part_of(p)->g.node_count;
+        struct machine_share *p = q->gather.active[i];
+        uint32_t sent = engine_machine_of(p)->g.node_count;
         if (sent == p->sync->nodes)
             continue;
         d->blame = p;
@@ -39,58 +39,59 @@ static int make_graph(struct whatif_solving *s)
         return s->err->code;
     if (!s->d->raw && !engine_merge(q))
         return s->err->code;
-    s->lane = weighting_merged(q, &d->lanes[LANE_MAIN].lane);
+    s->scenario = weighting_merged(q, &d->scenarios[SCENARIO_MAIN].scenario);
     int rc = s->d->remake ? s->d->remake(s) : 0;
     if (rc == 0)
-        rc = ips_longest_path(&d->merged, &s->lane, NULL, &d->est, s->err);
+        rc = ips_longest_path(&d->merged, &s->scenario, NULL, &d->est, s->err);
     if (rc == 0 && (d->est.end == IPS_NO_NODE || d->est.t_max == 0))
         rc = ips_err_set(s->err, IPS_E_INCOMPLETE,
                          "run %s: its longest path is 0 ns: nothing to compute",
                          q->run);
     if (rc == 0)
-        rc = ips_order_make(&d->merged, &s->lane, &s->order, s->err);
+        rc = ips_order_make(&d->merged, &s->scenario, &s->order, s->err);
     return rc;
 }
 
-static int make_things(struct whatif_solving *s)
+static int make_entities(struct whatif_solving *s)
 {
     struct query *q = s->q;
     struct whatif_data *d = s->d;
     uint32_t n = q->gather.count, blame;
-    d->part = calloc((size_t)n + 1, sizeof(*d->part));
-    if (!d->part)
+    d->machine = calloc((size_t)n + 1, sizeof(*d->machine));
+    if (!d->machine)
         return no_memory(s);
     for (uint32_t i = 0; i < n; i++) {
-        const struct part *p = q->gather.active[i];
-        const struct portions *w = &d->portions[i];
+        const struct machine_share *p = q->gather.active[i];
+        const struct arc_profile *w = &d->arc_profile[i];
         const char **name = calloc((size_t)p->t.proc_count + 1, sizeof(*name));
         if (!name)
             return no_memory(s);
         for (uint32_t k = 0; k < p->t.proc_count; k++)
-            name[k] = part_process_name(p, k);
-        d->part[i] =
-            (struct thing_part){.machine = p->machine,
-                                .process = name,
-                                .process_count = p->t.proc_count,
-                                .node_base = d->path.node_base[i],
-                                .node_count = engine_part_of(p)->g.node_count,
-                                .symbol = w->symbol,
-                                .symbol_count = w->symbol_count,
-                                .node = w->node,
-                                .of = w->of,
-                                .ns = w->ns,
-                                .portion_count = w->count};
-        d->procedures = d->procedures ||
-                        (d->path.window.given ? w->symbol_count : w->count) > 0;
+            name[k] = machine_share_process(p, k);
+        d->machine[i] = (struct machine_entities){
+            .machine = p->machine,
+            .process = name,
+            .process_count = p->t.proc_count,
+            .node_base = d->path.node_base[i],
+            .node_count = engine_machine_of(p)->g.node_count,
+            .symbol = w->symbol,
+            .symbol_count = w->symbol_count,
+            .node = w->node,
+            .of = w->of,
+            .ns = w->ns,
+            .arc_share_count = w->count};
+        d->procedures =
+            d->procedures ||
+            (d->path.window.is_set ? w->symbol_count : w->count) > 0;
     }
     /* Of time that is not CPU no procedure has more than there is. */
-    bool clip = s->lane.weighting != IPS_WEIGH_CPU || s->d->remake ||
-                d->path.window.given;
-    int rc = things_make(s->g, d->part, n, clip, &d->t, &blame, s->err);
+    bool clip = s->scenario.weighting != IPS_WEIGH_CPU || s->d->remake ||
+                d->path.window.is_set;
+    int rc = entities_make(s->g, d->machine, n, clip, &d->t, &blame, s->err);
     if (rc < 0 && blame != THING_NONE)
         d->path.blame = q->gather.active[blame];
     /* What remakes the graph has cut it to the window, too. */
-    bool cut = d->path.window.given && !d->remake;
+    bool cut = d->path.window.is_set && !d->remake;
     return rc == 0 && cut ? whatif_window(s) : rc;
 }
 
@@ -106,12 +107,12 @@ static int make_base(struct whatif_solving *s)
     d->t_max_ns = t_max;
     d->near_ns = ips_ppm_of(t_max, s->ask->near_ppm);
     d->resources =
-        ips_feature_shares(s->g, &s->lane, &d->path.est, &d->t.f, s->share);
-    s->base = (struct ips_whatif_base){s->g,         &s->lane, &s->order,
-                                       &d->path.est, &d->t.f,  s->share};
-    int rc = ips_tail(s->g, &s->lane, &s->order, &s->tail, s->err);
+        ips_feature_shares(s->g, &s->scenario, &d->path.est, &d->t.f, s->share);
+    s->base = (struct ips_whatif_base){s->g,         &s->scenario, &s->order,
+                                       &d->path.est, &d->t.f,      s->share};
+    int rc = ips_tail(s->g, &s->scenario, &s->order, &s->tail, s->err);
     if (rc == 0)
-        rc = ips_slacks(s->g, &s->lane, &d->path.est, s->tail, &d->t.f,
+        rc = ips_slacks(s->g, &s->scenario, &d->path.est, s->tail, &d->t.f,
                         d->near_ns, s->slack, s->err);
     return rc;
 }
@@ -128,10 +129,10 @@ static int nothing_fits(struct whatif_solving *s, const Ips__WhatifEdit *e)
         return ips_err_set(s->err, IPS_E_NOT_FOUND,
                            "no procedures in run %s: %s", run, none);
     ips_nearest_begin(&near, e->procedure);
-    things_offer_procedures(&s->d->t, &near);
+    entities_offer_procedures(&s->d->t, &near);
     if (!*ips_nearest_text(&near)) {
         ips_nearest_begin(&near, e->process);
-        things_offer_processes(&s->d->t, e->process, &near);
+        entities_offer_processes(&s->d->t, e->process, &near);
     }
     return ips_err_set(
         s->err, IPS_E_NOT_FOUND,
@@ -150,10 +151,10 @@ static int nothing_fits(struct whatif_solving *s, const Ips__WhatifEdit *e)
 static int select_edit(struct whatif_solving *s, const Ips__WhatifEdit *e,
                        struct ips_edit **edits, uint32_t *count)
 {
-    struct thing_selector sel = {e->procedure, e->process, e->message,
-                                 e->object};
+    struct entity_selector sel = {e->procedure, e->process, e->message,
+                                  e->object};
     uint32_t *feature = NULL;
-    int rc = things_select(&s->d->t, &sel, &feature, count, s->err);
+    int rc = entities_choose(&s->d->t, &sel, &feature, count, s->err);
     if (rc == 0 && *count == 0)
         rc = nothing_fits(s, e);
     if (rc == 0) {
@@ -174,8 +175,8 @@ static int by_feature(const void *a, const void *b)
 }
 
 /* What an edit is about, each feature once; sorts it. */
-static void describe(const struct whatif_solving *s, struct ips_edit *edit,
-                     uint32_t count, struct whatif_row *row)
+static void describe_edit(const struct whatif_solving *s, struct ips_edit *edit,
+                          uint32_t count, struct whatif_row *row)
 {
     if (count)
         qsort(edit, count, sizeof(*edit), by_feature);
@@ -219,9 +220,9 @@ static int solve_edits(struct whatif_solving *s)
     }
     for (size_t i = 0; i <= n && rc == 0; i++) {
         struct whatif_row *row = i < n ? &d->edits[i] : &d->all;
-        row->thing = (uint32_t)i;
+        row->entity = (uint32_t)i;
         row->r = out[i];
-        describe(s, edits[i], change[i].count, row);
+        describe_edit(s, edits[i], change[i].count, row);
     }
     for (size_t i = 0; i <= n && edits; i++)
         free(edits[i]);
@@ -242,10 +243,10 @@ static int keep_ranking(struct whatif_solving *s, struct ips_edit *edit,
     if (!d->ranking)
         return no_memory(s);
     for (size_t i = 0; i < kept; i++) {
-        d->ranking[i].thing = order[i];
+        d->ranking[i].entity = order[i];
         d->ranking[i].r = out[order[i]];
-        const struct thing *thing = &d->t.thing[order[i]];
-        describe(s, edit + thing->first, thing->count, &d->ranking[i]);
+        const struct entity *thing = &d->t.entity[order[i]];
+        describe_edit(s, edit + thing->first, thing->count, &d->ranking[i]);
     }
     d->ranking_count = kept;
     for (size_t i = 0; i < d->candidates; i++)
@@ -253,24 +254,24 @@ static int keep_ranking(struct whatif_solving *s, struct ips_edit *edit,
     return 0;
 }
 
-static int rank(struct whatif_solving *s)
+static int rank_entities(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
-    const struct things *t = &d->t;
-    size_t n = t->thing_count, kept = 0, members = 0;
+    const struct entities *t = &d->t;
+    size_t n = t->entity_count, kept = 0, members = 0;
     for (size_t i = 0; i < n; i++)
-        members += t->thing[i].count;
+        members += t->entity[i].count;
     struct ips_edit *edit = calloc(members + 1, sizeof(*edit));
     struct ips_change *change = calloc(n + 1, sizeof(*change));
     struct ips_whatif *out = calloc(n + 1, sizeof(*out));
     uint32_t *order = calloc(n + 1, sizeof(*order));
     int rc = edit && change && out && order ? 0 : no_memory(s);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        const struct thing *thing = &t->thing[i];
+        const struct entity *thing = &t->entity[i];
         for (uint32_t k = thing->first; k < thing->first + thing->count; k++)
             edit[k] = (struct ips_edit){t->member[k], s->ask->rank_ppm};
         change[i] = (struct ips_change){edit + thing->first, thing->count};
-        if (thing->kind == THING_MACHINE && t->part_count == 1)
+        if (thing->kind == THING_MACHINE && t->machine_count == 1)
             change[i].count = 0; /* everything is on it */
     }
     uint64_t top = s->ask->top && s->ask->top < WHATIF_ROWS_MAX
@@ -301,11 +302,11 @@ static int nearest_first(const void *a, const void *b)
         return p->s.path_ns > q->s.path_ns ? -1 : 1;
     if (p->s.near_ns != q->s.near_ns)
         return p->s.near_ns > q->s.near_ns ? -1 : 1;
-    return (p->thing > q->thing) - (p->thing < q->thing);
+    return (p->entity > q->entity) - (p->entity < q->entity);
 }
 
 static struct ips_slack roll_up(const struct whatif_solving *s,
-                                const struct thing *thing)
+                                const struct entity *thing)
 {
     struct ips_slack sum = {.least = IPS_NO_SLACK};
     for (uint32_t k = thing->first; k < thing->first + thing->count; k++) {
@@ -322,19 +323,19 @@ static struct ips_slack roll_up(const struct whatif_solving *s,
 static int make_slacks(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
-    const struct things *t = &d->t;
+    const struct entities *t = &d->t;
     uint64_t top = s->ask->top && s->ask->top < WHATIF_ROWS_MAX
                        ? s->ask->top
                        : WHATIF_ROWS_MAX;
-    d->slacks = calloc((size_t)t->thing_count + 1, sizeof(*d->slacks));
+    d->slacks = calloc((size_t)t->entity_count + 1, sizeof(*d->slacks));
     if (!d->slacks)
         return no_memory(s);
-    for (uint32_t i = 0; i < t->thing_count;) {
-        enum thing_kind kind = t->thing[i].kind;
+    for (uint32_t i = 0; i < t->entity_count;) {
+        enum entity_kind kind = t->entity[i].kind;
         struct whatif_slack *begin = d->slacks + d->slack_count;
         size_t n = 0;
-        for (; i < t->thing_count && t->thing[i].kind == kind; i++) {
-            begin[n] = (struct whatif_slack){i, roll_up(s, &t->thing[i])};
+        for (; i < t->entity_count && t->entity[i].kind == kind; i++) {
+            begin[n] = (struct whatif_slack){i, roll_up(s, &t->entity[i])};
             n += begin[n].s.least != IPS_NO_SLACK;
         }
         qsort(begin, n, sizeof(*begin), nearest_first);
@@ -352,7 +353,7 @@ static uint32_t *label_nodes(const struct whatif_solving *s)
     uint32_t *label = malloc(((size_t)s->g->node_count + 1) * sizeof(*label));
     for (uint32_t i = 0; label && i < s->g->node_count; i++) {
         uint64_t count, most = 0;
-        const struct ips_portion *p = ips_portions(&s->d->t.f, i, &count);
+        const struct ips_arc_share *p = ips_arc_shares(&s->d->t.f, i, &count);
         label[i] = IPS_NO_LABEL;
         for (uint64_t k = 0; k < count; k++) {
             if (p[k].ns > most) {
@@ -376,25 +377,26 @@ static int find_next(struct whatif_solving *s)
             return no_memory(s);
         ask.node_label = label;
     }
-    int rc =
-        ips_next_paths(s->g, &s->lane, &d->path.est, &ask, &d->next, s->err);
+    int rc = ips_next_paths(s->g, &s->scenario, &d->path.est, &ask, &d->next,
+                            s->err);
     free(label);
     return rc;
 }
 
-static int find_crowds(struct whatif_solving *s)
+static int find_oversubscription(struct whatif_solving *s)
 {
     struct query *q = s->q;
     int rc = 0;
-    s->d->crowd = calloc((size_t)q->gather.count + 1, sizeof(*s->d->crowd));
-    if (!s->d->crowd)
+    s->d->oversubscription =
+        calloc((size_t)q->gather.count + 1, sizeof(*s->d->oversubscription));
+    if (!s->d->oversubscription)
         return no_memory(s);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
         uint64_t cores = q->gather.active[i]->sync->cores;
-        rc = ips_crowd(s->g, &s->d->path.est, i,
-                       cores && cores < UINT32_MAX ? (uint32_t)cores
-                                                   : UINT32_MAX,
-                       &s->d->crowd[i], s->err);
+        rc = ips_find_oversubscription(
+            s->g, &s->d->path.est, i,
+            cores && cores < UINT32_MAX ? (uint32_t)cores : UINT32_MAX,
+            &s->d->oversubscription[i], s->err);
     }
     return rc;
 }
@@ -409,7 +411,7 @@ int whatif_prepare(struct query *q, struct whatif_solving *s)
                                  .err = &d->path.err};
     int rc = make_graph(s);
     if (rc == 0)
-        rc = make_things(s);
+        rc = make_entities(s);
     return rc == 0 ? make_base(s) : rc;
 }
 
@@ -428,13 +430,13 @@ void whatif_solve(struct query *q)
     if (rc == 0 && s.ask->n_edits)
         rc = solve_edits(&s);
     if (rc == 0 && s.ask->rank)
-        rc = rank(&s);
+        rc = rank_entities(&s);
     if (rc == 0 && s.ask->slack)
         rc = make_slacks(&s);
     if (rc == 0 && s.ask->next)
         rc = find_next(&s);
     if (rc == 0 && (s.ask->rank || s.ask->n_edits))
-        rc = find_crowds(&s);
+        rc = find_oversubscription(&s);
     whatif_finish(&s);
     (void)rc; /* said in s.err */
 }

@@ -29,14 +29,14 @@
 #define WHATIF_NEXT_MAX 1000u
 #define WHATIF_ROWS_MAX 10000u /* of one list */
 
-struct whatif_row { /* one question answered */
-    uint32_t thing; /* ranking: of things.thing; edits: their number */
+struct whatif_row {  /* one question answered */
+    uint32_t entity; /* ranking: of things.thing; edits: their number */
     uint64_t share_ns, total_ns;
     uint64_t features;
     struct ips_whatif r;
 };
 struct whatif_slack {
-    uint32_t thing;
+    uint32_t entity;
     struct ips_slack s;
 };
 
@@ -48,17 +48,18 @@ struct whatif_data {       /* query.data */
     bool raw;
     enum ips_weighting weighting; /* raw: of the views */
     uint32_t node_bytes;          /* for each node at the master */
-    /* Raw: makes what it wants of the merged graph and of the lane, or NULL. */
+    /* Raw: makes what it wants of the merged graph and of the scenario, or
+     * NULL. */
     int (*remake)(struct whatif_solving *s);
     /* When tables and peers have come; true: it has answered. Or NULL. */
     bool (*gathered)(struct query *q);
     void (*solve)(struct query *q);  /* in the worker */
     void (*answer)(struct query *q); /* in the loop */
-    struct portions *portions;       /* [parts] */
+    struct arc_profile *arc_profile; /* [parts] */
     struct waits *waits; /* to be fetched as well, not laid; NULL: none */
     /* results */
-    struct thing_part *part; /* [parts] */
-    struct things t;
+    struct machine_entities *machine; /* [parts] */
+    struct entities t;
     uint64_t t_max_ns, resources;  /* of the path as it is */
     uint64_t window_ns;            /* of it, in path.window */
     uint64_t *cross_ns;            /* [nodes] of cross arcs, in path.window */
@@ -70,8 +71,8 @@ struct whatif_data {       /* query.data */
     size_t slack_left; /* not shown */
     uint64_t near_ns;
     struct ips_next next;
-    struct ips_crowd *crowd; /* [parts] */
-    bool procedures;         /* portions were asked for and there are some */
+    struct ips_oversubscription *oversubscription; /* [parts] */
+    bool procedures; /* portions were asked for and there are some */
 };
 
 static inline struct whatif_data *whatif_of(struct query *q)
@@ -92,7 +93,7 @@ struct whatif_solving {
     struct query *q;
     struct whatif_data *d;
     const Ips__WhatifAsk *ask;
-    struct ips_lane lane; /* of the merged graph */
+    struct ips_scenario scenario; /* of the merged graph */
     const struct ips_graph *g;
     struct ips_order order;
     uint64_t *tail;

@@ -12,32 +12,37 @@
 
 struct cutting {
     const struct whatif_solving *s;
-    uint64_t *in;   /* [nodes] of the chain arc into each */
-    uint64_t *past; /* [nodes] where they stand; since 0: before the window */
-    uint64_t *since;
+    uint64_t *in;                  /* [nodes] of the chain arc into each */
+    uint64_t *ns_after_window_end; /* [nodes] where they stand; since 0: before
+                                      the window */
+    uint64_t *ns_after_window_start;
 };
 
 /* Of the ns that end at a node. */
-static uint64_t before(const struct cutting *c, uint32_t node, uint64_t ns)
+static uint64_t ns_before(const struct cutting *c, uint32_t node, uint64_t ns)
 {
-    uint64_t past = ips_min_u64(c->past[node], c->since[node]);
-    return ips_sub_sat(ns, past) - ips_sub_sat(ns, c->since[node]);
+    uint64_t past = ips_min_u64(c->ns_after_window_end[node],
+                                c->ns_after_window_start[node]);
+    return ips_sub_sat(ns, past) -
+           ips_sub_sat(ns, c->ns_after_window_start[node]);
 }
 
 static int read_part(const struct cutting *c, uint32_t i, struct ips_err *err)
 {
     const struct whatif_data *d = c->s->d;
-    const struct portions *w = &d->portions[i];
-    uint32_t base = d->part[i].node_base, count = d->part[i].node_count;
-    for (uint64_t k = 0; k < w->count; k++) /* checked by things_make() */
+    const struct arc_profile *w = &d->arc_profile[i];
+    uint32_t base = d->machine[i].node_base, count = d->machine[i].node_count;
+    for (uint64_t k = 0; k < w->count; k++) /* checked by entities_make() */
         c->in[base + w->node[k]] =
             ips_add_sat(c->in[base + w->node[k]], w->ns[k]);
-    for (uint64_t k = 0; k < w->stands_count; k++) {
-        if (w->stands[k] >= count)
+    for (uint64_t k = 0; k < w->window_node_count; k++) {
+        if (w->window_node[k] >= count)
             return ips_err_set(err, IPS_E_PROTOCOL, "there is no node %u of %u",
-                               w->stands[k], count);
-        c->past[base + w->stands[k]] = w->past[k];
-        c->since[base + w->stands[k]] = w->since[k];
+                               w->window_node[k], count);
+        c->ns_after_window_end[base + w->window_node[k]] =
+            w->ns_after_window_end[k];
+        c->ns_after_window_start[base + w->window_node[k]] =
+            w->ns_after_window_start[k];
     }
     return 0;
 }
@@ -45,8 +50,8 @@ static int read_part(const struct cutting *c, uint32_t i, struct ips_err *err)
 static uint64_t cut_cross(const struct cutting *c, uint32_t node)
 {
     bool present;
-    uint64_t ns = ips_xweight(c->s->g, node, &c->s->lane, &present);
-    return before(c, node, ns);
+    uint64_t ns = ips_xweight(c->s->g, node, &c->s->scenario, &present);
+    return ns_before(c, node, ns);
 }
 
 /* Piece by piece, as `path` has it cut. */
@@ -68,23 +73,25 @@ static uint64_t cut_path(const struct cutting *c)
             i--;
         }
     }
-    return ips_add_sat(sum, ips_min_u64(in, ns) + before(c, i, g->w[i]));
+    return ips_add_sat(sum, ips_min_u64(in, ns) + ns_before(c, i, g->w[i]));
 }
 
 int whatif_window(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
-    struct things *t = &d->t;
+    struct entities *t = &d->t;
     size_t n = (size_t)s->g->node_count + 1;
-    struct cutting c = {.s = s,
-                        .in = calloc(n, sizeof(*c.in)),
-                        .past = calloc(n, sizeof(*c.past)),
-                        .since = calloc(n, sizeof(*c.since))};
+    struct cutting c = {
+        .s = s,
+        .in = calloc(n, sizeof(*c.in)),
+        .ns_after_window_end = calloc(n, sizeof(*c.ns_after_window_end)),
+        .ns_after_window_start = calloc(n, sizeof(*c.ns_after_window_start))};
     d->cross_ns = calloc(n, sizeof(*d->cross_ns));
     int rc = 0;
-    if (!c.in || !c.past || !c.since || !d->cross_ns)
+    if (!c.in || !c.ns_after_window_end || !c.ns_after_window_start ||
+        !d->cross_ns)
         rc = ips_err_set(s->err, IPS_E_NO_MEMORY, "no memory for a window");
-    for (uint32_t i = 0; rc == 0 && i < t->part_count; i++) {
+    for (uint32_t i = 0; rc == 0 && i < t->machine_count; i++) {
         rc = read_part(&c, i, s->err);
         if (rc < 0)
             d->path.blame = s->q->gather.active[i];
@@ -99,7 +106,7 @@ int whatif_window(struct whatif_solving *s)
             t->chain[k] = IPS_NO_FEATURE;
     }
     free(c.in);
-    free(c.past);
-    free(c.since);
+    free(c.ns_after_window_end);
+    free(c.ns_after_window_start);
     return rc;
 }

@@ -9,14 +9,14 @@
 static int by_place(const void *a, const void *b)
 {
     const struct why_wait *p = a, *q = b;
-    if (p->part != q->part)
-        return p->part < q->part ? -1 : 1;
+    if (p->share_ns != q->share_ns)
+        return p->share_ns < q->share_ns ? -1 : 1;
     if (p->of != q->of)
         return p->of < q->of ? -1 : 1;
     return (p->why > q->why) - (p->why < q->why);
 }
 
-static void merge(struct why_ballot *b)
+static void merge_votes(struct why_ballot *b)
 {
     size_t kept = 0;
     if (b->count)
@@ -31,7 +31,7 @@ static void merge(struct why_ballot *b)
 }
 
 /* The longest wait in the arc into node i, which its rows are sorted by. */
-static bool find(const struct waits_rows *r, uint32_t node, uint64_t *at)
+static bool find_wait(const struct waits_rows *r, uint32_t node, uint64_t *at)
 {
     uint64_t low = 0, high = r->count;
     while (low < high) {
@@ -64,11 +64,11 @@ static uint64_t rows_of(const struct why_solving *y, uint32_t node,
                         uint32_t *part, uint64_t *end)
 {
     *part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
-    const struct waits_rows *r = &y->d->waits.part[*part];
+    const struct waits_rows *r = &y->d->waits.machine[*part];
     uint32_t own = node - y->d->w.path.node_base[*part];
     uint64_t at;
     *end = 0;
-    if (!find(r, own, &at))
+    if (!find_wait(r, own, &at))
         return 0;
     for (*end = at; *end < r->count && r->node[*end] == own;)
         ++*end;
@@ -83,9 +83,9 @@ static uint64_t slept_for(const struct why_solving *y, uint32_t node,
 {
     uint32_t part;
     uint64_t end, ns = 0, at = rows_of(y, node, &part, &end);
-    const struct waits_rows *r = &y->d->waits.part[part];
+    const struct waits_rows *r = &y->d->waits.machine[part];
     const struct ips_clock_map *clock =
-        &engine_part_of(y->s.q->gather.active[part])->clock;
+        &engine_machine_of(y->s.q->gather.active[part])->clock;
     for (; at < end; at++) {
         if (!r->of_node[at] && is_one_of(causes, y->d->waits.cause[r->why[at]]))
             ns = ips_add_sat(
@@ -100,7 +100,7 @@ uint64_t why_unended(const struct why_solving *y, uint32_t node)
     uint32_t part;
     uint64_t end, ns = 0, at = rows_of(y, node, &part, &end);
     for (; at < end; at++)
-        ns = ips_add_sat(ns, y->d->waits.part[part].unended_ns[at]);
+        ns = ips_add_sat(ns, y->d->waits.machine[part].unended_ns[at]);
     return ns;
 }
 
@@ -120,12 +120,12 @@ int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns)
 {
     uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
-    const struct waits_rows *r = &y->d->waits.part[part];
+    const struct waits_rows *r = &y->d->waits.machine[part];
     uint64_t at;
-    if (!find(r, node - y->d->w.path.node_base[part], &at))
+    if (!find_wait(r, node - y->d->w.path.node_base[part], &at))
         return 0;
     if (b->count == b->cap) {
-        merge(b);
+        merge_votes(b);
         if (b->count * 2 >= b->cap) {
             size_t cap = b->cap * 2 + 256;
             struct why_wait *more = realloc(b->wait, cap * sizeof(*more));
@@ -141,21 +141,22 @@ int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
 }
 
 const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
-                           struct why_place *out)
+                           struct why_location *out)
 {
     const struct why_wait *best = NULL;
-    merge(b);
+    merge_votes(b);
     for (size_t i = 0; i < b->count; i++) {
         if (!best || b->wait[i].ns > best->ns)
             best = &b->wait[i];
     }
     if (!best)
         return "";
-    const Ips__WaitPlace *p = y->d->waits.part[best->part].place[best->of];
+    const Ips__WaitPlace *p =
+        y->d->waits.machine[best->share_ns].call_site[best->of];
     out->procedure = p->procedure;
     out->module = p->module;
     out->file = p->file;
-    out->line = p->line;
+    out->source_line = p->line;
     out->procedure_ns = best->ns;
     return y->d->waits.cause[best->why];
 }

@@ -27,10 +27,10 @@ static int no_memory(struct why_solving *y)
 /* ns of the path by procedure. */
 static uint64_t add_path(const struct why_solving *y, uint64_t *path)
 {
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     uint64_t sum = 0;
     for (uint32_t k = 0; k < t->f.count; k++) {
-        const struct thing_feature *x = &t->feature[k];
+        const struct entity_feature *x = &t->feature[k];
         if (x->kind != THING_PROCEDURE)
             continue;
         path[x->procedure] = ips_add_sat(path[x->procedure], y->s.share[k]);
@@ -44,13 +44,13 @@ static uint64_t add_path(const struct why_solving *y, uint64_t *path)
 static void add_pairs(const struct why_solving *y, const uint64_t *path,
                       uint32_t only, double *seen, struct under *out)
 {
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t p = 0; p < t->part_count; p++) {
-            const struct portions *w = &y->d->w.portions[p];
+        for (uint32_t p = 0; p < t->machine_count; p++) {
+            const struct arc_profile *w = &y->d->w.arc_profile[p];
             for (uint64_t i = 0; i < w->callers; i++) {
-                uint32_t leaf = things_procedure(t, &w->symbol[w->leaf[i]]);
-                uint32_t by = things_procedure(t, &w->symbol[w->caller[i]]);
+                uint32_t leaf = entities_procedure(t, &w->symbol[w->leaf[i]]);
+                uint32_t by = entities_procedure(t, &w->symbol[w->caller[i]]);
                 if (leaf == THING_NONE || by == THING_NONE)
                     continue;
                 if (pass == 0) {
@@ -89,11 +89,11 @@ static bool begins_all(const char *name)
 }
 
 /* Its number, or THING_NONE. */
-static uint32_t choose(struct why_solving *y, const struct under *under,
-                       uint64_t sampled)
+static uint32_t choose_common(struct why_solving *y, const struct under *under,
+                              uint64_t sampled)
 {
     uint32_t best = THING_NONE;
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     struct why_common *c = &y->d->facts.common;
     double nearest = INFINITY, low, high;
     for (uint32_t i = 0; i < t->procedure_count; i++) {
@@ -105,7 +105,7 @@ static uint32_t choose(struct why_solving *y, const struct under *under,
         nearest = u->steps / u->ns;
         best = i;
         c->ns = ips_min_u64((uint64_t)u->ns, sampled);
-        why_put_procedure(y, i, c->ns, &c->place);
+        why_put_procedure(y, i, c->ns, &c->location);
     }
     if (best == THING_NONE)
         return best;
@@ -121,14 +121,14 @@ static uint32_t choose(struct why_solving *y, const struct under *under,
 /* ---- a gain -------------------------------------------------------------- */
 
 /* Who has most of it. */
-static uint32_t place(struct why_solving *y, const uint64_t *by_process,
-                      struct why_amount *a)
+static uint32_t place_common(struct why_solving *y, const uint64_t *by_process,
+                             struct why_amount *a)
 {
     uint32_t best = 0;
     for (uint32_t p = 1; p < y->processes; p++)
         best = by_process[p] > by_process[best] ? p : best;
-    a->place = y->d->facts.common.place;
-    a->place.object = why_process_name(y, best);
+    a->location = y->d->facts.common.location;
+    a->location.object = why_process_name(y, best);
     return best;
 }
 
@@ -145,14 +145,14 @@ static bool is_asked(const struct why_solving *y, uint32_t process)
 static int fill_amount(struct why_solving *y, const uint64_t *path,
                        const struct under *under)
 {
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     struct why_amount *a = &y->d->facts.common.amount;
     struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
     uint64_t *votes = calloc((size_t)y->processes + 1, sizeof(*votes));
     uint32_t n = 0;
     int rc = edit && votes ? 0 : no_memory(y);
     for (uint32_t k = 0; rc == 0 && k < t->f.count; k++) {
-        const struct thing_feature *x = &t->feature[k];
+        const struct entity_feature *x = &t->feature[k];
         if (x->kind != THING_PROCEDURE || path[x->procedure] == 0)
             continue;
         double part = under[x->procedure].ns / (double)path[x->procedure];
@@ -170,7 +170,7 @@ static int fill_amount(struct why_solving *y, const uint64_t *path,
             a->named_ns +=
                 (uint64_t)(fmin(part, 1) * (double)y->votes[k].procedure[p]);
     }
-    if (rc == 0 && a->ns && !is_asked(y, place(y, votes, a)))
+    if (rc == 0 && a->ns && !is_asked(y, place_common(y, votes, a)))
         *a = (struct why_amount){0};
     if (rc == 0 && a->ns)
         rc = why_gain(y, &y->s.base, edit, n, &a->gain_ns, &a->bound_ns);
@@ -190,7 +190,7 @@ int why_callers(struct why_solving *y)
     if (rc == 0) {
         uint64_t sampled = add_path(y, path);
         add_pairs(y, path, THING_NONE, seen, under);
-        uint32_t best = sampled ? choose(y, under, sampled) : THING_NONE;
+        uint32_t best = sampled ? choose_common(y, under, sampled) : THING_NONE;
         if (best != THING_NONE) {
             memset(seen, 0, n * sizeof(*seen));
             memset(under, 0, n * sizeof(*under));

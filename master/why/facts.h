@@ -29,7 +29,7 @@
 
 /* What is mended at once: features of a graph of its own. */
 enum why_feature {
-    WHY_F_LOCK, /* as enum ips_beside_class */
+    WHY_F_LOCK, /* as enum ips_concurrent_class */
     WHY_F_ALIKE,
     WHY_F_QUEUE,
     WHY_F_PEER,
@@ -43,7 +43,7 @@ enum why_feature {
 struct why_data {
     struct whatif_data w; /* first */
     Ips__WhatifAsk ask;
-    Ips__Lane lane;
+    Ips__Lane scenario;
     struct waits waits; /* fetched, not laid */
     struct arena a;     /* names in `facts` */
     struct why_facts facts;
@@ -56,7 +56,7 @@ static inline struct why_data *why_of(struct query *q)
 
 /* Of a machine, at a place of its rows, for a cause: waited. */
 struct why_wait {
-    uint32_t part, of, why;
+    uint32_t share_ns, of, why;
     uint64_t ns;
 };
 struct why_ballot { /* zeroed to begin with; `wait` to be freed */
@@ -76,7 +76,7 @@ struct why_solving {
     uint32_t processes, procedures; /* of all machines; of things.procedure */
     uint32_t *process_base;         /* [parts] */
     /* Of the merged graph, [node_count]. */
-    uint8_t *thing;
+    uint8_t *resource_kind;
     uint64_t *cpu, *delay, *bytes;
     uint64_t *all_cpu; /* cpu of the whole run, where a window is asked about */
     struct ips_est wall; /* when nodes were passed, ns since the run began */
@@ -91,10 +91,10 @@ struct why_solving {
     uint32_t role_count;
     uint32_t begins, begun, children; /* who begins one after another; one of
                                          them; how many */
-    struct ips_beside beside;
+    struct ips_concurrent concurrent;
     struct ips_features f; /* WHY_FEATURES, into: */
     uint64_t *first;
-    struct ips_portion *portion;
+    struct ips_arc_share *arc_share;
     uint32_t *chain_none, *cross;
     uint64_t ns[WHY_FEATURES]; /* on the path */
     struct why_votes votes[WHY_FEATURES];
@@ -128,7 +128,7 @@ int why_remake(struct whatif_solving *s) IPS_MUST_USE;
  * those moments with nobody else at work are kept in which one process begins
  * alike ones, one after another. */
 int why_roles(struct why_solving *y) IPS_MUST_USE;
-void why_handed_on(struct why_solving *y);
+void why_mark_shared_waits(struct why_solving *y);
 int why_one_by_one(struct why_solving *y) IPS_MUST_USE;
 int why_crossings(struct why_solving *y) IPS_MUST_USE;
 /* ns of the arc into `node` go to the procedures that have it. */
@@ -137,7 +137,7 @@ void why_vote_procedures(const struct why_solving *y, uint32_t node,
 /* Is it a procedure that moves messages, as write()? */
 bool why_is_call(const char *name);
 void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
-                       struct why_place *out);
+                       struct why_location *out);
 /* why/phase.c: facts.phase, and what procedures have in it. */
 int why_phases(struct why_solving *y) IPS_MUST_USE;
 /* why/callers.c: facts.common, after the procedures. */
@@ -151,7 +151,7 @@ const char *why_process_name(struct why_solving *y, uint32_t process);
 bool why_is_recording(const struct why_solving *y, uint32_t procedure);
 /* Place with the most votes; *ns of it. */
 void why_place_of(struct why_solving *y, const struct why_votes *v,
-                  struct why_place *out);
+                  struct why_location *out);
 /* why/call_sites.c: what the wait in the arc into `node` was, for ns; the place
  * and the cause (a name, "" none) that has the most. */
 /* ns of the arc into `node` slept for what left no arc. */
@@ -164,7 +164,7 @@ uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node);
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns) IPS_MUST_USE;
 const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
-                           struct why_place *out);
+                           struct why_location *out);
 int why_gain(struct why_solving *y, const struct ips_whatif_base *base,
              const struct ips_edit *edit, uint32_t count, uint64_t *gain,
              uint64_t *bound) IPS_MUST_USE;

@@ -18,7 +18,7 @@ const char *why_ns(struct arena *a, uint64_t ns)
     return arena_printf(a, "%" PRIu64 " ns", ns);
 }
 
-const char *why_window_says(const struct why_facts *f, struct arena *a)
+const char *why_window_text(const struct why_facts *f, struct arena *a)
 {
     const char *phase =
         f->window_phase ? arena_printf(a, "phase %u, ", f->window_phase) : "";
@@ -47,29 +47,29 @@ const char *why_quoted(struct arena *a, const char *text)
     return out;
 }
 
-static const char *percent(struct arena *a, uint64_t ns, uint64_t whole)
+static const char *percent_text(struct arena *a, uint64_t ns, uint64_t whole)
 {
     return arena_printf(a, "%.0f%%", why_ppm(ns, whole) / 1e4);
 }
 
-static const char *object(const struct why_place *p)
+static const char *object_of(const struct why_location *p)
 {
     return p->object && *p->object ? p->object : "the program";
 }
 
-static const char *other(const struct why_finding *x)
+static const char *other_of(const struct why_finding *x)
 {
     return x->other && *x->other ? x->other : "another thread";
 }
 
 /* " in f (file:12)", or "". */
-static const char *in_procedure(struct arena *a, const struct why_place *p)
+static const char *in_procedure(struct arena *a, const struct why_location *p)
 {
     if (!p->procedure || !*p->procedure)
         return "";
-    if (p->file && *p->file && p->line)
+    if (p->file && *p->file && p->source_line)
         return arena_printf(a, " in %s (%s:%u)", p->procedure, p->file,
-                            p->line);
+                            p->source_line);
     return arena_printf(a, " in %s (%s)", p->procedure,
                         p->module && *p->module ? p->module : "?");
 }
@@ -87,9 +87,9 @@ struct saying {
 static void say_lock(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    x->says = arena_printf(
-        s->a, "Lock contention: %s waits for a lock that %s holds%s.", other(x),
-        object(&x->place), s->where);
+    x->text = arena_printf(
+        s->a, "Lock contention: %s waits for a lock that %s holds%s.",
+        other_of(x), object_of(&x->location), s->where);
     x->evidence = arena_printf(
         s->a, "%" PRIu64 " waits for locks, %s over all threads%s%s",
         s->m->count, why_ns(s->a, s->m->other_ns), *s->waits ? ", most" : "",
@@ -103,11 +103,11 @@ static void say_chatty(const struct saying *s)
 {
     struct why_finding *x = s->x;
     uint64_t count = s->m->count ? s->m->count : 1;
-    x->says = arena_printf(
+    x->text = arena_printf(
         s->a,
         "%s and %s exchange many small messages, which take more time than the "
         "work.",
-        object(&x->place), other(x));
+        object_of(&x->location), other_of(x));
     x->evidence = arena_printf(s->a,
                                "%" PRIu64 " messages on the path, %" PRIu64
                                " bytes on average, one every %s",
@@ -116,64 +116,64 @@ static void say_chatty(const struct saying *s)
     x->supposes = "ten messages are sent as one";
     x->command = arena_printf(
         s->a, "ipsq whatif %s --message %s --weighting wall", s->run,
-        why_quoted(
-            s->a, arena_printf(s->a, "%s -> %s", object(&x->place), other(x))));
+        why_quoted(s->a, arena_printf(s->a, "%s -> %s", object_of(&x->location),
+                                      other_of(x))));
 }
 
 static void say_imbalance(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    bool threads =
-        x->other && x->place.object && strcmp(x->other, x->place.object) == 0;
-    x->says = arena_printf(
+    bool threads = x->other && x->location.object &&
+                   strcmp(x->other, x->location.object) == 0;
+    x->text = arena_printf(
         s->a,
         "Uneven work: %s%s is still working%s while others like it wait or "
         "have finished.",
-        threads ? "a thread of " : "", object(&x->place), s->where);
+        threads ? "a thread of " : "", object_of(&x->location), s->where);
     x->evidence = arena_printf(
         s->a,
         "%s of the path, with at most half of the cores busy while %s%s could "
         "work",
-        s->ns, threads ? "other threads of " : "", other(x));
+        s->ns, threads ? "other threads of " : "", other_of(x));
     x->supposes = "that part of the work is spread evenly over them";
     x->command =
         threads
             ? arena_printf(s->a, "ipsq metrics %s --object %s --level thread",
-                           s->run, why_quoted(s->a, object(&x->place)))
+                           s->run, why_quoted(s->a, object_of(&x->location)))
             : arena_printf(s->a, "ipsq metrics %s --level process", s->run);
 }
 
 static void say_late(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    x->says =
-        s->m->room
+    x->text =
+        s->m->awaits_space
             ? arena_printf(s->a,
                            "%s is slow to read: it computes%s while %s is "
                            "blocked writing to it.",
-                           object(&x->place), s->where, other(x))
+                           object_of(&x->location), s->where, other_of(x))
             : arena_printf(
                   s->a,
                   "%s is slow to send: it computes%s while %s is blocked "
                   "receiving from it.",
-                  object(&x->place), s->where, other(x));
+                  object_of(&x->location), s->where, other_of(x));
     x->evidence =
         arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
-    x->supposes = s->m->room ? "the reader computes half as long"
-                             : "the sender computes half as long";
+    x->supposes = s->m->awaits_space ? "the reader computes half as long"
+                                     : "the sender computes half as long";
     x->command = arena_printf(
         s->a, "ipsq whatif %s --process %s --faster 50%% --weighting wall",
-        s->run, why_quoted(s->a, object(&x->place)));
+        s->run, why_quoted(s->a, object_of(&x->location)));
 }
 
 static void say_one_by_one(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    x->says = arena_printf(s->a,
+    x->text = arena_printf(s->a,
                            "Sequential processes: %s starts %" PRIu64
                            " processes like %s one "
                            "after another, and nothing else runs meanwhile.",
-                           other(x), s->m->count, object(&x->place));
+                           other_of(x), s->m->count, object_of(&x->location));
     x->evidence =
         arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
     x->supposes = "they are independent and run at the same time on all cores";
@@ -184,11 +184,11 @@ static void say_one_by_one(const struct saying *s)
 static void say_queue(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    x->says = arena_printf(
+    x->text = arena_printf(
         s->a,
         "%s serves one request at a time%s: messages on other connections, for "
         "example from %s, wait for that thread while cores are idle.",
-        object(&x->place), s->where, other(x));
+        object_of(&x->location), s->where, other_of(x));
     x->evidence =
         arena_printf(s->a, "%s of the path, with most cores idle", s->ns);
     x->supposes = "as many threads or processes serve as there are cores";
@@ -202,13 +202,15 @@ static void say_serial(const struct saying *s)
         say_one_by_one(s);
         return;
     }
-    x->says = arena_printf(
+    x->text = arena_printf(
         s->a, "Serial section: one thread of %s works%s while %s%s.",
-        object(&x->place), s->where,
-        x->other && x->place.object && strcmp(x->other, x->place.object) == 0
+        object_of(&x->location), s->where,
+        x->other && x->location.object &&
+                strcmp(x->other, x->location.object) == 0
             ? "its other threads wait"
-            : other(x),
-        x->other && x->place.object && strcmp(x->other, x->place.object) == 0
+            : other_of(x),
+        x->other && x->location.object &&
+                strcmp(x->other, x->location.object) == 0
             ? ""
             : " waits");
     x->evidence =
@@ -225,15 +227,16 @@ static const char *phase_does(const struct saying *s)
     const struct why_phase *p = s->m->phase;
     if (why_ppm(p->outside_ns, s->m->ns) >= WHY_HALF_PPM)
         return arena_printf(s->a, "%s waits for something not recorded",
-                            object(&s->x->place));
-    return arena_printf(s->a, "mostly %s%s", object(&s->x->place), s->where);
+                            object_of(&s->x->location));
+    return arena_printf(s->a, "mostly %s%s", object_of(&s->x->location),
+                        s->where);
 }
 
 static void say_phase(const struct saying *s)
 {
     struct why_finding *x = s->x;
     const struct why_phase *p = s->m->phase;
-    x->says = arena_printf(
+    x->text = arena_printf(
         s->a,
         "Phase %u of %u (%s to %s after the start) takes most of the time, and "
         "fewer cores are busy in it than in the rest: %s.",
@@ -252,16 +255,16 @@ static void say_cores(const struct saying *s)
 {
     struct why_finding *x = s->x;
     if (x->kind == WHY_CORES)
-        x->says = arena_printf(s->a,
+        x->text = arena_printf(s->a,
                                "Too few cores: up to %u threads are ready to "
                                "run on %u cores.",
                                s->m->threads, s->m->cores);
     else
-        x->says = arena_printf(
+        x->text = arena_printf(
             s->a,
             "%s waits for CPU used by other programs, or it may not use all of "
             "the %u cores.",
-            object(&x->place), s->m->cores);
+            object_of(&x->location), s->m->cores);
     x->evidence =
         arena_printf(s->a, "%s of the path ready to run, waiting for a CPU",
                      why_ns(s->a, s->m->other_ns));
@@ -272,7 +275,7 @@ static void say_cores(const struct saying *s)
 
 /* In words, and as JSON has it where that is not the same. */
 struct cause {
-    const char *name, *says, *json;
+    const char *name, *text, *json;
 };
 
 static struct cause find_cause(const char *name)
@@ -304,10 +307,10 @@ static void say_outside(const struct saying *s)
 {
     struct why_finding *x = s->x;
     struct cause found = find_cause(s->m->cause);
-    const char *cause = found.says;
+    const char *cause = found.text;
     x->other = found.json ? found.json : *cause ? cause : NULL;
-    x->says =
-        arena_printf(s->a, "%s waits%s%s%s%s.", object(&x->place),
+    x->text =
+        arena_printf(s->a, "%s waits%s%s%s%s.", object_of(&x->location),
                      *cause ? ", mostly for " : "", cause, s->waits,
                      *cause ? "" : "; what ends the wait was not recorded");
     x->evidence = arena_printf(s->a, "%s of the path (%s)", s->ns, s->share);
@@ -320,11 +323,11 @@ static void say_transit(const struct saying *s)
 {
     struct why_finding *x = s->x;
     uint64_t count = s->m->count ? s->m->count : 1;
-    x->says = arena_printf(
+    x->text = arena_printf(
         s->a,
         "Messages between %s and %s take long to arrive: the network or "
         "something on the way is slow.",
-        object(&x->place), other(x));
+        object_of(&x->location), other_of(x));
     x->evidence =
         arena_printf(s->a,
                      "%s of the path in %" PRIu64 " messages of %" PRIu64
@@ -342,12 +345,12 @@ static void say_requests(const struct saying *s)
     struct why_finding *x = s->x;
     const char *each =
         why_ns(s->a, s->f->common.of_ns / ips_max_u64(s->f->asked, 1));
-    x->says = arena_printf(
+    x->text = arena_printf(
         s->a,
         "Each request to %s is expensive (%s), mostly%s and what it calls. Do "
         "less for each request (an index, a cache, another plan); no single "
         "procedure is worth optimising.",
-        object(&x->place), each, s->where);
+        object_of(&x->location), each, s->where);
     x->evidence = arena_printf(s->a,
                                "%s of the path (%s); %" PRIu64
                                " requests, %s of the path for each",
@@ -364,8 +367,8 @@ static void say_procedure(const struct saying *s)
         say_requests(s);
         return;
     }
-    x->says = arena_printf(s->a, "%s spends its time%s.", object(&x->place),
-                           s->where);
+    x->text = arena_printf(s->a, "%s spends its time%s.",
+                           object_of(&x->location), s->where);
     x->evidence =
         s->m->samples
             ? arena_printf(s->a,
@@ -380,7 +383,7 @@ static void say_procedure(const struct saying *s)
 static void say_spread(const struct saying *s)
 {
     struct why_finding *x = s->x;
-    x->says =
+    x->text =
         "The cost is spread over many procedures; no single one is worth "
         "optimising. Look for a common cause: a caller, a library, a data "
         "structure.";
@@ -388,7 +391,7 @@ static void say_spread(const struct saying *s)
         s->a,
         "half of the path's CPU time is in %u procedures; the top %u have %s",
         s->f->half_count, WHY_SPREAD_TOP,
-        percent(s->a, s->f->top_ns, s->f->sampled_ns));
+        percent_text(s->a, s->f->top_ns, s->f->sampled_ns));
     x->supposes = "";
     x->command = arena_printf(
         s->a, "ipsq path %s --weighting wall --by procedure --sequences",
@@ -424,8 +427,9 @@ void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
                              .x = x,
                              .m = amount,
                              .ns = why_ns(a, amount->ns),
-                             .share = percent(a, amount->ns, why_own_ns(f)),
-                             .where = in_procedure(a, &x->place),
+                             .share =
+                                 percent_text(a, amount->ns, why_own_ns(f)),
+                             .where = in_procedure(a, &x->location),
                              .waits = in_procedure(a, &x->wait_at),
                              .run = why_run_and_window(f, a)};
     say[x->kind](&s);
@@ -439,7 +443,7 @@ struct doubt {
     const char *text;
 };
 
-static void doubt(struct doubt *d, enum why_sure at_most, const char *text)
+static void add_doubt(struct doubt *d, enum why_sure at_most, const char *text)
 {
     d->sure = at_most < d->sure ? at_most : d->sure;
     d->text = *d->text ? arena_printf(d->a, "%s; %s", d->text, text) : text;
@@ -464,34 +468,36 @@ static void of_procedures(const struct why_facts *f, struct doubt *d)
                        why_ppm(f->path_cpu_ns, f->t_max_wall_ns) < WHY_HOT_PPM))
         return;
     procs_none_text(f->sample_ns, none);
-    doubt(d, WHY_FAIR, arena_printf(d->a, "%s", none));
+    add_doubt(d, WHY_FAIR, arena_printf(d->a, "%s", none));
 }
 
 /* What holds for all that is said of a run. */
 static void of_run(const struct why_facts *f, struct doubt *d)
 {
     if (f->missing_machines)
-        doubt(d, WHY_LOW, "machines are missing");
+        add_doubt(d, WHY_LOW, "machines are missing");
     if (f->open)
-        doubt(d, WHY_FAIR, "the run is still going on");
+        add_doubt(d, WHY_FAIR, "the run is still going on");
     if (f->lost)
-        doubt(d, f->lost > f->events / 100 ? WHY_LOW : WHY_FAIR,
-              arena_printf(
-                  d->a, "%" PRIu64 " events were lost%s", f->lost,
-                  f->lost_room ? " (record with ipsrun --on-full=block)" : ""));
+        add_doubt(d, f->lost > f->events / 100 ? WHY_LOW : WHY_FAIR,
+                  arena_printf(d->a, "%" PRIu64 " events were lost%s", f->lost,
+                               f->lost_for_space
+                                   ? " (record with ipsrun --on-full=block)"
+                                   : ""));
     if (f->t_max_wall_ns < WHY_SURE_NS)
-        doubt(d, WHY_LOW,
-              f->windowed ? "the window is shorter than 100 ms"
-                          : "the run is shorter than 100 ms");
+        add_doubt(d, WHY_LOW,
+                  f->windowed ? "the window is shorter than 100 ms"
+                              : "the run is shorter than 100 ms");
     uint64_t slower = overhead_ppm(f);
     if (slower > WHY_OVERHEAD_PPM)
-        doubt(d, WHY_FAIR,
-              arena_printf(d->a, "recording made the path %.0f%% longer",
-                           (double)slower / 1e4));
+        add_doubt(d, WHY_FAIR,
+                  arena_printf(d->a, "recording made the path %.0f%% longer",
+                               (double)slower / 1e4));
     if (f->untraced)
-        doubt(d, WHY_FAIR,
-              arena_printf(d->a, "%" PRIu64 " process%s not recorded",
-                           f->untraced, f->untraced == 1 ? " was" : "es were"));
+        add_doubt(d, WHY_FAIR,
+                  arena_printf(d->a, "%" PRIu64 " process%s not recorded",
+                               f->untraced,
+                               f->untraced == 1 ? " was" : "es were"));
 }
 
 static bool by_samples(enum why_kind kind)
@@ -508,31 +514,32 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
     of_run(f, &d);
     uint64_t unknown_ns = ips_max_u64(f->path_other_ns, f->unended_ns);
     if (!x && why_ppm(unknown_ns, f->t_max_wall_ns) >= WHY_UNEXPLAINED_PPM)
-        doubt(&d, WHY_FAIR,
-              arena_printf(a,
-                           "%s of the path are unattributed: what ended these "
-                           "waits was not recorded",
-                           why_ns(a, unknown_ns)));
+        add_doubt(
+            &d, WHY_FAIR,
+            arena_printf(a,
+                         "%s of the path are unattributed: what ended these "
+                         "waits was not recorded",
+                         why_ns(a, unknown_ns)));
     if (!x)
         of_procedures(f, &d);
     if (x && by_samples(x->kind) && !f->exact &&
         amount->samples < WHY_SURE_SAMPLES)
-        doubt(
+        add_doubt(
             &d, WHY_LOW,
             arena_printf(a, "only about %" PRIu64 " samples", amount->samples));
     if (x && f->clock_bound_ns > x->gain_ns / 2)
-        doubt(&d, WHY_LOW, "the error of the machines' clocks is as large");
+        add_doubt(&d, WHY_LOW, "the error of the machines' clocks is as large");
     if (x && f->unended_ns > x->gain_ns / 2)
-        doubt(&d, WHY_FAIR,
-              arena_printf(
-                  a, "what ended %s of waits on the path was not recorded",
-                  why_ns(a, f->unended_ns)));
+        add_doubt(&d, WHY_FAIR,
+                  arena_printf(
+                      a, "what ended %s of waits on the path was not recorded",
+                      why_ns(a, f->unended_ns)));
     if (x && (x->kind == WHY_CORES || x->kind == WHY_BUSY) &&
         f->delay_unknown_ns > x->ns)
-        doubt(&d, WHY_FAIR,
-              "threads were off the CPU for longer without a known reason");
+        add_doubt(&d, WHY_FAIR,
+                  "threads were off the CPU for longer without a known reason");
     if (x && x->kind == WHY_LOCK)
-        doubt(&d, WHY_FAIR, "threads may take the lock in another order");
+        add_doubt(&d, WHY_FAIR, "threads may take the lock in another order");
     *because = d.text;
     return d.sure;
 }

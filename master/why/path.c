@@ -28,7 +28,7 @@ static uint64_t slept_outside(const struct ips_graph *g, uint32_t i)
 static void part_columns(struct why_solving *y, uint32_t part)
 {
     const struct ips_graph *raw =
-        &engine_part_of(y->s.q->gather.active[part])->g;
+        &engine_machine_of(y->s.q->gather.active[part])->g;
     const uint64_t *len = raw->bytes ? raw->bytes : raw->xlen;
     uint32_t base = y->d->w.path.node_base[part];
     for (uint32_t i = 0; i < raw->node_count; i++) {
@@ -39,7 +39,7 @@ static void part_columns(struct why_solving *y, uint32_t part)
         y->bytes[to] = raw->xkind[i] == IPS_X_DATA ? len[i] : 0;
         y->outside[to] = slept_outside(raw, i);
         if (resource && raw->xlen[i] <= IPS_THING_LAST)
-            y->thing[to] = (uint8_t)raw->xlen[i];
+            y->resource_kind[to] = (uint8_t)raw->xlen[i];
     }
     for (uint32_t c = 0; c < raw->chain_count; c++) {
         uint32_t first = base + raw->chains[c].first;
@@ -52,14 +52,14 @@ static int make_columns(struct why_solving *y)
     const struct ips_graph *g = y->s.g;
     uint32_t parts = y->s.q->gather.count;
     size_t nodes = (size_t)g->node_count + 1, chains = g->chain_count + 1u;
-    y->thing = calloc(nodes, sizeof(*y->thing));
+    y->resource_kind = calloc(nodes, sizeof(*y->resource_kind));
     y->cpu = calloc(nodes, sizeof(*y->cpu));
     y->delay = calloc(nodes, sizeof(*y->delay));
     y->bytes = calloc(nodes, sizeof(*y->bytes));
     y->outside = calloc(nodes, sizeof(*y->outside));
     y->process_of = calloc(chains, sizeof(*y->process_of));
     y->process_base = calloc((size_t)parts + 1, sizeof(*y->process_base));
-    if (!y->thing || !y->cpu || !y->delay || !y->bytes || !y->outside ||
+    if (!y->resource_kind || !y->cpu || !y->delay || !y->bytes || !y->outside ||
         !y->process_of || !y->process_base)
         return no_memory(y);
     for (uint32_t i = 0; i < parts; i++) {
@@ -68,7 +68,8 @@ static int make_columns(struct why_solving *y)
         part_columns(y, i);
     }
     for (uint32_t c = 0; c < g->chain_count; c++) {
-        const struct part *p = y->s.q->gather.active[g->chains[c].machine];
+        const struct machine_share *p =
+            y->s.q->gather.active[g->chains[c].machine];
         if (g->chains[c].process >= p->t.proc_count)
             return ips_err_set(y->s.err, IPS_E_CORRUPT,
                                "a thread of a process that is not there");
@@ -89,8 +90,8 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
     bool present;
     while (e->crossed[i] || i != g->chains[c].first) {
         if (e->crossed[i]) {
-            uint64_t ns = why_within(y, e->est[i],
-                                     ips_xweight(g, i, &y->s.lane, &present));
+            uint64_t ns = why_within(
+                y, e->est[i], ips_xweight(g, i, &y->s.scenario, &present));
             if (g->xkind[i] == IPS_X_EXTERNAL)
                 f->path_outside_ns += ns;
             else
@@ -126,8 +127,8 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
 
 /* A message from another machine weighs up to the receive's return: what the
  * receiver then waited for a core is in it, and in the arc that follows. */
-static uint64_t transit(const struct why_solving *y, const struct ips_graph *g,
-                        uint32_t i)
+static uint64_t transit_ns(const struct why_solving *y,
+                           const struct ips_graph *g, uint32_t i)
 {
     uint32_t x = g->xpred[i], c = ips_chain_of(g, i);
     bool last = i + 1 == g->chains[c].first + g->chains[c].count;
@@ -141,7 +142,7 @@ static void make_quiet(struct why_solving *y, struct ips_graph *g)
 {
     for (uint32_t i = 0; i < y->s.q->gather.count; i++) {
         const struct ips_graph *raw =
-            &engine_part_of(y->s.q->gather.active[i])->g;
+            &engine_machine_of(y->s.q->gather.active[i])->g;
         uint32_t base = y->d->w.path.node_base[i];
         for (uint32_t k = 0; k < raw->node_count; k++) {
             bool outside = g->xkind[base + k] == IPS_X_EXTERNAL ||
@@ -150,15 +151,15 @@ static void make_quiet(struct why_solving *y, struct ips_graph *g)
                 ips_add_sat(y->cpu[base + k], y->outside[base + k]);
             uint64_t ns = outside ? raw->xlen[k]
                           : g->xkind[base + k] == IPS_X_DATA
-                              ? transit(y, g, base + k)
+                              ? transit_ns(y, g, base + k)
                               : 0;
             g->xlen[base + k] = why_within(y, y->wall.est[base + k], ns);
         }
     }
     /* `xlen` of a message is ns now. */
-    y->s.lane.weighting = IPS_WEIGH_CPU;
-    y->s.lane.external = IPS_EXTERNAL_ALL;
-    y->s.lane.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
+    y->s.scenario.weighting = IPS_WEIGH_CPU;
+    y->s.scenario.external = IPS_EXTERNAL_ALL;
+    y->s.scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
 }
 
 int why_remake(struct whatif_solving *s)
@@ -169,19 +170,19 @@ int why_remake(struct whatif_solving *s)
     struct ips_est wall = {0};
     int rc = make_columns(y);
     if (rc == 0)
-        rc = ips_longest_path(g, &s->lane, NULL, &wall, s->err);
+        rc = ips_longest_path(g, &s->scenario, NULL, &wall, s->err);
     uint64_t **delayed = &y->votes[WHY_F_DELAY].process;
     *delayed = calloc((size_t)y->processes + 1, sizeof(**delayed));
     if (rc == 0 && !*delayed)
         rc = no_memory(y);
     y->wall = wall;
-    if (rc == 0 && y->d->w.path.window.given)
+    if (rc == 0 && y->d->w.path.window.is_set)
         rc = why_cut(y);
     if (rc == 0 && wall.end != IPS_NO_NODE) {
         f->overhead_ns = g->probe ? 0 : UINT64_MAX;
         walk_wall(y, &wall, *delayed);
         f->t_max_wall_ns = wall.t_max;
-        if (y->d->w.path.window.given)
+        if (y->d->w.path.window.is_set)
             rc = why_window_sums(y);
         make_quiet(y, g);
     }
@@ -203,7 +204,7 @@ static int by_pair(const void *va, const void *vb)
     return (p->b > q->b) - (p->b < q->b);
 }
 
-static struct pair crossing(const struct why_solving *y, uint32_t i)
+static struct pair crossing_pair(const struct why_solving *y, uint32_t i)
 {
     const struct ips_graph *g = y->s.g;
     bool present;
@@ -214,7 +215,7 @@ static struct pair crossing(const struct why_solving *y, uint32_t i)
                          .b = from < to ? to : from,
                          .count = 1,
                          .bytes = y->bytes[i],
-                         .ns = ips_xweight(g, i, &y->s.lane, &present)};
+                         .ns = ips_xweight(g, i, &y->s.scenario, &present)};
 }
 
 /* Where the path goes from one to the next, backwards. */
@@ -270,14 +271,14 @@ bool why_is_call(const char *name)
 
 static int fill_transit(struct why_solving *y, const struct pair *p)
 {
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     struct why_amount *a = &y->d->facts.amount[WHY_TRANSIT];
     struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
     uint32_t n = 0;
     if (!edit)
         return no_memory(y);
     for (uint32_t f = 0; f < t->f.count; f++) {
-        const struct thing_feature *x = &t->feature[f];
+        const struct entity_feature *x = &t->feature[f];
         if (x->kind != THING_MESSAGE ||
             !((x->process == p->a && x->to == p->b) ||
               (x->process == p->b && x->to == p->a)))
@@ -289,7 +290,7 @@ static int fill_transit(struct why_solving *y, const struct pair *p)
     free(edit);
     a->count = p->count;
     a->bytes = p->bytes;
-    a->place.object = why_process_name(y, p->a);
+    a->location.object = why_process_name(y, p->a);
     a->other = why_process_name(y, p->b);
     a->chatty = y->chatty[p->a] && y->chatty[p->b];
     return rc;
@@ -299,14 +300,14 @@ static int fill_transit(struct why_solving *y, const struct pair *p)
  * them; and all that these have of the path. */
 static int fill_chatty(struct why_solving *y)
 {
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     struct why_amount *a = &y->d->facts.amount[WHY_CHATTY];
     struct ips_edit *edit = calloc((size_t)t->f.count + 1, sizeof(*edit));
     uint32_t n = 0;
     if (!edit)
         return no_memory(y);
     for (uint32_t f = 0; f < t->f.count; f++) {
-        const struct thing_feature *x = &t->feature[f];
+        const struct entity_feature *x = &t->feature[f];
         bool message = x->kind == THING_MESSAGE;
         if (!y->chatty[x->process] ||
             (message && (x->to >= THING_IDLE || !y->chatty[x->to])))
@@ -326,8 +327,8 @@ static int fill_chatty(struct why_solving *y)
 
 /* The pair whose messages take longest; of those that chatter, which is said
  * already, only where there is no other. */
-static const struct pair *slowest(const struct why_solving *y,
-                                  const struct pair *pair, size_t count)
+static const struct pair *slowest_pair(const struct why_solving *y,
+                                       const struct pair *pair, size_t count)
 {
     const struct pair *found[2] = {NULL, NULL};
     for (size_t i = 0; i < count; i++) {
@@ -363,14 +364,14 @@ static int choose_pairs(struct why_solving *y, const struct pair *pair,
         chat->other_ns = ips_add_sat(chat->other_ns, pair[i].ns);
     }
     if (most) {
-        chat->place.object = why_process_name(y, most->a);
+        chat->location.object = why_process_name(y, most->a);
         chat->other = why_process_name(y, most->b);
         rc = fill_chatty(y);
         y->chats =
             f->chatty_path_ns / chat->count <= WHY_CHATTY_HOP_NS &&
             why_ppm(chat->gain_ns, y->d->w.path.est.t_max) >= WHY_CHATTY_PPM;
     }
-    const struct pair *slow = slowest(y, pair, count);
+    const struct pair *slow = slowest_pair(y, pair, count);
     return rc == 0 && slow ? fill_transit(y, slow) : rc;
 }
 
@@ -399,7 +400,7 @@ int why_crossings(struct why_solving *y)
                 pair = more;
             }
         }
-        pair[count++] = crossing(y, i);
+        pair[count++] = crossing_pair(y, i);
     }
     if (rc == 0 && count)
         rc = choose_pairs(y, pair, merge_pairs(pair, count));

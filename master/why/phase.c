@@ -51,7 +51,7 @@ static uint64_t begin_of(const struct looking *l, uint32_t phase)
 }
 
 /* Of `ns` spread evenly over [from, to): before `at`. */
-static uint64_t before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
+static uint64_t ns_before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
 {
     if (at <= from)
         return 0;
@@ -59,15 +59,15 @@ static uint64_t before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
 }
 
 /* Of `ns` spread evenly over [from, to): in `phase`. */
-static uint64_t inside(const struct looking *l, uint32_t phase, uint64_t ns,
-                       uint64_t from, uint64_t to)
+static uint64_t ns_inside(const struct looking *l, uint32_t phase, uint64_t ns,
+                          uint64_t from, uint64_t to)
 {
     why_clip(l->y, &from, &to);
     if (to <= from)
         return phase_at(l, from) == phase ? ns : 0;
     uint64_t end = phase + 1 == l->count ? UINT64_MAX : l->end[phase];
-    uint64_t upto = before(ns, from, to, end);
-    return upto - before(ns, from, to, phase ? begin_of(l, phase) : 0);
+    uint64_t upto = ns_before(ns, from, to, end);
+    return upto - ns_before(ns, from, to, phase ? begin_of(l, phase) : 0);
 }
 
 /* An arc: its weights, and when it was. */
@@ -75,14 +75,14 @@ struct arc {
     uint64_t from, to, path, cpu, outside;
 };
 
-static void add(const struct looking *l, const struct arc *a)
+static void add_arc(const struct looking *l, const struct arc *a)
 {
     uint32_t last = phase_at(l, a->to > a->from ? a->to - 1 : a->from);
     for (uint32_t p = phase_at(l, a->from); p <= last; p++) {
         struct sums *s = &l->s[p];
-        s->path += inside(l, p, a->path, a->from, a->to);
-        s->cpu += inside(l, p, a->cpu, a->from, a->to);
-        s->outside += inside(l, p, a->outside, a->from, a->to);
+        s->path += ns_inside(l, p, a->path, a->from, a->to);
+        s->cpu += ns_inside(l, p, a->cpu, a->from, a->to);
+        s->outside += ns_inside(l, p, a->outside, a->from, a->to);
     }
 }
 
@@ -96,7 +96,7 @@ static void add_cpu(const struct looking *l)
                                   .to = l->y->wall.est[i],
                                   .cpu = l->y->cpu[i]};
             if (a.cpu)
-                add(l, &a);
+                add_arc(l, &a);
         }
     }
 }
@@ -115,7 +115,7 @@ static uint32_t path_arc(const struct why_solving *y, uint32_t node,
         return IPS_NO_NODE;
     *a = (struct arc){.from = y->wall.est[from], .to = y->wall.est[node]};
     if (crossed) {
-        a->path = ips_xweight(g, node, &y->s.lane, &present);
+        a->path = ips_xweight(g, node, &y->s.scenario, &present);
         a->outside = y->cross[node] == WHY_F_OUTSIDE ? a->path : 0;
         *chain = ips_chain_of(g, from);
     } else {
@@ -132,32 +132,33 @@ static void add_path(const struct looking *l)
     struct arc a;
     for (; (next = path_arc(l->y, node, &chain, &a)) != IPS_NO_NODE;
          node = next)
-        add(l, &a);
+        add_arc(l, &a);
 }
 
 /* ---- which ----------------------------------------------------------------
  */
 
-static uint64_t busy(uint64_t cpu, uint64_t path)
+static uint64_t busy_cores(uint64_t cpu, uint64_t path)
 {
     return path ? (uint64_t)((ips_u128)cpu * CORE / path) : 0;
 }
 
 /* Of the phases in which clearly more cores are busy: their path, and how many
  * cores. */
-static uint64_t others(const struct looking *l, uint32_t phase, uint64_t *ns)
+static uint64_t other_phases(const struct looking *l, uint32_t phase,
+                             uint64_t *ns)
 {
-    uint64_t own = busy(l->s[phase].cpu, l->s[phase].path), cpu = 0;
+    uint64_t own = busy_cores(l->s[phase].cpu, l->s[phase].path), cpu = 0;
     *ns = 0;
     for (uint32_t p = 0; p < l->count; p++) {
         uint64_t theirs =
-            ips_min_u64(busy(l->s[p].cpu, l->s[p].path), l->cores * CORE);
+            ips_min_u64(busy_cores(l->s[p].cpu, l->s[p].path), l->cores * CORE);
         if (theirs <= own || why_ppm(own, theirs) > WHY_PHASE_BUSY_PPM)
             continue;
         *ns += l->s[p].path;
         cpu += l->s[p].cpu;
     }
-    return ips_min_u64(busy(cpu, *ns), l->cores * CORE);
+    return ips_min_u64(busy_cores(cpu, *ns), l->cores * CORE);
 }
 
 static struct why_phase look_at(const struct looking *l, uint32_t phase)
@@ -166,9 +167,10 @@ static struct why_phase look_at(const struct looking *l, uint32_t phase)
                             .phases = l->count,
                             .from_ns = begin_of(l, phase),
                             .to_ns = l->end[phase],
-                            .busy_ppm = busy(l->s[phase].cpu, l->s[phase].path),
+                            .busy_ppm =
+                                busy_cores(l->s[phase].cpu, l->s[phase].path),
                             .outside_ns = l->s[phase].outside};
-    out.others_ppm = others(l, phase, &out.others_ns);
+    out.others_ppm = other_phases(l, phase, &out.others_ns);
     out.amount.ns = l->s[phase].path;
     return out;
 }
@@ -186,7 +188,7 @@ static uint64_t left_out(const struct why_phase *p)
 }
 
 /* The greatest, by what they would be less; how many. */
-static size_t choose(const struct looking *l, struct why_phase *out)
+static size_t choose_phases(const struct looking *l, struct why_phase *out)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < l->count; i++) {
@@ -208,7 +210,7 @@ static size_t choose(const struct looking *l, struct why_phase *out)
 /* ---- what is in it --------------------------------------------------------
  */
 
-static enum why_kind kind_of(enum ips_beside_class of)
+static enum why_kind kind_of(enum ips_concurrent_class of)
 {
     static const enum why_kind kind[IPS_BESIDE_CLASSES] = {
         [IPS_BESIDE_LOCK] = WHY_LOCK,    [IPS_BESIDE_ALIKE] = WHY_IMBALANCE,
@@ -219,8 +221,8 @@ static enum why_kind kind_of(enum ips_beside_class of)
 
 /* Whose path it is, in which procedures, and what of it others' findings name.
  */
-static void vote(const struct looking *l, uint32_t phase, uint64_t *named,
-                 struct why_votes *v)
+static void vote_for_phase(const struct looking *l, uint32_t phase,
+                           uint64_t *named, struct why_votes *v)
 {
     struct why_solving *y = l->y;
     uint32_t node = y->d->w.path.est.end, next;
@@ -230,8 +232,8 @@ static void vote(const struct looking *l, uint32_t phase, uint64_t *named,
         bool crossed = y->d->w.path.est.crossed[node];
         /* `chain` is where the arc comes from. */
         uint32_t to = y->process_of[ips_chain_of(y->s.g, node)];
-        uint64_t ns = inside(l, phase, a.path, a.from, a.to);
-        uint64_t out = inside(l, phase, a.outside, a.from, a.to);
+        uint64_t ns = ns_inside(l, phase, a.path, a.from, a.to);
+        uint64_t out = ns_inside(l, phase, a.outside, a.from, a.to);
         uint32_t process = y->process_of[chain];
         named[WHY_OUTSIDE] += out;
         if (y->chats && y->chatty[process] && y->chatty[to])
@@ -243,9 +245,9 @@ static void vote(const struct looking *l, uint32_t phase, uint64_t *named,
             why_vote_procedures(y, node, ns - out, v->procedure);
         node = next;
     }
-    for (size_t i = 0; i < y->beside.count; i++) {
-        const struct ips_beside_part *p = &y->beside.part[i];
-        named[kind_of(p->of)] += inside(
+    for (size_t i = 0; i < y->concurrent.count; i++) {
+        const struct ips_concurrent_share *p = &y->concurrent.share[i];
+        named[kind_of(p->of)] += ns_inside(
             l, phase, p->ns, y->wall.est[p->node - 1], y->wall.est[p->node]);
     }
 }
@@ -262,7 +264,7 @@ static int make_votes(struct why_solving *y, struct why_votes *v)
 
 /* Its part of each arc of the path, as one feature. */
 static int make_feature(const struct looking *l, uint32_t phase,
-                        uint64_t *first, struct ips_portion **portion)
+                        uint64_t *first, struct ips_arc_share **portion)
 {
     const struct why_solving *y = l->y;
     uint32_t nodes = y->s.g->node_count, count = 0;
@@ -271,7 +273,7 @@ static int make_feature(const struct looking *l, uint32_t phase,
     struct arc a;
     while ((next = path_arc(y, node, &chain, &a)) != IPS_NO_NODE) {
         if (!y->d->w.path.est.crossed[node])
-            first[node] = inside(l, phase, a.path, a.from, a.to);
+            first[node] = ns_inside(l, phase, a.path, a.from, a.to);
         count += first[node] > 0;
         node = next;
     }
@@ -283,23 +285,25 @@ static int make_feature(const struct looking *l, uint32_t phase,
         uint64_t ns = first[i];
         first[i] = count;
         if (ns)
-            (*portion)[count++] = (struct ips_portion){0, ns};
+            (*portion)[count++] = (struct ips_arc_share){0, ns};
     }
     first[nodes] = count;
     return 0;
 }
 
-static int gain(const struct looking *l, uint32_t phase, uint32_t ppm,
-                struct why_amount *a)
+static int phase_gain(const struct looking *l, uint32_t phase, uint32_t ppm,
+                      struct why_amount *a)
 {
     struct why_solving *y = l->y;
     const struct ips_graph *g = y->s.g;
-    struct ips_portion *portion = NULL;
+    struct ips_arc_share *portion = NULL;
     uint64_t *first = calloc((size_t)g->node_count + 1, sizeof(*first));
     uint64_t share = 0;
     int rc = first ? make_feature(l, phase, first, &portion) : no_memory(y);
-    struct ips_features f = {
-        .count = 1, .chain = y->chain_none, .first = first, .portion = portion};
+    struct ips_features f = {.count = 1,
+                             .chain = y->chain_none,
+                             .first = first,
+                             .arc_share = portion};
     struct ips_whatif_base b = y->s.base;
     b.f = &f;
     b.share = &share;
@@ -307,7 +311,8 @@ static int gain(const struct looking *l, uint32_t phase, uint32_t ppm,
         rc = ips_features_check(g, &f, y->s.err);
     if (rc == 0) {
         const struct ips_edit edit = {0, ppm};
-        (void)ips_feature_shares(g, &y->s.lane, &y->d->w.path.est, &f, &share);
+        (void)ips_feature_shares(g, &y->s.scenario, &y->d->w.path.est, &f,
+                                 &share);
         rc = why_gain(y, &b, &edit, 1, &a->gain_ns, &a->bound_ns);
     }
     free(first);
@@ -318,16 +323,16 @@ static int gain(const struct looking *l, uint32_t phase, uint32_t ppm,
 /* ---- all ------------------------------------------------------------------
  */
 
-static int fill(const struct looking *l, struct why_phase *p,
-                struct why_votes *v)
+static int fill_phase(const struct looking *l, struct why_phase *p,
+                      struct why_votes *v)
 {
     int rc = make_votes(l->y, v);
     if (rc < 0)
         return rc;
-    vote(l, p->number - 1, p->named_ns, v);
-    why_place_of(l->y, v, &p->amount.place);
+    vote_for_phase(l, p->number - 1, p->named_ns, v);
+    why_place_of(l->y, v, &p->amount.location);
     p->amount.phase = p;
-    return gain(l, p->number - 1, left_out_ppm(p), &p->amount);
+    return phase_gain(l, p->number - 1, left_out_ppm(p), &p->amount);
 }
 
 int why_phases(struct why_solving *y)
@@ -346,10 +351,10 @@ int why_phases(struct why_solving *y)
         return no_memory(y);
     add_cpu(&l);
     add_path(&l);
-    size_t count = choose(&l, p);
+    size_t count = choose_phases(&l, p);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < count; i++)
-        rc = fill(&l, &p[i], &y->phase[i]);
+        rc = fill_phase(&l, &p[i], &y->phase[i]);
     if (rc == 0) {
         y->d->facts.phase = p;
         y->d->facts.phases = count;

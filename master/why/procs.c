@@ -13,10 +13,10 @@ static int no_memory(struct why_solving *y)
 }
 
 /* The process that has the most of a procedure's path, and what it has. */
-static void procedure_place(struct why_solving *y, const struct thing *thing,
+static void procedure_place(struct why_solving *y, const struct entity *thing,
                             struct why_amount *a)
 {
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     uint64_t most_ns = 0;
     for (uint32_t k = thing->first; k < thing->first + thing->count; k++) {
         uint32_t f = t->member[k];
@@ -24,10 +24,10 @@ static void procedure_place(struct why_solving *y, const struct thing *thing,
         if (y->s.share[f] <= most_ns)
             continue;
         most_ns = y->s.share[f];
-        a->place.object = why_process_name(y, t->feature[f].process);
+        a->location.object = why_process_name(y, t->feature[f].process);
     }
     uint32_t number = t->feature[t->member[thing->first]].procedure;
-    why_put_procedure(y, number, a->ns, &a->place);
+    why_put_procedure(y, number, a->ns, &a->location);
     for (size_t i = 0; i < y->d->facts.phases; i++)
         a->phase_ns[i] = y->phase[i].procedure[number];
     for (int k = WHY_F_LOCK; k <= WHY_F_OTHER; k++)
@@ -43,7 +43,7 @@ static int ns_descending(const void *a, const void *b)
 /* How the path's CPU is spread over procedures. */
 static int fill_spread(struct why_solving *y)
 {
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     struct why_facts *f = &y->d->facts;
     uint64_t sum = 0;
     size_t n = y->procedures;
@@ -51,7 +51,7 @@ static int fill_spread(struct why_solving *y)
     if (!ns)
         return no_memory(y);
     for (uint32_t k = 0; k < t->f.count; k++) {
-        const struct thing_feature *x = &t->feature[k];
+        const struct entity_feature *x = &t->feature[k];
         if (x->kind == THING_PROCEDURE)
             ns[x->procedure] += y->s.share[k];
     }
@@ -82,9 +82,9 @@ static int keep_procedures(struct why_solving *y, const uint32_t *thing,
     for (size_t i = 0; i < kept; i++) {
         a[i].gain_ns = out[order[i]].gain;
         a[i].bound_ns = out[order[i]].bound;
-        procedure_place(y, &y->d->w.t.thing[thing[order[i]]], &a[i]);
+        procedure_place(y, &y->d->w.t.entity[thing[order[i]]], &a[i]);
         a[i].samples = f->sample_ns ? a[i].ns / f->sample_ns : 0;
-        a[i].call = why_is_call(a[i].place.procedure);
+        a[i].call = why_is_call(a[i].location.procedure);
     }
     f->procedure = a;
     f->procedures = kept;
@@ -93,19 +93,19 @@ static int keep_procedures(struct why_solving *y, const uint32_t *thing,
 
 static int rank_procedures(struct why_solving *y)
 {
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     size_t n = 0, members = 0, kept = 0;
-    for (uint32_t i = 0; i < t->thing_count; i++)
-        members += t->thing[i].count;
+    for (uint32_t i = 0; i < t->entity_count; i++)
+        members += t->entity[i].count;
     struct ips_edit *edit = calloc(members + 1, sizeof(*edit));
     struct ips_change *change =
-        calloc((size_t)t->thing_count + 1, sizeof(*change));
-    struct ips_whatif *out = calloc((size_t)t->thing_count + 1, sizeof(*out));
-    uint32_t *order = calloc((size_t)t->thing_count + 1, sizeof(*order));
-    uint32_t *thing = calloc((size_t)t->thing_count + 1, sizeof(*thing));
+        calloc((size_t)t->entity_count + 1, sizeof(*change));
+    struct ips_whatif *out = calloc((size_t)t->entity_count + 1, sizeof(*out));
+    uint32_t *order = calloc((size_t)t->entity_count + 1, sizeof(*order));
+    uint32_t *thing = calloc((size_t)t->entity_count + 1, sizeof(*thing));
     int rc = edit && change && out && order && thing ? 0 : no_memory(y);
-    for (uint32_t i = 0; rc == 0 && i < t->thing_count; i++) {
-        const struct thing *x = &t->thing[i];
+    for (uint32_t i = 0; rc == 0 && i < t->entity_count; i++) {
+        const struct entity *x = &t->entity[i];
         if (x->kind != THING_PROCEDURE ||
             why_is_recording(y, t->feature[t->member[x->first]].procedure))
             continue;

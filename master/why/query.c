@@ -31,14 +31,14 @@ static void sync_facts(const struct query *q, struct why_facts *f)
 static void table_facts(const struct query *q, struct why_facts *f)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct part *p = q->gather.active[i];
+        const struct machine_share *p = q->gather.active[i];
         for (uint32_t k = 0; k < p->t.channel_count; k++) {
             const Ips__ChannelRow *c = p->t.channels[k];
             if (!c->serves)
                 continue;
             f->asked = ips_add_sat(f->asked, c->recv_messages);
             bool elsewhere = c->end < p->peer_count &&
-                             p->peer[c->end].part < q->gather.count;
+                             p->peer[c->end].machine < q->gather.count;
             if (c->peer_process < 0 && !c->peer_shared && !elsewhere)
                 f->asked_outside =
                     ips_add_sat(f->asked_outside, c->recv_messages);
@@ -46,7 +46,7 @@ static void table_facts(const struct query *q, struct why_facts *f)
     }
 }
 
-static void solve(struct query *q)
+static void solve_predict(struct query *q)
 {
     sync_facts(q, &why_of(q)->facts);
     why_solve(q);
@@ -58,7 +58,7 @@ struct filling {
     struct query *q;
     struct why_data *d;
     struct certificate c;
-    struct why_findings found;
+    struct why_findings result;
     Ips__WhyAnswer answer;
 };
 
@@ -68,8 +68,9 @@ static void certificate_facts(struct filling *x)
     const Ips__Certificate *c = &x->c.msg;
     for (size_t i = 0; i < c->n_lost; i++) {
         f->lost = ips_add_sat(f->lost, c->lost[i]->count);
-        if (certificate_lost_room(c->lost[i]->name))
-            f->lost_room = ips_add_sat(f->lost_room, c->lost[i]->count);
+        if (certificate_lost_space(c->lost[i]->name))
+            f->lost_for_space =
+                ips_add_sat(f->lost_for_space, c->lost[i]->count);
     }
     f->events = c->events;
     f->unmatched = c->unmatched;
@@ -87,7 +88,7 @@ static void certificate_facts(struct filling *x)
     f->window_phase = x->q->request->why->phase;
 }
 
-static char *text(const char *t)
+static char *text_or_empty(const char *t)
 {
     return ips_wire_text(t ? t : "");
 }
@@ -95,28 +96,28 @@ static char *text(const char *t)
 static void fill_row(const struct why_finding *from, Ips__WhyRow *to)
 {
     ips__why_row__init(to);
-    to->kind =
-        text(from->kind == WHY_LATE && from->room ? WHY_LATE_RECEIVER
-                                                  : why_kind_name(from->kind));
-    to->says = text(from->says);
-    to->evidence = text(from->evidence);
-    to->supposes = text(from->supposes);
-    to->command = text(from->command);
+    to->kind = text_or_empty(from->kind == WHY_LATE && from->awaits_space
+                                 ? WHY_LATE_RECEIVER
+                                 : why_kind_name(from->kind));
+    to->says = text_or_empty(from->text);
+    to->evidence = text_or_empty(from->evidence);
+    to->supposes = text_or_empty(from->supposes);
+    to->command = text_or_empty(from->command);
     to->path_ns = from->ns;
     to->gain_ns = from->gain_ns;
     to->bound_ns = from->bound_ns;
     to->gain_ppm = from->gain_ppm;
-    to->sure = text(why_sure_name(from->sure));
-    to->sure_why = text(from->sure_why);
-    to->object = text(from->place.object);
-    to->procedure = text(from->place.procedure);
-    to->module = text(from->place.module);
-    to->file = text(from->place.file);
-    to->line = from->place.line;
-    to->other = text(from->other);
-    to->wait_procedure = text(from->wait_at.procedure);
-    to->wait_file = text(from->wait_at.file);
-    to->wait_line = from->wait_at.line;
+    to->sure = text_or_empty(why_sure_name(from->sure));
+    to->sure_why = text_or_empty(from->sure_why);
+    to->object = text_or_empty(from->location.object);
+    to->procedure = text_or_empty(from->location.procedure);
+    to->module = text_or_empty(from->location.module);
+    to->file = text_or_empty(from->location.file);
+    to->line = from->location.source_line;
+    to->other = text_or_empty(from->other);
+    to->wait_procedure = text_or_empty(from->wait_at.procedure);
+    to->wait_file = text_or_empty(from->wait_at.file);
+    to->wait_line = from->wait_at.source_line;
     to->phase = from->phase;
     to->from_ns = from->from_ns;
     to->to_ns = from->to_ns;
@@ -125,8 +126,8 @@ static void fill_row(const struct why_finding *from, Ips__WhyRow *to)
 static void fill_rows(struct filling *x)
 {
     uint64_t top = x->q->request->why->top;
-    size_t n = x->found.count;
-    x->answer.left_out = x->found.left_out;
+    size_t n = x->result.count;
+    x->answer.left_out = x->result.left_out;
     if (top && top < n) {
         x->answer.left_out += n - top;
         n = (size_t)top;
@@ -137,11 +138,11 @@ static void fill_rows(struct filling *x)
     if (!rows || !x->answer.findings)
         return;
     for (size_t i = 0; i < n; i++) {
-        fill_row(&x->found.finding[i], &rows[i]);
+        fill_row(&x->result.finding[i], &rows[i]);
         x->answer.findings[x->answer.n_findings++] = &rows[i];
     }
-    if (x->found.has_nearest) {
-        fill_row(&x->found.nearest, &rows[n]);
+    if (x->result.has_nearest) {
+        fill_row(&x->result.nearest, &rows[n]);
         x->answer.nearest = &rows[n];
     }
 }
@@ -157,7 +158,7 @@ static void fill_certificate(struct filling *x)
                         x->d->facts.t_max_wall_ns, true);
     x->c.msg.engine = ips_wire_text("central (why: all events at the master)");
     x->c.msg.message_times =
-        path_mtime_text(x->q, &x->d->a, &d->lanes[LANE_MAIN].lane);
+        path_mtime_text(x->q, &x->d->a, &d->scenarios[SCENARIO_MAIN].scenario);
     if (weighting_clock_text(d))
         x->c.msg.clock = ips_wire_text(weighting_clock_text(d));
     if (!x->d->w.procedures) {
@@ -174,10 +175,10 @@ static void fill_common(struct filling *x)
     if (c->ns == 0 || !to)
         return;
     ips__why_common__init(to);
-    to->procedure = text(c->place.procedure);
-    to->module = text(c->place.module);
-    to->file = text(c->place.file);
-    to->line = c->place.line;
+    to->procedure = text_or_empty(c->location.procedure);
+    to->module = text_or_empty(c->location.module);
+    to->file = text_or_empty(c->location.file);
+    to->line = c->location.source_line;
     to->ns = c->ns;
     to->low_ns = c->low_ns;
     to->high_ns = c->high_ns;
@@ -206,10 +207,10 @@ static void fill_sums(struct filling *x)
     const struct why_facts *f = &x->d->facts;
     Ips__WhyAnswer *a = &x->answer;
     a->answers = ips_wire_text("turnaround");
-    a->shape = ips_wire_text(x->found.service ? "service" : "batch");
-    a->shape_says = text(x->found.shape_says);
-    a->sure = text(why_sure_name(x->found.sure));
-    a->sure_why = text(x->found.sure_why);
+    a->shape = ips_wire_text(x->result.service ? "service" : "batch");
+    a->shape_says = text_or_empty(x->result.shape_text);
+    a->sure = text_or_empty(why_sure_name(x->result.sure));
+    a->sure_why = text_or_empty(x->result.sure_why);
     a->elapsed_ns = f->elapsed_ns;
     a->wall_ns = f->t_max_wall_ns;
     a->own_ns = why_own_ns(f);
@@ -245,14 +246,14 @@ static void send_answer(struct filling *x)
     arena_release(&a);
 }
 
-static void answer(struct query *q)
+static void answer_why(struct query *q)
 {
     struct filling x = {
         .q = q, .d = why_of(q), .answer = IPS__WHY_ANSWER__INIT};
     struct ips_err err = {0};
     fill_certificate(&x);
     certificate_facts(&x);
-    bool fine = why_find(&x.d->facts, &x.d->a, &x.found);
+    bool fine = why_find(&x.d->facts, &x.d->a, &x.result);
     fill_rows(&x);
     fill_sums(&x);
     if (!fine || x.d->a.failed) {
@@ -267,7 +268,7 @@ static void answer(struct query *q)
 
 /* Of a service that nobody said what to ask for: that it is one, at once. What
  * to ask then is `requests` (requests/query.c). */
-static bool gathered(struct query *q)
+static bool on_gathered(struct query *q)
 {
     struct filling x = {
         .q = q, .d = why_of(q), .answer = IPS__WHY_ANSWER__INIT};
@@ -284,7 +285,7 @@ static bool gathered(struct query *q)
     return true;
 }
 
-static int check(const Ips__WhyAsk *ask, struct ips_err *err)
+static int check_ask(const Ips__WhyAsk *ask, struct ips_err *err)
 {
     if (!*ask->answer || strcmp(ask->answer, "turnaround") == 0)
         return 0;
@@ -293,11 +294,11 @@ static int check(const Ips__WhyAsk *ask, struct ips_err *err)
                        ask->answer);
 }
 
-static void start(struct query *q)
+static void start_calibrate(struct query *q)
 {
     struct ips_err err = {0};
     const Ips__WhyAsk *from = q->request->why;
-    int rc = check(from, &err);
+    int rc = check_ask(from, &err);
     struct why_data *d = rc == 0 ? calloc(1, sizeof(*d)) : NULL;
     if (rc == 0 && !d)
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
@@ -307,10 +308,10 @@ static void start(struct query *q)
     }
     q->data = d;
     ips__whatif_ask__init(&d->ask);
-    ips__lane__init(&d->lane);
-    d->lane.scale_num = d->lane.scale_den = 1;
-    d->lane.calibrated = !from->uncalibrated;
-    d->ask.lane = &d->lane;
+    ips__lane__init(&d->scenario);
+    d->scenario.scale_num = d->scenario.scale_den = 1;
+    d->scenario.calibrated = !from->uncalibrated;
+    d->ask.lane = &d->scenario;
     d->ask.weighting = ips_wire_text("wall");
     d->ask.goal = from->goal;
     d->ask.from_ns = from->from_ns;
@@ -322,13 +323,13 @@ static void start(struct query *q)
     d->w.raw = true;
     d->w.waits = &d->waits;
     d->w.node_bytes = WHY_NODE_BYTES;
-    d->w.gathered = gathered;
-    d->w.solve = solve;
-    d->w.answer = answer;
+    d->w.gathered = on_gathered;
+    d->w.solve = solve_predict;
+    d->w.answer = answer_why;
     whatif_begin(q);
 }
 
-static void release(struct query *q)
+static void release_predict(struct query *q)
 {
     if (q->data) {
         arena_release(&why_of(q)->a);
@@ -339,6 +340,6 @@ static void release(struct query *q)
 
 const struct query_kind query_why = {.name = "why",
                                      .exclusive = true,
-                                     .start = start,
-                                     .release = release,
+                                     .start = start_calibrate,
+                                     .release = release_predict,
                                      .keeps = true};

@@ -41,13 +41,13 @@ static void put_base(char *out, size_t room, const char *name, bool cut)
 {
     size_t at = strlen(out);
     snprintf(out + at, room - at, "%.*s/",
-             (int)(cut ? part_program_len(name) : strlen(name)), name);
+             (int)(cut ? machine_share_program_len(name) : strlen(name)), name);
 }
 
 /* Of each process the one of its name that alone wrote what it reads from a
  * pipe, else -1: the next stage of a pipeline, that has other work than the one
  * before (`gzip -9 | gzip -d`). NULL: no memory. */
-static int64_t *stages_before(const struct part *p)
+static int64_t *stages_before(const struct machine_share *p)
 {
     int64_t *before = calloc((size_t)p->t.proc_count + 1, sizeof(*before));
     for (uint32_t i = 0; before && i < p->t.proc_count; i++)
@@ -58,8 +58,8 @@ static int64_t *stages_before(const struct part *p)
         if (strncmp(c->name, "pipe ", 5) == 0 && c->recv_messages &&
             c->process < p->t.proc_count && from >= 0 &&
             from < p->t.proc_count && from != c->process &&
-            part_same_program(p->t.procs[from]->name,
-                              p->t.procs[c->process]->name))
+            machine_share_same_program(p->t.procs[from]->name,
+                                       p->t.procs[c->process]->name))
             before[c->process] = from;
     }
     return before;
@@ -80,8 +80,8 @@ static unsigned stage_of(const int64_t *before, int64_t process)
 /* Equal names of it and of those it descends from, of the first one the whole
  * command, and equal threads: the main one is itself, others go by their name.
  */
-static void role_text(const struct part *p, const Ips__ThreadRow *t, bool main,
-                      unsigned stage, char out[ROLE_BYTES])
+static void role_text(const struct machine_share *p, const Ips__ThreadRow *t,
+                      bool main, unsigned stage, char out[ROLE_BYTES])
 {
     int64_t k = t->process;
     /* First: the rest may be longer than there is room. */
@@ -111,7 +111,7 @@ static int who_serves(struct why_solving *y)
     y->serves = calloc((size_t)g->chain_count + 1, sizeof(*y->serves));
     int rc = serves && y->serves ? 0 : no_memory(y);
     for (uint32_t i = 0; rc == 0 && i < y->s.q->gather.count; i++) {
-        const struct part_tables *t = &y->s.q->gather.active[i]->t;
+        const struct machine_tables *t = &y->s.q->gather.active[i]->t;
         for (uint32_t k = 0; k < t->channel_count; k++) {
             const Ips__ChannelRow *c = t->channels[k];
             if (c->serves && c->recv_messages)
@@ -131,7 +131,7 @@ static int role_texts(struct why_solving *y, struct role *role)
     uint32_t in_part = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         const struct ips_chain *chain = &g->chains[c];
-        const struct part *p = y->s.q->gather.active[chain->machine];
+        const struct machine_share *p = y->s.q->gather.active[chain->machine];
         if (!before || g->chains[c - 1].machine != chain->machine) {
             in_part = 0;
             free(before);
@@ -195,7 +195,7 @@ int why_roles(struct why_solving *y)
 /* What waits for a signal or a semaphore that one alike gives stands in line
  * for something that they share, whatever it is made of: a lock in all but its
  * name. */
-void why_handed_on(struct why_solving *y)
+void why_mark_shared_waits(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -204,13 +204,13 @@ void why_handed_on(struct why_solving *y)
              i++) {
             bool gives = g->xkind[i] == IPS_X_SIGNAL ||
                          (g->xkind[i] == IPS_X_RESOURCE &&
-                          y->thing[i] == IPS_THING_SEMAPHORE);
+                          y->resource_kind[i] == IPS_THING_SEMAPHORE);
             if (!gives || g->wait[i] == 0 || g->xpred[i] == IPS_NO_NODE)
                 continue;
             uint32_t from = ips_chain_of(g, g->xpred[i]);
             bool dies = g->kind[g->xpred[i]] == IPS_NODE_END;
             if (from != c && !dies && y->role[from] == y->role[c])
-                y->thing[i] = IPS_THING_LOCK;
+                y->resource_kind[i] = IPS_THING_LOCK;
         }
     }
 }
@@ -240,7 +240,7 @@ static uint32_t parent_of(const struct why_solving *y, uint32_t process)
     while (part + 1 < y->s.q->gather.count &&
            y->process_base[part + 1] <= process)
         part++;
-    const struct part *p = y->s.q->gather.active[part];
+    const struct machine_share *p = y->s.q->gather.active[part];
     int64_t k = p->t.procs[process - y->process_base[part]]->parent;
     bool is = k >= 0 && k < p->t.proc_count &&
               y->process_base[part] + (uint32_t)k != process;
@@ -293,8 +293,8 @@ static struct begun most_begun(struct begun *b, size_t n, uint32_t *children)
 }
 
 /* Is p, or what it descends from, a child of that parent and role? */
-static bool descends(const struct why_solving *y, const uint32_t *role,
-                     uint32_t p, const struct begun *of)
+static bool descends_from(const struct why_solving *y, const uint32_t *role,
+                          uint32_t p, const struct begun *of)
 {
     for (int depth = 0; depth < ROLE_DEPTH; depth++) {
         uint32_t parent = parent_of(y, p);
@@ -324,7 +324,7 @@ static uint64_t path_in(const struct why_solving *y, const uint32_t *role,
         }
         if (asked != y->process_of[c]) {
             asked = y->process_of[c];
-            in = descends(y, role, asked, of);
+            in = descends_from(y, role, asked, of);
         }
         ns = ips_add_sat(ns, in ? g->w[i] : 0);
         i--;
@@ -342,8 +342,8 @@ int why_one_by_one(struct why_solving *y)
     int rc = ns && role ? 0 : no_memory(y);
     for (uint32_t c = g->chain_count; rc == 0 && c-- > 0;)
         role[y->process_of[c]] = y->role[c];
-    for (size_t i = 0; rc == 0 && i < y->beside.count; i++) {
-        const struct ips_beside_part *p = &y->beside.part[i];
+    for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {
+        const struct ips_concurrent_share *p = &y->concurrent.share[i];
         if (p->of == IPS_BESIDE_ALONE)
             ns[y->process_of[p->chain]] += p->ns;
     }
@@ -362,15 +362,15 @@ int why_one_by_one(struct why_solving *y)
             why_ppm(most.ns, path_in(y, role, &most)) < WHY_SERIAL_PPM)
             most.parent = UINT32_MAX;
     }
-    for (size_t i = 0; rc == 0 && i < y->beside.count; i++) {
-        const struct ips_beside_part *p = &y->beside.part[i];
+    for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {
+        const struct ips_concurrent_share *p = &y->concurrent.share[i];
         if (p->of != IPS_BESIDE_ALONE || /* of others it says nothing */
             (most.parent != UINT32_MAX &&
-             descends(y, role, y->process_of[p->chain], &most)))
-            y->beside.part[kept++] = *p;
+             descends_from(y, role, y->process_of[p->chain], &most)))
+            y->concurrent.share[kept++] = *p;
     }
     if (rc == 0)
-        y->beside.count = kept;
+        y->concurrent.count = kept;
     free(ns);
     free(role);
     free(begun);

@@ -15,11 +15,11 @@ struct saying {
     const char *sure, *sure_why;
 };
 
-static Ips__WhyRow *add(struct saying *y, const char *kind, char *says)
+static Ips__WhyRow *add_finding(struct saying *y, const char *kind, char *says)
 {
     Ips__WhyRow *row = arena_alloc(y->a, sizeof(*row));
-    if (!row || !arena_grow(y->a, &y->to->findings, y->to->n_findings, &y->cap,
-                            sizeof(*y->to->findings)))
+    if (!row || !arena_reserve(y->a, &y->to->findings, y->to->n_findings,
+                               &y->cap, sizeof(*y->to->findings)))
         return NULL;
     ips__why_row__init(row);
     row->kind = ips_wire_text(kind);
@@ -30,7 +30,7 @@ static Ips__WhyRow *add(struct saying *y, const char *kind, char *says)
     return row;
 }
 
-static char *command(const struct saying *y, const char *what)
+static char *finding_command(const struct saying *y, const char *what)
 {
     return arena_printf(y->a, "ipsq %s %s", what, y->run);
 }
@@ -38,7 +38,7 @@ static char *command(const struct saying *y, const char *what)
 /* ---- latency ---------------------------------------------------------------
  */
 
-enum part { QUEUED, UNTAKEN, OWN, ELSEWHERE, MESSAGE, EXTERNAL, PARTS };
+enum latency_part { QUEUED, UNTAKEN, OWN, ELSEWHERE, MESSAGE, EXTERNAL, PARTS };
 
 static const struct {
     const char *kind, *what, *supposes;
@@ -59,7 +59,7 @@ static const struct {
                   "these waits end at once"},
 };
 
-static void parts(const Ips__RequestParts *p, uint64_t out[PARTS])
+static void read_parts(const Ips__RequestParts *p, uint64_t out[PARTS])
 {
     uint64_t n = p && p->requests ? p->requests : 1;
     const uint64_t sum[PARTS] = {p ? p->queued_ns : 0,  p ? p->untaken_ns : 0,
@@ -81,7 +81,8 @@ static const char *in_place(struct arena *a, const Ips__RequestMore *m)
 }
 
 /* Where requests about the median compute most, or wait most (not NULL). */
-static const Ips__RequestMore *typical(const Ips__ServiceRow *s, bool computing)
+static const Ips__RequestMore *typical_request(const Ips__ServiceRow *s,
+                                               bool computing)
 {
     static const Ips__RequestMore none = IPS__REQUEST_MORE__INIT;
     for (size_t i = 0; i < s->n_typical; i++) {
@@ -107,10 +108,10 @@ static void put_waiting(Ips__WhyRow *row, const Ips__RequestMore *m)
 }
 
 /* The place of a part of the time: of CPU time it is whose has more of it. */
-static const char *place_says(struct saying *y, Ips__WhyRow *row, int part,
-                              const uint64_t ns[PARTS])
+static const char *location_text(struct saying *y, Ips__WhyRow *row, int part,
+                                 const uint64_t ns[PARTS])
 {
-    const Ips__RequestMore *m = typical(y->s, part != EXTERNAL);
+    const Ips__RequestMore *m = typical_request(y->s, part != EXTERNAL);
     bool mine = part == OWN         ? ns[OWN] >= ns[ELSEWHERE]
                 : part == ELSEWHERE ? ns[OWN] < ns[ELSEWHERE]
                                     : part == EXTERNAL;
@@ -126,26 +127,26 @@ static const char *place_says(struct saying *y, Ips__WhyRow *row, int part,
                         in_place(y->a, m), why_ns(y->a, m->median_ns));
 }
 
-static void say_parts(struct saying *y)
+static void parts_text(struct saying *y)
 {
     const Ips__RequestParts *all = y->s->all;
     uint64_t ns[PARTS], mean = all->ns / all->requests;
-    parts(all, ns);
+    read_parts(all, ns);
     for (int i = 0; i < PARTS; i++) {
         uint32_t ppm = why_ppm(ns[i], mean);
         if (ppm < WHY_SERVICE_PART_PPM)
             continue;
-        Ips__WhyRow *row =
-            add(y, words[i].kind,
-                arena_printf(y->a, "Requests spend %s of %s (%.0f%%) %s",
-                             why_ns(y->a, ns[i]), why_ns(y->a, mean),
-                             (double)ppm / 1e4, words[i].what));
+        Ips__WhyRow *row = add_finding(
+            y, words[i].kind,
+            arena_printf(y->a, "Requests spend %s of %s (%.0f%%) %s",
+                         why_ns(y->a, ns[i]), why_ns(y->a, mean),
+                         (double)ppm / 1e4, words[i].what));
         if (!row)
             return;
         row->evidence = arena_printf(
             y->a, "%" PRIu64 " requests of %s; most of their time in %s%s",
             y->s->requests, y->s->service, all->most,
-            place_says(y, row, i, ns));
+            location_text(y, row, i, ns));
         row->supposes = ips_wire_text(words[i].supposes);
         row->gain_ns = row->bound_ns = ns[i];
         row->gain_ppm = ppm;
@@ -154,12 +155,12 @@ static void say_parts(struct saying *y)
         row->command =
             i == OWN ? arena_printf(y->a, "ipsq procedures %s --object %s",
                                     y->run, y->s->process)
-                     : command(y, "requests");
+                     : finding_command(y, "requests");
     }
 }
 
 /* "; 98 ms more than the median waiting (timer) in f (a.c:3)"; "" not known. */
-static const char *more_says(struct saying *y, Ips__WhyRow *row)
+static const char *more_text(struct saying *y, Ips__WhyRow *row)
 {
     if (y->s->n_more == 0)
         return "";
@@ -186,15 +187,15 @@ static void say_tail(struct saying *y)
              median = mid->ns / mid->requests;
     if (slowest < WHY_SERVICE_TAIL * median || slowest == median)
         return;
-    parts(slow, slow_ns);
-    parts(mid, mid_ns);
+    read_parts(slow, slow_ns);
+    read_parts(mid, mid_ns);
     int most = 0;
     uint64_t more[PARTS];
     for (int i = 0; i < PARTS; i++) {
         more[i] = slow_ns[i] > mid_ns[i] ? slow_ns[i] - mid_ns[i] : 0;
         most = more[i] > more[most] ? i : most;
     }
-    Ips__WhyRow *row = add(
+    Ips__WhyRow *row = add_finding(
         y, "slow-requests",
         arena_printf(y->a,
                      "The slowest 1%% (%" PRIu64 ") take %s, %.0f times the "
@@ -206,7 +207,7 @@ static void say_tail(struct saying *y)
     if (!row)
         return;
     row->evidence = arena_printf(y->a, "most of their time in %s%s", slow->most,
-                                 more_says(y, row));
+                                 more_text(y, row));
     row->supposes = ips_wire_text("they take as long as the median");
     /* Of a mean request: one in a hundred has it. */
     row->gain_ns = row->bound_ns =
@@ -230,7 +231,7 @@ static int by_gain(const void *a, const void *b)
 
 static void say_latency(struct saying *y)
 {
-    say_parts(y);
+    parts_text(y);
     say_tail(y);
     if (y->to->n_findings)
         qsort(y->to->findings, y->to->n_findings, sizeof(*y->to->findings),
@@ -240,8 +241,8 @@ static void say_latency(struct saying *y)
 /* ---- throughput ------------------------------------------------------------
  */
 
-static const Ips__StationRow *station(const Ips__RequestsAnswer *from,
-                                      bool client, unsigned skip)
+static const Ips__StationRow *station_at(const Ips__RequestsAnswer *from,
+                                         bool client, unsigned skip)
 {
     for (size_t i = 0; i < from->n_stations; i++) {
         const Ips__StationRow *s = from->stations[i];
@@ -253,12 +254,12 @@ static const Ips__StationRow *station(const Ips__RequestsAnswer *from,
 
 static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
 {
-    const Ips__StationRow *first = station(from, false, 0);
-    const Ips__StationRow *next = station(from, false, 1);
-    const Ips__StationRow *client = station(from, true, 0);
+    const Ips__StationRow *first = station_at(from, false, 0);
+    const Ips__StationRow *next = station_at(from, false, 1);
+    const Ips__StationRow *client = station_at(from, true, 0);
     if (!first || first->demand_ns <= 0)
         return;
-    Ips__WhyRow *row = add(
+    Ips__WhyRow *row = add_finding(
         y, "bottleneck",
         arena_printf(y->a,
                      "%s is busy for %s a request, so at most %.0f requests a "
@@ -278,27 +279,27 @@ static void say_throughput(struct saying *y, const Ips__RequestsAnswer *from)
                                  why_ns(y->a, first->busy_ns), y->s->requests,
                                  y->s->rate, 100 * first->use, limit);
     row->object = first->station;
-    row->command = command(y, "bottleneck");
+    row->command = finding_command(y, "bottleneck");
     if (!client || client->demand_ns <= first->demand_ns)
         return;
-    row = add(y, "slow-clients",
-              arena_printf(y->a,
-                           "The client %s is busier than the service (%s a "
-                           "request) and sends at most %.0f requests a second",
-                           client->station,
-                           why_ns(y->a, (uint64_t)client->demand_ns),
-                           client->bound));
+    row = add_finding(
+        y, "slow-clients",
+        arena_printf(y->a,
+                     "The client %s is busier than the service (%s a "
+                     "request) and sends at most %.0f requests a second",
+                     client->station, why_ns(y->a, (uint64_t)client->demand_ns),
+                     client->bound));
     if (!row)
         return;
     row->evidence =
         arena_printf(y->a, "busy %s", why_ns(y->a, client->busy_ns));
     row->object = client->station;
-    row->command = command(y, "bottleneck");
+    row->command = finding_command(y, "bottleneck");
 }
 
 /* ---- all ----------------------------------------------------------------- */
 
-static const char *none_says(const Ips__ServiceRow *s, struct arena *a)
+static const char *no_finding_text(const Ips__ServiceRow *s, struct arena *a)
 {
     if (s && s->pipelined)
         return arena_printf(
@@ -330,7 +331,7 @@ void why_service(const Ips__RequestsAnswer *from, const char *run,
     to->sure_why = ips_wire_text(y.sure_why);
     to->wall_ns = any ? s->mean_ns : 0;
     if (!any) {
-        to->shape_says = ips_wire_text(none_says(s, a));
+        to->shape_says = ips_wire_text(no_finding_text(s, a));
         return;
     }
     to->shape_says = arena_printf(

@@ -19,7 +19,7 @@
 /* So many requests before anything is said of the slowest 1% of them. */
 #define WHY_SERVICE_MANY 100u
 
-/* Fills answers, shape_says, sure and findings of `to`; all texts are the
+/* Fills answers, shape_text, sure and findings of `to`; all texts are the
  * arena's or `from`'s. `run` is for the commands that show more. `asked` is
  * latency, throughput, or requests: both, the findings of latency first. */
 void why_service(const Ips__RequestsAnswer *from, const char *run,

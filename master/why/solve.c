@@ -35,18 +35,18 @@ static int make_votes(struct why_solving *y)
 void why_vote_procedures(const struct why_solving *y, uint32_t node,
                          uint64_t ns, uint64_t *procedure)
 {
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     uint64_t count, w = y->s.g->w[node];
-    const struct ips_portion *p = ips_portions(&t->f, node, &count);
+    const struct ips_arc_share *p = ips_arc_shares(&t->f, node, &count);
     for (uint64_t k = 0; k < count && w; k++) {
-        const struct thing_feature *x = &t->feature[p[k].feature];
+        const struct entity_feature *x = &t->feature[p[k].feature];
         if (x->kind == THING_PROCEDURE)
             procedure[x->procedure] +=
                 (uint64_t)((ips_u128)p[k].ns * ips_min_u64(ns, w) / w);
     }
 }
 
-static uint32_t most(const uint64_t *votes, uint32_t count)
+static uint32_t most_votes(const uint64_t *votes, uint32_t count)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < count; i++)
@@ -56,20 +56,20 @@ static uint32_t most(const uint64_t *votes, uint32_t count)
 
 const char *why_process_name(struct why_solving *y, uint32_t process)
 {
-    const struct things *t = &y->d->w.t;
-    const struct thing_feature *x = &t->feature[process];
-    return arena_printf(&y->d->a, "/%s/%s", t->part[x->part].machine,
-                        t->part[x->part].process[x->number]);
+    const struct entities *t = &y->d->w.t;
+    const struct entity_feature *x = &t->feature[process];
+    return arena_printf(&y->d->a, "/%s/%s", t->machine[x->machine].machine,
+                        t->machine[x->machine].process[x->number]);
 }
 
 void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
-                       struct why_place *out)
+                       struct why_location *out)
 {
-    const struct thing_symbol *s = &y->d->w.t.procedure[procedure];
+    const struct entity_symbol *s = &y->d->w.t.procedure[procedure];
     out->procedure = s->name;
     out->module = s->module;
     out->file = s->file;
-    out->line = s->line;
+    out->source_line = s->source_line;
     out->procedure_ns = ns;
 }
 
@@ -83,11 +83,11 @@ bool why_is_recording(const struct why_solving *y, uint32_t procedure)
 static uint32_t most_of_process(const struct why_solving *y,
                                 const struct why_votes *v, uint32_t process)
 {
-    const struct things *t = &y->d->w.t;
+    const struct entities *t = &y->d->w.t;
     uint32_t best = UINT32_MAX;
     uint64_t best_votes = 0;
     for (uint32_t k = 0; k < t->f.count; k++) {
-        const struct thing_feature *x = &t->feature[k];
+        const struct entity_feature *x = &t->feature[k];
         if (x->kind != THING_PROCEDURE ||
             (process != UINT32_MAX && x->process != process) ||
             why_is_recording(y, x->procedure))
@@ -103,9 +103,9 @@ static uint32_t most_of_process(const struct why_solving *y,
 }
 
 void why_place_of(struct why_solving *y, const struct why_votes *v,
-                  struct why_place *out)
+                  struct why_location *out)
 {
-    uint32_t process = y->processes ? most(v->process, y->processes) : 0;
+    uint32_t process = y->processes ? most_votes(v->process, y->processes) : 0;
     if (!y->processes || !v->process[process])
         process = UINT32_MAX;
     else
@@ -131,7 +131,7 @@ int why_gain(struct why_solving *y, const struct ips_whatif_base *base,
 
 /* ---- our own features ---------------------------------------------------- */
 
-static int look_beside(struct why_solving *y)
+static int find_concurrent(struct why_solving *y)
 {
     uint32_t n = y->s.q->gather.count;
     uint32_t *cores = calloc((size_t)n + 1, sizeof(*cores));
@@ -141,22 +141,22 @@ static int look_beside(struct why_solving *y)
         uint64_t c = y->s.q->gather.active[i]->sync->cores;
         cores[i] = c && c < UINT32_MAX / 2 ? (uint32_t)c : 1;
     }
-    const struct ips_beside_ask ask = {.g = y->s.g,
-                                       .est = &y->d->w.path.est,
-                                       .lane = &y->s.lane,
-                                       .thing = y->thing,
-                                       .outside = y->outside,
-                                       .role = y->role,
-                                       .role_count = y->role_count,
-                                       .worker = y->worker,
-                                       .serves = y->serves,
-                                       .cores = cores,
-                                       .machine_count = n};
-    int rc = ips_beside(&ask, &y->beside, y->s.err);
+    const struct ips_concurrent_ask ask = {.g = y->s.g,
+                                           .est = &y->d->w.path.est,
+                                           .scenario = &y->s.scenario,
+                                           .resource_kind = y->resource_kind,
+                                           .outside = y->outside,
+                                           .role = y->role,
+                                           .role_count = y->role_count,
+                                           .worker = y->worker,
+                                           .serves = y->serves,
+                                           .cores = cores,
+                                           .machine_count = n};
+    int rc = ips_find_concurrent(&ask, &y->concurrent, y->s.err);
     struct why_amount *a = &y->d->facts.amount[WHY_CORES];
-    a->threads = y->beside.peak;
-    a->cores = n ? cores[y->beside.peak_machine] : 0;
-    y->d->facts.crowd_ns = y->beside.crowd_ns;
+    a->threads = y->concurrent.peak;
+    a->cores = n ? cores[y->concurrent.peak_machine] : 0;
+    y->d->facts.oversubscription_ns = y->concurrent.oversubscription_ns;
     free(cores);
     return rc;
 }
@@ -167,27 +167,27 @@ struct filling { /* portions by node */
     bool failed;
 };
 
-static void put(struct filling *f, enum why_feature of, uint64_t ns)
+static void put_feature(struct filling *f, enum why_feature of, uint64_t ns)
 {
     struct why_solving *y = f->y;
     if (ns == 0 || f->failed)
         return;
     if (f->count == f->cap) {
         uint64_t cap = f->cap * 2 + 1024;
-        struct ips_portion *more = realloc(y->portion, cap * sizeof(*more));
+        struct ips_arc_share *more = realloc(y->arc_share, cap * sizeof(*more));
         if (!more) {
             f->failed = true;
             return;
         }
-        y->portion = more;
+        y->arc_share = more;
         f->cap = cap;
     }
-    y->portion[f->count++] = (struct ips_portion){(uint32_t)of, ns};
+    y->arc_share[f->count++] = (struct ips_arc_share){(uint32_t)of, ns};
 }
 
 static int by_node(const void *a, const void *b)
 {
-    const struct ips_beside_part *p = a, *q = b;
+    const struct ips_concurrent_share *p = a, *q = b;
     if (p->node != q->node)
         return p->node < q->node ? -1 : 1;
     return (p->of > q->of) - (p->of < q->of);
@@ -196,14 +196,14 @@ static int by_node(const void *a, const void *b)
 static void put_node(struct filling *f, uint32_t i, size_t *at)
 {
     struct why_solving *y = f->y;
-    const struct ips_beside *b = &y->beside;
+    const struct ips_concurrent *b = &y->concurrent;
     uint64_t left = y->s.g->w[i] - y->outside[i];
-    for (; *at < b->count && b->part[*at].node == i; ++*at) {
-        uint64_t ns = ips_min_u64(b->part[*at].ns, left);
-        put(f, (enum why_feature)b->part[*at].of, ns);
+    for (; *at < b->count && b->share[*at].node == i; ++*at) {
+        uint64_t ns = ips_min_u64(b->share[*at].ns, left);
+        put_feature(f, (enum why_feature)b->share[*at].of, ns);
         left -= ns;
     }
-    put(f, WHY_F_OUTSIDE, y->outside[i]);
+    put_feature(f, WHY_F_OUTSIDE, y->outside[i]);
 }
 
 static int make_features(struct why_solving *y)
@@ -218,9 +218,9 @@ static int make_features(struct why_solving *y)
         return no_memory(y);
     for (uint32_t c = 0; c < g->chain_count; c++)
         y->chain_none[c] = IPS_NO_FEATURE;
-    if (y->beside.count)
-        qsort(y->beside.part, y->beside.count, sizeof(*y->beside.part),
-              by_node);
+    if (y->concurrent.count)
+        qsort(y->concurrent.share, y->concurrent.count,
+              sizeof(*y->concurrent.share), by_node);
     uint32_t c = 0;
     for (uint32_t i = 0; i < g->node_count; i++) {
         while (i >= g->chains[c].first + g->chains[c].count)
@@ -232,7 +232,8 @@ static int make_features(struct why_solving *y)
         if (i != g->chains[c].first)
             put_node(&f, i, &at);
         else
-            while (at < y->beside.count && y->beside.part[at].node == i)
+            while (at < y->concurrent.count &&
+                   y->concurrent.share[at].node == i)
                 at++;
     }
     y->first[g->node_count] = f.count;
@@ -241,7 +242,7 @@ static int make_features(struct why_solving *y)
     y->f = (struct ips_features){.count = WHY_FEATURES,
                                  .chain = y->chain_none,
                                  .first = y->first,
-                                 .portion = y->portion,
+                                 .arc_share = y->arc_share,
                                  .cross = y->cross};
     return ips_features_check(g, &y->f, y->s.err);
 }
@@ -264,7 +265,7 @@ static int vote_outside(struct why_solving *y)
         if (!e->crossed[i])
             ns = y->outside[i];
         else if (y->cross[i] == WHY_F_OUTSIDE)
-            ns = ips_xweight(g, i, &y->s.lane, &present);
+            ns = ips_xweight(g, i, &y->s.scenario, &present);
         votes[y->process_of[c]] += ns;
         if (ns)
             rc = why_vote_wait(y, &ballot, i, ns);
@@ -280,22 +281,22 @@ static int vote_outside(struct why_solving *y)
 static void drop_chatter(struct why_solving *y)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < y->beside.count; i++) {
-        const struct ips_beside_part *p = &y->beside.part[i];
+    for (size_t i = 0; i < y->concurrent.count; i++) {
+        const struct ips_concurrent_share *p = &y->concurrent.share[i];
         bool theirs = y->chats && p->of != IPS_BESIDE_LOCK &&
                       p->waiter != UINT32_MAX &&
                       y->chatty[y->process_of[p->chain]] &&
                       y->chatty[y->process_of[p->waiter]];
         if (!theirs)
-            y->beside.part[kept++] = *p;
+            y->concurrent.share[kept++] = *p;
     }
-    y->beside.count = kept;
+    y->concurrent.count = kept;
 }
 
-static void count_beside(struct why_solving *y)
+static void count_concurrent(struct why_solving *y)
 {
-    for (size_t i = 0; i < y->beside.count; i++) {
-        const struct ips_beside_part *p = &y->beside.part[i];
+    for (size_t i = 0; i < y->concurrent.count; i++) {
+        const struct ips_concurrent_share *p = &y->concurrent.share[i];
         struct why_votes *v = &y->votes[p->of];
         v->process[y->process_of[p->chain]] += p->ns;
         if (p->waiter != UINT32_MAX)
@@ -308,9 +309,9 @@ static void count_beside(struct why_solving *y)
 static bool waits_for_room(const struct why_solving *y, uint32_t w, uint64_t ns)
 {
     uint64_t room = 0;
-    for (size_t i = 0; i < y->beside.count; i++) {
-        const struct ips_beside_part *p = &y->beside.part[i];
-        if (p->of == IPS_BESIDE_PEER && p->room &&
+    for (size_t i = 0; i < y->concurrent.count; i++) {
+        const struct ips_concurrent_share *p = &y->concurrent.share[i];
+        if (p->of == IPS_BESIDE_PEER && p->awaits_space &&
             y->process_of[p->waiter] == w)
             room += p->ns;
     }
@@ -325,13 +326,13 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
     a->ns = y->ns[of];
     if (a->ns == 0)
         return 0;
-    why_place_of(y, &y->votes[of], &a->place);
+    why_place_of(y, &y->votes[of], &a->location);
     if (y->processes) {
-        uint32_t w = most(y->votes[of].waiter, y->processes);
+        uint32_t w = most_votes(y->votes[of].waiter, y->processes);
         a->other_ns = y->votes[of].waiter[w];
         if (a->other_ns)
             a->other = why_process_name(y, w);
-        a->room = of == WHY_F_PEER && waits_for_room(y, w, a->other_ns);
+        a->awaits_space = of == WHY_F_PEER && waits_for_room(y, w, a->other_ns);
     }
     return why_gain(y, b, &edit, 1, &a->gain_ns, &a->bound_ns);
 }
@@ -340,11 +341,11 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
 static uint32_t spread_ppm(const struct why_solving *y, enum why_feature of)
 {
     uint64_t ns = 0, spread = 0;
-    for (size_t i = 0; i < y->beside.count; i++) {
-        if ((enum why_feature)y->beside.part[i].of != of)
+    for (size_t i = 0; i < y->concurrent.count; i++) {
+        if ((enum why_feature)y->concurrent.share[i].of != of)
             continue;
-        ns += y->beside.part[i].ns;
-        spread += y->beside.part[i].spread_ns;
+        ns += y->concurrent.share[i].ns;
+        spread += y->concurrent.share[i].spread_ns;
     }
     return ns ? (uint32_t)((ips_u128)spread * IPS_WHATIF_GONE / ns) : 0;
 }
@@ -356,7 +357,7 @@ static int fill_one_by_one(struct why_solving *y,
     int rc = fill_feature(y, b, WHY_F_ALONE, a, ppm);
     if (a->ns && y->begins != UINT32_MAX) {
         a->other = why_process_name(y, y->begins);
-        a->place.object = why_process_name(y, y->begun);
+        a->location.object = why_process_name(y, y->begun);
         a->count = y->children;
     }
     return rc;
@@ -367,7 +368,7 @@ static int fill_features(struct why_solving *y)
     struct ips_whatif_base b = y->s.base;
     b.f = &y->f;
     b.share = y->ns;
-    (void)ips_feature_shares(y->s.g, &y->s.lane, &y->d->w.path.est, &y->f,
+    (void)ips_feature_shares(y->s.g, &y->s.scenario, &y->d->w.path.est, &y->f,
                              y->ns);
     uint32_t alike = spread_ppm(y, WHY_F_ALIKE);
     uint32_t other = spread_ppm(y, WHY_F_OTHER);
@@ -408,15 +409,15 @@ static void fill_cores(struct why_solving *y)
     uint64_t *delayed = v->process;
     v->process = v->waiter; /* empty: nobody waits for another one */
     for (uint32_t c = 0; c < y->s.g->chain_count; c++)
-        v->process[y->process_of[c]] += y->beside.crowd[c];
-    why_place_of(y, v, &own->place);
+        v->process[y->process_of[c]] += y->concurrent.oversubscription[c];
+    why_place_of(y, v, &own->location);
     for (uint32_t p = 0; p < y->processes; p++)
         v->process[p] = ips_sub_sat(delayed[p], v->process[p]);
-    why_place_of(y, v, &others->place);
+    why_place_of(y, v, &others->location);
     v->process = delayed;
     others->threads = own->threads;
     others->cores = own->cores;
-    own->gain_ns = ips_min_u64(y->beside.crowd_ns, beyond);
+    own->gain_ns = ips_min_u64(y->concurrent.oversubscription_ns, beyond);
     others->gain_ns = ips_sub_sat(queued, own->gain_ns);
     own->ns = own->bound_ns = own->gain_ns;
     others->ns = others->bound_ns = others->gain_ns;
@@ -454,12 +455,12 @@ static int cut_locks(struct why_solving *y, uint64_t *t_max)
     cut.xkind = malloc(n);
     int rc = cut.xpred && cut.xkind ? 0 : no_memory(y);
     for (uint32_t i = 0; rc == 0 && i < g->node_count; i++) {
-        bool lock = y->thing[i] == IPS_THING_LOCK;
+        bool lock = y->resource_kind[i] == IPS_THING_LOCK;
         cut.xpred[i] = lock ? IPS_NO_NODE : g->xpred[i];
         cut.xkind[i] = lock ? IPS_X_NONE : g->xkind[i];
     }
     if (rc == 0)
-        rc = ips_longest_path(&cut, &y->s.lane, NULL, &est, y->s.err);
+        rc = ips_longest_path(&cut, &y->s.scenario, NULL, &est, y->s.err);
     if (rc == 0)
         *t_max = est.t_max;
     ips_est_release(&est);
@@ -481,7 +482,7 @@ static int count_locks(struct why_solving *y, struct why_amount *a)
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t end = g->chains[c].first + g->chains[c].count;
         for (uint32_t i = g->chains[c].first; i < end; i++) {
-            if (g->wait[i] == 0 || y->thing[i] != IPS_THING_LOCK ||
+            if (g->wait[i] == 0 || y->resource_kind[i] != IPS_THING_LOCK ||
                 g->xpred[i] == IPS_NO_NODE)
                 continue;
             uint32_t holder = ips_chain_of(g, g->xpred[i]);
@@ -505,7 +506,7 @@ static int fill_locks(struct why_solving *y)
     struct why_amount *a = &y->d->facts.amount[WHY_LOCK];
     uint64_t without = 0, t_max = y->d->w.path.est.t_max;
     /* With its own threads on the cores there are, as it is now. */
-    uint64_t own = ips_add_sat(t_max, y->beside.crowd_ns);
+    uint64_t own = ips_add_sat(t_max, y->concurrent.oversubscription_ns);
     /* Of the moments in which somebody stood in line: without these arcs an
      * event loop would still be in the order it was in. */
     uint64_t gain = a->gain_ns;
@@ -514,9 +515,10 @@ static int fill_locks(struct why_solving *y)
     if (rc < 0 || a->count == 0)
         return rc;
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
-    why_place_of(y, v, &a->place);
-    a->place.procedure_ns = 0; /* votes are waits here, not time of the path */
-    a->other = why_process_name(y, most(v->waiter, y->processes));
+    why_place_of(y, v, &a->location);
+    a->location.procedure_ns =
+        0; /* votes are waits here, not time of the path */
+    a->other = why_process_name(y, most_votes(v->waiter, y->processes));
     a->ns = y->ns[WHY_F_LOCK];
     rc = cut_locks(y, &without);
     a->gain_ns = ips_min_u64(ips_max_u64(ips_sub_sat(t_max, without), gain),
@@ -534,14 +536,14 @@ static void release_votes(struct why_votes *v)
     free(v->procedure);
 }
 
-static void release(struct why_solving *y)
+static void release_solving(struct why_solving *y)
 {
     for (int k = 0; k < WHY_FEATURES; k++)
         release_votes(&y->votes[k]);
     for (size_t i = 0; i < WHY_PHASES; i++)
         release_votes(&y->phase[i]);
-    ips_beside_release(&y->beside);
-    free(y->thing);
+    ips_concurrent_release(&y->concurrent);
+    free(y->resource_kind);
     free(y->cpu);
     free(y->all_cpu);
     free(y->delay);
@@ -555,7 +557,7 @@ static void release(struct why_solving *y)
     free(y->worker);
     free(y->serves);
     free(y->first);
-    free(y->portion);
+    free(y->arc_share);
     free(y->chain_none);
     free(y->cross);
     whatif_finish(&y->s);
@@ -572,11 +574,11 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = why_roles(&y);
     if (rc == 0)
-        why_handed_on(&y);
+        why_mark_shared_waits(&y);
     if (rc == 0)
         rc = why_crossings(&y);
     if (rc == 0)
-        rc = look_beside(&y);
+        rc = find_concurrent(&y);
     if (rc == 0) {
         drop_chatter(&y);
         rc = why_one_by_one(&y);
@@ -584,7 +586,7 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = make_features(&y);
     if (rc == 0) {
-        count_beside(&y);
+        count_concurrent(&y);
         rc = vote_outside(&y);
     }
     if (rc == 0) {
@@ -605,6 +607,6 @@ void why_solve(struct query *q)
     if (rc == 0)
         rc = why_other_weightings(&y);
     y.d->facts.any_on_path = y.d->w.resources;
-    release(&y);
+    release_solving(&y);
     (void)rc; /* said in path.err */
 }

@@ -16,12 +16,13 @@ int why_other_weightings(struct why_solving *y)
     if (y->d->facts.windowed) /* what they are of is no window's */
         return 0;
     uint32_t n = q->gather.count;
-    struct ips_part *parts = calloc((size_t)n + 1, sizeof(*parts));
+    struct ips_machine_graph *parts = calloc((size_t)n + 1, sizeof(*parts));
     uint32_t *base = calloc((size_t)n + 1, sizeof(*base));
-    const struct ips_lane *main = &y->d->w.path.lanes[LANE_MAIN].lane;
-    struct ips_lane lane = {.weighting = IPS_WEIGH_CPU,
-                            .mtime = main->mtime,
-                            .calibrated = main->calibrated};
+    const struct ips_scenario *main =
+        &y->d->w.path.scenarios[SCENARIO_MAIN].scenario;
+    struct ips_scenario scenario = {.weighting = IPS_WEIGH_CPU,
+                                    .mtime = main->mtime,
+                                    .calibrated = main->calibrated};
     struct ips_graph g;
     struct ips_view sched = {0};
     struct ips_est est = {0};
@@ -29,23 +30,24 @@ int why_other_weightings(struct why_solving *y)
     int rc = parts && base ? 0 : no_memory(y);
     ips_graph_init(&g);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
-        const struct part *p = q->gather.active[i];
-        parts[i] = (struct ips_part){.g = &engine_part_of(p)->g,
-                                     .peer = p->peer,
-                                     .end_count = p->peer_count};
+        const struct machine_share *p = q->gather.active[i];
+        parts[i] = (struct ips_machine_graph){.g = &engine_machine_of(p)->g,
+                                              .peer = p->peer,
+                                              .end_count = p->peer_count};
     }
     if (rc == 0)
-        rc = ips_graph_merge(parts, n, &lane, &g, base, &unmatched, y->s.err);
+        rc = ips_graph_merge(parts, n, &scenario, &g, base, &unmatched,
+                             y->s.err);
     if (rc == 0)
-        rc = ips_longest_path(&g, &lane, NULL, &est, y->s.err);
+        rc = ips_longest_path(&g, &scenario, NULL, &est, y->s.err);
     y->d->facts.t_max_cpu_ns = est.t_max;
     y->d->facts.total_cpu_ns = est.total;
     ips_est_release(&est);
-    lane.weighting = IPS_WEIGH_SCHED;
+    scenario.weighting = IPS_WEIGH_SCHED;
     if (rc == 0)
-        rc = ips_graph_view(&g, &lane, &sched, y->s.err);
+        rc = ips_graph_view(&g, &scenario, &sched, y->s.err);
     if (rc == 0)
-        rc = ips_longest_path(&sched.g, &lane, NULL, &est, y->s.err);
+        rc = ips_longest_path(&sched.g, &scenario, NULL, &est, y->s.err);
     y->d->facts.t_max_sched_ns = est.t_max;
     ips_est_release(&est);
     ips_view_release(&sched);

@@ -34,7 +34,8 @@ uint64_t why_own_ns(const struct why_facts *f)
 {
     /* Crowding is estimated; alone the run took no longer than it did. */
     uint64_t beyond = ips_sub_sat(f->t_max_wall_ns, f->quiet_ns);
-    return ips_add_sat(f->quiet_ns, ips_min_u64(f->crowd_ns, beyond));
+    return ips_add_sat(f->quiet_ns,
+                       ips_min_u64(f->oversubscription_ns, beyond));
 }
 
 /* What findings are compared and chosen by: what the machine's other programs
@@ -48,12 +49,12 @@ static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
 
 /* ---- one rule each ------------------------------------------------------- */
 
-static bool same(const char *a, const char *b)
+static bool is_same(const char *a, const char *b)
 {
     return a && b && *a && strcmp(a, b) == 0;
 }
 
-static uint64_t mean(uint64_t sum, uint64_t count)
+static uint64_t mean_ns(uint64_t sum, uint64_t count)
 {
     return count ? sum / count : 0;
 }
@@ -62,8 +63,8 @@ static bool is_chatty(const struct why_facts *f)
 {
     const struct why_amount *a = &f->amount[WHY_CHATTY];
     return a->count >= WHY_CHATTY_COUNT &&
-           mean(a->bytes, a->count) <= WHY_CHATTY_BYTES &&
-           mean(f->chatty_path_ns, a->count) <= WHY_CHATTY_HOP_NS;
+           mean_ns(a->bytes, a->count) <= WHY_CHATTY_BYTES &&
+           mean_ns(f->chatty_path_ns, a->count) <= WHY_CHATTY_HOP_NS;
 }
 
 /* It has a large share of the path, and others that are no trifle keep clearly
@@ -77,7 +78,8 @@ static bool is_phase(const struct why_facts *f, const struct why_phase *p)
 }
 
 /* May this amount be a finding, whatever its gain? */
-static bool fits(const struct why_facts *f, enum why_kind kind, bool chatty)
+static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
+                           bool chatty)
 {
     const struct why_amount *a = &f->amount[kind];
     switch (kind) {
@@ -140,17 +142,18 @@ struct list {
     size_t count, cap;
 };
 
-static struct candidate candidate(const struct why_facts *f, enum why_kind kind,
-                                  const struct why_amount *amount)
+static struct candidate make_candidate(const struct why_facts *f,
+                                       enum why_kind kind,
+                                       const struct why_amount *amount)
 {
     return (struct candidate){kind, gain_ppm(f, kind, amount), amount};
 }
 
-static void consider(struct list *l, enum why_kind kind,
-                     const struct why_amount *amount)
+static void consider_amount(struct list *l, enum why_kind kind,
+                            const struct why_amount *amount)
 {
-    if (arena_grow(l->a, &l->item, l->count, &l->cap, sizeof(*l->item)))
-        l->item[l->count++] = candidate(l->f, kind, amount);
+    if (arena_reserve(l->a, &l->item, l->count, &l->cap, sizeof(*l->item)))
+        l->item[l->count++] = make_candidate(l->f, kind, amount);
 }
 
 /* Greatest gain first. */
@@ -165,16 +168,16 @@ static int by_gain(const void *a, const void *b)
 }
 
 /* Does a finding of more than a procedure name this one already? */
-static bool named(const struct list *l, const struct why_amount *a)
+static bool is_named(const struct list *l, const struct why_amount *a)
 {
     for (size_t i = 0; i < l->count; i++) {
-        const struct why_place *p = &l->item[i].amount->place;
+        const struct why_location *p = &l->item[i].amount->location;
         const struct why_phase *in = l->item[i].amount->phase;
         uint64_t ns = in ? a->phase_ns[in - l->f->phase] : a->named_ns;
         if (l->item[i].kind != WHY_PROCEDURE &&
             why_ppm(ns, a->ns) >= WHY_NAMED_PPM &&
-            same(p->procedure, a->place.procedure) &&
-            same(p->module, a->place.module))
+            is_same(p->procedure, a->location.procedure) &&
+            is_same(p->module, a->location.module))
             return true;
     }
     return false;
@@ -196,10 +199,10 @@ static struct why_finding finding_of(const struct list *l,
 {
     const struct why_amount *a = c->amount;
     struct why_finding x = {.kind = c->kind,
-                            .place = a->place,
+                            .location = a->location,
                             .wait_at = a->wait_at,
                             .other = a->other,
-                            .room = a->room,
+                            .awaits_space = a->awaits_space,
                             .ns = a->ns,
                             .gain_ns = a->gain_ns,
                             .bound_ns = ips_max_u64(a->bound_ns, a->gain_ns),
@@ -221,15 +224,15 @@ static void is_nearest(struct candidate *nearest, struct candidate c)
         *nearest = c;
 }
 
-static void consider_enough(struct list *l, enum why_kind k,
-                            const struct why_amount *a,
-                            struct candidate *nearest)
+static void consider_largest(struct list *l, enum why_kind k,
+                             const struct why_amount *a,
+                             struct candidate *nearest)
 {
     uint32_t least = k == WHY_IMBALANCE ? WHY_UNEVEN_PPM : WHY_LEAST_PPM;
     if (gain_ppm(l->f, k, a) >= least)
-        consider(l, k, a);
+        consider_amount(l, k, a);
     else
-        is_nearest(nearest, candidate(l->f, k, a));
+        is_nearest(nearest, make_candidate(l->f, k, a));
 }
 
 static void choose_procedures(struct list *l, bool chatty,
@@ -240,19 +243,19 @@ static void choose_procedures(struct list *l, bool chatty,
     for (size_t i = 0; i < f->procedures; i++) {
         const struct why_amount *a = &f->procedure[i];
         hot = hot || why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM;
-        if ((chatty && a->call) || named(l, a))
+        if ((chatty && a->call) || is_named(l, a))
             continue;
         if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
             why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM)
-            consider(l, WHY_PROCEDURE, a);
+            consider_amount(l, WHY_PROCEDURE, a);
         else
-            is_nearest(nearest, candidate(f, WHY_PROCEDURE, a));
+            is_nearest(nearest, make_candidate(f, WHY_PROCEDURE, a));
     }
     if (!hot && !is_spread(f) && is_request(f))
-        consider_enough(l, WHY_PROCEDURE, &f->common.amount, nearest);
+        consider_largest(l, WHY_PROCEDURE, &f->common.amount, nearest);
 }
 
-static void choose(struct list *l, struct candidate *nearest)
+static void choose_findings(struct list *l, struct candidate *nearest)
 {
     const struct why_facts *f = l->f;
     bool chatty =
@@ -260,14 +263,14 @@ static void choose(struct list *l, struct candidate *nearest)
         gain_ppm(f, WHY_CHATTY, &f->amount[WHY_CHATTY]) >= WHY_CHATTY_PPM;
     for (int i = 0; i < WHY_KIND_COUNT; i++) {
         enum why_kind k = (enum why_kind)i;
-        if (fits(f, k, chatty))
-            consider_enough(l, k, &f->amount[k], nearest);
+        if (may_be_finding(f, k, chatty))
+            consider_largest(l, k, &f->amount[k], nearest);
         if (k == WHY_SERIAL)
-            consider_enough(l, k, &f->one_by_one, nearest);
+            consider_largest(l, k, &f->one_by_one, nearest);
     }
     for (size_t i = 0; i < f->phases; i++) {
         if (is_phase(f, &f->phase[i]) && !phase_named(l, &f->phase[i]))
-            consider_enough(l, WHY_PHASE, &f->phase[i].amount, nearest);
+            consider_largest(l, WHY_PHASE, &f->phase[i].amount, nearest);
     }
     choose_procedures(l, chatty, nearest);
 }
@@ -278,8 +281,8 @@ bool why_serves(const struct why_facts *f)
            why_ppm(f->asked_outside, f->asked) >= WHY_SERVICE_ASKED_PPM;
 }
 
-static void shape(const struct why_facts *f, struct arena *a,
-                  struct why_findings *out)
+static void find_shape(const struct why_facts *f, struct arena *a,
+                       struct why_findings *out)
 {
     static const char ask[] = "--for latency shows what single requests wait "
                               "for, --for throughput what limits their rate";
@@ -289,32 +292,32 @@ static void shape(const struct why_facts *f, struct arena *a,
         (f->accepted > 0 &&
          why_ppm(f->path_outside_ns, f->t_max_wall_ns) >= WHY_SERVICE_IDLE_PPM);
     if (f->windowed)
-        out->shape_says = arena_printf(
+        out->shape_text = arena_printf(
             a,
             "turnaround: where %s of this window went, with the rest of the "
             "run taking no time (%s)",
-            elapsed, why_window_says(f, a));
+            elapsed, why_window_text(f, a));
     else if (why_serves(f))
-        out->shape_says = arena_printf(
+        out->shape_text = arena_printf(
             a,
             "turnaround: where %s up to the goal went. This is a service "
             "(%" PRIu64 " messages came from unrecorded clients): %s",
             elapsed, f->asked_outside, ask);
     else if (out->service)
-        out->shape_says = arena_printf(
+        out->shape_text = arena_printf(
             a,
             "turnaround: where %s up to the goal went. This looks like a "
             "service (connections accepted: %u; %s spent waiting for something "
             "not recorded): %s",
             elapsed, f->accepted, why_ns(a, f->path_outside_ns), ask);
     else if (f->accepted)
-        out->shape_says = arena_printf(
+        out->shape_text = arena_printf(
             a,
             "turnaround: where the elapsed time of %s went (a batch program: "
             "connections accepted: %u, all from its own processes)",
             elapsed, f->accepted);
     else
-        out->shape_says = arena_printf(
+        out->shape_text = arena_printf(
             a,
             "turnaround: where the elapsed time of %s went (a batch program: "
             "it accepted no connections)",
@@ -327,11 +330,11 @@ bool why_find(const struct why_facts *f, struct arena *a,
     struct list l = {.f = f, .a = a, .out = out};
     struct candidate nearest = {0};
     memset(out, 0, sizeof(*out));
-    choose(&l, &nearest);
+    choose_findings(&l, &nearest);
     if (l.count)
         qsort(l.item, l.count, sizeof(*l.item), by_gain);
     if (is_spread(f))
-        consider(&l, WHY_SPREAD, &f->amount[WHY_SPREAD]);
+        consider_amount(&l, WHY_SPREAD, &f->amount[WHY_SPREAD]);
     for (size_t i = 0; i < l.count && i < WHY_TOP; i++)
         out->finding[out->count++] = finding_of(&l, &l.item[i]);
     out->left_out = l.count - out->count;
@@ -340,6 +343,6 @@ bool why_find(const struct why_facts *f, struct arena *a,
         out->has_nearest = true;
     }
     out->sure = why_how_sure(f, a, NULL, NULL, &out->sure_why);
-    shape(f, a, out);
+    find_shape(f, a, out);
     return !a->failed;
 }

@@ -81,31 +81,31 @@ const char *why_kind_name(enum why_kind kind);
 
 /* ---- facts --------------------------------------------------------------- */
 
-struct why_place {      /* borrowed; NULL or "" where it is not known */
+struct why_location {   /* borrowed; NULL or "" where it is not known */
     const char *object; /* "/m1/a.3" */
     const char *procedure, *module, *file;
-    uint32_t line;
+    uint32_t source_line;
     uint64_t procedure_ns; /* of `ns` below, in that procedure */
 };
 
 /* Something on the path that might be mended. All zero: it is not there. */
 struct why_amount {
-    uint64_t ns;              /* of the path */
-    uint64_t gain_ns;         /* what-if, as the kind supposes */
-    uint64_t bound_ns;        /* it cannot gain more */
-    struct why_place place;   /* who does it */
-    const char *other;        /* who waits for it; the messages' other end; what
-                                 is waited for */
-    uint64_t other_ns;        /* waited, by all of them together */
-    uint64_t count, bytes;    /* waits, messages */
-    uint64_t samples;         /* that `ns` rests on, 0: no sampling */
-    uint64_t named_ns;        /* of `ns`, what other findings name as theirs */
-    uint32_t threads, cores;  /* at most busy at once; that there are */
-    struct why_place wait_at; /* where they wait for it, most of the time */
-    const char *cause;        /* of waits there, as `ipsq waits` names it */
-    bool room;                /* LATE: the other waits for room to send */
-    bool chatty;              /* of those that small messages go between */
-    bool call;                /* a procedure that moves messages, as write() */
+    uint64_t ns;                  /* of the path */
+    uint64_t gain_ns;             /* what-if, as the kind supposes */
+    uint64_t bound_ns;            /* it cannot gain more */
+    struct why_location location; /* who does it */
+    const char *other;       /* who waits for it; the messages' other end; what
+                                is waited for */
+    uint64_t other_ns;       /* waited, by all of them together */
+    uint64_t count, bytes;   /* waits, messages */
+    uint64_t samples;        /* that `ns` rests on, 0: no sampling */
+    uint64_t named_ns;       /* of `ns`, what other findings name as theirs */
+    uint32_t threads, cores; /* at most busy at once; that there are */
+    struct why_location wait_at; /* where they wait for it, most of the time */
+    const char *cause;           /* of waits there, as `ipsq waits` names it */
+    bool awaits_space;           /* LATE: the other waits for room to send */
+    bool chatty;                 /* of those that small messages go between */
+    bool call; /* a procedure that moves messages, as write() */
     const struct why_phase *phase; /* PHASE: which */
     uint64_t phase_ns[WHY_PHASES]; /* a procedure: of `ns`, in each of them */
 };
@@ -124,7 +124,7 @@ struct why_phase {
 
 /* What the sampled part of the path has in common (why/callers.c). */
 struct why_common {
-    struct why_place place;
+    struct why_location location;
     uint64_t ns;              /* of the path, with what it called; 0: nothing */
     uint64_t low_ns, high_ns; /* 95% interval */
     uint64_t of_ns;           /* sampled, of the path */
@@ -136,7 +136,8 @@ struct why_facts {
     uint64_t elapsed_ns;    /* of the goal */
     uint64_t t_max_wall_ns; /* the path's length: the same, as a rule */
     uint64_t quiet_ns;      /* with a core for each thread, and all of it */
-    uint64_t crowd_ns;      /* and what its own threads then crowd the cores */
+    uint64_t
+        oversubscription_ns; /* and what its own threads then crowd the cores */
     uint64_t t_max_sched_ns, t_max_cpu_ns; /* UINT64_MAX: not computed */
     uint64_t total_cpu_ns;
     /* They add up to t_max_wall_ns; `before`: until a command that was joined
@@ -163,8 +164,8 @@ struct why_facts {
     uint32_t window_phase;   /* which is this phase; 0: none */
     /* for how sure */
     uint64_t lost, unmatched, ambiguous, untraced, events;
-    uint64_t lost_room;   /* of lost: there was no room for them */
-    uint64_t overhead_ns; /* of the path: recording; UINT64_MAX: not known */
+    uint64_t lost_for_space; /* of lost: there was no room for them */
+    uint64_t overhead_ns;    /* of the path: recording; UINT64_MAX: not known */
     uint64_t delay_unknown_ns;
     uint64_t clock_bound_ns; /* 0: one machine */
     uint64_t any_on_path;
@@ -181,15 +182,15 @@ const char *why_sure_name(enum why_sure sure);
 
 struct why_finding {
     enum why_kind kind;
-    const char *says;     /* one sentence or two */
+    const char *text;     /* one sentence or two */
     const char *evidence; /* figures */
     const char *supposes; /* what the gain supposes */
     const char *command;  /* shows more; works as it stands */
-    struct why_place place, wait_at;
+    struct why_location location, wait_at;
     const char *other;
     uint64_t ns, gain_ns, bound_ns;
     uint32_t gain_ppm;       /* of the elapsed time */
-    bool room;               /* LATE: to read, not to send */
+    bool awaits_space;       /* LATE: to read, not to send */
     uint32_t phase;          /* 0: none */
     uint64_t from_ns, to_ns; /* its window */
     enum why_sure sure;
@@ -204,7 +205,7 @@ struct why_findings {
     enum why_sure sure; /* of the answer as a whole */
     const char *sure_why;
     bool service;           /* the program's shape */
-    const char *shape_says; /* what was answered, and why */
+    const char *shape_text; /* what was answered, and why */
 };
 
 /* Is it run for clients that are no part of the run? Then it ends when it is
@@ -229,7 +230,7 @@ const char *why_ns(struct arena *a, uint64_t ns);
 /* As commands name it: what they tell is of the same window. */
 const char *why_run_and_window(const struct why_facts *f, struct arena *a);
 /* "phase 2, 1.20 s to 3.00 s since the run began" */
-const char *why_window_says(const struct why_facts *f, struct arena *a);
+const char *why_window_text(const struct why_facts *f, struct arena *a);
 /* 'as a shell takes it' */
 const char *why_quoted(struct arena *a, const char *text);
 /* What the run would have taken with its machines to itself: shares are of it.

@@ -29,7 +29,8 @@ static const struct path_window *window_of(const struct why_solving *y)
 }
 
 /* Of the ns that end at `end`: before the moment `at`. */
-static uint64_t within(const struct path_window *w, uint64_t end, uint64_t ns)
+static uint64_t ns_within(const struct path_window *w, uint64_t end,
+                          uint64_t ns)
 {
     uint64_t past = w->to_ns ? ips_sub_sat(end, w->to_ns) : 0;
     /* Longer than the clock has run: what is too much lies at the beginning. */
@@ -39,19 +40,19 @@ static uint64_t within(const struct path_window *w, uint64_t end, uint64_t ns)
 
 uint64_t why_within(const struct why_solving *y, uint64_t end, uint64_t ns)
 {
-    return window_of(y)->given ? within(window_of(y), end, ns) : ns;
+    return window_of(y)->is_set ? ns_within(window_of(y), end, ns) : ns;
 }
 
 bool why_holds(const struct why_solving *y, uint64_t at)
 {
     const struct path_window *w = window_of(y);
-    return !w->given || (at > w->from_ns && (!w->to_ns || at <= w->to_ns));
+    return !w->is_set || (at > w->from_ns && (!w->to_ns || at <= w->to_ns));
 }
 
 void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to)
 {
     const struct path_window *w = window_of(y);
-    if (!w->given)
+    if (!w->is_set)
         return;
     *from = ips_max_u64(*from, w->from_ns);
     if (w->to_ns)
@@ -59,20 +60,20 @@ void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to)
 }
 
 /* Of `ns` spread evenly over [from, to]. */
-static uint64_t spread(const struct path_window *w, uint64_t ns, uint64_t from,
-                       uint64_t to)
+static uint64_t spread_ns(const struct path_window *w, uint64_t ns,
+                          uint64_t from, uint64_t to)
 {
-    uint64_t all = ips_sub_sat(to, from), in = within(w, to, all);
+    uint64_t all = ips_sub_sat(to, from), in = ns_within(w, to, all);
     return in == all ? ns : all ? (uint64_t)((ips_u128)ns * in / all) : 0;
 }
 
 /* CPU time of its arcs that lies in the window: what the slave says. */
 static int read_cpu(struct why_solving *y, uint32_t part, uint64_t *in)
 {
-    const struct portions *p = &y->d->w.portions[part];
+    const struct arc_profile *p = &y->d->w.arc_profile[part];
     uint32_t base = y->d->w.path.node_base[part];
-    const struct part *of = y->s.q->gather.active[part];
-    uint32_t count = engine_part_of(of)->g.node_count;
+    const struct machine_share *of = y->s.q->gather.active[part];
+    uint32_t count = engine_machine_of(of)->g.node_count;
     for (uint64_t k = 0; k < p->count; k++) {
         if (p->node[k] >= count)
             return ips_err_set(y->s.err, IPS_E_PROTOCOL,
@@ -89,13 +90,13 @@ static void cut_arc(struct why_solving *y, uint32_t i, uint64_t in)
     uint64_t begin = y->wall.est[i - 1], end = y->wall.est[i];
     uint64_t done = ips_min_u64(ips_add_sat(begin, g->w[i]), end);
     uint64_t work = ips_sub_sat(done, ips_min_u64(y->outside[i], done - begin));
-    bool whole = within(w, end, end - begin) == end - begin &&
+    bool whole = ns_within(w, end, end - begin) == end - begin &&
                  (end > begin || why_holds(y, end));
     if (whole)
         return;
     y->cpu[i] = ips_min_u64(y->cpu[i], in);
-    y->delay[i] = spread(w, y->delay[i], begin, work);
-    y->outside[i] = within(w, done, y->outside[i]);
+    y->delay[i] = spread_ns(w, y->delay[i], begin, work);
+    y->outside[i] = ns_within(w, done, y->outside[i]);
 }
 
 int why_cut(struct why_solving *y)
@@ -118,7 +119,8 @@ int why_cut(struct why_solving *y)
             if (i > first)
                 cut_arc(y, i, in[i]);
             if (g->wait)
-                g->wait[i] = within(window_of(y), y->wall.est[i], g->wait[i]);
+                g->wait[i] =
+                    ns_within(window_of(y), y->wall.est[i], g->wait[i]);
         }
     }
     free(in);

@@ -172,7 +172,7 @@ int slave_archive_sync(struct slave_archive *a, struct ips_err *err)
 
 /* ---- reading ---- */
 
-static int damaged(size_t at, uint64_t length, struct ips_err *err)
+static int report_damage(size_t at, uint64_t length, struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_CORRUPT,
                        "archive is damaged at byte %zu of %llu", at,
@@ -197,7 +197,7 @@ static int block_at(const uint8_t *data, size_t len, size_t at,
             block_check(b, data + at + sizeof(*b)) == b->check)
             return 0;
     }
-    return damaged(at, len, err);
+    return report_damage(at, len, err);
 }
 
 int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
@@ -211,7 +211,7 @@ int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
         pread(a->fd, to, b.bytes, (off_t)(at + sizeof(b))) !=
             (ssize_t)b.bytes ||
         block_check(&b, to) != b.check)
-        return damaged(at, a->length, err);
+        return report_damage(at, a->length, err);
     *out = (struct slave_packed){to, b.bytes, b.plain_bytes, b.raw_bytes};
     return 0;
 }
@@ -224,8 +224,8 @@ struct unpacking {
     void *arg;
 };
 
-static int show(const struct unpacking *u, const uint8_t *data, size_t len,
-                struct ips_err *err)
+static int show_frame(const struct unpacking *u, const uint8_t *data,
+                      size_t len, struct ips_err *err)
 {
     const struct slave_archive_map m = {data, len};
     const struct slave_frame *f;
@@ -235,7 +235,8 @@ static int show(const struct unpacking *u, const uint8_t *data, size_t len,
     return rc;
 }
 
-static int unpack(const struct unpacking *u, uint8_t *out, struct ips_err *err)
+static int unpack_block(const struct unpacking *u, uint8_t *out,
+                        struct ips_err *err)
 {
     struct slave_block b;
     struct slave_pack *pack = slave_pack_new();
@@ -246,9 +247,9 @@ static int unpack(const struct unpacking *u, uint8_t *out, struct ips_err *err)
         const struct slave_packed packed = {u->data + at + sizeof(b), b.bytes,
                                             b.plain_bytes, b.raw_bytes};
         if (slave_pack_decode(pack, &packed, out, NULL) < 0)
-            rc = damaged(at, u->len, err);
+            rc = report_damage(at, u->len, err);
         else if (u->seen)
-            rc = show(u, out, b.raw_bytes, err);
+            rc = show_frame(u, out, b.raw_bytes, err);
         out += b.raw_bytes;
     }
     slave_pack_free(pack);
@@ -274,7 +275,7 @@ static int unpack_all(const struct unpacking *u, struct slave_archive_map *out,
                            "%zu bytes to unpack the archive", raw);
     out->data = room;
     out->length = raw;
-    return unpack(u, room, err);
+    return unpack_block(u, room, err);
 }
 
 static int open_archive(const char *dir, struct ips_err *err)

@@ -106,8 +106,8 @@ static void put_frames(struct slave_pack *p, uint32_t count, uint32_t *raw)
 }
 
 /* Feeds zstd; the end of a long column ends one of zstd's blocks. */
-static size_t feed(struct slave_pack *p, ZSTD_outBuffer *out, const void *data,
-                   size_t len, ZSTD_EndDirective how)
+static size_t feed_zstd(struct slave_pack *p, ZSTD_outBuffer *out,
+                        const void *data, size_t len, ZSTD_EndDirective how)
 {
     ZSTD_inBuffer in = {data, len, 0};
     size_t rc;
@@ -155,8 +155,8 @@ static bool is_noise(struct slave_pack *p, const struct pack_bytes *b)
     return !ZSTD_isError(n) && n > NOISE_BYTES - NOISE_BYTES / 32;
 }
 
-static int compress(struct slave_pack *p, struct slave_packed *out,
-                    struct ips_err *err)
+static int compress_column(struct slave_pack *p, struct slave_packed *out,
+                           struct ips_err *err)
 {
     struct pack_coder *c = &p->coder;
     ZSTD_outBuffer to = {p->out, SLAVE_PACK_OUT_MAX, 0};
@@ -171,19 +171,20 @@ static int compress(struct slave_pack *p, struct slave_packed *out,
     plain += head.len;
     bool noise = is_noise(p, &c->column[PACK_BITS]);
     ZSTD_CCtx_reset(p->cctx, ZSTD_reset_session_only);
-    size_t rc = feed(p, &to, sizes, head.len, ZSTD_e_continue);
+    size_t rc = feed_zstd(p, &to, sizes, head.len, ZSTD_e_continue);
     for (int i = 0; i < PACK_COLUMNS && !ZSTD_isError(rc); i++) {
         size_t len = c->column[i].len;
         if (noise && i == PACK_BITS) { /* a frame of its own */
-            rc = feed(p, &to, NULL, 0, ZSTD_e_end);
+            rc = feed_zstd(p, &to, NULL, 0, ZSTD_e_end);
             if (!ZSTD_isError(rc))
                 rc = raw_frame(&to, c->column[i].data, len);
         } else if (len)
-            rc = feed(p, &to, c->column[i].data, len,
-                      len < OWN_TABLES_BYTES ? ZSTD_e_continue : ZSTD_e_flush);
+            rc = feed_zstd(p, &to, c->column[i].data, len,
+                           len < OWN_TABLES_BYTES ? ZSTD_e_continue
+                                                  : ZSTD_e_flush);
     }
     if (!ZSTD_isError(rc))
-        rc = feed(p, &to, NULL, 0, ZSTD_e_end);
+        rc = feed_zstd(p, &to, NULL, 0, ZSTD_e_end);
     if (ZSTD_isError(rc) || plain > SLAVE_PACK_PLAIN_MAX)
         return ips_err_set(err, IPS_E_LIMIT, "%zu bytes do not compress: %s",
                            plain, ZSTD_getErrorName(rc));
@@ -211,7 +212,7 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
     pack_begin(&p->coder, mult_q32);
     put_frames(p, count, &out->raw_bytes);
     pack_end(&p->coder);
-    return compress(p, out, err);
+    return compress_column(p, out, err);
 }
 
 /* ---- decoding ---- */

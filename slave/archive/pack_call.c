@@ -18,7 +18,7 @@ struct sized {
     uint8_t byte;
 };
 
-static inline struct sized sized(uint64_t v, unsigned flag)
+static inline struct sized make_sized(uint64_t v, unsigned flag)
 {
     unsigned lows = 63 - (unsigned)__builtin_clzll(v | 1);
     return (struct sized){.low = v & ((1ULL << lows) - 1),
@@ -27,14 +27,14 @@ static inline struct sized sized(uint64_t v, unsigned flag)
                               (uint8_t)(lows + (v != 0) + (flag ? 0x80 : 0))};
 }
 
-static inline struct sized cpu(uint64_t now, uint64_t before, uint64_t ticks,
-                               uint64_t mult_q32)
+static inline struct sized size_cpu(uint64_t now, uint64_t before,
+                                    uint64_t ticks, uint64_t mult_q32)
 {
     uint64_t ran = (uint64_t)((ips_u128)ticks * mult_q32 >> 32);
     uint64_t if_ran = pack_zigzag(now - before - ran),
              if_not = pack_zigzag(now - before);
     bool not = if_not < if_ran;
-    return sized(not ? if_not : if_ran, not );
+    return make_sized(not ? if_not : if_ran, not );
 }
 
 /* What a run of calls has at hand; nothing else knows its address. */
@@ -101,8 +101,8 @@ static inline __attribute__((always_inline)) void run_end(struct pack_coder *c,
     c->link = r->link;
 }
 
-static inline __attribute__((always_inline)) uint8_t *put(uint8_t *p,
-                                                          uint64_t v)
+static inline __attribute__((always_inline)) uint8_t *put_value(uint8_t *p,
+                                                                uint64_t v)
 {
     for (; v >= 0x80; v >>= 7)
         *p++ = (uint8_t)(v | 0x80);
@@ -152,7 +152,7 @@ put_head(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
     uint32_t likely = *then ? (uint32_t)(*then - 1) : r->link;
     *then = (uint64_t)a + 1;
     *r->kind++ = (uint8_t)k;
-    r->a = put(r->a, pack_half(a, likely));
+    r->a = put_value(r->a, pack_half(a, likely));
     r->type = type;
 }
 
@@ -166,7 +166,7 @@ put_site(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
     bool other = site != *after;
     *r->site++ = other;
     if (other) {
-        r->site = put(r->site, pack_zigzag(site - r->near));
+        r->site = put_value(r->site, pack_zigzag(site - r->near));
         r->near = *after = site;
     }
     r->at_site = site;
@@ -178,10 +178,11 @@ put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
     uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
     uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
     put_head(r, c, type, a, k);
-    const struct sized t = sized(pack_zigzag(w[1] - r->last_t), 0),
-                       t_ret = sized(pack_zigzag(w[2] - w[1]), 0),
-                       x = cpu(w[3], r->cpu_now, w[1] - r->cpu_t, c->mult_q32),
-                       y = cpu(w[4], w[3], w[2] - w[1], c->mult_q32);
+    const struct sized t = make_sized(pack_zigzag(w[1] - r->last_t), 0),
+                       t_ret = make_sized(pack_zigzag(w[2] - w[1]), 0),
+                       x = size_cpu(w[3], r->cpu_now, w[1] - r->cpu_t,
+                                    c->mult_q32),
+                       y = size_cpu(w[4], w[3], w[2] - w[1], c->mult_q32);
     uint64_t five = pack_zigzag(w[5] - last[5]);
     uint32_t low = pack_half(w[7], last[7]),
              high = pack_half(w[7] >> 32, last[7] >> 32);
@@ -191,10 +192,10 @@ put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
     *r->cpu++ = x.byte;
     *r->cpu_ret++ = y.byte;
     put_lows(r, &t, &t_ret, &x, &y);
-    r->five = put(r->five, five);
+    r->five = put_value(r->five, five);
     put_site(r, c, type, a, 6, w[6]);
-    r->seven = put(r->seven, low);
-    r->seven = put(r->seven, high);
+    r->seven = put_value(r->seven, low);
+    r->seven = put_value(r->seven, high);
     r->record_t = w[1];
     r->last_t = r->cpu_t = w[2];
     r->cpu_now = w[4];
@@ -208,7 +209,7 @@ put_short(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
     uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
     uint64_t *last = c->context[pack_hash(type, a, 0) % PACK_CONTEXTS];
     put_head(r, c, type, a, k);
-    const struct sized t = sized(pack_zigzag(w[1] - r->last_t), 0);
+    const struct sized t = make_sized(pack_zigzag(w[1] - r->last_t), 0);
     uint32_t low = pack_half(w[2], last[2]),
              high = pack_half(w[2] >> 32, last[2] >> 32);
     memcpy(last + 1, w + 1, (SHORT_WORDS - 1) * sizeof(*w));
@@ -217,8 +218,8 @@ put_short(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
     put_low(r, t.low & ((1ULL << first) - 1), first);
     if (t.lows > 32)
         put_low(r, t.low >> 32, t.lows - 32);
-    r->two = put(r->two, low);
-    r->two = put(r->two, high);
+    r->two = put_value(r->two, low);
+    r->two = put_value(r->two, high);
     put_site(r, c, type, a, 3, w[3]);
     r->record_t = r->last_t = w[1];
     r->link = a;

@@ -54,7 +54,7 @@ static const char *const roles[256] = {
 };
 static const char other_roles[] = "TL";
 
-static uint64_t unzigzag(uint64_t v)
+static uint64_t decode_zigzag(uint64_t v)
 {
     return v >> 1 ^ (0 - (v & 1));
 }
@@ -89,12 +89,12 @@ uint64_t pack_get_number(struct pack_bytes *b, bool *bad)
     return 0;
 }
 
-static void put(struct pack_coder *c, enum pack_column column, uint64_t v)
+static void put_value(struct pack_coder *c, enum pack_column column, uint64_t v)
 {
     pack_put_number(&c->column[column], v);
 }
 
-static uint64_t get(struct pack_coder *c, enum pack_column column)
+static uint64_t get_value(struct pack_coder *c, enum pack_column column)
 {
     return pack_get_number(&c->column[column], &c->bad);
 }
@@ -180,19 +180,19 @@ static uint64_t get_sized(struct pack_coder *c, enum pack_column column,
 
 /* ---- words ---- */
 
-ALWAYS_INLINE void stamp(struct pack_coder *c, bool enc, enum pack_column col,
-                         uint64_t from, uint64_t *w)
+ALWAYS_INLINE void code_stamp(struct pack_coder *c, bool enc,
+                              enum pack_column col, uint64_t from, uint64_t *w)
 {
     unsigned flag = 0;
     if (enc)
         put_sized(c, col, pack_zigzag(*w - from), 0);
     else
-        *w = from + unzigzag(get_sized(c, col, &flag));
+        *w = from + decode_zigzag(get_sized(c, col, &flag));
 }
 
 /* The thread ran since its CPU time was last known, or it did not. */
-ALWAYS_INLINE void cpu(struct pack_coder *c, bool enc, enum pack_column col,
-                       uint64_t t, uint64_t *w)
+ALWAYS_INLINE void code_cpu(struct pack_coder *c, bool enc,
+                            enum pack_column col, uint64_t t, uint64_t *w)
 {
     uint64_t ran = (uint64_t)((ips_u128)(t - c->cpu_t) * c->mult_q32 >> 32);
     unsigned flag = 0;
@@ -202,7 +202,7 @@ ALWAYS_INLINE void cpu(struct pack_coder *c, bool enc, enum pack_column col,
         flag = if_not < if_ran;
         put_sized(c, col, flag ? if_not : if_ran, flag);
     } else {
-        uint64_t v = unzigzag(get_sized(c, col, &flag));
+        uint64_t v = decode_zigzag(get_sized(c, col, &flag));
         *w = c->cpu + (flag ? 0 : ran) + v;
     }
     c->cpu = *w;
@@ -210,44 +210,46 @@ ALWAYS_INLINE void cpu(struct pack_coder *c, bool enc, enum pack_column col,
 }
 
 /* Something that followed `key` before, likely. */
-ALWAYS_INLINE void address(struct pack_coder *c, bool enc, enum pack_column col,
-                           uint32_t key, uint64_t *w)
+ALWAYS_INLINE void code_address(struct pack_coder *c, bool enc,
+                                enum pack_column col, uint32_t key, uint64_t *w)
 {
     uint64_t *after = &c->successor[key % PACK_SUCCESSORS];
     if (enc) {
-        put(c, col, *w != *after);
+        put_value(c, col, *w != *after);
         if (*w == *after)
             return;
-        put(c, col, pack_zigzag(*w - c->near));
+        put_value(c, col, pack_zigzag(*w - c->near));
     } else {
         uint8_t other = get_byte(c, col);
         if (other == 0) {
             *w = *after;
             return;
         }
-        *w = c->near + unzigzag(get(c, col));
+        *w = c->near + decode_zigzag(get_value(c, col));
     }
     c->near = *after = *w;
 }
 
-ALWAYS_INLINE void difference(struct pack_coder *c, bool enc,
-                              enum pack_column col, uint64_t from, uint64_t *w)
+ALWAYS_INLINE void code_difference(struct pack_coder *c, bool enc,
+                                   enum pack_column col, uint64_t from,
+                                   uint64_t *w)
 {
     if (enc)
-        put(c, col, pack_zigzag(*w - from));
+        put_value(c, col, pack_zigzag(*w - from));
     else
-        *w = from + unzigzag(get(c, col));
+        *w = from + decode_zigzag(get_value(c, col));
 }
 
-ALWAYS_INLINE void halves(struct pack_coder *c, bool enc, enum pack_column col,
-                          uint64_t from, uint64_t *w)
+ALWAYS_INLINE void code_halves(struct pack_coder *c, bool enc,
+                               enum pack_column col, uint64_t from, uint64_t *w)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64; shift += 32) {
         if (enc)
-            put(c, col, pack_half(*w >> shift, from >> shift));
+            put_value(c, col, pack_half(*w >> shift, from >> shift));
         else
-            v |= (((uint32_t)unzigzag(get(c, col)) + (from >> shift)) &
+            v |= (((uint32_t)decode_zigzag(get_value(c, col)) +
+                   (from >> shift)) &
                   UINT32_MAX)
                  << shift;
     }
@@ -255,7 +257,7 @@ ALWAYS_INLINE void halves(struct pack_coder *c, bool enc, enum pack_column col,
         *w = v;
 }
 
-ALWAYS_INLINE void text(struct pack_coder *c, bool enc, uint64_t *w)
+ALWAYS_INLINE void code_text(struct pack_coder *c, bool enc, uint64_t *w)
 {
     struct pack_bytes *b = &c->column[PACK_TEXT];
     if (enc) {
@@ -272,24 +274,25 @@ ALWAYS_INLINE void text(struct pack_coder *c, bool enc, uint64_t *w)
 
 /* ---- records ---- */
 
-/* What words() does by "tRCDLSH" for the records that there are most
+/* What code_words() does by "tRCDLSH" for the records that there are most
  * of: without a switch that nobody can foretell. */
 ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
                               uint32_t type, uint32_t a, uint64_t *last)
 {
-    stamp(c, enc, PACK_T, c->last_t, &w[1]);
+    code_stamp(c, enc, PACK_T, c->last_t, &w[1]);
     c->record_t = last[1] = w[1];
-    stamp(c, enc, PACK_T_RET, w[1], &w[2]);
+    code_stamp(c, enc, PACK_T_RET, w[1], &w[2]);
     c->last_t = last[2] = w[2];
-    cpu(c, enc, PACK_CPU, w[1], &w[3]);
+    code_cpu(c, enc, PACK_CPU, w[1], &w[3]);
     last[3] = w[3];
-    cpu(c, enc, PACK_CPU_RET, w[2], &w[4]);
+    code_cpu(c, enc, PACK_CPU_RET, w[2], &w[4]);
     last[4] = w[4];
-    difference(c, enc, (enum pack_column)(PACK_WORD + 5), last[5], &w[5]);
+    code_difference(c, enc, (enum pack_column)(PACK_WORD + 5), last[5], &w[5]);
     last[5] = w[5];
-    address(c, enc, PACK_SITE, pack_hash(type, a, c->site ^ 6ULL << 56), &w[6]);
+    code_address(c, enc, PACK_SITE, pack_hash(type, a, c->site ^ 6ULL << 56),
+                 &w[6]);
     c->site = last[6] = w[6];
-    halves(c, enc, (enum pack_column)(PACK_WORD + 7), last[7], &w[7]);
+    code_halves(c, enc, (enum pack_column)(PACK_WORD + 7), last[7], &w[7]);
     last[7] = w[7];
 }
 
@@ -355,7 +358,7 @@ ALWAYS_INLINE uint64_t near_cpu(struct pack_coder *c, enum pack_column column,
 {
     uint64_t ran = (uint64_t)((ips_u128)(t - c->cpu_t) * c->mult_q32 >> 32);
     unsigned flag;
-    uint64_t v = unzigzag(near_sized(c, column, &flag, bad));
+    uint64_t v = decode_zigzag(near_sized(c, column, &flag, bad));
     c->cpu_t = t;
     return c->cpu += (flag ? 0 : ran) + v;
 }
@@ -365,26 +368,27 @@ static uint64_t near_site(struct pack_coder *c, uint32_t key, bool *bad)
     uint64_t *after = &c->successor[key % PACK_SUCCESSORS];
     struct pack_bytes *site = &c->column[PACK_SITE];
     if (site->data[site->at++])
-        c->near = *after = c->near + unzigzag(near_number(c, PACK_SITE, bad));
+        c->near = *after =
+            c->near + decode_zigzag(near_number(c, PACK_SITE, bad));
     return c->site = *after;
 }
 
 static uint64_t near_halves(struct pack_coder *c, enum pack_column col,
                             uint64_t from, bool *bad)
 {
-    uint32_t low = (uint32_t)unzigzag(near_number(c, col, bad)),
-             high = (uint32_t)unzigzag(near_number(c, col, bad));
+    uint32_t low = (uint32_t)decode_zigzag(near_number(c, col, bad)),
+             high = (uint32_t)decode_zigzag(near_number(c, col, bad));
     return (uint64_t)((uint32_t)(from >> 32) + high) << 32 |
            (uint32_t)((uint32_t)from + low);
 }
 
-/* What words() does for a short send or receive, in the same way. */
+/* What code_words() does for a short send or receive, in the same way. */
 static void near_short(struct pack_coder *c, uint64_t *w, uint32_t type,
                        uint32_t a, uint64_t *last)
 {
     unsigned flag;
     bool bad = false;
-    uint64_t t = c->last_t + unzigzag(near_sized(c, PACK_T, &flag, &bad));
+    uint64_t t = c->last_t + decode_zigzag(near_sized(c, PACK_T, &flag, &bad));
     c->record_t = c->last_t = w[1] = last[1] = t;
     w[2] = last[2] =
         near_halves(c, (enum pack_column)(PACK_WORD + 2), last[2], &bad);
@@ -399,23 +403,23 @@ static void near_call(struct pack_coder *c, uint64_t *w, uint32_t type,
 {
     unsigned flag;
     bool bad = false;
-    uint64_t t = c->last_t + unzigzag(near_sized(c, PACK_T, &flag, &bad));
-    uint64_t t_ret = t + unzigzag(near_sized(c, PACK_T_RET, &flag, &bad));
+    uint64_t t = c->last_t + decode_zigzag(near_sized(c, PACK_T, &flag, &bad));
+    uint64_t t_ret = t + decode_zigzag(near_sized(c, PACK_T_RET, &flag, &bad));
     c->record_t = w[1] = last[1] = t;
     c->last_t = w[2] = last[2] = t_ret;
     w[3] = last[3] = near_cpu(c, PACK_CPU, t, &bad);
     w[4] = last[4] = near_cpu(c, PACK_CPU_RET, t_ret, &bad);
     enum pack_column five = (enum pack_column)(PACK_WORD + 5),
                      seven = (enum pack_column)(PACK_WORD + 7);
-    w[5] = last[5] += unzigzag(near_number(c, five, &bad));
+    w[5] = last[5] += decode_zigzag(near_number(c, five, &bad));
     w[6] = last[6] =
         near_site(c, pack_hash(type, a, c->site ^ 6ULL << 56), &bad);
     w[7] = last[7] = near_halves(c, seven, last[7], &bad);
     c->bad |= bad;
 }
 
-ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
-                         unsigned count)
+ALWAYS_INLINE void code_words(struct pack_coder *c, bool enc, uint64_t *w,
+                              unsigned count)
 {
     uint32_t type = (uint32_t)w[0] & 0xffu, a = (uint32_t)(w[0] >> 32);
     const char *role = roles[type] ? roles[type] : other_roles;
@@ -449,39 +453,41 @@ ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
         switch (*role) {
         case 't':
         case 'T':
-            stamp(c, enc, PACK_T, c->last_t, &w[i]);
+            code_stamp(c, enc, PACK_T, c->last_t, &w[i]);
             c->last_t = c->record_t = w[i];
             break;
         case 'P':
-            stamp(c, enc, PACK_T, c->record_t, &w[i]);
+            code_stamp(c, enc, PACK_T, c->record_t, &w[i]);
             break;
         case 'R':
-            stamp(c, enc, PACK_T_RET, w[1], &w[i]);
+            code_stamp(c, enc, PACK_T_RET, w[1], &w[i]);
             c->last_t = w[i];
             break;
         case 'C':
-            cpu(c, enc, PACK_CPU, w[1], &w[i]);
+            code_cpu(c, enc, PACK_CPU, w[1], &w[i]);
             break;
         case 'D':
-            cpu(c, enc, PACK_CPU_RET, w[2], &w[i]);
+            code_cpu(c, enc, PACK_CPU_RET, w[2], &w[i]);
             break;
         case 'S':
-            address(c, enc, PACK_SITE,
-                    pack_hash(type, by_a ? a : 0, c->site ^ (uint64_t)i << 56),
-                    &w[i]);
+            code_address(
+                c, enc, PACK_SITE,
+                pack_hash(type, by_a ? a : 0, c->site ^ (uint64_t)i << 56),
+                &w[i]);
             c->site = w[i];
             break;
         case 'F':
-            address(c, enc, PACK_STACK, pack_hash(type, 1, w[i - 1]), &w[i]);
+            code_address(c, enc, PACK_STACK, pack_hash(type, 1, w[i - 1]),
+                         &w[i]);
             break;
         case 'X':
-            text(c, enc, &w[i]);
+            code_text(c, enc, &w[i]);
             break;
         case 'H':
-            halves(c, enc, col, *like, &w[i]);
+            code_halves(c, enc, col, *like, &w[i]);
             break;
         default: /* L */
-            difference(c, enc, col, *like, &w[i]);
+            code_difference(c, enc, col, *like, &w[i]);
             break;
         }
         *like = w[i];
@@ -490,7 +496,7 @@ ALWAYS_INLINE void words(struct pack_coder *c, bool enc, uint64_t *w,
     }
 }
 
-ALWAYS_INLINE void head(struct pack_coder *c, bool enc, uint64_t *w)
+ALWAYS_INLINE void code_head(struct pack_coder *c, bool enc, uint64_t *w)
 {
     uint32_t word = (uint32_t)*w;
     struct pack_bytes *b = &c->column[PACK_KIND];
@@ -502,7 +508,7 @@ ALWAYS_INLINE void head(struct pack_coder *c, bool enc, uint64_t *w)
                 k++;
         b->data[b->len++] = (uint8_t)k; /* == kinds: a new one */
         if (k == c->kinds) {
-            put(c, PACK_FRAMES, word);
+            put_value(c, PACK_FRAMES, word);
             if (c->kinds < PACK_KINDS)
                 c->kind[c->kinds++] = word;
         }
@@ -512,7 +518,7 @@ ALWAYS_INLINE void head(struct pack_coder *c, bool enc, uint64_t *w)
         if (k < c->kinds) {
             word = c->kind[k];
         } else {
-            word = (uint32_t)get(c, PACK_FRAMES);
+            word = (uint32_t)get_value(c, PACK_FRAMES);
             c->bad |= k > c->kinds;
             if (c->kinds < PACK_KINDS)
                 c->kind[c->kinds++] = word;
@@ -523,16 +529,17 @@ ALWAYS_INLINE void head(struct pack_coder *c, bool enc, uint64_t *w)
         &c->successor[pack_hash(type, c->type, c->link) % PACK_SUCCESSORS];
     uint32_t likely = *after ? (uint32_t)(*after - 1) : c->link;
     if (enc)
-        put(c, PACK_A,
+        put_value(
+            c, PACK_A,
             (uint32_t)pack_zigzag((uint64_t)(int64_t)(int32_t)(a - likely)));
     else
-        a = likely + (uint32_t)unzigzag(get(c, PACK_A));
+        a = likely + (uint32_t)decode_zigzag(get_value(c, PACK_A));
     *after = (uint64_t)a + 1;
     *w = (uint64_t)a << 32 | word;
 }
 
-ALWAYS_INLINE void after(struct pack_coder *c, const uint64_t *w,
-                         unsigned count)
+ALWAYS_INLINE void code_rest(struct pack_coder *c, const uint64_t *w,
+                             unsigned count)
 {
     c->type = (uint32_t)w[0] & 0xffu;
     c->link = pack_link_of(w, count);
@@ -546,21 +553,21 @@ void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
         memcpy(w, rec, CALL_WORDS * sizeof(*w)); /* a few moves, no call */
     else
         memcpy(w, rec, bytes);
-    head(c, true, w);
-    words(c, true, w, count);
-    after(c, w, count);
+    code_head(c, true, w);
+    code_words(c, true, w, count);
+    code_rest(c, w, count);
 }
 
 size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room)
 {
     uint64_t w[256]; /* as many as 8 bits can say */
     w[0] = w[1] = w[2] = 0;
-    head(c, false, w);
+    code_head(c, false, w);
     unsigned count = (unsigned)w[0] >> 8 & 0xffu;
     if (c->bad || count < 2 || count * sizeof(*w) > room)
         return 0;
-    words(c, false, w, count);
-    after(c, w, count);
+    code_words(c, false, w, count);
+    code_rest(c, w, count);
     if (c->bad)
         return 0;
     if (count == CALL_WORDS)

@@ -5,25 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct slave_handover {
+struct slave_record_queue {
     pthread_mutex_t lock; /* of all that follows */
     struct slave_batch *first, *last, *unused;
-    unsigned rooms, made;
+    unsigned slots, made;
 };
 
-struct slave_handover *slave_handover_new(unsigned rooms)
+struct slave_record_queue *slave_record_queue_new(unsigned rooms)
 {
-    struct slave_handover *h = calloc(1, sizeof(*h));
+    struct slave_record_queue *h = calloc(1, sizeof(*h));
     if (h && pthread_mutex_init(&h->lock, NULL) != 0) {
         free(h);
         return NULL;
     }
     if (h)
-        h->rooms = rooms;
+        h->slots = rooms;
     return h;
 }
 
-static void free_list(struct slave_handover *h, struct slave_batch *b)
+static void free_list(struct slave_record_queue *h, struct slave_batch *b)
 {
     while (b) {
         struct slave_batch *next = b->next;
@@ -34,23 +34,23 @@ static void free_list(struct slave_handover *h, struct slave_batch *b)
     }
 }
 
-void slave_handover_free(struct slave_handover *h)
+void slave_record_queue_free(struct slave_record_queue *h)
 {
     if (!h)
         return;
-    slave_handover_clear(h);
+    slave_record_queue_clear(h);
     (void)pthread_mutex_destroy(&h->lock);
     free(h);
 }
 
-static void put_away(struct slave_handover *h, struct slave_batch *b)
+static void put_away(struct slave_record_queue *h, struct slave_batch *b)
 {
     b->next = h->unused;
     h->unused = b;
 }
 
 /* Out of what waits: its first. */
-static struct slave_batch *first_off(struct slave_handover *h)
+static struct slave_batch *first_off(struct slave_record_queue *h)
 {
     struct slave_batch *b = h->first;
     h->first = b->next;
@@ -60,14 +60,14 @@ static struct slave_batch *first_off(struct slave_handover *h)
     return b;
 }
 
-static struct slave_batch *unused(struct slave_handover *h)
+static struct slave_batch *unused_batch(struct slave_record_queue *h)
 {
     struct slave_batch *b = h->unused;
     if (b) {
         h->unused = b->next;
         return b;
     }
-    b = h->made < h->rooms ? calloc(1, sizeof(*b)) : NULL;
+    b = h->made < h->slots ? calloc(1, sizeof(*b)) : NULL;
     if (b && !(b->data = malloc(SLAVE_FRAMES_BYTES))) {
         free(b);
         b = NULL;
@@ -76,8 +76,8 @@ static struct slave_batch *unused(struct slave_handover *h)
     return b;
 }
 
-void slave_handover_put(struct slave_handover *h, uint8_t **buffer, size_t len,
-                        uint64_t from, uint64_t until)
+void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
+                            size_t len, uint64_t from, uint64_t until)
 {
     (void)pthread_mutex_lock(&h->lock);
     struct slave_batch *b = h->last;
@@ -86,7 +86,7 @@ void slave_handover_put(struct slave_handover *h, uint8_t **buffer, size_t len,
         memcpy(b->data + b->len, *buffer, len);
         b->len += len;
         b->until = until;
-    } else if ((b = unused(h))) {
+    } else if ((b = unused_batch(h))) {
         uint8_t *mine = b->data;
         *b = (struct slave_batch){
             .from = from, .until = until, .len = len, .data = *buffer};
@@ -100,7 +100,7 @@ void slave_handover_put(struct slave_handover *h, uint8_t **buffer, size_t len,
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-void slave_handover_rollback(struct slave_handover *h, uint64_t length)
+void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length)
 {
     (void)pthread_mutex_lock(&h->lock);
     struct slave_batch **p = &h->first;
@@ -117,7 +117,7 @@ void slave_handover_rollback(struct slave_handover *h, uint64_t length)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-void slave_handover_seal(struct slave_handover *h)
+void slave_record_queue_seal(struct slave_record_queue *h)
 {
     (void)pthread_mutex_lock(&h->lock);
     if (h->last)
@@ -125,7 +125,7 @@ void slave_handover_seal(struct slave_handover *h)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-void slave_handover_clear(struct slave_handover *h)
+void slave_record_queue_clear(struct slave_record_queue *h)
 {
     (void)pthread_mutex_lock(&h->lock);
     free_list(h, h->first);
@@ -134,8 +134,8 @@ void slave_handover_clear(struct slave_handover *h)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-struct slave_batch *slave_handover_take(struct slave_handover *h, uint64_t from,
-                                        uint64_t until)
+struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
+                                            uint64_t from, uint64_t until)
 {
     struct slave_batch *taken = NULL, **end = &taken;
     uint64_t at = from;
@@ -158,7 +158,8 @@ struct slave_batch *slave_handover_take(struct slave_handover *h, uint64_t from,
     return taken;
 }
 
-void slave_handover_give_back(struct slave_handover *h, struct slave_batch *b)
+void slave_record_queue_give_back(struct slave_record_queue *h,
+                                  struct slave_batch *b)
 {
     (void)pthread_mutex_lock(&h->lock);
     while (b) {

@@ -34,25 +34,27 @@ struct slave_batch {
     uint8_t *data;
 };
 
-struct slave_handover;
-struct slave_handover *slave_handover_new(unsigned rooms); /* NULL: no memory */
-void slave_handover_free(struct slave_handover *h);
+struct slave_record_queue;
+struct slave_record_queue *
+slave_record_queue_new(unsigned rooms); /* NULL: no memory */
+void slave_record_queue_free(struct slave_record_queue *h);
 
 /* `*buffer` (malloc, SLAVE_FRAMES_BYTES, `len` of frames in it) is the part
  * [from, until); afterwards *buffer is one to write to, that one or another. */
-void slave_handover_put(struct slave_handover *h, uint8_t **buffer, size_t len,
-                        uint64_t from, uint64_t until);
+void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
+                            size_t len, uint64_t from, uint64_t until);
 /* The archive has `length` bytes again. */
-void slave_handover_rollback(struct slave_handover *h, uint64_t length);
+void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length);
 /* A snapshot was taken, which ends here. */
-void slave_handover_seal(struct slave_handover *h);
+void slave_record_queue_seal(struct slave_record_queue *h);
 /* Another run from now on: nothing waits. Gives the memory back. */
-void slave_handover_clear(struct slave_handover *h);
+void slave_record_queue_clear(struct slave_record_queue *h);
 
 /* The part [from, until) if all of it is there, else NULL; what lies before
  * `until` is no longer there in either case. */
-struct slave_batch *slave_handover_take(struct slave_handover *h, uint64_t from,
-                                        uint64_t until);
-void slave_handover_give_back(struct slave_handover *h, struct slave_batch *b);
+struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
+                                            uint64_t from, uint64_t until);
+void slave_record_queue_give_back(struct slave_record_queue *h,
+                                  struct slave_batch *b);
 
 #endif

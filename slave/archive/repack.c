@@ -70,8 +70,8 @@ struct slave_repack *slave_repack_new(const struct slave_archive *a,
     return r;
 }
 
-static int flush(struct slave_repack *r, struct slave_pack *pack, uint64_t mult,
-                 struct ips_err *err)
+static int flush_pack(struct slave_repack *r, struct slave_pack *pack,
+                      uint64_t mult, struct ips_err *err)
 {
     int rc = slave_archive_stage(&r->to, pack, mult, r->frames, r->len, err);
     r->len = 0;
@@ -90,7 +90,7 @@ int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
         struct slave_packed p;
         rc = slave_archive_block(a, r->at, r->packed, &p, err);
         if (rc == 0 && r->len + p.raw_bytes > SLAVE_PACK_RAW_MAX)
-            rc = flush(r, pack, mult_q32, err);
+            rc = flush_pack(r, pack, mult_q32, err);
         if (rc == 0)
             rc = slave_pack_decode(pack, &p, r->frames + r->len, err);
         r->len += p.raw_bytes;
@@ -98,7 +98,7 @@ int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
     }
     if (rc < 0 || r->at < r->from_length)
         return rc;
-    rc = flush(r, pack, mult_q32, err);
+    rc = flush_pack(r, pack, mult_q32, err);
     if (rc == 0)
         rc = slave_archive_sync(&r->to, err);
     slave_archive_commit(&r->to);

@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-struct slave_intern { /* zeroed to begin with */
-    uint32_t *slot;   /* number + 1, 0 empty */
-    uint64_t *hash;   /* by number */
-    uint32_t room;    /* slots, a power of two */
+struct slave_intern {  /* zeroed to begin with */
+    uint32_t *slot;    /* number + 1, 0 empty */
+    uint64_t *hash;    /* by number */
+    uint32_t capacity; /* slots, a power of two */
     uint32_t count;
 };
 
@@ -24,9 +24,9 @@ static inline void slave_intern_release(struct slave_intern *t)
     *t = (struct slave_intern){0};
 }
 
-static inline bool slave_intern_grow(struct slave_intern *t)
+static inline bool slave_intern_reserve(struct slave_intern *t)
 {
-    uint32_t room = t->room ? t->room * 2 : 256;
+    uint32_t room = t->capacity ? t->capacity * 2 : 256;
     if (room > UINT32_MAX / 4)
         return false;
     uint32_t *slot = calloc(room, sizeof(*slot));
@@ -45,7 +45,7 @@ static inline bool slave_intern_grow(struct slave_intern *t)
     }
     free(t->slot);
     t->slot = slot;
-    t->room = room;
+    t->capacity = room;
     return true;
 }
 
@@ -58,10 +58,10 @@ slave_intern_number(struct slave_intern *t, uint64_t hash,
                     const void *arg, bool *fresh)
 {
     *fresh = false;
-    if (t->count >= t->room / 2 && !slave_intern_grow(t))
+    if (t->count >= t->capacity / 2 && !slave_intern_reserve(t))
         return UINT32_MAX;
-    uint32_t at = (uint32_t)hash & (t->room - 1);
-    for (; t->slot[at]; at = (at + 1) & (t->room - 1)) {
+    uint32_t at = (uint32_t)hash & (t->capacity - 1);
+    for (; t->slot[at]; at = (at + 1) & (t->capacity - 1)) {
         uint32_t number = t->slot[at] - 1;
         if (t->hash[number] == hash && same(arg, number))
             return number;

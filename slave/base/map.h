@@ -19,7 +19,7 @@ struct slave_map {
     size_t count;
 };
 
-static inline void slave_map_grow(struct slave_map *m)
+static inline void slave_map_reserve(struct slave_map *m)
 {
     size_t n = m->buckets ? m->buckets * 2 : 64;
     struct slave_link **fresh = calloc(n, sizeof(*fresh));
@@ -44,7 +44,7 @@ static inline int slave_map_put(struct slave_map *m, struct slave_link *l,
                                 uint64_t hash)
 {
     if (m->count >= m->buckets)
-        slave_map_grow(m);
+        slave_map_reserve(m);
     if (!m->buckets)
         return -1;
     l->hash = hash;

@@ -11,8 +11,8 @@
 
 #include "common/log.h"
 
-enum slave_level slave_level_want(enum slave_level now, unsigned fill,
-                                  bool waited_for)
+enum slave_sched_class slave_sched_class_request(enum slave_sched_class now,
+                                                 unsigned fill, bool waited_for)
 {
     static const unsigned enter_nice = 250, enter_normal = 500;
     unsigned down = 50;
@@ -27,7 +27,7 @@ enum slave_level slave_level_want(enum slave_level now, unsigned fill,
 
 struct loop {
     struct event_base *base;
-    enum slave_level level;
+    enum slave_sched_class sched_class;
 };
 
 static void *run_loop(void *arg)
@@ -35,23 +35,24 @@ static void *run_loop(void *arg)
     const struct loop *l = arg;
     const struct sched_param none = {0};
     /* All of these are of the calling thread alone, on Linux. */
-    if (l->level == SLAVE_LEVEL_IDLE &&
+    if (l->sched_class == SLAVE_LEVEL_IDLE &&
         sched_setscheduler(0, SCHED_IDLE, &none) < 0)
         ips_log_debug("SCHED_IDLE: %s", strerror(errno));
-    if (l->level == SLAVE_LEVEL_NICE &&
+    if (l->sched_class == SLAVE_LEVEL_NICE &&
         setpriority(PRIO_PROCESS, (id_t)gettid(), 10) < 0)
         ips_log_debug("nice 10: %s", strerror(errno));
     (void)event_base_loop(l->base, EVLOOP_NO_EXIT_ON_EMPTY);
     return NULL;
 }
 
-void slave_level_run(struct event_base *base, enum slave_level level)
+void slave_sched_class_apply(struct event_base *base,
+                             enum slave_sched_class level)
 {
     struct loop l = {base, level};
     pthread_t thread;
     if (level == SLAVE_LEVEL_NORMAL ||
         pthread_create(&thread, NULL, run_loop, &l) != 0) {
-        l.level = SLAVE_LEVEL_NORMAL;
+        l.sched_class = SLAVE_LEVEL_NORMAL;
         (void)run_loop(&l);
         return;
     }

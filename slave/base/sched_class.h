@@ -15,14 +15,20 @@
 
 struct event_base;
 
-enum slave_level { SLAVE_LEVEL_IDLE, SLAVE_LEVEL_NICE, SLAVE_LEVEL_NORMAL };
+enum slave_sched_class {
+    SLAVE_LEVEL_IDLE,
+    SLAVE_LEVEL_NICE,
+    SLAVE_LEVEL_NORMAL
+};
 
 /* Pure: `fill` in 1/1000 of the pool. A level is left downwards only well
  * below where it was entered, so that it does not flutter. */
-enum slave_level slave_level_want(enum slave_level now, unsigned fill,
-                                  bool waited_for);
+enum slave_sched_class slave_sched_class_request(enum slave_sched_class now,
+                                                 unsigned fill,
+                                                 bool waited_for);
 
 /* Runs the loop until it is broken, in a thread of that level. */
-void slave_level_run(struct event_base *base, enum slave_level level);
+void slave_sched_class_apply(struct event_base *base,
+                             enum slave_sched_class level);
 
 #endif

@@ -39,8 +39,9 @@ static inline void slave_wordhash_step(uint64_t *h, const unsigned char *p)
     *h ^= *h >> 32;
 }
 
-/* The same for what is long, in four lanes, each of which takes every fourth
- * word: nearly as fast as memory is read. Another value than slave_wordhash's.
+/* The same for what is long, in four scenarios, each of which takes every
+ * fourth word: nearly as fast as memory is read. Another value than
+ * slave_wordhash's.
  */
 static inline uint64_t slave_wordhash_long(uint64_t seed, const void *data,
                                            size_t len)

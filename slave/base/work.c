@@ -57,7 +57,7 @@ void slave_job_fail(struct slave_job *job)
     job->finished = true;
 }
 
-static void release(struct slave_work *w, struct slave_job *job)
+static void release_job(struct slave_work *w, struct slave_job *job)
 {
     if (job->release)
         job->release(job, w->graphs);
@@ -81,7 +81,7 @@ static void wait_for_more(struct slave_work *w)
     }
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
     struct slave_work *w = arg;
     pthread_mutex_lock(&w->lock);
@@ -90,7 +90,7 @@ static void *work(void *arg)
         if ((job = w->drop)) {
             w->drop = job->next;
             pthread_mutex_unlock(&w->lock);
-            release(w, job);
+            release_job(w, job);
             pthread_mutex_lock(&w->lock);
         } else if (w->stop) {
             break;
@@ -137,7 +137,7 @@ int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
     sigset_t all, was;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);
-    int rc = pthread_create(&w->thread, NULL, work, w);
+    int rc = pthread_create(&w->thread, NULL, run_worker, w);
     pthread_sigmask(SIG_SETMASK, &was, NULL);
     if (rc) {
         free(w);
@@ -159,10 +159,10 @@ void slave_work_stop(struct slave_work *w)
     pthread_mutex_unlock(&w->lock);
     pthread_join(w->thread, NULL);
     while ((job = queue_get(&w->todo)) || (job = queue_get(&w->done)))
-        release(w, job);
+        release_job(w, job);
     while ((job = w->drop)) {
         w->drop = job->next;
-        release(w, job);
+        release_job(w, job);
     }
     pthread_cond_destroy(&w->more);
     pthread_mutex_destroy(&w->lock);

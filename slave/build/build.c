@@ -1,8 +1,8 @@
 /* Records -> graph: the order of the passes (build/internal.h). */
 #include "slave/build/internal.h"
 
-int b_grow(void **v, uint32_t n, uint32_t *room, size_t size,
-           struct ips_err *err)
+int b_array_reserve(void **v, uint32_t n, uint32_t *room, size_t size,
+                    struct ips_err *err)
 {
     if (n >= UINT32_MAX / 2)
         return ips_err_set(err, IPS_E_LIMIT, "more than %u records of a kind",
@@ -10,7 +10,7 @@ int b_grow(void **v, uint32_t n, uint32_t *room, size_t size,
     uint32_t more = *room ? *room * 2 : 64;
     if (more <= n)
         more = n + 1;
-    void *grown = ips_grow_large(*v, n * size, (size_t)more * size);
+    void *grown = ips_resize_large(*v, n * size, (size_t)more * size);
     if (!grown)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u records", more);
     *v = grown;
@@ -51,8 +51,8 @@ int b_run_passes(struct build *b)
         rc = b_nodes(b);
     if (rc == 0)
         rc = b_holders(b);
-    if (b->grow)
-        b_grow_arcs(b, false);
+    if (b->incremental)
+        b_incremental_arcs(b, false);
     if (rc == 0)
         rc = b_match(b);
     b_built(b, B_BUILT_MATCH);
@@ -69,16 +69,16 @@ int b_run_passes(struct build *b)
     b_signal_arcs(b);
     b_stop_arcs(b);
     b_sync_arcs(b);
-    if (b->grow)
-        b_grow_arcs(b, true);
-    b_settle(b);
+    if (b->incremental)
+        b_incremental_arcs(b, true);
+    b_finish_threads(b);
     b_causal(b);
     rc = b_far_ends(b);
     if (rc == 0)
         rc = b_weights(b);
     b_built(b, B_BUILT_WEIGHTS);
     if (rc == 0)
-        rc = b->grow ? 0 : b_break_cycles(b);
+        rc = b->incremental ? 0 : b_break_cycles(b);
     if (rc == 0)
         rc = b_wall(b);
     if (rc == 0)
@@ -86,7 +86,7 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_unended_list(b);
     b_built(b, B_BUILT_ALL);
-    if (rc < 0 || b->grow) /* whose copies are asked about peers */
+    if (rc < 0 || b->incremental) /* whose copies are asked about peers */
         return rc;
     rc = b_more(b, b->out);
     return rc < 0 ? rc : ips_built_set_peers(b->out, NULL, 0, b->err);
@@ -111,8 +111,8 @@ void b_release(struct build *b)
     ips_free_large(b->chans.v);
     ips_free_large(b->kills.v);
     ips_free_large(b->takings.v);
-    ips_free_large(b->stops.v);
-    ips_free_large(b->stopped.v);
+    ips_free_large(b->job_stops.v);
+    ips_free_large(b->job_stopped.v);
     ips_free_large(b->ends);
     ips_free_large(b->plain);
     for (uint32_t i = 0; i < b->slabs.n; i++)
@@ -185,7 +185,7 @@ void ips_built_release(struct ips_built *b)
     ips_free_large(b->ends);
     ips_free_large(b->traffic);
     ips_free_large(b->untraced);
-    ips_free_large(b->unseen);
+    ips_free_large(b->unrecorded);
     ips_free_large(b->spun);
     ips_free_large(b->unended);
     if (b->more) {

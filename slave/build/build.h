@@ -156,7 +156,7 @@ struct ips_traffic_cut {
 struct ips_traffic_window {
     uint64_t from_ns, to_ns;     /* from <= t < to, local raw */
     struct ips_traffic_cut *row; /* [count] for ips_free_large() */
-    uint32_t count, room;
+    uint32_t count, capacity;
 };
 
 /* Processes that were not traced, or not from an exec on; of equal cause and
@@ -169,7 +169,7 @@ struct ips_untraced {
 };
 
 /* Said by the agent: this process does something that leaves no record. */
-struct ips_unseen {
+struct ips_unrecorded {
     uint32_t process;
     bool runtime;  /* what it does is not lost: it is a runtime's that waits in
                       its own way */
@@ -201,19 +201,19 @@ struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
     /* As many of `external` and `idle` as other machines' ends decided. */
-    uint64_t external_settled, idle_settled;
+    uint64_t external_decided, idle_decided;
     uint64_t unattributed_ns;
-    uint64_t any;           /* resource arcs: their order was incidental */
-    uint64_t any_unmatched; /* waits for resources without a release seen */
-    uint64_t unended_ns;    /* ips_unended_ns of all arcs */
-    uint64_t tasks;         /* chains whose times the program gave itself */
-    uint64_t spin_ns;       /* CPU burnt by waiting for them */
-    uint64_t overhead_ns;   /* CPU that recording cost, by its kinds */
-    uint64_t probe_arc_ns;  /* as much of it as arcs of the graph hold */
-    uint64_t delay_ns;      /* runnable but not running, as the kernel told */
+    uint64_t order_dependent; /* resource arcs: their order was incidental */
+    uint64_t any_unmatched;   /* waits for resources without a release seen */
+    uint64_t unended_ns;      /* ips_unended_ns of all arcs */
+    uint64_t tasks;           /* chains whose times the program gave itself */
+    uint64_t spin_ns;         /* CPU burnt by waiting for them */
+    uint64_t overhead_ns;     /* CPU that recording cost, by its kinds */
+    uint64_t probe_arc_ns;    /* as much of it as arcs of the graph hold */
+    uint64_t delay_ns;        /* runnable but not running, as the kernel told */
     uint64_t delay_unknown_ns; /* off the CPU outside of waits, and no figure */
-    /* struct ips_rec_guessed, of all threads; guess_settled is its `a`. */
-    uint64_t guessed_ns, guess_settled, guess_off_ns, guess_off_max_ns;
+    /* struct ips_rec_guessed, of all threads; guess_corrected is its `a`. */
+    uint64_t guessed_ns, guess_corrected, guess_off_ns, guess_off_max_ns;
     uint64_t code; /* samples, entries, exits, counters: none, no procedures */
 };
 
@@ -228,10 +228,10 @@ struct ips_built {
     uint32_t traffic_count;
     struct ips_untraced *untraced;
     uint32_t untraced_count;
-    struct ips_unseen *unseen;
+    struct ips_unrecorded *unrecorded;
     struct ips_spun *spun;       /* by node */
     struct ips_unended *unended; /* by node */
-    uint32_t unseen_count, spun_count, unended_count;
+    uint32_t unrecorded_count, spun_count, unended_count;
     struct ips_build_counts counts;
     uint64_t first_ns;      /* earliest event here */
     uint64_t root_start_ns; /* START of the run's command, 0 not here */

@@ -69,15 +69,16 @@ struct b_chan *b_chan_search(const struct build *b, uint32_t image, uint32_t id)
 static int add_end(struct build *b, uint32_t *end)
 {
     uint32_t n = b->out->end_count;
-    if (n == b->end_room) {
-        uint32_t room = b->end_room, room2 = b->end_room;
-        int rc = b_grow((void **)&b->ends, n, &room, sizeof(*b->ends), b->err);
+    if (n == b->end_capacity) {
+        uint32_t room = b->end_capacity, room2 = b->end_capacity;
+        int rc = b_array_reserve((void **)&b->ends, n, &room, sizeof(*b->ends),
+                                 b->err);
         if (rc == 0)
-            rc = b_grow((void **)&b->out->ends, n, &room2,
-                        sizeof(*b->out->ends), b->err);
+            rc = b_array_reserve((void **)&b->out->ends, n, &room2,
+                                 sizeof(*b->out->ends), b->err);
         if (rc < 0)
             return rc;
-        b->end_room = room;
+        b->end_capacity = room;
     }
     struct b_end *e = &b->ends[n];
     struct ips_end *row = &b->out->ends[n];
@@ -155,7 +156,7 @@ static int cmp_identity(const void *va, const void *vb)
 }
 
 /* What one more CHAN says of a socket's end. */
-static void learn(struct build *b, uint32_t end, const struct b_chan *c)
+static void learn_end(struct build *b, uint32_t end, const struct b_chan *c)
 {
     struct b_end *e = &b->ends[end];
     struct ips_end *row = &b->out->ends[end];
@@ -204,7 +205,7 @@ static int side_end(struct build *b, uint32_t pair[2], uint32_t side,
             return rc;
         b->out->ends[*end].side = (uint8_t)side;
     }
-    learn(b, *end, c);
+    learn_end(b, *end, c);
     return 0;
 }
 
@@ -248,7 +249,7 @@ static int bind_socket(struct build *b, const struct identity *id, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         struct b_chan *c = &b->chans.v[id[i].chan];
         c->end_recv = c->end_send = end;
-        learn(b, end, c);
+        learn_end(b, end, c);
     }
     return 0;
 }
@@ -289,7 +290,7 @@ static uint32_t flow_slot(const struct build *b, uint32_t end,
     uint64_t h = ips_fnv1a(IPS_FNV_SEED, &end, sizeof(end));
     h = ips_fnv1a(h, &remote->port, sizeof(remote->port));
     h = ips_fnv1a(h, remote->addr, sizeof(remote->addr));
-    uint32_t mask = b->flow_room - 1, i = (uint32_t)(h ^ h >> 32) & mask;
+    uint32_t mask = b->flow_capacity - 1, i = (uint32_t)(h ^ h >> 32) & mask;
     for (; b->flows[i]; i = (i + 1) & mask) {
         const struct b_end *e = &b->ends[b->flows[i] - 1];
         if (e->socket == end && same_addr(&e->raddr, remote))
@@ -299,13 +300,13 @@ static uint32_t flow_slot(const struct build *b, uint32_t end,
 }
 
 /* Room for one more flow in the table, which is at most half full. */
-static int flows_grow(struct build *b)
+static int reserve_flow(struct build *b)
 {
-    if ((b->flow_count + 1) * 2 <= b->flow_room)
+    if ((b->flow_count + 1) * 2 <= b->flow_capacity)
         return 0;
-    uint32_t old_room = b->flow_room, *old = b->flows;
-    b->flow_room = old_room ? old_room * 2 : 256;
-    b->flows = b_calloc(b->flow_room, sizeof(*b->flows), b->err);
+    uint32_t old_room = b->flow_capacity, *old = b->flows;
+    b->flow_capacity = old_room ? old_room * 2 : 256;
+    b->flows = b_calloc(b->flow_capacity, sizeof(*b->flows), b->err);
     for (uint32_t i = 0; b->flows && i < old_room; i++) {
         if (!old[i])
             continue;
@@ -327,7 +328,7 @@ int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
         base->raddr = *remote; /* the socket's first flow is the end itself */
     if (same_addr(&base->raddr, remote))
         return 0;
-    int rc = flows_grow(b);
+    int rc = reserve_flow(b);
     if (rc < 0)
         return rc;
     uint32_t slot = flow_slot(b, end, remote), made;

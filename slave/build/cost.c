@@ -125,8 +125,8 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
 }
 
 /* Was the clock read at this record? By the agent's own rule. */
-static bool reads(const struct build *b, struct b_stream *s,
-                  const struct span *v)
+static bool reads_clock(const struct build *b, struct b_stream *s,
+                        const struct span *v)
 {
     uint32_t most =
         s->blocks_unread_ns < READ_BLOCKS_NS ? READ_BLOCKS : B_READ_BLOCKS_MIN;
@@ -155,7 +155,7 @@ static uint64_t span_ps(const struct build *b, struct b_stream *s,
         ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_BLOCK));
     if (v->is && b_cost_cold(s, v->t, v->t_ret))
         ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_COLD));
-    if (v->is && reads(b, s, v))
+    if (v->is && reads_clock(b, s, v))
         ps = ips_add_sat(ps, ips_probe_ps(c, IPS_PROBE_READ));
     return ps;
 }

@@ -26,7 +26,7 @@ static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)
 }
 
 /* How much of the node's own sleep can be delay after the wake-up. */
-static uint64_t wake_room(const struct build *b, uint32_t i, uint32_t first)
+static uint64_t wake_space(const struct build *b, uint32_t i, uint32_t first)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t x = g->xpred[i];
@@ -39,7 +39,7 @@ static uint64_t wake_room(const struct build *b, uint32_t i, uint32_t first)
 }
 
 /* ...and of what it slept in calls that have no node. */
-static uint64_t call_room(const struct build *b, uint32_t i)
+static uint64_t call_space(const struct build *b, uint32_t i)
 {
     return ips_sub_sat(b->off[i], b->out->g.wait[i]);
 }
@@ -60,15 +60,15 @@ static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
     uint64_t gaps = 0, sleeps = 0;
     for (uint32_t i = from; i < to; i++) {
         gaps = ips_add_sat(gaps, free_gap(b, i, first));
-        sleeps = ips_add_sat(sleeps, wake_room(b, i, first));
-        sleeps = ips_add_sat(sleeps, call_room(b, i));
+        sleeps = ips_add_sat(sleeps, wake_space(b, i, first));
+        sleeps = ips_add_sat(sleeps, call_space(b, i));
     }
     uint64_t early = ips_min_u64(ns, gaps);
     uint64_t late = ips_min_u64(ns - early, sleeps), born = 0;
     for (uint32_t i = from; i < to; i++) {
-        uint64_t wake = part_of(late, wake_room(b, i, first), sleeps);
+        uint64_t wake = part_of(late, wake_space(b, i, first), sleeps);
         g->delay[i] = part_of(early, free_gap(b, i, first), gaps) +
-                      part_of(late, call_room(b, i), sleeps);
+                      part_of(late, call_space(b, i), sleeps);
         if (!b_far(b, i)) { /* when it was sent is not known here */
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
@@ -173,7 +173,7 @@ static void window_begins(struct build *b, uint32_t c, struct b_window *w,
     w->woken_ns = row->woken_ns;
     w->unknown_ns = row->unknown_ns;
     w->dealt_ns = ips_add_sat(w->dealt_ns, dealt);
-    b_grow_window(b, c, w);
+    b_incremental_window(b, c, w);
 }
 
 static void chain_delays(struct build *b, uint32_t c)
@@ -203,14 +203,14 @@ static void chain_delays(struct build *b, uint32_t c)
         w.known = d->ns;
         w.last_t = d->t;
         w.node = i = to;
-        if (b->grow)
+        if (b->incremental)
             window_begins(b, c, &w, b->out->counts.delay_ns - before);
     }
     uint64_t before = b->out->counts.delay_ns;
     last_window(b, c, i, end, w.last_t, w.left);
     w.node = end; /* for a chain that has its END */
     w.left = 0;
-    if (b->grow)
+    if (b->incremental)
         window_begins(b, c, &w, b->out->counts.delay_ns - before);
     for (i = ips_max_u32(first + 1, b_first(b, c)); i < end; i++)
         g->delay[i] = ips_add_sat(g->delay[i], b->off[i - 1]);

@@ -37,8 +37,8 @@ static bool addr_fits(const struct ips_addr *a, const struct ips_addr *b)
            memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
 }
 
-static bool fits(const struct build *b, const struct b_dgram *s,
-                 const struct b_dgram *r)
+static bool may_match(const struct build *b, const struct b_dgram *s,
+                      const struct b_dgram *r)
 {
     const struct b_end *from = &b->ends[s->end], *to = &b->ends[r->end];
     if (b->out->ends[s->end].kind != b->out->ends[r->end].kind ||
@@ -57,8 +57,8 @@ static bool fits(const struct build *b, const struct b_dgram *s,
     return s->path_hash && s->path_hash == to->name_hash;
 }
 
-static void join(struct build *b, struct b_dgram *s, struct b_dgram *r,
-                 uint32_t s_index, uint32_t r_index)
+static void join_datagram(struct build *b, struct b_dgram *s, struct b_dgram *r,
+                          uint32_t s_index, uint32_t r_index)
 {
     s->twin = r_index;
     r->twin = s_index;
@@ -90,9 +90,9 @@ static void match_all(struct build *b, const struct ref *send, uint32_t sends,
             if (s->twin != IPS_NONE)
                 continue;
             tried++;
-            if (!fits(b, s, r))
+            if (!may_match(b, s, r))
                 continue;
-            join(b, s, r, send[k].index, recv[i].index);
+            join_datagram(b, s, r, send[k].index, recv[i].index);
             break;
         }
     }
@@ -140,13 +140,13 @@ static int position_all(struct build *b)
 }
 
 /* Receives on ends that have a peer here, but no send for them. */
-static void settle_exts(struct build *b)
+static void decide_external(struct build *b)
 {
     for (uint32_t i = 0; i < b->dgrams.n; i++) {
         const struct b_dgram *d = &b->dgrams.v[i];
         if (d->dir != B_RECV || d->ext == IPS_NONE || !b->ends[d->end].local)
             continue;
-        b->exts.v[d->ext].settled = true;
+        b->exts.v[d->ext].is_decided = true;
         b->out->counts.unmatched += d->twin == IPS_NONE;
     }
 }
@@ -173,7 +173,7 @@ int b_datagrams(struct build *b)
     match_all(b, send, sends, recv, recvs);
     rc = position_all(b);
     if (rc == 0)
-        settle_exts(b);
+        decide_external(b);
 out:
     ips_free_large(send);
     ips_free_large(recv);

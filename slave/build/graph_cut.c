@@ -145,8 +145,8 @@ static void take_threadcpu(struct build *b)
         uint32_t c = chain_of_tid(b, v, n, &b->cpus.v[i]);
         if (c == IPS_NONE)
             continue;
-        b->chains[c].settled =
-            ips_max_u64(b->chains[c].settled, b->cpus.v[i].cpu);
+        b->chains[c].cpu_known =
+            ips_max_u64(b->chains[c].cpu_known, b->cpus.v[i].cpu);
         /* In a call until its process ended: it was there to be read. */
         if (!b->streams[b->chains[c].last_stream].end_kind)
             b->out->threads[c].end_ns =
@@ -182,7 +182,7 @@ static void own_rusage(struct build *b)
 
 /* What no thread's records have of it goes to the end of the main thread, as
  * far as there was time for it. */
-static void settle_process(struct build *b, uint32_t p)
+static void finish_process(struct build *b, uint32_t p)
 {
     const struct b_proc *proc = &b->procs[p];
     struct ips_proc *row = &b->out->procs[p];
@@ -194,24 +194,24 @@ static void settle_process(struct build *b, uint32_t p)
          c++)
         if (c != proc->main_chain &&
             !b->streams[b->chains[c].first_stream].task)
-            rest = ips_sub_sat(rest, b->chains[c].settled);
+            rest = ips_sub_sat(rest, b->chains[c].cpu_known);
     last_ns = b->out->g.t_ns[b_end_node(b, proc->main_chain)];
-    uint64_t add = ips_sub_sat(rest, main->settled);
+    uint64_t add = ips_sub_sat(rest, main->cpu_known);
     uint64_t room = ips_sub_sat(b->joins.v[proc->join].t_ret, last_ns);
     uint64_t charged = ips_min_u64(add, room);
-    main->settled += charged;
+    main->cpu_known += charged;
     row->unattributed_ns = add - charged;
     b->out->counts.unattributed_ns =
         ips_add_sat(b->out->counts.unattributed_ns, row->unattributed_ns);
 }
 
-void b_settle(struct build *b)
+void b_finish_threads(struct build *b)
 {
     take_threadcpu(b);
     own_rusage(b);
     for (uint32_t p = 0; p < b->out->proc_count; p++)
-        settle_process(b, p);
+        finish_process(b, p);
     for (uint32_t c = 0; c < b->out->g.chain_count; c++)
         if (b_end_node(b, c) >= b_first(b, c))
-            b->out->g.w[b_end_node(b, c)] = b->chains[c].settled;
+            b->out->g.w[b_end_node(b, c)] = b->chains[c].cpu_known;
 }

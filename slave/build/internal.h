@@ -59,13 +59,13 @@
 
 /* Room for one more of `size` bytes in (*v)[n]; 0 or IPS_E_NO_MEMORY / LIMIT.
  */
-int b_grow(void **v, uint32_t n, uint32_t *room, size_t size,
-           struct ips_err *err) IPS_MUST_USE;
+int b_array_reserve(void **v, uint32_t n, uint32_t *room, size_t size,
+                    struct ips_err *err) IPS_MUST_USE;
 #define B_MORE(array, err)                                                     \
-    ((array).n < (array).room                                                  \
+    ((array).n < (array).capacity                                              \
          ? 0                                                                   \
-         : b_grow((void **)&(array).v, (array).n, &(array).room,               \
-                  sizeof(*(array).v), (err)))
+         : b_array_reserve((void **)&(array).v, (array).n, &(array).capacity,  \
+                           sizeof(*(array).v), (err)))
 /* ips_calloc_large of at least one element, with the message: what a build
  * allocates is released by ips_free_large. */
 void *b_calloc(size_t count, size_t size, struct ips_err *err);
@@ -80,7 +80,7 @@ struct b_walk {
     const struct ips_stream_in *in;
     uint32_t chunk;
     size_t at;
-    struct slave_proc_line line;
+    struct slave_proc_line proc_line;
 };
 /* The smallest size of a record of each type, 0 for unknown types. */
 extern const uint16_t b_rec_min[256];
@@ -110,7 +110,7 @@ static inline const uint8_t *b_next(struct b_walk *w, uint32_t *type,
                 bytes <= c->len - w->at && bytes >= b_rec_min[*type]) {
                 w->at += bytes;
                 *len = bytes;
-                p = slave_proc_whole(&w->line, &w->in->head.clock, p, type,
+                p = slave_proc_whole(&w->proc_line, &w->in->head.clock, p, type,
                                      len);
                 if (!p)
                     continue;
@@ -166,7 +166,7 @@ struct build {
     B_ARRAY(struct b_poll) polls; /* likewise, then by end and call */
     bool poll_failed;
     B_ARRAY(struct b_cpu) cpus;
-    B_ARRAY(struct b_unseen) unseens;
+    B_ARRAY(struct b_unrecorded) unseens;
     B_ARRAY(struct b_chan) chans;
     /* Pass `scan`, [2 * B_USED_IDS]: of the stream at hand, by channel and
      * direction; and the greatest of them. Then of all streams. */
@@ -175,11 +175,11 @@ struct build {
     struct inflow *early; /* [early_count], by end, while nodes are made */
     uint32_t used_top, early_count;
     B_ARRAY(struct b_kill) kills;
-    B_ARRAY(struct b_taking) takings;
-    B_ARRAY(struct b_stop) stops;
-    B_ARRAY(struct b_stopped) stopped;
+    B_ARRAY(struct b_signal_taken) takings;
+    B_ARRAY(struct b_job_stop) job_stops;
+    B_ARRAY(struct b_job_stopped) job_stopped;
     struct b_end *ends;
-    uint32_t end_room;
+    uint32_t end_capacity;
     B_ARRAY(struct b_block) blocks;
     B_ARRAY(struct b_op *) slabs; /* each of slab_ops places */
     uint32_t slab_ops, slab_used; /* of the last one */
@@ -194,17 +194,17 @@ struct build {
     B_ARRAY(struct b_release) releases;
     B_ARRAY(struct ips_remote_out) outs;
     B_ARRAY(uint64_t) traffic_last; /* beside out->traffic: last operation */
-    uint32_t traffic_room;
+    uint32_t traffic_capacity;
     uint32_t *flows; /* hash table: flow of (socket, remote) + 1 */
-    uint32_t flow_room, flow_count;
-    uint64_t node_room, send_room;
+    uint32_t flow_capacity, flow_count;
+    uint64_t node_capacity, send_capacity;
     uint32_t nodes;   /* made so far */
-    uint64_t *cpu_at; /* [node_room] CPU of the node's thread at g.t_ns */
+    uint64_t *cpu_at; /* [node_capacity] CPU of the node's thread at g.t_ns */
     /* For build/wall.c. g.wait: asleep in the call (and the wait) that the node
-     * ends. [node_room]: asleep in calls since the node before, with g.wait;
-     * behind b_delays the delay after the wake-up. NULL where nobody read a run
-     * delay and nobody spun: then all that is asked of it is the chain's sum in
-     * `gaps`. */
+     * ends. [node_capacity]: asleep in calls since the node before, with
+     * g.wait; behind b_delays the delay after the wake-up. NULL where nobody
+     * read a run delay and nobody spun: then all that is asked of it is the
+     * chain's sum in `gaps`. */
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
     struct b_gaps gaps;
@@ -223,9 +223,9 @@ struct build {
     struct b_wait_notes *notes;  /* build/waits.c; NULL: not wanted */
     /* A build that goes on with more records (build/incremental/grow.h); NULL
      * where not. */
-    struct b_grow *grow;
+    struct b_incremental *incremental;
     struct b_from *from; /* [chain_count]; NULL: from the chains' begin */
-    uint64_t *coord;     /* [node_room] coordinates, before weights */
+    uint64_t *coord;     /* [node_capacity] coordinates, before weights */
     bool tables;         /* what only a graph shows is not wanted */
     bool broken;         /* what was final is not: all again */
     ips_u128 gone;       /* sum of exts that are there no more */
@@ -255,9 +255,9 @@ static inline struct b_op *b_op_at(const struct build *b, uint32_t place)
 }
 /* One of them after the other, in order: op NULL at the end. */
 struct b_sending {
-    struct b_op *op, *end; /* `end`: of its block */
-    uint32_t place, block; /* the next block, */
-    uint32_t now;          /* the one of `op` */
+    struct b_op *op, *end;    /* `end`: of its block */
+    uint32_t position, block; /* the next block, */
+    uint32_t now;             /* the one of `op` */
 };
 void b_next_block(const struct build *b, struct b_sending *s);
 static inline struct b_sending b_first_send(const struct build *b,
@@ -269,7 +269,7 @@ static inline struct b_sending b_first_send(const struct build *b,
 }
 static inline void b_next_send(const struct build *b, struct b_sending *s)
 {
-    s->place++;
+    s->position++;
     if (++s->op == s->end)
         b_next_block(b, s);
 }
@@ -277,13 +277,13 @@ static inline void b_next_send(const struct build *b, struct b_sending *s)
 int b_more_sends(struct build *b, struct b_end *e) IPS_MUST_USE;
 static inline int b_new_send(struct build *b, struct b_end *e, struct b_op **op)
 {
-    int rc = e->sends.room ? 0 : b_more_sends(b, e);
+    int rc = e->sends.capacity ? 0 : b_more_sends(b, e);
     if (rc < 0)
         return rc;
     struct b_block *k = &b->blocks.v[e->sends.last];
     *op = b_op_at(b, k->at + k->n++);
     e->sends.n++;
-    e->sends.room--;
+    e->sends.capacity--;
     return 0;
 }
 
@@ -300,22 +300,26 @@ int b_scan_more(struct build *b, uint32_t stream,
 void b_scan_sums(struct build *b);
 bool b_scan_call(struct b_stream *s, uint32_t type,
                  const uint8_t *p); /* build/incremental/tables.c */
-/* build_grow*.c; only where b->grow is not NULL. */
+/* build_grow*.c; only where b->incremental is not NULL. */
 #define B_GROW_ROOM 256u
-int b_grow_nodes(struct build *b) IPS_MUST_USE;
-void b_grow_arcs(struct build *b, bool done); /* before and behind them */
-void b_grow_window(struct build *b, uint32_t chain, const struct b_window *w);
-void b_grow_bent(struct build *b, uint32_t node, uint32_t by);
-void b_grow_let_go(struct build *b, uint32_t traffic);
-void b_grow_roomless(struct build *b, const struct b_op *send, uint64_t slept);
-struct b_read *b_grow_read(struct build *b, uint32_t end) IPS_MUST_USE;
+int b_incremental_nodes(struct build *b) IPS_MUST_USE;
+void b_incremental_arcs(struct build *b,
+                        bool done); /* before and behind them */
+void b_incremental_window(struct build *b, uint32_t chain,
+                          const struct b_window *w);
+void b_incremental_bent(struct build *b, uint32_t node, uint32_t by);
+void b_incremental_let_go(struct build *b, uint32_t traffic);
+void b_incremental_full(struct build *b, const struct b_op *send,
+                        uint64_t slept);
+struct b_read *b_incremental_read(struct build *b, uint32_t end) IPS_MUST_USE;
 /* The row there is of it; false: none. */
-bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
-                    uint32_t *row);
+bool b_incremental_traffic(const struct build *b, uint32_t end, uint32_t proc,
+                           uint32_t *row);
 /* Are they tables alone, that no arc is wanted of? */
 bool b_grow_tables(const struct build *b);
 /* Those of final nodes. */
-const struct ips_spun *b_grow_spun(const struct build *b, uint32_t *count);
+const struct ips_spun *b_incremental_spun(const struct build *b,
+                                          uint32_t *count);
 
 /* build/plain/early.c: receives whose sends are made already. */
 #define B_USED_IDS 65536u
@@ -379,7 +383,7 @@ int b_datagrams(struct build *b) IPS_MUST_USE; /* build/dgram.c */
 int b_poll_arcs(struct build *b) IPS_MUST_USE; /* build/poll.c */
 void b_packet_bytes(struct build *b);          /* build/match.c */
 void b_lifetimes(struct build *b);             /* build/match.c */
-void b_settle(struct build *b);                /* build/graph_cut.c */
+void b_finish_threads(struct build *b);        /* build/graph_cut.c */
 void b_causal(struct build *b);                /* build/causal.c */
 int b_weights(struct build *b) IPS_MUST_USE;   /* build/weights.c */
 /* ... when all chains have theirs: no sum too large, rows of processes. */
@@ -530,7 +534,7 @@ static inline bool b_by_memory(const struct build *b, uint32_t end)
  * behind that. */
 static inline bool b_fits(const struct build *b)
 {
-    return !b->delays.n && !b->grow && !b->in->general;
+    return !b->delays.n && !b->incremental && !b->in->general;
 }
 /* The first node of a chain that the passes behind `node` look at. */
 static inline uint32_t b_first(const struct build *b, uint32_t chain)

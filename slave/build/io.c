@@ -135,7 +135,7 @@ static inline int add_send(struct maker *m, const struct ips_rec_io *r,
         .t_ret = v->t_ret,
         .len = e->packets ? packets_of(b, v->end, (uint64_t)r->result)
                           : (uint64_t)r->result,
-        .past = v->blocked ? 0 : v->cpu_ret - v->cpu,
+        .past_bytes = v->blocked ? 0 : v->cpu_ret - v->cpu,
         .node = node,
         .chain = m->chain & INT32_MAX,
         .blocked = v->blocked,
@@ -169,7 +169,7 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
     }
     g->xlen[node] = len;
     if (b->from) {
-        struct b_read *read = b_grow_read(b, v->end);
+        struct b_read *read = b_incremental_read(b, v->end);
         if (!read)
             return IPS_E_NO_MEMORY;
         *read = (struct b_read){.t = v->t,

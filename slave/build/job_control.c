@@ -32,11 +32,11 @@ struct sweep {
     struct build *b;
     const uint32_t *by_pid;
     B_ARRAY(struct change) changes;
-    struct state {           /* of a process */
-        uint64_t since;      /* UINT64_MAX: it runs */
-        uint32_t stop, cont; /* the last KILL */
+    struct state {                /* of a process */
+        uint64_t since_ns;        /* UINT64_MAX: it runs */
+        uint32_t stop_kill, cont; /* the last KILL */
     } * state;
-    uint32_t *stopped; /* processes that are */
+    uint32_t *stopped_process; /* processes that are */
     uint32_t stopped_count;
 };
 
@@ -51,7 +51,7 @@ static int cmp_change(const void *va, const void *vb)
 
 static int cmp_stop(const void *va, const void *vb)
 {
-    const struct b_stop *x = va, *y = vb;
+    const struct b_job_stop *x = va, *y = vb;
     CMP3(x->proc, y->proc);
     CMP3(x->until, y->until);
     return 0;
@@ -88,7 +88,7 @@ static int add_kill(struct sweep *s, uint32_t i)
 
 static int add_taking(struct sweep *s, uint32_t i)
 {
-    const struct b_taking *y = &s->b->takings.v[i];
+    const struct b_signal_taken *y = &s->b->takings.v[i];
     if (y->sig != SIGCHLD ||
         (y->code != CLD_STOPPED && y->code != CLD_CONTINUED))
         return 0;
@@ -102,27 +102,27 @@ static int add_taking(struct sweep *s, uint32_t i)
     return c.proc != IPS_NONE ? add_change(s, &c) : 0;
 }
 
-static void stops(struct sweep *s, uint32_t proc, uint64_t t)
+static void stop_process(struct sweep *s, uint32_t proc, uint64_t t)
 {
-    if (s->state[proc].since != UINT64_MAX)
+    if (s->state[proc].since_ns != UINT64_MAX)
         return;
-    s->state[proc].since = t;
-    s->stopped[s->stopped_count++] = proc;
+    s->state[proc].since_ns = t;
+    s->stopped_process[s->stopped_count++] = proc;
 }
 
 /* The k-th of those that are stopped. */
 static int goes_on(struct sweep *s, uint32_t k, const struct change *c)
 {
     struct build *b = s->b;
-    uint32_t proc = s->stopped[k];
+    uint32_t proc = s->stopped_process[k];
     struct state *st = &s->state[proc];
-    int rc = B_MORE(b->stops, b->err);
+    int rc = B_MORE(b->job_stops, b->err);
     if (rc < 0)
         return rc;
-    b->stops.v[b->stops.n++] = (struct b_stop){
-        .from = st->since, .until = c->t, .proc = proc, .kill = c->which};
-    st->since = UINT64_MAX;
-    s->stopped[k] = s->stopped[--s->stopped_count];
+    b->job_stops.v[b->job_stops.n++] = (struct b_job_stop){
+        .from = st->since_ns, .until = c->t, .proc = proc, .kill = c->which};
+    st->since_ns = UINT64_MAX;
+    s->stopped_process[k] = s->stopped_process[--s->stopped_count];
     return 0;
 }
 
@@ -130,11 +130,11 @@ static int on_cont(struct sweep *s, const struct change *c)
 {
     int rc = 0;
     for (uint32_t k = s->stopped_count; k-- > 0 && rc == 0;) {
-        uint32_t proc = s->stopped[k];
+        uint32_t proc = s->stopped_process[k];
         if (c->proc != IPS_NONE && c->proc != proc)
             continue;
         s->state[proc].cont = c->which;
-        s->state[proc].stop = IPS_NONE;
+        s->state[proc].stop_kill = IPS_NONE;
         rc = goes_on(s, k, c);
     }
     return rc;
@@ -142,19 +142,19 @@ static int on_cont(struct sweep *s, const struct change *c)
 
 static void on_seen(struct sweep *s, const struct change *c)
 {
-    struct b_taking *y = &s->b->takings.v[c->which];
+    struct b_signal_taken *y = &s->b->takings.v[c->which];
     struct state *st = &s->state[c->proc];
     bool stop = y->code == CLD_STOPPED;
     /* A handler may be told late, of a stop that is over. */
     if (stop &&
         (st->cont == IPS_NONE || c->t > s->b->kills.v[st->cont].t + WOKEN_NS))
-        stops(s, c->proc, c->t);
-    y->kill = stop ? st->stop : st->cont;
+        stop_process(s, c->proc, c->t);
+    y->kill = stop ? st->stop_kill : st->cont;
     if (y->kill != IPS_NONE)
-        s->b->kills.v[y->kill].taken = true;
+        s->b->kills.v[y->kill].is_taken = true;
 }
 
-static int sweep(struct sweep *s)
+static int sweep_changes(struct sweep *s)
 {
     int rc = 0;
     if (s->changes.n)
@@ -163,11 +163,11 @@ static int sweep(struct sweep *s)
         const struct change *c = &s->changes.v[i];
         switch ((enum change_kind)c->kind) {
         case STOPPED:
-            stops(s, c->proc, c->t);
-            s->state[c->proc].stop = c->which;
+            stop_process(s, c->proc, c->t);
+            s->state[c->proc].stop_kill = c->which;
             break;
         case ASKED:
-            s->state[c->proc].stop = c->which;
+            s->state[c->proc].stop_kill = c->which;
             break;
         case GOES_ON:
             rc = on_cont(s, c);
@@ -181,12 +181,12 @@ static int sweep(struct sweep *s)
 }
 
 /* Rows by process; which KILLs have a node; room for threads' nodes. */
-static void assign(struct build *b)
+static void assign_rows(struct build *b)
 {
-    struct b_stop *v = b->stops.v;
-    if (b->stops.n)
-        qsort(v, b->stops.n, sizeof(*v), cmp_stop);
-    for (uint32_t i = 0; i < b->stops.n; i++) {
+    struct b_job_stop *v = b->job_stops.v;
+    if (b->job_stops.n)
+        qsort(v, b->job_stops.n, sizeof(*v), cmp_stop);
+    for (uint32_t i = 0; i < b->job_stops.n; i++) {
         struct b_proc *p = &b->procs[v[i].proc];
         if (p->stop_count++ == 0)
             p->first_stop = i;
@@ -195,12 +195,12 @@ static void assign(struct build *b)
         struct b_stream *s = &b->streams[i];
         const struct b_proc *p = &b->procs[b->images[s->image].proc];
         for (uint32_t k = 0; k < p->stop_count; k++) {
-            const struct b_stop *stop = &v[p->first_stop + k];
+            const struct b_job_stop *stop = &v[p->first_stop + k];
             if (stop->until <= s->first_ns || stop->until > s->last_ns)
                 continue;
-            b->kills.v[stop->kill].taken = true;
-            s->node_room++;
-            b->node_room++;
+            b->kills.v[stop->kill].is_taken = true;
+            s->node_capacity++;
+            b->node_capacity++;
         }
     }
 }
@@ -217,28 +217,28 @@ int b_find_stops(struct build *b, const uint32_t *by_pid)
         goto out;
     uint32_t n = b->out->proc_count;
     s.state = b_calloc(n, sizeof(*s.state), b->err);
-    s.stopped = b_calloc(n, sizeof(*s.stopped), b->err);
-    if (!s.state || !s.stopped) {
+    s.stopped_process = b_calloc(n, sizeof(*s.stopped_process), b->err);
+    if (!s.state || !s.stopped_process) {
         rc = IPS_E_NO_MEMORY;
         goto out;
     }
     for (uint32_t i = 0; i < n; i++)
         s.state[i] = (struct state){UINT64_MAX, IPS_NONE, IPS_NONE};
-    rc = sweep(&s);
+    rc = sweep_changes(&s);
     if (rc == 0)
-        assign(b);
+        assign_rows(b);
 out:
     ips_free_large(s.changes.v);
     ips_free_large(s.state);
-    ips_free_large(s.stopped);
+    ips_free_large(s.stopped_process);
     return rc;
 }
 
 /* ---- nodes ---- */
 
 /* What a record says of its thread's clocks; false: nothing. */
-static bool clocks(const struct maker *m, uint32_t type, const uint8_t *p,
-                   struct interval *v)
+static bool read_clocks(const struct maker *m, uint32_t type, const uint8_t *p,
+                        struct interval *v)
 {
     struct ips_rec_head h;
     uint64_t t_ret;
@@ -276,7 +276,7 @@ static bool clocks(const struct maker *m, uint32_t type, const uint8_t *p,
 
 /* Where the stop's node is among those of a call that slept through it. */
 enum where { BEFORE, WITHIN, BEHIND };
-static enum where place(uint32_t type, const uint8_t *p)
+static enum where place_in_call(uint32_t type, const uint8_t *p)
 {
     struct ips_rec_io io;
     struct ips_rec_head h;
@@ -296,13 +296,13 @@ static enum where place(uint32_t type, const uint8_t *p)
 }
 
 /* Off the core for `slept`, for `ns` of it stopped, until `stop` let it go. */
-static int add_node(struct maker *m, const struct b_stop *stop, uint64_t t,
+static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
                     uint64_t cpu, uint64_t slept, uint64_t ns)
 {
     struct build *b = m->b;
     /* Such arcs are made once, in a whole build. */
     b->broken |= b->from != NULL;
-    int rc = B_MORE(b->stopped, b->err);
+    int rc = B_MORE(b->job_stopped, b->err);
     if (rc < 0)
         return rc;
     uint64_t others = b->off_ns;
@@ -310,7 +310,8 @@ static int add_node(struct maker *m, const struct b_stop *stop, uint64_t t,
     uint32_t node = b_node(b, IPS_NODE_AUX, cpu, t, cpu, IPS_NONE);
     b->off_ns = others;
     b->out->g.wait[node] = slept;
-    b->stopped.v[b->stopped.n++] = (struct b_stopped){node, stop->kill};
+    b->job_stopped.v[b->job_stopped.n++] =
+        (struct b_job_stopped){node, stop->kill};
     if (ns == 0)
         return 0;
     b_add_wait(m, IPS_WAIT_SIGNAL, ns);
@@ -325,10 +326,10 @@ static int add_node(struct maker *m, const struct b_stop *stop, uint64_t t,
 }
 
 /* Between two records, until `v`. */
-static int between(struct maker *m, const struct b_stop *stop,
-                   const struct interval *v)
+static int place_between(struct maker *m, const struct b_job_stop *stop,
+                         const struct interval *v)
 {
-    struct maker_stop *s = &m->stop;
+    struct maker_job_stop *s = &m->job_stop;
     uint64_t from = ips_max_u64(stop->from, s->t);
     uint64_t off = b_blocked_ns(s->t, v->t, s->cpu, v->cpu);
     uint64_t slept = ips_min_u64(off, ips_sub_sat(stop->until, from));
@@ -342,10 +343,10 @@ static int between(struct maker *m, const struct b_stop *stop,
 }
 
 /* In the call `v`. */
-static void inside(struct maker *m, const struct b_stop *stop,
-                   const struct interval *v)
+static void place_inside(struct maker *m, const struct b_job_stop *stop,
+                         const struct interval *v)
 {
-    struct maker_stop *s = &m->stop;
+    struct maker_job_stop *s = &m->job_stop;
     uint64_t blocked = b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret);
     uint64_t from = ips_max_u64(stop->from, v->t);
     if (blocked < B_BLOCKED_NS || stop->until < from + B_BLOCKED_NS)
@@ -357,8 +358,8 @@ static void inside(struct maker *m, const struct b_stop *stop,
 
 int b_stop_within(struct maker *m)
 {
-    struct maker_stop *s = &m->stop;
-    const struct b_stop *in = s->in;
+    struct maker_job_stop *s = &m->job_stop;
+    const struct b_job_stop *in = s->in;
     if (!in)
         return 0;
     s->in = NULL;
@@ -367,7 +368,7 @@ int b_stop_within(struct maker *m)
 
 uint64_t b_stop_asleep(const struct maker *m, const struct interval *v)
 {
-    const struct b_stop *in = m->stop.in;
+    const struct b_job_stop *in = m->job_stop.in;
     bool longer = in && v->t_ret - in->until > WOKEN_NS;
     return longer ? b_blocked_ns(v->t, v->t_ret, v->cpu, v->cpu_ret)
                   : v->blocked_ns;
@@ -375,26 +376,26 @@ uint64_t b_stop_asleep(const struct maker *m, const struct interval *v)
 
 int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
 {
-    struct maker_stop *s = &m->stop;
+    struct maker_job_stop *s = &m->job_stop;
     struct interval v;
     int rc = 0;
-    if (!clocks(m, type, p, &v))
+    if (!read_clocks(m, type, p, &v))
         return 0;
     for (; s->next < s->end && rc == 0; s->next++) {
-        const struct b_stop *stop = &m->b->stops.v[s->next];
+        const struct b_job_stop *stop = &m->b->job_stops.v[s->next];
         if (stop->until >= v.t_ret)
             break;
         if (s->t == 0 || stop->until <= s->t) /* before its first record */
             continue;
         if (stop->until >= v.t)
-            inside(m, stop, &v);
+            place_inside(m, stop, &v);
         else
-            rc = between(m, stop, &v);
+            rc = place_between(m, stop, &v);
     }
     if (rc < 0 || !s->in)
         return rc;
     s->cpu = v.cpu;
-    enum where where = place(type, p);
+    enum where where = place_in_call(type, p);
     if (where == BEHIND)
         s->stopped_ns = 0; /* the call's own */
     return where == BEFORE ? b_stop_within(m) : 0;
@@ -402,10 +403,10 @@ int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
 
 int b_stop_after(struct maker *m, uint32_t type, const uint8_t *p)
 {
-    struct maker_stop *s = &m->stop;
+    struct maker_job_stop *s = &m->job_stop;
     struct interval v;
     int rc = 0;
-    if (!clocks(m, type, p, &v))
+    if (!read_clocks(m, type, p, &v))
         return 0;
     if (s->in)
         rc = add_node(m, s->in, v.t_ret, v.cpu_ret, 0, s->stopped_ns);
@@ -418,15 +419,15 @@ int b_stop_after(struct maker *m, uint32_t type, const uint8_t *p)
 
 void b_stop_out_of(struct maker *m, struct interval *v)
 {
-    uint64_t stopped = ips_min_u64(m->stop.stopped_ns, v->blocked_ns);
+    uint64_t stopped = ips_min_u64(m->job_stop.stopped_ns, v->blocked_ns);
     v->blocked_ns -= stopped;
     v->blocked = v->blocked_ns >= B_BLOCKED_NS;
-    m->b->off_ns = ips_sub_sat(m->b->off_ns, m->stop.slept);
+    m->b->off_ns = ips_sub_sat(m->b->off_ns, m->job_stop.slept);
 }
 
 void b_stop_arcs(struct build *b)
 {
-    for (uint32_t i = 0; i < b->stopped.n; i++)
-        b_cross(b, b->stopped.v[i].node, b->kills.v[b->stopped.v[i].kill].node,
-                IPS_X_SIGNAL, 0);
+    for (uint32_t i = 0; i < b->job_stopped.n; i++)
+        b_cross(b, b->job_stopped.v[i].node,
+                b->kills.v[b->job_stopped.v[i].kill].node, IPS_X_SIGNAL, 0);
 }

@@ -392,7 +392,7 @@ static void link_join(struct links *l, struct b_join *j)
 
 /* ---- all ---- */
 
-static uint32_t *identity(uint32_t n, struct ips_err *err)
+static uint32_t *make_identity(uint32_t n, struct ips_err *err)
 {
     uint32_t *v = b_calloc(n, sizeof(*v), err);
     for (uint32_t i = 0; v && i < n; i++)
@@ -404,12 +404,12 @@ static int index_all(struct links *l)
 {
     struct build *b = l->b;
     uint32_t n = b->forks.n;
-    l->by_seq = identity(n, b->err);
-    l->by_pid = identity(n, b->err);
-    l->by_proc = identity(n, b->err);
-    l->fork_proc = identity(n, b->err);
-    l->images = identity(b->image_count, b->err);
-    l->procs = identity(b->out->proc_count, b->err);
+    l->by_seq = make_identity(n, b->err);
+    l->by_pid = make_identity(n, b->err);
+    l->by_proc = make_identity(n, b->err);
+    l->fork_proc = make_identity(n, b->err);
+    l->images = make_identity(b->image_count, b->err);
+    l->procs = make_identity(b->out->proc_count, b->err);
     if (!l->by_seq || !l->by_pid || !l->by_proc || !l->fork_proc ||
         !l->images || !l->procs)
         return IPS_E_NO_MEMORY;

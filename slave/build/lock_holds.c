@@ -20,14 +20,14 @@ struct holding { /* of one process on one end */
     uint32_t next;         /* in the process's list */
     uint32_t named, plain; /* descriptors; those without close-on-exec */
     uint32_t traffic;      /* row + 1; 0 none */
-    bool held, listed;
+    bool is_held, listed;
 };
 
 struct play {
     struct build *b;
     B_ARRAY(struct holding) all;
     uint32_t *table; /* (proc, end) -> index + 1 */
-    uint32_t room;
+    uint32_t capacity;
     uint32_t *list; /* [proc] first holding */
     uint32_t inherited;
 };
@@ -35,7 +35,7 @@ struct play {
 static uint32_t slot_of(const struct play *p, uint32_t proc, uint32_t end)
 {
     uint64_t h = ((uint64_t)proc << 32 | end) * 0x9e3779b97f4a7c15ull;
-    uint32_t mask = p->room - 1, i = (uint32_t)(h >> 32) & mask;
+    uint32_t mask = p->capacity - 1, i = (uint32_t)(h >> 32) & mask;
     for (; p->table[i]; i = (i + 1) & mask) {
         const struct holding *h2 = &p->all.v[p->table[i] - 1];
         if (h2->proc == proc && h2->end == end)
@@ -44,13 +44,13 @@ static uint32_t slot_of(const struct play *p, uint32_t proc, uint32_t end)
     return i;
 }
 
-static int table_grow(struct play *p)
+static int reserve_table(struct play *p)
 {
-    if ((p->all.n + 1) * 2 <= p->room)
+    if ((p->all.n + 1) * 2 <= p->capacity)
         return 0;
     ips_free_large(p->table);
-    p->room = p->room ? p->room * 2 : 1024;
-    p->table = b_calloc(p->room, sizeof(*p->table), p->b->err);
+    p->capacity = p->capacity ? p->capacity * 2 : 1024;
+    p->table = b_calloc(p->capacity, sizeof(*p->table), p->b->err);
     if (!p->table)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < p->all.n; i++)
@@ -61,7 +61,7 @@ static int table_grow(struct play *p)
 /* The holding of (proc, end), made if missing; its index in *at. */
 static int holding_of(struct play *p, uint32_t proc, uint32_t end, uint32_t *at)
 {
-    int rc = table_grow(p);
+    int rc = reserve_table(p);
     if (rc < 0)
         return rc;
     uint32_t slot = slot_of(p, proc, end);
@@ -79,12 +79,12 @@ static int holding_of(struct play *p, uint32_t proc, uint32_t end, uint32_t *at)
     return 0;
 }
 
-static void hold(struct play *p, uint32_t at)
+static void hold_lock(struct play *p, uint32_t at)
 {
     struct holding *h = &p->all.v[at];
-    if (h->held)
+    if (h->is_held)
         return;
-    h->held = true;
+    h->is_held = true;
     p->b->ends[h->end].holders++;
     if (!h->listed) {
         h->listed = true;
@@ -93,7 +93,8 @@ static void hold(struct play *p, uint32_t at)
     }
 }
 
-static int release(struct play *p, struct holding *h, uint64_t t, uint32_t node)
+static int release_lock(struct play *p, struct holding *h, uint64_t t,
+                        uint32_t node)
 {
     struct build *b = p->b;
     int rc = B_MORE(b->releases, b->err);
@@ -101,9 +102,9 @@ static int release(struct play *p, struct holding *h, uint64_t t, uint32_t node)
         return rc;
     b->releases.v[b->releases.n++] =
         (struct b_release){.t = t, .end = h->end, .node = node};
-    if (h->held)
+    if (h->is_held)
         b->ends[h->end].holders--;
-    h->held = false;
+    h->is_held = false;
     h->named = h->plain = 0;
     return 0;
 }
@@ -130,7 +131,7 @@ static int on_named(struct play *p, const struct b_hold *e)
         int rc = holding_of(p, e->proc, ends[i], &at);
         if (rc < 0)
             return rc;
-        hold(p, at);
+        hold_lock(p, at);
         p->all.v[at].named++;
         p->all.v[at].plain += chan_plain(c);
     }
@@ -177,9 +178,9 @@ static int on_closed(struct play *p, const struct b_hold *e)
             h->plain -= chan_plain(c) && h->plain;
         }
         if (h->named == 0 && h->last_op <= e->t) {
-            if (b->grow && h->traffic)
-                b_grow_let_go(b, h->traffic - 1);
-            rc = release(p, h, e->t, e->node);
+            if (b->incremental && h->traffic)
+                b_incremental_let_go(b, h->traffic - 1);
+            rc = release_lock(p, h, e->t, e->node);
         }
         if (rc < 0)
             return rc;
@@ -192,12 +193,12 @@ static int on_forked(struct play *p, const struct b_hold *e)
     uint32_t child = e->arg;
     for (uint32_t i = p->list[e->proc]; i != IPS_NONE; i = p->all.v[i].next) {
         uint32_t at, end = p->all.v[i].end;
-        if (!p->all.v[i].held || p->inherited++ >= INHERIT_MAX)
+        if (!p->all.v[i].is_held || p->inherited++ >= INHERIT_MAX)
             continue;
         int rc = holding_of(p, child, end, &at);
         if (rc < 0)
             return rc;
-        hold(p, at);
+        hold_lock(p, at);
         p->all.v[at].plain++; /* how it was opened is not known any more */
     }
     return 0;
@@ -212,11 +213,11 @@ static int on_gone(struct play *p, const struct b_hold *e)
     uint32_t *link = &p->list[e->proc];
     while (*link != IPS_NONE) {
         struct holding *h = &p->all.v[*link];
-        if (h->held && goes_on && h->plain) {
+        if (h->is_held && goes_on && h->plain) {
             link = &h->next; /* into an image that never spoke */
             continue;
         }
-        int rc = h->held ? release(p, h, e->t, e->node) : 0;
+        int rc = h->is_held ? release_lock(p, h, e->t, e->node) : 0;
         if (rc < 0)
             return rc;
         h->listed = false;
@@ -227,7 +228,7 @@ static int on_gone(struct play *p, const struct b_hold *e)
 
 /* ---- the order ---- */
 
-static int add(struct build *b, const struct b_hold *e)
+static int add_hold(struct build *b, const struct b_hold *e)
 {
     int rc = B_MORE(b->holds, b->err);
     if (rc < 0)
@@ -249,27 +250,29 @@ static int add_events(struct build *b)
     for (uint32_t i = 0; i < b->chans.n && rc == 0; i++) {
         const struct b_chan *c = &b->chans.v[i];
         if (of_stream(b, c->end_recv) || of_stream(b, c->end_send))
-            rc = add(b, &(struct b_hold){.t = c->t,
-                                         .proc = b->images[c->image].proc,
-                                         .arg = i,
-                                         .kind = B_HOLD_CHAN});
+            rc = add_hold(b, &(struct b_hold){.t = c->t,
+                                              .proc = b->images[c->image].proc,
+                                              .arg = i,
+                                              .kind = B_HOLD_CHAN});
     }
     for (uint32_t p = 0; p < b->out->proc_count && rc == 0; p++) {
         const struct b_proc *proc = &b->procs[p];
         const struct ips_proc *row = &b->out->procs[p];
         /* A spawned image names what it inherited; a fork child does not. */
         if (row->parent != IPS_NONE && !proc->spawned)
-            rc = add(b, &(struct b_hold){.t = proc->fork == IPS_NONE
-                                                  ? row->start_ns
-                                                  : b->forks.v[proc->fork].t,
-                                         .proc = row->parent,
-                                         .arg = p,
-                                         .kind = B_HOLD_FORK});
+            rc = add_hold(b,
+                          &(struct b_hold){.t = proc->fork == IPS_NONE
+                                                    ? row->start_ns
+                                                    : b->forks.v[proc->fork].t,
+                                           .proc = row->parent,
+                                           .arg = p,
+                                           .kind = B_HOLD_FORK});
         if (rc == 0 && !row->open)
-            rc = add(b, &(struct b_hold){.t = proc->last_ns,
-                                         .proc = p,
-                                         .node = b_end_node(b, proc->end_chain),
-                                         .kind = B_HOLD_END});
+            rc = add_hold(
+                b, &(struct b_hold){.t = proc->last_ns,
+                                    .proc = p,
+                                    .node = b_end_node(b, proc->end_chain),
+                                    .kind = B_HOLD_END});
     }
     return rc;
 }

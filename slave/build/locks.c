@@ -45,12 +45,13 @@ struct locks {
     uint32_t *sorted;
     uint64_t *asked; /* [syncs] RELEASE: when the first that it let go asked */
     uint32_t *went;  /* [syncs] how many it let go */
-    uint64_t *given; /* [given_count] RELEASEs of the object at hand, sorted */
+    uint64_t *
+        release_node; /* [given_count] RELEASEs of the object at hand, sorted */
     uint32_t given_count;
-    uint64_t *cpu;  /* [nodes] the thread's CPU time at it */
-    uint32_t lock;  /* number of the object at hand */
-    uint32_t part;  /* of an object that is two locks here: 0 or 1 */
-    uint32_t begin; /* its first row, and of the chain at hand */
+    uint64_t *cpu;        /* [nodes] the thread's CPU time at it */
+    uint32_t lock;        /* number of the object at hand */
+    uint32_t lock_number; /* of an object that is two locks here: 0 or 1 */
+    uint32_t begin;       /* its first row, and of the chain at hand */
     uint32_t chain_begin;
 };
 
@@ -62,7 +63,7 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
 }
 
 /* When it had it, or had it no more. */
-static uint64_t moment(const struct b_sync *s)
+static uint64_t moment_of(const struct b_sync *s)
 {
     return s->release ? s->t : s->t_ret;
 }
@@ -76,12 +77,13 @@ static int in_order(const void *va, const void *vb, void *arg)
     if (c)
         return c;
     CMP3(chain_of(b, x), chain_of(b, y));
-    CMP3(moment(x), moment(y));
+    CMP3(moment_of(x), moment_of(y));
     CMP3(i, k);
     return 0;
 }
 
-static bool before(const struct ips_lock_row *x, const struct ips_lock_row *y)
+static bool is_before(const struct ips_lock_row *x,
+                      const struct ips_lock_row *y)
 {
     return x->node < y->node || (x->node == y->node && x->w < y->w);
 }
@@ -92,22 +94,22 @@ static void not_before(const struct ips_lock_row *last,
                        struct ips_lock_row *row)
 {
     row->t = ips_max_u64(row->t, last->t);
-    if (!before(row, last))
+    if (!is_before(row, last))
         return;
     row->node = last->node + (last->w == IPS_LOCK_AT_NODE);
     row->w = last->w == IPS_LOCK_AT_NODE ? 0 : last->w;
 }
 
-static int put(struct locks *l, uint64_t t, uint32_t node, uint64_t w,
-               bool gives, uint32_t units)
+static int put_row(struct locks *l, uint64_t t, uint32_t node, uint64_t w,
+                   bool gives, uint32_t units)
 {
     struct ips_wait_rows *o = l->out;
     struct ips_lock_row row = {
-        l->lock + l->part, units, node, o->lock_count, t, w, gives};
+        l->lock + l->lock_number, units, node, o->lock_count, t, w, gives};
     int rc = 0;
-    if (o->lock_count == o->lock_room)
-        rc = b_grow((void **)&o->lock, o->lock_count, &o->lock_room,
-                    sizeof(*o->lock), l->b->err);
+    if (o->lock_count == o->lock_capacity)
+        rc = b_array_reserve((void **)&o->lock, o->lock_count,
+                             &o->lock_capacity, sizeof(*o->lock), l->b->err);
     if (rc < 0)
         return rc;
     if (units && o->lock_count > l->chain_begin)
@@ -125,7 +127,7 @@ static int put_between(struct locks *l, const struct b_sync *s, uint32_t units)
     uint32_t last = c->first + c->count - 1;
     uint32_t i = s->next < last ? ips_max_u32(s->next, c->first + 1) : last;
     uint64_t w = ips_min_u64(ips_sub_sat(s->cpu, l->cpu[i - 1]), g->w[i]);
-    return put(l, moment(s), i, w, s->release, units);
+    return put_row(l, moment_of(s), i, w, s->release, units);
 }
 
 /* Takes it at time t, or when it had waited for the last time at `asked`; when
@@ -149,7 +151,7 @@ static int put_had_since(struct locks *l, uint32_t chain, uint64_t t,
         cut = (struct ips_replay_cut){.node = i + 1};
         break;
     }
-    return put(l, t, cut.node, cut.w, false, 1);
+    return put_row(l, t, cut.node, cut.w, false, 1);
 }
 
 /* Did it make a node, and the lock alone decide when that is passed? */
@@ -166,7 +168,8 @@ static bool at_node(const struct locks *l, const struct b_sync *s)
 static int put_done(struct locks *l, const struct b_sync *s, uint32_t units)
 {
     if (at_node(l, s))
-        return put(l, moment(s), s->node, IPS_LOCK_AT_NODE, s->release, units);
+        return put_row(l, moment_of(s), s->node, IPS_LOCK_AT_NODE, s->release,
+                       units);
     return put_between(l, s, units);
 }
 
@@ -181,9 +184,10 @@ static void list_given(struct locks *l, const uint32_t *order, uint32_t n)
     l->given_count = 0;
     for (uint32_t k = 0; k < n; k++)
         if (l->b->syncs.v[order[k]].release)
-            l->given[l->given_count++] = l->b->syncs.v[order[k]].t;
+            l->release_node[l->given_count++] = l->b->syncs.v[order[k]].t;
     if (l->given_count)
-        qsort(l->given, l->given_count, sizeof(*l->given), by_time);
+        qsort(l->release_node, l->given_count, sizeof(*l->release_node),
+              by_time);
 }
 
 /* Since when somebody had what he gave back at `until`, and what the first that
@@ -194,12 +198,12 @@ static uint64_t had_since(const struct locks *l, uint64_t asked, uint64_t until)
     asked = ips_min_u64(asked, until);
     while (low < high) { /* the first one given back at `asked` or later */
         uint32_t mid = low + (high - low) / 2;
-        if (l->given[mid] < asked)
+        if (l->release_node[mid] < asked)
             low = mid + 1;
         else
             high = mid;
     }
-    return ips_max_u64(low ? l->given[low - 1] : 0,
+    return ips_max_u64(low ? l->release_node[low - 1] : 0,
                        ips_sub_sat(asked, until - asked));
 }
 
@@ -238,7 +242,7 @@ static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
     return rc;
 }
 
-static bool owned(const struct b_sync *s)
+static bool is_owned(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_MUTEX || s->kind == IPS_SYNC_SPIN ||
            s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
@@ -282,7 +286,7 @@ static int by_moment(const void *va, const void *vb, void *arg)
 {
     const struct b_sync *v = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
-    CMP3(moment(&v[i]), moment(&v[k]));
+    CMP3(moment_of(&v[i]), moment_of(&v[k]));
     CMP3(v[k].release, v[i].release);
     CMP3(i, k);
     return 0;
@@ -341,7 +345,7 @@ static int add_counted(struct locks *l, const uint32_t *order, uint32_t n)
                         : g->xkind[s->node] != IPS_X_RESOURCE ||
                               l->went[s->cause] != 1))
             continue;
-        rc = put(l, moment(s), s->node, IPS_LOCK_AT_NODE, s->release, 0);
+        rc = put_row(l, moment_of(s), s->node, IPS_LOCK_AT_NODE, s->release, 0);
     }
     return rc;
 }
@@ -355,7 +359,7 @@ static int add_counted(struct locks *l, const uint32_t *order, uint32_t n)
 enum { GATE = 0, UNITS = 1 };
 #define READERS_MAX 64u /* at once; a writer has so many rows */
 
-static bool reads(const struct b_sync *s)
+static bool is_read(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_RDLOCK;
 }
@@ -369,7 +373,7 @@ static uint32_t readers_of(const struct locks *l, const uint32_t *order,
     uint32_t threads = 0, now = 0, most = 0, last = IPS_NONE;
     for (uint32_t k = 0; k < n; k++) {
         const struct b_sync *s = &v[order[k]];
-        if (!reads(s) || s->release || chain_of(l->b, s) == last)
+        if (!is_read(s) || s->release || chain_of(l->b, s) == last)
             continue;
         last = chain_of(l->b, s);
         threads++;
@@ -378,7 +382,7 @@ static uint32_t readers_of(const struct locks *l, const uint32_t *order,
     qsort_r(l->sorted, n, sizeof(*l->sorted), by_moment, v);
     for (uint32_t k = 0; k < n; k++) {
         const struct b_sync *s = &v[l->sorted[k]];
-        if (!reads(s) || (!s->release && !b_sync_got(s)))
+        if (!is_read(s) || (!s->release && !b_sync_got(s)))
             continue;
         now = s->release ? now - (now > 0) : now + 1;
         most = ips_max_u32(most, now);
@@ -391,19 +395,20 @@ static int put_also(struct locks *l, uint64_t t, bool gives, uint32_t units)
 {
     const struct ips_lock_row *last = &l->out->lock[l->out->lock_count - 1];
     bool at_node = last->w == IPS_LOCK_AT_NODE;
-    return put(l, t, last->node + at_node, at_node ? 0 : last->w, gives, units);
+    return put_row(l, t, last->node + at_node, at_node ? 0 : last->w, gives,
+                   units);
 }
 
 static int put_units(struct locks *l, const struct b_sync *s, uint32_t readers)
 {
-    uint32_t count = reads(s) ? 1 : readers;
-    uint64_t t = moment(s);
-    l->part = s->release ? UNITS : GATE;
+    uint32_t count = is_read(s) ? 1 : readers;
+    uint64_t t = moment_of(s);
+    l->lock_number = s->release ? UNITS : GATE;
     int rc = put_done(l, s, s->release ? readers : 1);
-    l->part = UNITS;
+    l->lock_number = UNITS;
     for (uint32_t i = s->release; i < count && rc == 0; i++)
         rc = put_also(l, t, s->release, readers);
-    l->part = GATE;
+    l->lock_number = GATE;
     if (rc == 0 && !s->release)
         rc = put_also(l, t, true, 1);
     return rc;
@@ -417,10 +422,10 @@ static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
     uint32_t left[2] = {0, 0}, has[2] = {0, 0};
     int rc = 0;
     for (uint32_t k = 0; k < n; k++)
-        left[reads(&v[order[k]])] += v[order[k]].release;
+        left[is_read(&v[order[k]])] += v[order[k]].release;
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         const struct b_sync *s = &v[order[k]];
-        bool kind = reads(s);
+        bool kind = is_read(s);
         if (s->release) {
             left[kind]--;
             if (!has[kind])
@@ -452,7 +457,7 @@ static int add_readers(struct locks *l, const uint32_t *order, uint32_t n)
 /* ---- all ---------------------------------------------------------------- */
 
 /* Of rows that are all one chain's nobody waits for another. */
-static bool contended(const struct locks *l)
+static bool is_contended(const struct locks *l)
 {
     const struct ips_wait_rows *o = l->out;
     for (uint32_t k = l->begin + 1; k < o->lock_count; k++)
@@ -467,13 +472,13 @@ static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
     const struct b_sync *first = &l->b->syncs.v[order[0]];
     int rc = 0;
     l->begin = l->out->lock_count;
-    if (owned(first))
+    if (is_owned(first))
         rc = add_owned(l, order, n);
     else if (first->kind == IPS_SYNC_SEMAPHORE)
         rc = add_counted(l, order, n);
     else if (first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK)
         rc = add_readers(l, order, n);
-    if (contended(l))
+    if (is_contended(l))
         l->lock +=
             first->kind == IPS_SYNC_RDLOCK || first->kind == IPS_SYNC_WRLOCK
                 ? 2
@@ -544,8 +549,9 @@ int b_locks(struct build *b)
     l.sorted = b_calloc(n, sizeof(*l.sorted), b->err);
     l.cpu = b_calloc(b->out->g.node_count, sizeof(*l.cpu), b->err);
     l.went = b_calloc(n, sizeof(*l.went), b->err);
-    l.given = b_calloc(n, sizeof(*l.given), b->err);
-    if (!l.order || !l.sorted || !l.cpu || !l.asked || !l.went || !l.given)
+    l.release_node = b_calloc(n, sizeof(*l.release_node), b->err);
+    if (!l.order || !l.sorted || !l.cpu || !l.asked || !l.went ||
+        !l.release_node)
         rc = IPS_E_NO_MEMORY;
     for (uint32_t i = 0; rc == 0 && i < n; i++)
         l.order[i] = i;
@@ -568,6 +574,6 @@ int b_locks(struct build *b)
     ips_free_large(l.cpu);
     ips_free_large(l.asked);
     ips_free_large(l.went);
-    ips_free_large(l.given);
+    ips_free_large(l.release_node);
     return rc;
 }

@@ -19,7 +19,7 @@ void b_next_block(const struct build *b, struct b_sending *s)
         return;
     const struct b_block *k = &b->blocks.v[s->block];
     s->now = s->block;
-    s->place = k->at;
+    s->position = k->at;
     s->op = b_op_at(b, k->at);
     s->end = s->op + k->n;
     s->block = k->next;
@@ -33,7 +33,7 @@ static int new_slab(struct build *b)
     if (rc < 0)
         return rc;
     /* A small run's only slab is small. */
-    uint64_t most = b->send_room * 2 + B_BLOCK_OPS;
+    uint64_t most = b->send_capacity * 2 + B_BLOCK_OPS;
     if (b->slabs.n)
         most = B_SLAB_OPS;
     b->slab_ops = (uint32_t)ips_min_u64(most, B_SLAB_OPS);
@@ -65,7 +65,7 @@ int b_more_sends(struct build *b, struct b_end *e)
     else
         s->first = k;
     s->last = k;
-    s->room = ops;
+    s->capacity = ops;
     return 0;
 }
 
@@ -179,7 +179,7 @@ static bool wants_list(const struct build *b, uint32_t i)
     if (e->datagram || !e->read_count)
         return false;
     uint32_t from = b->out->ends[i].peer_end;
-    return b->grow || e->read_many ||
+    return b->incremental || e->read_many ||
            (e->local &&
             (b->ends[from].send_blocked || may_carry_tokens(b, from, i)));
 }
@@ -322,7 +322,7 @@ static void match_listed(struct build *b, uint32_t to)
             if (waited)
                 b_cross(b, r->node, send->node, IPS_X_RESOURCE,
                         IPS_THING_TOKEN);
-            b->out->counts.any += waited;
+            b->out->counts.order_dependent += waited;
             continue;
         }
         /* Two readers at once: which was first matters where their bytes came
@@ -355,7 +355,7 @@ static inline bool sent_whole(struct build *b, struct inflow *f, uint32_t v,
     g->xpred[v] = send->node;
     g->xkind[v] = xkind;
     f->send.op++;
-    f->send.place++;
+    f->send.position++;
     f->read = f->sent = read;
     return true;
 }
@@ -432,7 +432,7 @@ static int match_data(struct build *b)
 }
 
 /* A send that was only preempted sits where one that did not block does. */
-static void not_for_room(struct build *b, struct b_op *send)
+static void not_for_space(struct build *b, struct b_op *send)
 {
     struct ips_graph *g = &b->out->g;
     struct ips_thread_row *row = &b->out->threads[send->chain];
@@ -443,15 +443,15 @@ static void not_for_room(struct build *b, struct b_op *send)
     row->wait_count[IPS_WAIT_PEER] -= row->wait_count[IPS_WAIT_PEER] > 0;
     if (b->notes)
         b_waits_drop(b, send->node + 1);
-    if (b->grow)
-        b_grow_roomless(b, send, slept);
+    if (b->incremental)
+        b_incremental_full(b, send, slept);
     g->w[send->node] = g->w[send->node + 1];
-    send->past = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
+    send->past_bytes = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }
 
 /* A send that blocked for room returned when the last receive before its return
  * made some. */
-void b_match_room(struct build *b, struct b_room *k)
+void b_match_full_sends(struct build *b, struct b_full_sends *k)
 {
     const struct b_read *reads = k->reads;
     uint32_t r = 0, got = 0;
@@ -472,31 +472,31 @@ void b_match_room(struct build *b, struct b_room *k)
         if (!during && r < k->count && reads[r].t <= send->t_ret)
             last = reads[r].node;
         if (ips_sub_sat(b_pos(sent), b_pos(read)) <= k->always)
-            not_for_room(b, send);
+            not_for_space(b, send);
         else if (last != IPS_NO_NODE)
             b_cross(b, send->node + 1, last, IPS_X_ROOM, 0);
     }
 }
 
-void b_room_of_far_end(struct build *b, struct b_sending s)
+void b_full_sends_far(struct build *b, struct b_sending s)
 {
     for (; s.op; b_next_send(b, &s))
         if (s.op->blocked && s.op->len <= B_ROOM_ALWAYS_BYTES)
-            not_for_room(b, s.op);
+            not_for_space(b, s.op);
 }
 
-static void match_room(struct build *b, uint32_t from, uint32_t to)
+static void match_full_sends(struct build *b, uint32_t from, uint32_t to)
 {
     const struct b_end *e = &b->ends[to];
-    struct b_room k = {.send = b_first_send(b, &b->ends[from]),
-                       .sent = b->ends[from].sent_before,
-                       .read = e->recv_before,
-                       .reads = e->listed ? b->reads + e->first_read : NULL,
-                       .count = e->listed ? e->read_count : 0,
-                       .last = IPS_NO_NODE,
-                       .always =
-                           b->ends[from].packets ? 0 : B_ROOM_ALWAYS_BYTES};
-    b_match_room(b, &k);
+    struct b_full_sends k = {
+        .send = b_first_send(b, &b->ends[from]),
+        .sent = b->ends[from].sent_before,
+        .read = e->recv_before,
+        .reads = e->listed ? b->reads + e->first_read : NULL,
+        .count = e->listed ? e->read_count : 0,
+        .last = IPS_NO_NODE,
+        .always = b->ends[from].packets ? 0 : B_ROOM_ALWAYS_BYTES};
+    b_match_full_sends(b, &k);
 }
 
 static void match_rooms(struct build *b)
@@ -506,9 +506,9 @@ static void match_rooms(struct build *b)
         if (b->ends[i].datagram)
             continue;
         if (b->ends[i].local && b->ends[peer].send_blocked)
-            match_room(b, peer, i);
+            match_full_sends(b, peer, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            b_room_of_far_end(b, b_first_send(b, &b->ends[i]));
+            b_full_sends_far(b, b_first_send(b, &b->ends[i]));
     }
 }
 
@@ -571,7 +571,7 @@ static void match_event(struct build *b, const struct b_event *e)
     if (!b->ends[e->end].local) { /* its b_ext says the rest */
         if (e->kind == B_EOF && e->ext != IPS_NONE &&
             b_own_shutdown(b, e->node, e->end, e->t_ret, IPS_NO_NODE))
-            b->exts.v[e->ext].settled = true;
+            b->exts.v[e->ext].is_decided = true;
         return;
     }
     switch ((enum b_event_kind)e->kind) {

@@ -77,14 +77,14 @@ static inline void sent_by(struct build *b, const struct inflow *f,
     uint64_t after = ips_sub_sat(b->cpu_at[v], g->w[v]);
     uint64_t room = ips_sub_sat(ips_sub_sat(g->t_ns[v], send->t), after);
     g->xkind[v] = B_X_SENT;
-    g->xpred[v] = f->send.place;
-    if (room >= send->past)
+    g->xpred[v] = f->send.position;
+    if (room >= send->past_bytes)
         return;
     if (b_final(b, send->node)) {
         b->broken = true;
         return;
     }
-    send->past = room;
+    send->past_bytes = room;
     g->w[send->node] = b->cpu_at[send->node] + room;
 }
 
@@ -111,19 +111,19 @@ static inline struct b_matched b_sent_alone_by(struct build *b,
 {
     uint64_t after = ips_sub_sat(cpu_at, coord);
     uint64_t time = ips_sub_sat(t_ns, send->t), room = ips_sub_sat(time, after);
-    if (room < send->past) {
-        send->past = room;
+    if (room < send->past_bytes) {
+        send->past_bytes = room;
         b->out->g.w[send->node] = b->cpu_at[send->node] + room;
     }
     if (f->read != f->sent || len < send->len || f->read != b_pos(f->read))
-        return (struct b_matched){coord, f->send.place, B_X_SENT};
+        return (struct b_matched){coord, f->send.position, B_X_SENT};
     if (after > time) {
         coord = cpu_at - time;
         after = time;
     }
     if (time == 0)
         b->backwards = true;
-    uint64_t sent = ips_add_sat(send->t, send->past);
+    uint64_t sent = ips_add_sat(send->t, send->past_bytes);
     uint64_t latest = ips_sub_sat(ips_sub_sat(t_ns, after), wait);
     uint32_t there =
         f->memory & (wait > 0) & ((sent <= latest) | (coord > cpu_at));
@@ -142,11 +142,12 @@ static inline __attribute__((always_inline)) uint8_t
 b_whole(const struct b_op *send, uint64_t t_ns, uint64_t after, uint64_t wait,
         uint64_t read, bool memory)
 {
-    uint64_t sent = send->t + send->past, latest = t_ns - after;
+    uint64_t sent = send->t + send->past_bytes, latest = t_ns - after;
     uint64_t spare = latest - sent;
-    if ((t_ns | wait | send->t | send->past | after | latest | spare | read) >>
+    if ((t_ns | wait | send->t | send->past_bytes | after | latest | spare |
+         read) >>
             B_WHOLE_BITS ||
-        !(spare | after | send->past))
+        !(spare | after | send->past_bytes))
         return 0;
     uint32_t there = memory & (wait > 0) & (sent <= ips_sub_sat(latest, wait));
     return (uint8_t)(B_X_FOUND + there * B_X_THERE);
@@ -158,7 +159,7 @@ static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
                                    uint64_t t_ns, uint64_t cpu_at)
 {
     uint64_t time = ips_sub_sat(t_ns, send->t);
-    uint64_t room = ips_sub_sat(time, send->past);
+    uint64_t room = ips_sub_sat(time, send->past_bytes);
     return ips_sub_sat(cpu_at, coord) > room ? cpu_at - room : coord;
 }
 
@@ -168,7 +169,7 @@ static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
 bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
 
 /* Sends of one end that blocked, and the receives of the other. */
-struct b_room {
+struct b_full_sends {
     struct b_sending send;      /* the first */
     uint64_t sent, read;        /* before it, and before reads[0] */
     const struct b_read *reads; /* in order of return */
@@ -179,8 +180,8 @@ struct b_room {
 /* A pipe holds at least so much. A send that leaves no more than this unread
  * did not wait for room: it slept because somebody else had the CPU. */
 #define B_ROOM_ALWAYS_BYTES 4096u
-void b_match_room(struct build *b, struct b_room *k);
+void b_match_full_sends(struct build *b, struct b_full_sends *k);
 /* The other end is elsewhere: what it has read is not known here. */
-void b_room_of_far_end(struct build *b, struct b_sending send);
+void b_full_sends_far(struct build *b, struct b_sending send);
 
 #endif

@@ -14,12 +14,12 @@ void b_take_signal(struct maker *m, struct interval *v)
 {
     struct ips_graph *g = &m->b->out->g;
     uint32_t first = 0;
-    while (first < m->taken_count && m->taken[first].t < v->t)
+    while (first < m->taken_count && m->taken_signal[first].t < v->t)
         first++;
     if (first == m->taken_count)
         return;
     for (uint32_t i = first; i < m->taken_count && v->blocked; i++) {
-        const struct taken *s = &m->taken[i];
+        const struct taken_signal *s = &m->taken_signal[i];
         if (s->t > v->t_ret)
             continue;
         if (s->node != IPS_NO_NODE) {
@@ -136,11 +136,11 @@ static void on_join(struct maker *m, const uint8_t *p)
 static void on_kill(struct maker *m)
 {
     struct b_kill *k = &m->b->kills.v[m->next_kill++];
-    if (k->taken)
+    if (k->is_taken)
         k->node = b_node(m->b, IPS_NODE_AUX, k->cpu, k->t, k->cpu, IPS_NONE);
 }
 
-static bool from_timer(const struct b_taking *y)
+static bool from_timer(const struct b_signal_taken *y)
 {
     bool often = y->sig == SIGALRM || y->sig == SIGVTALRM || y->sig == SIGPROF;
     return y->code == SI_TIMER || (y->code == SI_KERNEL && often);
@@ -150,7 +150,7 @@ static bool from_timer(const struct b_taking *y)
  * call on. */
 static void on_signal(struct maker *m)
 {
-    struct b_taking *y = &m->b->takings.v[m->next_taking++];
+    struct b_signal_taken *y = &m->b->takings.v[m->next_taking++];
     uint64_t coord = y->cpu;
     if (y->t == m->sigwait_ret)
         coord = ips_min_u64(coord, m->sigwait_cpu);
@@ -162,9 +162,10 @@ static void on_signal(struct maker *m)
         b_unended(m, m->b->nodes, m->sigwait_slept, false);
     }
     if (m->taken_count == TAKEN_KEPT) /* the oldest came in no call */
-        memmove(m->taken, m->taken + 1, --m->taken_count * sizeof(*m->taken));
-    m->taken[m->taken_count++] =
-        (struct taken){.t = y->t, .node = y->node, .timer = from_timer(y)};
+        memmove(m->taken_signal, m->taken_signal + 1,
+                --m->taken_count * sizeof(*m->taken_signal));
+    m->taken_signal[m->taken_count++] = (struct taken_signal){
+        .t = y->t, .node = y->node, .timer = from_timer(y)};
 }
 
 /* ---- chains ---- */
@@ -259,7 +260,7 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
     struct build *b = m->b;
     uint32_t type, len;
     const uint8_t *p;
-    bool stops = m->stop.next < m->stop.end;
+    bool stops = m->job_stop.next < m->job_stop.end;
     bool plain = b->plain && !stops;
     for (;;) {
         int plainly = plain ? b_plain_nodes(m, walk) : 0;
@@ -297,7 +298,7 @@ static int begin_stream(struct maker *m, uint32_t stream, struct b_walk *walk)
     m->next_kill = s->first_kill;
     m->next_taking = s->first_taking;
     m->next_sync = s->first_sync;
-    m->stop.t = 0;
+    m->job_stop.t = 0;
     m->have_dgram = false;
     if (m->b->notes)
         b_waits_stream(m);
@@ -345,7 +346,7 @@ int b_chain_end(struct maker *m)
     b_tally_end(m);
     m->row->start_ns = b->out->g.t_ns[chain->first];
     m->row->end_ns = last_ns;
-    c->settled = last_cpu;
+    c->cpu_known = last_cpu;
     b_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;
     c->unknown_ns = b->gaps.unknown_ns;
@@ -358,8 +359,8 @@ void b_chain_maker(struct build *b, uint32_t c, struct maker *m)
                         .row = &b->out->threads[c],
                         .chain = c,
                         .proc = b->out->g.chains[c].process};
-    m->stop.next = b->procs[m->proc].first_stop;
-    m->stop.end = m->stop.next + b->procs[m->proc].stop_count;
+    m->job_stop.next = b->procs[m->proc].first_stop;
+    m->job_stop.end = m->job_stop.next + b->procs[m->proc].stop_count;
     m->row->process = m->proc;
     m->row->tid = b->out->g.chains[c].tid;
     m->row->chain = c;
@@ -368,21 +369,21 @@ void b_chain_maker(struct build *b, uint32_t c, struct maker *m)
 int b_nodes(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    size_t room = b->node_room + 1;
+    size_t room = b->node_capacity + 1;
     b->cpu_at = ips_alloc_large(room, sizeof(*b->cpu_at));
     g->wait = ips_alloc_large(room, sizeof(*g->wait));
-    bool offs = b->delays.n || b->spun || b->grow;
+    bool offs = b->delays.n || b->spun || b->incremental;
     b->off = offs ? ips_alloc_large(room, sizeof(*b->off)) : NULL;
     g->probe = ips_alloc_large(room, sizeof(*g->probe));
     if (!b->cpu_at || !g->wait || (offs && !b->off) || !g->probe)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%llu nodes",
-                           (unsigned long long)b->node_room);
+                           (unsigned long long)b->node_capacity);
     int rc = b_plain_begin(b);
     rc = rc < 0 ? rc : b_early_begin(b);
     if (rc < 0)
         return rc;
-    if (b->grow)
-        return b_grow_nodes(b);
+    if (b->incremental)
+        return b_incremental_nodes(b);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         struct maker m;
         struct b_walk walk;

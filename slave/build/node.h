@@ -36,7 +36,7 @@ struct wait {
 /* The last signals taken since an interval record: a call that blocked around
  * the first of them was ended by it. */
 #define TAKEN_KEPT 8u
-struct taken {
+struct taken_signal {
     uint64_t t;
     uint32_t node; /* or IPS_NO_NODE: not matched */
     bool timer;    /* it came from one */
@@ -50,10 +50,10 @@ struct chosen {
 };
 
 /* Where its process was stopped (build/job_control.c). */
-struct maker_stop {
+struct maker_job_stop {
     uint32_t next, end; /* of stops[] */
     uint64_t t, cpu;    /* of its last record, at its return */
-    const struct b_stop
+    const struct b_job_stop
         *in;             /* that the call at hand slept through, no node yet */
     uint64_t slept;      /* the node's wait: from the call until it went on */
     uint64_t stopped_ns; /* ... of it stopped, for b_interval */
@@ -75,9 +75,9 @@ struct maker {
     struct wait wait;
     struct spin spin; /* of the BLOCK op SPIN just before */
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
-    struct taken taken[TAKEN_KEPT];
+    struct taken_signal taken_signal[TAKEN_KEPT];
     uint32_t taken_count;
-    struct maker_stop stop;
+    struct maker_job_stop job_stop;
     struct chosen chosen[CHOSEN_KEPT];
     uint32_t chosen_next;
     uint32_t signal_node; /* of the signal that ended the call at hand */
@@ -161,7 +161,7 @@ static inline void b_interval(struct maker *m, uint32_t word, uint64_t t,
     m->last_ret = v->t_ret;
     if (v->blocked)
         m->b->off_ns = ips_add_sat(m->b->off_ns, v->blocked_ns);
-    if (m->stop.stopped_ns)
+    if (m->job_stop.stopped_ns)
         b_stop_out_of(m, v);
     if (m->taken_count)
         b_take_signal(m, v);

@@ -44,7 +44,7 @@ static void run_chain(struct run *r, uint32_t c)
     r->unfinished--;
 }
 
-static bool finished(const struct run *r, uint32_t c)
+static bool is_finished(const struct run *r, uint32_t c)
 {
     return r->at[c] == r->g->chains[c].first + r->g->chains[c].count;
 }
@@ -100,13 +100,13 @@ static void run_all(struct run *r)
         if (r->unfinished == 0)
             return;
         if (r->dropped < CAREFUL) {
-            while (finished(r, from))
+            while (is_finished(r, from))
                 from++;
             break_circle(r, from, r->dropped + 1);
             continue;
         }
         for (uint32_t c = 0; c < chains; c++)
-            if (!finished(r, c))
+            if (!is_finished(r, c))
                 let_go(r, c);
     }
 }

@@ -2,7 +2,7 @@
  * inode (build/channel.c), datagrams by themselves (build/dgram.c). */
 #include "slave/build/internal.h"
 
-static void join(struct build *b, uint32_t x, uint32_t y)
+static void join_ends(struct build *b, uint32_t x, uint32_t y)
 {
     b->ends[x].local = b->ends[y].local = true;
     b->out->ends[x].peer = b->out->ends[y].peer = IPS_PEER_LOCAL;
@@ -43,7 +43,7 @@ static void join_entries(struct build *b, struct entry *v, uint32_t n,
             head = tail = i;
         struct entry e = v[i];
         if (tail > head && v[head].side != e.side)
-            join(b, in_turn ? v[head++].end : v[--tail].end, e.end);
+            join_ends(b, in_turn ? v[head++].end : v[--tail].end, e.end);
         else
             v[tail++] = e;
     }
@@ -80,7 +80,7 @@ static void join_inodes(struct build *b, const uint32_t *v, uint32_t n)
              low++, tried++) {
             if (v[low] == v[i] || b->ends[v[low]].local)
                 continue;
-            join(b, v[i], v[low]);
+            join_ends(b, v[i], v[low]);
             break;
         }
     }
@@ -181,7 +181,7 @@ static void join_users(struct build *b, const struct entry *v, uint32_t n)
             w = user_of(b, v, i, next, IPS_SIDE_WRITE, r);
         }
         if (w < next && r < next)
-            join(b, v[w].end, v[r].end);
+            join_ends(b, v[w].end, v[r].end);
     }
 }
 

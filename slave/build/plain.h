@@ -18,8 +18,8 @@ struct b_plain {
     uint32_t id, bytes;         /* channel; of the record itself */
     uint64_t t, t_ret;          /* t <= t_ret */
     uint64_t cpu, cpu_ret, len; /* cpu <= cpu_ret; len > 0 */
-    bool line_known;
-    uint64_t line_t, line_cpu;
+    bool baseline_known;
+    uint64_t baseline_t, baseline_cpu;
 };
 
 static inline uint64_t b_load64(const uint8_t *p)
@@ -67,21 +67,22 @@ b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
             r->cpu > r->cpu_ret)
             return false;
         r->bytes = sizeof(struct ips_rec_io);
-        r->line_known = !(word >> 16 & IPS_REC_F_NS);
-        r->line_t = t_ret;
-        r->line_cpu = r->cpu_ret;
+        r->baseline_known = !(word >> 16 & IPS_REC_F_NS);
+        r->baseline_t = t_ret;
+        r->baseline_cpu = r->cpu_ret;
     } else if (what == B_IO_WORD(SEND_SHORT, ips_rec_io_short) ||
                what == B_IO_WORD(RECV_SHORT, ips_rec_io_short)) {
         uint32_t op = word >> 16 >> IPS_REC_F_OP & IPS_REC_OP_MAX;
         r->len = b_load32(p + offsetof(struct ips_rec_io_short, result));
-        if (!r->line_known || t < r->line_t || op == IPS_OP_CONNECT ||
+        if (!r->baseline_known || t < r->baseline_t || op == IPS_OP_CONNECT ||
             op == IPS_OP_ACCEPT || r->len == 0)
             return false;
         t_ret = ips_add_sat(
             t, b_load32(p + offsetof(struct ips_rec_io_short, took)));
         r->send = what == B_IO_WORD(SEND_SHORT, ips_rec_io_short);
-        r->cpu = slave_line_cpu(clock, r->line_t, r->line_cpu, t);
-        r->cpu_ret = slave_line_cpu(clock, r->line_t, r->line_cpu, t_ret);
+        r->cpu = slave_line_cpu(clock, r->baseline_t, r->baseline_cpu, t);
+        r->cpu_ret =
+            slave_line_cpu(clock, r->baseline_t, r->baseline_cpu, t_ret);
         r->bytes = sizeof(struct ips_rec_io_short);
         word = 0;
     } else {

@@ -69,13 +69,13 @@ bool b_poll_merges(struct maker *m, const struct interval *v)
     return true;
 }
 
-static int note(struct maker *m)
+static int note_poll(struct maker *m)
 {
     struct build *b = m->b;
     const struct wait *w = &m->wait;
     const struct b_end *e = &b->ends[w->end];
     bool asked = e->send_chain == m->chain && !b->out->ends[w->end].accepted;
-    if (b->tables || (b->grow && b_grow_tables(b)))
+    if (b->tables || (b->incremental && b_grow_tables(b)))
         return 0; /* they have no arcs */
     int rc = B_MORE(b->polls, b->err);
     if (rc == 0)
@@ -101,7 +101,8 @@ void b_poll_stays(struct maker *m)
         b_add_wait(m, IPS_WAIT_PEER, w->blocked_ns);
     if (m->b->notes)
         b_waits_pending(m, IPS_WAIT_PEER, w->blocked_ns, false);
-    m->b->poll_failed |= b_spun_until(m, w->node, &w->spin) < 0 || note(m) < 0;
+    m->b->poll_failed |=
+        b_spun_until(m, w->node, &w->spin) < 0 || note_poll(m) < 0;
 }
 
 /* ---- arcs ---- */
@@ -152,7 +153,7 @@ static int add_poll_read(struct pollings *p, uint32_t node, uint64_t len)
     return rc;
 }
 
-static int collect(struct pollings *p)
+static int collect_reads(struct pollings *p)
 {
     const struct build *b = p->b;
     const struct ips_graph *g = &b->out->g;
@@ -221,7 +222,7 @@ static bool sent_meanwhile(struct build *b, struct inflow *f,
         return before;
     if (tokens) {
         b_cross(b, p->node, send->node, IPS_X_RESOURCE, IPS_THING_TOKEN);
-        b->out->counts.any++;
+        b->out->counts.order_dependent++;
         return true;
     }
     b->out->g.xlen[p->node] = 1; /* of its bytes the first */
@@ -259,19 +260,19 @@ static void closed_meanwhile(struct build *b, const struct b_poll *p)
 
 /* How far a writer's polls have come in its sends, and in the reads of the
  * other end: all that was over before the call at hand. */
-struct room {
+struct poll_room {
     struct b_sending send;
     uint64_t sent, read;
     uint32_t at, last; /* of the reads */
 };
 
-static struct room room_begin(const struct pollings *k, uint32_t end)
+static struct poll_room room_begin(const struct pollings *k, uint32_t end)
 {
     const struct build *b = k->b;
     const uint32_t to = b->out->ends[end].peer_end;
-    struct room r = {.send = b_first_send(b, &b->ends[end]),
-                     .sent = b->ends[end].sent_before,
-                     .read = b->ends[to].recv_before};
+    struct poll_room r = {.send = b_first_send(b, &b->ends[end]),
+                          .sent = b->ends[end].sent_before,
+                          .read = b->ends[to].recv_before};
     r.last = reads_of(k, to, &r.at);
     return r;
 }
@@ -280,7 +281,7 @@ static struct room room_begin(const struct pollings *k, uint32_t end)
  * was about to. Where it came by TCP and nothing was unread at the call, the
  * network was slow. */
 static void room_meanwhile(const struct pollings *k, const struct b_poll *p,
-                           struct room *r)
+                           struct poll_room *r)
 {
     struct build *b = k->b;
     const struct poll_read *v = k->reads.v;
@@ -327,7 +328,7 @@ static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
     struct inflow f = {.read = b->ends[end].recv_before};
     uint32_t at, last = reads_of(k, end, &at);
     bool tokens = false;
-    struct room room = {0};
+    struct poll_room room = {0};
     if (local) {
         f = b_inflow(b, end);
         room = room_begin(k, end);
@@ -372,7 +373,7 @@ int b_poll_arcs(struct build *b)
     if (!k.wanted)
         return IPS_E_NO_MEMORY;
     qsort(b->polls.v, b->polls.n, sizeof(*b->polls.v), cmp_poll);
-    rc = collect(&k);
+    rc = collect_reads(&k);
     for (uint32_t i = 0; i < b->polls.n && rc == 0;)
         i = arcs_of_end(&k, i, &rc);
     if (b->exts.n)

@@ -13,7 +13,7 @@
 #include "agent/pool/format.h"
 #include "common/types.h"
 
-struct slave_place {
+struct slave_mark_text {
     uint32_t bytes; /* of the text, with its NUL and what pads it; 0: none */
     char text[IPS_MARK_PLACE_BYTES];
 };
@@ -25,7 +25,7 @@ struct slave_proc_line {
     uint64_t mark_t, mark_cpu; /* of the last MARK with a place */
     uint64_t io_t, io_cpu;     /* return of the last long SEND or RECV */
     struct ips_rec_io io;      /* the short one at hand */
-    struct slave_place place[IPS_MARK_PLACES];
+    struct slave_mark_text mark_text[IPS_MARK_PLACES];
     struct { /* the short one at hand */
         struct ips_rec_head h;
         uint64_t cpu;
@@ -34,11 +34,11 @@ struct slave_proc_line {
 };
 
 /* At the begin of another stream. */
-static inline void slave_line_forget(struct slave_proc_line *line)
+static inline void slave_line_reset(struct slave_proc_line *line)
 {
     line->known = line->mark_known = line->io_known = false;
     for (uint32_t i = 0; i < IPS_MARK_PLACES; i++)
-        line->place[i].bytes = 0;
+        line->mark_text[i].bytes = 0;
 }
 
 /* CPU at `t`, on the line from (t0, cpu0). */
@@ -60,7 +60,7 @@ static inline void slave_mark_keep(struct slave_proc_line *line,
     uint32_t bytes = len - (uint32_t)sizeof(r);
     if (place == 0 || place > IPS_MARK_PLACES)
         return;
-    struct slave_place *p = &line->place[place - 1];
+    struct slave_mark_text *p = &line->mark_text[place - 1];
     p->bytes = 0;
     line->mark_known = !(r.h.word >> 16 & IPS_REC_F_NS);
     line->mark_t = r.h.t;
@@ -78,9 +78,9 @@ static inline const uint8_t *slave_mark_whole(struct slave_proc_line *line,
                                               uint32_t *type, uint32_t *len)
 {
     if (!line->mark_known || h->t < line->mark_t || h->a == 0 ||
-        h->a > IPS_MARK_PLACES || line->place[h->a - 1].bytes == 0)
+        h->a > IPS_MARK_PLACES || line->mark_text[h->a - 1].bytes == 0)
         return NULL;
-    const struct slave_place *p = &line->place[h->a - 1];
+    const struct slave_mark_text *p = &line->mark_text[h->a - 1];
     *type = IPS_REC_MARK;
     *len = (uint32_t)sizeof(struct ips_rec_text) + p->bytes;
     memcpy(line->mark.text, p->text, p->bytes);

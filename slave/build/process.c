@@ -70,14 +70,14 @@ static bool image_continues(const struct build *b, uint32_t i)
 
 /* ---- processes ---- */
 
-struct found { /* a process while they are put in order */
+struct process_key { /* a process while they are put in order */
     uint64_t start_ns;
     uint32_t pid, first_image, image_count;
 };
 
 static int cmp_found(const void *va, const void *vb)
 {
-    const struct found *a = va, *b = vb;
+    const struct process_key *a = va, *b = vb;
     if (a->start_ns != b->start_ns)
         return a->start_ns < b->start_ns ? -1 : 1;
     if (a->pid != b->pid)
@@ -95,7 +95,8 @@ static uint64_t image_start(const struct build *b, const struct b_image *im)
     return t;
 }
 
-static int find_processes(struct build *b, struct found *found, uint32_t *count)
+static int find_processes(struct build *b, struct process_key *found,
+                          uint32_t *count)
 {
     for (uint32_t i = 0; i < b->image_count; i++) {
         struct b_image *im = &b->images[i];
@@ -104,11 +105,11 @@ static int find_processes(struct build *b, struct found *found, uint32_t *count)
             found[*count - 1].image_count++;
             continue;
         }
-        found[(*count)++] =
-            (struct found){.start_ns = image_start(b, im),
-                           .pid = b->streams[im->first_stream].in->head.pid,
-                           .first_image = i,
-                           .image_count = 1};
+        found[(*count)++] = (struct process_key){
+            .start_ns = image_start(b, im),
+            .pid = b->streams[im->first_stream].in->head.pid,
+            .first_image = i,
+            .image_count = 1};
     }
     qsort(found, *count, sizeof(*found), cmp_found);
     b->procs = b_calloc(*count, sizeof(*b->procs), b->err);
@@ -116,7 +117,8 @@ static int find_processes(struct build *b, struct found *found, uint32_t *count)
     return b->procs && b->out->procs ? 0 : IPS_E_NO_MEMORY;
 }
 
-static void fill_process(struct build *b, uint32_t p, const struct found *f)
+static void fill_process(struct build *b, uint32_t p,
+                         const struct process_key *f)
 {
     struct b_proc *proc = &b->procs[p];
     struct ips_proc *row = &b->out->procs[p];
@@ -237,14 +239,15 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
     for (uint32_t c = 0; c < count; c++)
         for (uint32_t i = b->streams[threads[c].first].next; i != IPS_NONE;
              i = b->streams[i].next)
-            b->node_room += b->streams[i].one_node;
-    if (b->grow) /* room behind each chain (build/incremental/grow.h) */
-        b->node_room += b->node_room / 2 + (uint64_t)count * B_GROW_ROOM;
-    if (b->node_room >= IPS_NO_NODE)
+            b->node_capacity += b->streams[i].one_node;
+    if (b->incremental) /* room behind each chain (build/incremental/grow.h) */
+        b->node_capacity +=
+            b->node_capacity / 2 + (uint64_t)count * B_GROW_ROOM;
+    if (b->node_capacity >= IPS_NO_NODE)
         return ips_err_set(b->err, IPS_E_LIMIT, "%llu nodes in one run here",
-                           (unsigned long long)b->node_room);
-    int rc =
-        ips_graph_alloc_bare(&b->out->g, (uint32_t)b->node_room, count, b->err);
+                           (unsigned long long)b->node_capacity);
+    int rc = ips_graph_alloc_bare(&b->out->g, (uint32_t)b->node_capacity, count,
+                                  b->err);
     if (rc < 0)
         return rc;
     for (uint32_t c = 0; c < count; c++) {
@@ -304,7 +307,7 @@ static void choose_end(struct build *b, uint32_t p)
 int b_processes(struct build *b)
 {
     uint32_t n = b->in->stream_count, count = 0;
-    struct found *found = b_calloc(n, sizeof(*found), b->err);
+    struct process_key *found = b_calloc(n, sizeof(*found), b->err);
     struct thread *threads = b_calloc(n, sizeof(*threads), b->err);
     int rc = found && threads ? make_images(b) : IPS_E_NO_MEMORY;
     if (rc < 0)

@@ -75,7 +75,7 @@ static int all_outs(struct build *b)
 static void *array_of(const struct build *b, void **v, uint32_t n, size_t size)
 {
     void *to = *v;
-    if (!b->grow)
+    if (!b->incremental)
         *v = NULL;
     else if ((to = b_calloc(n, size, b->err)) != NULL && n)
         memcpy(to, *v, n * size);
@@ -101,7 +101,7 @@ int b_more(struct build *b, struct ips_built *out)
     m->base = out->counts;
     m->exts = array_of(b, (void **)&b->exts.v, b->exts.n, sizeof(*m->exts));
     m->outs = array_of(b, (void **)&b->outs.v, b->outs.n, sizeof(*m->outs));
-    return b->grow && (!m->exts || !m->outs) ? IPS_E_NO_MEMORY : 0;
+    return b->incremental && (!m->exts || !m->outs) ? IPS_E_NO_MEMORY : 0;
 }
 
 /* ---- peers ---- */
@@ -111,7 +111,7 @@ struct peer { /* of a REMOTE end */
     bool closed;
 };
 
-static bool written(const struct b_ext *x, const struct peer *p)
+static bool is_written(const struct b_ext *x, const struct peer *p)
 {
     if (p->closed || x->pos == IPS_POS_SYN)
         return true; /* the merge says whether it is there */
@@ -120,7 +120,7 @@ static bool written(const struct b_ext *x, const struct peer *p)
     return x->pos <= p->sent_bytes;
 }
 
-static void settle_untraced(struct ips_built *b, const struct b_ext *x)
+static void decide_untraced(struct ips_built *b, const struct b_ext *x)
 {
     struct ips_graph *g = &b->g;
     if (!x->blocked)
@@ -131,18 +131,18 @@ static void settle_untraced(struct ips_built *b, const struct b_ext *x)
     g->xlen[x->node] = reply ? x->reply_ns : x->blocked_ns;
     if (reply) {
         b->counts.external++;
-        b->counts.external_settled++;
+        b->counts.external_decided++;
     } else {
         b->counts.idle++;
-        b->counts.idle_settled++;
+        b->counts.idle_decided++;
     }
 }
 
-static void settle_receive(struct ips_built *b, const struct b_ext *x,
+static void decide_receive(struct ips_built *b, const struct b_ext *x,
                            const struct peer *peers)
 {
     struct ips_graph *g = &b->g;
-    if (x->settled)
+    if (x->is_decided)
         return;
     g->xpred[x->node] = IPS_NO_NODE;
     g->xkind[x->node] = IPS_X_NONE;
@@ -154,7 +154,7 @@ static void settle_receive(struct ips_built *b, const struct b_ext *x,
         b->counts.pending += !x->polled;
         return;
     case IPS_PEER_UNTRACED:
-        settle_untraced(b, x);
+        decide_untraced(b, x);
         return;
     case IPS_PEER_REMOTE:
         break;
@@ -163,7 +163,7 @@ static void settle_receive(struct ips_built *b, const struct b_ext *x,
     uint64_t pos = x->pos;
     if (x->polled && peer->closed && pos > peer->sent_bytes)
         pos = IPS_POS_EOF;
-    if (!written(x, peer)) {
+    if (!is_written(x, peer)) {
         b->counts.pending += !x->polled;
         return;
     }
@@ -216,7 +216,7 @@ int ips_built_set_peers(struct ips_built *b, const struct ips_peer_row *rows,
     g->in_count = g->out_count = 0;
     b->counts = m->base;
     for (uint32_t i = 0; i < m->ext_count; i++)
-        settle_receive(b, &m->exts[i], peers);
+        decide_receive(b, &m->exts[i], peers);
     for (uint32_t i = 0; i < m->out_count; i++)
         if (b->ends[m->outs[i].end].peer == IPS_PEER_REMOTE)
             g->out[g->out_count++] = m->outs[i];

@@ -21,7 +21,7 @@ struct scan {
     uint32_t word;
 };
 
-static void saw(struct b_stream *s, uint64_t t, uint64_t t_ret)
+static void note_times(struct b_stream *s, uint64_t t, uint64_t t_ret)
 {
     if (s->empty) {
         s->empty = false;
@@ -93,12 +93,13 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
-    saw(c->s, c->t, t_ret);
+    note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
     saw_cpu(c->s, r.cpu_ret);
     scan_pending(c, type, &r, t_ret);
-    c->s->node_room += type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
-    c->b->send_room += type == IPS_REC_SEND;
+    c->s->node_capacity +=
+        type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
+    c->b->send_capacity += type == IPS_REC_SEND;
     if (type == IPS_REC_SEND || type == IPS_REC_RECV)
         b_plain_used(c->b->used, &c->b->used_top, r.h.a, type == IPS_REC_RECV);
     return type == IPS_REC_BLOCK ? scan_eventfd_poll(c, &r, t_ret) : 0;
@@ -109,7 +110,7 @@ static void scan_start(struct scan *c, const uint8_t *p)
     struct ips_rec_start r;
     struct b_stream *s = c->s;
     memcpy(&r, p, sizeof(r));
-    saw(s, c->t, c->t);
+    note_times(s, c->t, c->t);
     saw_cpu(s, r.cpu);
     if (r.h.a == IPS_START_KNOWN && !s->fork_seq)
         s->fork_seq = r.fork_seq;
@@ -129,9 +130,9 @@ static int scan_fork(struct scan *c, const uint8_t *p)
     struct ips_rec_fork r;
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
-    saw(c->s, c->t, t_ret);
+    note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, r.cpu_ret);
-    c->s->node_room += 2;
+    c->s->node_capacity += 2;
     int rc = B_MORE(c->b->forks, c->b->err);
     if (rc < 0)
         return rc;
@@ -166,9 +167,9 @@ static int scan_join(struct scan *c, const uint8_t *p)
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
-    saw(c->s, c->t, t_ret);
+    note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, r.cpu_ret);
-    c->s->node_room++;
+    c->s->node_capacity++;
     int rc = B_MORE(c->b->joins, c->b->err);
     if (rc < 0)
         return rc;
@@ -194,7 +195,7 @@ static int scan_chan(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_head h;
     memcpy(&h, p, sizeof(h));
-    saw(c->s, c->t, c->t);
+    note_times(c->s, c->t, c->t);
     int rc = B_MORE(c->b->chans, c->b->err);
     if (rc < 0)
         return rc;
@@ -213,9 +214,9 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_signal r;
     memcpy(&r, p, sizeof(r));
-    saw(c->s, c->t, c->t);
+    note_times(c->s, c->t, c->t);
     saw_cpu(c->s, r.cpu);
-    c->s->node_room++;
+    c->s->node_capacity++;
     bool kill = type == IPS_REC_KILL;
     int rc = kill ? B_MORE(c->b->kills, c->b->err)
                   : B_MORE(c->b->takings, c->b->err);
@@ -235,16 +236,16 @@ static int scan_signal(struct scan *c, uint32_t type, const uint8_t *p)
                             .to_group = r.pid <= 0};
     else
         c->b->takings.v[c->b->takings.n++] =
-            (struct b_taking){.t = c->t,
-                              .cpu = r.cpu,
-                              .value = r.value,
-                              .stream = c->index,
-                              .node = IPS_NO_NODE,
-                              .from = r.pid > 0 ? (uint32_t)r.pid : 0,
-                              .sig = r.h.a,
-                              .code = r.code,
-                              .kill = IPS_NONE,
-                              .child = IPS_NONE};
+            (struct b_signal_taken){.t = c->t,
+                                    .cpu = r.cpu,
+                                    .value = r.value,
+                                    .stream = c->index,
+                                    .node = IPS_NO_NODE,
+                                    .from = r.pid > 0 ? (uint32_t)r.pid : 0,
+                                    .sig = r.h.a,
+                                    .code = r.code,
+                                    .kill = IPS_NONE,
+                                    .child = IPS_NONE};
     return 0;
 }
 
@@ -265,10 +266,10 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
     struct ips_rec_sync r;
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
-    saw(c->s, c->t, t_ret);
+    note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
     saw_cpu(c->s, r.cpu_ret);
-    c->s->node_room += type == IPS_REC_ACQUIRE ? 2 : 1;
+    c->s->node_capacity += type == IPS_REC_ACQUIRE ? 2 : 1;
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc < 0)
         return rc;
@@ -296,9 +297,9 @@ static int scan_lock(struct scan *c, uint32_t type, const uint8_t *p)
     struct ips_rec_lock r;
     memcpy(&r, p, sizeof(r));
     bool release = type == IPS_REC_RELEASE_SHORT;
-    saw(c->s, c->t, c->t);
+    note_times(c->s, c->t, c->t);
     saw_cpu(c->s, r.cpu);
-    c->s->node_room += release;
+    c->s->node_capacity += release;
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc < 0)
         return rc;
@@ -348,16 +349,16 @@ static void scan_guessed(struct scan *c, const uint8_t *p)
     memcpy(&c->s->guessed, p, sizeof(c->s->guessed));
 }
 
-static int scan_unseen(struct scan *c, const uint8_t *p, uint32_t len)
+static int scan_unrecorded(struct scan *c, const uint8_t *p, uint32_t len)
 {
     const struct build *b = c->b;
-    saw(c->s, c->t, c->t);
+    note_times(c->s, c->t, c->t);
     int rc = B_MORE(c->b->unseens, c->b->err);
     if (rc < 0)
         return rc;
     uint32_t n = b->forks.n;
     const uint8_t *text = p + sizeof(struct ips_rec_text);
-    c->b->unseens.v[c->b->unseens.n++] = (struct b_unseen){
+    c->b->unseens.v[c->b->unseens.n++] = (struct b_unrecorded){
         .t = c->t,
         .text = text,
         .len = (uint32_t)strnlen((const char *)text,
@@ -384,14 +385,14 @@ static int scan_module(struct scan *c, const uint8_t *p, uint32_t len)
     const char *what = runtime_of(p, len);
     int rc = what ? B_MORE(c->b->unseens, c->b->err) : 0;
     if (what && rc == 0)
-        c->b->unseens.v[c->b->unseens.n++] =
-            (struct b_unseen){.runtime = true,
-                              .of_threads = strcmp(what, IPS_GO_RUNTIME) != 0,
-                              .t = c->t,
-                              .text = (const uint8_t *)what,
-                              .len = (uint32_t)strlen(what),
-                              .stream = c->index,
-                              .fork = IPS_NONE};
+        c->b->unseens.v[c->b->unseens.n++] = (struct b_unrecorded){
+            .runtime = true,
+            .of_threads = strcmp(what, IPS_GO_RUNTIME) != 0,
+            .t = c->t,
+            .text = (const uint8_t *)what,
+            .len = (uint32_t)strlen(what),
+            .stream = c->index,
+            .fork = IPS_NONE};
     return rc;
 }
 
@@ -400,7 +401,7 @@ static void scan_end(struct scan *c, const uint8_t *p)
     struct ips_rec_end r;
     struct b_stream *s = c->s;
     memcpy(&r, p, sizeof(r));
-    saw(s, c->t, c->t);
+    note_times(s, c->t, c->t);
     saw_cpu(s, r.cpu);
     if (r.h.a < IPS_END_THREAD || r.h.a > IPS_END_TASK)
         return;
@@ -417,7 +418,7 @@ static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
     uint64_t cpu;
     struct b_stream *s = c->s;
     memcpy(&cpu, p + sizeof(struct ips_rec_head), sizeof(cpu));
-    saw(s, c->t, c->t);
+    note_times(s, c->t, c->t);
     saw_cpu(s, cpu);
     if (type == IPS_REC_NAME) {
         s->name = p + sizeof(struct ips_rec_text);
@@ -428,9 +429,9 @@ static void scan_stamped(struct scan *c, uint32_t type, const uint8_t *p,
         const uint8_t *path = p + sizeof(struct ips_rec_exec);
         s->exec =
             memchr(path, 0, len - sizeof(struct ips_rec_exec)) ? path : NULL;
-        s->node_room++;
+        s->node_capacity++;
     } else if (type == IPS_REC_CLOSE) {
-        s->node_room++;
+        s->node_capacity++;
     }
 }
 
@@ -479,7 +480,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         scan_guessed(c, p);
         return 0;
     case IPS_REC_UNSEEN:
-        return scan_unseen(c, p, len);
+        return scan_unrecorded(c, p, len);
     case IPS_REC_MODULE:
         return scan_module(c, p, len);
     case IPS_REC_COUNT:
@@ -507,7 +508,7 @@ static void add_guessed(struct ips_build_counts *sum,
                         const struct ips_rec_guessed *r)
 {
     sum->guessed_ns = ips_add_sat(sum->guessed_ns, r->guessed_ns);
-    sum->guess_settled = ips_add_sat(sum->guess_settled, r->h.a);
+    sum->guess_corrected = ips_add_sat(sum->guess_corrected, r->h.a);
     sum->guess_off_ns = ips_add_sat(sum->guess_off_ns, r->off_ns);
     sum->guess_off_max_ns = ips_max_u64(sum->guess_off_max_ns, r->off_max_ns);
 }
@@ -516,7 +517,7 @@ static void add_guessed(struct ips_build_counts *sum,
 void b_scan_sums(struct build *b)
 {
     struct ips_build_counts *n = &b->out->counts;
-    n->guessed_ns = n->guess_settled = n->guess_off_ns = 0;
+    n->guessed_ns = n->guess_corrected = n->guess_off_ns = 0;
     n->guess_off_max_ns = 0;
     for (int i = 0; i < IPS_LOST_COUNT; i++)
         n->lost[i] = b->in->control ? b->in->control->lost[i] : 0;
@@ -542,7 +543,7 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
-    s->node_room = 3; /* START, its image's AUX, END */
+    s->node_capacity = 3; /* START, its image's AUX, END */
     for (;;) {
         bool received = false;
         if (!b->in->general && b_plain_scan(b, s, &walk, &received)) {
@@ -565,14 +566,14 @@ static int scan_stream(struct build *b, uint32_t index)
         s->first_ns = s->last_ns = s->stream_ns;
     if (s->first_cpu == IPS_CPU_UNKNOWN)
         s->first_cpu = 0;
-    b->node_room += s->node_room;
+    b->node_capacity += s->node_capacity;
     b->out->counts.events += s->events;
     return b_early_scanned(b, index);
 }
 
 /* May it come behind what is built already? Nothing that names, begins or ends
  * something, or decides for the past. */
-static bool may_follow(uint32_t type, const uint8_t *p, uint32_t len)
+static bool may_continue(uint32_t type, const uint8_t *p, uint32_t len)
 {
     struct ips_rec_io r;
     switch (type) {
@@ -627,8 +628,8 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
         memcpy(&h, p, sizeof(h));
         c.word = h.word;
         c.t = b_time(&s->clock, c.word, h.t);
-        b->broken |= !may_follow(type, p, len) || s->end_kind || s->exec_last ||
-                     s->empty || s->in->dead;
+        b->broken |= !may_continue(type, p, len) || s->end_kind ||
+                     s->exec_last || s->empty || s->in->dead;
         int rc = b->broken ? 0 : scan_record(&c, type, p, len);
         if (rc < 0)
             return rc;

@@ -52,8 +52,8 @@ static int cmp_proc(const void *va, const void *vb, void *arg)
 
 /* ---- one taking ---- */
 
-static bool meant(const struct build *b, const struct b_kill *k,
-                  const struct b_taking *y)
+static bool is_meant(const struct build *b, const struct b_kill *k,
+                     const struct b_signal_taken *y)
 {
     const struct ips_segment_header *to = head_of(b, y->stream);
     if (k->tid)
@@ -64,7 +64,7 @@ static bool meant(const struct build *b, const struct b_kill *k,
 /* Kill i is of (sender, signal) of taking y: < 0 it comes before those, 0 it
  * is one before the taking, > 0 it comes after. */
 static int kill_place(const struct build *b, uint32_t i,
-                      const struct b_taking *y)
+                      const struct b_signal_taken *y)
 {
     const struct b_kill *k = &b->kills.v[i];
     CMP3(head_of(b, k->stream)->pidns, head_of(b, y->stream)->pidns);
@@ -73,7 +73,7 @@ static int kill_place(const struct build *b, uint32_t i,
     return k->t > y->t ? 1 : 0;
 }
 
-static uint32_t find_kill(const struct index *x, const struct b_taking *y)
+static uint32_t find_kill(const struct index *x, const struct b_signal_taken *y)
 {
     const struct build *b = x->b;
     uint32_t low = 0, high = b->kills.n;
@@ -90,7 +90,7 @@ static uint32_t find_kill(const struct index *x, const struct b_taking *y)
         if (kill_place(b, i, y) != 0)
             break;
         bool differs = y->value && k->value && y->value != k->value;
-        if (!differs && meant(b, k, y))
+        if (!differs && is_meant(b, k, y))
             return i;
     }
     return IPS_NONE;
@@ -119,7 +119,8 @@ uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
 }
 
 /* The process whose end a SIGCHLD tells of. */
-static uint32_t find_child(const struct index *x, const struct b_taking *y)
+static uint32_t find_child(const struct index *x,
+                           const struct b_signal_taken *y)
 {
     const struct build *b = x->b;
     uint32_t p =
@@ -127,14 +128,14 @@ static uint32_t find_child(const struct index *x, const struct b_taking *y)
     return p != IPS_NONE && b->procs[p].end_chain != IPS_NONE ? p : IPS_NONE;
 }
 
-static bool tells_an_end(const struct b_taking *y)
+static bool marks_an_end(const struct b_signal_taken *y)
 {
     return y->sig == SIGCHLD &&
            (y->code == CLD_EXITED || y->code == CLD_KILLED ||
             y->code == CLD_DUMPED);
 }
 
-static bool was_sent(const struct b_taking *y)
+static bool was_sent(const struct b_signal_taken *y)
 {
     return y->code == SI_USER || y->code == SI_TKILL || y->code == SI_QUEUE;
 }
@@ -157,15 +158,15 @@ int b_signals(struct build *b)
     qsort_r(x.procs, b->out->proc_count, sizeof(*x.procs), cmp_proc,
             b->out->procs);
     for (uint32_t i = 0; i < b->takings.n; i++) {
-        struct b_taking *y = &b->takings.v[i];
+        struct b_signal_taken *y = &b->takings.v[i];
         if (y->from == 0)
             continue;
-        if (tells_an_end(y))
+        if (marks_an_end(y))
             y->child = find_child(&x, y);
         else if (was_sent(y))
             y->kill = find_kill(&x, y);
         if (y->kill != IPS_NONE)
-            b->kills.v[y->kill].taken = true;
+            b->kills.v[y->kill].is_taken = true;
     }
     rc = b_find_stops(b, x.procs);
 out:
@@ -177,7 +178,7 @@ out:
 void b_signal_arcs(struct build *b)
 {
     for (uint32_t i = 0; i < b->takings.n; i++) {
-        const struct b_taking *y = &b->takings.v[i];
+        const struct b_signal_taken *y = &b->takings.v[i];
         if (y->kill != IPS_NONE)
             b_cross(b, y->node, b->kills.v[y->kill].node, IPS_X_SIGNAL, 0);
         else if (y->child != IPS_NONE)

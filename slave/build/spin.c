@@ -178,7 +178,7 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
 
 /* Of damaged records: no more in all than the kernels can add, as in
  * build/weights.c. */
-static void bound(uint64_t *ns, uint32_t n)
+static void bound_spins(uint64_t *ns, uint32_t n)
 {
     uint64_t cap = UINT64_MAX;
     for (ips_u128 sum = (ips_u128)1 << 127; sum >= (ips_u128)1 << 58;
@@ -199,6 +199,6 @@ uint64_t *ips_unended_of(const struct ips_built *b, struct ips_err *err)
         uint64_t *to = &out[b->unended[k].node];
         *to = ips_add_sat(*to, slept_before(b, &b->unended[k]));
     }
-    bound(out, g->node_count);
+    bound_spins(out, g->node_count);
     return out;
 }

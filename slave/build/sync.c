@@ -103,7 +103,8 @@ static bool has_left(const struct b_sync *r)
 }
 
 /* Is another thread's release, one place earlier or later, as likely? */
-static bool overlaps(const struct object *o, uint32_t at, uint32_t acquirer)
+static bool overlaps_other(const struct object *o, uint32_t at,
+                           uint32_t acquirer)
 {
     const struct b_sync *v = o->b->syncs.v, *r = &v[o->release[at]];
     for (uint32_t k = at ? at - 1 : 0; k <= at + 1 && k < o->releases; k++) {
@@ -139,7 +140,7 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
             continue;
         if (found != IPS_NONE && r->t < a->t)
             break;
-        *doubtful = overlaps(o, low, mine);
+        *doubtful = overlaps_other(o, low, mine);
         found = o->release[low];
         if (!a->polled)
             break;
@@ -286,7 +287,7 @@ int b_sync_match(struct build *b)
     return 0;
 }
 
-static uint64_t thing_of(uint8_t kind)
+static uint64_t resource_kind_of(uint8_t kind)
 {
     switch ((enum ips_sync)kind) {
     case IPS_SYNC_MUTEX:
@@ -323,7 +324,7 @@ void b_sync_arcs(struct build *b)
         if (s->arrived_before != IPS_NONE) {
             b_cross(b, node, b->syncs.v[s->arrived_before].node, IPS_X_RESOURCE,
                     IPS_THING_BARRIER);
-            b->out->counts.any++;
+            b->out->counts.order_dependent++;
         }
         if (s->dead_owner != IPS_NONE)
             b_cross(b, node, b_end_node(b, s->dead_owner), IPS_X_LIFETIME, 0);
@@ -331,7 +332,8 @@ void b_sync_arcs(struct build *b)
             continue;
         /* A barrier's node is the arrival; leaving comes after it. */
         b_cross(b, node + (s->kind == IPS_SYNC_BARRIER),
-                b->syncs.v[s->cause].node, IPS_X_RESOURCE, thing_of(s->kind));
-        b->out->counts.any++;
+                b->syncs.v[s->cause].node, IPS_X_RESOURCE,
+                resource_kind_of(s->kind));
+        b->out->counts.order_dependent++;
     }
 }

@@ -5,7 +5,7 @@
 
 /* The CPU of a wait that slept belongs to what comes after; that of one that
  * span is no work. */
-static bool spun(const struct b_sync *s)
+static bool has_spun(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_SPIN ||
            (s->value == 2 && !s->err && s->kind <= IPS_SYNC_SEMAPHORE &&
@@ -48,7 +48,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
 {
     struct build *b = m->b;
     bool second = s->kind == IPS_SYNC_MUTEX && s->value == 1;
-    uint64_t waited = spun(s) ? v->t_ret - v->t : v->blocked_ns;
+    uint64_t waited = has_spun(s) ? v->t_ret - v->t : v->blocked_ns;
     /* The second record of one wait counts with the first. */
     bool got = s->err == 0 || s->err == EOWNERDEAD;
     if (waited >= B_BLOCKED_NS && !second)
@@ -69,17 +69,17 @@ static int on_acquire(struct maker *m, struct b_sync *s,
         b->out->g.wait[z] = v->blocked && !last ? v->blocked_ns : 0;
         return 0;
     }
-    if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !spun(s)) {
+    if (s->cause == IPS_NONE && s->dead_owner == IPS_NONE && !has_spun(s)) {
         if (!second)
             b_unended_call(m, v, s->err == EOWNERDEAD ? 0 : s->err);
         return 0;
     }
-    if (spun(s) && waited >= B_BLOCKED_NS)
+    if (has_spun(s) && waited >= B_BLOCKED_NS)
         b->off_ns = ips_add_sat(b->off_ns, b_awake_ns(v));
     s->node = b_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
-                     spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
+                     has_spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
     b->out->g.wait[s->node] = waited >= B_BLOCKED_NS ? waited : 0;
-    return spun(s) ? b_add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
+    return has_spun(s) ? b_add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
 }
 
 int b_on_sync(struct maker *m, const uint8_t *p)
@@ -125,7 +125,7 @@ int b_sync_spins(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t n = 0;
-    const struct ips_spun *before = b_grow_spun(b, &n);
+    const struct ips_spun *before = b_incremental_spun(b, &n);
     if (!b->spins.n && !n)
         return 0;
     b->out->spun = b_calloc(b->spins.n + n, sizeof(*b->out->spun), b->err);

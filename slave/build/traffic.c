@@ -12,25 +12,26 @@ int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
     /* Chains come process by process, so each pair comes once. */
     uint32_t n = b->out->traffic_count;
     if (b->from) {
-        b->broken |= !b_grow_traffic(b, end, m->proc, index);
+        b->broken |= !b_incremental_traffic(b, end, m->proc, index);
         if (!b->broken) {
             e->traffic_proc = m->proc;
             e->traffic = *index;
             return 0;
         }
     }
-    int rc = n < b->traffic_room
+    int rc = n < b->traffic_capacity
                  ? 0
-                 : b_grow((void **)&b->out->traffic, n, &b->traffic_room,
-                          sizeof(*b->out->traffic), b->err);
+                 : b_array_reserve((void **)&b->out->traffic, n,
+                                   &b->traffic_capacity,
+                                   sizeof(*b->out->traffic), b->err);
     if (rc == 0)
         rc = B_MORE(b->traffic_last, b->err);
     if (rc < 0)
         return rc;
     struct ips_traffic_window *cut = b->in->traffic;
-    if (cut && n >= cut->room)
-        rc = b_grow((void **)&cut->row, n, &cut->room, sizeof(*cut->row),
-                    b->err);
+    if (cut && n >= cut->capacity)
+        rc = b_array_reserve((void **)&cut->row, n, &cut->capacity,
+                             sizeof(*cut->row), b->err);
     if (rc < 0)
         return rc;
     if (cut) {

@@ -14,7 +14,7 @@
 #define B_ARRAY(type)                                                          \
     struct {                                                                   \
         type *v;                                                               \
-        uint32_t n, room;                                                      \
+        uint32_t n, capacity;                                                  \
     }
 
 struct b_stream {
@@ -26,7 +26,7 @@ struct b_stream {
     bool task, empty;
     uint64_t first_ns, last_ns; /* of its records */
     uint64_t first_cpu, last_cpu;
-    uint64_t events, node_room;
+    uint64_t events, node_capacity;
     uint64_t one_node;    /* sends that have one, where nothing came before */
     uint64_t cost_ret_ns; /* b_cost: return of its last call */
     uint64_t read_cpu_ns; /* b_cost: the agent read the CPU clock last */
@@ -77,7 +77,7 @@ struct b_chain { /* beside g.chains */
     uint32_t fork;       /* FORK its START hangs on, or IPS_NONE */
     uint64_t base;       /* coordinate of START */
     uint64_t limit;      /* settled CPU may not be later than... see settle */
-    uint64_t settled;    /* greatest CPU known for it */
+    uint64_t cpu_known;  /* greatest CPU known for it */
     uint32_t image_aux;  /* node "its image began", or IPS_NO_NODE */
     int64_t end_shift;   /* of END: its coordinate less cpu_at */
     uint64_t unknown_ns; /* off the core outside of calls, all of it */
@@ -176,9 +176,9 @@ struct b_kill { /* KILL */
     uint32_t stream, node;
     uint32_t pid, tid, sig; /* whom; tid 0 = any thread */
     uint32_t group;         /* ... all of this one; 0 unknown, or nobody's */
-    bool to_group, taken;
+    bool to_group, is_taken;
 };
-struct b_taking { /* SIGNAL */
+struct b_signal_taken { /* SIGNAL */
     uint64_t t, cpu, value;
     uint32_t stream, node;
     uint32_t from, sig; /* sender's pid, 0 none */
@@ -187,7 +187,7 @@ struct b_taking { /* SIGNAL */
 };
 /* A process was stopped (SIGSTOP, or somebody saw it so) until a KILL of
  * SIGCONT let it go on: build/job_control.c. By (proc, until). */
-struct b_stop {
+struct b_job_stop {
     uint64_t from, until;
     uint32_t proc, kill;
 };
@@ -205,10 +205,10 @@ struct b_packet { /* a receive whose message may have been longer */
     uint32_t node;
     uint64_t bytes;
 };
-struct b_stopped { /* the node of one of its threads */
+struct b_job_stopped { /* the node of one of its threads */
     uint32_t node, kill;
 };
-struct b_unseen { /* UNSEEN, or a MODULE that is a runtime's */
+struct b_unrecorded { /* UNSEEN, or a MODULE that is a runtime's */
     bool runtime;
     bool of_threads; /* it makes them wait: nothing where there is one */
     uint64_t t;
@@ -245,7 +245,7 @@ struct b_chan {
  *   g.xpred  the send's node. */
 struct b_op {
     uint64_t t, t_ret, len;
-    uint64_t past; /* the node's coordinate less cpu_at, never negative */
+    uint64_t past_bytes; /* the node's coordinate less cpu_at, never negative */
     uint32_t node;
     uint32_t chain : 31, blocked : 1;
 };
@@ -264,7 +264,7 @@ struct b_block {
 };
 struct b_sends {
     uint32_t first, last; /* blocks; IPS_NONE */
-    uint32_t n, room;     /* all sends; left in `last` */
+    uint32_t n, capacity; /* all sends; left in `last` */
 };
 struct b_read { /* a receive of bytes, of an end where they are listed */
     uint64_t t, t_ret, len;
@@ -336,7 +336,7 @@ struct b_ext {
     uint32_t node, end;
     uint32_t last_send; /* node, or IPS_NO_NODE */
     bool blocked;       /* it slept, or took a pending wait */
-    bool settled;       /* has a sender here: nothing to decide */
+    bool is_decided;    /* has a sender here: nothing to decide */
     bool polled;        /* of a poll: end-of-file where nothing was sent */
 };
 enum b_hold_kind {

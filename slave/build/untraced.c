@@ -14,14 +14,14 @@ struct untraced { /* an UNSEEN record, taken apart */
 };
 
 /* The word up to the blank or the end; what follows it. */
-static const char *word(const char *p, char *out, size_t size)
+static const char *next_word(const char *p, char *out, size_t size)
 {
     size_t n = strcspn(p, " ");
     snprintf(out, size, "%.*s", (int)ips_min_u64(n, size - 1), p);
     return p[n] ? p + n + 1 : p + n;
 }
 
-static bool take_apart(const struct b_unseen *u, struct untraced *out)
+static bool take_apart(const struct b_unrecorded *u, struct untraced *out)
 {
     static const char head[] = "untraced ";
     char text[512], pid[16];
@@ -29,9 +29,9 @@ static bool take_apart(const struct b_unseen *u, struct untraced *out)
              (const char *)u->text);
     if (strncmp(text, head, sizeof(head) - 1) != 0)
         return false;
-    const char *p = word(text + sizeof(head) - 1, pid, sizeof(pid));
+    const char *p = next_word(text + sizeof(head) - 1, pid, sizeof(pid));
     out->pid = (uint32_t)strtoul(pid, NULL, 10);
-    p = word(p, out->cause, sizeof(out->cause));
+    p = next_word(p, out->cause, sizeof(out->cause));
     snprintf(out->program, sizeof(out->program), "%s", p);
     return true;
 }
@@ -55,8 +55,8 @@ static struct ips_untraced *row_of(struct ips_built *o, const char *cause,
     return r;
 }
 
-static void count(struct build *b, const char *cause, const char *program,
-                  uint32_t pid)
+static void count_cause(struct build *b, const char *cause, const char *program,
+                        uint32_t pid)
 {
     struct ips_untraced *r = row_of(b->out, cause, program);
     if (r->count++ == 0)
@@ -78,7 +78,7 @@ static bool spoke_after_all(const struct untraced *u, bool spoke)
     return spoke && strcmp(u->cause, "set-user-id") == 0;
 }
 
-static void take_unseen(struct build *b, const struct b_unseen *u)
+static void take_unrecorded(struct build *b, const struct b_unrecorded *u)
 {
     struct untraced t;
     struct b_stream *s = &b->streams[u->stream];
@@ -96,7 +96,7 @@ static void take_unseen(struct build *b, const struct b_unseen *u)
             return;
         f->named = true;
     }
-    count(b, t.cause, t.program, t.pid);
+    count_cause(b, t.cause, t.program, t.pid);
 }
 
 /* A process that is over, whose last act was an exec that nobody explained. */
@@ -108,11 +108,11 @@ static void silent_exec(struct build *b, const struct b_stream *s)
     char program[200];
     snprintf(program, sizeof(program), "%s",
              s->exec ? (const char *)s->exec : "");
-    count(b, "unknown", program, s->in->head.pid);
+    count_cause(b, "unknown", program, s->in->head.pid);
 }
 
 /* Any other UNSEEN: the process does something that leaves no record. */
-static void take_other(struct build *b, const struct b_unseen *u)
+static void take_other(struct build *b, const struct b_unrecorded *u)
 {
     struct ips_built *o = b->out;
     uint32_t proc = b->images[b->streams[u->stream].image].proc;
@@ -120,37 +120,38 @@ static void take_other(struct build *b, const struct b_unseen *u)
         return;
     if (u->of_threads && o->procs[proc].chain_count < 2)
         return;
-    struct ips_unseen new = {.process = proc, .runtime = u->runtime};
+    struct ips_unrecorded new = {.process = proc, .runtime = u->runtime};
     snprintf(new.what, sizeof(new.what), "%.*s",
              (int)ips_min_u64(u->len, sizeof(new.what) - 1),
              (const char *)u->text);
     for (char *c = new.what; *c; c++)
         if (*c < 0x20 || *c == 0x7f)
             *c = '?';
-    for (uint32_t i = 0; i < o->unseen_count; i++)
-        if (o->unseen[i].process == proc &&
-            strcmp(o->unseen[i].what, new.what) == 0)
+    for (uint32_t i = 0; i < o->unrecorded_count; i++)
+        if (o->unrecorded[i].process == proc &&
+            strcmp(o->unrecorded[i].what, new.what) == 0)
             return;
-    if (o->unseen_count < ROWS_MAX)
-        o->unseen[o->unseen_count++] = new;
+    if (o->unrecorded_count < ROWS_MAX)
+        o->unrecorded[o->unrecorded_count++] = new;
 }
 
 int b_untraced(struct build *b)
 {
     b->out->untraced = b_calloc(ROWS_MAX, sizeof(*b->out->untraced), b->err);
-    b->out->unseen = b_calloc(ROWS_MAX, sizeof(*b->out->unseen), b->err);
-    if (!b->out->untraced || !b->out->unseen)
+    b->out->unrecorded =
+        b_calloc(ROWS_MAX, sizeof(*b->out->unrecorded), b->err);
+    if (!b->out->untraced || !b->out->unrecorded)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->unseens.n; i++)
         take_other(b, &b->unseens.v[i]);
     /* Backwards: of several in a stream the last one is the exec's. */
     for (uint32_t i = b->unseens.n; i > 0; i--)
-        take_unseen(b, &b->unseens.v[i - 1]);
+        take_unrecorded(b, &b->unseens.v[i - 1]);
     for (uint32_t f = 0; f < b->forks.n; f++) {
         const struct b_fork *fork = &b->forks.v[f];
         if (!fork->failed && !fork->named && fork->child == IPS_NONE &&
             fork->kind != IPS_FORK_THREAD && fork->kind != IPS_FORK_TASK)
-            count(b, "unknown", "", fork->pid);
+            count_cause(b, "unknown", "", fork->pid);
     }
     for (uint32_t i = 0; i < b->in->stream_count; i++)
         silent_exec(b, &b->streams[i]);

@@ -11,7 +11,7 @@
 #define STACK_AFTER_NS 50000u
 
 /* The last stack of a site of the stream at hand: it holds again. */
-struct kept {
+struct recent_stack {
     uint64_t site;
     uint32_t stack;
 };
@@ -24,8 +24,8 @@ struct b_wait_notes {
     uint64_t last_t;
     bool last_pending;
     uint64_t last_site;
-    struct kept kept[KEPT];
-    uint32_t kept_count, kept_next;
+    struct recent_stack recent[KEPT];
+    uint32_t recent_count, recent_next;
     /* The pending wait (struct wait). */
     uint64_t end_ns, site;
     uint32_t arc, stack, spin_row;
@@ -56,7 +56,7 @@ int b_waits_begin(struct build *b)
 void b_waits_stream(struct maker *m)
 {
     struct b_wait_notes *n = m->b->notes;
-    n->kept_count = n->kept_next = 0;
+    n->recent_count = n->recent_next = 0;
     n->spin_row = IPS_NONE;
     n->first = n->last_from = n->last_to = n->out->count;
     n->last_t = 0;
@@ -66,14 +66,14 @@ void b_waits_stream(struct maker *m)
 
 /* ---- counting ----------------------------------------------------------- */
 
-static struct ips_wait_row *add(struct maker *m, enum ips_wait_cause cause,
-                                uint64_t ns)
+static struct ips_wait_row *add_text(struct maker *m, enum ips_wait_cause cause,
+                                     uint64_t ns)
 {
     struct b_wait_notes *n = m->b->notes;
     struct ips_wait_rows *o = n->out;
-    if (n->rc == 0 && o->count == o->room)
-        n->rc = b_grow((void **)&o->row, o->count, &o->room, sizeof(*o->row),
-                       m->b->err);
+    if (n->rc == 0 && o->count == o->capacity)
+        n->rc = b_array_reserve((void **)&o->row, o->count, &o->capacity,
+                                sizeof(*o->row), m->b->err);
     if (n->rc < 0)
         return NULL;
     o->row[o->count] = (struct ips_wait_row){
@@ -89,7 +89,7 @@ static struct ips_wait_row *add(struct maker *m, enum ips_wait_cause cause,
 void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                    uint64_t end_ns)
 {
-    struct ips_wait_row *r = add(m, cause, ns);
+    struct ips_wait_row *r = add_text(m, cause, ns);
     if (r)
         r->end_ns = end_ns;
 }
@@ -99,7 +99,7 @@ void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      bool taken)
 {
     struct b_wait_notes *n = m->b->notes;
-    struct ips_wait_row *r = ns ? add(m, cause, ns) : NULL;
+    struct ips_wait_row *r = ns ? add_text(m, cause, ns) : NULL;
     if (r) {
         r->end_ns = n->end_ns;
         r->site = n->site;
@@ -120,26 +120,29 @@ void b_waits_drop(struct build *b, uint32_t arc)
 {
     struct b_wait_notes *n = b->notes;
     struct ips_wait_rows *o = n->out;
-    if (n->rc == 0 && o->dropped_count == o->dropped_room)
-        n->rc = b_grow((void **)&o->dropped, o->dropped_count, &o->dropped_room,
-                       sizeof(*o->dropped), b->err);
+    if (n->rc == 0 && o->dropped_count == o->dropped_capacity)
+        n->rc =
+            b_array_reserve((void **)&o->dropped, o->dropped_count,
+                            &o->dropped_capacity, sizeof(*o->dropped), b->err);
     if (n->rc == 0)
         o->dropped[o->dropped_count++] = arc;
 }
 
 /* ---- stacks ------------------------------------------------------------- */
 
-static struct kept *kept_of(struct b_wait_notes *n, uint64_t site)
+static struct recent_stack *find_recent(struct b_wait_notes *n, uint64_t site)
 {
-    for (uint32_t i = 0; i < n->kept_count; i++)
-        if (n->kept[i].site == site)
-            return &n->kept[i];
+    for (uint32_t i = 0; i < n->recent_count; i++)
+        if (n->recent[i].site == site)
+            return &n->recent[i];
     return NULL;
 }
 
-static uint32_t kept_stack(struct b_wait_notes *n, uint64_t site, uint64_t ns)
+static uint32_t recent_stack_of(struct b_wait_notes *n, uint64_t site,
+                                uint64_t ns)
 {
-    struct kept *k = site && ns > STACK_AFTER_NS ? kept_of(n, site) : NULL;
+    struct recent_stack *k =
+        site && ns > STACK_AFTER_NS ? find_recent(n, site) : NULL;
     return k ? k->stack : IPS_NONE;
 }
 
@@ -149,18 +152,19 @@ static int add_stack(struct maker *m, const uint64_t *frame, uint32_t count,
     struct b_wait_notes *n = m->b->notes;
     struct ips_wait_rows *o = n->out;
     int rc = 0;
-    if (o->stack_count == o->stack_room)
-        rc = b_grow((void **)&o->stack, o->stack_count, &o->stack_room,
-                    sizeof(*o->stack), m->b->err);
+    if (o->stack_count == o->stack_capacity)
+        rc = b_array_reserve((void **)&o->stack, o->stack_count,
+                             &o->stack_capacity, sizeof(*o->stack), m->b->err);
     struct ips_wait_stack s = {.first = o->frame_count,
                                .count = count,
                                .stream =
                                    (uint32_t)(m->s->in - m->b->in->streams),
                                .t_ns = t_ns};
     for (uint32_t i = 0; rc == 0 && i < count; i++) {
-        if (o->frame_count == o->frame_room)
-            rc = b_grow((void **)&o->frame, o->frame_count, &o->frame_room,
-                        sizeof(*o->frame), m->b->err);
+        if (o->frame_count == o->frame_capacity)
+            rc = b_array_reserve((void **)&o->frame, o->frame_count,
+                                 &o->frame_capacity, sizeof(*o->frame),
+                                 m->b->err);
         if (rc == 0)
             o->frame[o->frame_count++] = frame[i];
     }
@@ -171,8 +175,9 @@ static int add_stack(struct maker *m, const uint64_t *frame, uint32_t count,
 }
 
 /* Is it the stack that the site had before? Then it is not kept twice. */
-static bool same(const struct ips_wait_rows *o, const struct kept *k,
-                 const uint64_t *frame, uint32_t count)
+static bool is_same_stack(const struct ips_wait_rows *o,
+                          const struct recent_stack *k, const uint64_t *frame,
+                          uint32_t count)
 {
     const struct ips_wait_stack *s = &o->stack[k->stack];
     return s->count == count &&
@@ -192,8 +197,8 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
     if (count == 0)
         return 0;
     memcpy(frame, p + sizeof(r), count * sizeof(*frame));
-    struct kept *k = kept_of(n, frame[0]);
-    if (k && same(n->out, k, frame, count)) {
+    struct recent_stack *k = find_recent(n, frame[0]);
+    if (k && is_same_stack(n->out, k, frame, count)) {
         stack = k->stack;
     } else {
         int rc = add_stack(m, frame, count,
@@ -202,11 +207,11 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
             return rc;
     }
     if (!k) {
-        k = &n->kept[n->kept_next];
-        n->kept_next = (n->kept_next + 1) % KEPT;
-        n->kept_count += n->kept_count < KEPT;
+        k = &n->recent[n->recent_next];
+        n->recent_next = (n->recent_next + 1) % KEPT;
+        n->recent_count += n->recent_count < KEPT;
     }
-    *k = (struct kept){frame[0], stack};
+    *k = (struct recent_stack){frame[0], stack};
     if (r.h.t != n->last_t)
         return 0;
     for (uint32_t i = n->last_from; i < n->last_to; i++)
@@ -284,7 +289,7 @@ static void keep_pending(struct maker *m, uint64_t site)
         n->out->count > n->first && n->out->row[last].cause == IPS_WAIT_SPIN;
     n->end_ns = m->last_ret;
     n->site = site;
-    n->stack = kept_stack(n, site, m->wait.blocked_ns);
+    n->stack = recent_stack_of(n, site, m->wait.blocked_ns);
     n->arc = m->b->nodes;
     n->spin_row = span ? last : IPS_NONE;
 }
@@ -319,7 +324,7 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
         r->call = node;
         if (!r->site) {
             r->site = site;
-            r->stack = kept_stack(n, site, r->ns);
+            r->stack = recent_stack_of(n, site, r->ns);
         }
         if (r->arc != IPS_NO_NODE)
             continue;

@@ -42,15 +42,15 @@ struct ips_lock_row { /* by node, w, t, seq */
 };
 struct ips_wait_rows {
     struct ips_wait_row *row; /* by arc, within it as they were */
-    uint32_t count, room;
+    uint32_t count, capacity;
     struct ips_wait_stack *stack;
-    uint32_t stack_count, stack_room;
+    uint32_t stack_count, stack_capacity;
     uint64_t *frame; /* return addresses, innermost first */
-    uint32_t frame_count, frame_room;
+    uint32_t frame_count, frame_capacity;
     uint32_t *dropped; /* arcs: a send that was only preempted */
-    uint32_t dropped_count, dropped_room;
+    uint32_t dropped_count, dropped_capacity;
     struct ips_lock_row *lock; /* in order */
-    uint32_t lock_count, lock_room;
+    uint32_t lock_count, lock_capacity;
 };
 void ips_wait_rows_release(struct ips_wait_rows *w);
 

@@ -62,15 +62,15 @@ static bool bend_to(struct build *b, uint32_t u, uint32_t i)
     struct ips_graph *g = &b->out->g;
     if (g->at[u] <= g->at[i])
         return false;
-    if (b->grow)
-        b_grow_bent(b, u, i);
+    if (b->incremental)
+        b_incremental_bent(b, u, i);
     b->broken |= b_final(b, u);
     g->at[u] = g->at[i];
     return true;
 }
 
 /* One round: every node no later than its successors. */
-static bool bend(struct build *b)
+static bool bend_round(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     bool bent = false;
@@ -92,7 +92,7 @@ static bool bend(struct build *b)
 
 /* Is there any arc against the clock? Those of a chain and of matched receives
  * the weights' pass has looked at, as no time was moved since. */
-static bool bends(const struct build *b)
+static bool has_backward_arc(const struct build *b)
 {
     const struct ips_graph *g = &b->out->g;
     bool against = b->bends || b->backwards || !b_fits(b);
@@ -127,7 +127,7 @@ static void fit_rest(struct build *b)
     }
 }
 
-static void unfit(struct build *b)
+static void mark_unfit(struct build *b)
 {
     for (uint32_t k = 0; k < b->fitted.n; k++)
         b->out->g.wait[b->fitted.v[k].node] = b->fitted.v[k].wait;
@@ -171,14 +171,14 @@ int b_wall(struct build *b)
                            room);
     b_delays(b);
     int rc = all_last_words(b);
-    bool bent = bends(b);
+    bool bent = has_backward_arc(b);
     if (!bent) {
         fit_rest(b);
         return rc;
     }
-    unfit(b);
+    mark_unfit(b);
     for (int i = 0; i < ROUNDS && bent; i++)
-        bent = bend(b);
+        bent = bend_round(b);
     b->broken |= bent;
     for (uint32_t c = 0; c < g->chain_count; c++)
         fit_chain(b, c);

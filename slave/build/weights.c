@@ -27,7 +27,7 @@ struct weigher {
 };
 
 /* What a chain's nodes have been added to, one after the other. */
-struct weighed {
+struct weight_sums {
     uint64_t at, t, cpu; /* of the node before: coordinate, g.t_ns, cpu_at */
     uint64_t passed;     /* ... g.at */
     uint64_t probe, unknown;
@@ -53,7 +53,7 @@ static int found_sent(struct build *b, uint32_t i, uint64_t *sent)
     while (s->op && s->op->node != g->xpred[i])
         b_next_send(b, s);
     if (s->op)
-        *sent = ips_min_u64(ips_add_sat(s->op->t, s->op->past), B_LATEST);
+        *sent = ips_min_u64(ips_add_sat(s->op->t, s->op->past_bytes), B_LATEST);
     return 0;
 }
 
@@ -88,10 +88,10 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
  * (build/causal.c), and its arc is finished. `k` by value: so nothing that is
  * stored can change it, and what is NULL in all of a run costs nothing. */
 static inline __attribute__((always_inline)) int
-weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
-            uint32_t end, bool first, bool last)
+weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
+             uint32_t end, bool first, bool last)
 {
-    struct weighed s = *to;
+    struct weight_sums s = *to;
     int rc = 0;
     for (; i < end; i++) {
         uint64_t t_ns = k.g.t_ns[i], cpu_at = k.cpu_at[i], own = k.g.w[i];
@@ -106,7 +106,7 @@ weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
             own = b_gives_way(send, own, t_ns, cpu_at);
             k.g.xpred[i] = send->node;
             k.b->backwards |= send->t >= t_ns;
-            sent = b_moved(send->t, (int64_t)send->past);
+            sent = b_moved(send->t, (int64_t)send->past_bytes);
         }
         k.g.xkind[i] = xkind & B_X_MATCHED ? IPS_X_DATA : xkind;
         if (k.coord)
@@ -152,9 +152,10 @@ weigh_nodes(const struct weigher k, struct weighed *to, uint32_t i,
 #define EVEN_BITS 56
 
 /* EVEN nodes from `i` on, none of them its chain's first, by the rule of
- * weigh_nodes(); `k` has no `off`, `far` or `coord`, and fits. False: something
- * is to be decided, and nothing was done. */
-static bool weigh_even(const struct weigher *k, struct weighed *s, uint32_t i)
+ * weight_nodes(); `k` has no `off`, `far` or `coord`, and fits. False:
+ * something is to be decided, and nothing was done. */
+static bool weight_even(const struct weigher *k, struct weight_sums *s,
+                        uint32_t i)
 {
     uint64_t own[EVEN + 1], at[EVEN + 1], eight[EVEN / 8];
     uint64_t *w = k->g.w + i, *passed = k->g.at + i;
@@ -201,16 +202,16 @@ static bool weigh_even(const struct weigher *k, struct weighed *s, uint32_t i)
 }
 
 /* A chain's nodes but the first and the last, of what most builds need. */
-static int weigh_runs(const struct weigher *k, struct weighed *s, uint32_t i,
-                      uint32_t end)
+static int weight_runs(const struct weigher *k, struct weight_sums *s,
+                       uint32_t i, uint32_t end)
 {
     struct weigher plain = *k;
     int rc = 0;
     plain.off = NULL, plain.far = NULL, plain.coord = NULL, plain.fits = true;
     for (uint32_t next; i < end && rc == 0; i = next) {
         next = ips_min_u32(end - i, EVEN) + i;
-        if (next - i < EVEN || !weigh_even(k, s, i))
-            rc = weigh_nodes(plain, s, i, next, false, false);
+        if (next - i < EVEN || !weight_even(k, s, i))
+            rc = weight_nodes(plain, s, i, next, false, false);
     }
     return rc;
 }
@@ -223,11 +224,11 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     uint32_t from = b_first(b, c), last = from > first ? from - 1 : first;
     uint64_t base = b->chains[c].base;
-    struct weighed s = {.at = base,
-                        .t = g->t_ns[last],
-                        .cpu = k->cpu_at[last],
-                        .end = end,
-                        .forwards = true};
+    struct weight_sums s = {.at = base,
+                            .t = g->t_ns[last],
+                            .cpu = k->cpu_at[last],
+                            .end = end,
+                            .forwards = true};
     bool begins = from == first;
     int rc = 0;
     if (!begins) {
@@ -238,15 +239,15 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
         s.passed = g->at[last];
     } else {
         g->probe[first] = 0;
-        rc = weigh_nodes(*k, &s, from, from + 1, true, end - first == 1);
+        rc = weight_nodes(*k, &s, from, from + 1, true, end - first == 1);
         from++;
     }
     if (rc == 0 && from < end)
         rc = k->off || k->far || k->coord || !k->fits
-                 ? weigh_nodes(*k, &s, from, end - 1, false, false)
-                 : weigh_runs(k, &s, from, end - 1);
+                 ? weight_nodes(*k, &s, from, end - 1, false, false)
+                 : weight_runs(k, &s, from, end - 1);
     if (rc == 0 && from < end)
-        rc = weigh_nodes(*k, &s, end - 1, end, false, true);
+        rc = weight_nodes(*k, &s, end - 1, end, false, true);
     b->chains[c].end_shift = (int64_t)(s.at - s.cpu);
     if (k->off)
         b->chains[c].unknown_ns = s.unknown;
@@ -262,7 +263,7 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
 #define WEIGHTS_MOST (1ull << 58)
 
 /* Clamps *v to cap; returns what is left of it. */
-static uint64_t clamp(uint64_t *v, uint64_t cap, uint64_t *clamped)
+static uint64_t clamp_value(uint64_t *v, uint64_t cap, uint64_t *clamped)
 {
     if (*v > cap) {
         *v = cap;
@@ -278,14 +279,14 @@ static ips_u128 sum_weights(struct build *b, uint64_t cap)
     ips_u128 sum = 0;
     uint64_t *clamped = &b->out->counts.ambiguous;
     for (uint32_t i = 0; i < g->node_count; i++) {
-        sum += clamp(&g->w[i], cap, clamped);
-        sum += clamp(&g->xlen[i], cap, clamped);
+        sum += clamp_value(&g->w[i], cap, clamped);
+        sum += clamp_value(&g->xlen[i], cap, clamped);
     }
     for (uint32_t i = 0; i < b->exts.n; i++) {
         struct b_ext *x = &b->exts.v[i];
-        sum += clamp(&x->len, cap, clamped);
-        sum += clamp(&x->reply_ns, cap, clamped);
-        sum += clamp(&x->blocked_ns, cap, clamped);
+        sum += clamp_value(&x->len, cap, clamped);
+        sum += clamp_value(&x->reply_ns, cap, clamped);
+        sum += clamp_value(&x->blocked_ns, cap, clamped);
     }
     return sum;
 }
@@ -301,7 +302,7 @@ static void bound_weights(struct build *b)
 }
 
 /* Damaged records: everything again, with what is left of the weights. */
-static void weigh_again(struct build *b)
+static void weight_again(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     bound_weights(b);
@@ -322,7 +323,7 @@ void b_sum_up(struct build *b, ips_u128 sum)
     sum += b->gone;
     sum -= b->out->counts.spin_ns;
     uint32_t n = 0;
-    const struct ips_spun *cut = b_grow_spun(b, &n);
+    const struct ips_spun *cut = b_incremental_spun(b, &n);
     for (uint32_t i = 0; i < n; i++) /* taken out before */
         sum += cut[i].ns;
     for (uint32_t i = 0; i < b->exts.n; i++) {
@@ -330,8 +331,8 @@ void b_sum_up(struct build *b, ips_u128 sum)
         sum += (ips_u128)x->len + x->reply_ns + x->blocked_ns;
     }
     b->broken |= sum >= WEIGHTS_MOST;
-    if (sum >= WEIGHTS_MOST && !b->grow)
-        weigh_again(b);
+    if (sum >= WEIGHTS_MOST && !b->incremental)
+        weight_again(b);
     for (uint32_t c = 0; c < g->chain_count; c++)
         b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;
 }

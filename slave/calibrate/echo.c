@@ -27,7 +27,7 @@ struct echo {
     int listener;
     uint8_t key[SLAVE_ECHO_KEY_BYTES];
     uint64_t until_ns;
-    atomic_bool stop; /* never set: an echo ends by its time limits */
+    atomic_bool stopping; /* never set: an echo ends by its time limits */
 };
 
 /* ---- one connection ----------------------------------------------------- */
@@ -53,7 +53,7 @@ static int echo_batch(int fd, uint32_t rounds, uint64_t bytes, uint8_t *buffer,
 }
 
 /* Until the other side closes it. True: it had the key. */
-static bool serve(struct echo *e, int fd)
+static bool serve_peer(struct echo *e, int fd)
 {
     uint8_t key[SLAVE_ECHO_KEY_BYTES], head[SLAVE_WIRE_HEAD];
     const uint8_t yes = SLAVE_WIRE_YES;
@@ -61,11 +61,13 @@ static bool serve(struct echo *e, int fd)
     struct pollfd p = {.fd = fd, .events = POLLIN};
     slave_wire_tune(fd);
     /* A stranger does not keep others waiting for ever. */
-    bool ours = cpu && poll(&p, 1, KEY_MS) == 1 &&
-                slave_wire_recv(fd, key, sizeof(key), &e->stop, NULL) == 0 &&
-                memcmp(key, e->key, sizeof(key)) == 0;
-    if (ours && slave_wire_send(fd, &yes, 1, &e->stop, NULL) == 0) {
-        while (slave_wire_recv(fd, head, sizeof(head), &e->stop, NULL) == 0) {
+    bool ours =
+        cpu && poll(&p, 1, KEY_MS) == 1 &&
+        slave_wire_recv(fd, key, sizeof(key), &e->stopping, NULL) == 0 &&
+        memcmp(key, e->key, sizeof(key)) == 0;
+    if (ours && slave_wire_send(fd, &yes, 1, &e->stopping, NULL) == 0) {
+        while (slave_wire_recv(fd, head, sizeof(head), &e->stopping, NULL) ==
+               0) {
             uint64_t rounds = slave_wire_get(head, 4);
             uint64_t bytes = slave_wire_get(head + 4, 8);
             if (rounds > BATCH_MAX || bytes == 0 ||
@@ -76,8 +78,8 @@ static bool serve(struct echo *e, int fd)
                 break;
             buffer = more;
             memset(buffer, 0, bytes);
-            if (echo_batch(fd, (uint32_t)rounds, bytes, buffer, cpu, &e->stop) <
-                0)
+            if (echo_batch(fd, (uint32_t)rounds, bytes, buffer, cpu,
+                           &e->stopping) < 0)
                 break;
         }
     }
@@ -86,7 +88,7 @@ static bool serve(struct echo *e, int fd)
     return ours;
 }
 
-static void *run(void *arg)
+static void *run_echo(void *arg)
 {
     struct echo *e = arg;
     bool over = false;
@@ -101,7 +103,7 @@ static void *run(void *arg)
         int fd = accept4(e->listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             continue;
-        over = serve(e, fd);
+        over = serve_peer(e, fd);
         close(fd);
     }
     close(e->listener);
@@ -236,7 +238,7 @@ int slave_echo_start(const uint8_t *key, bool by_unix, bool inside,
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    int failed = pthread_create(&thread, &attr, run, e);
+    int failed = pthread_create(&thread, &attr, run_echo, e);
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (failed)

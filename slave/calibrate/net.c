@@ -68,7 +68,8 @@ static int parse_tcp(const char *text, struct sockaddr_storage *to,
     return inet_pton(AF_INET, host, &v4->sin_addr) == 1 ? 0 : IPS_E_USAGE;
 }
 
-static int parse(const char *text, struct sockaddr_storage *to, socklen_t *len)
+static int parse_address(const char *text, struct sockaddr_storage *to,
+                         socklen_t *len)
 {
     memset(to, 0, sizeof(*to));
     if (strncmp(text, "unix:", 5) == 0)
@@ -100,12 +101,14 @@ static int connect_within(int fd, const struct sockaddr_storage *to,
     return failed;
 }
 
-static int greet(struct slave_trip *t, const uint8_t *key, struct ips_err *err)
+static int send_key(struct slave_trip *t, const uint8_t *key,
+                    struct ips_err *err)
 {
     uint8_t yes = 0;
-    int rc = slave_wire_send(t->fd, key, SLAVE_ECHO_KEY_BYTES, t->stop, err);
+    int rc =
+        slave_wire_send(t->fd, key, SLAVE_ECHO_KEY_BYTES, t->stopping, err);
     if (rc == 0)
-        rc = slave_wire_recv(t->fd, &yes, 1, t->stop, err);
+        rc = slave_wire_recv(t->fd, &yes, 1, t->stopping, err);
     if (rc == 0 && yes != SLAVE_WIRE_YES)
         rc = ips_err_set(err, IPS_E_PROTOCOL, "another program answers there");
     return rc;
@@ -116,7 +119,7 @@ static int open_one(struct slave_trip *t, const uint8_t *key,
 {
     struct sockaddr_storage to;
     socklen_t len = 0;
-    if (parse(address, &to, &len) < 0)
+    if (parse_address(address, &to, &len) < 0)
         return ips_err_set(err, IPS_E_USAGE, "%.120s is not an address",
                            address);
     t->fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -127,7 +130,7 @@ static int open_one(struct slave_trip *t, const uint8_t *key,
     if (rc == 0)
         slave_wire_tune(t->fd);
     if (rc == 0)
-        rc = greet(t, key, err);
+        rc = send_key(t, key, err);
     if (rc == 0)
         return 0;
     slave_trip_close(t);
@@ -141,7 +144,7 @@ int slave_trip_open(struct slave_trip *t, const uint8_t *key,
     int rc = ips_err_set(err, IPS_E_USAGE, "no address to measure at");
     memset(t, 0, sizeof(*t));
     t->fd = -1;
-    t->stop = stop;
+    t->stopping = stop;
     for (size_t i = 0; i < count && rc < 0 && !atomic_load(stop); i++) {
         struct ips_err one = {0};
         rc = open_one(t, key, addresses[i], &one);
@@ -160,7 +163,7 @@ void slave_trip_close(struct slave_trip *t)
         close(t->fd);
     free(t->buffer);
     t->buffer = NULL;
-    t->room = 0;
+    t->capacity = 0;
     t->fd = -1;
 }
 
@@ -173,27 +176,28 @@ struct rounds {
 };
 
 /* One batch, behind those that are there; far comes after it in one piece. */
-static int batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
-                 struct rounds *r, struct ips_err *err)
+static int send_batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
+                      struct rounds *r, struct ips_err *err)
 {
     uint8_t head[SLAVE_WIRE_HEAD], cpu[(BATCH + 1) * 8];
     slave_wire_put(head, count, 4);
     slave_wire_put(head + 4, bytes, 8);
-    int rc = slave_wire_send(t->fd, head, sizeof(head), t->stop, err);
+    int rc = slave_wire_send(t->fd, head, sizeof(head), t->stopping, err);
     if (rc == 0) /* the header is out of the way of the first round */
-        rc = slave_wire_recv(t->fd, head, 1, t->stop, err);
+        rc = slave_wire_recv(t->fd, head, 1, t->stopping, err);
     uint64_t delay = slave_wire_delay_ns();
     for (uint32_t i = 0; i < count && rc == 0; i++) {
         uint64_t cpu_ns = slave_wire_cpu_ns(), at = slave_wire_now_ns();
-        rc = slave_wire_send(t->fd, t->buffer, bytes, t->stop, err);
+        rc = slave_wire_send(t->fd, t->buffer, bytes, t->stopping, err);
         if (rc == 0)
-            rc = slave_wire_recv(t->fd, t->buffer, bytes, t->stop, err);
+            rc = slave_wire_recv(t->fd, t->buffer, bytes, t->stopping, err);
         r->trip[r->count + i] = slave_wire_now_ns() - at;
         r->near[r->count + i] = slave_wire_cpu_ns() - cpu_ns;
     }
     r->delay_ns += slave_wire_delay_ns() - delay;
     if (rc == 0)
-        rc = slave_wire_recv(t->fd, cpu, ((size_t)count + 1) * 8, t->stop, err);
+        rc = slave_wire_recv(t->fd, cpu, ((size_t)count + 1) * 8, t->stopping,
+                             err);
     if (rc == 0)
         r->delay_ns += slave_wire_get(cpu + (size_t)count * 8, 8);
     for (uint32_t i = 0; i < count && rc == 0; i++)
@@ -202,13 +206,13 @@ static int batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
     return rc;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_ns(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
-static void sum_up(struct rounds *r, struct slave_trip_found *out)
+static void sum_up(struct rounds *r, struct slave_trip_result *out)
 {
     uint64_t *as_was = r->trip;
     uint64_t price = slave_wire_clock_ns(), cpu = 0;
@@ -223,11 +227,11 @@ static void sum_up(struct rounds *r, struct slave_trip_found *out)
     out->trip_ns = UINT64_MAX;
     if (sorted && r->count) {
         memcpy(sorted, as_was, r->count * sizeof(*sorted));
-        qsort(sorted, r->count, sizeof(*sorted), compare);
+        qsort(sorted, r->count, sizeof(*sorted), compare_ns);
         out->trip_ns = sorted[(r->count - 1) / 2];
         for (uint32_t i = 0; i < r->count; i++)
             sorted[i] = ips_add_sat(r->near[i], r->far[i]);
-        qsort(sorted, r->count, sizeof(*sorted), compare);
+        qsort(sorted, r->count, sizeof(*sorted), compare_ns);
         out->cpu_ns = sorted[(r->count - 1) / 2] / 2;
     }
     free(sorted);
@@ -236,19 +240,19 @@ static void sum_up(struct rounds *r, struct slave_trip_found *out)
 
 static int make_room(struct slave_trip *t, uint64_t bytes, struct ips_err *err)
 {
-    if (bytes <= t->room)
+    if (bytes <= t->capacity)
         return 0;
     uint8_t *more = realloc(t->buffer, bytes);
     if (!more)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     memset(more, 0, bytes);
     t->buffer = more;
-    t->room = bytes;
+    t->capacity = bytes;
     return 0;
 }
 
 int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
-                       uint64_t length_ns, struct slave_trip_found *out,
+                       uint64_t length_ns, struct slave_trip_result *out,
                        struct ips_err *err)
 {
     struct rounds r = {0};
@@ -266,20 +270,20 @@ int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
     if (rc == 0)
         rc = make_room(t, bytes, err);
     if (rc == 0)
-        rc = batch(t, bytes, WARM_UP, &r, err);
+        rc = send_batch(t, bytes, WARM_UP, &r, err);
     uint64_t until = slave_wire_now_ns() + length_ns;
     uint64_t one = r.count ? ips_max_u64(r.trip[r.count - 1], 1) : 1;
     r.count = 0;
     r.delay_ns = 0;
     if (rc == 0)
-        rc = batch(t, bytes, LEAST, &r, err);
+        rc = send_batch(t, bytes, LEAST, &r, err);
     while (rc == 0 && r.count < rounds) {
         uint64_t left = ips_sub_sat(until, slave_wire_now_ns()) / one;
         uint32_t n = ips_min_u32(rounds - r.count, BATCH);
         n = ips_min_u32(n, (uint32_t)ips_min_u64(left, BATCH));
         if (n == 0)
             break;
-        rc = batch(t, bytes, n, &r, err);
+        rc = send_batch(t, bytes, n, &r, err);
     }
     if (rc == 0)
         sum_up(&r, out);

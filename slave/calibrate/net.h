@@ -45,16 +45,16 @@ int slave_echo_start(const uint8_t *key, bool by_unix, bool inside,
 
 struct slave_trip {
     int fd; /* -1: not connected */
-    const atomic_bool *stop;
+    const atomic_bool *stopping;
     uint8_t *buffer;
-    size_t room;
+    size_t capacity;
 };
 /* Tries the addresses in order. */
 int slave_trip_open(struct slave_trip *t, const uint8_t *key,
                     const char *const *addresses, size_t count,
                     const atomic_bool *stop, struct ips_err *err) IPS_MUST_USE;
 void slave_trip_close(struct slave_trip *t);
-struct slave_trip_found {
+struct slave_trip_result {
     struct ips_half_trips half;
     uint64_t trip_ns;          /* median of the round trips as they were */
     uint64_t cpu_ns;           /* median CPU of both ends, half of a round's:
@@ -66,7 +66,7 @@ struct slave_trip_found {
 /* At least 3 rounds, at most `rounds`; none is begun after length_ns beyond the
  * first 3. */
 int slave_trip_measure(struct slave_trip *t, uint64_t bytes, uint32_t rounds,
-                       uint64_t length_ns, struct slave_trip_found *out,
+                       uint64_t length_ns, struct slave_trip_result *out,
                        struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -24,7 +24,7 @@
 struct sender {
     int fd;
     uint32_t count, done;
-    const atomic_bool *stop;
+    const atomic_bool *stopping;
     uint64_t *cost_ns; /* [count] */
 };
 
@@ -32,7 +32,7 @@ static void *run_sender(void *arg)
 {
     struct sender *s = arg;
     const struct timespec a_while = {0, SLEEP_NS};
-    while (s->done < s->count && !atomic_load(s->stop)) {
+    while (s->done < s->count && !atomic_load(s->stopping)) {
         (void)nanosleep(&a_while, NULL);
         uint64_t before = slave_wire_cpu_ns();
         ssize_t n = send(s->fd, "w", 1, MSG_NOSIGNAL);
@@ -56,8 +56,8 @@ static void *run_receiver(void *arg)
     return NULL;
 }
 
-static int start(pthread_t *thread, int processor, void *(*run)(void *),
-                 void *arg)
+static int start_thread(pthread_t *thread, int processor, void *(*run)(void *),
+                        void *arg)
 {
     pthread_attr_t attr;
     cpu_set_t set;
@@ -72,18 +72,18 @@ static int start(pthread_t *thread, int processor, void *(*run)(void *),
 }
 
 /* So many sends; all signals are blocked. */
-static int batch(int from, int to, uint32_t count, const atomic_bool *stop,
-                 uint64_t *cost_ns, struct ips_err *err)
+static int send_batch(int from, int to, uint32_t count, const atomic_bool *stop,
+                      uint64_t *cost_ns, struct ips_err *err)
 {
     int fd[2];
     pthread_t sending, receiving;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0)
         return ips_err_errno(err, "a socket pair to measure waking");
     struct sender s = {
-        .fd = fd[0], .count = count, .stop = stop, .cost_ns = cost_ns};
-    int failed = start(&receiving, to, run_receiver, &fd[1]);
+        .fd = fd[0], .count = count, .stopping = stop, .cost_ns = cost_ns};
+    int failed = start_thread(&receiving, to, run_receiver, &fd[1]);
     if (!failed) {
-        failed = start(&sending, from, run_sender, &s);
+        failed = start_thread(&sending, from, run_sender, &s);
         if (failed)
             (void)shutdown(fd[0], SHUT_WR);
         else
@@ -130,9 +130,9 @@ static int measure_wake(uint32_t rounds, const atomic_bool *stop,
     pthread_sigmask(SIG_SETMASK, &all, &old);
     for (uint32_t done = 0; done < rounds && rc == 0; done += BATCH) {
         uint32_t n = ips_min_u32(BATCH, rounds - done);
-        rc = batch(at[0], at[0], n, stop, cost + done, err);
+        rc = send_batch(at[0], at[0], n, stop, cost + done, err);
         if (rc == 0)
-            rc = batch(at[0], at[1], n, stop, cost + rounds + done, err);
+            rc = send_batch(at[0], at[1], n, stop, cost + rounds + done, err);
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc == 0)

@@ -104,7 +104,7 @@ int slave_drain_open(struct slave_drain *d,
     d->archive_max_bytes = opt->archive_max_bytes;
     d->archive_age_s = opt->archive_age_s;
     d->max_fds = raise_descriptors();
-    slave_live_open(d);
+    slave_liveness_open(d);
     /* The state first: what is in the pool has to go somewhere. */
     snprintf(path, sizeof(path), "%s/runs", d->state);
     int rc = ips_path_make(path, 0700, err);
@@ -161,15 +161,15 @@ void slave_drain_close(struct slave_drain *d)
 /* ---- the turn ---- */
 
 /* Streams learn that their process has ended. */
-static void tell_deaths(struct slave_run *run)
+static void mark_dead_streams(struct slave_run *run)
 {
     bool any = false;
     for (struct slave_image *i = run->images; i && !any; i = i->next)
-        any = i->state == SLAVE_IMAGE_DEAD && !i->told;
+        any = i->state == SLAVE_IMAGE_DEAD && !i->death_marked;
     if (!any)
         return;
     for (struct slave_stream *st = run->streams; st; st = st->next) {
-        if (st->image->state != SLAVE_IMAGE_DEAD || st->image->told)
+        if (st->image->state != SLAVE_IMAGE_DEAD || st->image->death_marked)
             continue;
         slave_stream_touch(st);
         st->row.dead = true;
@@ -205,7 +205,7 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
     if (run->want_sync || run->scan_now ||
         (run->churns && now_ns >= run->list_ns))
         (void)slave_watch_run(d, run, now_ns);
-    slave_spares_turn(d, run, now_ns);
+    slave_spare_segments_turn(d, run, now_ns);
     if (run->want_sync)
         slave_run_refresh_control(run);
     uint64_t before = d->moved_bytes;
@@ -216,10 +216,10 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
         if (d->moved_bytes - before > SLAVE_RUN_TURN_BYTES)
             break;
     }
-    tell_deaths(run);
+    mark_dead_streams(run);
     int rc = why.code;
     if (rc == 0)
-        rc = slave_take_flush(d, run, &why);
+        rc = slave_segment_reader_flush(d, run, &why);
     d->frames_len = 0;
     if (rc < 0) {
         *err = why;
@@ -274,7 +274,7 @@ static void run_committed(struct slave_drain *d, struct slave_run *run)
     run->dirty = false;
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i->state == SLAVE_IMAGE_DEAD)
-            i->told = true;
+            i->death_marked = true;
     for (struct slave_stream *st = run->streams; st; st = st->next) {
         st->stored |= st->dirty;
         st->dirty = false;
@@ -297,8 +297,8 @@ static void run_committed(struct slave_drain *d, struct slave_run *run)
 static void run_rolled_back(struct slave_run *run)
 {
     slave_archive_rollback(&run->archive);
-    if (run->handover)
-        slave_handover_rollback(run->handover, run->archive.length);
+    if (run->record_queue)
+        slave_record_queue_rollback(run->record_queue, run->archive.length);
     if (run->dirty) {
         int64_t id = run->saved.id;
         run->row = run->saved;
@@ -330,8 +330,8 @@ static void run_rolled_back(struct slave_run *run)
         run->saved = run->row;
 }
 
-static void failed(struct slave_drain *d, uint64_t now_ns,
-                   const struct ips_err *err)
+static void report_failure(struct slave_drain *d, uint64_t now_ns,
+                           const struct ips_err *err)
 {
     if (!d->failing_since_ns)
         ips_log_error(
@@ -364,12 +364,12 @@ static int commit_turn(struct slave_drain *d, struct ips_err *err)
     return rc;
 }
 
-static void look_around(struct slave_drain *d, uint64_t now_ns)
+static void scan_pool(struct slave_drain *d, uint64_t now_ns)
 {
-    slave_live_events(d, now_ns);
-    slave_live_look(d, now_ns);
-    slave_unseen_look(d, now_ns);
-    slave_load_look(d, now_ns);
+    slave_liveness_events(d, now_ns);
+    slave_liveness_check(d, now_ns);
+    slave_unrecorded_scan(d, now_ns);
+    slave_load_read(d, now_ns);
     if (d->scan_now || now_ns >= d->next_scan_ns) {
         bool periodic = now_ns >= d->next_scan_ns;
         d->scan_now = false;
@@ -401,7 +401,7 @@ static uint64_t next_turn(const struct slave_drain *d, uint64_t now_ns)
             next, ips_max_u64(r->next_close_ns, now_ns + TURN_LIVE_NS * 5));
         if (r->want_sync || r->repack)
             return TURN_BUSY_NS;
-        next = ips_min_u64(next, slave_spares_next_ns(r));
+        next = ips_min_u64(next, slave_spare_segments_next_ns(r));
         if (r->churns || r->scan_now)
             next = ips_min_u64(next, r->list_ns);
         for (const struct slave_segment *s = r->segments; s; s = s->next)
@@ -422,8 +422,8 @@ static void after_commit(struct slave_drain *d, uint64_t now_ns)
             d->version++;
         run_committed(d, r);
         for (struct slave_segment *s = r->segments; s; s = s->next)
-            slave_ingest_settle(d, r, s, now_ns);
-        slave_run_forget_dead(d, r, now_ns);
+            slave_ingest_reclaim(d, r, s, now_ns);
+        slave_run_remove_dead(d, r, now_ns);
         d->more_to_close = slave_now_ns() - begun_ns >= TURN_CLOSES_NS;
         if (!d->more_to_close)
             slave_run_try_close(d, r, now_ns);
@@ -442,7 +442,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
     if (d->failing_since_ns && now_ns < d->retry_ns)
         return d->retry_ns - now_ns;
     d->moved_bytes = 0;
-    look_around(d, now_ns);
+    scan_pool(d, now_ns);
     for (struct slave_run *r = d->runs; rc == 0 && r; r = r->next)
         if (r->in_pool)
             rc = read_run(d, r, now_ns, &err);
@@ -452,7 +452,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
         for (struct slave_run *r = d->runs; r; r = r->next)
             if (r->in_pool)
                 run_rolled_back(r);
-        failed(d, now_ns, &err);
+        report_failure(d, now_ns, &err);
         return RETRY_NS;
     }
     if (d->failing_since_ns) {

@@ -69,9 +69,9 @@ struct slave_segment {
     struct slave_segment *next;
     struct slave_stream *stream; /* NULL while no header was seen */
     enum slave_segment_state state;
-    int fd;                 /* -1: opened when needed */
-    struct slave_view view; /* of a busy one, while fd is open */
-    bool cut;               /* somebody did so: no view of it again */
+    int fd;                               /* -1: opened when needed */
+    struct slave_guarded_mapping mapping; /* of a busy one, while fd is open */
+    bool cut; /* somebody did so: no view of it again */
     uint32_t size;
     uint32_t scan; /* last directory scan that saw it */
     bool stored;   /* has a row */
@@ -104,12 +104,12 @@ struct slave_image { /* (pidns, pid, image_stamp) */
     uint32_t dead_status; /* see struct ips_stream_in */
     bool dying; /* a zombie: its status is told when it has been waited for */
     uint64_t dead_t_ns;
-    uint64_t last_ns;                        /* monotonic, of its last news */
-    uint64_t next_look_ns;                   /* without a pidfd */
-    uint64_t next_unseen_ns, unseen_wait_ns; /* drain/unrecorded.c */
-    bool ended;                              /* a final END was ingested */
-    bool told; /* its streams' rows say that it is dead */
-    bool held; /* by a stream: slave_run_forget_dead */
+    uint64_t last_ns;      /* monotonic, of its last news */
+    uint64_t next_look_ns; /* without a pidfd */
+    uint64_t next_unrecorded_ns, unrecorded_wait_ns; /* drain/unrecorded.c */
+    bool ended;        /* a final END was ingested */
+    bool death_marked; /* its streams' rows say that it is dead */
+    bool in_use;       /* by a stream: slave_run_remove_dead */
 };
 
 struct slave_stream {
@@ -118,7 +118,7 @@ struct slave_stream {
     struct slave_image *image;
     bool stored;
     bool dirty;
-    bool held;       /* by a segment: slave_run_forget_dead */
+    bool in_use;     /* by a segment: slave_run_remove_dead */
     uint64_t gap_ns; /* since when next_seq is missing, 0 not */
     struct slave_stream_row row, saved;
 };
@@ -138,14 +138,15 @@ struct slave_run {
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
-    struct slave_spares *spares; /* drain/spare_segments.c; NULL none */
+    struct slave_spare_segments
+        *spare_segments; /* drain/spare_segments.c; NULL none */
     /* Unlinked, or made as spares, and not yet counted in control. */
     uint64_t uncounted_released, uncounted_spare;
-    struct slave_archive archive;    /* fd -1 while not being written */
-    struct slave_handover *handover; /* it is followed; else NULL */
-    struct slave_repack *repack;     /* of it, NULL none */
-    uint64_t repack_in_vain;         /* its length when that was no gain */
-    char dir[IPS_PATH_BYTES];        /* STATE/slave-M/runs/RUN */
+    struct slave_archive archive;            /* fd -1 while not being written */
+    struct slave_record_queue *record_queue; /* it is followed; else NULL */
+    struct slave_repack *repack;             /* of it, NULL none */
+    uint64_t repack_in_vain;  /* its length when that was no gain */
+    char dir[IPS_PATH_BYTES]; /* STATE/slave-M/runs/RUN */
     struct slave_map segment_map, stream_map;
     struct slave_segment *segments;
     struct slave_stream *streams, *streams_tail;
@@ -155,16 +156,16 @@ struct slave_run {
     uint32_t scan;
     bool scan_now;
     uint64_t changed_ns; /* monotonic, of the last news of any kind */
-    uint64_t next_close_ns, next_forget_ns;
+    uint64_t next_close_ns, next_removal_ns;
     uint64_t load_ns; /* load.c: of the last look at the load, and how many */
     uint32_t load_looks;
     uint64_t version; /* +1 with every change that a report would show */
     unsigned pins;    /* asks in flight: not removed by limits */
     /* serve/precompute.c */
-    uint64_t asked_ns;    /* last asked about its graph or events; 0 never */
-    bool was_open;        /* here, and not built since it was closed */
-    uint64_t ahead_bytes; /* of the archive, looked at or about to be */
-    uint64_t ahead_ns;    /* when it is again, if there is anything new */
+    uint64_t asked_ns; /* last asked about its graph or events; 0 never */
+    bool was_open;     /* here, and not built since it was closed */
+    uint64_t precomputed_bytes; /* of the archive, looked at or about to be */
+    uint64_t precompute_ns;     /* when it is again, if there is anything new */
 };
 
 struct slave_drain_options {
@@ -188,9 +189,9 @@ struct slave_drain {
     struct slave_carried {
         char run[64];
     } * carried; /* drain/liveness.c: runs in the environments of processes */
-    size_t carried_count, carried_room;
+    size_t carried_count, carried_capacity;
     uint64_t carried_ns; /* when that was read; 0: it is not known */
-    uint64_t next_proc_scan_ns, next_unseen_ns, next_load_ns;
+    uint64_t next_proc_scan_ns, next_unrecorded_ns, next_load_ns;
     uint32_t open_fds, max_fds;
     uint8_t *frames; /* [SLAVE_FRAMES_BYTES] of the run in hand, not staged */
     size_t frames_len;
@@ -200,7 +201,7 @@ struct slave_drain {
     char failing[200];         /* why; "" fine */
     uint64_t retry_ns;
     uint64_t version;      /* +1 with every change that a report would show */
-    uint64_t found;        /* +1 with every run that appears in the pool */
+    uint64_t runs_found;   /* +1 with every run that appears in the pool */
     uint64_t moved_bytes;  /* by the last turn */
     bool more_to_close;    /* which it had no time for */
     int pool_lock;         /* while runs are closed, else -1 */
@@ -262,7 +263,7 @@ void slave_run_limits(struct slave_drain *d);
 /* drain/run_removal.c: frees what is known of dead processes whose every record
  * is committed; the database keeps it. At most once a second a run. O(streams).
  */
-void slave_run_forget_dead(struct slave_drain *d, struct slave_run *run,
+void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
                            uint64_t now_ns);
 void slave_run_free(struct slave_drain *d, struct slave_run *run);
 void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
@@ -274,35 +275,36 @@ void slave_watch_pool(struct slave_drain *d);
 /* Lists one run's directory. Returns the number of new files, < 0 failed. */
 int slave_watch_run(struct slave_drain *d, struct slave_run *run,
                     uint64_t now_ns);
-void slave_watch_forget(struct slave_drain *d, struct slave_run *run);
+void slave_watch_remove(struct slave_drain *d, struct slave_run *run);
 
 /* drain/spare_segments.c: segments made ahead for a run in which processes come
  * and go. */
-struct slave_spares;
+struct slave_spare_segments;
 /* One that lies in the directory, of a slave before us. */
-void slave_spares_found(struct slave_drain *d, struct slave_run *run,
-                        const char *name);
+void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
+                                const char *name);
 /* Makes and adopts, if it is time. */
-void slave_spares_turn(struct slave_drain *d, struct slave_run *run,
-                       uint64_t now_ns);
+void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
+                               uint64_t now_ns);
 /* When it is the next time; UINT64_MAX: never. */
-uint64_t slave_spares_next_ns(const struct slave_run *run);
+uint64_t slave_spare_segments_next_ns(const struct slave_run *run);
 /* Takes all back that nobody has taken. Returns how many had been. */
-unsigned slave_spares_withdraw(struct slave_drain *d, struct slave_run *run);
+unsigned slave_spare_segments_withdraw(struct slave_drain *d,
+                                       struct slave_run *run);
 /* Forgets them; they stay where they are. */
-void slave_spares_free(struct slave_drain *d, struct slave_run *run);
+void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run);
 
 /* drain/liveness.c */
-void slave_live_open(struct slave_drain *d);
-void slave_live_track(struct slave_drain *d, struct slave_image *image,
-                      uint64_t mtime_real_ns);
-void slave_live_events(struct slave_drain *d, uint64_t now_ns);
-void slave_live_look(struct slave_drain *d, uint64_t now_ns);
-void slave_live_forget(struct slave_image *image);
+void slave_liveness_open(struct slave_drain *d);
+void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
+                          uint64_t mtime_real_ns);
+void slave_liveness_events(struct slave_drain *d, uint64_t now_ns);
+void slave_liveness_check(struct slave_drain *d, uint64_t now_ns);
+void slave_liveness_drop(struct slave_image *image);
 /* Does some process on this machine carry the run in its environment? Asked
  * before a run is closed. Reads /proc at most every 50 ms for all runs: 10 us a
  * process. */
-bool slave_live_environment(struct slave_drain *d, const char *run);
+bool slave_liveness_environment(struct slave_drain *d, const char *run);
 
 /* ingest.c */
 void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
@@ -331,7 +333,7 @@ bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
 void slave_run_count_bytes(const struct slave_drain *d, struct slave_run *run);
 
 /* drain/reclaim.c: hands back or removes what is committed. */
-void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,
-                         struct slave_segment *seg, uint64_t now_ns);
+void slave_ingest_reclaim(struct slave_drain *d, struct slave_run *run,
+                          struct slave_segment *seg, uint64_t now_ns);
 
 #endif

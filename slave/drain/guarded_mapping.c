@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 static _Thread_local sigjmp_buf *volatile way_out; /* NULL: nobody looks */
-static _Thread_local const struct slave_view *volatile looked_at;
+static _Thread_local const struct slave_guarded_mapping *volatile looked_at;
 static struct sigaction before;
 static _Atomic unsigned views;
 
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
     (void)context;
-    const struct slave_view *v = looked_at;
+    const struct slave_guarded_mapping *v = looked_at;
     uintptr_t at = (uintptr_t)info->si_addr;
     if (way_out && at - (uintptr_t)v->data < v->len)
         siglongjmp(*way_out, 1);
@@ -40,10 +40,10 @@ static bool catch_sigbus(void)
     return sigaction(SIGBUS, &a, NULL) == 0;
 }
 
-bool slave_view_open(struct slave_view *v, int fd, size_t len)
+bool slave_guarded_open(struct slave_guarded_mapping *v, int fd, size_t len)
 {
     void *p = MAP_FAILED;
-    *v = (struct slave_view){0};
+    *v = (struct slave_guarded_mapping){0};
     if (len == 0 || !catch_sigbus())
         return false;
     if (atomic_fetch_add(&views, 1) < SLAVE_VIEWS_MAX)
@@ -52,20 +52,21 @@ bool slave_view_open(struct slave_view *v, int fd, size_t len)
         atomic_fetch_sub(&views, 1);
         return false;
     }
-    *v = (struct slave_view){.data = p, .len = len};
+    *v = (struct slave_guarded_mapping){.data = p, .len = len};
     return true;
 }
 
-void slave_view_close(struct slave_view *v)
+void slave_guarded_close(struct slave_guarded_mapping *v)
 {
     if (v->data) {
         (void)munmap(v->data, v->len);
         atomic_fetch_sub(&views, 1);
     }
-    *v = (struct slave_view){0};
+    *v = (struct slave_guarded_mapping){0};
 }
 
-size_t slave_view_has(struct slave_view *v, int fd, size_t at, size_t upto)
+size_t slave_guarded_has(struct slave_guarded_mapping *v, int fd, size_t at,
+                         size_t upto)
 {
     if (v->whole < upto && v->whole < v->len) {
         off_t hole = lseek(fd, (off_t)at, SEEK_HOLE);
@@ -75,8 +76,8 @@ size_t slave_view_has(struct slave_view *v, int fd, size_t at, size_t upto)
     return v->whole;
 }
 
-bool slave_view_look(const struct slave_view *v, void (*look)(void *),
-                     void *arg)
+bool slave_guarded_inspect(const struct slave_guarded_mapping *v,
+                           void (*look)(void *), void *arg)
 {
     sigjmp_buf here;
     if (sigsetjmp(here, 0) != 0) {
@@ -107,16 +108,18 @@ static void move_bytes(void *arg)
         memset(b->to, 0, b->len);
 }
 
-bool slave_view_copy(const struct slave_view *v, size_t at, void *out,
-                     size_t len)
+bool slave_guarded_copy(const struct slave_guarded_mapping *v, size_t at,
+                        void *out, size_t len)
 {
     struct bytes b = {out, v->data + at, len};
     return at <= v->len && len <= v->len - at &&
-           slave_view_look(v, move_bytes, &b);
+           slave_guarded_inspect(v, move_bytes, &b);
 }
 
-bool slave_view_zero(const struct slave_view *v, size_t from, size_t to)
+bool slave_guarded_zero(const struct slave_guarded_mapping *v, size_t from,
+                        size_t to)
 {
     struct bytes b = {v->data + from, NULL, to - from};
-    return from <= to && to <= v->len && slave_view_look(v, move_bytes, &b);
+    return from <= to && to <= v->len &&
+           slave_guarded_inspect(v, move_bytes, &b);
 }

@@ -11,8 +11,8 @@
  * atomic load, and what is kept is a copy.
  *
  * Invariant: a view is of bytes that the file had when it was made, and is
- * written through by slave_view_zero() alone.
- * Thread: any, one view by one thread at a time; slave_view_open the loop's.
+ * written through by slave_guarded_zero() alone.
+ * Thread: any, one view by one thread at a time; slave_guarded_open the loop's.
  */
 #ifndef IPS_SLAVE_DRAIN_GUARDED_MAPPING_H
 #define IPS_SLAVE_DRAIN_GUARDED_MAPPING_H
@@ -24,27 +24,29 @@
 /* At once, in a process: a process has 65,530 mappings at most by default. */
 #define SLAVE_VIEWS_MAX 8192u
 
-struct slave_view {
+struct slave_guarded_mapping {
     uint8_t *data; /* NULL: none */
     size_t len;
-    size_t whole; /* up to here are pages: slave_view_has() */
+    size_t whole; /* up to here are pages: slave_guarded_has() */
 };
 
 /* false: no mapping, *v is none. */
-bool slave_view_open(struct slave_view *v, int fd, size_t len);
-void slave_view_close(struct slave_view *v);
+bool slave_guarded_open(struct slave_guarded_mapping *v, int fd, size_t len);
+void slave_guarded_close(struct slave_guarded_mapping *v);
 
 /* How far the file has pages, from `at` on, as far as `upto` is concerned: to
  * read from a hole of a tmpfs would make a page, which its writer's quota does
  * not count. */
-size_t slave_view_has(struct slave_view *v, int fd, size_t at, size_t upto);
+size_t slave_guarded_has(struct slave_guarded_mapping *v, int fd, size_t at,
+                         size_t upto);
 
 /* Calls look(arg), which may read the view's bytes and does nothing that it
  * could not stop at: false where it was stopped. */
-bool slave_view_look(const struct slave_view *v, void (*look)(void *),
-                     void *arg);
-bool slave_view_copy(const struct slave_view *v, size_t at, void *out,
-                     size_t len);
-bool slave_view_zero(const struct slave_view *v, size_t from, size_t to);
+bool slave_guarded_inspect(const struct slave_guarded_mapping *v,
+                           void (*look)(void *), void *arg);
+bool slave_guarded_copy(const struct slave_guarded_mapping *v, size_t at,
+                        void *out, size_t len);
+bool slave_guarded_zero(const struct slave_guarded_mapping *v, size_t from,
+                        size_t to);
 
 #endif

@@ -27,7 +27,7 @@
 
 void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg)
 {
-    slave_view_close(&seg->view);
+    slave_guarded_close(&seg->mapping);
     if (seg->fd >= 0) {
         close(seg->fd);
         d->open_fds--;
@@ -94,8 +94,8 @@ void slave_ingest_begin(struct slave_segment *seg,
 }
 
 /* A segment whose row was there before we were: is it still the same? */
-static void resume(struct slave_run *run, struct slave_segment *seg,
-                   const struct ips_segment_header *head)
+static void resume_segment(struct slave_run *run, struct slave_segment *seg,
+                           const struct ips_segment_header *head)
 {
     seg->size = head->segment_bytes;
     if (seg->row.stream != seg->stream->row.number ||
@@ -185,9 +185,9 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     seg->next_poll_ns = 0;
     run->changed_ns = now_ns;
     if (stream->image->last_ns == 0) { /* a new image */
-        slave_live_track(d, stream->image,
-                         (uint64_t)st.st_mtim.tv_sec * SLAVE_SECOND_NS +
-                             (uint64_t)st.st_mtim.tv_nsec);
+        slave_liveness_track(d, stream->image,
+                             (uint64_t)st.st_mtim.tv_sec * SLAVE_SECOND_NS +
+                                 (uint64_t)st.st_mtim.tv_nsec);
     }
     if (run->stream_count != known)
         d->version++;
@@ -195,7 +195,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         !slave_ingest_ring_turn(run, seg, &head, gone))
         return;
     if (seg->stored) {
-        resume(run, seg, &head);
+        resume_segment(run, seg, &head);
         return;
     }
     seg->row.stream = stream->row.number;
@@ -209,7 +209,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
 /* ---- trouble ---- */
 
 /* Bytes on disk of what was kept of this run before. */
-static uint64_t kept_bytes(int dirfd)
+static uint64_t stored_bytes(int dirfd)
 {
     uint64_t sum = 0;
     struct dirent *e;
@@ -268,7 +268,7 @@ static const char *keep_aside(struct slave_run *run, struct slave_segment *seg)
         ips_path_make(path, 0700, NULL) < 0)
         return "no copy is kept";
     int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    uint64_t kept = dir < 0 ? 0 : kept_bytes(dir);
+    uint64_t kept = dir < 0 ? 0 : stored_bytes(dir);
     snprintf(path, sizeof(path), "%s.%u", seg->row.file, seg->row.seq);
     int out = dir < 0
                   ? -1
@@ -400,29 +400,30 @@ static int read_records(struct slave_drain *d, struct slave_run *run,
                         struct slave_segment *seg, bool closed, bool gone,
                         uint64_t now_ns, bool *finished, struct ips_err *err)
 {
-    struct slave_look look = {.most = SLAVE_LOOK_FIRST_BYTES};
+    struct slave_segment_look look = {.most = SLAVE_LOOK_FIRST_BYTES};
     uint64_t budget = SLAVE_RUN_TURN_BYTES;
     *finished = false;
     while (budget > 0) {
         bool wrong = false;
-        int rc = slave_take_look(d, seg, &look, err);
+        int rc = slave_segment_reader_look(d, seg, &look, err);
         if (rc < 0)
             return rc;
         if (look.extent > 0) {
-            rc = slave_take(d, run, seg, look.extent, &wrong, err);
+            rc = slave_segment_reader_next(d, run, seg, look.extent, &wrong,
+                                           err);
             if (rc < 0)
                 return rc;
             budget -= look.extent < budget ? look.extent : budget;
             seg->since_ns = 0;
             look.most = SLAVE_READ_BYTES;
         }
-        if (wrong || look.stop == SLAVE_STOP_WRONG) {
+        if (wrong || look.stop_reason == SLAVE_STOP_WRONG) {
             give_up(run, seg);
             return 0;
         }
-        if (look.stop == SLAVE_STOP_MORE)
+        if (look.stop_reason == SLAVE_STOP_MORE)
             continue;
-        if (look.stop == SLAVE_STOP_PENDING) {
+        if (look.stop_reason == SLAVE_STOP_PENDING) {
             if (!over_pending(run, seg, closed, gone, now_ns))
                 return 0;
             continue;
@@ -448,7 +449,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     int fd = slave_ingest_fd(d, run, seg, &why);
     /* First who is dead and what is closed, then the records. */
     bool gone = slave_ingest_writer_gone(seg);
-    int rc = fd < 0 ? fd : slave_take_header(seg, &head, &why);
+    int rc = fd < 0 ? fd : slave_segment_reader_header(seg, &head, &why);
     if (rc == IPS_E_LIMIT || rc == IPS_E_IO) {
         slave_ingest_back_off(seg, now_ns, false);
         ips_log_warn("run %s: %s", run->row.name, why.msg);

@@ -46,7 +46,7 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * SLAVE_SECOND_NS + (uint64_t)ts.tv_nsec;
 }
 
-void slave_live_open(struct slave_drain *d)
+void slave_liveness_open(struct slave_drain *d)
 {
     struct stat st;
     d->pidns = stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
@@ -68,7 +68,7 @@ static uint64_t agent_clock_ns(const struct ips_control *c)
 
 static void image_ended(struct slave_image *image, enum slave_image_state state)
 {
-    slave_live_forget(image);
+    slave_liveness_drop(image);
     image->state = state;
     image->next_look_ns = 0;
     if (state == SLAVE_IMAGE_DEAD)
@@ -81,7 +81,7 @@ static void image_ended(struct slave_image *image, enum slave_image_state state)
                   state == SLAVE_IMAGE_DEAD ? "is dead" : "has another image");
 }
 
-void slave_live_forget(struct slave_image *image)
+void slave_liveness_drop(struct slave_image *image)
 {
     if (image->pidfd >= 0)
         close(image->pidfd); /* leaves the epoll set by itself */
@@ -188,8 +188,8 @@ static void process_ends(struct slave_drain *d, struct slave_image *image,
 }
 
 /* Follows process `pid` (in our namespace) for the image. */
-static void follow(struct slave_drain *d, struct slave_image *image,
-                   uint32_t pid)
+static void watch_process(struct slave_drain *d, struct slave_image *image,
+                          uint32_t pid)
 {
     int fd = pidfd_open_raw(pid);
     if (fd < 0 && errno == ESRCH) {
@@ -223,8 +223,8 @@ static void replace_older(struct slave_image *image)
     }
 }
 
-void slave_live_track(struct slave_drain *d, struct slave_image *image,
-                      uint64_t mtime_real_ns)
+void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
+                          uint64_t mtime_real_ns)
 {
     struct slave_stream *st = image->run->streams;
     while (st && st->image != image)
@@ -243,10 +243,10 @@ void slave_live_track(struct slave_drain *d, struct slave_image *image,
         process_died(image);
         return;
     }
-    follow(d, image, image->pid);
+    watch_process(d, image, image->pid);
 }
 
-void slave_live_events(struct slave_drain *d, uint64_t now_ns)
+void slave_liveness_events(struct slave_drain *d, uint64_t now_ns)
 {
     struct epoll_event ev[64];
     int n;
@@ -265,7 +265,7 @@ void slave_live_events(struct slave_drain *d, uint64_t now_ns)
 
 /* The last number of the NSpid line: the pid in the innermost namespace; 0
  * where the process has no namespace below ours. */
-static uint32_t nspid(const char *pid)
+static uint32_t parse_nspid(const char *pid)
 {
     char path[64], line[512];
     uint32_t last = 0;
@@ -306,14 +306,14 @@ static bool in_namespace(const char *pid, uint64_t pidns)
 
 static void found_process(struct slave_drain *d, const char *pid)
 {
-    uint32_t inner = nspid(pid);
+    uint32_t inner = parse_nspid(pid);
     if (inner == 0)
         return;
     for (struct slave_run *r = d->runs; r; r = r->next)
         for (struct slave_image *i = r->images; i; i = i->next)
             if (i->state == SLAVE_IMAGE_UNSEEN && i->pid == inner &&
                 in_namespace(pid, i->pidns))
-                follow(d, i, (uint32_t)strtoul(pid, NULL, 10));
+                watch_process(d, i, (uint32_t)strtoul(pid, NULL, 10));
 }
 
 static bool each_process(bool (*each)(const char *pid, void *arg), void *arg)
@@ -335,8 +335,8 @@ static bool each_found(const char *pid, void *arg)
     return false;
 }
 
-static void judge_unseen(struct slave_drain *d, struct slave_image *i,
-                         uint64_t now_ns)
+static void judge_unrecorded(struct slave_drain *d, struct slave_image *i,
+                             uint64_t now_ns)
 {
     uint64_t idle = ips_sub_sat(now_ns, i->last_ns);
     if (d->pidns_initial || (i->ended && idle > IDLE_ENDED_NS) ||
@@ -344,7 +344,7 @@ static void judge_unseen(struct slave_drain *d, struct slave_image *i,
         process_died(i);
 }
 
-void slave_live_look(struct slave_drain *d, uint64_t now_ns)
+void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
 {
     bool unseen = false;
     for (struct slave_run *r = d->runs; r; r = r->next)
@@ -366,7 +366,7 @@ void slave_live_look(struct slave_drain *d, uint64_t now_ns)
     for (struct slave_run *r = d->runs; r; r = r->next)
         for (struct slave_image *i = r->images; i; i = i->next)
             if (i->state == SLAVE_IMAGE_UNSEEN)
-                judge_unseen(d, i, now_ns);
+                judge_unrecorded(d, i, now_ns);
 }
 
 /* ---- before a run is closed ---- */
@@ -387,7 +387,7 @@ static bool is_ours(const char *pid)
            strncmp(base, "ipsq", 4) == 0;
 }
 
-static bool carries(const struct slave_drain *d, const char *run)
+static bool carries_run(const struct slave_drain *d, const char *run)
 {
     for (size_t i = 0; i < d->carried_count; i++)
         if (strcmp(d->carried[i].run, run) == 0)
@@ -397,13 +397,13 @@ static bool carries(const struct slave_drain *d, const char *run)
 
 static bool add_carried(struct slave_drain *d, const char *run)
 {
-    if (d->carried_count == d->carried_room) {
-        size_t room = 2 * d->carried_room + 16;
+    if (d->carried_count == d->carried_capacity) {
+        size_t room = 2 * d->carried_capacity + 16;
         struct slave_carried *more = realloc(d->carried, room * sizeof(*more));
         if (!more)
             return false;
         d->carried = more;
-        d->carried_room = room;
+        d->carried_capacity = room;
     }
     snprintf(d->carried[d->carried_count++].run, sizeof(d->carried->run), "%s",
              run);
@@ -436,12 +436,12 @@ static bool add_environment(const char *pid, void *arg)
         return false;
     for (char *p = text; p < text + len && !failed; p += strlen(p) + 1)
         if (strncmp(p, "IPS_RUN=", 8) == 0 && ips_run_name_ok(p + 8) &&
-            !carries(d, p + 8))
+            !carries_run(d, p + 8))
             failed = !add_carried(d, p + 8);
     return failed;
 }
 
-bool slave_live_environment(struct slave_drain *d, const char *run)
+bool slave_liveness_environment(struct slave_drain *d, const char *run)
 {
     uint64_t now_ns = slave_now_ns();
     if (!d->carried_ns || now_ns >= d->carried_ns + ENVIRONMENT_NS) {
@@ -450,5 +450,5 @@ bool slave_live_environment(struct slave_drain *d, const char *run)
         if (each_process(add_environment, d))
             d->carried_ns = 0;
     }
-    return !d->carried_ns || carries(d, run); /* no memory: any might */
+    return !d->carried_ns || carries_run(d, run); /* no memory: any might */
 }

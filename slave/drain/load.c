@@ -14,7 +14,7 @@
 #define LOAD_MAX 1000000u /* threads: more is damage */
 
 /* A number with up to two decimals, in thousandths; NULL: none. */
-static const char *milli(const char *p, uint64_t *out)
+static const char *parse_milli(const char *p, uint64_t *out)
 {
     char *end;
     if (*p < '0' || *p > '9')
@@ -31,9 +31,9 @@ bool slave_load_parse(const char *text, struct slave_load *out)
 {
     uint64_t other;
     char *end;
-    const char *p = milli(text, &out->average_milli);
+    const char *p = parse_milli(text, &out->average_milli);
     for (int i = 0; i < 2 && p; i++)
-        p = milli(p, &other);
+        p = parse_milli(p, &other);
     if (!p || *p < '0' || *p > '9')
         return false;
     unsigned long long runnable = strtoull(p, &end, 10);
@@ -67,8 +67,8 @@ static bool is_on(const struct slave_run *r)
     return i != NULL;
 }
 
-static void add(struct slave_drain *d, struct slave_run *r,
-                const struct slave_load *load, uint64_t now_ns)
+static void add_load(struct slave_drain *d, struct slave_run *r,
+                     const struct slave_load *load, uint64_t now_ns)
 {
     struct ips_err err = {0};
     uint64_t since = r->load_ns ? now_ns - r->load_ns : OFTEN_NS;
@@ -92,7 +92,7 @@ uint64_t slave_load_next_ns(const struct slave_drain *d)
     return UINT64_MAX;
 }
 
-void slave_load_look(struct slave_drain *d, uint64_t now_ns)
+void slave_load_read(struct slave_drain *d, uint64_t now_ns)
 {
     struct slave_load load;
     bool known = false, often = false;
@@ -106,7 +106,7 @@ void slave_load_look(struct slave_drain *d, uint64_t now_ns)
             return;
         }
         known = true;
-        add(d, r, &load, now_ns);
+        add_load(d, r, &load, now_ns);
         often |= r->load_looks < OFTEN;
     }
     if (known)

@@ -25,7 +25,7 @@ struct slave_load {
 bool slave_load_parse(const char *text, struct slave_load *out);
 
 /* Looks, if it is time, for all runs that are on. */
-void slave_load_look(struct slave_drain *d, uint64_t now_ns);
+void slave_load_read(struct slave_drain *d, uint64_t now_ns);
 /* When it is to look again; UINT64_MAX: nothing is on. */
 uint64_t slave_load_next_ns(const struct slave_drain *d);
 

@@ -86,8 +86,8 @@ bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
     return true;
 }
 
-static void settle_done(struct slave_drain *d, struct slave_run *run,
-                        struct slave_segment *seg, uint64_t now_ns)
+static void reclaim_done(struct slave_drain *d, struct slave_run *run,
+                         struct slave_segment *seg, uint64_t now_ns)
 {
     struct ips_err err = {0};
     struct ips_segment_header head;
@@ -97,15 +97,16 @@ static void settle_done(struct slave_drain *d, struct slave_run *run,
         return;
     }
     int fd = slave_ingest_fd(d, run, seg, &err);
-    if (fd < 0 || slave_take_header(seg, &head, &err) < 0)
+    if (fd < 0 || slave_segment_reader_header(seg, &head, &err) < 0)
         return; /* ends with its writer */
     if (head.abandoned) {
         remove_segment(d, run, seg, "abandoned");
     } else if (head.state == IPS_SEGMENT_CLOSED && !seg->row.skipped) {
         /* Zeroes first, DRAINED last: from DRAINED on the writer may append,
          * and it counts on zeroes behind its last record. */
-        bool zero = seg->view.data &&
-                    slave_view_zero(&seg->view, head.header_bytes, seg->row.at);
+        bool zero =
+            seg->mapping.data &&
+            slave_guarded_zero(&seg->mapping, head.header_bytes, seg->row.at);
         if (ips_segment_set_drained(fd, zero ? seg->row.at : 0, &err) < 0)
             ips_log_warn("run %s: segment %s: %s", run->row.name, seg->row.file,
                          err.msg);
@@ -114,8 +115,8 @@ static void settle_done(struct slave_drain *d, struct slave_run *run,
     }
 }
 
-static void settle_drained(struct slave_drain *d, struct slave_run *run,
-                           struct slave_segment *seg, uint64_t now_ns)
+static void reclaim_drained(struct slave_drain *d, struct slave_run *run,
+                            struct slave_segment *seg, uint64_t now_ns)
 {
     struct ips_err err = {0};
     struct ips_segment_header head;
@@ -123,7 +124,7 @@ static void settle_drained(struct slave_drain *d, struct slave_run *run,
     /* Gone before looked at: it may have been used again in between. */
     bool gone = slave_ingest_writer_gone(seg);
     int fd = slave_ingest_fd(d, run, seg, &err);
-    if (fd < 0 || slave_take_header(seg, &head, &err) < 0)
+    if (fd < 0 || slave_segment_reader_header(seg, &head, &err) < 0)
         return;
     if (head.seq != seg->row.seq && head.state != IPS_SEGMENT_DRAINED) {
         if (head.seq < seg->stream->row.next_seq)
@@ -137,17 +138,17 @@ static void settle_drained(struct slave_drain *d, struct slave_run *run,
     }
 }
 
-void slave_ingest_settle(struct slave_drain *d, struct slave_run *run,
-                         struct slave_segment *seg, uint64_t now_ns)
+void slave_ingest_reclaim(struct slave_drain *d, struct slave_run *run,
+                          struct slave_segment *seg, uint64_t now_ns)
 {
     if (seg->state == SLAVE_SEG_READING && seg->row.done && !seg->dirty)
         slave_segment_set_state(seg, SLAVE_SEG_DONE, "all of it committed");
     else if (now_ns < seg->next_poll_ns && !run->want_sync)
         return;
     if (seg->state == SLAVE_SEG_DONE)
-        settle_done(d, run, seg, now_ns);
+        reclaim_done(d, run, seg, now_ns);
     else if (seg->state == SLAVE_SEG_DRAINED)
-        settle_drained(d, run, seg, now_ns);
+        reclaim_drained(d, run, seg, now_ns);
     if (d->open_fds > d->max_fds)
         slave_segment_close_fd(d, seg);
 }

@@ -194,7 +194,7 @@ struct slave_stream *slave_run_stream(struct slave_run *run,
 
 static void free_parts(struct slave_drain *d, struct slave_run *run)
 {
-    slave_spares_free(d, run);
+    slave_spare_segments_free(d, run);
     while (run->segments) {
         struct slave_segment *s = run->segments;
         run->segments = s->next;
@@ -209,7 +209,7 @@ static void free_parts(struct slave_drain *d, struct slave_run *run)
     while (run->images) {
         struct slave_image *i = run->images;
         run->images = i->next;
-        slave_live_forget(i);
+        slave_liveness_drop(i);
         free(i);
     }
     run->streams_tail = NULL;
@@ -238,7 +238,7 @@ static int restore_stream(const struct slave_stream_row *row, void *arg)
         st->image->state = SLAVE_IMAGE_DEAD;
         st->image->dead_status = row->dead_status;
         st->image->dead_t_ns = row->dead_t_ns;
-        st->image->told = true;
+        st->image->death_marked = true;
         st->image->last_ns = 1;
     }
     return 0;
@@ -358,7 +358,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     /* Images whose segments are all gone have no file to be found by. */
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i->last_ns == 0)
-            slave_live_track(d, i, 0);
+            slave_liveness_track(d, i, 0);
     slave_run_touch(run);
     if (missing) {
         ips_log_error("run %s: %llu bytes of its archive are missing (did the "
@@ -374,7 +374,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     run->scan_now = true;
     run->changed_ns = slave_now_ns();
     d->version++;
-    d->found++;
+    d->runs_found++;
     ips_log_info("run %s: found (%s)", name, run->row.control.command);
     return 0;
 }
@@ -383,7 +383,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
 
 void slave_run_free(struct slave_drain *d, struct slave_run *run)
 {
-    slave_watch_forget(d, run);
+    slave_watch_remove(d, run);
     free_parts(d, run);
     slave_repack_free(run->repack);
     slave_archive_close(&run->archive);
@@ -406,7 +406,7 @@ bool slave_run_all_dead(const struct slave_run *run)
 static bool all_over(const struct slave_run *run)
 {
     for (const struct slave_image *i = run->images; i; i = i->next)
-        if (i->state != SLAVE_IMAGE_DEAD || !i->told)
+        if (i->state != SLAVE_IMAGE_DEAD || !i->death_marked)
             return false;
     for (const struct slave_segment *s = run->segments; s; s = s->next)
         if (s->state != SLAVE_SEG_BAD && s->state != SLAVE_SEG_GONE)
@@ -441,7 +441,7 @@ static void remove_directory(struct slave_drain *d, struct slave_run *run)
 static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
-    if (slave_spares_withdraw(d, run) != 0 ||
+    if (slave_spare_segments_withdraw(d, run) != 0 ||
         slave_watch_run(d, run, slave_now_ns()) != 0)
         return;                     /* somebody came in */
     slave_run_refresh_control(run); /* it goes with the directory */
@@ -472,7 +472,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
                       row.name, err.msg);
     run->repack = NULL;
     remove_directory(d, run);
-    slave_watch_forget(d, run);
+    slave_watch_remove(d, run);
     free_parts(d, run);
     slave_archive_close(&run->archive);
     close(run->dirfd);
@@ -487,7 +487,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
 }
 
 /* False while the archive is still being packed again. */
-static bool repacked(struct slave_drain *d, struct slave_run *run)
+static bool is_repacked(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
     struct slave_archive *a = &run->archive;
@@ -546,12 +546,12 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
     if (run->stream_count == 0 &&
         ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
-    if (slave_live_environment(d, run->row.name)) {
+    if (slave_liveness_environment(d, run->row.name)) {
         /* A process of the run that has not spoken yet, or never will. */
         run->next_close_ns = now_ns + SLAVE_SECOND_NS / 2;
         return;
     }
-    if (!repacked(d, run)) {
+    if (!is_repacked(d, run)) {
         run->next_close_ns = now_ns;
         return;
     }

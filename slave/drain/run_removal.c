@@ -9,52 +9,54 @@
 /* Not of other pid namespaces: there a death is a guess. */
 static bool image_over(const struct slave_drain *d, const struct slave_image *i)
 {
-    return i->state == SLAVE_IMAGE_DEAD && i->told && i->pidns == d->pidns;
+    return i->state == SLAVE_IMAGE_DEAD && i->death_marked &&
+           i->pidns == d->pidns;
 }
 
-static void forget_streams(struct slave_drain *d, struct slave_run *run)
+static void remove_streams(struct slave_drain *d, struct slave_run *run)
 {
     run->streams_tail = NULL;
     for (struct slave_stream **p = &run->streams; *p;) {
         struct slave_stream *st = *p;
-        if (!st->held && st->stored && !st->dirty && image_over(d, st->image)) {
+        if (!st->in_use && st->stored && !st->dirty &&
+            image_over(d, st->image)) {
             *p = st->next;
             slave_map_del(&run->stream_map, &st->link);
             free(st);
             continue;
         }
-        st->image->held = true;
+        st->image->in_use = true;
         run->streams_tail = st;
         p = &st->next;
     }
 }
 
-void slave_run_forget_dead(struct slave_drain *d, struct slave_run *run,
+void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
                            uint64_t now_ns)
 {
-    if (now_ns < run->next_forget_ns)
+    if (now_ns < run->next_removal_ns)
         return;
-    run->next_forget_ns = now_ns + FORGET_NS;
+    run->next_removal_ns = now_ns + FORGET_NS;
     for (struct slave_stream *st = run->streams; st; st = st->next)
-        st->held = false;
+        st->in_use = false;
     for (struct slave_image *i = run->images; i; i = i->next)
-        i->held = false;
+        i->in_use = false;
     for (struct slave_segment *s = run->segments; s; s = s->next) {
         /* Not looked at yet, after a restart: it may be of any stream. */
         if (s->state == SLAVE_SEG_NEW)
             return;
         if (s->stream)
-            s->stream->held = true;
+            s->stream->in_use = true;
     }
-    forget_streams(d, run);
+    remove_streams(d, run);
     for (struct slave_image **p = &run->images; *p;) {
         struct slave_image *i = *p;
-        if (i->held || !image_over(d, i)) {
+        if (i->in_use || !image_over(d, i)) {
             p = &i->next;
             continue;
         }
         *p = i->next;
-        slave_live_forget(i);
+        slave_liveness_drop(i);
         free(i);
     }
 }

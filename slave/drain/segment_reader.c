@@ -14,8 +14,8 @@
 
 /* How far `len` bytes hold published records, and what stands there. The bytes
  * may change meanwhile: each head is read once. */
-static size_t published(const uint8_t *p, size_t len, bool is_end,
-                        enum slave_stop *stop)
+static size_t published_bytes(const uint8_t *p, size_t len, bool is_end,
+                              enum slave_segment_stop *stop)
 {
     size_t at = 0;
     *stop = SLAVE_STOP_ZERO;
@@ -49,14 +49,14 @@ static size_t published(const uint8_t *p, size_t len, bool is_end,
 struct span {
     const uint8_t *p;
     size_t len;
-    struct slave_look *look;
+    struct slave_segment_look *request;
 };
 
 static void look_at(void *arg)
 {
     const struct span *s = arg;
-    s->look->extent =
-        published(s->p, s->len, s->len == s->look->left, &s->look->stop);
+    s->request->extent = published_bytes(
+        s->p, s->len, s->len == s->request->left, &s->request->stop_reason);
 }
 
 ssize_t slave_take_read(int fd, void *out, size_t len, uint32_t at)
@@ -68,40 +68,41 @@ ssize_t slave_take_read(int fd, void *out, size_t len, uint32_t at)
     return n;
 }
 
-static void no_view(struct slave_segment *seg)
+static void drop_mapping(struct slave_segment *seg)
 {
-    slave_view_close(&seg->view);
+    slave_guarded_close(&seg->mapping);
     seg->cut = true;
 }
 
 /* By the view; false: pread is to look. */
-static bool view_look(struct slave_segment *seg, size_t len,
-                      struct slave_look *look)
+static bool look_by_mapping(struct slave_segment *seg, size_t len,
+                            struct slave_segment_look *look)
 {
-    struct slave_view *v = &seg->view;
+    struct slave_guarded_mapping *v = &seg->mapping;
     size_t at = seg->row.at;
-    if (!v->data && (seg->cut || !slave_view_open(v, seg->fd, seg->size)))
+    if (!v->data && (seg->cut || !slave_guarded_open(v, seg->fd, seg->size)))
         return false;
-    size_t whole = slave_view_has(v, seg->fd, at, at + len);
+    size_t whole = slave_guarded_has(v, seg->fd, at, at + len);
     struct span s = {v->data + at, whole > at ? whole - at : 0, look};
     s.len = s.len < len ? s.len : len;
-    if (!slave_view_look(v, look_at, &s)) {
-        no_view(seg);
+    if (!slave_guarded_inspect(v, look_at, &s)) {
+        drop_mapping(seg);
         return false;
     }
-    return look->extent > 0 || look->stop != SLAVE_STOP_MORE;
+    return look->extent > 0 || look->stop_reason != SLAVE_STOP_MORE;
 }
 
-int slave_take_look(struct slave_drain *d, struct slave_segment *seg,
-                    struct slave_look *look, struct ips_err *err)
+int slave_segment_reader_look(struct slave_drain *d, struct slave_segment *seg,
+                              struct slave_segment_look *look,
+                              struct ips_err *err)
 {
     look->left = seg->size - seg->row.at;
     struct span s = {d->peek, ips_min_u64(look->left, look->most), look};
-    if ((seg->view.data || look->most > SLAVE_LOOK_FIRST_BYTES) &&
-        view_look(seg, s.len, look))
+    if ((seg->mapping.data || look->most > SLAVE_LOOK_FIRST_BYTES) &&
+        look_by_mapping(seg, s.len, look))
         return 0;
     look->extent = 0;
-    look->stop = SLAVE_STOP_WRONG;
+    look->stop_reason = SLAVE_STOP_WRONG;
     ssize_t n =
         s.len ? slave_take_read(seg->fd, d->peek, s.len, seg->row.at) : 0;
     if (n < 0)
@@ -111,18 +112,19 @@ int slave_take_look(struct slave_drain *d, struct slave_segment *seg,
     return 0;
 }
 
-int slave_take_header(struct slave_segment *seg, struct ips_segment_header *out,
-                      struct ips_err *err)
+int slave_segment_reader_header(struct slave_segment *seg,
+                                struct ips_segment_header *out,
+                                struct ips_err *err)
 {
-    struct slave_view *v = &seg->view;
+    struct slave_guarded_mapping *v = &seg->mapping;
     uint32_t state;
     if (!v->data)
         return slave_poolfs_header(seg->fd, out, err);
-    bool there = slave_view_copy(v, offsetof(struct ips_segment_header, state),
-                                 &state, sizeof(state));
+    bool there = slave_guarded_copy(
+        v, offsetof(struct ips_segment_header, state), &state, sizeof(state));
     atomic_thread_fence(memory_order_acquire); /* partner: who stored it */
-    if (!there || !slave_view_copy(v, 0, out, sizeof(*out))) {
-        no_view(seg);
+    if (!there || !slave_guarded_copy(v, 0, out, sizeof(*out))) {
+        drop_mapping(seg);
         return slave_poolfs_header(seg->fd, out, err);
     }
     out->state = state;
@@ -177,8 +179,8 @@ static size_t check_records(struct slave_image *image, const uint8_t *p,
     return at;
 }
 
-int slave_take_flush(struct slave_drain *d, struct slave_run *run,
-                     struct ips_err *err)
+int slave_segment_reader_flush(struct slave_drain *d, struct slave_run *run,
+                               struct ips_err *err)
 {
     const struct slave_archive *a = &run->archive;
     uint64_t from = a->length + a->staged;
@@ -187,32 +189,32 @@ int slave_take_flush(struct slave_drain *d, struct slave_run *run,
         rc = slave_archive_stage(&run->archive, d->pack,
                                  run->row.control.clock.mult_q32, d->frames,
                                  d->frames_len, err);
-    if (rc == 0 && d->frames_len && run->handover)
-        slave_handover_put(run->handover, &d->frames, d->frames_len, from,
-                           a->length + a->staged);
+    if (rc == 0 && d->frames_len && run->record_queue)
+        slave_record_queue_put(run->record_queue, &d->frames, d->frames_len,
+                               from, a->length + a->staged);
     d->frames_len = 0;
     return rc;
 }
 
-static bool copy(struct slave_segment *seg, uint8_t *data, size_t len)
+static bool copy_bytes(struct slave_segment *seg, uint8_t *data, size_t len)
 {
     /* Partner: the writer's release stores of the heads that were seen. */
     atomic_thread_fence(memory_order_acquire);
-    if (seg->view.data) {
-        if (slave_view_copy(&seg->view, seg->row.at, data, len))
+    if (seg->mapping.data) {
+        if (slave_guarded_copy(&seg->mapping, seg->row.at, data, len))
             return true;
-        no_view(seg);
+        drop_mapping(seg);
     }
     return slave_take_read(seg->fd, data, len, seg->row.at) == (ssize_t)len;
 }
 
-int slave_take(struct slave_drain *d, struct slave_run *run,
-               struct slave_segment *seg, size_t len, bool *wrong,
-               struct ips_err *err)
+int slave_segment_reader_next(struct slave_drain *d, struct slave_run *run,
+                              struct slave_segment *seg, size_t len,
+                              bool *wrong, struct ips_err *err)
 {
     struct slave_stream *st = seg->stream;
     if (d->frames_len + sizeof(struct slave_frame) + len > SLAVE_FRAMES_BYTES) {
-        int rc = slave_take_flush(d, run, err);
+        int rc = slave_segment_reader_flush(d, run, err);
         if (rc < 0)
             return rc;
     }
@@ -220,7 +222,7 @@ int slave_take(struct slave_drain *d, struct slave_run *run,
         (struct slave_frame *)(void *)(d->frames + d->frames_len);
     uint8_t *data = (uint8_t *)(frame + 1);
     uint32_t records;
-    size_t good = copy(seg, data, len)
+    size_t good = copy_bytes(seg, data, len)
                       ? check_records(st->image, data, len, &records)
                       : 0;
     *wrong = good != len;

@@ -18,7 +18,7 @@
 #include "slave/drain/drain.h"
 
 /* What stands behind the published records of a look. */
-enum slave_stop {
+enum slave_segment_stop {
     SLAVE_STOP_ZERO,    /* nothing yet */
     SLAVE_STOP_PENDING, /* a reservation */
     SLAVE_STOP_MORE,    /* not looked at, or not whole in what was */
@@ -26,29 +26,31 @@ enum slave_stop {
 };
 
 #define SLAVE_LOOK_FIRST_BYTES 4096u
-struct slave_look {
+struct slave_segment_look {
     size_t most; /* bytes to look at; what follows is the answer */
     size_t left, extent;
-    enum slave_stop stop;
+    enum slave_segment_stop stop_reason;
 };
 
 /* From the segment's cursor on; d->peek is written to. */
-int slave_take_look(struct slave_drain *d, struct slave_segment *seg,
-                    struct slave_look *look, struct ips_err *err) IPS_MUST_USE;
+int slave_segment_reader_look(struct slave_drain *d, struct slave_segment *seg,
+                              struct slave_segment_look *look,
+                              struct ips_err *err) IPS_MUST_USE;
 
 /* Takes `len` published bytes at the cursor into a frame; *wrong: not all of
  * them are records. */
-int slave_take(struct slave_drain *d, struct slave_run *run,
-               struct slave_segment *seg, size_t len, bool *wrong,
-               struct ips_err *err) IPS_MUST_USE;
+int slave_segment_reader_next(struct slave_drain *d, struct slave_run *run,
+                              struct slave_segment *seg, size_t len,
+                              bool *wrong, struct ips_err *err) IPS_MUST_USE;
 
 /* Stages d->frames, which are `run`'s; none are left in either case. */
-int slave_take_flush(struct slave_drain *d, struct slave_run *run,
-                     struct ips_err *err) IPS_MUST_USE;
+int slave_segment_reader_flush(struct slave_drain *d, struct slave_run *run,
+                               struct ips_err *err) IPS_MUST_USE;
 
 /* slave_poolfs_header() of an open segment, by its view where it has one. */
-int slave_take_header(struct slave_segment *seg, struct ips_segment_header *out,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_segment_reader_header(struct slave_segment *seg,
+                                struct ips_segment_header *out,
+                                struct ips_err *err) IPS_MUST_USE;
 
 /* pread, again where a signal came. */
 ssize_t slave_take_read(int fd, void *out, size_t len, uint32_t at);

@@ -33,7 +33,7 @@
 #define LOOK_MAX_NS (500 * SLAVE_MS_NS)
 #define UNUSED_NS (30 * SLAVE_SECOND_NS) /* then they are taken back */
 
-struct slave_spares {
+struct slave_spare_segments {
     int fd[IPS_SPARES]; /* -1 none */
     uint32_t count;
     uint64_t next_ns, wait_ns;
@@ -41,27 +41,28 @@ struct slave_spares {
     uint64_t made_ever;
 };
 
-static struct slave_spares *spares_of(struct slave_run *run)
+static struct slave_spare_segments *spare_segments_of(struct slave_run *run)
 {
-    if (run->spares)
-        return run->spares;
-    run->spares = calloc(1, sizeof(*run->spares));
-    for (uint32_t i = 0; run->spares && i < IPS_SPARES; i++)
-        run->spares->fd[i] = -1;
-    if (run->spares)
-        run->spares->taken_ns = slave_now_ns();
-    return run->spares;
+    if (run->spare_segments)
+        return run->spare_segments;
+    run->spare_segments = calloc(1, sizeof(*run->spare_segments));
+    for (uint32_t i = 0; run->spare_segments && i < IPS_SPARES; i++)
+        run->spare_segments->fd[i] = -1;
+    if (run->spare_segments)
+        run->spare_segments->taken_ns = slave_now_ns();
+    return run->spare_segments;
 }
 
-static void hold(struct slave_drain *d, struct slave_spares *sp, uint32_t n,
-                 int fd)
+static void hold_spare(struct slave_drain *d, struct slave_spare_segments *sp,
+                       uint32_t n, int fd)
 {
     sp->fd[n] = fd;
     sp->count++;
     d->open_fds++;
 }
 
-static void let_go(struct slave_drain *d, struct slave_spares *sp, uint32_t n)
+static void let_go(struct slave_drain *d, struct slave_spare_segments *sp,
+                   uint32_t n)
 {
     if (sp->fd[n] < 0)
         return;
@@ -72,8 +73,8 @@ static void let_go(struct slave_drain *d, struct slave_spares *sp, uint32_t n)
 }
 
 /* Is there room for them? Fills `*c`. */
-static bool wanted(const struct slave_drain *d, struct slave_run *run,
-                   struct ips_control *c)
+static bool are_wanted(const struct slave_drain *d, struct slave_run *run,
+                       struct ips_control *c)
 {
     return d->open_fds + IPS_SPARES < d->max_fds &&
            slave_poolfs_control(run->dirfd, c, NULL) == 0 &&
@@ -82,21 +83,21 @@ static bool wanted(const struct slave_drain *d, struct slave_run *run,
            ips_control_in_use(c) < c->quota_bytes / 2;
 }
 
-static void refill(struct slave_drain *d, struct slave_run *run)
+static void refill_segments(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_control c;
-    if (run->spares->count == IPS_SPARES || !wanted(d, run, &c))
+    if (run->spare_segments->count == IPS_SPARES || !are_wanted(d, run, &c))
         return;
     /* A sixteenth of the quota at most. */
     uint64_t most = c.quota_bytes / 16 / IPS_SPARE_FIRST_BYTES;
     for (uint32_t n = 0; n < IPS_SPARES && n < most; n++) {
-        if (run->spares->fd[n] >= 0)
+        if (run->spare_segments->fd[n] >= 0)
             continue;
         uint64_t bytes;
         int fd = ips_spare_make(run->dirfd, n, &c, &bytes);
         if (fd < 0)
             break;
-        hold(d, run->spares, n, fd);
+        hold_spare(d, run->spare_segments, n, fd);
         run->uncounted_spare += bytes;
     }
     slave_run_count_bytes(d, run);
@@ -112,11 +113,11 @@ static bool is_taken(int fd)
 }
 
 /* Somebody writes to it: a segment like others. */
-static void adopt(struct slave_drain *d, struct slave_run *run, uint32_t n,
-                  uint64_t now_ns)
+static void adopt_spare(struct slave_drain *d, struct slave_run *run,
+                        uint32_t n, uint64_t now_ns)
 {
     char old[32], name[64];
-    struct slave_spares *sp = run->spares;
+    struct slave_spare_segments *sp = run->spare_segments;
     ips_spare_name(old, n);
     snprintf(name, sizeof(name), "spare.%u.%llx" IPS_SEGMENT_SUFFIX, n,
              (unsigned long long)(now_ns + sp->made_ever++));
@@ -142,19 +143,20 @@ static unsigned adopt_taken(struct slave_drain *d, struct slave_run *run,
 {
     unsigned taken = 0;
     for (uint32_t n = 0; n < IPS_SPARES; n++)
-        if (run->spares->fd[n] >= 0 && is_taken(run->spares->fd[n])) {
-            adopt(d, run, n, now_ns);
+        if (run->spare_segments->fd[n] >= 0 &&
+            is_taken(run->spare_segments->fd[n])) {
+            adopt_spare(d, run, n, now_ns);
             taken++;
         }
     return taken;
 }
 
-void slave_spares_turn(struct slave_drain *d, struct slave_run *run,
-                       uint64_t now_ns)
+void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
+                               uint64_t now_ns)
 {
-    if (!run->spares && run->appeared < BEGIN_FILES)
+    if (!run->spare_segments && run->appeared < BEGIN_FILES)
         return;
-    struct slave_spares *sp = spares_of(run);
+    struct slave_spare_segments *sp = spare_segments_of(run);
     if (!sp || (now_ns < sp->next_ns && !run->want_sync))
         return;
     unsigned taken = adopt_taken(d, run, now_ns);
@@ -165,18 +167,18 @@ void slave_spares_turn(struct slave_drain *d, struct slave_run *run,
     sp->wait_ns = ips_max_u64(sp->wait_ns, LOOK_NS);
     sp->next_ns = now_ns + sp->wait_ns;
     if (ips_sub_sat(now_ns, sp->taken_ns) < UNUSED_NS)
-        refill(d, run);
+        refill_segments(d, run);
     else
-        (void)slave_spares_withdraw(d, run);
+        (void)slave_spare_segments_withdraw(d, run);
 }
 
-uint64_t slave_spares_next_ns(const struct slave_run *run)
+uint64_t slave_spare_segments_next_ns(const struct slave_run *run)
 {
-    return run->spares ? run->spares->next_ns : UINT64_MAX;
+    return run->spare_segments ? run->spare_segments->next_ns : UINT64_MAX;
 }
 
 /* Nobody takes it from then on. false: somebody has, or may have. */
-static bool withdraw(int fd)
+static bool withdraw_spare(int fd)
 {
     const uint32_t yes = 1;
     if (pwrite(fd, &yes, sizeof(yes),
@@ -188,17 +190,18 @@ static bool withdraw(int fd)
     return !is_taken(fd);
 }
 
-unsigned slave_spares_withdraw(struct slave_drain *d, struct slave_run *run)
+unsigned slave_spare_segments_withdraw(struct slave_drain *d,
+                                       struct slave_run *run)
 {
-    struct slave_spares *sp = run->spares;
+    struct slave_spare_segments *sp = run->spare_segments;
     unsigned taken = 0;
     for (uint32_t n = 0; sp && n < IPS_SPARES; n++) {
         char name[32];
         struct stat st = {0};
         if (sp->fd[n] < 0)
             continue;
-        if (!withdraw(sp->fd[n])) {
-            adopt(d, run, n, slave_now_ns());
+        if (!withdraw_spare(sp->fd[n])) {
+            adopt_spare(d, run, n, slave_now_ns());
             taken++;
             continue;
         }
@@ -208,27 +211,28 @@ unsigned slave_spares_withdraw(struct slave_drain *d, struct slave_run *run)
         let_go(d, sp, n);
     }
     slave_run_count_bytes(d, run);
-    slave_spares_free(d, run);
+    slave_spare_segments_free(d, run);
     return taken;
 }
 
-void slave_spares_free(struct slave_drain *d, struct slave_run *run)
+void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run)
 {
-    for (uint32_t n = 0; run->spares && n < IPS_SPARES; n++)
-        let_go(d, run->spares, n);
-    free(run->spares);
-    run->spares = NULL;
+    for (uint32_t n = 0; run->spare_segments && n < IPS_SPARES; n++)
+        let_go(d, run->spare_segments, n);
+    free(run->spare_segments);
+    run->spare_segments = NULL;
 }
 
-void slave_spares_found(struct slave_drain *d, struct slave_run *run,
-                        const char *name)
+void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
+                                const char *name)
 {
     struct ips_err err = {0};
     struct stat st;
     char same[32];
     char *end;
     unsigned long n = strtoul(name + strlen(IPS_SPARE_PREFIX), &end, 10);
-    if (n >= IPS_SPARES || *end || (run->spares && run->spares->fd[n] >= 0))
+    if (n >= IPS_SPARES || *end ||
+        (run->spare_segments && run->spare_segments->fd[n] >= 0))
         return;
     ips_spare_name(same, (uint32_t)n);
     if (strcmp(same, name) != 0)
@@ -238,9 +242,9 @@ void slave_spares_found(struct slave_drain *d, struct slave_run *run,
         return;
     /* What somebody else has put there no process takes either. */
     if (fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
-        st.st_size < (off_t)IPS_SPARE_FIRST_BYTES || !spares_of(run)) {
+        st.st_size < (off_t)IPS_SPARE_FIRST_BYTES || !spare_segments_of(run)) {
         close(fd);
         return;
     }
-    hold(d, run->spares, (uint32_t)n, fd);
+    hold_spare(d, run->spare_segments, (uint32_t)n, fd);
 }

@@ -26,14 +26,14 @@ struct looked {
     unsigned rows;
 };
 
-static void found(struct looked *l, struct slave_unseen_row *row)
+static void add_found(struct looked *l, struct slave_unrecorded_row *row)
 {
     struct ips_err err = {0};
     row->pid = l->image->pid;
     if (l->rows++ >= ROWS_MAX)
         return;
-    if (slave_store_put_unseen(l->d->store, l->image->run->row.id, row, &err) <
-        0)
+    if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
+                                   &err) < 0)
         ips_log_debug("unseen: %s", err.msg); /* looked for again */
 }
 
@@ -50,8 +50,8 @@ static void look_at_descriptors(struct looked *l)
         text[n] = '\0';
         if (strcmp(text, "anon_inode:[io_uring]") != 0)
             continue;
-        struct slave_unseen_row row = {.kind = SLAVE_UNSEEN_URING};
-        found(l, &row);
+        struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_URING};
+        add_found(l, &row);
         break;
     }
     if (dir)
@@ -61,7 +61,7 @@ static void look_at_descriptors(struct looked *l)
 /* OpenMP of GCC waits for futexes by instructions of its own; of LLVM and Intel
  * by looking at memory, most of the time. Makes the row of its library's code
  * one of that. */
-static bool own_runtime(struct slave_unseen_row *row)
+static bool own_runtime(struct slave_unrecorded_row *row)
 {
     const char *what = ips_runtime_of(row->path, strlen(row->path));
     if (!what)
@@ -71,8 +71,8 @@ static bool own_runtime(struct slave_unseen_row *row)
     return true;
 }
 
-bool slave_unseen_map(const char *line, const char *pool,
-                      struct slave_unseen_row *row)
+bool slave_unrecorded_of_map(const char *line, const char *pool,
+                             struct slave_unrecorded_row *row)
 {
     char perms[5] = "";
     unsigned major = 0, minor = 0;
@@ -83,10 +83,10 @@ bool slave_unseen_map(const char *line, const char *pool,
         return false;
     const char *path = at ? line + at : "";
     size_t n = strcspn(path, "\n"), p = strlen(pool);
-    *row = (struct slave_unseen_row){.kind = SLAVE_UNSEEN_SHARED,
-                                     .writes = perms[1] == 'w',
-                                     .dev = (uint64_t)major << 32 | minor,
-                                     .ino = ino};
+    *row = (struct slave_unrecorded_row){.kind = SLAVE_UNSEEN_SHARED,
+                                         .writes = perms[1] == 'w',
+                                         .dev = (uint64_t)major << 32 | minor,
+                                         .ino = ino};
     snprintf(row->path, sizeof(row->path), "%.*s",
              (int)ips_min_u64(n, sizeof(row->path) - 1), path);
     if (strncmp(path, "/[aio]", 6) == 0) {
@@ -121,13 +121,13 @@ static bool has_threads(uint32_t pid)
 static void look_at_maps(struct looked *l)
 {
     char path[64], line[512];
-    struct slave_unseen_row row;
+    struct slave_unrecorded_row row;
     snprintf(path, sizeof(path), "/proc/%u/maps", l->image->pid);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof(line), f)) {
-        if (slave_unseen_map(line, l->d->pool, &row) &&
+        if (slave_unrecorded_of_map(line, l->d->pool, &row) &&
             (row.kind != SLAVE_UNSEEN_OWN || has_threads(l->image->pid)))
-            found(l, &row);
+            add_found(l, &row);
         while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
             ; /* the rest of a long path */
     }
@@ -154,7 +154,7 @@ static bool go_note(int fd, const Elf64_Phdr *h)
     return false;
 }
 
-bool slave_unseen_go(int fd)
+bool slave_unrecorded_confirm(int fd)
 {
     Elf64_Ehdr e;
     Elf64_Phdr h;
@@ -175,37 +175,38 @@ bool slave_unseen_go(int fd)
 /* What runs is a regular file: reading it waits for no one. */
 static void look_at_program(struct looked *l)
 {
-    struct slave_unseen_row row = {.kind = SLAVE_UNSEEN_OWN,
-                                   .path = IPS_GO_RUNTIME};
+    struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_OWN,
+                                       .path = IPS_GO_RUNTIME};
     char path[64];
     snprintf(path, sizeof(path), "/proc/%u/exe", l->image->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && slave_unseen_go(fd))
-        found(l, &row);
+    if (fd >= 0 && slave_unrecorded_confirm(fd))
+        add_found(l, &row);
     if (fd >= 0)
         close(fd);
 }
 
-void slave_unseen_look(struct slave_drain *d, uint64_t now_ns)
+void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns)
 {
     unsigned budget = PER_LOOK;
-    if (now_ns < d->next_unseen_ns)
+    if (now_ns < d->next_unrecorded_ns)
         return;
-    d->next_unseen_ns = now_ns + EVERY_NS;
+    d->next_unrecorded_ns = now_ns + EVERY_NS;
     for (struct slave_run *r = d->runs; r && budget; r = r->next) {
         if (!r->in_pool || !r->row.id)
             continue;
         for (struct slave_image *i = r->images; i && budget; i = i->next) {
             if (i->state != SLAVE_IMAGE_ALIVE || i->pidns != d->pidns)
                 continue;
-            if (!i->unseen_wait_ns) {
-                i->unseen_wait_ns = FIRST_NS;
-                i->next_unseen_ns = now_ns + FIRST_NS;
+            if (!i->unrecorded_wait_ns) {
+                i->unrecorded_wait_ns = FIRST_NS;
+                i->next_unrecorded_ns = now_ns + FIRST_NS;
             }
-            if (now_ns < i->next_unseen_ns)
+            if (now_ns < i->next_unrecorded_ns)
                 continue;
-            i->unseen_wait_ns = ips_min_u64(4 * i->unseen_wait_ns, LAST_NS);
-            i->next_unseen_ns = now_ns + i->unseen_wait_ns;
+            i->unrecorded_wait_ns =
+                ips_min_u64(4 * i->unrecorded_wait_ns, LAST_NS);
+            i->next_unrecorded_ns = now_ns + i->unrecorded_wait_ns;
             struct looked l = {d, i, 0};
             look_at_descriptors(&l);
             look_at_maps(&l);
@@ -220,19 +221,19 @@ void slave_unseen_look(struct slave_drain *d, uint64_t now_ns)
 struct words {
     const struct ips_built *b;
     const char *machine;
-    char **line;
+    char **text_line;
     uint32_t count;
     uint64_t more;
 };
 
-static void say(struct words *w, const char *text)
+static void add_text(struct words *w, const char *text)
 {
     for (uint32_t i = 0; i < w->count; i++)
-        if (strcmp(w->line[i], text) == 0)
+        if (strcmp(w->text_line[i], text) == 0)
             return;
     char *copy = w->count < SLAVE_UNSEEN_LINES - 1 ? strdup(text) : NULL;
     if (copy)
-        w->line[w->count++] = copy;
+        w->text_line[w->count++] = copy;
     else
         w->more++;
 }
@@ -254,12 +255,12 @@ static void say_process(struct words *w, const char *what, const char *name)
     snprintf(text, sizeof(text),
              "%s in %.150s: IPS does not see what moves through it", what,
              name);
-    say(w, text);
+    add_text(w, text);
 }
 
 static int by_object(const void *va, const void *vb)
 {
-    const struct slave_unseen_row *a = va, *b = vb;
+    const struct slave_unrecorded_row *a = va, *b = vb;
     if (a->kind != b->kind)
         return a->kind < b->kind ? -1 : 1;
     if (a->dev != b->dev)
@@ -270,7 +271,7 @@ static int by_object(const void *va, const void *vb)
 }
 
 /* Rows [from, to) are of one object, in order of pid. */
-static void say_shared(struct words *w, const struct slave_unseen_row *rows,
+static void say_shared(struct words *w, const struct slave_unrecorded_row *rows,
                        uint32_t from, uint32_t to)
 {
     char first[96], second[96], others[48] = "", text[512];
@@ -294,10 +295,10 @@ static void say_shared(struct words *w, const struct slave_unseen_row *rows,
              "memory shared by %s, %s%s (%.100s): IPS does not see what "
              "they exchange there",
              first, second, others, rows[from].path);
-    say(w, text);
+    add_text(w, text);
 }
 
-static void say_rows(struct words *w, const struct slave_unseen_row *rows,
+static void say_rows(struct words *w, const struct slave_unrecorded_row *rows,
                      uint32_t count)
 {
     for (uint32_t i = 0, to; i < count; i = to) {
@@ -319,31 +320,32 @@ static void say_rows(struct words *w, const struct slave_unseen_row *rows,
     }
 }
 
-uint32_t slave_unseen_unrecorded(const struct ips_built *b,
-                                 const struct slave_unseen_row *rows,
-                                 uint32_t count)
+uint32_t slave_unrecorded_count(const struct ips_built *b,
+                                const struct slave_unrecorded_row *rows,
+                                uint32_t count)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < b->unseen_count; i++)
-        n += !b->unseen[i].runtime;
+    for (uint32_t i = 0; i < b->unrecorded_count; i++)
+        n += !b->unrecorded[i].runtime;
     for (uint32_t i = 0; i < count; i++)
         n += rows[i].kind == SLAVE_UNSEEN_URING ||
              rows[i].kind == SLAVE_UNSEEN_AIO;
     return n;
 }
 
-uint32_t slave_unseen_text(const struct ips_built *b, const char *machine,
-                           const struct slave_unseen_row *rows, uint32_t count,
-                           char ***out)
+uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
+                               const struct slave_unrecorded_row *rows,
+                               uint32_t count, char ***out)
 {
     struct words w = {.b = b, .machine = machine};
-    struct slave_unseen_row *sorted = calloc(count + 1, sizeof(*sorted));
-    w.line = calloc(SLAVE_UNSEEN_LINES, sizeof(*w.line));
-    if (sorted && w.line) {
-        for (uint32_t i = 0; i < b->unseen_count; i++) {
+    struct slave_unrecorded_row *sorted = calloc(count + 1, sizeof(*sorted));
+    w.text_line = calloc(SLAVE_UNSEEN_LINES, sizeof(*w.text_line));
+    if (sorted && w.text_line) {
+        for (uint32_t i = 0; i < b->unrecorded_count; i++) {
             char name[96];
-            name_of(&w, b->procs[b->unseen[i].process].pid, name, sizeof(name));
-            say_process(&w, b->unseen[i].what, name);
+            name_of(&w, b->procs[b->unrecorded[i].process].pid, name,
+                    sizeof(name));
+            say_process(&w, b->unrecorded[i].what, name);
         }
         if (count)
             memcpy(sorted, rows, count * sizeof(*rows));
@@ -354,10 +356,10 @@ uint32_t slave_unseen_text(const struct ips_built *b, const char *machine,
         char text[96];
         snprintf(text, sizeof(text), "%llu more of the kind on %.30s",
                  (unsigned long long)w.more, machine);
-        w.line[w.count] = strdup(text);
-        w.count += w.line[w.count] != NULL;
+        w.text_line[w.count] = strdup(text);
+        w.count += w.text_line[w.count] != NULL;
     }
     free(sorted);
-    *out = w.line;
+    *out = w.text_line;
     return w.count;
 }

@@ -20,7 +20,7 @@
 struct slave_drain;
 
 /* Looks at those whose time has come, a few at a time. */
-void slave_unseen_look(struct slave_drain *d, uint64_t now_ns);
+void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns);
 
 /* Rows, and what the build found, in words for the certificate: one line for
  * each process with io_uring, AIO or calls of its own and for each shared
@@ -28,23 +28,23 @@ void slave_unseen_look(struct slave_drain *d, uint64_t now_ns);
  * SLAVE_UNSEEN_LINES. malloc'd, and every line. Returns their number; 0 also
  * where memory is short. */
 #define SLAVE_UNSEEN_LINES 32u
-uint32_t slave_unseen_text(const struct ips_built *b, const char *machine,
-                           const struct slave_unseen_row *rows, uint32_t count,
-                           char ***out);
+uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
+                               const struct slave_unrecorded_row *rows,
+                               uint32_t count, char ***out);
 
 /* How many of these say that calls leave no record. */
-uint32_t slave_unseen_unrecorded(const struct ips_built *b,
-                                 const struct slave_unseen_row *rows,
-                                 uint32_t count);
+uint32_t slave_unrecorded_count(const struct ips_built *b,
+                                const struct slave_unrecorded_row *rows,
+                                uint32_t count);
 
 /* One line of /proc/PID/maps -> a row's dev, ino, path, kind; false: none of
  * ours. `pool`: mappings of files below it are the agent's. A library whose
  * threads hand each other work past us is one of ours where the process has
  * several: that is for the caller to see. */
-bool slave_unseen_map(const char *line, const char *pool,
-                      struct slave_unseen_row *row);
+bool slave_unrecorded_of_map(const char *line, const char *pool,
+                             struct slave_unrecorded_row *row);
 
 /* Was the program file `fd` made by Go's linker? By its notes. */
-bool slave_unseen_go(int fd);
+bool slave_unrecorded_confirm(int fd);
 
 #endif

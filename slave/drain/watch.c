@@ -82,7 +82,7 @@ static void look_for_churn(struct slave_drain *d, struct slave_run *run,
     bool over = now_ns >= run->window_ns + CHURN_WINDOW_NS;
     if (!run->churns && run->appeared >= CHURN_FILES && !over) {
         run->churns = true;
-        slave_watch_forget(d, run);
+        slave_watch_remove(d, run);
         over = true;
     } else if (run->churns && run->appeared < QUIET_FILES && over) {
         run->churns = false;
@@ -111,7 +111,7 @@ static int read_control(struct slave_drain *d, int fd,
 }
 
 /* Programs then know at once which pid namespace they are in. */
-static void sign(const struct slave_drain *d, const char *name)
+static void sign_pool(const struct slave_drain *d, const char *name)
 {
     struct ips_err err = {0};
     char dir[IPS_PATH_BYTES + 80];
@@ -137,7 +137,7 @@ static void check_directory(struct slave_drain *d, const char *name)
         rc = ips_err_set(&err, IPS_E_CORRUPT, "control names run %s",
                          control.run);
     if (rc == 0) {
-        sign(d, name);
+        sign_pool(d, name);
         rc = slave_run_found(d, name, fd, &control, &err);
         if (rc == 0)
             return;
@@ -223,7 +223,7 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run,
     run->scan_now = false;
     while ((e = readdir(dir))) {
         if (strncmp(e->d_name, IPS_SPARE_PREFIX, strlen(IPS_SPARE_PREFIX)) == 0)
-            slave_spares_found(d, run, e->d_name);
+            slave_spare_segments_found(d, run, e->d_name);
         if (!segment_name(e->d_name))
             continue;
         struct slave_segment *s = slave_run_segment(run, e->d_name);
@@ -245,7 +245,7 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run,
     return fresh;
 }
 
-void slave_watch_forget(struct slave_drain *d, struct slave_run *run)
+void slave_watch_remove(struct slave_drain *d, struct slave_run *run)
 {
     if (run->watch >= 0)
         (void)inotify_rm_watch(d->inotify_fd, run->watch);

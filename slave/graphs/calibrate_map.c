@@ -34,8 +34,8 @@ static bool goes_local(const struct ips_end *e)
 
 /* The curve of every end: of the machine that it is joined to, else one of our
  * own. */
-static int lay(struct slave_graph *g, const Ips__PeersAsk *ask, struct own own,
-               struct ips_err *err)
+static int lay_curves(struct slave_graph *g, const Ips__PeersAsk *ask,
+                      struct own own, struct ips_err *err)
 {
     struct ips_mtime_map *m = &g->mtimes;
     m->which = malloc(((size_t)g->b.end_count + 1) * sizeof(*m->which));
@@ -44,7 +44,7 @@ static int lay(struct slave_graph *g, const Ips__PeersAsk *ask, struct own own,
     m->end_count = g->b.end_count;
     m->other = own.tcp;
     for (uint32_t i = 0; i < m->end_count; i++) {
-        uint32_t part = g->joined ? g->joined[i].part : UINT32_MAX;
+        uint32_t part = g->joined ? g->joined[i].machine : UINT32_MAX;
         m->which[i] = goes_local(&g->b.ends[i]) ? own.local : own.tcp;
         if (part == UINT32_MAX)
             continue;
@@ -83,27 +83,28 @@ int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
         own.local = own.tcp;
     else if (own.tcp == IPS_NO_CURVE)
         own.tcp = own.local;
-    int rc = lay(g, ask, own, err);
+    int rc = lay_curves(g, ask, own, err);
     if (rc == 0)
         g->b.g.mtimes = m;
     return rc;
 }
 
-int slave_graph_view(const struct slave_graph *g, const struct ips_lane *lane,
-                     struct ips_view *out, struct ips_err *err)
+int slave_graph_apply(const struct slave_graph *g,
+                      const struct ips_scenario *scenario, struct ips_view *out,
+                      struct ips_err *err)
 {
-    if (lane->calibrated && !g->b.g.mtimes) {
+    if (scenario->calibrated && !g->b.g.mtimes) {
         memset(out, 0, sizeof(*out));
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "message times are asked for that PeersAsk did not "
                            "bring");
     }
-    if (!lane->unended)
-        return ips_graph_view(&g->b.g, lane, out, err);
+    if (!scenario->unended)
+        return ips_graph_view(&g->b.g, scenario, out, err);
     struct ips_graph with = g->b.g;
     with.unended = ips_unended_of(&g->b, err);
-    int rc =
-        with.unended ? ips_graph_view(&with, lane, out, err) : IPS_E_NO_MEMORY;
+    int rc = with.unended ? ips_graph_view(&with, scenario, out, err)
+                          : IPS_E_NO_MEMORY;
     ips_free_large(with.unended);
     out->g.unended = NULL;
     return rc;

@@ -1,6 +1,6 @@
 /*
  * Message times of a kept graph: PeersAsk brings the curves that leave this
- * machine, here they are laid to its channel ends, and asks whose lane is
+ * machine, here they are laid to its channel ends, and asks whose scenario is
  * `calibrated` see the graph by them.
  *
  * Thread: the worker's. Source: DPM-3.
@@ -16,9 +16,10 @@
 int slave_graph_set_mtimes(struct slave_graph *g, const Ips__PeersAsk *ask,
                            struct ips_err *err) IPS_MUST_USE;
 
-/* As the lane sees it; IPS_E_PROTOCOL where that needs message times and no
+/* As the scenario sees it; IPS_E_PROTOCOL where that needs message times and no
  * PeersAsk brought any. */
-int slave_graph_view(const struct slave_graph *g, const struct ips_lane *lane,
-                     struct ips_view *out, struct ips_err *err) IPS_MUST_USE;
+int slave_graph_apply(const struct slave_graph *g,
+                      const struct ips_scenario *scenario, struct ips_view *out,
+                      struct ips_err *err) IPS_MUST_USE;
 
 #endif

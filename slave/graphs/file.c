@@ -38,7 +38,7 @@
     X(ENDS, struct ips_end, end_count, ends, TABLES)                           \
     X(TRAFFIC, struct ips_traffic, traffic_count, traffic, TABLES)             \
     X(UNTRACED, struct ips_untraced, untraced_count, untraced, TABLES)         \
-    X(UNSEEN, struct ips_unseen, unseen_count, unseen, TABLES)                 \
+    X(UNSEEN, struct ips_unrecorded, unrecorded_count, unrecorded, TABLES)     \
     X(SPUN, struct ips_spun, spun_count, spun, TABLES)                         \
     X(UNENDED, struct ips_unended, unended_count, unended, PATH)
 
@@ -82,9 +82,9 @@ struct file_header {
     struct ips_build_counts counts;
     uint64_t first_ns, goal_elapsed_ns, open, root_start_ns, goal_node;
     /* Sections of 0 bytes: no joins. */
-    struct slave_lane_words joins_of;
+    struct slave_scenario_words joins_of;
     uint64_t join_count, join_arcs, join_total;
-    uint64_t kept, last_ns;
+    uint64_t join_bound, last_ns;
     uint64_t body_check[SLAVE_PARTS];
     uint64_t head_check; /* of everything before it */
 };
@@ -94,7 +94,7 @@ static uint64_t head_check(const struct file_header *h)
     return slave_wordhash(1, h, offsetof(struct file_header, head_check));
 }
 
-static uint64_t padded(uint64_t bytes)
+static uint64_t pad_bytes(uint64_t bytes)
 {
     return (bytes + 7) & ~7ULL;
 }
@@ -104,7 +104,7 @@ static uint64_t section_bytes(const struct file_header *h, int i)
     return (uint64_t)h->count[i] * h->element[i];
 }
 
-static void lay_joins(struct file_header *h, const struct slave_joins_kept *k,
+static void lay_joins(struct file_header *h, const struct slave_joins_cached *k,
                       const void *data[SECTION_COUNT])
 {
     const struct ips_joins *j = &k->joins;
@@ -132,13 +132,13 @@ static void lay_out(struct file_header *h, const struct ips_built *b,
     h->count[SECTION_PEERS] = more->peer_count;
     data[SECTION_PEERS] = more->peers;
     lay_joins(h, &more->joins, data);
-    h->kept = more->kept;
+    h->join_bound = more->join_bound;
     h->last_ns = slave_last_ns(b);
-    uint64_t at = padded(sizeof(*h));
+    uint64_t at = pad_bytes(sizeof(*h));
     for (int i = 0; i < SECTION_COUNT; i++) {
         h->element[i] = element_bytes[i];
         h->offset[i] = at;
-        at += padded(section_bytes(h, i));
+        at += pad_bytes(section_bytes(h, i));
     }
     h->file_bytes = at;
 }
@@ -223,11 +223,11 @@ static bool header_ok(const struct file_header *h, size_t length)
         h->header_bytes != sizeof(*h) || h->file_bytes != length ||
         h->head_check != head_check(h))
         return false;
-    uint64_t at = padded(sizeof(*h));
+    uint64_t at = pad_bytes(sizeof(*h));
     for (int i = 0; i < SECTION_COUNT; i++) {
         if (h->element[i] != element_bytes[i] || h->offset[i] != at)
             return false;
-        at += padded(section_bytes(h, i));
+        at += pad_bytes(section_bytes(h, i));
     }
     return at == length;
 }
@@ -265,7 +265,7 @@ static void point_into(struct ips_built *b, const struct file_header *h,
     b->end_count = h->count[SECTION_ENDS];
     b->traffic_count = h->count[SECTION_TRAFFIC];
     b->untraced_count = h->count[SECTION_UNTRACED];
-    b->unseen_count = h->count[SECTION_UNSEEN];
+    b->unrecorded_count = h->count[SECTION_UNSEEN];
     b->spun_count = h->count[SECTION_SPUN];
     b->unended_count = h->count[SECTION_UNENDED];
 #define X(name, type, count, place, part)                                      \
@@ -283,9 +283,9 @@ static void point_into(struct ips_built *b, const struct file_header *h,
 static void point_more(struct slave_graphfile_more *more,
                        const struct file_header *h, uint8_t *map)
 {
-    struct slave_joins_kept *k = &more->joins;
+    struct slave_joins_cached *k = &more->joins;
     memset(more, 0, sizeof(*more));
-    more->kept = h->kept;
+    more->join_bound = h->join_bound;
     more->peers =
         (const struct ips_peer_row *)(const void *)(map +
                                                     h->offset[SECTION_PEERS]);
@@ -301,7 +301,7 @@ static void point_more(struct slave_graphfile_more *more,
     k->joins.total = h->join_total;
 }
 
-static bool ended(const char *text, size_t size)
+static bool ends_in_size(const char *text, size_t size)
 {
     return memchr(text, 0, size) != NULL;
 }
@@ -348,12 +348,13 @@ static bool tables_ok(const struct ips_built *b, const struct file_header *h)
             b->traffic[i].process >= b->proc_count)
             return false;
     for (uint32_t i = 0; i < b->untraced_count; i++)
-        if (!ended(b->untraced[i].cause, sizeof(b->untraced[i].cause)) ||
-            !ended(b->untraced[i].program, sizeof(b->untraced[i].program)))
+        if (!ends_in_size(b->untraced[i].cause, sizeof(b->untraced[i].cause)) ||
+            !ends_in_size(b->untraced[i].program,
+                          sizeof(b->untraced[i].program)))
             return false;
-    for (uint32_t i = 0; i < b->unseen_count; i++)
-        if (b->unseen[i].process >= b->proc_count ||
-            !ended(b->unseen[i].what, sizeof(b->unseen[i].what)))
+    for (uint32_t i = 0; i < b->unrecorded_count; i++)
+        if (b->unrecorded[i].process >= b->proc_count ||
+            !ends_in_size(b->unrecorded[i].what, sizeof(b->unrecorded[i].what)))
             return false;
     for (uint32_t i = 0; i < b->spun_count; i++)
         if (b->spun[i].node >= b->g.node_count ||

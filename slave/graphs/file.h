@@ -45,8 +45,8 @@ struct slave_graphfile { /* map NULL: none */
 struct slave_graphfile_more {
     const struct ips_peer_row *peers; /* those that were set */
     uint32_t peer_count;
-    struct slave_joins_kept joins; /* of these peers, or nothing */
-    uint64_t kept;                 /* of struct slave_graph */
+    struct slave_joins_cached joins; /* of these peers, or nothing */
+    uint64_t join_bound;             /* of struct slave_graph */
 };
 
 /* Writes DIR/graph. */

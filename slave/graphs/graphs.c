@@ -39,7 +39,7 @@ void slave_snapshot_free(struct slave_snapshot *s)
     if (s->archive_fd >= 0)
         close(s->archive_fd);
     free(s->streams);
-    free(s->unseen);
+    free(s->unrecorded);
     free(s);
 }
 
@@ -57,7 +57,7 @@ void slave_graphs_init(struct slave_graphs *gs, const char *db,
 }
 
 /* Empties what was built or mapped; the snapshot stays. */
-static void empty(struct slave_graph *g)
+static void empty_graph(struct slave_graph *g)
 {
     slave_joins_drop(&g->joins);
     if (g->file.map)
@@ -69,8 +69,8 @@ static void empty(struct slave_graph *g)
         ips_est_release(&g->est);
     g->has_est = false;
     ips_view_release(&g->view);
-    slave_costs_free(g->costs);
-    g->costs = NULL;
+    slave_profile_cache_free(g->profile_cache);
+    g->profile_cache = NULL;
     slave_waits_free(g->waits);
     g->waits = NULL;
     free(g->joined);
@@ -89,8 +89,8 @@ static void keep_file(struct slave_graph *g)
     const struct slave_graphfile_more more = {.peers = g->peers,
                                               .peer_count = g->peer_count,
                                               .joins = g->joins,
-                                              .kept = g->kept};
-    g->unkept = false;
+                                              .join_bound = g->join_bound};
+    g->needs_write = false;
     if (g->snap->closed &&
         slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, &more, &bytes,
                               &err) < 0 &&
@@ -102,15 +102,15 @@ static void keep_file(struct slave_graph *g)
 void slave_graphs_keep(struct slave_graphs *gs)
 {
     for (struct slave_graph *g = gs->list; g; g = g->next)
-        if (g->unkept)
+        if (g->needs_write)
             keep_file(g);
 }
 
 static void graph_free(struct slave_graph *g)
 {
-    if (g->unkept)
+    if (g->needs_write)
         keep_file(g);
-    empty(g);
+    empty_graph(g);
     slave_snapshot_free(g->snap);
     free(g);
 }
@@ -122,9 +122,9 @@ void slave_graphs_release(struct slave_graphs *gs)
         gs->list = g->next;
         graph_free(g);
     }
-    slave_growing_forget(&gs->growing);
-    slave_follow_forget(&gs->follow);
-    slave_records_forget(&gs->records, NULL);
+    slave_incremental_free(&gs->incremental);
+    slave_live_tables_free(&gs->live_tables);
+    slave_records_drop(&gs->records, NULL);
     slave_symbol_failures_release(&gs->failures);
     slave_store_close(gs->store);
     gs->store = NULL;
@@ -144,14 +144,15 @@ static uint64_t now_ns(void)
 }
 
 /* The `number`th of the list, counted from 1: is a question at work on it? */
-static bool held(const struct slave_graph *g, unsigned number, uint64_t now)
+static bool is_in_use(const struct slave_graph *g, unsigned number,
+                      uint64_t now)
 {
     return g->refs != 0 || (number <= SLAVE_GRAPHS_HELD &&
                             now - g->used_ns < SLAVE_GRAPHS_HELD_NS);
 }
 
 /* Drops the least recently used beyond the limits; those in use stay. */
-static void trim(struct slave_graphs *gs)
+static void trim_list(struct slave_graphs *gs)
 {
     unsigned kept = 0;
     uint64_t nodes = 0, now = now_ns();
@@ -161,7 +162,7 @@ static void trim(struct slave_graphs *gs)
         bool over =
             ++kept > SLAVE_GRAPHS_MAX ||
             (kept > 1 && (nodes > SLAVE_GRAPHS_MAX_NODES || beyond_memory()));
-        if (over && !held(g, kept, now)) {
+        if (over && !is_in_use(g, kept, now)) {
             *p = g->next;
             nodes -= g->b.g.node_count;
             kept--;
@@ -182,7 +183,7 @@ static void make_room(struct slave_graphs *gs)
         unsigned number = 0;
         last = NULL;
         for (p = &gs->list; *p && use.memory > use.limit / 2; p = &(*p)->next)
-            last = held(*p, ++number, now) ? last : p;
+            last = is_in_use(*p, ++number, now) ? last : p;
         if (last) {
             struct slave_graph *g = *last;
             *last = g->next;
@@ -223,7 +224,7 @@ void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g)
 {
     if (g)
         g->refs--;
-    trim(gs);
+    trim_list(gs);
 }
 
 int slave_graphs_find(struct slave_graphs *gs, const char *run,
@@ -313,15 +314,15 @@ static bool asked_before(const struct slave_graphs *gs,
     return o != NULL;
 }
 
-int slave_graphs_ahead(struct slave_graphs *gs, const struct slave_snapshot *s,
-                       struct ips_err *err)
+int slave_graphs_precompute(struct slave_graphs *gs,
+                            const struct slave_snapshot *s, struct ips_err *err)
 {
     struct slave_input in;
-    struct ips_build_took took;
+    struct ips_build_effort took;
     int rc = slave_input_make(gs, s, &in, err);
     if (rc == 0)
-        rc = slave_growing_build(&gs->growing, s, in.records, &in.in, true,
-                                 NULL, &took, err);
+        rc = slave_incremental_build(&gs->incremental, s, in.records, &in.in,
+                                     true, NULL, &took, err);
     if (rc == 0)
         ips_log_debug("run %s: %llu records read before they were asked for",
                       s->run, (unsigned long long)took.records);
@@ -329,8 +330,8 @@ int slave_graphs_ahead(struct slave_graphs *gs, const struct slave_snapshot *s,
     return rc;
 }
 
-static int build(struct slave_graphs *gs, struct slave_graph *g,
-                 struct ips_err *err)
+static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
+                       struct ips_err *err)
 {
     struct slave_input in;
     struct ips_wait_rows rows = {0};
@@ -341,8 +342,9 @@ static int build(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0) {
         ips_log_debug("run %s: built from %u streams", g->snap->run,
                       g->snap->stream_count);
-        rc = slave_growing_build(&gs->growing, g->snap, in.records, &in.in,
-                                 asked_before(gs, g), &g->b, &g->took, err);
+        rc = slave_incremental_build(&gs->incremental, g->snap, in.records,
+                                     &in.in, asked_before(gs, g), &g->b,
+                                     &g->effort, err);
         gs->builds++;
     }
     if (rc == 0 && in.in.waits)
@@ -397,7 +399,7 @@ static bool from_file(struct slave_graph *g)
     }
     g->peers = calloc((size_t)more.peer_count + 1, sizeof(*g->peers));
     if (!g->peers) {
-        empty(g);
+        empty_graph(g);
         return false;
     }
     if (more.peer_count)
@@ -405,7 +407,7 @@ static bool from_file(struct slave_graph *g)
     g->peer_count = more.peer_count;
     g->peers_set = true;
     g->joins = more.joins;
-    g->kept = more.kept;
+    g->join_bound = more.join_bound;
     return true;
 }
 
@@ -430,7 +432,7 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     int rc = 0;
     if (!from_file(g)) {
         make_room(gs);
-        rc = build(gs, g, err);
+        rc = build_graph(gs, g, err);
     }
     if (rc == 0)
         store_irt(gs, g);
@@ -442,7 +444,7 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
     g->refs = 1;
     to_front(gs, g);
     drop_older(gs, g);
-    trim(gs);
+    trim_list(gs);
     *out = g;
     return 0;
 }
@@ -483,17 +485,17 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     }
     slave_joins_drop(&g->joins);
     if (g->file.map) { /* mapped: what set_peers needs is not in it */
-        empty(g);
-        rc = build(gs, g, err);
+        empty_graph(g);
+        rc = build_graph(gs, g, err);
     }
     if (rc == 0)
         rc = ips_built_set_peers(&g->b, kept, count, err);
     g->revision++;
-    g->kept = 0;
+    g->join_bound = 0;
     if (rc < 0) {
         free(kept);
         g->generation = g->snap->key = 0; /* never found again */
-        g->unkept = false;
+        g->needs_write = false;
         return rc;
     }
     if (g->has_est)
@@ -504,7 +506,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     g->peers = kept;
     g->peer_count = count;
     g->peers_set = true;
-    g->unkept = true;
+    g->needs_write = true;
     if (g->b.g.node_count < SLAVE_GRAPHS_KEEP_NODES)
         keep_file(g);
     return 0;

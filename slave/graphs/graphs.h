@@ -52,8 +52,8 @@ struct slave_snapshot {
     uint64_t key; /* equal key, equal input; slave_snapshot_key */
     struct slave_stream_row *streams;
     uint32_t stream_count;
-    struct slave_unseen_row *unseen; /* no part of the key */
-    uint32_t unseen_count;
+    struct slave_unrecorded_row *unrecorded; /* no part of the key */
+    uint32_t unrecorded_count;
     struct slave_load_row load; /* no part of the key */
     bool waits; /* they are asked for next; no part of the key */
 };
@@ -61,7 +61,7 @@ uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);
 
 /* The run's costs by code, with names: made when they are first asked for. */
-struct slave_costs {
+struct slave_profile_cache {
     struct ips_procs p;
     struct slave_symbols names; /* of p.map's places */
 };
@@ -75,10 +75,10 @@ struct slave_graph {
     uint64_t generation;
     struct slave_snapshot *snap; /* its own */
     struct ips_built b;
-    struct ips_build_took took;    /* what the build read and made */
-    struct ips_large_use built_in; /* most while it was built; or mapped: 0 */
-    struct slave_graphfile file;   /* map != NULL: b's arrays are in it */
-    struct ips_peer_row *peers;    /* as last set */
+    struct ips_build_effort effort; /* what the build read and made */
+    struct ips_large_use built_in;  /* most while it was built; or mapped: 0 */
+    struct slave_graphfile file;    /* map != NULL: b's arrays are in it */
+    struct ips_peer_row *peers;     /* as last set */
     uint32_t peer_count;
     bool peers_set;
     /* As last asked: the machine (number in that question) and end that each
@@ -86,22 +86,22 @@ struct slave_graph {
     struct ips_peer_end *joined;
     struct ips_mtime_map mtimes; /* as last asked; calibrate_map.h */
     struct ips_est est;          /* of the last FinishAsk */
-    struct ips_view view;        /* as its lane sees the graph */
-    struct ips_lane lane;
+    struct ips_view view;        /* as its scenario sees the graph */
+    struct ips_scenario scenario;
     bool has_est;
-    struct slave_joins_kept joins;
-    bool unkept;               /* its file is to be written */
-    struct slave_costs *costs; /* NULL: not asked for yet */
-    struct slave_waits *waits; /* the same */
-    uint64_t kept;     /* ips_contract_most(), + 1; 0: not computed yet */
-    uint64_t revision; /* +1 when the peers change: half sent answers end */
+    struct slave_joins_cached joins;
+    bool needs_write;                          /* its file is to be written */
+    struct slave_profile_cache *profile_cache; /* NULL: not asked for yet */
+    struct slave_waits *waits;                 /* the same */
+    uint64_t join_bound; /* ips_contract_most(), + 1; 0: not computed yet */
+    uint64_t revision;   /* +1 when the peers change: half sent answers end */
 };
 
 struct slave_graphs {
     struct slave_graph *list; /* last used first */
     struct slave_records *records;
-    struct slave_growing growing;
-    struct slave_follow follow;
+    struct slave_incremental incremental;
+    struct slave_live_tables live_tables;
     uint64_t next_generation;
     char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
     char helper[IPS_PATH_BYTES]; /* this program, as slave/base/helper.h; "":
@@ -124,8 +124,9 @@ int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
                      struct ips_err *err) IPS_MUST_USE;
 /* What the next question about this run would need, as far as it is worth it:
  * its records unpacked, its build gone on. */
-int slave_graphs_ahead(struct slave_graphs *gs, const struct slave_snapshot *s,
-                       struct ips_err *err) IPS_MUST_USE;
+int slave_graphs_precompute(struct slave_graphs *gs,
+                            const struct slave_snapshot *s,
+                            struct ips_err *err) IPS_MUST_USE;
 /* The graph of that generation, one more reference; IPS_E_BUSY: gone. */
 int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       uint64_t generation, struct slave_graph **out,
@@ -154,9 +155,9 @@ void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 
 /* g->costs (profile/profile_cache.c). O(records) the first time, and symbol
  * files are read. */
-int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,
-                      struct ips_err *err) IPS_MUST_USE;
-void slave_costs_free(struct slave_costs *c);
+int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
+                              struct ips_err *err) IPS_MUST_USE;
+void slave_profile_cache_free(struct slave_profile_cache *c);
 /* The database, NULL where there is none. */
 struct slave_store *slave_graphs_store(struct slave_graphs *gs,
                                        struct ips_err *err);

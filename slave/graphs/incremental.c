@@ -8,26 +8,27 @@
 #include "common/log.h"
 #include "slave/graphs/graphs.h"
 
-void slave_growing_forget(struct slave_growing *w)
+void slave_incremental_free(struct slave_incremental *w)
 {
-    ips_build_forget(w->build);
+    ips_build_incremental_free(w->build);
     w->build = NULL;
 }
 
 /* Is it the one that was begun, or at least tried? Else it is from now on. */
-static void of_this_run(struct slave_growing *w, const struct slave_snapshot *s,
+static void of_this_run(struct slave_incremental *w,
+                        const struct slave_snapshot *s,
                         const struct slave_records *r)
 {
     if (strcmp(w->run, s->run) == 0 && w->dev == r->dev && w->ino == r->ino &&
         w->first == r->first)
         return;
-    slave_growing_forget(w);
-    *w =
-        (struct slave_growing){.dev = r->dev, .ino = r->ino, .first = r->first};
+    slave_incremental_free(w);
+    *w = (struct slave_incremental){
+        .dev = r->dev, .ino = r->ino, .first = r->first};
     snprintf(w->run, sizeof(w->run), "%s", s->run);
 }
 
-bool slave_growing_fits(const struct ips_build_input *in)
+bool slave_incremental_fits(const struct ips_build_input *in)
 {
     struct ips_large_use use = ips_large_use();
     uint64_t bytes = 0, room = ips_sub_sat(use.limit / 2, use.memory);
@@ -37,36 +38,37 @@ bool slave_growing_fits(const struct ips_build_input *in)
     return bytes <= room / 6;
 }
 
-static bool worth_it(const struct slave_growing *w,
+static bool worth_it(const struct slave_incremental *w,
                      const struct slave_snapshot *s)
 {
     return s->archive_bytes >= SLAVE_GROWING_BYTES &&
            s->archive_bytes >= w->tried + w->tried / 4;
 }
 
-bool slave_growing_full(void)
+bool slave_incremental_full(void)
 {
     struct ips_large_use use = ips_large_use();
     return use.memory > use.limit / 2 || use.files > 0;
 }
 
-int slave_growing_build(struct slave_growing *w, const struct slave_snapshot *s,
-                        const struct slave_records *records,
-                        const struct ips_build_input *in, bool begin,
-                        struct ips_built *out, struct ips_build_took *took,
-                        struct ips_err *err)
+int slave_incremental_build(struct slave_incremental *w,
+                            const struct slave_snapshot *s,
+                            const struct slave_records *records,
+                            const struct ips_build_input *in, bool begin,
+                            struct ips_built *out,
+                            struct ips_build_effort *took, struct ips_err *err)
 {
     int rc = 0;
     bool done = false;
-    *took = (struct ips_build_took){.whole = true};
+    *took = (struct ips_build_effort){.whole = true};
     if (s->closed && strcmp(w->run, s->run) == 0)
-        slave_growing_forget(w);
+        slave_incremental_free(w);
     if (!s->closed && (begin || w->build))
         of_this_run(w, s, records);
     if (!s->closed && w->build)
         rc = ips_build_further(&w->build, in, out, took, &done, err);
-    if (rc == 0 && !done && !s->closed && begin && !slave_growing_full() &&
-        worth_it(w, s) && slave_growing_fits(in)) {
+    if (rc == 0 && !done && !s->closed && begin && !slave_incremental_full() &&
+        worth_it(w, s) && slave_incremental_fits(in)) {
         w->tried = s->archive_bytes;
         rc = ips_build_on(&w->build, in, IPS_BUILD_LAG_NS, out, took, err);
         done = true;
@@ -78,7 +80,7 @@ int slave_growing_build(struct slave_growing *w, const struct slave_snapshot *s,
         took->records = rc < 0 ? 0 : out->counts.events;
         took->nodes = rc < 0 ? 0 : out->g.node_count;
     }
-    if (w->build && slave_growing_full())
-        slave_growing_forget(w);
+    if (w->build && slave_incremental_full())
+        slave_incremental_free(w);
     return rc;
 }

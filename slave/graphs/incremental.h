@@ -23,8 +23,8 @@
 /* Of an archive; less is built before anybody notices. */
 #define SLAVE_GROWING_BYTES (16u << 10)
 
-struct slave_growing {
-    struct b_grow *build; /* NULL: none */
+struct slave_incremental {
+    struct b_incremental *build; /* NULL: none */
     char run[64];
     uint64_t dev, ino, first; /* of its archive; check of the first block */
     uint64_t tried;           /* archive's bytes when it was last begun */
@@ -33,17 +33,19 @@ struct slave_growing {
 /* ips_build() by the shortest way. `begin`: may be begun here. out NULL:
  * nobody wants the graph yet; then nothing is done where nothing goes on and
  * none is begun. */
-int slave_growing_build(struct slave_growing *w, const struct slave_snapshot *s,
-                        const struct slave_records *records,
-                        const struct ips_build_input *in, bool begin,
-                        struct ips_built *out, struct ips_build_took *took,
-                        struct ips_err *err) IPS_MUST_USE;
-void slave_growing_forget(struct slave_growing *w);
+int slave_incremental_build(struct slave_incremental *w,
+                            const struct slave_snapshot *s,
+                            const struct slave_records *records,
+                            const struct ips_build_input *in, bool begin,
+                            struct ips_built *out,
+                            struct ips_build_effort *took,
+                            struct ips_err *err) IPS_MUST_USE;
+void slave_incremental_free(struct slave_incremental *w);
 
 /* Of anything that is kept and goes on: it takes some six times the records'
  * own size; then no array has to go to a file. */
-bool slave_growing_fits(const struct ips_build_input *in);
+bool slave_incremental_fits(const struct ips_build_input *in);
 /* Half of the memory is used, or files are: nothing is kept. */
-bool slave_growing_full(void);
+bool slave_incremental_full(void);
 
 #endif

@@ -5,7 +5,7 @@
 #include "slave/build/build.h"
 #include "slave/store/db.h"
 
-static uint64_t lived(uint64_t start, uint64_t end, uint64_t last)
+static uint64_t lived_ns(uint64_t start, uint64_t end, uint64_t last)
 {
     return ips_sub_sat(end ? end : last, start);
 }
@@ -57,7 +57,7 @@ static int put_processes(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 13, p->rusage_cpu_ns);
         slave_bind_u64(q, 14, p->unattributed_ns);
         slave_bind_u64(q, 15, p->events);
-        slave_bind_u64(q, 16, lived(p->start_ns, p->end_ns, last));
+        slave_bind_u64(q, 16, lived_ns(p->start_ns, p->end_ns, last));
         slave_bind_u64(q, 17, sum[i].out);
         slave_bind_u64(q, 18, sum[i].out_bytes);
         slave_bind_u64(q, 19, sum[i].in);
@@ -112,7 +112,7 @@ static int put_threads(struct slave_store *s, int64_t run,
         slave_bind_u64(q, 12, t->bytes_out);
         slave_bind_u64(q, 13, t->messages_in);
         slave_bind_u64(q, 14, t->bytes_in);
-        slave_bind_u64(q, 15, lived(t->start_ns, t->end_ns, last));
+        slave_bind_u64(q, 15, lived_ns(t->start_ns, t->end_ns, last));
         slave_bind_u64(q, 16, t->delay_ns);
         slave_bind_u64(q, 17, t->woken_ns);
         slave_bind_u64(q, 18, t->unknown_ns);

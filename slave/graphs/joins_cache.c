@@ -6,48 +6,49 @@
 #include "slave/graphs/calibrate_map.h"
 #include "slave/graphs/graphs.h"
 
-struct slave_lane_words slave_lane_words(const struct ips_lane *l)
+struct slave_scenario_words slave_scenario_words(const struct ips_scenario *l)
 {
-    return (struct slave_lane_words){
+    return (struct slave_scenario_words){
         {l->mtime.base_ns, l->mtime.per_byte_q32, l->mtime.scale_num,
-         l->mtime.scale_den, (uint64_t)l->external, l->calibrated, l->any_off,
-         l->probe_off, l->unended, (uint64_t)l->weighting, l->clock.from,
-         (uint64_t)l->clock.drift_q40, (uint64_t)l->clock.shift_ns, l->has_goal,
-         l->goal}};
+         l->mtime.scale_den, (uint64_t)l->external, l->calibrated,
+         l->order_dependent_off, l->probe_off, l->unended,
+         (uint64_t)l->weighting, l->clock.from, (uint64_t)l->clock.drift_q40,
+         (uint64_t)l->clock.shift_ns, l->has_goal, l->goal}};
 }
 
-void slave_joins_drop(struct slave_joins_kept *k)
+void slave_joins_drop(struct slave_joins_cached *k)
 {
     uint32_t users = k->users;
     if (k->there && !k->mapped)
         ips_joins_release(&k->joins);
-    *k = (struct slave_joins_kept){.users = users};
+    *k = (struct slave_joins_cached){.users = users};
 }
 
-static int make(struct slave_graph *g, const struct ips_lane *lane,
-                struct ips_joins *out, struct ips_err *err)
+static int make_joins(struct slave_graph *g,
+                      const struct ips_scenario *scenario,
+                      struct ips_joins *out, struct ips_err *err)
 {
     struct ips_view view = {0};
     int rc = slave_graphs_need(g, SLAVE_PART_PATH, err);
     if (rc == 0)
-        rc = slave_graph_view(g, lane, &view, err);
+        rc = slave_graph_apply(g, scenario, &view, err);
     if (rc == 0)
-        rc = ips_joins_make(&view.g, lane, out, err);
+        rc = ips_joins_make(&view.g, scenario, out, err);
     ips_view_release(&view);
     return rc;
 }
 
-int slave_joins_get(struct slave_graph *g, const struct ips_lane *lane,
+int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
                     struct ips_joins *own, const struct ips_joins **out,
                     bool *used, struct ips_err *err)
 {
-    struct slave_joins_kept *k = &g->joins;
-    const struct slave_lane_words of = slave_lane_words(lane);
+    struct slave_joins_cached *k = &g->joins;
+    const struct slave_scenario_words of = slave_scenario_words(scenario);
     *used = false;
     if (!k->there || memcmp(&k->of, &of, sizeof(of)) != 0) {
-        int rc = make(g, lane, own, err);
+        int rc = make_joins(g, scenario, own, err);
         *out = own;
-        if (rc < 0 || lane->calibrated || k->users > 0)
+        if (rc < 0 || scenario->calibrated || k->users > 0)
             return rc;
         slave_joins_drop(k);
         k->there = true;
@@ -64,7 +65,7 @@ int slave_joins_get(struct slave_graph *g, const struct ips_lane *lane,
     return 0;
 }
 
-void slave_joins_put(struct slave_joins_kept *k)
+void slave_joins_put(struct slave_joins_cached *k)
 {
     k->users--;
 }

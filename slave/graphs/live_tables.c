@@ -11,9 +11,9 @@
 #include "common/log.h"
 #include "slave/graphs/graphs.h"
 
-void slave_follow_forget(struct slave_follow *f)
+void slave_live_tables_free(struct slave_live_tables *f)
 {
-    ips_build_forget(f->tables);
+    ips_build_incremental_free(f->tables);
     f->tables = NULL;
 }
 
@@ -25,7 +25,8 @@ static uint64_t now_ns(void)
 }
 
 /* Is it the run, and the archive, that it was? Else it is from now on. */
-static bool same_run(struct slave_follow *f, const struct slave_snapshot *s)
+static bool same_run(struct slave_live_tables *f,
+                     const struct slave_snapshot *s)
 {
     struct stat st;
     if (s->archive_fd < 0 || fstat(s->archive_fd, &st) < 0)
@@ -33,8 +34,8 @@ static bool same_run(struct slave_follow *f, const struct slave_snapshot *s)
     if (f->run_id == s->run_id && strcmp(f->run, s->run) == 0 &&
         f->dev == st.st_dev && f->ino == st.st_ino && f->at <= s->archive_bytes)
         return true;
-    slave_follow_forget(f);
-    *f = (struct slave_follow){
+    slave_live_tables_free(f);
+    *f = (struct slave_live_tables){
         .run_id = s->run_id, .dev = st.st_dev, .ino = st.st_ino};
     snprintf(f->run, sizeof(f->run), "%s", s->run);
     return true;
@@ -42,19 +43,19 @@ static bool same_run(struct slave_follow *f, const struct slave_snapshot *s)
 
 /* ---- from the run's begin ---- */
 
-static int begin(struct slave_graphs *gs, const struct slave_snapshot *s,
-                 struct ips_err *err)
+static int begin_tables(struct slave_graphs *gs, const struct slave_snapshot *s,
+                        struct ips_err *err)
 {
-    struct slave_follow *f = &gs->follow;
+    struct slave_live_tables *f = &gs->live_tables;
     struct slave_input in;
-    struct ips_build_took took;
+    struct ips_build_effort took;
     if (s->archive_bytes < SLAVE_GROWING_BYTES ||
-        s->archive_bytes < 2 * f->tried || slave_growing_full())
+        s->archive_bytes < 2 * f->tried || slave_incremental_full())
         return 0;
     f->tried = s->archive_bytes;
     f->begun++;
     int rc = slave_input_make(gs, s, &in, err);
-    if (rc == 0 && slave_growing_fits(&in.in))
+    if (rc == 0 && slave_incremental_fits(&in.in))
         rc = ips_tables_begin(&f->tables, &in.in, IPS_BUILD_LAG_NS, &took, err);
     slave_input_release(gs, &in);
     f->at = s->archive_bytes;
@@ -145,12 +146,13 @@ static int news_chunks(struct news *n, const struct slave_snapshot *s,
     return 0;
 }
 
-static int further(struct slave_graphs *gs, const struct slave_snapshot *s,
-                   const struct slave_batch *frames, struct ips_err *err)
+static int extend_tables(struct slave_graphs *gs,
+                         const struct slave_snapshot *s,
+                         const struct slave_batch *frames, struct ips_err *err)
 {
-    struct slave_follow *f = &gs->follow;
+    struct slave_live_tables *f = &gs->live_tables;
     struct news n = {0};
-    struct ips_build_took took;
+    struct ips_build_effort took;
     bool done = false;
     int rc = news_streams(&n, s)
                  ? news_chunks(&n, s, frames, err)
@@ -171,39 +173,40 @@ static int from_archive(struct slave_graphs *gs, const struct slave_snapshot *s,
                         struct ips_err *err)
 {
     struct slave_archive_map map = {0};
-    int rc = slave_archive_map_from(s->dir, s->archive_fd, gs->follow.at,
+    int rc = slave_archive_map_from(s->dir, s->archive_fd, gs->live_tables.at,
                                     s->archive_bytes, &map, NULL, NULL, err);
     const struct slave_batch all = {.len = map.length,
                                     .data = (uint8_t *)(uintptr_t)map.data};
-    gs->follow.unpacked++;
+    gs->live_tables.unpacked++;
     if (rc == 0)
-        rc = further(gs, s, &all, err);
+        rc = extend_tables(gs, s, &all, err);
     slave_archive_unmap(&map);
     return rc;
 }
 
 static int go_on(struct slave_graphs *gs, const struct slave_snapshot *s,
-                 struct slave_handover *h, struct ips_err *err)
+                 struct slave_record_queue *h, struct ips_err *err)
 {
     struct slave_batch *b =
-        h ? slave_handover_take(h, gs->follow.at, s->archive_bytes) : NULL;
-    if (!b && gs->follow.at < s->archive_bytes)
+        h ? slave_record_queue_take(h, gs->live_tables.at, s->archive_bytes)
+          : NULL;
+    if (!b && gs->live_tables.at < s->archive_bytes)
         return from_archive(gs, s, err);
-    gs->follow.handed += b != NULL;
-    int rc = further(gs, s, b, err);
+    gs->live_tables.queued += b != NULL;
+    int rc = extend_tables(gs, s, b, err);
     ips_log_debug("run %s: tables of %llu bytes, %s", s->run,
                   (unsigned long long)s->archive_bytes,
                   b ? "handed over" : "with nothing new");
     if (b)
-        slave_handover_give_back(h, b);
+        slave_record_queue_give_back(h, b);
     return rc;
 }
 
 /* ---- in SQLite ---- */
 
-int slave_follow_store(struct slave_graphs *gs, struct ips_err *err)
+int slave_live_tables_store(struct slave_graphs *gs, struct ips_err *err)
 {
-    struct slave_follow *f = &gs->follow;
+    struct slave_live_tables *f = &gs->live_tables;
     uint64_t t = now_ns();
     if (!f->tables || f->stored == f->key || !gs->db[0] || !f->run_id)
         return 0;
@@ -218,19 +221,20 @@ int slave_follow_store(struct slave_graphs *gs, struct ips_err *err)
     return rc;
 }
 
-int slave_follow_turn(struct slave_graphs *gs, const struct slave_snapshot *s,
-                      struct slave_handover *h, struct ips_err *err)
+int slave_live_tables_turn(struct slave_graphs *gs,
+                           const struct slave_snapshot *s,
+                           struct slave_record_queue *h, struct ips_err *err)
 {
-    struct slave_follow *f = &gs->follow;
+    struct slave_live_tables *f = &gs->live_tables;
     if (s->closed || !same_run(f, s)) {
-        slave_follow_forget(f);
+        slave_live_tables_free(f);
         return 0;
     }
-    int rc = f->tables ? go_on(gs, s, h, err) : begin(gs, s, err);
-    if (rc < 0 || slave_growing_full())
-        slave_follow_forget(f);
+    int rc = f->tables ? go_on(gs, s, h, err) : begin_tables(gs, s, err);
+    if (rc < 0 || slave_incremental_full())
+        slave_live_tables_free(f);
     if (rc < 0 || !f->tables)
         return rc;
     f->key = s->key;
-    return now_ns() >= f->store_due_ns ? slave_follow_store(gs, err) : 0;
+    return now_ns() >= f->store_due_ns ? slave_live_tables_store(gs, err) : 0;
 }

@@ -29,8 +29,8 @@ struct slave_snapshot;
 #define SLAVE_FOLLOW_STORE_NS 1000000000ull
 #define SLAVE_FOLLOW_STORE_SHARE 20u
 
-struct slave_follow {
-    struct b_grow *tables; /* NULL: none */
+struct slave_live_tables {
+    struct b_incremental *tables; /* NULL: none */
     char run[64];
     int64_t run_id;
     uint64_t dev, ino; /* of its archive */
@@ -39,17 +39,18 @@ struct slave_follow {
     uint64_t key;      /* of the snapshot that they are of */
     uint64_t stored, store_due_ns;
     /* Since it is this run: */
-    uint64_t begun, unpacked, handed; /* turns by where records came from */
+    uint64_t begun, unpacked, queued; /* turns by where records came from */
 };
 
 /* The tables have all that the snapshot of an open run has, if they can; then
  * they are stored when it is time. `h` may be NULL. */
-int slave_follow_turn(struct slave_graphs *gs, const struct slave_snapshot *s,
-                      struct slave_handover *h,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_live_tables_turn(struct slave_graphs *gs,
+                           const struct slave_snapshot *s,
+                           struct slave_record_queue *h,
+                           struct ips_err *err) IPS_MUST_USE;
 /* Stored whether it is time or not. */
-int slave_follow_store(struct slave_graphs *gs,
-                       struct ips_err *err) IPS_MUST_USE;
-void slave_follow_forget(struct slave_follow *f);
+int slave_live_tables_store(struct slave_graphs *gs,
+                            struct ips_err *err) IPS_MUST_USE;
+void slave_live_tables_free(struct slave_live_tables *f);
 
 #endif

@@ -10,10 +10,10 @@
 
 struct making {
     const struct ips_built *b;
-    enum slave_bracket_by by;
+    enum slave_marked_span_by by;
     const char *only; /* "" all */
-    struct slave_brackets *out;
-    uint32_t room;
+    struct slave_marked_spans *out;
+    uint32_t capacity;
     uint64_t begun[SLAVE_BRACKET_NAMES]; /* in the chain at hand */
     uint32_t chain;
     struct ips_err *err;
@@ -38,17 +38,18 @@ static uint32_t node_at(const struct making *m, uint64_t t, uint64_t *since)
     return low;
 }
 
-static int add(struct making *m, uint32_t name, uint64_t from, uint64_t to)
+static int add_span(struct making *m, uint32_t name, uint64_t from, uint64_t to)
 {
-    struct slave_brackets *out = m->out;
-    if (out->count == m->room) {
-        m->room = m->room * 2 + 256;
-        struct slave_bracket *more = realloc(out->row, m->room * sizeof(*more));
+    struct slave_marked_spans *out = m->out;
+    if (out->count == m->capacity) {
+        m->capacity = m->capacity * 2 + 256;
+        struct slave_marked_span *more =
+            realloc(out->row, m->capacity * sizeof(*more));
         if (!more)
             return ips_err_set(m->err, IPS_E_NO_MEMORY, "out of memory");
         out->row = more;
     }
-    struct slave_bracket *r = &out->row[out->count++];
+    struct slave_marked_span *r = &out->row[out->count++];
     r->name = name;
     r->first = node_at(m, from, &r->first_ns);
     r->last = node_at(m, to, &r->last_ns);
@@ -61,7 +62,7 @@ static int add(struct making *m, uint32_t name, uint64_t from, uint64_t to)
 static int name_of(struct making *m, const char *text, size_t len,
                    uint32_t *name)
 {
-    struct slave_brackets *out = m->out;
+    struct slave_marked_spans *out = m->out;
     char word[SLAVE_BRACKET_NAME_BYTES];
     if (len >= sizeof(word))
         len = sizeof(word) - 1;
@@ -122,7 +123,7 @@ static int on_mark(struct making *m, const char *text, uint64_t t)
         m->out->unended++;
         return 0;
     }
-    return add(m, name, begun, ips_max_u64(begun, t));
+    return add_span(m, name, begun, ips_max_u64(begun, t));
 }
 
 static int take_marks(struct making *m, const struct ips_stream_in *in)
@@ -202,26 +203,26 @@ static int by_tasks(struct making *m, const struct ips_build_input *in)
         if (t->open)
             m->out->unended++;
         else
-            rc = add(m, name, t->start_ns, t->end_ns);
+            rc = add_span(m, name, t->start_ns, t->end_ns);
     }
     ips_free_large(place);
     return rc;
 }
 
-int slave_brackets_make(const struct ips_build_input *in,
-                        const struct ips_built *b, enum slave_bracket_by by,
-                        const char *name, struct slave_brackets *out,
-                        struct ips_err *err)
+int slave_marked_spans_make(const struct ips_build_input *in,
+                            const struct ips_built *b,
+                            enum slave_marked_span_by by, const char *name,
+                            struct slave_marked_spans *out, struct ips_err *err)
 {
     struct making m = {.b = b, .by = by, .only = name, .out = out, .err = err};
     memset(out, 0, sizeof(*out));
     int rc = by == SLAVE_BY_TASK ? by_tasks(&m, in) : by_marks(&m, in);
     if (rc < 0)
-        slave_brackets_release(out);
+        slave_marked_spans_release(out);
     return rc;
 }
 
-void slave_brackets_release(struct slave_brackets *r)
+void slave_marked_spans_release(struct slave_marked_spans *r)
 {
     free(r->row);
     r->row = NULL;

@@ -21,27 +21,28 @@
 #define SLAVE_BRACKET_NAMES 256u
 #define SLAVE_BRACKET_NAME_BYTES 128u
 
-enum slave_bracket_by { SLAVE_BY_MARK, SLAVE_BY_TASK };
+enum slave_marked_span_by { SLAVE_BY_MARK, SLAVE_BY_TASK };
 
-struct slave_bracket {
-    uint32_t name; /* of slave_brackets.name */
+struct slave_marked_span {
+    uint32_t name; /* of slave_marked_spans.name */
     uint32_t first, last;
     uint64_t first_ns, last_ns; /* since */
 };
-struct slave_brackets { /* by chain, then by the end */
+struct slave_marked_spans { /* by chain, then by the end */
     char name[SLAVE_BRACKET_NAMES][SLAVE_BRACKET_NAME_BYTES];
     uint32_t name_count;
-    struct slave_bracket *row; /* free() */
+    struct slave_marked_span *row; /* free() */
     uint32_t count;
     uint64_t unended;
 };
 
 /* `b` is the build of `in`, with `at`. name "": all. IPS_E_LIMIT: too many
  * names. O(records). */
-int slave_brackets_make(const struct ips_build_input *in,
-                        const struct ips_built *b, enum slave_bracket_by by,
-                        const char *name, struct slave_brackets *out,
-                        struct ips_err *err) IPS_MUST_USE;
-void slave_brackets_release(struct slave_brackets *r);
+int slave_marked_spans_make(const struct ips_build_input *in,
+                            const struct ips_built *b,
+                            enum slave_marked_span_by by, const char *name,
+                            struct slave_marked_spans *out,
+                            struct ips_err *err) IPS_MUST_USE;
+void slave_marked_spans_release(struct slave_marked_spans *r);
 
 #endif

@@ -14,13 +14,13 @@
 
 static void records_free(struct slave_records *r)
 {
-    for (uint32_t i = 0; i < r->part_count; i++)
-        slave_archive_unmap(&r->parts[i].map);
+    for (uint32_t i = 0; i < r->piece_count; i++)
+        slave_archive_unmap(&r->pieces[i].map);
     for (uint32_t i = 0; i < r->stream_count; i++) {
         ips_free_large(r->streams[i].chunks);
-        ips_free_large(r->streams[i].part);
+        ips_free_large(r->streams[i].piece);
     }
-    ips_free_large(r->parts);
+    ips_free_large(r->pieces);
     ips_free_large(r->streams);
     free(r);
 }
@@ -48,9 +48,9 @@ static bool same_archive(const struct slave_records *r, int fd,
 /* Is there a boundary of parts at the snapshot's end? */
 static bool has_end(const struct slave_records *r, uint64_t bytes)
 {
-    for (uint32_t i = r->part_count; i > 0; i--)
-        if (r->parts[i - 1].until <= bytes)
-            return r->parts[i - 1].until == bytes;
+    for (uint32_t i = r->piece_count; i > 0; i--)
+        if (r->pieces[i - 1].until <= bytes)
+            return r->pieces[i - 1].until == bytes;
     return bytes == 0;
 }
 
@@ -76,20 +76,20 @@ static int add_frame(void *arg, const struct slave_frame *f,
         return ips_err_set(err, IPS_E_CORRUPT,
                            "the archive has an unknown stream %u", f->stream);
     struct slave_records_stream *s = &r->streams[f->stream];
-    uint32_t room = s->room;
+    uint32_t room = s->capacity;
     int rc = 0;
-    if (s->count == s->room) {
-        rc = b_grow((void **)&s->chunks, s->count, &room, sizeof(*s->chunks),
-                    err);
+    if (s->count == s->capacity) {
+        rc = b_array_reserve((void **)&s->chunks, s->count, &room,
+                             sizeof(*s->chunks), err);
         if (rc == 0)
-            rc = b_grow((void **)&s->part, s->count, &s->room, sizeof(*s->part),
-                        err);
+            rc = b_array_reserve((void **)&s->piece, s->count, &s->capacity,
+                                 sizeof(*s->piece), err);
     }
     if (rc < 0)
         return rc;
     s->chunks[s->count] =
         (struct ips_chunk){(const uint8_t *)(f + 1), f->bytes};
-    s->part[s->count++] = r->part_count;
+    s->piece[s->count++] = r->piece_count;
     r->seen_bytes += f->bytes;
     if (r->all_bytes && r->seen_bytes <= r->all_bytes)
         atomic_store_explicit(
@@ -130,8 +130,9 @@ static uint64_t last_block(int fd, uint64_t from, uint64_t to)
 }
 
 /* What the archive has in [r->bytes, s->archive_bytes). */
-static int extend(struct slave_records *r, const struct slave_snapshot *s,
-                  int fd, struct ips_err *err)
+static int extend_records(struct slave_records *r,
+                          const struct slave_snapshot *s, int fd,
+                          struct ips_err *err)
 {
     uint32_t slots = 0;
     r->all_bytes = 0;
@@ -141,18 +142,18 @@ static int extend(struct slave_records *r, const struct slave_snapshot *s,
             slots = s->streams[i].number + 1;
     }
     int rc = room_for_streams(r, slots, err);
-    if (rc == 0 && r->part_count == r->part_room)
-        rc = b_grow((void **)&r->parts, r->part_count, &r->part_room,
-                    sizeof(*r->parts), err);
+    if (rc == 0 && r->piece_count == r->piece_capacity)
+        rc = b_array_reserve((void **)&r->pieces, r->piece_count,
+                             &r->piece_capacity, sizeof(*r->pieces), err);
     if (rc < 0)
         return rc;
-    struct slave_records_part *part = &r->parts[r->part_count];
+    struct slave_records_piece *part = &r->pieces[r->piece_count];
     rc = slave_archive_map_from(s->dir, fd, r->bytes, s->archive_bytes,
                                 &part->map, add_frame, r, err);
     if (rc < 0)
         return rc; /* the caller drops all of r */
     part->until = s->archive_bytes;
-    r->part_count++;
+    r->piece_count++;
     r->last_at = last_block(fd, r->bytes, s->archive_bytes);
     r->bytes = s->archive_bytes;
     (void)block_check_at(fd, 0, &r->first);
@@ -162,7 +163,8 @@ static int extend(struct slave_records *r, const struct slave_snapshot *s,
 
 /* ---- which ones are kept ---- */
 
-static struct slave_records *take(struct slave_records **list, const char *run)
+static struct slave_records *detach_records(struct slave_records **list,
+                                            const char *run)
 {
     for (struct slave_records **p = list; *p; p = &(*p)->next)
         if (strcmp((*p)->run, run) == 0) {
@@ -173,7 +175,7 @@ static struct slave_records *take(struct slave_records **list, const char *run)
     return NULL;
 }
 
-void slave_records_forget(struct slave_records **list, const char *run)
+void slave_records_drop(struct slave_records **list, const char *run)
 {
     for (struct slave_records **p = list; *p;) {
         struct slave_records *r = *p;
@@ -192,19 +194,19 @@ static struct slave_records *records_new(const char *run, const struct stat *st,
     struct slave_records *r = calloc(1, sizeof(*r));
     if (!r)
         return NULL;
-    r->kept = kept;
+    r->is_shared = kept;
     r->dev = st->st_dev;
     r->ino = st->st_ino;
     snprintf(r->run, sizeof(r->run), "%s", run);
     return r;
 }
 
-static int get(struct slave_records **list, const struct slave_snapshot *s,
-               atomic_uint *permille, int fd, struct slave_records **out,
-               struct ips_err *err)
+static int get_records(struct slave_records **list,
+                       const struct slave_snapshot *s, atomic_uint *permille,
+                       int fd, struct slave_records **out, struct ips_err *err)
 {
     struct stat st = {0};
-    struct slave_records *r = take(list, s->run);
+    struct slave_records *r = detach_records(list, s->run);
     bool kept = true;
     if (fd >= 0 && fstat(fd, &st) < 0) {
         if (r)
@@ -226,7 +228,7 @@ static int get(struct slave_records **list, const struct slave_snapshot *s,
     if (!r)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     r->permille = permille;
-    int rc = r->bytes < s->archive_bytes ? extend(r, s, fd, err) : 0;
+    int rc = r->bytes < s->archive_bytes ? extend_records(r, s, fd, err) : 0;
     if (rc < 0) {
         records_free(r);
         return rc;
@@ -243,7 +245,7 @@ int slave_records_get(struct slave_records **list,
     int fd = s->archive_fd < 0 ? own : s->archive_fd;
     int rc = fd < 0 && s->archive_bytes
                  ? ips_err_errno(err, "open %s/archive", s->dir)
-                 : get(list, s, permille, fd, out, err);
+                 : get_records(list, s, permille, fd, out, err);
     if (own >= 0)
         close(own);
     return rc;
@@ -257,7 +259,7 @@ uint32_t slave_records_chunks(const struct slave_records *r, uint32_t stream,
         return 0;
     const struct slave_records_stream *s = &r->streams[stream];
     uint32_t n = s->count;
-    while (n > 0 && r->parts[s->part[n - 1]].until > bytes)
+    while (n > 0 && r->pieces[s->piece[n - 1]].until > bytes)
         n--;
     *out = s->chunks;
     return n;
@@ -269,7 +271,7 @@ void slave_records_put(struct slave_records **list, struct slave_records *r)
     if (!r)
         return;
     struct ips_large_use use = ips_large_use();
-    if (!r->kept || use.files || use.memory > use.limit / 2) {
+    if (!r->is_shared || use.files || use.memory > use.limit / 2) {
         records_free(r);
         return;
     }

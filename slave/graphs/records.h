@@ -20,21 +20,21 @@ struct slave_snapshot;
 
 struct slave_records {
     struct slave_records *next; /* last used first */
-    bool kept;                  /* else its user's alone */
+    bool is_shared;             /* else its user's alone */
     char run[64];
-    uint64_t dev, ino;          /* of the archive */
-    uint64_t first, last;       /* checks of its first and last block here */
-    uint64_t bytes;             /* of it that are here */
-    uint64_t last_at;           /* where the last block begins */
-    struct slave_records_part { /* what one question added */
+    uint64_t dev, ino;           /* of the archive */
+    uint64_t first, last;        /* checks of its first and last block here */
+    uint64_t bytes;              /* of it that are here */
+    uint64_t last_at;            /* where the last block begins */
+    struct slave_records_piece { /* what one question added */
         struct slave_archive_map map;
         uint64_t until; /* of the archive */
-    } * parts;
-    uint32_t part_count, part_room;
+    } * pieces;
+    uint32_t piece_count, piece_capacity;
     struct slave_records_stream { /* by its number */
         struct ips_chunk *chunks; /* frames, in order */
-        uint32_t *part;           /* [count] where they are */
-        uint32_t count, room;
+        uint32_t *piece;          /* [count] where they are */
+        uint32_t count, capacity;
         uint64_t types[4]; /* bit set of the types of its records */
     } * streams;
     uint32_t stream_count;
@@ -54,6 +54,6 @@ uint32_t slave_records_chunks(const struct slave_records *r, uint32_t stream,
 /* The use is over. */
 void slave_records_put(struct slave_records **list, struct slave_records *r);
 /* Of that run nothing is kept; NULL: of none. */
-void slave_records_forget(struct slave_records **list, const char *run);
+void slave_records_drop(struct slave_records **list, const char *run);
 
 #endif

@@ -40,21 +40,21 @@ static uint32_t bin_of(struct making *m, uint64_t t)
     return m->bin = low;
 }
 
-static bool inside(const struct making *m, uint64_t t)
+static bool is_inside(const struct making *m, uint64_t t)
 {
     return t >= m->ask->edges[0] && t < m->ask->edges[m->ask->bins];
 }
 
 /* `ns` passed evenly from t0 to t1; the parts of neighbouring bins add up. */
-static void spread(struct making *m, uint64_t *bins, uint64_t t0, uint64_t t1,
-                   uint64_t ns)
+static void spread_ns(struct making *m, uint64_t *bins, uint64_t t0,
+                      uint64_t t1, uint64_t ns)
 {
     const uint64_t *e = m->ask->edges;
     uint32_t n = m->ask->bins;
     if (ns == 0 || t1 < e[0] || t0 >= e[n])
         return;
     if (t1 == t0) {
-        if (inside(m, t1))
+        if (is_inside(m, t1))
             bins[bin_of(m, t1)] += ns;
         return;
     }
@@ -74,35 +74,35 @@ static void spread(struct making *m, uint64_t *bins, uint64_t t0, uint64_t t1,
 
 /* The thread's CPU clock showed `cpu` at t. What no clock would say, because
  * the records are damaged or the reading is an older one, says nothing. */
-static void reading(struct making *m, uint64_t t, uint64_t cpu)
+static void add_reading(struct making *m, uint64_t t, uint64_t cpu)
 {
     struct point *last = &m->last[m->chain];
     if (t < last->t || cpu < last->cpu)
         return;
-    spread(m, m->cpu, last->t, t, cpu - last->cpu);
+    spread_ns(m, m->cpu, last->t, t, cpu - last->cpu);
     *last = (struct point){t, cpu};
 }
 
-static void interval(struct making *m, uint32_t word, uint64_t t,
-                     uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
+static void add_interval(struct making *m, uint32_t word, uint64_t t,
+                         uint64_t t_ret, uint64_t cpu, uint64_t cpu_ret)
 {
     uint64_t to = b_time(m->clock, word, t_ret);
     uint64_t from = ips_min_u64(b_time(m->clock, word, t), to);
     uint64_t blocked = b_blocked_ns(from, to, cpu, cpu_ret);
-    reading(m, from, cpu);
-    reading(m, to, ips_max_u64(cpu, cpu_ret));
+    add_reading(m, from, cpu);
+    add_reading(m, to, ips_max_u64(cpu, cpu_ret));
     if (blocked >= B_BLOCKED_NS)
-        spread(m, m->wait, from, to, blocked);
+        spread_ns(m, m->wait, from, to, blocked);
 }
 
 static void on_io(struct making *m, uint32_t type, const uint8_t *data)
 {
     struct ips_rec_io r;
     memcpy(&r, data, sizeof(r));
-    interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    add_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
     uint64_t t = b_time(m->clock, r.h.word, r.h.t);
     if (type != IPS_REC_SEND || r.op == IPS_OP_CONNECT || r.err ||
-        r.result <= 0 || !inside(m, t))
+        r.result <= 0 || !is_inside(m, t))
         return;
     uint32_t bin = bin_of(m, t);
     m->messages[bin]++;
@@ -117,7 +117,7 @@ static void on_moment(struct making *m, const uint8_t *data)
         uint64_t cpu;
     } r;
     memcpy(&r, data, sizeof(r));
-    reading(m, b_time(m->clock, r.h.word, r.h.t), r.cpu);
+    add_reading(m, b_time(m->clock, r.h.word, r.h.t), r.cpu);
 }
 
 /* FORK, JOIN, ACQUIRE, RELEASE begin like this. */
@@ -128,7 +128,7 @@ static void on_interval(struct making *m, const uint8_t *data)
         uint64_t t_ret, cpu, cpu_ret;
     } r;
     memcpy(&r, data, sizeof(r));
-    interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    add_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
 }
 #define BEGINS_LIKE(record)                                                    \
     _Static_assert(offsetof(struct record, t_ret) == 16 &&                     \
@@ -227,7 +227,7 @@ static void end_chains(struct making *m)
              spun++)
             cpu = ips_add_sat(cpu, b->spun[spun].ns);
         if (at_chain(m, c))
-            reading(m, ips_max_u64(t->end_ns, m->last[c].t), cpu);
+            add_reading(m, ips_max_u64(t->end_ns, m->last[c].t), cpu);
     }
 }
 

@@ -34,5 +34,5 @@ void slave_traffic_window_release(struct ips_traffic_window *w)
 {
     ips_free_large(w->row);
     w->row = NULL;
-    w->count = w->room = 0;
+    w->count = w->capacity = 0;
 }

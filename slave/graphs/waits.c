@@ -8,8 +8,8 @@ struct making {
     struct slave_waits *w;
     struct ips_wait_rows *rows;
     const struct slave_input *in;
-    uint32_t *of_code; /* [of_code_room] place of a site's code + 1 */
-    uint32_t of_code_room;
+    uint32_t *of_code; /* [of_code_capacity] place of a site's code + 1 */
+    uint32_t of_code_capacity;
     uint32_t *of_stack; /* [rows.stack_count] place + 1; 0 not yet */
     struct ips_err *err;
 };
@@ -20,7 +20,7 @@ void slave_waits_free(struct slave_waits *w)
         return;
     ips_free_large(w->row);
     ips_free_large(w->lock);
-    ips_free_large(w->place);
+    ips_free_large(w->site);
     ips_free_large(w->frame);
     ips_codemap_release(&w->map);
     slave_symbols_release(&w->names);
@@ -29,16 +29,16 @@ void slave_waits_free(struct slave_waits *w)
 
 /* ---- places ------------------------------------------------------------- */
 
-static int new_place(struct making *k, struct slave_wait_place p, uint32_t *out)
+static int new_site(struct making *k, struct slave_wait_site p, uint32_t *out)
 {
     struct slave_waits *w = k->w;
     int rc = 0;
-    if (w->place_count == w->place_room)
-        rc = b_grow((void **)&w->place, w->place_count, &w->place_room,
-                    sizeof(*w->place), k->err);
-    *out = w->place_count;
+    if (w->site_count == w->site_capacity)
+        rc = b_array_reserve((void **)&w->site, w->site_count,
+                             &w->site_capacity, sizeof(*w->site), k->err);
+    *out = w->site_count;
     if (rc == 0)
-        w->place[w->place_count++] = p;
+        w->site[w->site_count++] = p;
     return rc;
 }
 
@@ -47,8 +47,8 @@ static int find_code(struct making *k, uint32_t stream, uint64_t address,
 {
     struct ips_codemap *map = &k->w->map;
     const struct ips_stream_in *s = &k->in->in.streams[stream];
-    return ips_codemap_place(map, ips_codemap_image(map, &s->head), address,
-                             t_ns, true, place, k->err);
+    return ips_codemap_locate(map, ips_codemap_image(map, &s->head), address,
+                              t_ns, true, place, k->err);
 }
 
 /* What waits in a library wait for, the program asked for. */
@@ -57,7 +57,7 @@ static bool is_library(const struct ips_codemap *map, uint32_t place)
     static const char *const names[] = {"libc.so.",   "libc-",     "ld-linux",
                                         "libpthread", "libstdc++", "libgcc_s",
                                         "libips",     "[vdso]",    NULL};
-    uint32_t module = map->places[place].module;
+    uint32_t module = map->locations[place].module;
     if (module == IPS_NONE)
         return false;
     const char *base = ips_code_base(map->modules[module].path);
@@ -67,11 +67,12 @@ static bool is_library(const struct ips_codemap *map, uint32_t place)
     return false;
 }
 
-static int stack_place(struct making *k, uint32_t stack, uint32_t *out)
+static int site_of_stack(struct making *k, uint32_t stack, uint32_t *out)
 {
     struct slave_waits *w = k->w;
     const struct ips_wait_stack *s = &k->rows->stack[stack];
-    struct slave_wait_place p = {.place = IPS_NONE, .first = w->frame_count};
+    struct slave_wait_site p = {.code_location = IPS_NONE,
+                                .first = w->frame_count};
     if (k->of_stack[stack]) {
         *out = k->of_stack[stack] - 1;
         return 0;
@@ -80,41 +81,41 @@ static int stack_place(struct making *k, uint32_t stack, uint32_t *out)
         uint32_t code;
         int rc = find_code(k, s->stream, k->rows->frame[s->first + i], s->t_ns,
                            &code);
-        if (rc == 0 && w->frame_count == w->frame_room)
-            rc = b_grow((void **)&w->frame, w->frame_count, &w->frame_room,
-                        sizeof(*w->frame), k->err);
+        if (rc == 0 && w->frame_count == w->frame_capacity)
+            rc = b_array_reserve((void **)&w->frame, w->frame_count,
+                                 &w->frame_capacity, sizeof(*w->frame), k->err);
         if (rc < 0)
             return rc;
         w->frame[w->frame_count++] = code;
-        if (p.place == IPS_NONE && !is_library(&w->map, code))
-            p.place = code;
+        if (p.code_location == IPS_NONE && !is_library(&w->map, code))
+            p.code_location = code;
     }
     p.count = w->frame_count - p.first;
-    if (p.place == IPS_NONE && p.count)
-        p.place = w->frame[p.first];
-    int rc = new_place(k, p, out);
+    if (p.code_location == IPS_NONE && p.count)
+        p.code_location = w->frame[p.first];
+    int rc = new_site(k, p, out);
     if (rc == 0)
         k->of_stack[stack] = *out + 1;
     return rc;
 }
 
-static int site_place(struct making *k, const struct ips_wait_row *r,
-                      uint32_t *out)
+static int site_of_call(struct making *k, const struct ips_wait_row *r,
+                        uint32_t *out)
 {
     uint32_t code;
     int rc = find_code(k, r->stream, r->site, r->end_ns, &code);
-    while (rc == 0 && code >= k->of_code_room) {
-        uint32_t before = k->of_code_room;
-        rc = b_grow((void **)&k->of_code, before, &k->of_code_room,
-                    sizeof(*k->of_code), k->err);
+    while (rc == 0 && code >= k->of_code_capacity) {
+        uint32_t before = k->of_code_capacity;
+        rc = b_array_reserve((void **)&k->of_code, before, &k->of_code_capacity,
+                             sizeof(*k->of_code), k->err);
         if (rc == 0)
             memset(k->of_code + before, 0,
-                   (k->of_code_room - before) * sizeof(*k->of_code));
+                   (k->of_code_capacity - before) * sizeof(*k->of_code));
     }
     if (rc < 0)
         return rc;
     if (!k->of_code[code]) {
-        rc = new_place(k, (struct slave_wait_place){.place = code}, out);
+        rc = new_site(k, (struct slave_wait_site){.code_location = code}, out);
         if (rc < 0)
             return rc;
         k->of_code[code] = *out + 1;
@@ -123,22 +124,22 @@ static int site_place(struct making *k, const struct ips_wait_row *r,
     return 0;
 }
 
-static int make_places(struct making *k)
+static int make_sites(struct making *k)
 {
     struct slave_waits *w = k->w;
     uint32_t unknown;
     k->of_stack = b_calloc(k->rows->stack_count, sizeof(*k->of_stack), k->err);
     int rc = k->of_stack ? 0 : IPS_E_NO_MEMORY;
     if (rc == 0)
-        rc = new_place(k, (struct slave_wait_place){.place = IPS_NONE},
-                       &unknown);
+        rc = new_site(k, (struct slave_wait_site){.code_location = IPS_NONE},
+                      &unknown);
     for (uint32_t i = 0; rc == 0 && i < w->count; i++) {
         struct ips_wait_row *r = &w->row[i];
         uint32_t place = 0;
         if (r->stack != IPS_NONE)
-            rc = stack_place(k, r->stack, &place);
+            rc = site_of_stack(k, r->stack, &place);
         else if (r->site)
-            rc = site_place(k, r, &place);
+            rc = site_of_call(k, r, &place);
         r->stack = place;
     }
     return rc;
@@ -162,7 +163,7 @@ int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
     rows->lock = NULL;
     int rc = ips_codemap_make(&in->in, &w->map, err);
     if (rc == 0)
-        rc = make_places(&k);
+        rc = make_sites(&k);
     if (rc == 0)
         rc = slave_graph_names(gs, g, &w->map, &w->names, err);
     ips_free_large(k.of_stack);
@@ -175,9 +176,9 @@ int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
 }
 
 /* The same records give the same graph. */
-static int build_again(const struct slave_input *from,
-                       const struct slave_graph *g, struct ips_wait_rows *rows,
-                       struct ips_err *err)
+static int rebuild_waits(const struct slave_input *from,
+                         const struct slave_graph *g,
+                         struct ips_wait_rows *rows, struct ips_err *err)
 {
     struct ips_built again;
     struct ips_build_input in = from->in;
@@ -202,7 +203,7 @@ int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
         return 0;
     int rc = slave_input_make(gs, g->snap, &in, err);
     if (rc == 0)
-        rc = build_again(&in, g, &rows, err);
+        rc = rebuild_waits(&in, g, &rows, err);
     if (rc == 0)
         rc = slave_graph_waits_of(gs, g, &in, &rows, err);
     slave_input_release(gs, &in);

@@ -14,19 +14,19 @@
 #include "slave/build/waits.h"
 #include "slave/graphs/graphs.h"
 
-struct slave_wait_place {
-    uint32_t place;        /* of the map; IPS_NONE: not known */
-    uint32_t first, count; /* of `frame`: the stack; 0 none */
+struct slave_wait_site {
+    uint32_t code_location; /* of the map; IPS_NONE: not known */
+    uint32_t first, count;  /* of `frame`: the stack; 0 none */
 };
 struct slave_waits {
     struct ips_wait_row *row; /* by arc; `stack` is a number of `place` here */
     uint32_t count;
     struct ips_lock_row *lock;
     uint32_t lock_count;
-    struct slave_wait_place *place; /* 0: not known */
-    uint32_t place_count, place_room;
+    struct slave_wait_site *site; /* 0: not known */
+    uint32_t site_count, site_capacity;
     uint32_t *frame; /* places of the map */
-    uint32_t frame_count, frame_room;
+    uint32_t frame_count, frame_capacity;
     struct ips_codemap map;
     struct slave_symbols names;
 };

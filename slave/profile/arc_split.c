@@ -2,14 +2,15 @@
 #include "slave/build/internal.h"
 #include "slave/profile/proc_names.h"
 
-static uint32_t whose(const struct slave_costs *c,
-                      const struct slave_proc_names *n, uint32_t sample)
+static uint32_t owner_of_sample(const struct slave_profile_cache *c,
+                                const struct slave_proc_names *n,
+                                uint32_t sample)
 {
     const struct ips_stack *s = &c->p.stacks[c->p.arcs.samples[sample].stack];
     return s->count ? slave_proc_seen(n, c->p.frames[s->first]) : IPS_NONE;
 }
 
-int slave_arc_mixes_make(const struct slave_costs *costs,
+int slave_arc_mixes_make(const struct slave_profile_cache *costs,
                          const struct slave_proc_names *names,
                          struct slave_arc_mixes *out, struct ips_err *err)
 {
@@ -23,28 +24,29 @@ int slave_arc_mixes_make(const struct slave_costs *costs,
     if (!out->first || !part)
         rc = IPS_E_NO_MEMORY;
     for (uint32_t p = 0; rc == 0 && p < a->pool_count; p++) {
-        out->first[p] = out->part_count;
+        out->first[p] = out->entry_count;
         for (uint32_t i = 0; rc == 0 && i < a->pools[p].count; i++) {
             uint32_t sample = a->pooled[a->pools[p].first + i];
-            uint32_t symbol = whose(costs, names, sample);
+            uint32_t symbol = owner_of_sample(costs, names, sample);
             uint32_t *at =
                 &part[symbol == IPS_NONE ? names->symbol_count : symbol];
             if (*at <= out->first[p]) {
-                if (out->part_count == out->part_room)
-                    rc = b_grow((void **)&out->parts, out->part_count,
-                                &out->part_room, sizeof(*out->parts), err);
+                if (out->entry_count == out->entry_capacity)
+                    rc = b_array_reserve((void **)&out->entries,
+                                         out->entry_count, &out->entry_capacity,
+                                         sizeof(*out->entries), err);
                 if (rc < 0)
                     break;
-                out->parts[out->part_count++] =
+                out->entries[out->entry_count++] =
                     (struct slave_arc_part){.symbol = symbol};
-                *at = out->part_count;
+                *at = out->entry_count;
             }
-            struct slave_arc_part *q = &out->parts[*at - 1];
+            struct slave_arc_part *q = &out->entries[*at - 1];
             q->ns = ips_add_sat(q->ns, a->samples[sample].ns);
         }
     }
     if (out->first)
-        out->first[a->pool_count] = out->part_count;
+        out->first[a->pool_count] = out->entry_count;
     ips_free_large(part);
     if (rc < 0)
         slave_arc_mixes_release(out);
@@ -54,7 +56,7 @@ int slave_arc_mixes_make(const struct slave_costs *costs,
 void slave_arc_mixes_release(struct slave_arc_mixes *m)
 {
     ips_free_large(m->first);
-    ips_free_large(m->parts);
+    ips_free_large(m->entries);
     memset(m, 0, sizeof(*m));
 }
 
@@ -85,7 +87,7 @@ uint64_t slave_arc_own_in(const struct slave_arcs *a, const struct ips_graph *g,
     return in;
 }
 
-void slave_arc_split(const struct slave_costs *costs,
+void slave_arc_split(const struct slave_profile_cache *costs,
                      const struct slave_proc_names *names,
                      const struct slave_arc_mixes *mixes,
                      const struct ips_graph *g, uint32_t chain, uint32_t node,
@@ -94,7 +96,7 @@ void slave_arc_split(const struct slave_costs *costs,
                      void *arg)
 {
     const struct slave_arcs *a = &costs->p.arcs;
-    struct slave_arc_view v = slave_arc_look(a, g, chain, node);
+    struct slave_arc_view v = slave_arc_find(a, g, chain, node);
     bool exact = v.source == SLAVE_ARC_EXACT, own = v.source == SLAVE_ARC_OWN;
     uint32_t first = v.first, end = v.first + v.count;
     /* Of an exact arc the rest, of all arcs what they weigh, is in it too. */
@@ -114,15 +116,15 @@ void slave_arc_split(const struct slave_costs *costs,
         slave_share_begin(&share, ns, whole, node);
         for (uint32_t i = first; i < end; i++) {
             uint32_t symbol =
-                exact ? slave_proc_entered(names, a->exacts[i].place)
-                : own ? whose(costs, names, i)
-                      : mixes->parts[i].symbol;
+                exact ? slave_proc_entered(names, a->exacts[i].code_location)
+                : own ? owner_of_sample(costs, names, i)
+                      : mixes->entries[i].symbol;
             uint64_t part = slave_share_next(
                 &share,
                 exact ? a->exacts[i].ns
                 : in  ? slave_arc_sample_in(a, g, &v, node, i - first, window)
                 : own ? a->samples[i].ns
-                      : mixes->parts[i].ns);
+                      : mixes->entries[i].ns);
             rest -= part;
             if (part)
                 put(arg, symbol, part);
@@ -134,14 +136,14 @@ void slave_arc_split(const struct slave_costs *costs,
 
 #define MAIN_OF 64u /* different procedures of one arc that are told apart */
 
-uint32_t slave_arc_main(const struct slave_costs *costs,
+uint32_t slave_arc_main(const struct slave_profile_cache *costs,
                         const struct slave_proc_names *names,
                         const struct slave_arc_mixes *mixes,
                         const struct ips_graph *g, uint32_t chain,
                         uint32_t node)
 {
     const struct slave_arcs *a = &costs->p.arcs;
-    struct slave_arc_view v = slave_arc_look(a, g, chain, node);
+    struct slave_arc_view v = slave_arc_find(a, g, chain, node);
     struct slave_arc_part part[MAIN_OF], best = {IPS_NONE, 0};
     uint32_t n = 0, first = v.first, end = v.first + v.count;
     if (v.source == SLAVE_ARC_EXACT)
@@ -152,12 +154,12 @@ uint32_t slave_arc_main(const struct slave_costs *costs,
     }
     for (uint32_t i = first; i < end; i++) {
         struct slave_arc_part one =
-            v.source == SLAVE_ARC_ALIKE ? mixes->parts[i]
+            v.source == SLAVE_ARC_ALIKE ? mixes->entries[i]
             : v.source == SLAVE_ARC_OWN
-                ? (struct slave_arc_part){whose(costs, names, i),
+                ? (struct slave_arc_part){owner_of_sample(costs, names, i),
                                           a->samples[i].ns}
                 : (struct slave_arc_part){
-                      slave_proc_entered(names, a->exacts[i].place),
+                      slave_proc_entered(names, a->exacts[i].code_location),
                       a->exacts[i].ns};
         uint32_t k = 0;
         while (v.source != SLAVE_ARC_ALIKE && k < n &&

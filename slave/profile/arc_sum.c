@@ -4,11 +4,12 @@
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-int slave_arc_sum_init(struct slave_arc_sum *s, const struct slave_costs *costs,
+int slave_arc_sum_init(struct slave_arc_sum *s,
+                       const struct slave_profile_cache *costs,
                        const struct ips_built *b, struct ips_err *err)
 {
     const struct slave_arcs *a = &costs->p.arcs;
-    *s = (struct slave_arc_sum){.costs = costs, .b = b};
+    *s = (struct slave_arc_sum){.profile_cache = costs, .b = b};
     s->stood = b_calloc(a->sample_count, sizeof(*s->stood), err);
     s->need = b_calloc(a->pool_count, sizeof(*s->need), err);
     s->exact = b_calloc(a->exact_count, sizeof(*s->exact), err);
@@ -33,7 +34,7 @@ struct point {
 };
 
 /* CPU at t on the line from a to b. */
-static uint64_t between(struct point a, struct point b, uint64_t t)
+static uint64_t cpu_between(struct point a, struct point b, uint64_t t)
 {
     if (b.t <= a.t || b.cpu <= a.cpu)
         return a.cpu;
@@ -42,8 +43,9 @@ static uint64_t between(struct point a, struct point b, uint64_t t)
 }
 
 /* CPU of the arc until t. */
-static uint64_t until(const struct slave_arcs *a, const struct ips_graph *g,
-                      const struct slave_arc_view *v, uint32_t node, uint64_t t)
+static uint64_t cpu_until(const struct slave_arcs *a, const struct ips_graph *g,
+                          const struct slave_arc_view *v, uint32_t node,
+                          uint64_t t)
 {
     const struct point end = {g->t_ns[node], g->w[node]};
     struct point last = {g->t_ns[node - 1], 0};
@@ -57,28 +59,29 @@ static uint64_t until(const struct slave_arcs *a, const struct ips_graph *g,
         if (next.t < last.t || next.cpu < last.cpu)
             continue; /* nothing that a true clock would say */
         if (t <= next.t)
-            return between(last, next, t);
+            return cpu_between(last, next, t);
         last = next;
     }
-    return between(last, end, t);
+    return cpu_between(last, end, t);
 }
 
-static uint64_t within(const struct slave_arcs *a, const struct ips_graph *g,
-                       const struct slave_arc_view *v, uint32_t node,
-                       struct slave_window window)
+static uint64_t cpu_within(const struct slave_arcs *a,
+                           const struct ips_graph *g,
+                           const struct slave_arc_view *v, uint32_t node,
+                           struct slave_window window)
 {
     if (window.from_ns == 0 && window.to_ns == UINT64_MAX)
         return g->w[node];
-    return ips_sub_sat(until(a, g, v, node, window.to_ns),
-                       until(a, g, v, node, window.from_ns));
+    return ips_sub_sat(cpu_until(a, g, v, node, window.to_ns),
+                       cpu_until(a, g, v, node, window.from_ns));
 }
 
 uint64_t slave_arc_within(const struct slave_arcs *a, const struct ips_graph *g,
                           uint32_t chain, uint32_t node,
                           struct slave_window window)
 {
-    struct slave_arc_view v = slave_arc_look(a, g, chain, node);
-    return within(a, g, &v, node, window);
+    struct slave_arc_view v = slave_arc_find(a, g, chain, node);
+    return cpu_within(a, g, &v, node, window);
 }
 
 /* ---- adding ---- */
@@ -87,7 +90,7 @@ uint64_t slave_arc_within(const struct slave_arcs *a, const struct ips_graph *g,
 static void add_own(struct slave_arc_sum *s, const struct slave_arc_view *v,
                     uint32_t node, uint64_t ns, struct slave_window window)
 {
-    const struct slave_arcs *a = &s->costs->p.arcs;
+    const struct slave_arcs *a = &s->profile_cache->p.arcs;
     const struct ips_graph *g = &s->b->g;
     uint64_t in = slave_arc_own_in(a, g, v, node, window);
     struct slave_share share;
@@ -101,7 +104,8 @@ static void add_own(struct slave_arc_sum *s, const struct slave_arc_view *v,
 static void add_exact(struct slave_arc_sum *s, const struct slave_arc_view *v,
                       uint32_t node, uint64_t ns)
 {
-    const struct slave_arc_exact *row = &s->costs->p.arcs.exacts[v->first];
+    const struct slave_arc_exact *row =
+        &s->profile_cache->p.arcs.exacts[v->first];
     uint64_t whole = ips_max_u64(v->ns, s->b->g.w[node]);
     struct slave_share share;
     slave_share_begin(&share, ns, whole, node);
@@ -112,8 +116,8 @@ static void add_exact(struct slave_arc_sum *s, const struct slave_arc_view *v,
     }
 }
 
-static void add(struct slave_arc_sum *s, struct slave_arc_view v, uint32_t node,
-                uint64_t ns, struct slave_window window)
+static void add_arc(struct slave_arc_sum *s, struct slave_arc_view v,
+                    uint32_t node, uint64_t ns, struct slave_window window)
 {
     if (ns == 0)
         return;
@@ -130,10 +134,10 @@ static void add(struct slave_arc_sum *s, struct slave_arc_view v, uint32_t node,
 uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
                            uint32_t node, struct slave_window window)
 {
-    const struct slave_arcs *a = &s->costs->p.arcs;
-    struct slave_arc_view v = slave_arc_look(a, &s->b->g, chain, node);
-    uint64_t ns = within(a, &s->b->g, &v, node, window);
-    add(s, v, node, ns, window);
+    const struct slave_arcs *a = &s->profile_cache->p.arcs;
+    struct slave_arc_view v = slave_arc_find(a, &s->b->g, chain, node);
+    uint64_t ns = cpu_within(a, &s->b->g, &v, node, window);
+    add_arc(s, v, node, ns, window);
     return ns;
 }
 
@@ -141,16 +145,16 @@ void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
                           uint32_t node, uint64_t ns,
                           struct slave_window window)
 {
-    add(s, slave_arc_look(&s->costs->p.arcs, &s->b->g, chain, node), node, ns,
-        window);
+    add_arc(s, slave_arc_find(&s->profile_cache->p.arcs, &s->b->g, chain, node),
+            node, ns, window);
 }
 
 /* ---- costs ---- */
 
 /* What arcs alike need is given by their pool's samples. */
-static void give(struct slave_arc_sum *s)
+static void give_pools(struct slave_arc_sum *s)
 {
-    const struct slave_arcs *a = &s->costs->p.arcs;
+    const struct slave_arcs *a = &s->profile_cache->p.arcs;
     for (uint32_t p = 0; p < a->pool_count; p++) {
         struct slave_share share;
         if (s->need[p] == 0)
@@ -185,7 +189,7 @@ static bool same_exact(const void *arg, uint32_t number)
 {
     const struct pair *k = arg;
     const struct ips_exact *row = &k->p->exact[number];
-    return row->chain == k->chain && row->place == k->what;
+    return row->chain == k->chain && row->code_location == k->what;
 }
 
 static uint64_t pair_hash(uint32_t a, uint32_t b)
@@ -201,9 +205,9 @@ static int add_sampled_row(struct summing *m, uint32_t chain,
     const struct pair key = {p, chain, from->stack};
     bool fresh;
     int rc = 0;
-    if (p->sampled_count == p->sampled_room)
-        rc = b_grow((void **)&p->sampled, p->sampled_count, &p->sampled_room,
-                    sizeof(*p->sampled), m->err);
+    if (p->sampled_count == p->sampled_capacity)
+        rc = b_array_reserve((void **)&p->sampled, p->sampled_count,
+                             &p->sampled_capacity, sizeof(*p->sampled), m->err);
     if (rc < 0)
         return rc;
     uint32_t n =
@@ -228,9 +232,9 @@ static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
     const struct pair key = {p, chain, place};
     bool fresh;
     int rc = 0;
-    if (p->exact_count == p->exact_room)
-        rc = b_grow((void **)&p->exact, p->exact_count, &p->exact_room,
-                    sizeof(*p->exact), m->err);
+    if (p->exact_count == p->exact_capacity)
+        rc = b_array_reserve((void **)&p->exact, p->exact_count,
+                             &p->exact_capacity, sizeof(*p->exact), m->err);
     if (rc < 0)
         return rc;
     uint32_t n = slave_intern_number(&m->exact_index, pair_hash(chain, place),
@@ -240,7 +244,7 @@ static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
     if (fresh)
         p->exact[p->exact_count++] =
             (struct ips_exact){.chain = chain,
-                               .place = place,
+                               .code_location = place,
                                .total_ns = IPS_CPU_UNKNOWN,
                                .calls = IPS_CPU_UNKNOWN,
                                .timed = true};
@@ -249,51 +253,52 @@ static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
 }
 
 /* The chain of rows in order of node. */
-static uint32_t advance(const struct ips_graph *g, uint32_t chain,
-                        uint32_t node)
+static uint32_t advance_rows(const struct ips_graph *g, uint32_t chain,
+                             uint32_t node)
 {
     while (node - g->chains[chain].first >= g->chains[chain].count)
         chain++;
     return chain;
 }
 
-int slave_arc_sum_costs(struct slave_arc_sum *s, struct slave_costs *out,
-                        struct ips_err *err)
+int slave_arc_sum_profile(struct slave_arc_sum *s,
+                          struct slave_profile_cache *out, struct ips_err *err)
 {
-    const struct slave_arcs *a = &s->costs->p.arcs;
+    const struct slave_arcs *a = &s->profile_cache->p.arcs;
     struct summing m = {.p = &out->p, .err = err};
     uint32_t chain = 0;
     int rc = 0;
-    give(s);
-    *out = *s->costs;
+    give_pools(s);
+    *out = *s->profile_cache;
     memset(&out->p.arcs, 0, sizeof(out->p.arcs));
     out->p.sampled = NULL;
     out->p.exact = NULL;
-    out->p.sampled_count = out->p.sampled_room = 0;
-    out->p.exact_count = out->p.exact_room = 0;
+    out->p.sampled_count = out->p.sampled_capacity = 0;
+    out->p.exact_count = out->p.exact_capacity = 0;
     out->p.threads =
         b_calloc(out->p.thread_count, sizeof(*out->p.threads), err);
     if (!out->p.threads)
         rc = IPS_E_NO_MEMORY;
     for (uint32_t i = 0; rc == 0 && i < a->sample_count; i++)
         if (s->stood[i]) {
-            chain = advance(&s->b->g, chain, a->samples[i].node);
+            chain = advance_rows(&s->b->g, chain, a->samples[i].node);
             rc = add_sampled_row(&m, chain, &a->samples[i], s->stood[i]);
         }
     chain = 0;
     for (uint32_t i = 0; rc == 0 && i < a->exact_count; i++)
         if (s->exact[i]) {
-            chain = advance(&s->b->g, chain, a->exacts[i].node);
-            rc = add_exact_row(&m, chain, a->exacts[i].place, s->exact[i]);
+            chain = advance_rows(&s->b->g, chain, a->exacts[i].node);
+            rc = add_exact_row(&m, chain, a->exacts[i].code_location,
+                               s->exact[i]);
         }
     slave_intern_release(&m.sampled_index);
     slave_intern_release(&m.exact_index);
     if (rc < 0)
-        slave_arc_costs_free(out);
+        slave_arc_profile_free(out);
     return rc;
 }
 
-void slave_arc_costs_free(struct slave_costs *c)
+void slave_arc_profile_free(struct slave_profile_cache *c)
 {
     ips_free_large(c->p.sampled);
     ips_free_large(c->p.exact);
@@ -307,7 +312,7 @@ void slave_arc_sum_totals(const struct slave_arc_sum *s,
     *out = (struct slave_arc_totals){.ns = s->ns,
                                      .exact_ns = s->exact_ns,
                                      .alike_ns = s->by[SLAVE_ARC_ALIKE]};
-    for (uint32_t i = 0; i < s->costs->p.arcs.sample_count; i++) {
+    for (uint32_t i = 0; i < s->profile_cache->p.arcs.sample_count; i++) {
         uint64_t ns = s->stood[i];
         out->sampled_ns += ns;
         out->samples += ns > 0;

@@ -16,7 +16,7 @@
 #include "slave/graphs/graphs.h"
 
 struct slave_arc_sum {
-    const struct slave_costs *costs; /* borrowed */
+    const struct slave_profile_cache *profile_cache; /* borrowed */
     const struct ips_built *b;
     uint64_t *stood; /* [samples] ns that each stands for */
     uint64_t *need;  /* [pools] ns of arcs without samples of their own */
@@ -26,7 +26,8 @@ struct slave_arc_sum {
     uint64_t exact_ns;
 };
 
-int slave_arc_sum_init(struct slave_arc_sum *s, const struct slave_costs *costs,
+int slave_arc_sum_init(struct slave_arc_sum *s,
+                       const struct slave_profile_cache *costs,
                        const struct ips_built *b,
                        struct ips_err *err) IPS_MUST_USE;
 void slave_arc_sum_release(struct slave_arc_sum *s);
@@ -47,18 +48,19 @@ void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
                           struct slave_window window);
 
 /* The costs of what was added: for slave_proc_table_make. Names, map and
- * stacks are those of s->costs; free with slave_arc_costs_free. Totals by
+ * stacks are those of s->costs; free with slave_arc_profile_free. Totals by
  * thread are not in it (p.threads is all 0): they are below. */
-int slave_arc_sum_costs(struct slave_arc_sum *s, struct slave_costs *out,
-                        struct ips_err *err) IPS_MUST_USE;
-void slave_arc_costs_free(struct slave_costs *c);
+int slave_arc_sum_profile(struct slave_arc_sum *s,
+                          struct slave_profile_cache *out,
+                          struct ips_err *err) IPS_MUST_USE;
+void slave_arc_profile_free(struct slave_profile_cache *c);
 
 struct slave_arc_totals {
     uint64_t ns, sampled_ns, exact_ns, unsampled_ns, samples;
     uint64_t alike_ns; /* of sampled_ns: told by arcs alike */
     double squares;
 };
-/* After slave_arc_sum_costs. */
+/* After slave_arc_sum_profile. */
 void slave_arc_sum_totals(const struct slave_arc_sum *s,
                           struct slave_arc_totals *out);
 

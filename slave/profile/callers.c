@@ -10,10 +10,10 @@ struct pair {
     uint64_t ns, steps;
 };
 struct making {
-    const struct slave_costs *costs;
+    const struct slave_profile_cache *profile_cache;
     const struct slave_proc_names *names;
     struct pair *pair;
-    size_t count, room;
+    size_t count, capacity;
     uint32_t *seen, serial; /* [symbols] of this stack */
 };
 
@@ -25,7 +25,7 @@ static int by_pair(const void *a, const void *b)
     return (p->caller > q->caller) - (p->caller < q->caller);
 }
 
-static size_t merge(struct pair *pair, size_t count)
+static size_t merge_pairs(struct pair *pair, size_t count)
 {
     size_t kept = 0;
     if (count)
@@ -45,31 +45,31 @@ static size_t merge(struct pair *pair, size_t count)
 /* False: there is no room for one more. */
 static bool make_room(struct making *m)
 {
-    if (m->count < m->room)
+    if (m->count < m->capacity)
         return true;
-    m->count = merge(m->pair, m->count);
-    if (m->count * 2 < m->room)
+    m->count = merge_pairs(m->pair, m->count);
+    if (m->count * 2 < m->capacity)
         return true;
-    size_t room = m->room * 2 + 1024;
+    size_t room = m->capacity * 2 + 1024;
     struct pair *more = room > SLAVE_CALLERS_MOST
                             ? NULL
                             : realloc(m->pair, room * sizeof(*more));
     if (!more)
-        return m->count < m->room;
+        return m->count < m->capacity;
     m->pair = more;
-    m->room = room;
+    m->capacity = room;
     return true;
 }
 
-static void add(struct making *m, const struct ips_sampled *s)
+static void add_sample(struct making *m, const struct ips_sampled *s)
 {
-    const struct ips_stack *stack = &m->costs->p.stacks[s->stack];
+    const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];
     const struct slave_proc_names *n = m->names;
     uint32_t leaf = IPS_NONE;
     uint64_t step = 0;
     m->serial++;
     for (uint32_t i = 0; i < stack->count; i++) {
-        uint32_t place = m->costs->p.frames[stack->first + i];
+        uint32_t place = m->profile_cache->p.frames[stack->first + i];
         for (uint32_t k = n->first[place]; k < n->first[place + 1]; k++) {
             uint32_t symbol = n->of[k];
             leaf = leaf == IPS_NONE ? symbol : leaf;
@@ -82,8 +82,8 @@ static void add(struct making *m, const struct ips_sampled *s)
     }
 }
 
-static int lay(const struct making *m, struct slave_callers *out,
-               struct ips_err *err)
+static int lay_callers(const struct making *m, struct slave_callers *out,
+                       struct ips_err *err)
 {
     size_t n = m->count + 1;
     out->leaf = malloc(n * sizeof(*out->leaf));
@@ -102,19 +102,19 @@ static int lay(const struct making *m, struct slave_callers *out,
     return 0;
 }
 
-int slave_callers_make(const struct slave_costs *costs,
+int slave_callers_make(const struct slave_profile_cache *costs,
                        const struct slave_proc_names *names,
                        struct slave_callers *out, struct ips_err *err)
 {
-    struct making m = {.costs = costs, .names = names};
+    struct making m = {.profile_cache = costs, .names = names};
     memset(out, 0, sizeof(*out));
     m.seen = calloc((size_t)names->symbol_count + 1, sizeof(*m.seen));
     if (!m.seen)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < costs->p.sampled_count; i++)
-        add(&m, &costs->p.sampled[i]);
-    m.count = merge(m.pair, m.count);
-    int rc = lay(&m, out, err);
+        add_sample(&m, &costs->p.sampled[i]);
+    m.count = merge_pairs(m.pair, m.count);
+    int rc = lay_callers(&m, out, err);
     free(m.pair);
     free(m.seen);
     return rc;

@@ -20,7 +20,7 @@ struct slave_callers { /* by (leaf, caller); the leaf is its own caller, too */
 /* O(frames of all stacks), at most SLAVE_CALLERS_MOST of them: what comes after
  * is left out. */
 #define SLAVE_CALLERS_MOST (1u << 22)
-int slave_callers_make(const struct slave_costs *costs,
+int slave_callers_make(const struct slave_profile_cache *costs,
                        const struct slave_proc_names *names,
                        struct slave_callers *out,
                        struct ips_err *err) IPS_MUST_USE;

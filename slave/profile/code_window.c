@@ -50,7 +50,7 @@ static uint32_t add_up(struct slave_top *v, uint32_t n)
     return kept;
 }
 
-static uint32_t cut(struct slave_top *v, uint32_t n, uint32_t most)
+static uint32_t cut_tops(struct slave_top *v, uint32_t n, uint32_t most)
 {
     uint32_t kept = 0, bin = IPS_NONE, of_bin = 0;
     if (n)
@@ -64,12 +64,12 @@ static uint32_t cut(struct slave_top *v, uint32_t n, uint32_t most)
     return kept;
 }
 
-int slave_stretch_tops(const struct slave_costs *costs,
-                       const struct ips_built *b,
-                       const struct slave_proc_names *names,
-                       const uint64_t *edges, uint32_t bins, uint32_t most,
-                       struct slave_top **out, uint32_t *count,
-                       struct ips_err *err)
+int slave_window_tops(const struct slave_profile_cache *costs,
+                      const struct ips_built *b,
+                      const struct slave_proc_names *names,
+                      const uint64_t *edges, uint32_t bins, uint32_t most,
+                      struct slave_top **out, uint32_t *count,
+                      struct ips_err *err)
 {
     const struct ips_procs *p = &costs->p;
     const struct slave_arcs *a = &p->arcs;
@@ -89,11 +89,11 @@ int slave_stretch_tops(const struct slave_costs *costs,
     for (uint32_t i = 0; i < a->exact_count; i++) {
         const struct slave_arc_exact *e = &a->exacts[i];
         v[n].bin = bin_of(edges, bins, b->g.t_ns[e->node]);
-        v[n].symbol = slave_proc_entered(names, e->place);
+        v[n].symbol = slave_proc_entered(names, e->code_location);
         v[n].ns = e->ns;
         n += v[n].bin != IPS_NONE && v[n].symbol != IPS_NONE;
     }
-    *count = cut(v, add_up(v, n), most);
+    *count = cut_tops(v, add_up(v, n), most);
     *out = v;
     return 0;
 }
@@ -101,7 +101,7 @@ int slave_stretch_tops(const struct slave_costs *costs,
 /* ---- one window ---- */
 
 /* Samples by thread, as the whole run's costs have them. */
-static void count_threads(struct slave_costs *c,
+static void count_threads(struct slave_profile_cache *c,
                           const struct ips_thread_cost *whole)
 {
     for (uint32_t i = 0; i < c->p.sampled_count; i++) {
@@ -123,10 +123,10 @@ static void count_threads(struct slave_costs *c,
     }
 }
 
-int slave_stretch_costs(const struct slave_costs *costs,
-                        const struct ips_built *b, uint64_t from_ns,
-                        uint64_t to_ns, struct slave_costs *out,
-                        struct ips_err *err)
+int slave_window_profile(const struct slave_profile_cache *costs,
+                         const struct ips_built *b, uint64_t from_ns,
+                         uint64_t to_ns, struct slave_profile_cache *out,
+                         struct ips_err *err)
 {
     const struct slave_arcs *a = &costs->p.arcs;
     struct slave_arc_sum s;
@@ -143,9 +143,9 @@ int slave_stretch_costs(const struct slave_costs *costs,
         if (t >= from_ns && t < to_ns)
             s.exact[i] = a->exacts[i].ns;
     }
-    rc = slave_arc_sum_costs(&s, out, err);
+    rc = slave_arc_sum_profile(&s, out, err);
     if (rc == 0) {
-        out->p.part = true;
+        out->p.of_window = true;
         count_threads(out, costs->p.threads);
     }
     slave_arc_sum_release(&s);

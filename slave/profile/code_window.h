@@ -18,19 +18,19 @@ struct slave_top {
 /* Of each bin the `most` procedures of the greatest self time, greatest first;
  * for ips_free_large, bins in order. A sample counts whole where it was taken.
  */
-int slave_stretch_tops(const struct slave_costs *costs,
-                       const struct ips_built *b,
-                       const struct slave_proc_names *names,
-                       const uint64_t *edges, uint32_t bins, uint32_t most,
-                       struct slave_top **out, uint32_t *count,
-                       struct ips_err *err) IPS_MUST_USE;
+int slave_window_tops(const struct slave_profile_cache *costs,
+                      const struct ips_built *b,
+                      const struct slave_proc_names *names,
+                      const uint64_t *edges, uint32_t bins, uint32_t most,
+                      struct slave_top **out, uint32_t *count,
+                      struct ips_err *err) IPS_MUST_USE;
 
 /* The costs of what was sampled, entered and left in one window (local raw ns,
  * from <= t < to), for slave_proc_table_make; with its threads' samples. Free
- * with slave_arc_costs_free; the costs must outlive it. */
-int slave_stretch_costs(const struct slave_costs *costs,
-                        const struct ips_built *b, uint64_t from_ns,
-                        uint64_t to_ns, struct slave_costs *out,
-                        struct ips_err *err) IPS_MUST_USE;
+ * with slave_arc_profile_free; the costs must outlive it. */
+int slave_window_profile(const struct slave_profile_cache *costs,
+                         const struct ips_built *b, uint64_t from_ns,
+                         uint64_t to_ns, struct slave_profile_cache *out,
+                         struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -13,10 +13,10 @@ struct slave_noted {
     char **text; /* [count] malloc'd, NULL until named */
 };
 
-struct slave_kept_stack {
+struct slave_recent_stack {
     uint64_t site;
     uint32_t count;
-    uint32_t places[SLAVE_SITE_FRAMES];
+    uint32_t locations[SLAVE_SITE_FRAMES];
 };
 
 int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
@@ -37,7 +37,7 @@ void slave_sites_clear(struct slave_sites *s)
             ips_free_large(n->text[k]);
         ips_free_large(n->text);
     }
-    s->noted_count = s->place_count = 0;
+    s->noted_count = s->location_count = 0;
 }
 
 void slave_sites_release(struct slave_sites *s)
@@ -47,38 +47,38 @@ void slave_sites_release(struct slave_sites *s)
         ips_codemap_release(&s->map);
     slave_symbols_release(&s->names);
     ips_free_large(s->noted);
-    ips_free_large(s->places);
-    ips_free_large(s->kept);
+    ips_free_large(s->locations);
+    ips_free_large(s->recent);
 }
 
-static int note(struct slave_sites *s, Ips__EventRow *row, bool stack,
-                struct ips_err *err)
+static int note_row(struct slave_sites *s, Ips__EventRow *row, bool stack,
+                    struct ips_err *err)
 {
-    if (s->noted_count == s->noted_room) {
-        int rc = b_grow((void **)&s->noted, s->noted_count, &s->noted_room,
-                        sizeof(*s->noted), err);
+    if (s->noted_count == s->noted_capacity) {
+        int rc = b_array_reserve((void **)&s->noted, s->noted_count,
+                                 &s->noted_capacity, sizeof(*s->noted), err);
         if (rc < 0)
             return rc;
     }
     s->noted[s->noted_count++] = (struct slave_noted){
-        .row = row, .first = s->place_count, .stack = stack};
+        .row = row, .first = s->location_count, .stack = stack};
     return 0;
 }
 
-static int add_place(struct slave_sites *s,
-                     const struct ips_segment_header *head, uint64_t address,
-                     uint64_t t_ns, struct ips_err *err)
+static int add_location(struct slave_sites *s,
+                        const struct ips_segment_header *head, uint64_t address,
+                        uint64_t t_ns, struct ips_err *err)
 {
     int rc = 0;
-    if (s->place_count == s->place_room)
-        rc = b_grow((void **)&s->places, s->place_count, &s->place_room,
-                    sizeof(*s->places), err);
+    if (s->location_count == s->location_capacity)
+        rc = b_array_reserve((void **)&s->locations, s->location_count,
+                             &s->location_capacity, sizeof(*s->locations), err);
     if (rc == 0)
-        rc = ips_codemap_place(&s->map, ips_codemap_image(&s->map, head),
-                               address, t_ns, true, &s->places[s->place_count],
-                               err);
+        rc = ips_codemap_locate(&s->map, ips_codemap_image(&s->map, head),
+                                address, t_ns, true,
+                                &s->locations[s->location_count], err);
     if (rc == 0) {
-        s->place_count++;
+        s->location_count++;
         s->noted[s->noted_count - 1].count++;
     }
     return rc;
@@ -90,33 +90,34 @@ int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
 {
     if (!s->sites || !address)
         return 0;
-    int rc = note(s, row, false, err);
-    return rc == 0 ? add_place(s, head, address, t_ns, err) : rc;
+    int rc = note_row(s, row, false, err);
+    return rc == 0 ? add_location(s, head, address, t_ns, err) : rc;
 }
 
 /* Those of another stream are forgotten. */
-static struct slave_kept_stack *kept_of(struct slave_sites *s, uint32_t stream,
-                                        uint64_t site)
+static struct slave_recent_stack *find_recent(struct slave_sites *s,
+                                              uint32_t stream, uint64_t site)
 {
-    if (s->kept_stream != stream)
-        s->kept_count = s->kept_next = 0;
-    s->kept_stream = stream;
-    for (uint32_t i = 0; i < s->kept_count; i++)
-        if (s->kept[i].site == site)
-            return &s->kept[i];
+    if (s->recent_stream != stream)
+        s->recent_count = s->recent_next = 0;
+    s->recent_stream = stream;
+    for (uint32_t i = 0; i < s->recent_count; i++)
+        if (s->recent[i].site == site)
+            return &s->recent[i];
     return NULL;
 }
 
 static int note_stack(struct slave_sites *s, Ips__EventRow *row,
-                      const struct slave_kept_stack *k, struct ips_err *err)
+                      const struct slave_recent_stack *k, struct ips_err *err)
 {
-    int rc = note(s, row, true, err);
+    int rc = note_row(s, row, true, err);
     for (uint32_t i = 0; rc == 0 && i < k->count; i++) {
-        if (s->place_count == s->place_room)
-            rc = b_grow((void **)&s->places, s->place_count, &s->place_room,
-                        sizeof(*s->places), err);
+        if (s->location_count == s->location_capacity)
+            rc = b_array_reserve((void **)&s->locations, s->location_count,
+                                 &s->location_capacity, sizeof(*s->locations),
+                                 err);
         if (rc == 0) {
-            s->places[s->place_count++] = k->places[i];
+            s->locations[s->location_count++] = k->locations[i];
             s->noted[s->noted_count - 1].count++;
         }
     }
@@ -140,23 +141,23 @@ int slave_sites_stack(struct slave_sites *s, Ips__EventRow *row,
     if (count == 0)
         return 0;
     memcpy(address, record + sizeof(r), count * sizeof(*address));
-    if (!s->kept)
-        s->kept = b_calloc(SLAVE_SITES_KEPT, sizeof(*s->kept), err);
-    if (!s->kept)
+    if (!s->recent)
+        s->recent = b_calloc(SLAVE_SITES_KEPT, sizeof(*s->recent), err);
+    if (!s->recent)
         return IPS_E_NO_MEMORY;
-    struct slave_kept_stack *k = kept_of(s, stream, address[0]);
+    struct slave_recent_stack *k = find_recent(s, stream, address[0]);
     if (!k) {
-        k = &s->kept[s->kept_next];
-        s->kept_next = (s->kept_next + 1) % SLAVE_SITES_KEPT;
-        if (s->kept_count < SLAVE_SITES_KEPT)
-            s->kept_count++;
+        k = &s->recent[s->recent_next];
+        s->recent_next = (s->recent_next + 1) % SLAVE_SITES_KEPT;
+        if (s->recent_count < SLAVE_SITES_KEPT)
+            s->recent_count++;
     }
     k->site = address[0];
     k->count = 0;
     uint32_t image = ips_codemap_image(&s->map, head);
     for (; k->count < count; k->count++) {
-        int rc = ips_codemap_place(&s->map, image, address[k->count], t_ns,
-                                   true, &k->places[k->count], err);
+        int rc = ips_codemap_locate(&s->map, image, address[k->count], t_ns,
+                                    true, &k->locations[k->count], err);
         if (rc < 0)
             return rc;
     }
@@ -168,12 +169,12 @@ int slave_sites_same_stack(struct slave_sites *s, Ips__EventRow *row,
 {
     if (!s->stacks || !site)
         return 0;
-    const struct slave_kept_stack *k = kept_of(s, stream, site);
+    const struct slave_recent_stack *k = find_recent(s, stream, site);
     return k ? note_stack(s, row, k, err) : 0;
 }
 
-char *slave_place_text(const struct ips_codemap *map,
-                       const struct slave_symbols *names, uint32_t place)
+char *slave_location_text(const struct ips_codemap *map,
+                          const struct slave_symbols *names, uint32_t place)
 {
     const char *at = names->of[place].text;
     struct slave_frame_name f;
@@ -181,7 +182,7 @@ char *slave_place_text(const struct ips_codemap *map,
     int n = -1;
     if (!slave_symbol_next(&at, &f))
         return strdup("?");
-    uint32_t module = map->places[place].module;
+    uint32_t module = map->locations[place].module;
     const char *path = module == IPS_NONE ? "" : map->modules[module].path;
     const char *base = ips_code_base(path);
     size_t base_len = strlen(base);
@@ -198,7 +199,8 @@ char *slave_place_text(const struct ips_codemap *map,
     } else if (module != IPS_NONE && named) {
         n = asprintf(&text, "%.*s (%s)", name_len, f.name, base);
     } else if (module != IPS_NONE) { /* the address, not its procedure's */
-        n = asprintf(&text, "%s+0x%" PRIx64, base, map->places[place].address);
+        n = asprintf(&text, "%s+0x%" PRIx64, base,
+                     map->locations[place].address);
     } else {
         n = asprintf(&text, "%.*s", name_len, f.name);
     }
@@ -215,8 +217,8 @@ int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
         struct slave_noted *n = &s->noted[i];
         n->text = calloc((size_t)n->count + 1, sizeof(*n->text));
         for (uint32_t k = 0; n->text && k < n->count; k++) {
-            n->text[k] =
-                slave_place_text(&s->map, &s->names, s->places[n->first + k]);
+            n->text[k] = slave_location_text(&s->map, &s->names,
+                                             s->locations[n->first + k]);
             if (!n->text[k])
                 rc = IPS_E_NO_MEMORY;
         }

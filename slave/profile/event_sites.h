@@ -13,20 +13,20 @@
 #define SLAVE_SITES_KEPT 512u /* of one stream; then the oldest goes */
 
 struct slave_noted;
-struct slave_kept_stack;
+struct slave_recent_stack;
 struct slave_sites { /* zeroed to begin with: nothing is wanted */
     bool sites, stacks;
     bool begun;
     struct ips_codemap map;
     struct slave_symbols names;
     struct slave_noted *noted;
-    uint32_t noted_count, noted_room;
-    uint32_t *places;
-    uint32_t place_count, place_room;
+    uint32_t noted_count, noted_capacity;
+    uint32_t *locations;
+    uint32_t location_count, location_capacity;
     /* The last stack of each site of one stream: it holds again where a later
      * wait there has none of its own. */
-    struct slave_kept_stack *kept;
-    uint32_t kept_count, kept_next, kept_stream;
+    struct slave_recent_stack *recent;
+    uint32_t recent_count, recent_next, recent_stream;
 };
 
 /* Makes the map of a run's records, where sites or stacks are wanted. */
@@ -56,7 +56,7 @@ int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
 void slave_sites_clear(struct slave_sites *s);
 
 /* "procedure (file.c:12)", "procedure (module)", "module+0x1f"; malloc'd. */
-char *slave_place_text(const struct ips_codemap *map,
-                       const struct slave_symbols *names, uint32_t place);
+char *slave_location_text(const struct ips_codemap *map,
+                          const struct slave_symbols *names, uint32_t place);
 
 #endif

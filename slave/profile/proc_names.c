@@ -14,7 +14,7 @@ static bool same_symbol(const void *arg, uint32_t number)
 {
     const struct slave_proc_symbol *const *pair = arg;
     const struct slave_proc_symbol *a = pair[0], *b = &pair[1][number];
-    return a->line == b->line && a->name_len == b->name_len &&
+    return a->source_line == b->source_line && a->name_len == b->name_len &&
            a->file_len == b->file_len &&
            memcmp(a->name, b->name, a->name_len) == 0 &&
            memcmp(a->file, b->file, a->file_len) == 0 &&
@@ -26,13 +26,14 @@ static int symbol_of(struct naming *m, const struct slave_proc_symbol *key,
 {
     struct slave_proc_names *n = m->n;
     bool fresh;
-    if (n->symbol_count == n->symbol_room) {
-        int rc = b_grow((void **)&n->symbols, n->symbol_count, &n->symbol_room,
-                        sizeof(*n->symbols), m->err);
+    if (n->symbol_count == n->symbol_capacity) {
+        int rc =
+            b_array_reserve((void **)&n->symbols, n->symbol_count,
+                            &n->symbol_capacity, sizeof(*n->symbols), m->err);
         if (rc < 0)
             return rc;
     }
-    uint64_t hash = slave_wordhash(key->line, key->name, key->name_len);
+    uint64_t hash = slave_wordhash(key->source_line, key->name, key->name_len);
     hash = slave_wordhash(hash, key->file, key->file_len);
     hash = slave_wordhash(hash, key->module, strlen(key->module));
     const struct slave_proc_symbol *const pair[2] = {key, n->symbols};
@@ -47,18 +48,18 @@ static int symbol_of(struct naming *m, const struct slave_proc_symbol *key,
 static int add_frame(struct naming *m, const struct slave_frame_name *f,
                      const char *module, bool line)
 {
-    const struct slave_proc_symbol key = {.name = f->name,
-                                          .name_len = f->name_len,
-                                          .file = line ? f->at_file : f->file,
-                                          .file_len = line ? f->at_file_len
-                                                           : f->file_len,
-                                          .line = line ? f->at_line : f->line,
-                                          .module = module};
+    const struct slave_proc_symbol key = {
+        .name = f->name,
+        .name_len = f->name_len,
+        .file = line ? f->at_file : f->file,
+        .file_len = line ? f->at_file_len : f->file_len,
+        .source_line = line ? f->at_line : f->source_line,
+        .module = module};
     struct slave_proc_names *n = m->n;
     int rc = 0;
-    if (n->of_count == n->of_room)
-        rc = b_grow((void **)&n->of, n->of_count, &n->of_room, sizeof(*n->of),
-                    m->err);
+    if (n->of_count == n->of_capacity)
+        rc = b_array_reserve((void **)&n->of, n->of_count, &n->of_capacity,
+                             sizeof(*n->of), m->err);
     if (rc == 0)
         rc = symbol_of(m, &key, &n->of[n->of_count]);
     if (rc == 0)
@@ -66,7 +67,7 @@ static int add_frame(struct naming *m, const struct slave_frame_name *f,
     return rc;
 }
 
-int slave_proc_names_make(const struct slave_costs *costs,
+int slave_proc_names_make(const struct slave_profile_cache *costs,
                           enum slave_proc_by by, struct slave_proc_names *out,
                           struct ips_err *err)
 {
@@ -76,21 +77,21 @@ int slave_proc_names_make(const struct slave_costs *costs,
     int rc = 0;
     memset(out, 0, sizeof(*out));
     out->first =
-        b_calloc((size_t)map->place_count + 1, sizeof(*out->first), err);
+        b_calloc((size_t)map->location_count + 1, sizeof(*out->first), err);
     if (!out->first)
         return IPS_E_NO_MEMORY;
-    for (uint32_t i = 0; rc == 0 && i < map->place_count; i++) {
+    for (uint32_t i = 0; rc == 0 && i < map->location_count; i++) {
         const char *text = i < names->count && names->of[i].text
                                ? names->of[i].text
                                : "[no module]\t\t0\t\t0\n";
-        uint32_t module = map->places[i].module;
+        uint32_t module = map->locations[i].module;
         const char *path = module == IPS_NONE ? "" : map->modules[module].path;
         struct slave_frame_name f;
         out->first[i] = out->of_count;
         while (rc == 0 && slave_symbol_next(&text, &f))
             rc = add_frame(&m, &f, path, by == SLAVE_BY_LINE);
     }
-    out->first[map->place_count] = out->of_count;
+    out->first[map->location_count] = out->of_count;
     slave_intern_release(&m.index);
     if (rc < 0)
         slave_proc_names_release(out);

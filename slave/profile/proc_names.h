@@ -12,18 +12,18 @@ enum slave_proc_by { SLAVE_BY_PROCEDURE, SLAVE_BY_LINE };
 
 struct slave_proc_symbol {
     const char *name, *file, *module;
-    uint32_t name_len, file_len, line;
+    uint32_t name_len, file_len, source_line;
 };
 struct slave_proc_names {
     struct slave_proc_symbol *symbols; /* no two equal */
-    uint32_t symbol_count, symbol_room;
+    uint32_t symbol_count, symbol_capacity;
     uint32_t *first; /* [places + 1]: of its symbols in `of` */
     uint32_t *of;    /* innermost first */
-    uint32_t of_count, of_room;
+    uint32_t of_count, of_capacity;
 };
 
 /* The costs must outlive the names. O(places). */
-int slave_proc_names_make(const struct slave_costs *costs,
+int slave_proc_names_make(const struct slave_profile_cache *costs,
                           enum slave_proc_by by, struct slave_proc_names *out,
                           struct ips_err *err) IPS_MUST_USE;
 void slave_proc_names_release(struct slave_proc_names *n);

@@ -7,7 +7,7 @@
 
 struct making {
     struct slave_proc_table *t;
-    const struct slave_costs *c;
+    const struct slave_profile_cache *c;
     const struct ips_built *b;
     struct ips_err *err;
     struct slave_intern row_index;
@@ -32,9 +32,9 @@ static int row_of(struct making *m, uint32_t chain, uint32_t symbol,
                                        .calls = IPS_CPU_UNKNOWN};
     const uint64_t word = (uint64_t)key.process << 32 | symbol;
     bool fresh;
-    if (t->row_count == t->row_room) {
-        int rc = b_grow((void **)&t->rows, t->row_count, &t->row_room,
-                        sizeof(*t->rows), m->err);
+    if (t->row_count == t->row_capacity) {
+        int rc = b_array_reserve((void **)&t->rows, t->row_count,
+                                 &t->row_capacity, sizeof(*t->rows), m->err);
         if (rc < 0)
             return rc;
     }
@@ -84,7 +84,7 @@ static int add_sampled(struct making *m, const struct ips_sampled *s)
 static int add_exact(struct making *m, const struct ips_exact *e)
 {
     struct slave_proc_row *row;
-    uint32_t symbol = slave_proc_entered(&m->t->names, e->place);
+    uint32_t symbol = slave_proc_entered(&m->t->names, e->code_location);
     if (symbol == IPS_NONE)
         return 0;
     int rc = row_of(m, e->chain, symbol, &row);
@@ -173,7 +173,7 @@ void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns)
     sum->squares *= factor * factor;
 }
 
-int slave_proc_table_make(const struct slave_costs *costs,
+int slave_proc_table_make(const struct slave_profile_cache *costs,
                           const struct ips_built *b, const char *machine,
                           const char *object, enum slave_proc_by by,
                           struct slave_proc_table *out, struct ips_err *err)
@@ -183,7 +183,7 @@ int slave_proc_table_make(const struct slave_costs *costs,
     int rc = slave_proc_names_make(costs, by, &out->names, err);
     if (rc == 0)
         rc = make_rows(&m, machine, object);
-    if (rc == 0 && !costs->p.part)
+    if (rc == 0 && !costs->p.of_window)
         slave_proc_table_fit(out, m.cpu_ns);
     ips_free_large(m.seen);
     ips_free_large(m.in);

@@ -27,7 +27,7 @@ struct slave_proc_totals {
 };
 struct slave_proc_table {
     struct slave_proc_row *rows;
-    uint32_t row_count, row_room;
+    uint32_t row_count, row_capacity;
     struct slave_proc_names names;
     struct slave_proc_totals totals;
 };
@@ -35,7 +35,7 @@ struct slave_proc_table {
 /* Of the threads that `object` holds (slave_chain_in). The costs must outlive
  * the table. Samples are scaled to the CPU of these threads
  * (slave_proc_table_fit), but of a part of a run. */
-int slave_proc_table_make(const struct slave_costs *costs,
+int slave_proc_table_make(const struct slave_profile_cache *costs,
                           const struct ips_built *b, const char *machine,
                           const char *object, enum slave_proc_by by,
                           struct slave_proc_table *out,

@@ -23,7 +23,8 @@ int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
 }
 
 /* The procedure IRT of the whole run. A failure costs no answer. */
-static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
+static void store_profile_cache(struct slave_graphs *gs,
+                                const struct slave_graph *g)
 {
     struct slave_proc_table t;
     struct ips_err err = {0};
@@ -32,8 +33,8 @@ static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
         !slave_store_get_irt(gs->store, g->snap->run_id, &has) ||
         has.key != g->snap->key || has.procedures)
         return; /* no place for them, or there already */
-    int rc = slave_proc_table_make(g->costs, &g->b, "", "", SLAVE_BY_PROCEDURE,
-                                   &t, &err);
+    int rc = slave_proc_table_make(g->profile_cache, &g->b, "", "",
+                                   SLAVE_BY_PROCEDURE, &t, &err);
     if (rc == 0) {
         struct slave_procedure_row *rows =
             calloc((size_t)t.row_count + 1, sizeof(*rows));
@@ -48,7 +49,7 @@ static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
                 .module = s->module,
                 .file = s->file,
                 .file_len = s->file_len,
-                .line = s->line,
+                .source_line = s->source_line,
                 .self_ns = r->self_ns,
                 .total_ns = r->total_ns,
                 .samples = r->samples,
@@ -67,15 +68,15 @@ static void store_costs(struct slave_graphs *gs, const struct slave_graph *g)
                      err.msg);
 }
 
-int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,
-                      struct ips_err *err)
+int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
+                              struct ips_err *err)
 {
     struct slave_input in = {0}; /* where there is nothing, nothing is read */
-    if (g->costs) {
-        store_costs(gs, g);
+    if (g->profile_cache) {
+        store_profile_cache(gs, g);
         return 0;
     }
-    struct slave_costs *c = calloc(1, sizeof(*c));
+    struct slave_profile_cache *c = calloc(1, sizeof(*c));
     if (!c)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     int rc = g->b.counts.code ? slave_input_make(gs, g->snap, &in, err) : 0;
@@ -83,19 +84,19 @@ int slave_graph_costs(struct slave_graphs *gs, struct slave_graph *g,
         rc = ips_procs_make(&in.in, &g->b, &c->p, err);
     slave_input_release(gs, &in);
     if (g->snap->closed) /* nobody reads them any more, as a rule */
-        slave_records_forget(&gs->records, g->snap->run);
+        slave_records_drop(&gs->records, g->snap->run);
     if (rc == 0)
         rc = slave_graph_names(gs, g, &c->p.map, &c->names, err);
     if (rc < 0) {
-        slave_costs_free(c);
+        slave_profile_cache_free(c);
         return ips_err_wrap(err, "run %s", g->snap->run);
     }
-    g->costs = c;
-    store_costs(gs, g);
+    g->profile_cache = c;
+    store_profile_cache(gs, g);
     return 0;
 }
 
-void slave_costs_free(struct slave_costs *c)
+void slave_profile_cache_free(struct slave_profile_cache *c)
 {
     if (!c)
         return;

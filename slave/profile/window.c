@@ -4,24 +4,25 @@
 #include <string.h>
 
 int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
-                   const struct ips_built *b, const struct ips_lane *lane,
-                   uint64_t from_ns, uint64_t to_ns, struct ips_err *err)
+                   const struct ips_built *b,
+                   const struct ips_scenario *scenario, uint64_t from_ns,
+                   uint64_t to_ns, struct ips_err *err)
 {
     memset(c, 0, sizeof(*c));
     c->arcs = arcs;
     c->g = &b->g;
-    c->lane = *lane;
+    c->scenario = *scenario;
     c->local = c->axis = SLAVE_WINDOW_ALL;
-    if (lane->weighting == IPS_WEIGH_WALL) {
+    if (scenario->weighting == IPS_WEIGH_WALL) {
         if (from_ns) {
             c->axis.from_ns = from_ns;
-            c->local.from_ns = ips_clock_unmap_ns(&lane->clock, from_ns);
+            c->local.from_ns = ips_clock_unmap_ns(&scenario->clock, from_ns);
         }
         if (to_ns) {
             c->axis.to_ns = to_ns;
-            c->local.to_ns = ips_clock_unmap_ns(&lane->clock, to_ns);
+            c->local.to_ns = ips_clock_unmap_ns(&scenario->clock, to_ns);
         }
-        return ips_graph_view(&b->g, lane, &c->view, err);
+        return ips_graph_view(&b->g, scenario, &c->view, err);
     }
     if (from_ns)
         c->local.from_ns = ips_add_sat(b->first_ns, from_ns);
@@ -37,22 +38,22 @@ void slave_cut_release(struct slave_cut *c)
 }
 
 /* When it was passed, as the axis counts. */
-static uint64_t stands(const struct slave_cut *c, uint32_t node)
+static uint64_t time_of_node(const struct slave_cut *c, uint32_t node)
 {
-    if (c->lane.weighting == IPS_WEIGH_WALL)
+    if (c->scenario.weighting == IPS_WEIGH_WALL)
         return c->view.own_at[node];
     return c->g->at ? c->g->at[node] : c->g->t_ns[node];
 }
 
 /* What of [begin, begin + ns] lies in the window. */
-static uint64_t overlap(uint64_t begin, uint64_t ns, struct slave_window w)
+static uint64_t overlap_ns(uint64_t begin, uint64_t ns, struct slave_window w)
 {
     return ips_sub_sat(ips_min_u64(ns, ips_sub_sat(w.to_ns, begin)),
                        ips_min_u64(ns, ips_sub_sat(w.from_ns, begin)));
 }
 
 /* Of `ns` spread evenly over [begin, end] what lies before t. */
-static uint64_t spread(uint64_t ns, uint64_t begin, uint64_t end, uint64_t t)
+static uint64_t spread_ns(uint64_t ns, uint64_t begin, uint64_t end, uint64_t t)
 {
     if (t >= end)
         return ns;
@@ -68,25 +69,26 @@ uint64_t slave_cut_delay(const struct slave_cut *c, uint32_t node)
         return 0;
     uint64_t begin = g->at[node - 1];
     uint64_t end = ips_max_u64(begin, ips_sub_sat(g->at[node], g->wait[node]));
-    return ips_sub_sat(spread(g->delay[node], begin, end, c->local.to_ns),
-                       spread(g->delay[node], begin, end, c->local.from_ns));
+    return ips_sub_sat(spread_ns(g->delay[node], begin, end, c->local.to_ns),
+                       spread_ns(g->delay[node], begin, end, c->local.from_ns));
 }
 
 uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain, uint32_t node)
 {
     const struct ips_graph *g = c->g;
-    if (c->lane.weighting == IPS_WEIGH_WALL)
-        return overlap(c->view.own_at[node - 1], c->view.own_w[node], c->axis);
+    if (c->scenario.weighting == IPS_WEIGH_WALL)
+        return overlap_ns(c->view.own_at[node - 1], c->view.own_w[node],
+                          c->axis);
     uint64_t ns = slave_arc_within(c->arcs, g, chain, node, c->local);
-    return c->lane.weighting == IPS_WEIGH_CPU
+    return c->scenario.weighting == IPS_WEIGH_CPU
                ? ns
                : ips_add_sat(ns, slave_cut_delay(c, node));
 }
 
-void slave_cut_stands(const struct slave_cut *c, uint32_t node, uint64_t *past,
-                      uint64_t *since)
+void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
+                       uint64_t *since)
 {
-    uint64_t end = stands(c, node);
+    uint64_t end = time_of_node(c, node);
     *past = ips_sub_sat(end, c->axis.to_ns);
     /* Longer than the clock has run: what is too much lies at the beginning. */
     *since = c->axis.from_ns ? ips_sub_sat(end, c->axis.from_ns) : UINT64_MAX;
@@ -95,7 +97,7 @@ void slave_cut_stands(const struct slave_cut *c, uint32_t node, uint64_t *past,
 uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node, uint64_t ns)
 {
     uint64_t past, since;
-    slave_cut_stands(c, node, &past, &since);
+    slave_cut_offsets(c, node, &past, &since);
     return ips_sub_sat(ns, past) - ips_sub_sat(ns, since);
 }
 

@@ -15,7 +15,7 @@
  *
  * A window is from < t <= to. In `cpu` and `sched` it is told in ns since this
  * machine's first event, for no clocks are compared there; in `wall`, whose
- * lane maps the clocks on each other, in ns since the run's origin.
+ * scenario maps the clocks on each other, in ns since the run's origin.
  * Source: ALGORITHMS 1, 6; IPS-13.
  */
 #ifndef IPS_SLAVE_PROFILE_WINDOW_H
@@ -27,7 +27,7 @@
 struct slave_cut {
     const struct slave_arcs *arcs; /* borrowed */
     const struct ips_graph *g;     /* borrowed */
-    struct ips_lane lane;
+    struct ips_scenario scenario;
     struct ips_view view;
     struct slave_window local; /* local raw ns */
     struct slave_window axis;  /* wall: since the origin; else as local */
@@ -35,9 +35,9 @@ struct slave_cut {
 
 /* from_ns 0: from the very beginning; to_ns 0: no end. Release always. */
 int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
-                   const struct ips_built *b, const struct ips_lane *lane,
-                   uint64_t from_ns, uint64_t to_ns,
-                   struct ips_err *err) IPS_MUST_USE;
+                   const struct ips_built *b,
+                   const struct ips_scenario *scenario, uint64_t from_ns,
+                   uint64_t to_ns, struct ips_err *err) IPS_MUST_USE;
 void slave_cut_release(struct slave_cut *c);
 
 /* ns of the chain arc into `node`, not the chain's first. */
@@ -51,8 +51,8 @@ uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node,
                           uint64_t ns);
 /* The same for whoever knows the ns later: they have
  * max(ns - past, 0) - max(ns - since, 0) in it. */
-void slave_cut_stands(const struct slave_cut *c, uint32_t node, uint64_t *past,
-                      uint64_t *since);
+void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
+                       uint64_t *since);
 /* Was the node passed in it? */
 bool slave_cut_holds(const struct slave_cut *c, uint32_t node);
 

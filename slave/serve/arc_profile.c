@@ -12,7 +12,7 @@
 
 #define PIECE_SYMBOLS 1024u /* of at most 5.1 KB */
 
-struct portions {
+struct arc_profile {
     struct slave_proc_names names;
     struct slave_arc_mixes mixes;
     uint32_t sent_symbols;
@@ -26,16 +26,16 @@ struct portions {
     uint32_t begun;     /* portions of the arc at hand begin here */
     bool windowed, cpu; /* cpu: of it CPU time alone */
     struct slave_cut cut;
-    B_ARRAY(uint32_t) stands; /* nodes; with */
-    B_ARRAY(uint64_t) past;
-    B_ARRAY(uint64_t) since;
+    B_ARRAY(uint32_t) window_node; /* nodes; with */
+    B_ARRAY(uint64_t) ns_after_window_end;
+    B_ARRAY(uint64_t) ns_after_window_start;
     int rc;
     struct ips_err *err;
 };
 
-void slave_portions_release(struct slave_graph_ask *j)
+void slave_arc_profile_release(struct slave_graph_ask *j)
 {
-    struct portions *p = j->portions;
+    struct arc_profile *p = j->arc_profile;
     if (!p)
         return;
     slave_proc_names_release(&p->names);
@@ -45,44 +45,45 @@ void slave_portions_release(struct slave_graph_ask *j)
     ips_free_large(p->of_node.v);
     ips_free_large(p->of_symbol.v);
     ips_free_large(p->ns.v);
-    ips_free_large(p->stands.v);
-    ips_free_large(p->past.v);
-    ips_free_large(p->since.v);
+    ips_free_large(p->window_node.v);
+    ips_free_large(p->ns_after_window_end.v);
+    ips_free_large(p->ns_after_window_start.v);
     slave_cut_release(&p->cut);
     ips_free_large(p);
-    j->portions = NULL;
+    j->arc_profile = NULL;
 }
 
-static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int begin_arc_profile(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
-    int rc = slave_graph_costs(gs, j->graph, &j->job.err);
+    int rc = slave_graph_profile_cache(gs, j->graph, &j->job.err);
     if (rc < 0)
         return rc;
-    struct portions *p = j->portions = calloc(1, sizeof(*p));
+    struct arc_profile *p = j->arc_profile = calloc(1, sizeof(*p));
     if (!p)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     p->err = &j->job.err;
-    rc = slave_proc_names_make(j->graph->costs, SLAVE_BY_PROCEDURE, &p->names,
-                               p->err);
+    rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
+                               &p->names, p->err);
     if (rc == 0)
-        rc =
-            slave_arc_mixes_make(j->graph->costs, &p->names, &p->mixes, p->err);
+        rc = slave_arc_mixes_make(j->graph->profile_cache, &p->names, &p->mixes,
+                                  p->err);
     const Ips__PortionsAsk *ask = slave_graph_request(j)->portions;
     if (rc == 0 && ask->callers)
-        rc =
-            slave_callers_make(j->graph->costs, &p->names, &p->callers, p->err);
+        rc = slave_callers_make(j->graph->profile_cache, &p->names, &p->callers,
+                                p->err);
     p->windowed = ask->lane != NULL;
     p->cpu = ask->cpu;
     if (rc < 0 || !p->windowed)
         return rc;
-    const struct ips_lane lane = slave_lane_of(ask->lane);
-    return slave_cut_init(&p->cut, &j->graph->costs->p.arcs, &j->graph->b,
-                          &lane, ask->from_ns, ask->to_ns, p->err);
+    const struct ips_scenario scenario = slave_scenario_of(ask->lane);
+    return slave_cut_init(&p->cut, &j->graph->profile_cache->p.arcs,
+                          &j->graph->b, &scenario, ask->from_ns, ask->to_ns,
+                          p->err);
 }
 
 static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
 {
-    struct portions *p = j->portions;
+    struct arc_profile *p = j->arc_profile;
     uint32_t left = p->names.symbol_count - p->sent_symbols;
     uint32_t n = left < PIECE_SYMBOLS ? left : PIECE_SYMBOLS;
     const struct slave_proc_symbol *from = p->names.symbols + p->sent_symbols;
@@ -99,7 +100,7 @@ static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
         rows[i].name = slave_procs_put(&texts, from[i].name, from[i].name_len);
         rows[i].file = slave_procs_put(&texts, from[i].file, from[i].file_len);
         rows[i].module = ips_wire_text(from[i].module);
-        rows[i].line = from[i].line;
+        rows[i].line = from[i].source_line;
     }
     a->symbols = (Ips__PortionSymbol **)(void *)j->ptrs;
     a->n_symbols = n;
@@ -107,7 +108,7 @@ static int symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
     return 0;
 }
 
-static void callers_page(struct portions *p, Ips__PortionsAnswer *a)
+static void callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
 {
     struct slave_callers *c = &p->callers;
     uint32_t at = p->sent_callers, left = c->count - at;
@@ -120,7 +121,7 @@ static void callers_page(struct portions *p, Ips__PortionsAnswer *a)
     p->sent_callers += n;
 }
 
-static void add(struct portions *p, uint32_t symbol, uint64_t ns)
+static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
 {
     p->rc = B_MORE(p->of_node, p->err);
     if (p->rc == 0)
@@ -135,9 +136,9 @@ static void add(struct portions *p, uint32_t symbol, uint64_t ns)
 }
 
 /* A procedure may come several times for one arc. */
-static void put(void *arg, uint32_t symbol, uint64_t ns)
+static void put_share(void *arg, uint32_t symbol, uint64_t ns)
 {
-    struct portions *p = arg;
+    struct arc_profile *p = arg;
     if (symbol == IPS_NONE || ns == 0 || p->rc < 0)
         return;
     for (uint32_t i = p->begun; i < p->ns.n; i++) {
@@ -146,55 +147,56 @@ static void put(void *arg, uint32_t symbol, uint64_t ns)
             return;
         }
     }
-    add(p, symbol, ns);
+    add_share(p, symbol, ns);
 }
 
 /* What lies in the window of the arc at hand: its CPU time there as its
  * samples in it are, and the rest. */
 static void put_cut(struct slave_graph_ask *j)
 {
-    struct portions *p = j->portions;
+    struct arc_profile *p = j->arc_profile;
     const struct ips_graph *g = &j->graph->b.g;
     uint64_t left = slave_cut_arc(&p->cut, p->chain, p->node);
     uint64_t cpu = ips_min_u64(left, slave_arc_within(p->cut.arcs, g, p->chain,
                                                       p->node, p->cut.local));
     if (cpu)
-        slave_arc_split(j->graph->costs, &p->names, &p->mixes, g, p->chain,
-                        p->node, cpu, p->cut.local, put, p);
+        slave_arc_split(j->graph->profile_cache, &p->names, &p->mixes, g,
+                        p->chain, p->node, cpu, p->cut.local, put_share, p);
     if (p->cpu)
         left = cpu;
     for (uint32_t i = p->begun; i < p->ns.n; i++)
         left = ips_sub_sat(left, p->ns.v[i]);
     if (left && p->rc == 0)
-        add(p, IPS_NONE, left);
+        add_share(p, IPS_NONE, left);
 }
 
-static void put_stands(struct portions *p)
+static void put_window_nodes(struct arc_profile *p)
 {
     uint64_t past, since;
-    slave_cut_stands(&p->cut, p->node, &past, &since);
+    slave_cut_offsets(&p->cut, p->node, &past, &since);
     if (since == 0 || p->rc < 0)
         return;
-    p->rc = B_MORE(p->stands, p->err);
+    p->rc = B_MORE(p->window_node, p->err);
     if (p->rc == 0)
-        p->rc = B_MORE(p->past, p->err);
+        p->rc = B_MORE(p->ns_after_window_end, p->err);
     if (p->rc == 0)
-        p->rc = B_MORE(p->since, p->err);
+        p->rc = B_MORE(p->ns_after_window_start, p->err);
     if (p->rc < 0)
         return;
-    p->stands.v[p->stands.n++] = p->node;
-    p->past.v[p->past.n++] = past;
-    p->since.v[p->since.n++] = since;
+    p->window_node.v[p->window_node.n++] = p->node;
+    p->ns_after_window_end.v[p->ns_after_window_end.n++] = past;
+    p->ns_after_window_start.v[p->ns_after_window_start.n++] = since;
 }
 
-static int portions_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
+static int arc_profile_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
 {
-    struct portions *p = j->portions;
+    struct arc_profile *p = j->arc_profile;
     const struct ips_graph *g = &j->graph->b.g;
     p->of_node.n = p->of_symbol.n = p->ns.n = 0;
-    p->stands.n = p->past.n = p->since.n = 0;
+    p->window_node.n = p->ns_after_window_end.n = p->ns_after_window_start.n =
+        0;
     while (p->rc == 0 && p->node < g->node_count &&
-           p->ns.n + p->stands.n < IPS_PIECE_ITEMS) {
+           p->ns.n + p->window_node.n < IPS_PIECE_ITEMS) {
         const struct ips_chain *c = &g->chains[p->chain];
         if (p->node >= c->first + c->count) {
             p->chain++;
@@ -202,47 +204,50 @@ static int portions_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
         }
         p->begun = p->ns.n;
         if (p->windowed)
-            put_stands(p);
+            put_window_nodes(p);
         if (p->windowed && p->node > c->first)
             put_cut(j);
         else if (p->node > c->first && g->w[p->node])
-            slave_arc_split(j->graph->costs, &p->names, &p->mixes, g, p->chain,
-                            p->node, g->w[p->node], SLAVE_WINDOW_ALL, put, p);
+            slave_arc_split(j->graph->profile_cache, &p->names, &p->mixes, g,
+                            p->chain, p->node, g->w[p->node], SLAVE_WINDOW_ALL,
+                            put_share, p);
         p->node++;
     }
     a->n_node = a->n_symbol = a->n_ns = p->ns.n;
     a->node = p->of_node.v;
     a->symbol = p->of_symbol.v;
     a->ns = p->ns.v;
-    a->n_stands_node = a->n_past_ns = a->n_since_ns = p->stands.n;
-    a->stands_node = p->stands.v;
-    a->past_ns = p->past.v;
-    a->since_ns = p->since.v;
+    a->n_stands_node = a->n_past_ns = a->n_since_ns = p->window_node.n;
+    a->stands_node = p->window_node.v;
+    a->past_ns = p->ns_after_window_end.v;
+    a->since_ns = p->ns_after_window_start.v;
     return p->rc;
 }
 
-void slave_step_portions(struct slave_job *job, struct slave_graphs *gs)
+void slave_step_arc_profile(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
-    Ips__PortionsAnswer *a = &j->answer.portions;
+    Ips__PortionsAnswer *a = &j->answer.arc_profile;
     int rc =
         slave_graph_same(j, gs, slave_graph_request(j)->portions->generation);
-    if (rc == 0 && !j->portions)
-        rc = begin(j, gs);
+    if (rc == 0 && !j->arc_profile)
+        rc = begin_arc_profile(j, gs);
     ips__portions_answer__init(a);
-    if (rc == 0 && j->portions->sent_symbols < j->portions->names.symbol_count)
+    if (rc == 0 &&
+        j->arc_profile->sent_symbols < j->arc_profile->names.symbol_count)
         rc = symbols_page(j, a);
-    else if (rc == 0 && j->portions->sent_callers < j->portions->callers.count)
-        callers_page(j->portions, a);
+    else if (rc == 0 &&
+             j->arc_profile->sent_callers < j->arc_profile->callers.count)
+        callers_page(j->arc_profile, a);
     else if (rc == 0)
-        rc = portions_page(j, a);
+        rc = arc_profile_page(j, a);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
     job->finished =
-        j->portions->sent_symbols == j->portions->names.symbol_count &&
-        j->portions->node >= j->graph->b.g.node_count;
+        j->arc_profile->sent_symbols == j->arc_profile->names.symbol_count &&
+        j->arc_profile->node >= j->graph->b.g.node_count;
     job->reply.answer_case = IPS__REPLY__ANSWER_PORTIONS;
     job->reply.portions = a;
 }

@@ -29,7 +29,8 @@ static struct measuring *measuring_of(struct slave_job *job)
     return (struct measuring *)(void *)job;
 }
 
-static void release(struct slave_job *job, struct slave_graphs *graphs)
+static void release_calibrate(struct slave_job *job,
+                              struct slave_graphs *graphs)
 {
     struct measuring *m = measuring_of(job);
     (void)graphs;
@@ -88,7 +89,7 @@ static void step_trip(struct slave_job *job, struct slave_graphs *graphs)
     struct measuring *m = measuring_of(job);
     const Ips__TripAsk *ask = m->ask->trip;
     Ips__TripAnswer *a = &m->answer.trip;
-    struct slave_trip_found found = {0};
+    struct slave_trip_result found = {0};
     int rc = open_trip(m, ask);
     (void)graphs;
     ips__trip_answer__init(a);
@@ -146,7 +147,7 @@ struct slave_job *slave_calibrate_job(const Ips__Request *q)
     m->job.step = q->ask_case == IPS__REQUEST__ASK_ECHO    ? step_echo
                   : q->ask_case == IPS__REQUEST__ASK_READY ? step_ready
                                                            : step_trip;
-    m->job.release = release;
+    m->job.release = release_calibrate;
     m->job.credit = UINT64_MAX;
     ips__reply__init(&m->job.reply);
     return &m->job;

@@ -25,7 +25,7 @@ struct wire { /* a connection with another slave */
     struct slave_serve *v;
     struct ips_peer *peer;
     struct slave_comp *comp; /* NULL: it has not said, or we do not know yet */
-    uint32_t part;
+    uint32_t machine;
     bool called; /* we connected */
     bool linked; /* it said LINK, for the computation `key` */
     uint8_t key[SLAVE_CM_KEY_BYTES];
@@ -35,7 +35,7 @@ struct wire { /* a connection with another slave */
 struct link { /* to one other machine of a computation */
     enum link_state state;
     struct wire *wire;
-    struct slave_letters held;
+    struct slave_letters held_letters;
 };
 
 struct slave_comp {
@@ -86,7 +86,7 @@ unsigned slave_cm_count(const struct slave_serve *v)
 
 /* ---- to the worker ------------------------------------------------------- */
 
-static void deliver(struct slave_comp *c, struct slave_letter *letter)
+static void deliver_letter(struct slave_comp *c, struct slave_letter *letter)
 {
     if (!letter)
         return; /* no memory: the computation will be given up as silent */
@@ -96,8 +96,8 @@ static void deliver(struct slave_comp *c, struct slave_letter *letter)
 
 static void fail_comp(struct slave_comp *c, const char *why)
 {
-    deliver(c, slave_letter_new(SLAVE_LETTER_FAILED, IPS_CM_ROOT, why,
-                                strlen(why)));
+    deliver_letter(c, slave_letter_new(SLAVE_LETTER_FAILED, IPS_CM_ROOT, why,
+                                       strlen(why)));
 }
 
 static void deliver_message(struct slave_comp *c, const Ips__CmMessage *m)
@@ -105,14 +105,14 @@ static void deliver_message(struct slave_comp *c, const Ips__CmMessage *m)
     struct slave_letter *l =
         slave_letter_new(m->kind, m->from, m->data.data, m->data.len);
     if (l) {
-        l->lane = m->lane;
+        l->scenario = m->lane;
         l->count = m->count;
-        l->of_part = m->part;
+        l->of_machine = m->part;
         l->more = m->more;
         l->async = m->async;
-        l->weights = slave_lane_of(m->weights);
+        l->weights = slave_scenario_of(m->weights);
     }
-    deliver(c, l);
+    deliver_letter(c, l);
 }
 
 /* ---- to the wires -------------------------------------------------------- */
@@ -139,9 +139,9 @@ static void flush_link(struct slave_serve *v, struct slave_comp *c,
                                                                  : NULL;
     struct slave_letter *l;
     while (peer && ips_peer_backlog(peer) < WIRE_BACKLOG_BYTES &&
-           (l = slave_letters_get(&k->held))) {
+           (l = slave_letters_get(&k->held_letters))) {
         Ips__CmMessage m = message_to(c, part, (Ips__CmMessage__Kind)l->kind);
-        m.lane = l->lane;
+        m.lane = l->scenario;
         m.count = l->count;
         m.more = l->more;
         m.data = (ProtobufCBinaryData){l->len, l->data};
@@ -168,32 +168,32 @@ static void go_through_master(struct slave_serve *v, struct slave_comp *c,
 
 /* ---- wires --------------------------------------------------------------- */
 
-static void wire_forget(struct wire *w)
+static void wire_close(struct wire *w)
 {
     struct wire **at = &w->v->cm->wires;
     while (*at && *at != w)
         at = &(*at)->next;
     if (*at)
         *at = w->next;
-    if (w->comp && w->comp->link[w->part].wire == w)
-        w->comp->link[w->part].wire = NULL;
+    if (w->comp && w->comp->link[w->machine].wire == w)
+        w->comp->link[w->machine].wire = NULL;
     free(w);
 }
 
 static void wire_drop(struct wire *w)
 {
     ips_peer_free(w->peer);
-    wire_forget(w);
+    wire_close(w);
 }
 
 /* The connection never came about, or is over. */
 static void wire_lost(struct wire *w, const char *why)
 {
     struct slave_comp *c = w->comp;
-    uint32_t part = w->part;
+    uint32_t part = w->machine;
     bool called = w->called;
     char text[400];
-    wire_forget(w);
+    wire_close(w);
     if (!c)
         return;
     struct link *k = &c->link[part];
@@ -211,8 +211,8 @@ static void wire_lost(struct wire *w, const char *why)
 static void wire_attach(struct slave_serve *v, struct wire *w,
                         struct slave_comp *c)
 {
-    struct link *k = w->part < c->count ? &c->link[w->part] : NULL;
-    if (!k || w->part >= c->self || k->state != LINK_IDLE) {
+    struct link *k = w->machine < c->count ? &c->link[w->machine] : NULL;
+    if (!k || w->machine >= c->self || k->state != LINK_IDLE) {
         ips_log_warn("%s: a slave links out of turn", ips_peer_name(w->peer));
         wire_drop(w);
         return;
@@ -220,9 +220,9 @@ static void wire_attach(struct slave_serve *v, struct wire *w,
     w->comp = c;
     k->wire = w;
     k->state = LINK_DIRECT;
-    Ips__CmMessage m = message_to(c, w->part, IPS__CM_MESSAGE__KIND__LINKED);
+    Ips__CmMessage m = message_to(c, w->machine, IPS__CM_MESSAGE__KIND__LINKED);
     ips_send_cm(w->peer, &m);
-    flush_link(v, c, w->part);
+    flush_link(v, c, w->machine);
 }
 
 static void stranger_said(struct slave_serve *v, struct wire *w,
@@ -235,7 +235,7 @@ static void stranger_said(struct slave_serve *v, struct wire *w,
     }
     memcpy(w->key, m->key.data, SLAVE_CM_KEY_BYTES);
     w->linked = true;
-    w->part = m->from;
+    w->machine = m->from;
     struct slave_comp *c = comp_of_key(v, w->key, SLAVE_CM_KEY_BYTES);
     if (c)
         wire_attach(v, w, c);
@@ -249,13 +249,13 @@ static void wire_said(struct slave_serve *v, struct wire *w,
         stranger_said(v, w, m);
         return;
     }
-    bool ours = m->key.len == SLAVE_CM_KEY_BYTES && m->from == w->part &&
+    bool ours = m->key.len == SLAVE_CM_KEY_BYTES && m->from == w->machine &&
                 memcmp(m->key.data, c->key, SLAVE_CM_KEY_BYTES) == 0;
-    struct link *k = &c->link[w->part];
+    struct link *k = &c->link[w->machine];
     if (ours && k->state == LINK_CALLING &&
         m->kind == IPS__CM_MESSAGE__KIND__LINKED) {
         k->state = LINK_DIRECT;
-        flush_link(v, c, w->part);
+        flush_link(v, c, w->machine);
     } else if (ours && k->state == LINK_DIRECT &&
                m->kind >= IPS__CM_MESSAGE__KIND__WANTS &&
                m->kind <= IPS__CM_MESSAGE__KIND__ACK) {
@@ -281,12 +281,12 @@ static void wire_greeted(struct slave_serve *v, struct wire *w,
         ips_send_hello(w->peer, &mine);
         return;
     }
-    if (strcmp(hello->machine, w->comp->ask->machines[w->part]) != 0) {
+    if (strcmp(hello->machine, w->comp->ask->machines[w->machine]) != 0) {
         ips_peer_finish(w->peer, "is another machine");
         return;
     }
     Ips__CmMessage m =
-        message_to(w->comp, w->part, IPS__CM_MESSAGE__KIND__LINK);
+        message_to(w->comp, w->machine, IPS__CM_MESSAGE__KIND__LINK);
     ips_send_cm(w->peer, &m);
 }
 
@@ -313,7 +313,7 @@ static void on_wire_drain(struct ips_peer *peer, void *arg)
     struct wire *w = arg;
     (void)peer;
     if (w->comp)
-        flush_link(w->v, w->comp, w->part);
+        flush_link(w->v, w->comp, w->machine);
 }
 
 static const struct ips_peer_ops wire_ops = {on_wire_message, on_wire_close};
@@ -346,7 +346,8 @@ static void on_accept(struct ips_peer *peer, void *arg)
 /* ---- computations -------------------------------------------------------- */
 
 /* The first letter for it: how is it reached? */
-static void call(struct slave_serve *v, struct slave_comp *c, uint32_t part)
+static void call_machine(struct slave_serve *v, struct slave_comp *c,
+                         uint32_t part)
 {
     struct link *k = &c->link[part];
     const char *address = c->ask->peers[part];
@@ -365,7 +366,7 @@ static void call(struct slave_serve *v, struct slave_comp *c, uint32_t part)
     }
     w->called = true;
     w->comp = c;
-    w->part = part;
+    w->machine = part;
     k->wire = w;
     k->state = LINK_CALLING;
     Ips__Hello hello = ips_hello(IPS__HELLO__ROLE__SLAVE);
@@ -380,15 +381,15 @@ static void send_letters(struct slave_serve *v, struct slave_comp *c)
     slave_letters_init(&out);
     slave_box_collect(c->box, &out);
     while ((l = slave_letters_get(&out))) {
-        uint32_t part = l->part;
+        uint32_t part = l->machine;
         if (part >= c->count || part == c->self) {
             free(l);
             continue;
         }
         struct link *k = &c->link[part];
-        slave_letters_put(&k->held, l);
+        slave_letters_put(&k->held_letters, l);
         if (k->state == LINK_IDLE && part > c->self)
-            call(v, c, part);
+            call_machine(v, c, part);
         else
             flush_link(v, c, part);
     }
@@ -457,7 +458,7 @@ int slave_cm_begin(struct slave_serve *v, struct slave_job *job,
     c->self = ask->self;
     c->count = (uint32_t)ask->n_machines;
     for (uint32_t p = 0; p < c->count; p++)
-        slave_letters_init(&c->link[p].held);
+        slave_letters_init(&c->link[p].held_letters);
     c->next = v->cm->comps;
     v->cm->comps = c;
     for (struct wire *w = v->cm->wires, *next; w; w = next) {
@@ -481,7 +482,7 @@ void slave_cm_end(struct slave_serve *v, const struct slave_job *job)
     for (uint32_t p = 0; p < c->count; p++) {
         if (c->link[p].wire)
             wire_drop(c->link[p].wire);
-        slave_letters_free(&c->link[p].held);
+        slave_letters_free(&c->link[p].held_letters);
     }
     free(c->link);
     free(c);

@@ -51,7 +51,7 @@ struct slave_letter *slave_letter_new(uint32_t kind, uint32_t part,
     if (!letter)
         return NULL;
     letter->kind = kind;
-    letter->part = part;
+    letter->machine = part;
     letter->len = len;
     if (len)
         memcpy(letter->data, data, len);

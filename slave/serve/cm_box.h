@@ -22,13 +22,13 @@
 
 struct slave_letter {
     struct slave_letter *next;
-    uint32_t kind; /* Ips__CmMessage__Kind, or SLAVE_LETTER_FAILED */
-    uint32_t part; /* from or to; IPS_CM_ROOT the master */
-    uint32_t lane;
+    uint32_t kind;    /* Ips__CmMessage__Kind, or SLAVE_LETTER_FAILED */
+    uint32_t machine; /* from or to; IPS_CM_ROOT the master */
+    uint32_t scenario;
     uint64_t count;
-    uint32_t of_part; /* WALK */
+    uint32_t of_machine; /* WALK */
     bool more, async;
-    struct ips_lane weights;
+    struct ips_scenario weights;
     size_t len;
     uint8_t data[];
 };

@@ -15,18 +15,19 @@ struct slave_cm {
     struct ips_graph linked;   /* the graph; with message times where asked */
     struct ips_cm_links links;
     bool has_links;
-    struct ips_cm_bytes *part; /* [links.peer_count] lists in several letters */
+    struct ips_cm_bytes
+        *letter_parts; /* [links.peer_count] lists in several letters */
     uint64_t match_bytes;
-    uint32_t lane_number;
-    struct ips_lane lane;
-    struct ips_view view; /* of the graph in that lane */
+    uint32_t scenario_number;
+    struct ips_scenario scenario;
+    struct ips_view view; /* of the graph in that scenario */
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
     uint64_t root_acks;
-    uint32_t blamed;     /* a machine sent what cannot be: number, or NONE */
-    bool gave_up;        /* said so: waits to be stopped */
-    bool told;           /* cm-sync: that no chain is unfinished, and */
-    uint64_t told_taken; /* how many batches were taken then */
+    uint32_t blamed; /* a machine sent what cannot be: number, or NONE */
+    bool gave_up;    /* said so: waits to be stopped */
+    bool reported;   /* cm-sync: that no chain is unfinished, and */
+    uint64_t reported_batches; /* how many batches were taken then */
     char relayed_why[sizeof(((struct slave_box *)0)->relayed_why)];
     char stalled[600];
     /* the walk that is being told */

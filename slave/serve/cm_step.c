@@ -43,9 +43,9 @@ void slave_cm_release(struct slave_graph_ask *j)
     if (!c)
         return;
     drop_engine(c);
-    for (uint32_t p = 0; c->part && p < c->links.peer_count; p++)
-        ips_cm_bytes_release(&c->part[p]);
-    free(c->part);
+    for (uint32_t p = 0; c->letter_parts && p < c->links.peer_count; p++)
+        ips_cm_bytes_release(&c->letter_parts[p]);
+    free(c->letter_parts);
     if (c->has_links)
         ips_cm_links_release(&c->links);
     ips_free_large(c->linked.out_ns);
@@ -59,18 +59,18 @@ void slave_cm_release(struct slave_graph_ask *j)
 
 /* ---- letters out --------------------------------------------------------- */
 
-static int post(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
-                uint64_t count, const uint8_t *data, size_t len)
+static int post_letter(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
+                       uint64_t count, const uint8_t *data, size_t len)
 {
     struct slave_cm *c = j->cm;
     do {
         size_t n = len < SLAVE_LETTER_BYTES ? len : SLAVE_LETTER_BYTES;
         struct slave_letter *l =
-            slave_letter_new(kind, c->links.peer[peer].part, data, n);
+            slave_letter_new(kind, c->links.peer[peer].machine, data, n);
         if (!l)
             return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
         l->count = count;
-        l->lane = c->lane_number;
+        l->scenario = c->scenario_number;
         len -= n;
         data = n ? data + n : data;
         l->more = len > 0;
@@ -79,7 +79,7 @@ static int post(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
     return 0;
 }
 
-static int begin(struct slave_graph_ask *j)
+static int begin_cm(struct slave_graph_ask *j)
 {
     const Ips__CmAsk *ask = slave_graph_request(j)->cm;
     struct slave_cm *c = j->cm;
@@ -104,15 +104,16 @@ static int begin(struct slave_graph_ask *j)
     if (rc < 0)
         return rc;
     c->has_links = true;
-    c->part = calloc((size_t)c->links.peer_count + 1, sizeof(*c->part));
-    if (!c->part)
+    c->letter_parts =
+        calloc((size_t)c->links.peer_count + 1, sizeof(*c->letter_parts));
+    if (!c->letter_parts)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t p = 0; p < c->links.peer_count && rc == 0; p++) {
         struct ips_cm_bytes wants = {0};
         rc = ips_cm_wants(&c->links, p, &wants, &j->job.err);
         if (rc == 0)
-            rc = post(j, IPS__CM_MESSAGE__KIND__WANTS, p, 0, wants.data,
-                      wants.len);
+            rc = post_letter(j, IPS__CM_MESSAGE__KIND__WANTS, p, 0, wants.data,
+                             wants.len);
         c->match_bytes += wants.len;
         ips_cm_bytes_release(&wants);
     }
@@ -120,7 +121,7 @@ static int begin(struct slave_graph_ask *j)
 }
 
 /* Runs, and posts what came of it. */
-static int run(struct slave_graph_ask *j)
+static int run_cm(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     struct ips_err *err = &j->job.err;
@@ -139,10 +140,11 @@ static int run(struct slave_graph_ask *j)
         if (m.to == IPS_CM_ROOT)
             c->root_acks += m.count;
         else
-            rc = post(j,
-                      m.kind == IPS_CM_ACK ? IPS__CM_MESSAGE__KIND__ACK
-                                           : IPS__CM_MESSAGE__KIND__BATCH,
-                      m.to, m.count, m.data, m.len);
+            rc =
+                post_letter(j,
+                            m.kind == IPS_CM_ACK ? IPS__CM_MESSAGE__KIND__ACK
+                                                 : IPS__CM_MESSAGE__KIND__BATCH,
+                            m.to, m.count, m.data, m.len);
     }
     return rc;
 }
@@ -155,13 +157,13 @@ Ips__CmAnswer *slave_cm_answer(struct slave_graph_ask *j,
     Ips__CmAnswer *a = &j->answer.cm;
     ips__cm_answer__init(a);
     a->kind = kind;
-    a->lane = j->cm->lane_number;
+    a->lane = j->cm->scenario_number;
     j->job.reply.answer_case = IPS__REPLY__ANSWER_CM;
     j->job.reply.cm = a;
     return a;
 }
 
-static void tell_opened(struct slave_graph_ask *j)
+static void send_opened(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__OPENED);
@@ -176,7 +178,7 @@ static void tell_opened(struct slave_graph_ask *j)
     a->relayed_why = c->relayed_why;
 }
 
-static void tell_progress(struct slave_graph_ask *j)
+static void send_progress(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__TOLD);
@@ -194,13 +196,13 @@ static void tell_progress(struct slave_graph_ask *j)
             snprintf(c->stalled, sizeof(c->stalled), "%.*s",
                      (int)sizeof(c->stalled) - 1, why.msg);
         a->stalled = a->unfinished ? c->stalled : ips_wire_text("");
-        c->told = a->unfinished == 0;
-        c->told_taken = a->taken;
+        c->reported = a->unfinished == 0;
+        c->reported_batches = a->taken;
     }
 }
 
 /* Not we have failed, but who sent us that. */
-static void tell_blame(struct slave_graph_ask *j)
+static void send_blame(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__BLAMED);
@@ -213,7 +215,7 @@ static void tell_blame(struct slave_graph_ask *j)
 }
 
 /* Phase II: the values become the graph's, as after FinishAsk. */
-static int finish(struct slave_graph_ask *j)
+static int finish_cm(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     struct slave_graph *g = j->graph;
@@ -230,7 +232,7 @@ static int finish(struct slave_graph_ask *j)
     if (g->has_est)
         ips_est_release(&g->est);
     g->est = est;
-    g->lane = c->lane;
+    g->scenario = c->scenario;
     g->has_est = true;
     ips_view_release(&g->view);
     g->view = c->view; /* what walks, and what is asked next, see */
@@ -250,24 +252,25 @@ static int finish(struct slave_graph_ask *j)
 
 /* ---- letters in ---------------------------------------------------------- */
 
-static int start_lane(struct slave_graph_ask *j, const struct slave_letter *l)
+static int start_scenario(struct slave_graph_ask *j,
+                          const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
-    if (!c->opened || l->lane <= c->lane_number)
+    if (!c->opened || l->scenario <= c->scenario_number)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "asked to compute before the links are agreed on");
     drop_engine(c);
-    c->lane_number = l->lane;
-    c->lane = l->weights;
-    c->told = false;
+    c->scenario_number = l->scenario;
+    c->scenario = l->weights;
+    c->reported = false;
     c->root_acks = 0;
-    int rc = slave_graph_view(j->graph, &c->lane, &c->view, &j->job.err);
+    int rc = slave_graph_apply(j->graph, &c->scenario, &c->view, &j->job.err);
     if (rc < 0)
         return rc;
     if (!l->async)
-        return ips_cm_sync_new(&c->links, &c->view.g, &c->lane, 0, &c->sync,
+        return ips_cm_sync_new(&c->links, &c->view.g, &c->scenario, 0, &c->sync,
                                &j->job.err);
-    rc = ips_cm_async_new(&c->links, &c->view.g, &c->lane, l->count, 0,
+    rc = ips_cm_async_new(&c->links, &c->view.g, &c->scenario, l->count, 0,
                           &c->async, &j->job.err);
     if (rc == 0)
         rc = ips_cm_async_len(c->async, IPS_CM_ROOT, NULL, 0, &j->job.err);
@@ -275,10 +278,11 @@ static int start_lane(struct slave_graph_ask *j, const struct slave_letter *l)
 }
 
 /* Puts a list together; true when it is whole, in *whole. */
-static bool collect(struct slave_graph_ask *j, uint32_t p,
-                    const struct slave_letter *l, struct ips_cm_bytes *whole)
+static bool collect_parts(struct slave_graph_ask *j, uint32_t p,
+                          const struct slave_letter *l,
+                          struct ips_cm_bytes *whole)
 {
-    struct ips_cm_bytes *b = &j->cm->part[p];
+    struct ips_cm_bytes *b = &j->cm->letter_parts[p];
     size_t need = b->len + l->len;
     j->cm->match_bytes += l->len;
     if (need > SLAVE_BOX_BYTES || b->failed) {
@@ -306,7 +310,7 @@ static int take_list(struct slave_graph_ask *j, uint32_t p,
     struct slave_cm *c = j->cm;
     struct ips_cm_bytes list = {0}, matches = {0};
     int rc = 0;
-    if (!collect(j, p, l, &list))
+    if (!collect_parts(j, p, l, &list))
         return 0;
     if (!list.data)
         rc = ips_err_set(&j->job.err, IPS_E_LIMIT,
@@ -318,8 +322,8 @@ static int take_list(struct slave_graph_ask *j, uint32_t p,
         rc = ips_cm_take_wants(&c->links, p, list.data, list.len, &matches,
                                &j->job.err);
     if (rc == 0 && l->kind == IPS__CM_MESSAGE__KIND__WANTS)
-        rc = post(j, IPS__CM_MESSAGE__KIND__MATCHES, p, 0, matches.data,
-                  matches.len);
+        rc = post_letter(j, IPS__CM_MESSAGE__KIND__MATCHES, p, 0, matches.data,
+                         matches.len);
     ips_cm_bytes_release(&list);
     ips_cm_bytes_release(&matches);
     return rc;
@@ -330,7 +334,7 @@ static int take_peer(struct slave_graph_ask *j, const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
     struct ips_err *err = &j->job.err;
-    uint32_t p = ips_cm_peer_of(&c->links, l->part);
+    uint32_t p = ips_cm_peer_of(&c->links, l->machine);
     if (p == IPS_CM_NONE)
         return ips_err_set(err, IPS_E_PROTOCOL, "no channel joins us to it");
     if (l->kind == IPS__CM_MESSAGE__KIND__WANTS ||
@@ -351,18 +355,18 @@ static int take_root(struct slave_graph_ask *j, const struct slave_letter *l)
 {
     int rc;
     if (l->kind == IPS__CM_MESSAGE__KIND__LANE)
-        return start_lane(j, l);
-    if (l->lane != j->cm->lane_number)
+        return start_scenario(j, l);
+    if (l->scenario != j->cm->scenario_number)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "the root speaks of lane %u, this is lane %u",
-                           l->lane, j->cm->lane_number);
+                           l->scenario, j->cm->scenario_number);
     if (l->kind == IPS__CM_MESSAGE__KIND__OVER) {
-        rc = finish(j);
+        rc = finish_cm(j);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__WALK) {
         rc = slave_cm_walk(j, l);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__TELL) {
-        rc = run(j); /* counts are told at rest */
-        tell_progress(j);
+        rc = run_cm(j); /* counts are told at rest */
+        send_progress(j);
         j->answer.cm.asked = true;
     } else {
         rc = ips_err_set(&j->job.err, IPS_E_PROTOCOL,
@@ -371,26 +375,26 @@ static int take_root(struct slave_graph_ask *j, const struct slave_letter *l)
     return rc < 0 ? rc : 1;
 }
 
-/* A peer may have begun the next lane already: its letters wait until the
+/* A peer may have begun the next scenario already: its letters wait until the
  * root's has come. */
 static bool is_early(const struct slave_cm *c, const struct slave_letter *l)
 {
-    return l->part != IPS_CM_ROOT && l->lane > c->lane_number;
+    return l->machine != IPS_CM_ROOT && l->scenario > c->scenario_number;
 }
 
-static int take(struct slave_graph_ask *j, const struct slave_letter *l)
+static int take_letter(struct slave_graph_ask *j, const struct slave_letter *l)
 {
     if (l->kind == SLAVE_LETTER_FAILED)
         return ips_err_set(&j->job.err, IPS_E_UNREACHABLE, "%.*s", (int)l->len,
                            (const char *)l->data);
-    if (l->part == IPS_CM_ROOT)
+    if (l->machine == IPS_CM_ROOT)
         return take_root(j, l);
-    if (l->lane < j->cm->lane_number)
+    if (l->scenario < j->cm->scenario_number)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "a message of a lane that is over");
     int rc = take_peer(j, l);
     if (rc == IPS_E_PROTOCOL)
-        j->cm->blamed = l->part;
+        j->cm->blamed = l->machine;
     return rc;
 }
 
@@ -408,10 +412,11 @@ static int read_mail(struct slave_graph_ask *j)
             slave_letters_put(&early, l);
             continue;
         }
-        uint32_t lane = c->lane_number;
-        rc = take(j, l);
+        uint32_t scenario = c->scenario_number;
+        rc = take_letter(j, l);
         free(l);
-        if (c->lane_number != lane) { /* what was early may be due now */
+        if (c->scenario_number !=
+            scenario) { /* what was early may be due now */
             while ((l = slave_letters_get(&c->mail)))
                 slave_letters_put(&early, l);
             c->mail = early;
@@ -437,7 +442,8 @@ static bool has_news(const struct slave_cm *c)
     if (c->async)
         return c->root_acks > 0;
     return c->sync && ips_cm_sync_unfinished(c->sync) == 0 &&
-           (!c->told || c->told_taken != ips_cm_sync_counts(c->sync)->received);
+           (!c->reported ||
+            c->reported_batches != ips_cm_sync_counts(c->sync)->received);
 }
 
 void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
@@ -457,14 +463,14 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
         return;
     }
     if (rc == 0 && !c->begun)
-        rc = begin(j);
+        rc = begin_cm(j);
     c->begun = true;
     if (rc == 0)
         rc = read_mail(j);
     if (rc == 0)
-        rc = run(j);
+        rc = run_cm(j);
     if (rc < 0 && c->blamed != IPS_CM_NONE) {
-        tell_blame(j);
+        send_blame(j);
         return;
     }
     if (rc < 0) {
@@ -474,9 +480,9 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
     if (rc > 0)
         return; /* the answer is made */
     if (!c->opened && ips_cm_links_ready(&c->links))
-        tell_opened(j);
+        send_opened(j);
     else if (has_news(c))
-        tell_progress(j);
+        send_progress(j);
     else
         job->silent = true;
 }

@@ -49,11 +49,11 @@ static int walk_node(struct slave_graph_ask *j, const struct slave_letter *l,
 {
     const struct ips_cm_links *links = &j->cm->links;
     uint32_t p = IPS_CM_NONE;
-    if (l->of_part == UINT32_MAX) {
+    if (l->of_machine == UINT32_MAX) {
         *node = l->count < j->graph->b.g.node_count ? (uint32_t)l->count
                                                     : IPS_NO_NODE;
     } else {
-        p = ips_cm_peer_of(links, l->of_part);
+        p = ips_cm_peer_of(links, l->of_machine);
         *node = p != IPS_CM_NONE && l->count < links->peer[p].out_count
                     ? links->peer[p].out_node[l->count]
                     : IPS_NO_NODE;
@@ -73,7 +73,7 @@ int slave_cm_walk(struct slave_graph_ask *j, const struct slave_letter *l)
     uint32_t node, stop;
     int rc = walk_node(j, l, &node);
     if (rc == 0)
-        rc = ips_path_walk(&j->graph->view.g, &c->lane, est, node, &c->path,
+        rc = ips_path_walk(&j->graph->view.g, &c->scenario, est, node, &c->path,
                            &stop, &j->job.err);
     if (rc < 0)
         return rc;
@@ -93,7 +93,7 @@ int slave_cm_walk(struct slave_graph_ask *j, const struct slave_letter *l)
         a->stop_chain = ips_chain_of(g, stop);
         a->stop_est_ns = est->est[stop];
         a->stop_xkind = g->xkind[stop];
-        a->part = c->links.peer[hop.peer].part;
+        a->part = c->links.peer[hop.peer].machine;
         a->link = hop.link;
     }
     return slave_cm_pieces(j, a);

@@ -27,12 +27,12 @@ struct event_row {
     char detail[600];
 };
 
-struct stream_place {
+struct stream_entry {
     uint32_t stream; /* index in the snapshot */
     uint32_t chain;  /* UINT32_MAX: in no chain */
     uint64_t stamp_ns;
 };
-struct channel_place {
+struct channel_entry {
     uint32_t image; /* first stream of its image */
     uint32_t id;
     const struct ips_rec_chan *rec; /* in the records */
@@ -44,14 +44,14 @@ struct events_job {
     struct slave_graph *graph;
     char machine[64], object[256];
     uint64_t from_ns, to_ns, limit, sent;
-    struct slave_input in;      /* the records, as long as this goes on */
-    struct stream_place *place; /* by output order */
-    struct channel_place *channels;
+    struct slave_input in; /* the records, as long as this goes on */
+    struct stream_entry *stream_entry; /* by output order */
+    struct channel_entry *channels;
     size_t channel_count;
     uint32_t *image_of; /* by stream index */
     bool begun;
-    uint32_t at_place, at_chunk;
-    struct slave_proc_line line; /* of the stream at hand */
+    uint32_t at_entry, at_chunk;
+    struct slave_proc_line proc_line; /* of the stream at hand */
     size_t at_byte;
     struct event_row *rows;
     Ips__EventRow **ptrs;
@@ -63,20 +63,20 @@ struct events_job {
     Ips__EventsAnswer answer;
 };
 
-static struct events_job *of(struct slave_job *job)
+static struct events_job *events_of(struct slave_job *job)
 {
     return (struct events_job *)(void *)job;
 }
 
-static void release(struct slave_job *job, struct slave_graphs *graphs)
+static void release_events(struct slave_job *job, struct slave_graphs *graphs)
 {
-    struct events_job *j = of(job);
+    struct events_job *j = events_of(job);
     if (j->graph)
         slave_graphs_put(graphs, j->graph);
     slave_snapshot_free(j->snap);
     slave_sites_release(&j->sites);
     slave_input_release(graphs, &j->in);
-    free(j->place);
+    free(j->stream_entry);
     free(j->channels);
     free(j->image_of);
     free(j->rows);
@@ -87,7 +87,7 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
 
 static int by_channel(const void *a, const void *b)
 {
-    const struct channel_place *x = a, *y = b;
+    const struct channel_entry *x = a, *y = b;
     if (x->image != y->image)
         return x->image < y->image ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
@@ -96,11 +96,11 @@ static int by_channel(const void *a, const void *b)
 static void channel_text(const struct events_job *j, uint32_t stream,
                          uint32_t id, char *out, size_t len)
 {
-    const struct channel_place key = {.image = j->image_of[stream], .id = id};
+    const struct channel_entry key = {.image = j->image_of[stream], .id = id};
     out[0] = '\0';
     if (id == 0 || !j->channel_count)
         return;
-    const struct channel_place *c =
+    const struct channel_entry *c =
         bsearch(&key, j->channels, j->channel_count, sizeof(key), by_channel);
     if (c)
         slave_chan_text(out, len, c->rec);
@@ -112,7 +112,7 @@ static void channel_text(const struct events_job *j, uint32_t stream,
 
 static int by_place(const void *a, const void *b)
 {
-    const struct stream_place *x = a, *y = b;
+    const struct stream_entry *x = a, *y = b;
     if (x->chain != y->chain)
         return x->chain < y->chain ? -1 : 1;
     if (x->stamp_ns != y->stamp_ns)
@@ -148,7 +148,7 @@ static int note_channel(struct events_job *j, uint32_t stream,
         *cap = more;
     }
     j->channels[j->channel_count++] =
-        (struct channel_place){j->image_of[stream], c->h.a, c};
+        (struct channel_entry){j->image_of[stream], c->h.a, c};
     return 0;
 }
 
@@ -172,7 +172,7 @@ static int note_channels(struct events_job *j, uint32_t stream, size_t *cap)
     return rc;
 }
 
-static int begin(struct events_job *j, struct slave_graphs *gs)
+static int begin_output(struct events_job *j, struct slave_graphs *gs)
 {
     struct slave_snapshot *snap = j->snap;
     j->snap = NULL;
@@ -183,15 +183,16 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     const struct slave_snapshot *s = j->graph->snap;
     size_t cap = 0;
     uint32_t *chains = slave_chain_index(&j->graph->b);
-    j->place = calloc((size_t)s->stream_count + 1, sizeof(*j->place));
+    j->stream_entry =
+        calloc((size_t)s->stream_count + 1, sizeof(*j->stream_entry));
     j->image_of = calloc((size_t)s->stream_count + 1, sizeof(*j->image_of));
     j->rows = calloc(PIECE_ROWS + 2, sizeof(*j->rows));
     j->ptrs = calloc(PIECE_ROWS + 2, sizeof(*j->ptrs));
-    if (!chains || !j->place || !j->image_of || !j->rows || !j->ptrs)
+    if (!chains || !j->stream_entry || !j->image_of || !j->rows || !j->ptrs)
         rc = ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; rc == 0 && i < s->stream_count; i++) {
         const struct ips_segment_header *h = &s->streams[i].head;
-        struct stream_place *p = &j->place[i];
+        struct stream_entry *p = &j->stream_entry[i];
         p->stream = i;
         p->stamp_ns = ips_clock_ns(&h->clock, h->stream_stamp);
         p->chain = slave_chain_of(&j->graph->b, chains, h, p->stamp_ns);
@@ -206,7 +207,8 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
     if (rc < 0)
         return rc;
     if (s->stream_count)
-        qsort(j->place, s->stream_count, sizeof(*j->place), by_place);
+        qsort(j->stream_entry, s->stream_count, sizeof(*j->stream_entry),
+              by_place);
     if (j->channel_count)
         qsort(j->channels, j->channel_count, sizeof(*j->channels), by_channel);
     return slave_sites_begin(&j->sites, &j->in.in, &j->job.err);
@@ -215,7 +217,7 @@ static int begin(struct events_job *j, struct slave_graphs *gs)
 /* ---- rows ---- */
 
 static struct event_row *add_row(struct events_job *j,
-                                 const struct stream_place *p, const char *type,
+                                 const struct stream_entry *p, const char *type,
                                  uint64_t t_ns, uint64_t cpu_ns)
 {
     const struct ips_built *b = &j->graph->b;
@@ -254,7 +256,7 @@ static uint64_t stamp_ns(const struct ips_segment_header *h,
 
 /* `ns`: how long the call took, in the row that is its end; else 0. */
 static void note_site(struct events_job *j, struct event_row *r,
-                      const struct stream_place *p, uint64_t site,
+                      const struct stream_entry *p, uint64_t site,
                       uint64_t t_ns, uint64_t ns)
 {
     const struct ips_segment_header *h =
@@ -267,7 +269,7 @@ static void note_site(struct events_job *j, struct event_row *r,
         j->last = NULL;
 }
 
-static void io_row(struct events_job *j, const struct stream_place *p,
+static void io_row(struct events_job *j, const struct stream_entry *p,
                    const struct ips_rec_io *io, const char *type, bool second,
                    uint64_t t_ns)
 {
@@ -315,20 +317,19 @@ static void io_row(struct events_job *j, const struct stream_place *p,
                   : 0);
 }
 
-static void interval(struct events_job *j, const struct stream_place *p,
-                     const struct ips_segment_header *h,
-                     const struct ips_rec_io *io, const char *first,
-                     const char *second)
+static void interval_text(struct events_job *j, const struct stream_entry *p,
+                          const struct ips_segment_header *h,
+                          const struct ips_rec_io *io, const char *first,
+                          const char *second)
 {
     io_row(j, p, io, first, false, stamp_ns(h, &io->h, io->h.t));
     if (second)
         io_row(j, p, io, second, true, stamp_ns(h, &io->h, io->t_ret));
 }
 
-static struct event_row *plain(struct events_job *j,
-                               const struct stream_place *p, const char *type,
-                               uint64_t t_ns, uint64_t cpu_ns, uint32_t channel,
-                               const char *detail)
+static struct event_row *
+plain_row(struct events_job *j, const struct stream_entry *p, const char *type,
+          uint64_t t_ns, uint64_t cpu_ns, uint32_t channel, const char *detail)
 {
     struct event_row *r = add_row(j, p, type, t_ns, cpu_ns);
     if (!r)
@@ -341,12 +342,12 @@ static struct event_row *plain(struct events_job *j,
 
 /* The same of a call of `own` bytes and, behind them, its place; `ns`: how
  * long it took. */
-static void plain_at(struct events_job *j, const struct stream_place *p,
+static void plain_at(struct events_job *j, const struct stream_entry *p,
                      const struct ips_rec_head *rec, size_t own,
                      const char *type, uint64_t t_ns, uint64_t ns,
                      uint64_t cpu_ns, uint32_t channel, const char *detail)
 {
-    struct event_row *r = plain(j, p, type, t_ns, cpu_ns, channel, detail);
+    struct event_row *r = plain_row(j, p, type, t_ns, cpu_ns, channel, detail);
     if (r)
         note_site(j, r, p, ips_rec_site(rec, own), t_ns, ns);
 }
@@ -354,7 +355,7 @@ static void plain_at(struct events_job *j, const struct stream_place *p,
 #define AS(type) ((const struct type *)(const void *)rec)
 
 /* "mutex 3:0x7f...": the image's own memory has no device and inode. */
-static void sync_row(struct events_job *j, const struct stream_place *p,
+static void sync_row(struct events_job *j, const struct stream_entry *p,
                      const struct ips_rec_sync *s, const char *type, bool ret,
                      uint64_t t_ns)
 {
@@ -379,7 +380,7 @@ static void sync_row(struct events_job *j, const struct stream_place *p,
 }
 
 /* Of what nobody waited for. */
-static void lock_row(struct events_job *j, const struct stream_place *p,
+static void lock_row(struct events_job *j, const struct stream_entry *p,
                      const struct ips_rec_lock *l, const char *type,
                      uint64_t t_ns)
 {
@@ -392,7 +393,7 @@ static void lock_row(struct events_job *j, const struct stream_place *p,
     snprintf(r->detail, sizeof(r->detail), "%s: no thread waited", name);
 }
 
-static void process_events(struct events_job *j, const struct stream_place *p,
+static void process_events(struct events_job *j, const struct stream_entry *p,
                            const struct ips_segment_header *h,
                            const struct ips_rec_head *rec)
 {
@@ -402,12 +403,12 @@ static void process_events(struct events_job *j, const struct stream_place *p,
     case IPS_REC_START:
         snprintf(detail, sizeof(detail), "kind %u, parent %u", rec->a,
                  AS(ips_rec_start)->ppid);
-        plain(j, p, "start", t, AS(ips_rec_start)->cpu, 0, detail);
+        plain_row(j, p, "start", t, AS(ips_rec_start)->cpu, 0, detail);
         break;
     case IPS_REC_END:
         snprintf(detail, sizeof(detail), "kind %u, status %llu", rec->a,
                  (unsigned long long)AS(ips_rec_end)->status);
-        plain(j, p, "end", t, AS(ips_rec_end)->cpu, 0, detail);
+        plain_row(j, p, "end", t, AS(ips_rec_end)->cpu, 0, detail);
         break;
     case IPS_REC_FORK:
         snprintf(detail, sizeof(detail), "kind %u, child %u, sequence %llu",
@@ -424,23 +425,23 @@ static void process_events(struct events_job *j, const struct stream_place *p,
                  ips_sub_sat(ret, t), AS(ips_rec_join)->cpu_ret, 0, detail);
         break;
     case IPS_REC_EXEC:
-        plain(j, p, "exec", t, AS(ips_rec_exec)->cpu, 0,
-              AS(ips_rec_exec)->path);
+        plain_row(j, p, "exec", t, AS(ips_rec_exec)->cpu, 0,
+                  AS(ips_rec_exec)->path);
         break;
     case IPS_REC_EXECFAIL:
         snprintf(detail, sizeof(detail), "errno %u", rec->a);
-        plain(j, p, "exec-failed", t, AS(ips_rec_exec)->cpu, 0, detail);
+        plain_row(j, p, "exec-failed", t, AS(ips_rec_exec)->cpu, 0, detail);
         break;
     case IPS_REC_THREADCPU:
         snprintf(detail, sizeof(detail), "thread %u", rec->a);
-        plain(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
+        plain_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
     default: /* known to record_events, or to later versions */
         break;
     }
 }
 
-static void record_events(struct events_job *j, const struct stream_place *p,
+static void record_events(struct events_job *j, const struct stream_entry *p,
                           const struct ips_rec_head *rec)
 {
     const struct ips_segment_header *h =
@@ -462,39 +463,39 @@ static void record_events(struct events_job *j, const struct stream_place *p,
     j->last_t = rec->t;
     switch (ips_rec_type(rec)) {
     case IPS_REC_SEND:
-        interval(j, p, h, AS(ips_rec_io), "send", NULL);
+        interval_text(j, p, h, AS(ips_rec_io), "send", NULL);
         break;
     case IPS_REC_RECV:
-        interval(j, p, h, AS(ips_rec_io), "receive-call", "receive");
+        interval_text(j, p, h, AS(ips_rec_io), "receive-call", "receive");
         j->arrived_ns = 0;
         break;
     case IPS_REC_QUEUE:
-        plain(j, p, "queue", t, 0, rec->a, "");
+        plain_row(j, p, "queue", t, 0, rec->a, "");
         j->arrived_ns = t;
         break;
     case IPS_REC_RECVCALL:
-        interval(j, p, h, AS(ips_rec_io), "receive-call", NULL);
+        interval_text(j, p, h, AS(ips_rec_io), "receive-call", NULL);
         break;
     case IPS_REC_BLOCK:
-        interval(j, p, h, AS(ips_rec_io), "block", "resume");
+        interval_text(j, p, h, AS(ips_rec_io), "block", "resume");
         break;
     case IPS_REC_MARK:
-        plain(j, p, "mark", t, AS(ips_rec_text)->cpu, 0,
-              AS(ips_rec_text)->text);
+        plain_row(j, p, "mark", t, AS(ips_rec_text)->cpu, 0,
+                  AS(ips_rec_text)->text);
         break;
     case IPS_REC_NAME:
-        plain(j, p, "name", t, AS(ips_rec_text)->cpu, 0,
-              AS(ips_rec_text)->text);
+        plain_row(j, p, "name", t, AS(ips_rec_text)->cpu, 0,
+                  AS(ips_rec_text)->text);
         break;
     case IPS_REC_LOST:
         snprintf(detail, sizeof(detail), "%llu: %s",
                  (unsigned long long)AS(ips_rec_lost)->count,
                  slave_lost_text(rec->a));
-        plain(j, p, "lost", t, 0, 0, detail);
+        plain_row(j, p, "lost", t, 0, 0, detail);
         break;
     case IPS_REC_CHAN:
         snprintf(detail, sizeof(detail), "descriptor %u", AS(ips_rec_chan)->fd);
-        plain(j, p, "channel", t, 0, rec->a, detail);
+        plain_row(j, p, "channel", t, 0, rec->a, detail);
         break;
     case IPS_REC_CLOSE:
         snprintf(detail, sizeof(detail), "descriptor %u, how %u",
@@ -506,8 +507,8 @@ static void record_events(struct events_job *j, const struct stream_place *p,
     case IPS_REC_EXIT:
         snprintf(detail, sizeof(detail), "0x%llx",
                  (unsigned long long)AS(ips_rec_proc)->procedure);
-        plain(j, p, ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit", t,
-              AS(ips_rec_proc)->cpu, 0, detail);
+        plain_row(j, p, ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit",
+                  t, AS(ips_rec_proc)->cpu, 0, detail);
         break;
     case IPS_REC_ACQUIRE:
         sync_row(j, p, AS(ips_rec_sync), "acquire-call", false, t);
@@ -524,7 +525,7 @@ static void record_events(struct events_job *j, const struct stream_place *p,
             plain_at(j, p, rec, sizeof(struct ips_rec_signal), "kill", t, 0,
                      AS(ips_rec_signal)->cpu, 0, detail);
         else
-            plain(j, p, "signal", t, AS(ips_rec_signal)->cpu, 0, detail);
+            plain_row(j, p, "signal", t, AS(ips_rec_signal)->cpu, 0, detail);
         break;
     case IPS_REC_RELEASE:
         sync_row(j, p, AS(ips_rec_sync), "release", false, t);
@@ -541,18 +542,18 @@ static void record_events(struct events_job *j, const struct stream_place *p,
 }
 
 /* Goes on until a piece is full; false at the end of everything. */
-static bool fill(struct events_job *j)
+static bool fill_page(struct events_job *j)
 {
     uint32_t places = j->graph->snap->stream_count;
-    while (j->at_place < places) {
-        const struct stream_place *p = &j->place[j->at_place];
+    while (j->at_entry < places) {
+        const struct stream_entry *p = &j->stream_entry[j->at_entry];
         const struct ips_stream_in *in = &j->in.streams[p->stream];
         if (j->at_chunk >= in->chunk_count ||
             !slave_chain_in(&j->graph->b, j->machine, j->object, p->chain)) {
-            j->at_place++;
+            j->at_entry++;
             j->at_chunk = 0;
             j->at_byte = 0;
-            slave_line_forget(&j->line);
+            slave_line_reset(&j->proc_line);
             continue;
         }
         const struct ips_chunk *c = &in->chunks[j->at_chunk];
@@ -570,7 +571,7 @@ static bool fill(struct events_job *j)
                      len = (rec->word >> 8 & 0xffu) * 8;
             j->at_byte += len;
             const uint8_t *whole = slave_proc_whole(
-                &j->line, &j->graph->snap->streams[p->stream].head.clock,
+                &j->proc_line, &j->graph->snap->streams[p->stream].head.clock,
                 (const uint8_t *)rec, &type, &len);
             if (whole)
                 record_events(j, p,
@@ -582,17 +583,17 @@ static bool fill(struct events_job *j)
     return false;
 }
 
-static void step(struct slave_job *job, struct slave_graphs *gs)
+static void step_events(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct events_job *j = of(job);
-    if (!j->begun && begin(j, gs) < 0) {
+    struct events_job *j = events_of(job);
+    if (!j->begun && begin_output(j, gs) < 0) {
         slave_job_fail(job);
         return;
     }
     j->row_count = 0;
     j->last = NULL;
     slave_sites_clear(&j->sites);
-    job->finished = !fill(j);
+    job->finished = !fill_page(j);
     if (job->err.code ||
         slave_sites_name(&j->sites, gs, j->graph, &job->err) < 0) {
         slave_job_fail(job);
@@ -628,8 +629,8 @@ struct slave_job *slave_events_job(const Ips__Request *request,
                                  : PIECE_ROWS;
     j->job.id = request->id;
     j->job.credit = ask->window ? ask->window : UINT64_MAX;
-    j->job.step = step;
-    j->job.release = release;
+    j->job.step = step_events;
+    j->job.release = release_events;
     ips__reply__init(&j->job.reply);
     return &j->job;
 }

@@ -17,7 +17,7 @@
 
 /* The joins are told, and the master solves them: what FinishAsk will read is
  * checked meanwhile. */
-static void check_ahead(struct slave_graph_ask *j)
+static void verify_needed_sections(struct slave_graph_ask *j)
 {
     struct ips_err err = {0};
     if (slave_graph_request(j)->ask_case == IPS__REQUEST__ASK_REDUCE &&
@@ -26,10 +26,11 @@ static void check_ahead(struct slave_graph_ask *j)
         ips_log_warn("%s", err.msg);
 }
 
-static void release(struct slave_job *job, struct slave_graphs *graphs)
+static void release_graph_job(struct slave_job *job,
+                              struct slave_graphs *graphs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
-    check_ahead(j);
+    verify_needed_sections(j);
     slave_sql_release(j, graphs);
     if (j->shared)
         slave_joins_put(&j->graph->joins);
@@ -46,10 +47,10 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     free(j->rows);
     free(j->ptrs);
     slave_profile_release(j);
-    slave_portions_release(j);
+    slave_arc_profile_release(j);
     slave_wait_rows_release(j);
     slave_series_answer_release(j);
-    slave_brackets_answer_release(j);
+    slave_marked_spans_answer_release(j);
     slave_procs_release(j);
     slave_cm_release(j);
     free(j->columns);
@@ -58,10 +59,10 @@ static void release(struct slave_job *job, struct slave_graphs *graphs)
     ips_free_large(j->unended);
     slave_table_window_release(&j->window);
     slave_traffic_window_release(&j->traffic);
-    free(j->unseen);
+    free(j->unrecorded);
     for (uint32_t i = 0; i < j->line_count; i++)
-        free(j->lines[i]);
-    free(j->lines);
+        free(j->unrecorded_lines[i]);
+    free(j->unrecorded_lines);
     if (j->state)
         ips__run_state__free_unpacked(j->state, NULL);
     ips__envelope__free_unpacked(j->ask, NULL);
@@ -117,7 +118,7 @@ static bool reads_path(const struct slave_graph_ask *j)
     return r->ask_case == IPS__REQUEST__ASK_FINISH && by_cpu(r->finish->lane);
 }
 
-static int enough(struct slave_graph_ask *j)
+static int has_enough(struct slave_graph_ask *j)
 {
     if (reads_tables(j))
         return 0;
@@ -150,7 +151,7 @@ int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
         j->snap = NULL; /* taken */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }
-    return rc < 0 ? rc : enough(j);
+    return rc < 0 ? rc : has_enough(j);
 }
 
 /* The graph the asker means; the same one, unchanged, from step to step. */
@@ -163,7 +164,7 @@ int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
         if (rc < 0)
             return rc;
         j->revision = j->graph->revision;
-        rc = enough(j);
+        rc = has_enough(j);
         if (rc < 0)
             return rc;
     }
@@ -176,15 +177,17 @@ int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
 
 /* ---- sync ---- */
 
-static bool sync_unseen(struct slave_graph_ask *j, Ips__SyncAnswer *a)
+static bool sync_unrecorded(struct slave_graph_ask *j, Ips__SyncAnswer *a)
 {
     const struct slave_graph *g = j->graph;
-    j->line_count = slave_unseen_text(&g->b, g->snap->control.machine,
-                                      j->unseen, j->unseen_rows, &j->lines);
-    a->unseen = j->lines;
+    j->line_count =
+        slave_unrecorded_text(&g->b, g->snap->control.machine, j->unrecorded,
+                              j->unrecorded_rows, &j->unrecorded_lines);
+    a->unseen = j->unrecorded_lines;
     a->n_unseen = j->line_count;
-    a->unrecorded = slave_unseen_unrecorded(&g->b, j->unseen, j->unseen_rows);
-    return j->lines != NULL;
+    a->unrecorded =
+        slave_unrecorded_count(&g->b, j->unrecorded, j->unrecorded_rows);
+    return j->unrecorded_lines != NULL;
 }
 
 static bool sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
@@ -225,12 +228,12 @@ static void sync_load(const struct slave_graph_ask *j, Ips__SyncAnswer *a)
 static void step_sync(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
-    if (j->snap && !j->unseen) {
-        j->unseen = j->snap->unseen;
-        j->unseen_rows = j->snap->unseen_count;
+    if (j->snap && !j->unrecorded) {
+        j->unrecorded = j->snap->unrecorded;
+        j->unrecorded_rows = j->snap->unrecorded_count;
         j->load = j->snap->load;
-        j->snap->unseen = NULL;
-        j->snap->unseen_count = 0;
+        j->snap->unrecorded = NULL;
+        j->snap->unrecorded_count = 0;
     }
     if (slave_graph_newest(j, gs) < 0) {
         slave_job_fail(job);
@@ -251,9 +254,9 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->pending = b->counts.pending;
     /* Only this machine's own knowledge: an earlier question may have had the
      * ends settled, and must not change this answer. */
-    a->external = b->counts.external - b->counts.external_settled;
-    a->idle = b->counts.idle - b->counts.idle_settled;
-    a->any = b->counts.any;
+    a->external = b->counts.external - b->counts.external_decided;
+    a->idle = b->counts.idle - b->counts.idle_decided;
+    a->any = b->counts.order_dependent;
     a->any_unmatched = b->counts.any_unmatched;
     a->unended_ns = b->counts.unended_ns;
     a->tasks = b->counts.tasks;
@@ -262,7 +265,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->overhead_ns = b->counts.overhead_ns;
     a->probe_arc_ns = b->counts.probe_arc_ns;
     a->guessed_cpu_ns = b->counts.guessed_ns;
-    a->guesses_settled = b->counts.guess_settled;
+    a->guesses_settled = b->counts.guess_corrected;
     a->guess_off_ns = b->counts.guess_off_ns;
     a->guess_off_max_ns = b->counts.guess_off_max_ns;
     for (uint32_t i = 0; i < b->proc_count; i++)
@@ -281,13 +284,13 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
     a->memory_bytes = in->memory_most;
     a->file_bytes = in->files_most;
-    a->records_read = j->graph->took.records;
-    j->graph->took.records = 0; /* the next question reads none */
+    a->records_read = j->graph->effort.records;
+    j->graph->effort.records = 0; /* the next question reads none */
     a->sample_ns = sample_ns(c);
     a->all_locks = c->locks == IPS_LOCKS_ALL;
     for (uint32_t i = 0; i < b->end_count; i++)
         a->accepted += b->ends[i].accepted;
-    if (!sync_untraced(j, a) || !sync_unseen(j, a)) {
+    if (!sync_untraced(j, a) || !sync_unrecorded(j, a)) {
         slave_job_fail(job);
         return;
     }
@@ -358,7 +361,7 @@ static int join_ends(struct slave_graph *g, const Ips__PeersAsk *ask,
         const Ips__Peer *p = ask->peers[i];
         if (p->traced)
             g->joined[p->end] =
-                (struct ips_peer_end){.part = p->part, .end = p->peer_end};
+                (struct ips_peer_end){.machine = p->part, .end = p->peer_end};
     }
     return 0;
 }
@@ -389,12 +392,12 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
         rc = join_ends(j->graph, ask, &job->err);
     if (rc == 0)
         rc = slave_graph_set_mtimes(j->graph, ask, &job->err);
-    if (rc == 0 && j->graph->kept == 0) {
+    if (rc == 0 && j->graph->join_bound == 0) {
         uint64_t kept = 0;
         rc = slave_graphs_need(j->graph, SLAVE_PART_PATH, &job->err);
         if (rc == 0)
             rc = ips_contract_most(&j->graph->b.g, &kept, &job->err);
-        j->graph->kept = rc == 0 ? kept + 1 : 0;
+        j->graph->join_bound = rc == 0 ? kept + 1 : 0;
     }
     if (rc < 0) {
         slave_job_fail(job);
@@ -410,7 +413,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
     a->pending = c->pending;
     a->remote_in = j->graph->b.g.in_count;
     a->remote_out = j->graph->b.g.out_count;
-    a->kept = j->graph->kept - 1;
+    a->kept = j->graph->join_bound - 1;
     job->reply.answer_case = IPS__REPLY__ANSWER_PEERS;
     job->reply.peers = a;
     job->finished = true;
@@ -480,11 +483,11 @@ static void (*const steps[])(struct slave_job *, struct slave_graphs *) = {
     [IPS__REQUEST__ASK_PROCEDURES] = slave_step_procedures,
     [IPS__REQUEST__ASK_CM] = slave_step_cm,
     [IPS__REQUEST__ASK_PROFILE] = slave_step_profile,
-    [IPS__REQUEST__ASK_PORTIONS] = slave_step_portions,
+    [IPS__REQUEST__ASK_PORTIONS] = slave_step_arc_profile,
     [IPS__REQUEST__ASK_WAIT_ROWS] = slave_step_wait_rows,
     [IPS__REQUEST__ASK_SQL] = slave_step_sql,
     [IPS__REQUEST__ASK_SERIES] = slave_step_series,
-    [IPS__REQUEST__ASK_BRACKETS] = slave_step_brackets,
+    [IPS__REQUEST__ASK_BRACKETS] = slave_step_marked_spans,
 };
 
 bool slave_graph_knows(const Ips__Request *request)
@@ -517,7 +520,7 @@ struct slave_job *slave_graph_job(const Ips__Request *request,
     }
     j->job.id = request->id;
     j->job.step = steps[which];
-    j->job.release = release;
+    j->job.release = release_graph_job;
     ips__reply__init(&j->job.reply);
     j->job.credit = UINT64_MAX;
     if (request->ask_case == IPS__REQUEST__ASK_CM && !slave_cm_prepare(j)) {

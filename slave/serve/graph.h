@@ -39,14 +39,15 @@ struct slave_graph_ask {
         Ips__ProceduresAnswer procedures;
         Ips__CmAnswer cm;
         Ips__ProfileAnswer profile;
-        Ips__PortionsAnswer portions;
+        Ips__PortionsAnswer arc_profile;
         Ips__WaitRowsAnswer wait_rows;
         Ips__SqlAnswer sql;
         Ips__SeriesAnswer series;
-        Ips__BracketsAnswer brackets;
+        Ips__BracketsAnswer marked_spans;
     } answer;
-    struct ips_view view;         /* subgraph, while it is sent */
-    const struct ips_joins *told; /* reduce: the graph's (`shared`), or ours */
+    struct ips_view view; /* subgraph, while it is sent */
+    const struct ips_joins
+        *reduced_joins; /* reduce: the graph's (`shared`), or ours */
     bool shared;
     struct ips_joins joins;
     size_t joins_at;
@@ -62,17 +63,17 @@ struct slave_graph_ask {
     uint32_t *columns; /* expand: kind, xkind, chain, from, to, part, and of
                           pairs: from, its chain, to, its chain */
     uint64_t *ns;
-    struct proc_answer *procs;        /* procedures, profile: serve/procs.h */
-    struct profile *profile;          /* serve/profile.c */
-    struct portions *portions;        /* serve/arc_profile.c */
-    struct wait_rows *wait_rows;      /* serve/waits.c */
-    struct sql_ask *sql;              /* serve/sql.c */
-    struct series_answer *series;     /* serve/series.c */
-    struct brackets_answer *brackets; /* serve/marked_spans.c */
-    struct slave_unseen_row *unseen;  /* sync: of the snapshot */
-    uint32_t unseen_rows;
+    struct proc_answer *procs;       /* procedures, profile: serve/procs.h */
+    struct profile *profile;         /* serve/profile.c */
+    struct arc_profile *arc_profile; /* serve/arc_profile.c */
+    struct wait_rows *wait_rows;     /* serve/waits.c */
+    struct sql_ask *sql;             /* serve/sql.c */
+    struct series_answer *series;    /* serve/series.c */
+    struct marked_spans_answer *marked_spans; /* serve/marked_spans.c */
+    struct slave_unrecorded_row *unrecorded;  /* sync: of the snapshot */
+    uint32_t unrecorded_rows;
     struct slave_load_row load; /* of the snapshot, which is given away */
-    char **lines;               /* sync: what is unseen, in words */
+    char **unrecorded_lines;    /* sync: what is unseen, in words */
     uint32_t line_count;
     struct slave_cm *cm; /* cm: serve/cm_step.c */
 };
@@ -107,12 +108,12 @@ void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_profile(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_sql(struct slave_job *job, struct slave_graphs *gs);
 void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs);
-void slave_step_portions(struct slave_job *job, struct slave_graphs *gs);
+void slave_step_arc_profile(struct slave_job *job, struct slave_graphs *gs);
 void slave_step_series(struct slave_job *job, struct slave_graphs *gs);
 void slave_series_answer_release(struct slave_graph_ask *j);
-void slave_step_brackets(struct slave_job *job, struct slave_graphs *gs);
-void slave_brackets_answer_release(struct slave_graph_ask *j);
-void slave_portions_release(struct slave_graph_ask *j);
+void slave_step_marked_spans(struct slave_job *job, struct slave_graphs *gs);
+void slave_marked_spans_answer_release(struct slave_graph_ask *j);
+void slave_arc_profile_release(struct slave_graph_ask *j);
 void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs);
 void slave_wait_rows_release(struct slave_graph_ask *j);
 void slave_profile_release(struct slave_graph_ask *j);

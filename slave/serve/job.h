@@ -24,6 +24,6 @@ struct slave_job *slave_events_job(const Ips__Request *request,
  * exit status. */
 int slave_sql_main(FILE *in, FILE *out);
 
-struct ips_lane slave_lane_of(const Ips__Lane *l);
+struct ips_scenario slave_scenario_of(const Ips__Lane *l);
 
 #endif

@@ -5,32 +5,32 @@
 #include "slave/graphs/marked_spans.h"
 #include "slave/serve/graph.h"
 
-struct brackets_answer {
-    struct slave_brackets r;
+struct marked_spans_answer {
+    struct slave_marked_spans r;
     char *names[SLAVE_BRACKET_NAMES];
     uint32_t sent;
     uint32_t *name, *first, *last; /* [IPS_PIECE_ITEMS] */
     uint64_t *first_ns, *last_ns;
 };
 
-void slave_brackets_answer_release(struct slave_graph_ask *j)
+void slave_marked_spans_answer_release(struct slave_graph_ask *j)
 {
-    struct brackets_answer *a = j->brackets;
+    struct marked_spans_answer *a = j->marked_spans;
     if (!a)
         return;
-    slave_brackets_release(&a->r);
+    slave_marked_spans_release(&a->r);
     free(a->name);
     free(a->first);
     free(a->last);
     free(a->first_ns);
     free(a->last_ns);
     free(a);
-    j->brackets = NULL;
+    j->marked_spans = NULL;
 }
 
 static int make_room(struct slave_graph_ask *j)
 {
-    struct brackets_answer *a = j->brackets = calloc(1, sizeof(*a));
+    struct marked_spans_answer *a = j->marked_spans = calloc(1, sizeof(*a));
     if (a) {
         a->name = calloc(IPS_PIECE_ITEMS, sizeof(*a->name));
         a->first = calloc(IPS_PIECE_ITEMS, sizeof(*a->first));
@@ -44,8 +44,9 @@ static int make_room(struct slave_graph_ask *j)
                 : ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
 }
 
-static int begin(struct slave_graph_ask *j, struct slave_graphs *gs,
-                 const Ips__BracketsAsk *ask)
+static int begin_marked_spans(struct slave_graph_ask *j,
+                              struct slave_graphs *gs,
+                              const Ips__BracketsAsk *ask)
 {
     struct slave_input in;
     int rc = make_room(j);
@@ -53,15 +54,15 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs,
         rc = slave_input_make(gs, j->graph->snap, &in, &j->job.err);
     if (rc < 0)
         return rc;
-    rc = slave_brackets_make(&in.in, &j->graph->b,
-                             ask->tasks ? SLAVE_BY_TASK : SLAVE_BY_MARK,
-                             ask->name, &j->brackets->r, &j->job.err);
+    rc = slave_marked_spans_make(&in.in, &j->graph->b,
+                                 ask->tasks ? SLAVE_BY_TASK : SLAVE_BY_MARK,
+                                 ask->name, &j->marked_spans->r, &j->job.err);
     slave_input_release(gs, &in);
     return rc < 0 ? ips_err_wrap(&j->job.err, "run %s", j->graph->snap->run)
                   : 0;
 }
 
-static void page(struct brackets_answer *a, Ips__BracketsAnswer *out)
+static void fill_page(struct marked_spans_answer *a, Ips__BracketsAnswer *out)
 {
     size_t n = 0;
     if (a->sent == 0) {
@@ -72,7 +73,7 @@ static void page(struct brackets_answer *a, Ips__BracketsAnswer *out)
         out->unended = a->r.unended;
     }
     for (; n < IPS_PIECE_ITEMS && a->sent < a->r.count; n++, a->sent++) {
-        const struct slave_bracket *r = &a->r.row[a->sent];
+        const struct slave_marked_span *r = &a->r.row[a->sent];
         a->name[n] = r->name;
         a->first[n] = r->first;
         a->last[n] = r->last;
@@ -88,21 +89,21 @@ static void page(struct brackets_answer *a, Ips__BracketsAnswer *out)
     out->last_ns = a->last_ns;
 }
 
-void slave_step_brackets(struct slave_job *job, struct slave_graphs *gs)
+void slave_step_marked_spans(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__BracketsAsk *ask = slave_graph_request(j)->brackets;
-    Ips__BracketsAnswer *out = &j->answer.brackets;
+    Ips__BracketsAnswer *out = &j->answer.marked_spans;
     ips__brackets_answer__init(out);
     int rc = slave_graph_same(j, gs, ask->generation);
-    if (rc == 0 && !j->brackets)
-        rc = begin(j, gs, ask);
+    if (rc == 0 && !j->marked_spans)
+        rc = begin_marked_spans(j, gs, ask);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
-    page(j->brackets, out);
-    job->finished = j->brackets->sent == j->brackets->r.count;
+    fill_page(j->marked_spans, out);
+    job->finished = j->marked_spans->sent == j->marked_spans->r.count;
     job->reply.answer_case = IPS__REPLY__ANSWER_BRACKETS;
     job->reply.brackets = out;
 }

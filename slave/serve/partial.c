@@ -7,7 +7,7 @@
 
 #define PARTIAL_BYTES (1u << 29) /* of all lists that are not whole yet */
 
-static size_t held(const struct slave_serve *v)
+static size_t bytes_held(const struct slave_serve *v)
 {
     size_t sum = 0;
     for (const struct partial *p = v->partials; p; p = p->next)
@@ -45,8 +45,8 @@ static size_t memory_of(const Ips__Request *q)
 }
 
 /* Moves a list behind another; elements are owned by one of them. */
-static bool join(void *into, size_t *n, const void *from, size_t more,
-                 size_t size)
+static bool join_lists(void *into, size_t *n, const void *from, size_t more,
+                       size_t size)
 {
     void **list = into;
     void *grown = realloc(*list, (*n + more + 1) * size);
@@ -60,14 +60,14 @@ static bool join(void *into, size_t *n, const void *from, size_t more,
 }
 
 /* Moves `from`'s lists behind `into`'s; both of the same kind. */
-static bool append(Ips__Request *into, Ips__Request *from)
+static bool append_request(Ips__Request *into, Ips__Request *from)
 {
     if (into->ask_case != from->ask_case)
         return false;
     if (into->ask_case == IPS__REQUEST__ASK_PEERS) {
         Ips__PeersAsk *a = into->peers, *b = from->peers;
-        if (!join(&a->peers, &a->n_peers, b->peers, b->n_peers,
-                  sizeof(*a->peers)))
+        if (!join_lists(&a->peers, &a->n_peers, b->peers, b->n_peers,
+                        sizeof(*a->peers)))
             return false;
         b->n_peers = 0; /* they have a new owner */
         a->more = b->more;
@@ -76,31 +76,33 @@ static bool append(Ips__Request *into, Ips__Request *from)
     if (into->ask_case == IPS__REQUEST__ASK_PROFILE) {
         Ips__ProfileAsk *a = into->profile, *b = from->profile;
         a->more = b->more;
-        return join(&a->from, &a->n_from, b->from, b->n_from,
-                    sizeof(*a->from)) &&
-               join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
-               join(&a->most, &a->n_most, b->most, b->n_most, sizeof(*a->most));
+        return join_lists(&a->from, &a->n_from, b->from, b->n_from,
+                          sizeof(*a->from)) &&
+               join_lists(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
+               join_lists(&a->most, &a->n_most, b->most, b->n_most,
+                          sizeof(*a->most));
     }
     if (into->ask_case == IPS__REQUEST__ASK_SPLIT) {
         Ips__SplitAsk *a = into->split, *b = from->split;
         a->more = b->more;
-        return join(&a->from, &a->n_from, b->from, b->n_from,
-                    sizeof(*a->from)) &&
-               join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to));
+        return join_lists(&a->from, &a->n_from, b->from, b->n_from,
+                          sizeof(*a->from)) &&
+               join_lists(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to));
     }
     if (into->ask_case == IPS__REQUEST__ASK_EXPAND) {
         Ips__ExpandAsk *a = into->expand, *b = from->expand;
         a->more = b->more;
-        return join(&a->from, &a->n_from, b->from, b->n_from,
-                    sizeof(*a->from)) &&
-               join(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
-               join(&a->in, &a->n_in, b->in, b->n_in, sizeof(*a->in)) &&
-               join(&a->out, &a->n_out, b->out, b->n_out, sizeof(*a->out));
+        return join_lists(&a->from, &a->n_from, b->from, b->n_from,
+                          sizeof(*a->from)) &&
+               join_lists(&a->to, &a->n_to, b->to, b->n_to, sizeof(*a->to)) &&
+               join_lists(&a->in, &a->n_in, b->in, b->n_in, sizeof(*a->in)) &&
+               join_lists(&a->out, &a->n_out, b->out, b->n_out,
+                          sizeof(*a->out));
     }
     Ips__FinishAsk *a = into->finish, *b = from->finish;
     a->more = b->more;
-    return join(&a->values.data, &a->values.len, b->values.data, b->values.len,
-                1);
+    return join_lists(&a->values.data, &a->values.len, b->values.data,
+                      b->values.len, 1);
 }
 
 static void partial_free(struct slave_serve *v, struct partial *gone)
@@ -124,7 +126,7 @@ bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q)
     Ips__Request *copy = slave_serve_copy(q);
     if (!part) {
         part = calloc(1, sizeof(*part));
-        if (!part || !copy || held(v) + bytes > PARTIAL_BYTES) {
+        if (!part || !copy || bytes_held(v) + bytes > PARTIAL_BYTES) {
             free(part);
             if (copy)
                 ips__request__free_unpacked(copy, NULL);
@@ -138,8 +140,8 @@ bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q)
         v->partials = part;
         return true;
     }
-    bool fine =
-        copy && held(v) + bytes < PARTIAL_BYTES && append(part->request, copy);
+    bool fine = copy && bytes_held(v) + bytes < PARTIAL_BYTES &&
+                append_request(part->request, copy);
     part->bytes += bytes;
     if (copy)
         ips__request__free_unpacked(copy, NULL);

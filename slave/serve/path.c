@@ -10,35 +10,35 @@
 
 #define PIECE_BYTES ((size_t)1 << 20) /* of joins in one reply */
 
-struct ips_lane slave_lane_of(const Ips__Lane *l)
+struct ips_scenario slave_scenario_of(const Ips__Lane *l)
 {
-    struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+    struct ips_scenario scenario = {.mtime = {.scale_num = 1, .scale_den = 1}};
     if (!l)
-        return lane;
-    lane.mtime.base_ns = l->mtime_base_ns;
-    lane.mtime.per_byte_q32 = l->mtime_per_byte_q32;
-    lane.mtime.scale_num = l->scale_den ? l->scale_num : 1;
-    lane.mtime.scale_den = l->scale_den ? l->scale_den : 1;
-    lane.external = l->external <= IPS_EXTERNAL_OFF
-                        ? (enum ips_external)l->external
-                        : IPS_EXTERNAL_REPLY;
-    lane.calibrated = l->calibrated;
-    lane.any_off = l->any_off;
-    lane.probe_off = l->probe_off;
-    lane.unended = l->unended;
-    lane.weighting = l->weighting <= IPS_WEIGH_LAST
-                         ? (enum ips_weighting)l->weighting
-                         : IPS_WEIGH_CPU;
+        return scenario;
+    scenario.mtime.base_ns = l->mtime_base_ns;
+    scenario.mtime.per_byte_q32 = l->mtime_per_byte_q32;
+    scenario.mtime.scale_num = l->scale_den ? l->scale_num : 1;
+    scenario.mtime.scale_den = l->scale_den ? l->scale_den : 1;
+    scenario.external = l->external <= IPS_EXTERNAL_OFF
+                            ? (enum ips_external)l->external
+                            : IPS_EXTERNAL_REPLY;
+    scenario.calibrated = l->calibrated;
+    scenario.order_dependent_off = l->any_off;
+    scenario.probe_off = l->probe_off;
+    scenario.unended = l->unended;
+    scenario.weighting = l->weighting <= IPS_WEIGH_LAST
+                             ? (enum ips_weighting)l->weighting
+                             : IPS_WEIGH_CPU;
     int64_t drift = l->clock_drift_q40;
     if (drift > IPS_DRIFT_MAX_Q40 || drift < -IPS_DRIFT_MAX_Q40)
         drift = 0;
-    lane.clock =
+    scenario.clock =
         (struct ips_clock_map){l->clock_from_ns, drift, l->clock_shift_ns};
-    lane.has_goal = l->goal > 0;
-    lane.goal = l->goal > 1 && l->goal - 2 < IPS_NO_NODE
-                    ? (uint32_t)(l->goal - 2)
-                    : IPS_NO_NODE;
-    return lane;
+    scenario.has_goal = l->goal > 0;
+    scenario.goal = l->goal > 1 && l->goal - 2 < IPS_NO_NODE
+                        ? (uint32_t)(l->goal - 2)
+                        : IPS_NO_NODE;
+    return scenario;
 }
 
 /* ---- reduce and subgraph ---- */
@@ -98,9 +98,9 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
     const Ips__SubgraphAsk *ask = slave_graph_request(j)->subgraph;
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0 && !j->begun) {
-        struct ips_lane lane = slave_lane_of(ask->lane);
-        rc = slave_graph_view(j->graph, &lane, &j->view, &job->err);
-        if (rc == 0 && ask->detail && lane.weighting != IPS_WEIGH_WALL) {
+        struct ips_scenario scenario = slave_scenario_of(ask->lane);
+        rc = slave_graph_apply(j->graph, &scenario, &j->view, &job->err);
+        if (rc == 0 && ask->detail && scenario.weighting != IPS_WEIGH_WALL) {
             j->view.g.at = j->graph->b.g.at;
             j->view.g.wait = j->graph->b.g.wait;
             j->view.g.delay = j->graph->b.g.delay;
@@ -121,12 +121,12 @@ void slave_step_subgraph(struct slave_job *job, struct slave_graphs *gs)
 
 static int make_joins(struct slave_graph_ask *j, const Ips__ReduceAsk *ask)
 {
-    struct ips_lane lane = slave_lane_of(ask->lane);
-    j->told = &j->joins;
+    struct ips_scenario scenario = slave_scenario_of(ask->lane);
+    j->reduced_joins = &j->joins;
     if (ask->detail)
         return ips_joins_moments(&j->graph->b.g, &j->joins, &j->job.err);
-    return slave_joins_get(j->graph, &lane, &j->joins, &j->told, &j->shared,
-                           &j->job.err);
+    return slave_joins_get(j->graph, &scenario, &j->joins, &j->reduced_joins,
+                           &j->shared, &j->job.err);
 }
 
 void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
@@ -134,15 +134,17 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
     struct slave_graph_ask *j = slave_graph_of(job);
     const Ips__ReduceAsk *ask = slave_graph_request(j)->reduce;
     int rc = slave_graph_same(j, gs, ask->generation);
-    if (rc == 0 && !j->told)
+    if (rc == 0 && !j->reduced_joins)
         rc = make_joins(j, ask);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
-    bool arcs = j->joins_at >= j->told->head.len;
-    const struct ips_joins_bytes *b = arcs ? &j->told->arcs : &j->told->head;
-    size_t at = j->joins_at - (arcs ? j->told->head.len : 0), n = b->len - at;
+    bool arcs = j->joins_at >= j->reduced_joins->head.len;
+    const struct ips_joins_bytes *b =
+        arcs ? &j->reduced_joins->arcs : &j->reduced_joins->head;
+    size_t at = j->joins_at - (arcs ? j->reduced_joins->head.len : 0),
+           n = b->len - at;
     Ips__Joins *a = &j->answer.joins;
     n = n < PIECE_BYTES ? n : PIECE_BYTES;
     ips__joins__init(a);
@@ -150,7 +152,8 @@ void slave_step_reduce(struct slave_job *job, struct slave_graphs *gs)
     j->joins_at += n;
     job->reply.answer_case = IPS__REPLY__ANSWER_JOINS;
     job->reply.joins = a;
-    job->finished = j->joins_at == j->told->head.len + j->told->arcs.len;
+    job->finished =
+        j->joins_at == j->reduced_joins->head.len + j->reduced_joins->arcs.len;
 }
 
 /* ---- finish and expand ---- */
@@ -174,10 +177,10 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
             ips_est_release(&g->est);
         g->has_est = false;
         ips_view_release(&g->view);
-        g->lane = slave_lane_of(ask->lane);
-        rc = slave_graph_view(g, &g->lane, &g->view, &job->err);
+        g->scenario = slave_scenario_of(ask->lane);
+        rc = slave_graph_apply(g, &g->scenario, &g->view, &job->err);
         if (rc == 0)
-            rc = ips_longest_path(&g->view.g, &g->lane,
+            rc = ips_longest_path(&g->view.g, &g->scenario,
                                   g->b.g.in_count ? in : NULL, &g->est,
                                   &job->err);
         g->has_est = rc == 0;
@@ -300,8 +303,8 @@ static int begin_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     uint32_t from, to;
     int rc = next_pair(j, ask, n, &from, &to);
     if (rc == 0)
-        rc = ips_path_between(&g->view.g, &g->lane, &g->est, from, to, &j->path,
-                              &j->job.err);
+        rc = ips_path_between(&g->view.g, &g->scenario, &g->est, from, to,
+                              &j->path, &j->job.err);
     j->has_path = rc == 0;
     j->path_at = 0;
     return rc;

@@ -13,7 +13,7 @@ void slave_path_sums_release(struct slave_path_sums *s)
 struct adding {
     struct slave_path_sums *s;
     struct ips_path_segment later; /* seen last, the next one of the path */
-    bool any;
+    bool order_dependent;
 };
 
 struct key {
@@ -21,35 +21,37 @@ struct key {
     struct slave_path_sum of;
 };
 
-static bool same(const void *arg, uint32_t number)
+static bool is_same_sum(const void *arg, uint32_t number)
 {
     const struct key *k = arg;
     const struct slave_path_sum *x = &k->s->sum.v[number], *y = &k->of;
     return x->kind == y->kind && x->xkind == y->xkind &&
-           x->weighs == y->weighs && x->before == y->before &&
+           x->has_ns == y->has_ns && x->before == y->before &&
            x->chain == y->chain;
 }
 
 /* The piece that was seen last follows one in chain `before`. */
-static int add(const struct adding *a, uint32_t before, struct ips_err *err)
+static int add_piece(const struct adding *a, uint32_t before,
+                     struct ips_err *err)
 {
     struct slave_path_sums *s = a->s;
     const struct ips_path_segment *seg = &a->later;
     const struct key k = {s,
                           {.kind = (uint8_t)seg->kind,
                            .xkind = seg->xkind,
-                           .weighs = seg->ns > 0,
+                           .has_ns = seg->ns > 0,
                            .before = before,
                            .chain = seg->chain}};
     const uint64_t words[] = {(uint64_t)before << 32 | seg->chain,
                               (uint64_t)seg->kind << 16 |
-                                  (uint64_t)seg->xkind << 1 | k.of.weighs};
+                                  (uint64_t)seg->xkind << 1 | k.of.has_ns};
     bool fresh;
     int rc = B_MORE(s->sum, err);
     if (rc < 0)
         return rc;
-    uint32_t n = slave_intern_number(
-        &s->index, slave_wordhash(3, words, sizeof(words)), same, &k, &fresh);
+    uint32_t n =
+        slave_intern_number(&s->index, slave_wordhash(3, words, sizeof(words)),
+                            is_same_sum, &k, &fresh);
     if (n == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "sums of a path");
     if (fresh)
@@ -63,9 +65,9 @@ static int on_piece(void *arg, const struct ips_path_segment *seg,
                     struct ips_err *err)
 {
     struct adding *a = arg;
-    int rc = a->any ? add(a, seg->chain, err) : 0;
+    int rc = a->order_dependent ? add_piece(a, seg->chain, err) : 0;
     a->later = *seg;
-    a->any = true;
+    a->order_dependent = true;
     return rc;
 }
 
@@ -75,8 +77,8 @@ int slave_path_sums_add(struct slave_path_sums *s, const struct ips_graph *g,
 {
     struct adding a = {.s = s};
     int rc = ips_path_each(g, e, from, to, on_piece, &a, err);
-    if (rc < 0 || !a.any)
+    if (rc < 0 || !a.order_dependent)
         return rc;
-    return add(&a, from == IPS_NO_NODE ? a.later.chain : ips_chain_of(g, from),
-               err);
+    return add_piece(
+        &a, from == IPS_NO_NODE ? a.later.chain : ips_chain_of(g, from), err);
 }

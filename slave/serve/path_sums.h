@@ -15,7 +15,7 @@
 
 struct slave_path_sum {
     uint8_t kind, xkind; /* enum ips_segment_kind, enum ips_xkind */
-    bool weighs;         /* its pieces have ns */
+    bool has_ns;         /* its pieces have ns */
     uint32_t before;     /* chain of the pieces before its own */
     uint32_t chain;
     uint32_t count;

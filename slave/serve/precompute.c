@@ -5,39 +5,42 @@
 
 #include "common/log.h"
 
-struct ahead {
+struct precompute {
     struct slave_job job; /* first */
     struct slave_snapshot *snap;
-    struct slave_handover *handover; /* the tables are wanted; else NULL */
-    bool graph;                      /* is wanted */
+    struct slave_record_queue
+        *record_queue; /* the tables are wanted; else NULL */
+    bool graph;        /* is wanted */
     uint64_t given_ns;
 };
 
-static struct ahead *ahead_of(struct slave_job *job)
+static struct precompute *precompute_of(struct slave_job *job)
 {
-    return (struct ahead *)(void *)job;
+    return (struct precompute *)(void *)job;
 }
 
-static void release(struct slave_job *job, struct slave_graphs *gs)
+static void release_precompute(struct slave_job *job, struct slave_graphs *gs)
 {
     (void)gs;
-    slave_snapshot_free(ahead_of(job)->snap);
+    slave_snapshot_free(precompute_of(job)->snap);
 }
 
 /* ---- steps ---- */
 
 static void step_news(struct slave_job *job, struct slave_graphs *gs)
 {
-    const struct ahead *a = ahead_of(job);
+    const struct precompute *a = precompute_of(job);
     const struct slave_snapshot *s = a->snap;
     struct ips_err err = {0};
-    if (a->handover && slave_follow_turn(gs, s, a->handover, &err) < 0)
+    if (a->record_queue &&
+        slave_live_tables_turn(gs, s, a->record_queue, &err) < 0)
         ips_log_debug("run %s: not followed: %s", s->run, err.msg);
-    if (a->handover && !gs->follow.tables) /* nobody takes what waits */
-        slave_handover_clear(a->handover);
+    if (a->record_queue &&
+        !gs->live_tables.tables) /* nobody takes what waits */
+        slave_record_queue_clear(a->record_queue);
     if (!a->graph)
         return;
-    if (slave_graphs_ahead(gs, s, &err) < 0)
+    if (slave_graphs_precompute(gs, s, &err) < 0)
         ips_log_debug("run %s: not unpacked yet: %s", s->run, err.msg);
     else
         ips_log_debug("run %s: unpacked up to byte %llu", s->run,
@@ -46,10 +49,10 @@ static void step_news(struct slave_job *job, struct slave_graphs *gs)
 
 static void step_build(struct slave_job *job, struct slave_graphs *gs)
 {
-    struct slave_snapshot *s = ahead_of(job)->snap;
+    struct slave_snapshot *s = precompute_of(job)->snap;
     struct slave_graph *g;
     struct ips_err err = {0};
-    ahead_of(job)->snap = NULL; /* taken */
+    precompute_of(job)->snap = NULL; /* taken */
     if (slave_graphs_get(gs, s, &g, &err) < 0) {
         ips_log_debug("not built yet: %s", err.msg); /* who asks is told */
     } else {
@@ -67,16 +70,16 @@ static void step_keep(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- the loop's side ---- */
 
-static bool lately(const struct slave_run *run, uint64_t now_ns)
+static bool asked_lately(const struct slave_run *run, uint64_t now_ns)
 {
     return now_ns - run->asked_ns < SLAVE_AHEAD_GRAPH_NS;
 }
 
-static bool give(struct slave_serve *v, struct slave_run *run,
-                 void (*step)(struct slave_job *, struct slave_graphs *))
+static bool give_job(struct slave_serve *v, struct slave_run *run,
+                     void (*step)(struct slave_job *, struct slave_graphs *))
 {
     struct ips_err err = {0};
-    struct ahead *a = calloc(1, sizeof(*a));
+    struct precompute *a = calloc(1, sizeof(*a));
     if (a && run)
         a->snap = slave_serve_snapshot(v->s, run, &err);
     if (!a || (run && !a->snap)) {
@@ -84,17 +87,17 @@ static bool give(struct slave_serve *v, struct slave_run *run,
         return false;
     }
     a->given_ns = slave_now_ns();
-    if (run && run->handover) {
-        a->handover = run->handover;
-        slave_handover_seal(a->handover);
+    if (run && run->record_queue) {
+        a->record_queue = run->record_queue;
+        slave_record_queue_seal(a->record_queue);
     }
-    a->graph = run && lately(run, a->given_ns);
+    a->graph = run && asked_lately(run, a->given_ns);
     a->job.step = step;
-    a->job.release = release;
+    a->job.release = release_precompute;
     a->job.run = run;
     if (run)
         run->pins++;
-    v->ahead = &a->job;
+    v->precompute = &a->job;
     slave_work_give(v->s->work, &a->job);
     return true;
 }
@@ -106,66 +109,71 @@ static bool of_run(struct slave_serve *v, struct slave_run *run)
     if (run->in_pool) {
         uint64_t now = slave_now_ns();
         run->was_open = true;
-        if (!slave_ahead_due(run, now) || (!run->handover && !lately(run, now)))
+        if (!slave_precompute_due(run, now) ||
+            (!run->record_queue && !asked_lately(run, now)))
             return false;
-        run->ahead_bytes = run->row.archive_bytes;
-        return give(v, run, step_news);
+        run->precomputed_bytes = run->row.archive_bytes;
+        return give_job(v, run, step_news);
     }
     if (!run->was_open || !run->row.closed)
         return false;
     run->was_open = false;
-    return run->row.events >= SLAVE_AHEAD_EVENTS && give(v, run, step_build);
+    return run->row.events >= SLAVE_AHEAD_EVENTS &&
+           give_job(v, run, step_build);
 }
 
-bool slave_ahead_due(const struct slave_run *run, uint64_t now_ns)
+bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns)
 {
-    uint64_t news = run->row.archive_bytes - run->ahead_bytes;
-    return run->asked_ns &&
-           (news >= SLAVE_AHEAD_BYTES || (news > 0 && now_ns >= run->ahead_ns));
+    uint64_t news = run->row.archive_bytes - run->precomputed_bytes;
+    return run->asked_ns && (news >= SLAVE_AHEAD_BYTES ||
+                             (news > 0 && now_ns >= run->precompute_ns));
 }
 
 /* The open run that was asked about last is followed, and no other. */
-static void choose(struct slave_serve *v)
+static void choose_run(struct slave_serve *v)
 {
     struct slave_run *best = NULL;
     for (struct slave_run *r = v->s->drain.runs; r; r = r->next)
         if (r->in_pool && r->asked_ns && r->row.id &&
             (!best || r->asked_ns > best->asked_ns))
             best = r;
-    if (!v->s->handover && best)
-        v->s->handover = slave_handover_new(SLAVE_HANDOVER_ROOMS);
+    if (!v->s->record_queue && best)
+        v->s->record_queue = slave_record_queue_new(SLAVE_HANDOVER_ROOMS);
     int64_t id = best ? best->row.id : 0;
-    if (v->s->handover && id != v->followed)
-        slave_handover_clear(v->s->handover);
-    v->followed = id;
+    if (v->s->record_queue && id != v->live_run)
+        slave_record_queue_clear(v->s->record_queue);
+    v->live_run = id;
     for (struct slave_run *r = v->s->drain.runs; r; r = r->next)
-        r->handover = r == best ? v->s->handover : NULL;
+        r->record_queue = r == best ? v->s->record_queue : NULL;
 }
 
-void slave_ahead_turn(struct slave_serve *v)
+void slave_precompute_turn(struct slave_serve *v)
 {
     if (!v->s->opt.is_private)
-        choose(v);
-    if (v->s->opt.is_private || v->ahead || v->tasks || v->syncs)
+        choose_run(v);
+    if (v->s->opt.is_private || v->precompute || v->tasks || v->syncs)
         return;
-    for (struct slave_run *r = v->s->drain.runs; r && !v->ahead; r = r->next)
+    for (struct slave_run *r = v->s->drain.runs; r && !v->precompute;
+         r = r->next)
         if (of_run(v, r))
             return;
-    if (v->unkept && slave_now_ns() - v->s->busy_ns >= SLAVE_AHEAD_KEEP_NS) {
-        v->unkept = false;
-        (void)give(v, NULL, step_keep);
+    if (v->needs_write &&
+        slave_now_ns() - v->s->busy_ns >= SLAVE_AHEAD_KEEP_NS) {
+        v->needs_write = false;
+        (void)give_job(v, NULL, step_keep);
     }
 }
 
-bool slave_ahead_done(struct slave_serve *v, struct slave_job *job)
+bool slave_precompute_done(struct slave_serve *v, struct slave_job *job)
 {
-    if (job != v->ahead)
+    if (job != v->precompute)
         return false;
-    v->ahead = NULL;
+    v->precompute = NULL;
     if (job->run) {
-        uint64_t now = slave_now_ns(), took = now - ahead_of(job)->given_ns;
+        uint64_t now = slave_now_ns(),
+                 took = now - precompute_of(job)->given_ns;
         job->run->pins--;
-        job->run->ahead_ns =
+        job->run->precompute_ns =
             now + ips_max_u64(SLAVE_AHEAD_NS, took * SLAVE_AHEAD_SHARE);
     }
     slave_work_drop(v->s->work, job);

@@ -35,10 +35,10 @@
 #define SLAVE_AHEAD_KEEP_NS (3 * 1000000000ull)
 
 /* Is there enough news of a run that was asked about? */
-bool slave_ahead_due(const struct slave_run *run, uint64_t now_ns);
+bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns);
 /* After every turn of the drain. */
-void slave_ahead_turn(struct slave_serve *v);
+void slave_precompute_turn(struct slave_serve *v);
 /* `job` may be one of ours, whose step is over: true, and it is gone. */
-bool slave_ahead_done(struct slave_serve *v, struct slave_job *job);
+bool slave_precompute_done(struct slave_serve *v, struct slave_job *job);
 
 #endif

@@ -39,9 +39,9 @@ struct slave_serve {
     struct sync_wait *syncs;
     struct task *tasks;
     struct slave_job
-        *ahead;       /* serve/precompute.c: in the worker's hands, or NULL */
-    int64_t followed; /* run that s->handover is of, or 0 */
-    bool unkept;      /* a question was answered since graphs were kept */
+        *precompute;  /* serve/precompute.c: in the worker's hands, or NULL */
+    int64_t live_run; /* run that s->record_queue is of, or 0 */
+    bool needs_write; /* a question was answered since graphs were kept */
     struct partial *partials;
     struct slave_cm_net *cm; /* serve/cm.c */
     /* Of the closed run that was asked about last: no row of it changes. */

@@ -59,16 +59,16 @@ static int begin_window(struct slave_graphs *gs, struct slave_graph_ask *j,
     const uint64_t edges[2] = {
         ask->from_ns ? ips_add_sat(b->first_ns, ask->from_ns) : 0,
         ask->to_ns ? ips_add_sat(b->first_ns, ask->to_ns) : UINT64_MAX};
-    struct slave_costs costs;
+    struct slave_profile_cache costs;
     if (edges[0] >= edges[1])
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL, "an empty window");
-    int rc = slave_stretch_costs(j->graph->costs, b, edges[0], edges[1], &costs,
-                                 &j->job.err);
+    int rc = slave_window_profile(j->graph->profile_cache, b, edges[0],
+                                  edges[1], &costs, &j->job.err);
     if (rc < 0)
         return rc;
     rc = slave_proc_table_make(&costs, b, ask->machine, ask->object, by,
                                &j->procs->t, &j->job.err);
-    slave_arc_costs_free(&costs);
+    slave_arc_profile_free(&costs);
     return rc < 0 ? rc : count_cpu(gs, j, ask, edges);
 }
 
@@ -83,12 +83,12 @@ static void count_calls(struct proc_answer *p, bool by_line)
     }
 }
 
-static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int begin_procs(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     const Ips__ProceduresAsk *ask = slave_graph_request(j)->procedures;
     enum slave_proc_by by =
         strcmp(ask->by, "line") == 0 ? SLAVE_BY_LINE : SLAVE_BY_PROCEDURE;
-    int rc = slave_graph_costs(gs, j->graph, &j->job.err);
+    int rc = slave_graph_profile_cache(gs, j->graph, &j->job.err);
     if (rc < 0)
         return rc;
     j->procs = calloc(1, sizeof(*j->procs));
@@ -97,8 +97,9 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (ask->from_ns || ask->to_ns)
         rc = begin_window(gs, j, ask, by);
     else
-        rc = slave_proc_table_make(j->graph->costs, &j->graph->b, ask->machine,
-                                   ask->object, by, &j->procs->t, &j->job.err);
+        rc = slave_proc_table_make(j->graph->profile_cache, &j->graph->b,
+                                   ask->machine, ask->object, by, &j->procs->t,
+                                   &j->job.err);
     if (rc == 0 && strcmp(ask->by, "process") != 0)
         rc = slave_proc_table_merge(&j->procs->t, &j->job.err);
     if (rc == 0)
@@ -115,8 +116,8 @@ char *slave_procs_put(char **at, const char *text, uint32_t len)
     return start;
 }
 
-static void row(Ips__ProcedureRow *r, const struct slave_graph_ask *j,
-                const struct slave_proc_row *from, char **texts)
+static void fill_row(Ips__ProcedureRow *r, const struct slave_graph_ask *j,
+                     const struct slave_proc_row *from, char **texts)
 {
     const struct slave_proc_symbol *s =
         &j->procs->t.names.symbols[from->symbol];
@@ -124,7 +125,7 @@ static void row(Ips__ProcedureRow *r, const struct slave_graph_ask *j,
     r->procedure = slave_procs_put(texts, s->name, s->name_len);
     r->file = slave_procs_put(texts, s->file, s->file_len);
     r->module = ips_wire_text(s->module);
-    r->line = s->line;
+    r->line = s->source_line;
     r->self_ns = from->self_ns;
     r->total_ns = from->total_ns;
     r->samples = from->samples;
@@ -154,14 +155,15 @@ int slave_procs_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
     if (!r || !texts)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++)
-        row(&r[i], j, &t->rows[j->at + i], &texts);
+        fill_row(&r[i], j, &t->rows[j->at + i], &texts);
     *rows = (Ips__ProcedureRow **)(void *)j->ptrs;
     *count = n;
     j->at += n;
     return 0;
 }
 
-static void totals(Ips__ProcedureTotals *out, const struct slave_proc_totals *t)
+static void fill_totals(Ips__ProcedureTotals *out,
+                        const struct slave_proc_totals *t)
 {
     ips__procedure_totals__init(out);
     out->cpu_ns = t->cpu_ns;
@@ -182,7 +184,7 @@ void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
     int rc =
         slave_graph_same(j, gs, slave_graph_request(j)->procedures->generation);
     if (rc == 0 && !j->procs)
-        rc = begin(j, gs);
+        rc = begin_procs(j, gs);
     ips__procedures_answer__init(a);
     if (rc == 0)
         rc = slave_procs_page(j, &a->rows, &a->n_rows);
@@ -192,7 +194,7 @@ void slave_step_procedures(struct slave_job *job, struct slave_graphs *gs)
     }
     job->finished = j->at >= j->procs->t.row_count;
     if (job->finished) {
-        totals(&j->procs->totals, &j->procs->t.totals);
+        fill_totals(&j->procs->totals, &j->procs->t.totals);
         j->procs->totals.calls = j->procs->calls;
         j->procs->totals.called = j->procs->called;
         a->totals = &j->procs->totals;

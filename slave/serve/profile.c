@@ -17,7 +17,7 @@ struct step {
 
 struct profile {
     struct slave_arc_sum sum;
-    struct slave_costs costs; /* of the sum */
+    struct slave_profile_cache profile_cache; /* of the sum */
     bool have_costs;
     struct slave_proc_names names; /* of steps */
     struct slave_arc_mixes mixes;
@@ -42,7 +42,7 @@ void slave_profile_release(struct slave_graph_ask *j)
         return;
     slave_arc_sum_release(&p->sum);
     if (p->have_costs)
-        slave_arc_costs_free(&p->costs);
+        slave_arc_profile_free(&p->profile_cache);
     slave_proc_names_release(&p->names);
     slave_arc_mixes_release(&p->mixes);
     slave_cut_release(&p->cut);
@@ -84,8 +84,8 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
 {
     struct profile *p = j->profile;
     uint32_t code;
-    uint32_t symbol = slave_arc_main(j->graph->costs, &p->names, &p->mixes,
-                                     &j->graph->b.g, chain, node);
+    uint32_t symbol = slave_arc_main(j->graph->profile_cache, &p->names,
+                                     &p->mixes, &j->graph->b.g, chain, node);
     int rc = code_number(p, symbol, &code, &j->job.err);
     struct step *last = p->steps.n ? &p->steps.v[p->steps.n - 1] : NULL;
     if (rc == 0 && last && last->piece == piece && last->code == code) {
@@ -100,8 +100,8 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
 }
 
 /* What the piece weighs in the window; where it is not asked for one, most. */
-static uint64_t weigh_piece(struct slave_graph_ask *j, uint32_t piece,
-                            uint32_t chain, uint32_t from, uint32_t to)
+static uint64_t piece_ns(struct slave_graph_ask *j, uint32_t piece,
+                         uint32_t chain, uint32_t from, uint32_t to)
 {
     const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
     uint64_t ns = 0;
@@ -121,9 +121,9 @@ static uint64_t weigh_piece(struct slave_graph_ask *j, uint32_t piece,
 
 /* Is there more CPU time in the piece than `most`? Then `share` divides that
  * among its arcs. */
-static bool limited(const struct slave_graph_ask *j, uint32_t piece,
-                    uint32_t chain, uint32_t from, uint32_t to, uint64_t most,
-                    struct slave_share *share)
+static bool limit_piece(const struct slave_graph_ask *j, uint32_t piece,
+                        uint32_t chain, uint32_t from, uint32_t to,
+                        uint64_t most, struct slave_share *share)
 {
     const struct slave_cut *c = &j->profile->cut;
     uint64_t cpu = 0;
@@ -144,8 +144,8 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     const struct slave_cut *c = &p->cut;
     struct slave_share share;
     bool steps = slave_graph_request(j)->profile->steps;
-    uint64_t most = weigh_piece(j, piece, chain, from, to);
-    bool less = limited(j, piece, chain, from, to, most, &share);
+    uint64_t most = piece_ns(j, piece, chain, from, to);
+    bool less = limit_piece(j, piece, chain, from, to, most, &share);
     int rc = 0;
     for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
         uint64_t ns = less ? slave_share_next(
@@ -214,10 +214,10 @@ static int add_whole(struct slave_graph_ask *j)
 static int prepare_steps(struct slave_graph_ask *j)
 {
     struct profile *p = j->profile;
-    int rc = slave_proc_names_make(j->graph->costs, SLAVE_BY_PROCEDURE,
+    int rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
                                    &p->names, &j->job.err);
     if (rc == 0)
-        rc = slave_arc_mixes_make(j->graph->costs, &p->names, &p->mixes,
+        rc = slave_arc_mixes_make(j->graph->profile_cache, &p->names, &p->mixes,
                                   &j->job.err);
     if (rc < 0)
         return rc;
@@ -249,7 +249,7 @@ static void make_totals(struct slave_graph_ask *j)
 static int make_rows(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
 {
     struct profile *p = j->profile;
-    int rc = slave_arc_sum_costs(&p->sum, &p->costs, &j->job.err);
+    int rc = slave_arc_sum_profile(&p->sum, &p->profile_cache, &j->job.err);
     p->have_costs = rc == 0;
     if (rc < 0)
         return rc;
@@ -260,22 +260,22 @@ static int make_rows(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
     if (!*ask->by)
         return 0;
     return slave_proc_table_make(
-        &p->costs, &j->graph->b, "", "",
+        &p->profile_cache, &j->graph->b, "", "",
         strcmp(ask->by, "line") == 0 ? SLAVE_BY_LINE : SLAVE_BY_PROCEDURE,
         &j->procs->t, &j->job.err);
 }
 
-static int begin(struct slave_graph_ask *j, struct slave_graphs *gs,
-                 const Ips__ProfileAsk *ask)
+static int begin_profile(struct slave_graph_ask *j, struct slave_graphs *gs,
+                         const Ips__ProfileAsk *ask)
 {
     const struct ips_built *b = &j->graph->b;
-    const struct ips_lane lane = slave_lane_of(ask->lane);
+    const struct ips_scenario scenario = slave_scenario_of(ask->lane);
     if (ask->n_from != ask->n_to || ask->n_to > UINT32_MAX ||
         (ask->n_most && (ask->n_most != ask->n_to || ask->whole)))
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "%zu begins of pieces, %zu ends, %zu limits",
                            ask->n_from, ask->n_to, ask->n_most);
-    int rc = slave_graph_costs(gs, j->graph, &j->job.err);
+    int rc = slave_graph_profile_cache(gs, j->graph, &j->job.err);
     struct profile *p = rc == 0 ? calloc(1, sizeof(*p)) : NULL;
     if (rc < 0)
         return rc;
@@ -288,12 +288,13 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs,
         b_calloc(p->piece_count, sizeof(*p->piece_weight_ns), &j->job.err);
     if (!p->piece_ns || !p->piece_weight_ns)
         return IPS_E_NO_MEMORY;
-    rc = slave_cut_init(&p->cut, &j->graph->costs->p.arcs, b, &lane,
+    rc = slave_cut_init(&p->cut, &j->graph->profile_cache->p.arcs, b, &scenario,
                         ask->from_ns, ask->to_ns, &j->job.err);
     if (rc == 0 && ask->steps)
         rc = prepare_steps(j);
     if (rc == 0)
-        rc = slave_arc_sum_init(&p->sum, j->graph->costs, b, &j->job.err);
+        rc = slave_arc_sum_init(&p->sum, j->graph->profile_cache, b,
+                                &j->job.err);
     if (rc == 0)
         rc = ask->whole ? add_whole(j) : add_asked(j, ask);
     return rc == 0 ? make_rows(j, ask) : rc;
@@ -323,7 +324,7 @@ static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
         rows[i].procedure = slave_procs_put(&texts, s->name, s->name_len);
         rows[i].file = slave_procs_put(&texts, s->file, s->file_len);
         rows[i].module = ips_wire_text(s->module);
-        rows[i].line = s->line;
+        rows[i].line = s->source_line;
     }
     a->codes = (Ips__Code **)(void *)j->ptrs;
     a->n_codes = n;
@@ -359,7 +360,7 @@ static void step_page(struct profile *p, Ips__ProfileAnswer *a)
     p->sent_steps += (uint32_t)n;
 }
 
-static int page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
+static int fill_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
 {
     struct profile *p = j->profile;
     if (j->at < j->procs->t.row_count)
@@ -385,10 +386,10 @@ void slave_step_profile(struct slave_job *job, struct slave_graphs *gs)
     Ips__ProfileAnswer *a = &j->answer.profile;
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0 && !j->procs)
-        rc = begin(j, gs, ask);
+        rc = begin_profile(j, gs, ask);
     ips__profile_answer__init(a);
     if (rc == 0)
-        rc = page(j, a);
+        rc = fill_page(j, a);
     if (rc < 0) {
         slave_job_fail(job);
         return;

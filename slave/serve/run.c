@@ -149,7 +149,7 @@ void slave_serve_report(struct slave_serve *v)
     if (all || rc < 0) /* after a failure all of them, the next time */
         v->next_full_report_ns = rc < 0 ? 0 : now + FULL_REPORT_NS;
     v->reported_version = d->version;
-    v->reported_found = d->found;
+    v->reported_found = d->runs_found;
 }
 
 /* ---- jobs ---- */
@@ -247,10 +247,10 @@ void slave_serve_worked(struct slave *s)
     struct slave_serve *v = s->serve;
     struct slave_job *job;
     while ((job = slave_work_take(s->work))) {
-        if (slave_ahead_done(v, job))
+        if (slave_precompute_done(v, job))
             continue;
         s->busy_ns = slave_now_ns();
-        v->unkept = true;
+        v->needs_write = true;
         if (job->cancelled || !v->peer) {
             end_job(v, job);
             continue;
@@ -325,17 +325,17 @@ static int collect_stream(const struct slave_stream_row *row, void *arg)
     return 0;
 }
 
-static int collect_unseen(const struct slave_unseen_row *row, void *arg)
+static int collect_unrecorded(const struct slave_unrecorded_row *row, void *arg)
 {
     struct slave_snapshot *snap = arg;
-    if (snap->unseen_count % 64 == 0) {
-        void *fresh = realloc(snap->unseen, (snap->unseen_count + 64) *
-                                                sizeof(*snap->unseen));
+    if (snap->unrecorded_count % 64 == 0) {
+        void *fresh = realloc(snap->unrecorded, (snap->unrecorded_count + 64) *
+                                                    sizeof(*snap->unrecorded));
         if (!fresh)
             return IPS_E_NO_MEMORY;
-        snap->unseen = fresh;
+        snap->unrecorded = fresh;
     }
-    snap->unseen[snap->unseen_count++] = *row;
+    snap->unrecorded[snap->unrecorded_count++] = *row;
     return 0;
 }
 
@@ -355,9 +355,10 @@ static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
         return NULL;
     copy->streams =
         copy_rows(s->streams, s->stream_count * sizeof(*s->streams));
-    copy->unseen = copy_rows(s->unseen, s->unseen_count * sizeof(*s->unseen));
+    copy->unrecorded =
+        copy_rows(s->unrecorded, s->unrecorded_count * sizeof(*s->unrecorded));
     copy->archive_fd = -1;
-    if (copy->streams && copy->unseen) {
+    if (copy->streams && copy->unrecorded) {
         copy->archive_fd = slave_archive_fd(s->dir);
         return copy;
     }
@@ -384,8 +385,8 @@ read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
     int rc = slave_store_streams(s->drain.store, run->row.id, collect_stream,
                                  &c, err);
     if (rc == 0)
-        rc = slave_store_unseen(s->drain.store, run->row.id, collect_unseen,
-                                c.snap, err);
+        rc = slave_store_unrecorded(s->drain.store, run->row.id,
+                                    collect_unrecorded, c.snap, err);
     if (rc == 0)
         rc = slave_store_load(s->drain.store, run->row.id, &c.snap->load, err);
     if (rc < 0) {

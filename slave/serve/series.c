@@ -35,7 +35,7 @@ void slave_series_answer_release(struct slave_graph_ask *j)
     j->series = NULL;
 }
 
-static int check(const Ips__SeriesAsk *ask, struct ips_err *err)
+static int check_ask(const Ips__SeriesAsk *ask, struct ips_err *err)
 {
     bool fine =
         ask->n_edge >= 2 && ask->n_edge <= EDGES_MAX && ask->tops <= TOPS_MAX;
@@ -48,8 +48,8 @@ static int check(const Ips__SeriesAsk *ask, struct ips_err *err)
 }
 
 /* With tops a row a process, else all in one. */
-static int make(struct slave_graphs *gs, struct slave_graph_ask *j,
-                const Ips__SeriesAsk *ask)
+static int make_series(struct slave_graphs *gs, struct slave_graph_ask *j,
+                       const Ips__SeriesAsk *ask)
 {
     struct series_answer *a = j->series;
     const struct ips_built *b = &j->graph->b;
@@ -146,18 +146,18 @@ static int put_procedures(struct series_answer *a, Ips__SeriesTop *row,
     return 0;
 }
 
-static int tops(struct slave_graph_ask *j, struct slave_graphs *gs,
-                const Ips__SeriesAsk *ask, Ips__SeriesAnswer *out)
+static int make_tops(struct slave_graph_ask *j, struct slave_graphs *gs,
+                     const Ips__SeriesAsk *ask, Ips__SeriesAnswer *out)
 {
     struct series_answer *a = j->series;
-    int rc = slave_graph_costs(gs, j->graph, &j->job.err);
+    int rc = slave_graph_profile_cache(gs, j->graph, &j->job.err);
     if (rc == 0)
-        rc = slave_proc_names_make(j->graph->costs, SLAVE_BY_PROCEDURE,
+        rc = slave_proc_names_make(j->graph->profile_cache, SLAVE_BY_PROCEDURE,
                                    &a->names, &j->job.err);
     if (rc == 0)
-        rc = slave_stretch_tops(j->graph->costs, &j->graph->b, &a->names,
-                                ask->edge, a->s.bins, ask->tops, &a->top,
-                                &a->top_count, &j->job.err);
+        rc = slave_window_tops(j->graph->profile_cache, &j->graph->b, &a->names,
+                               ask->edge, a->s.bins, ask->tops, &a->top,
+                               &a->top_count, &j->job.err);
     if (rc < 0)
         return rc;
     Ips__SeriesTop *row =
@@ -171,7 +171,7 @@ static int tops(struct slave_graph_ask *j, struct slave_graphs *gs,
     return rc;
 }
 
-static void fill(const struct series_answer *a, Ips__SeriesAnswer *out)
+static void fill_answer(const struct series_answer *a, Ips__SeriesAnswer *out)
 {
     size_t n = a->s.bins;
     out->n_cpu_ns = out->n_messages = out->n_bytes = out->n_wait_ns = n;
@@ -189,20 +189,20 @@ void slave_step_series(struct slave_job *job, struct slave_graphs *gs)
     ips__series_answer__init(out);
     int rc = slave_graph_same(j, gs, ask->generation);
     if (rc == 0)
-        rc = check(ask, &job->err);
+        rc = check_ask(ask, &job->err);
     if (rc == 0 && !(j->series = calloc(1, sizeof(*j->series))))
         rc = ips_err_set(&job->err, IPS_E_NO_MEMORY, "out of memory");
     if (rc == 0)
-        rc = make(gs, j, ask);
+        rc = make_series(gs, j, ask);
     if (rc == 0)
         rc = add_up(j);
     if (rc == 0 && ask->tops)
-        rc = tops(j, gs, ask, out);
+        rc = make_tops(j, gs, ask, out);
     if (rc < 0) {
         slave_job_fail(job);
         return;
     }
-    fill(j->series, out);
+    fill_answer(j->series, out);
     job->reply.answer_case = IPS__REPLY__ANSWER_SERIES;
     job->reply.series = out;
     job->finished = true;

@@ -81,9 +81,9 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
         if (run)
             run->want_sync = true; /* another wait may have cleared it */
     }
-    slave_ahead_turn(v);
+    slave_precompute_turn(v);
     /* A new run is told at once: who asks next means that one. */
-    if (v->ready && s->drain.found != v->reported_found) {
+    if (v->ready && s->drain.runs_found != v->reported_found) {
         v->next_report_ns = now_ns + REPORT_NS;
         slave_serve_report(v);
     }
@@ -92,13 +92,13 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
         v->next_report_ns = now_ns + REPORT_SOON_NS;
 }
 
-static void cancel(struct slave_job *job)
+static void cancel_job(struct slave_job *job)
 {
     job->cancelled = true;
     atomic_store_explicit(&job->stop, true, memory_order_relaxed);
 }
 
-static void more(struct slave_serve *v, const Ips__Request *q)
+static void continue_request(struct slave_serve *v, const Ips__Request *q)
 {
     if (q->more->replies == 0)
         slave_serve_partial_drop(v, q->id);
@@ -106,7 +106,7 @@ static void more(struct slave_serve *v, const Ips__Request *q)
         if (t->job->id != q->id)
             continue;
         if (q->more->replies == 0)
-            cancel(t->job);
+            cancel_job(t->job);
         else if (t->job->credit != UINT64_MAX)
             t->job->credit += q->more->replies;
     }
@@ -114,16 +114,16 @@ static void more(struct slave_serve *v, const Ips__Request *q)
 }
 
 /* What began just now may not have been seen yet. */
-static void look_at_pool(struct slave_serve *v)
+static void scan_pool(struct slave_serve *v)
 {
     v->s->drain.scan_now = true;
     (void)slave_drain_turn(&v->s->drain, slave_now_ns());
 }
 
-static void on_look(struct slave_serve *v, const Ips__Request *q)
+static void on_scan(struct slave_serve *v, const Ips__Request *q)
 {
     Ips__Reply reply = IPS__REPLY__INIT;
-    look_at_pool(v);
+    scan_pool(v);
     if (v->peer)
         slave_serve_report(v);
     reply.id = q->id;
@@ -136,18 +136,18 @@ static void on_request(struct slave_serve *v, const Ips__Request *q)
 {
     v->s->busy_ns = slave_now_ns();
     if (q->ask_case == IPS__REQUEST__ASK_LOOK) {
-        on_look(v, q);
+        on_scan(v, q);
         return;
     }
     if (q->ask_case == IPS__REQUEST__ASK_MORE) {
-        more(v, q);
+        continue_request(v, q);
         return;
     }
     if (slave_serve_partial(v, q))
         return;
     struct slave_run *run = slave_drain_find(&v->s->drain, q->run);
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && (!run || !run->in_pool)) {
-        look_at_pool(v);
+        scan_pool(v);
         run = slave_drain_find(&v->s->drain, q->run);
     }
     if (q->ask_case == IPS__REQUEST__ASK_SYNC && run && run->in_pool)
@@ -197,7 +197,7 @@ static void lost_master(struct slave_serve *v)
     v->peer = NULL;
     v->ready = false;
     for (struct task *t = v->tasks; t; t = t->next)
-        cancel(t->job);
+        cancel_job(t->job);
     slave_serve_unpark(v);
     slave_serve_partials_free(v);
     while (v->syncs) {
@@ -320,8 +320,9 @@ void slave_serve_close(struct slave *s)
         ips_peer_free(v->peer);
     lost_master(v);
     slave_cm_close(v);
-    if (v->ahead && v->ahead->run) /* the worker releases the job itself */
-        v->ahead->run->pins--;
+    if (v->precompute &&
+        v->precompute->run) /* the worker releases the job itself */
+        v->precompute->run->pins--;
     ips_peer_reap();
     if (v->tick)
         event_free(v->tick);

@@ -40,15 +40,15 @@ struct slave {
     struct slave_drain drain;
     struct slave_graphs graphs; /* the worker's */
     struct slave_work *work;
-    struct slave_handover *handover; /* NULL: no run was followed yet */
+    struct slave_record_queue *record_queue; /* NULL: no run was followed yet */
     struct slave_serve *serve;
     int lock_fd;  /* slave.lock, held */
     int state_fd; /* the same of the state directory */
     int wake_fd;  /* eventfd: the worker has something */
     bool stopping;
-    bool had_run;     /* a run was in the pool since we began */
-    uint64_t busy_ns; /* monotonic, of the last request or open run */
-    unsigned level;   /* scheduling, see base/sched_class.h */
+    bool had_run;         /* a run was in the pool since we began */
+    uint64_t busy_ns;     /* monotonic, of the last request or open run */
+    unsigned sched_class; /* scheduling, see base/sched_class.h */
     unsigned wanted_level;
 };
 

@@ -57,7 +57,7 @@ struct sql_rows {
     Ips__SqlValue **value_ptr;
     char **columns;
     char *texts; /* of the piece */
-    size_t texts_len, texts_room;
+    size_t texts_len, texts_capacity;
     uint32_t column_count;
     struct ips_err error; /* of the question */
 };
@@ -97,13 +97,13 @@ static int rows_room(struct sql_rows *a, struct ips_err *err)
 static bool put_text(struct sql_rows *a, const char *text, size_t bytes)
 {
     size_t len = text ? strnlen(text, bytes) : 0;
-    if (a->texts_room - a->texts_len <= len) {
-        size_t more = (a->texts_room + len + 1) * 2;
+    if (a->texts_capacity - a->texts_len <= len) {
+        size_t more = (a->texts_capacity + len + 1) * 2;
         char *fresh = realloc(a->texts, more);
         if (!fresh)
             return false;
         a->texts = fresh;
-        a->texts_room = more;
+        a->texts_capacity = more;
     }
     if (len)
         memcpy(a->texts + a->texts_len, text, len);
@@ -246,7 +246,7 @@ static void set_timer(uint64_t ns)
 }
 
 /* The time it waits until its rows are taken is not the question's. */
-static void tell_rows(struct sql_rows *a, uint64_t left_ns, FILE *out)
+static void send_rows(struct sql_rows *a, uint64_t left_ns, FILE *out)
 {
     struct ips_err err = {0};
     Ips__SqlAnswer columns = IPS__SQL_ANSWER__INIT;
@@ -298,7 +298,7 @@ int slave_sql_main(FILE *in, FILE *out)
     } else if (slave_sql_wants_procedures(a.q) && !procedures) {
         put_frame(out, SQL_PROCEDURES, NULL);
     } else {
-        tell_rows(&a, limits.time_ns, out);
+        send_rows(&a, limits.time_ns, out);
     }
     rows_release(&a);
     return 0;
@@ -313,7 +313,7 @@ struct sql_ask {
     int fd;              /* its output */
     bool procedures;     /* are there */
     uint8_t *data;       /* of the next frame, as far as it has come */
-    size_t len, room;
+    size_t len, capacity;
     Ips__SqlAnswer *columns, *piece; /* told last */
     char why[200];
 };
@@ -328,7 +328,7 @@ static int have_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
     if (slave_store_get_irt(store, j->sql->run, &irt) && irt.procedures)
         return 0;
     int rc = slave_graph_newest(j, gs);
-    return rc < 0 ? rc : slave_graph_costs(gs, j->graph, &j->job.err);
+    return rc < 0 ? rc : slave_graph_profile_cache(gs, j->graph, &j->job.err);
 }
 
 /* Asked without a SyncAsk before it, the tables may be of another build: those
@@ -455,12 +455,12 @@ static int read_frame(struct sql_ask *a, struct sql_frame *head,
         }
         if (a->len >= sizeof(*head) && a->len == want)
             return 1;
-        if (want > a->room) {
+        if (want > a->capacity) {
             uint8_t *grown = realloc(a->data, want);
             if (!grown)
                 return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
             a->data = grown;
-            a->room = want;
+            a->capacity = want;
         }
         ssize_t n = read(a->fd, a->data + a->len, want - a->len);
         if (n < 0 && errno == EINTR)
@@ -530,7 +530,7 @@ static int step_helper(struct slave_graph_ask *j, struct slave_graphs *gs)
 
 /* ---- both ---- */
 
-static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql = calloc(1, sizeof(*a));
     if (!a)
@@ -562,7 +562,7 @@ void slave_step_sql(struct slave_job *job, struct slave_graphs *gs)
     int rc = 0;
     ips__sql_answer__init(&j->answer.sql);
     if (!j->sql)
-        rc = begin(j, gs);
+        rc = begin_sql(j, gs);
     if (rc == 0)
         rc = gs->helper[0] ? step_helper(j, gs) : step_here(j);
     if (rc < 0) {

@@ -14,15 +14,15 @@ struct wait_rows {
     uint32_t sent_places, sent, sent_locks;
     char *causes[IPS_WAIT_COUNT];
     char **text; /* of the page */
-    uint32_t text_count, text_room;
-    uint32_t *node, *cause, *place; /* [IPS_PIECE_ITEMS] */
+    uint32_t text_count, text_capacity;
+    uint32_t *node, *cause, *code_location; /* [IPS_PIECE_ITEMS] */
     protobuf_c_boolean *of_node;
     uint64_t *ns, *end_ns, *unended_ns;
     uint32_t *lock, *lock_node, *lock_does; /* [IPS_PIECE_ITEMS] */
     uint64_t *lock_after, *lock_at_ns;
 };
 
-static void forget_texts(struct wait_rows *w)
+static void free_texts(struct wait_rows *w)
 {
     for (uint32_t i = 0; i < w->text_count; i++)
         free(w->text[i]);
@@ -34,11 +34,11 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     struct wait_rows *w = j->wait_rows;
     if (!w)
         return;
-    forget_texts(w);
+    free_texts(w);
     free(w->text);
     free(w->node);
     free(w->cause);
-    free(w->place);
+    free(w->code_location);
     free(w->of_node);
     free(w->ns);
     free(w->end_ns);
@@ -57,7 +57,7 @@ static int no_memory(struct slave_graph_ask *j)
     return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
 }
 
-static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     int rc = slave_graph_waits(gs, j->graph, &j->job.err);
     if (rc < 0)
@@ -67,54 +67,56 @@ static int begin(struct slave_graph_ask *j, struct slave_graphs *gs)
         return no_memory(j);
     w->node = calloc(IPS_PIECE_ITEMS, sizeof(*w->node));
     w->cause = calloc(IPS_PIECE_ITEMS, sizeof(*w->cause));
-    w->place = calloc(IPS_PIECE_ITEMS, sizeof(*w->place));
+    w->code_location = calloc(IPS_PIECE_ITEMS, sizeof(*w->code_location));
     w->of_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->of_node));
     w->ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->ns));
     w->end_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->end_ns));
     w->unended_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->unended_ns));
-    w->text_room = PIECE_PLACES * (IPS_WAIT_FRAMES + 4);
-    w->text = calloc(w->text_room, sizeof(*w->text));
+    w->text_capacity = PIECE_PLACES * (IPS_WAIT_FRAMES + 4);
+    w->text = calloc(w->text_capacity, sizeof(*w->text));
     w->lock = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock));
     w->lock_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_node));
     w->lock_does = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_does));
     w->lock_after = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_after));
     w->lock_at_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_at_ns));
-    bool fine = w->node && w->cause && w->place && w->of_node && w->ns &&
-                w->end_ns && w->unended_ns && w->text && w->lock &&
+    bool fine = w->node && w->cause && w->code_location && w->of_node &&
+                w->ns && w->end_ns && w->unended_ns && w->text && w->lock &&
                 w->lock_node && w->lock_does && w->lock_after && w->lock_at_ns;
     return fine ? 0 : no_memory(j);
 }
 
 /* The page has it until the next one. NULL: no memory. */
-static char *keep(struct wait_rows *w, char *text)
+static char *keep_text(struct wait_rows *w, char *text)
 {
-    if (text && w->text_count < w->text_room)
+    if (text && w->text_count < w->text_capacity)
         w->text[w->text_count++] = text;
     return text;
 }
 
-static bool fill_place(struct wait_rows *p, const struct slave_waits *w,
-                       const struct slave_wait_place *from, Ips__WaitPlace *to,
-                       char **stack)
+static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
+                           const struct slave_wait_site *from,
+                           Ips__WaitPlace *to, char **stack)
 {
     struct slave_frame_name f;
     ips__wait_place__init(to);
-    if (from->place == IPS_NONE)
+    if (from->code_location == IPS_NONE)
         return true;
-    const char *at = w->names.of[from->place].text;
-    uint32_t module = w->map.places[from->place].module;
+    const char *at = w->names.of[from->code_location].text;
+    uint32_t module = w->map.locations[from->code_location].module;
     if (module != IPS_NONE)
         to->module = w->map.modules[module].path;
     bool named = at && slave_symbol_next(&at, &f);
-    to->procedure = keep(p, named ? strndup(f.name, f.name_len) : strdup("?"));
+    to->procedure =
+        keep_text(p, named ? strndup(f.name, f.name_len) : strdup("?"));
     if (named && f.at_file_len) {
-        to->file = keep(p, strndup(f.at_file, f.at_file_len));
+        to->file = keep_text(p, strndup(f.at_file, f.at_file_len));
         to->line = f.at_line;
     }
     to->stack = stack;
     for (uint32_t i = 0; i < from->count; i++) {
-        char *text = keep(
-            p, slave_place_text(&w->map, &w->names, w->frame[from->first + i]));
+        char *text =
+            keep_text(p, slave_location_text(&w->map, &w->names,
+                                             w->frame[from->first + i]));
         if (!text)
             return false;
         stack[to->n_stack++] = text;
@@ -122,22 +124,22 @@ static bool fill_place(struct wait_rows *p, const struct slave_waits *w,
     return to->procedure && to->file;
 }
 
-static int places_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
+static int call_sites_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
 {
     struct wait_rows *p = j->wait_rows;
     const struct slave_waits *w = j->graph->waits;
-    uint32_t left = w->place_count - p->sent_places;
+    uint32_t left = w->site_count - p->sent_places;
     uint32_t n = left < PIECE_PLACES ? left : PIECE_PLACES;
     struct row {
-        Ips__WaitPlace place;
+        Ips__WaitPlace call_site;
         char *stack[IPS_WAIT_FRAMES];
     } *rows = slave_graph_rows(j, n, sizeof(*rows));
-    forget_texts(p);
+    free_texts(p);
     if (!rows)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n; i++)
-        if (!fill_place(p, w, &w->place[p->sent_places + i], &rows[i].place,
-                        rows[i].stack))
+        if (!fill_call_site(p, w, &w->site[p->sent_places + i],
+                            &rows[i].call_site, rows[i].stack))
             return no_memory(j);
     if (p->sent_places == 0) {
         for (int c = 0; c < IPS_WAIT_COUNT; c++)
@@ -160,7 +162,7 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         const struct ips_wait_row *r = &w->row[p->sent];
         p->node[n] = r->arc;
         p->cause[n] = r->cause;
-        p->place[n] = r->stack;
+        p->code_location[n] = r->stack;
         p->of_node[n] = r->of_node;
         p->ns[n] = r->ns;
         p->end_ns[n] = r->end_ns;
@@ -175,7 +177,7 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
     a->unended_ns = p->unended_ns;
     a->node = p->node;
     a->cause = p->cause;
-    a->place = p->place;
+    a->place = p->code_location;
     a->of_node = p->of_node;
     a->ns = p->ns;
     a->end_ns = p->end_ns;
@@ -211,10 +213,10 @@ void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs)
     int rc =
         slave_graph_same(j, gs, slave_graph_request(j)->wait_rows->generation);
     if (rc == 0 && !j->wait_rows)
-        rc = begin(j, gs);
+        rc = begin_waits(j, gs);
     ips__wait_rows_answer__init(a);
-    if (rc == 0 && j->wait_rows->sent_places < j->graph->waits->place_count)
-        rc = places_page(j, a);
+    if (rc == 0 && j->wait_rows->sent_places < j->graph->waits->site_count)
+        rc = call_sites_page(j, a);
     else if (rc == 0 && j->wait_rows->sent < j->graph->waits->count)
         rows_page(j, a);
     else if (rc == 0)
@@ -224,7 +226,7 @@ void slave_step_wait_rows(struct slave_job *job, struct slave_graphs *gs)
         return;
     }
     const struct slave_waits *w = j->graph->waits;
-    job->finished = j->wait_rows->sent_places == w->place_count &&
+    job->finished = j->wait_rows->sent_places == w->site_count &&
                     j->wait_rows->sent == w->count &&
                     j->wait_rows->sent_locks == w->lock_count;
     job->reply.answer_case = IPS__REPLY__ANSWER_WAIT_ROWS;

@@ -86,10 +86,10 @@
       " nullif(q.calls, -1) AS calls, q.exact AS exact"                        \
       " FROM %2$s.procedure q WHERE q.run=%1$lld")
 
-static const struct view {
-    const char *name, *columns, *select;
+static const struct sql_view {
+    const char *name, *columns, *query;
 } views[] = {
-#define X(name, columns, select) {#name, columns, select},
+#define X(name, columns, query) {#name, columns, query},
     SQL_VIEWS(X)
 #undef X
 };
@@ -136,7 +136,8 @@ static bool is_view(const char *name)
     return false;
 }
 
-static int refuse(struct slave_sql *q, const char *what, const char *name)
+static int refuse_statement(struct slave_sql *q, const char *what,
+                            const char *name)
 {
     if (!q->refused[0])
         snprintf(q->refused, sizeof(q->refused), "%s%s%.80s", what,
@@ -174,11 +175,11 @@ static int authorize_read(struct slave_sql *q, const char *table,
     if (column && !*column &&
         (schema ? is_secret(q, schema) : !is_hidden(q, table)))
         return SQLITE_OK;
-    return refuse(q, "reading the table", table);
+    return refuse_statement(q, "reading the table", table);
 }
 
-static int authorize(void *arg, int action, const char *a, const char *b,
-                     const char *schema, const char *inner)
+static int authorize_access(void *arg, int action, const char *a, const char *b,
+                            const char *schema, const char *inner)
 {
     struct slave_sql *q = arg;
     switch (action) {
@@ -191,9 +192,9 @@ static int authorize(void *arg, int action, const char *a, const char *b,
         if (b && sqlite3_stricmp(b, "load_extension") != 0 &&
             sqlite3_strnicmp(b, "fts", 3) != 0)
             return SQLITE_OK;
-        return refuse(q, "the function", b);
+        return refuse_statement(q, "the function", b);
     default:
-        return refuse(q, "anything but SELECT", "");
+        return refuse_statement(q, "anything but SELECT", "");
     }
 }
 
@@ -220,7 +221,7 @@ static int make_views(struct slave_sql *q, int64_t run, struct ips_err *err)
         char select[2048], sql[2400];
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        snprintf(select, sizeof(select), views[i].select, (long long)run,
+        snprintf(select, sizeof(select), views[i].query, (long long)run,
                  q->secret);
 #pragma GCC diagnostic pop
         snprintf(sql, sizeof(sql),
@@ -259,7 +260,8 @@ static void set_limits(struct slave_sql *q)
 }
 
 /* Read-only, under a name of which nobody can know the end. */
-static int attach(struct slave_sql *q, const char *db, struct ips_err *err)
+static int attach_database(struct slave_sql *q, const char *db,
+                           struct ips_err *err)
 {
     uint64_t secret;
     char uri[2 * IPS_PATH_BYTES + 32] = "file:";
@@ -283,7 +285,8 @@ static int attach(struct slave_sql *q, const char *db, struct ips_err *err)
 }
 
 /* The names that `format` selects are not to be read. */
-static int hide(struct slave_sql *q, const char *format, struct ips_err *err)
+static int hide_names(struct slave_sql *q, const char *format,
+                      struct ips_err *err)
 {
     char sql[100];
     sqlite3_stmt *s = NULL;
@@ -325,16 +328,16 @@ int slave_sql_open(const char *db, int64_t run,
                         NULL) != SQLITE_OK)
         rc = db_error(q, IPS_E_DB, err);
     if (rc == 0)
-        rc = attach(q, db, err);
+        rc = attach_database(q, db, err);
     if (rc == 0)
-        rc = hide(q, "SELECT name FROM pragma_module_list", err);
+        rc = hide_names(q, "SELECT name FROM pragma_module_list", err);
     if (rc == 0)
-        rc = hide(q, "SELECT name FROM %s.sqlite_master", err);
+        rc = hide_names(q, "SELECT name FROM %s.sqlite_master", err);
     if (rc == 0)
         rc = make_views(q, run, err);
     if (rc == 0) {
         set_limits(q);
-        (void)sqlite3_set_authorizer(q->db, authorize, q);
+        (void)sqlite3_set_authorizer(q->db, authorize_access, q);
         sqlite3_progress_handler(q->db, PROGRESS_OPS, on_progress, q);
     }
     if (rc < 0) {

@@ -513,9 +513,9 @@ int slave_store_segments(struct slave_store *s, int64_t run,
     return end_walk(s, SLAVE_STMT_SEGMENTS, rc ? SQLITE_DONE : step, rc, err);
 }
 
-int slave_store_put_unseen(struct slave_store *s, int64_t run,
-                           const struct slave_unseen_row *row,
-                           struct ips_err *err)
+int slave_store_put_unrecorded(struct slave_store *s, int64_t run,
+                               const struct slave_unrecorded_row *row,
+                               struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_UNSEEN];
     (void)sqlite3_bind_int64(q, 1, run);
@@ -528,16 +528,16 @@ int slave_store_put_unseen(struct slave_store *s, int64_t run,
     return slave_store_step(s, SLAVE_STMT_PUT_UNSEEN, err);
 }
 
-int slave_store_unseen(struct slave_store *s, int64_t run,
-                       int (*each)(const struct slave_unseen_row *row,
-                                   void *arg),
-                       void *arg, struct ips_err *err)
+int slave_store_unrecorded(struct slave_store *s, int64_t run,
+                           int (*each)(const struct slave_unrecorded_row *row,
+                                       void *arg),
+                           void *arg, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_UNSEEN];
     int rc = 0, step;
     (void)sqlite3_bind_int64(q, 1, run);
     while (rc == 0 && (step = sqlite3_step(q)) == SQLITE_ROW) {
-        struct slave_unseen_row row = {
+        struct slave_unrecorded_row row = {
             .kind = (uint8_t)sqlite3_column_int(q, 0),
             .pid = (uint32_t)sqlite3_column_int64(q, 1),
             .dev = slave_col_u64(q, 2),

@@ -92,14 +92,14 @@ struct slave_segment_row {
     uint64_t lost[IPS_LOST_COUNT]; /* of this seq, already in the stream's */
 };
 
-enum slave_unseen_kind {
+enum slave_unrecorded_kind {
     SLAVE_UNSEEN_URING = 1,
     SLAVE_UNSEEN_AIO = 2,
     SLAVE_UNSEEN_SHARED = 3, /* memory: dev, ino, path; writes */
     SLAVE_UNSEEN_OWN = 4,    /* system calls of its own; path: whose */
 };
-struct slave_unseen_row { /* drain/unrecorded.h */
-    uint8_t kind;         /* enum slave_unseen_kind */
+struct slave_unrecorded_row { /* drain/unrecorded.h */
+    uint8_t kind;             /* enum slave_unrecorded_kind */
     bool writes;
     uint32_t pid;
     uint64_t dev, ino;
@@ -166,7 +166,7 @@ struct slave_procedure_row { /* of one process; texts need no end: lengths */
     uint32_t process;
     const char *process_name, *name, *module, *file;
     uint32_t name_len, file_len;
-    uint32_t line;
+    uint32_t source_line;
     uint64_t self_ns, total_ns, samples, calls;
     bool exact;
 };
@@ -176,13 +176,13 @@ int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
                                const struct slave_procedure_row *rows,
                                size_t count, struct ips_err *err) IPS_MUST_USE;
 /* Insert if it is new, in a transaction of its own. */
-int slave_store_put_unseen(struct slave_store *s, int64_t run,
-                           const struct slave_unseen_row *row,
-                           struct ips_err *err) IPS_MUST_USE;
-int slave_store_unseen(struct slave_store *s, int64_t run,
-                       int (*each)(const struct slave_unseen_row *row,
-                                   void *arg),
-                       void *arg, struct ips_err *err) IPS_MUST_USE;
+int slave_store_put_unrecorded(struct slave_store *s, int64_t run,
+                               const struct slave_unrecorded_row *row,
+                               struct ips_err *err) IPS_MUST_USE;
+int slave_store_unrecorded(struct slave_store *s, int64_t run,
+                           int (*each)(const struct slave_unrecorded_row *row,
+                                       void *arg),
+                           void *arg, struct ips_err *err) IPS_MUST_USE;
 
 /* Adds to the run's, in a transaction of its own; what there is of it, all 0:
  * nothing. store/load.c */

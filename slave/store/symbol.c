@@ -68,7 +68,7 @@ int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
         bind_part(q, 5, r->name, r->name_len);
         slave_bind_text(q, 6, r->module);
         bind_part(q, 7, r->file, r->file_len);
-        slave_bind_u64(q, 8, r->line);
+        slave_bind_u64(q, 8, r->source_line);
         slave_bind_u64(q, 9, r->self_ns);
         slave_bind_u64(q, 10, r->total_ns);
         slave_bind_u64(q, 11, r->samples);

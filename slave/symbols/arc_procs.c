@@ -13,11 +13,11 @@ static void step_to(struct slave_arc_walk *w, uint32_t node)
 {
     const struct ips_built *b = w->b;
     w->node = node;
-    w->came = w->begin = w->stop;
+    w->came = w->begin_ns = w->end_ns;
     for (; w->spun < b->spun_count && b->spun[w->spun].node <= node; w->spun++)
         if (b->spun[w->spun].node == node)
-            w->begin = ips_add_sat(w->begin, b->spun[w->spun].ns);
-    w->stop = ips_add_sat(w->begin, b->g.w[node]);
+            w->begin_ns = ips_add_sat(w->begin_ns, b->spun[w->spun].ns);
+    w->end_ns = ips_add_sat(w->begin_ns, b->g.w[node]);
 }
 
 void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
@@ -37,8 +37,8 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
                                  .node = c->first,
                                  .end = c->first + c->count,
                                  .spun = low,
-                                 .stop = b->threads[chain].base_cpu_ns};
-    w->came = w->begin = w->stop;
+                                 .end_ns = b->threads[chain].base_cpu_ns};
+    w->came = w->begin_ns = w->end_ns;
     if (c->count > 1)
         step_to(w, c->first + 1);
 }
@@ -46,7 +46,7 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
 /* To the arc that `cpu` is in, which is not before the last one asked for. */
 static void walk_to(struct slave_arc_walk *w, uint64_t cpu)
 {
-    while (cpu > w->stop && w->node + 1 < w->end)
+    while (cpu > w->end_ns && w->node + 1 < w->end)
         step_to(w, w->node + 1);
 }
 
@@ -55,11 +55,11 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
                          uint64_t ns, struct ips_err *err)
 {
     walk_to(w, cpu);
-    if (cpu <= w->begin || cpu > w->stop)
+    if (cpu <= w->begin_ns || cpu > w->end_ns)
         return 0; /* spinning, or a clock that no node knows */
-    if (a->sample_count == a->sample_room) {
-        int rc = b_grow((void **)&a->samples, a->sample_count, &a->sample_room,
-                        sizeof(*a->samples), err);
+    if (a->sample_count == a->sample_capacity) {
+        int rc = b_array_reserve((void **)&a->samples, a->sample_count,
+                                 &a->sample_capacity, sizeof(*a->samples), err);
         if (rc < 0)
             return rc;
     }
@@ -67,7 +67,7 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
         (struct slave_arc_sample){.node = w->node,
                                   .stack = stack,
                                   .ns = ips_max_u64(ns, 1),
-                                  .cpu_ns = cpu - w->begin,
+                                  .cpu_ns = cpu - w->begin_ns,
                                   .t_ns = t_ns};
     return 0;
 }
@@ -76,18 +76,18 @@ static int add_exact(struct slave_arcs *a, uint32_t node, uint32_t place,
                      uint64_t ns, uint32_t *last, struct ips_err *err)
 {
     struct slave_arc_exact *e = *last ? &a->exacts[*last - 1] : NULL;
-    if (e && e->node == node && e->place == place) {
+    if (e && e->node == node && e->code_location == place) {
         e->ns += ns;
         return 0;
     }
-    if (a->exact_count == a->exact_room) {
-        int rc = b_grow((void **)&a->exacts, a->exact_count, &a->exact_room,
-                        sizeof(*a->exacts), err);
+    if (a->exact_count == a->exact_capacity) {
+        int rc = b_array_reserve((void **)&a->exacts, a->exact_count,
+                                 &a->exact_capacity, sizeof(*a->exacts), err);
         if (rc < 0)
             return rc;
     }
-    a->exacts[a->exact_count++] =
-        (struct slave_arc_exact){.node = node, .place = place, .ns = ns};
+    a->exacts[a->exact_count++] = (struct slave_arc_exact){
+        .node = node, .code_location = place, .ns = ns};
     *last = a->exact_count;
     return 0;
 }
@@ -98,14 +98,14 @@ int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
 {
     walk_to(w, from);
     for (;;) {
-        uint64_t low = ips_max_u64(from, w->begin);
-        uint64_t high = ips_min_u64(to, w->stop);
+        uint64_t low = ips_max_u64(from, w->begin_ns);
+        uint64_t high = ips_min_u64(to, w->end_ns);
         int rc = low < high
                      ? add_exact(a, w->node, place, high - low, last, err)
                      : 0;
         if (rc < 0)
             return rc;
-        if (to <= w->stop || w->node + 1 >= w->end)
+        if (to <= w->end_ns || w->node + 1 >= w->end)
             return 0;
         step_to(w, w->node + 1);
     }
@@ -140,8 +140,8 @@ static uint32_t find_pool(const struct slave_arcs *a, const uint32_t key[5])
     const struct slave_intern *t = &a->pool_index;
     uint64_t hash = slave_wordhash(6, key, 5 * sizeof(*key));
     const struct probe p = {a->pools, key};
-    for (uint32_t at = (uint32_t)hash & (t->room - 1); t->room && t->slot[at];
-         at = (at + 1) & (t->room - 1))
+    for (uint32_t at = (uint32_t)hash & (t->capacity - 1);
+         t->capacity && t->slot[at]; at = (at + 1) & (t->capacity - 1))
         if (t->hash[t->slot[at] - 1] == hash && same_pool(&p, t->slot[at] - 1))
             return t->slot[at] - 1;
     return NOWHERE;
@@ -151,9 +151,9 @@ static int pool_of(struct slave_arcs *a, const uint32_t key[5], uint32_t chain,
                    uint32_t *number, struct ips_err *err)
 {
     bool fresh;
-    if (a->pool_count == a->pool_room) {
-        int rc = b_grow((void **)&a->pools, a->pool_count, &a->pool_room,
-                        sizeof(*a->pools), err);
+    if (a->pool_count == a->pool_capacity) {
+        int rc = b_array_reserve((void **)&a->pools, a->pool_count,
+                                 &a->pool_capacity, sizeof(*a->pools), err);
         if (rc < 0)
             return rc;
     }
@@ -281,7 +281,8 @@ void slave_arcs_release(struct slave_arcs *a)
 
 /* First of [0, n) whose node is not below `node`. Both tables begin with the
  * node. */
-static uint32_t lower(const void *rows, size_t size, uint32_t n, uint32_t node)
+static uint32_t lower_bound(const void *rows, size_t size, uint32_t n,
+                            uint32_t node)
 {
     uint32_t low = 0, high = n;
     while (low < high) {
@@ -295,14 +296,15 @@ static uint32_t lower(const void *rows, size_t size, uint32_t n, uint32_t node)
     return low;
 }
 
-struct slave_arc_view slave_arc_look(const struct slave_arcs *a,
+struct slave_arc_view slave_arc_find(const struct slave_arcs *a,
                                      const struct ips_graph *g, uint32_t chain,
                                      uint32_t node)
 {
     struct slave_arc_view v = {.source = SLAVE_ARC_NOBODY};
     if (a->exact_chain && a->exact_chain[chain]) {
         v.source = SLAVE_ARC_EXACT;
-        v.first = lower(a->exacts, sizeof(*a->exacts), a->exact_count, node);
+        v.first =
+            lower_bound(a->exacts, sizeof(*a->exacts), a->exact_count, node);
         for (uint32_t i = v.first;
              i < a->exact_count && a->exacts[i].node == node; i++) {
             v.ns += a->exacts[i].ns;
@@ -310,7 +312,8 @@ struct slave_arc_view slave_arc_look(const struct slave_arcs *a,
         }
         return v;
     }
-    v.first = lower(a->samples, sizeof(*a->samples), a->sample_count, node);
+    v.first =
+        lower_bound(a->samples, sizeof(*a->samples), a->sample_count, node);
     for (uint32_t i = v.first;
          i < a->sample_count && a->samples[i].node == node; i++) {
         v.source = SLAVE_ARC_OWN;

@@ -40,7 +40,7 @@ struct slave_arc_sample {
     uint64_t t_ns;   /* local raw */
 };
 struct slave_arc_exact { /* of one procedure in one arc */
-    uint32_t node, place;
+    uint32_t node, code_location;
     uint64_t ns; /* the sum over an arc is at most its weight */
 };
 struct slave_arc_pool { /* the samples of arcs alike */
@@ -52,11 +52,11 @@ struct slave_arc_pool { /* the samples of arcs alike */
 
 struct slave_arcs {
     struct slave_arc_sample *samples; /* by node, within it in order */
-    uint32_t sample_count, sample_room;
+    uint32_t sample_count, sample_capacity;
     struct slave_arc_exact *exacts; /* by node, within it by first use */
-    uint32_t exact_count, exact_room;
+    uint32_t exact_count, exact_capacity;
     struct slave_arc_pool *pools;
-    uint32_t pool_count, pool_room;
+    uint32_t pool_count, pool_capacity;
     struct slave_intern pool_index;
     uint32_t *pooled;  /* samples, by pool */
     bool *exact_chain; /* [chains] */
@@ -70,7 +70,7 @@ struct slave_arc_walk {
     uint32_t chain, node, end; /* the arc into `node`; behind the last node */
     uint32_t spun;             /* next of b->spun */
     uint64_t came;             /* CPU clock at the node before */
-    uint64_t begin, stop;      /* of the arc, without what was spun */
+    uint64_t begin_ns, end_ns; /* of the arc, without what was spun */
 };
 void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
                           uint32_t chain);
@@ -105,7 +105,7 @@ struct slave_arc_view {
 };
 /* What speaks for the arc into `node` of `chain`, not the chain's first node.
  * O(log samples). */
-struct slave_arc_view slave_arc_look(const struct slave_arcs *a,
+struct slave_arc_view slave_arc_find(const struct slave_arcs *a,
                                      const struct ips_graph *g, uint32_t chain,
                                      uint32_t node);
 
@@ -130,7 +130,7 @@ uint64_t slave_arc_own_in(const struct slave_arcs *a, const struct ips_graph *g,
 
 /* ---- single arcs by procedure ---- */
 
-struct slave_costs;
+struct slave_profile_cache;
 struct slave_proc_names;
 
 struct slave_arc_part {
@@ -140,10 +140,10 @@ struct slave_arc_part {
 /* What pools are made of, by procedure: for slave_arc_split. */
 struct slave_arc_mixes {
     uint32_t *first; /* [pools + 1] */
-    struct slave_arc_part *parts;
-    uint32_t part_count, part_room;
+    struct slave_arc_part *entries;
+    uint32_t entry_count, entry_capacity;
 };
-int slave_arc_mixes_make(const struct slave_costs *costs,
+int slave_arc_mixes_make(const struct slave_profile_cache *costs,
                          const struct slave_proc_names *names,
                          struct slave_arc_mixes *out,
                          struct ips_err *err) IPS_MUST_USE;
@@ -155,7 +155,7 @@ void slave_arc_mixes_release(struct slave_arc_mixes *m);
  * several times. What cannot be divided evenly falls to one or the other by a
  * hash of the node, so that the sums over many small arcs come out right.
  * O(log samples + parts). */
-void slave_arc_split(const struct slave_costs *costs,
+void slave_arc_split(const struct slave_profile_cache *costs,
                      const struct slave_proc_names *names,
                      const struct slave_arc_mixes *mixes,
                      const struct ips_graph *g, uint32_t chain, uint32_t node,
@@ -164,7 +164,7 @@ void slave_arc_split(const struct slave_costs *costs,
                      void *arg);
 
 /* The procedure that most of the arc was spent in; IPS_NONE: unsampled. */
-uint32_t slave_arc_main(const struct slave_costs *costs,
+uint32_t slave_arc_main(const struct slave_profile_cache *costs,
                         const struct slave_proc_names *names,
                         const struct slave_arc_mixes *mixes,
                         const struct ips_graph *g, uint32_t chain,
@@ -175,7 +175,7 @@ uint32_t slave_arc_main(const struct slave_costs *costs,
  */
 struct slave_share {
     uint64_t ns, whole, phase, gone;
-    uint64_t given;
+    uint64_t given_ns;
 };
 static inline void slave_share_begin(struct slave_share *s, uint64_t ns,
                                      uint64_t whole, uint64_t seed)
@@ -190,8 +190,8 @@ static inline uint64_t slave_share_next(struct slave_share *s, uint64_t part)
     s->gone = ips_add_sat(s->gone, part);
     uint64_t up_to =
         (uint64_t)(((ips_u128)s->ns * s->gone + s->phase) / s->whole);
-    uint64_t got = up_to - s->given;
-    s->given = up_to;
+    uint64_t got = up_to - s->given_ns;
+    s->given_ns = up_to;
     return got;
 }
 

@@ -16,7 +16,7 @@ struct code_image {
     uint32_t parent; /* image, or IPS_NONE */
     bool forked;
     uint32_t first_span, span_count;
-    uint64_t longest; /* of its spans, bytes */
+    uint64_t longest_span; /* of its spans, bytes */
 };
 
 /* Addresses [start, end) from one time to another. module IPS_NONE: from then
@@ -28,7 +28,7 @@ struct code_span {
 
 struct code_memo { /* the last answer with this hash */
     uint64_t address, from_ns, to_ns;
-    uint32_t image, place;
+    uint32_t image, location;
     bool used;
 };
 
@@ -164,9 +164,9 @@ static int module_of(struct ips_codemap *m, const struct ips_rec_module *r,
     hash = slave_wordhash(hash, &uid, sizeof(uid));
     hash = slave_wordhash(hash, key.build_id, key.build_id_bytes);
     bool fresh;
-    if (m->module_count == m->module_room) {
-        int rc = b_grow((void **)&m->modules, m->module_count, &m->module_room,
-                        sizeof(*m->modules), err);
+    if (m->module_count == m->module_capacity) {
+        int rc = b_array_reserve((void **)&m->modules, m->module_count,
+                                 &m->module_capacity, sizeof(*m->modules), err);
         if (rc < 0)
             return rc;
     }
@@ -203,9 +203,9 @@ static int add_module(struct ips_codemap *m, uint32_t image, uint32_t uid,
     int rc = 0;
     if (r.end <= r.start)
         return 0;
-    if (m->span_count == m->span_room)
-        rc = b_grow((void **)&m->spans, m->span_count, &m->span_room,
-                    sizeof(*m->spans), err);
+    if (m->span_count == m->span_capacity)
+        rc = b_array_reserve((void **)&m->spans, m->span_count,
+                             &m->span_capacity, sizeof(*m->spans), err);
     if (rc < 0)
         return rc;
     struct code_span s = {.start = r.start,
@@ -223,8 +223,8 @@ static int add_module(struct ips_codemap *m, uint32_t image, uint32_t uid,
     return rc;
 }
 
-static int scan(struct ips_codemap *m, const struct ips_build_input *in,
-                struct ips_err *err)
+static int scan_modules(struct ips_codemap *m, const struct ips_build_input *in,
+                        struct ips_err *err)
 {
     for (uint32_t i = 0; i < in->stream_count; i++) {
         const struct ips_stream_in *s = &in->streams[i];
@@ -282,8 +282,8 @@ static void end_spans(struct ips_codemap *m)
         struct code_image *im = &m->images[m->spans[i].image];
         if (!im->span_count++)
             im->first_span = i;
-        im->longest =
-            ips_max_u64(im->longest, m->spans[i].end - m->spans[i].start);
+        im->longest_span =
+            ips_max_u64(im->longest_span, m->spans[i].end - m->spans[i].start);
     }
 }
 
@@ -293,7 +293,7 @@ int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
     memset(out, 0, sizeof(*out));
     int rc = make_images(out, in, err);
     if (rc == 0)
-        rc = scan(out, in, err);
+        rc = scan_modules(out, in, err);
     if (rc == 0)
         rc = link_parents(out, err);
     if (rc == 0) {
@@ -313,12 +313,12 @@ void ips_codemap_release(struct ips_codemap *m)
     for (uint32_t i = 0; i < m->module_count; i++)
         ips_free_large(m->modules[i].path);
     ips_free_large(m->modules);
-    ips_free_large(m->places);
+    ips_free_large(m->locations);
     ips_free_large(m->images);
     ips_free_large(m->spans);
     ips_free_large(m->memo);
     slave_intern_release(&m->module_index);
-    slave_intern_release(&m->place_index);
+    slave_intern_release(&m->location_index);
     memset(m, 0, sizeof(*m));
 }
 
@@ -345,7 +345,7 @@ static const struct code_span *own_span(const struct ips_codemap *m,
     }
     while (low-- > 0) {
         const struct code_span *s = &spans[low];
-        if (address - s->start >= im->longest)
+        if (address - s->start >= im->longest_span)
             break;
         if (address >= s->end)
             continue;
@@ -378,60 +378,61 @@ static const struct code_span *find_span(const struct ips_codemap *m,
     return later;
 }
 
-static bool same_place(const void *arg, uint32_t number)
+static bool is_same_location(const void *arg, uint32_t number)
 {
-    const struct ips_code_place *const *pair = arg;
+    const struct ips_code_location *const *pair = arg;
     return pair[0]->module == pair[1][number].module &&
            pair[0]->address == pair[1][number].address;
 }
 
-static int intern_place(struct ips_codemap *m, struct ips_code_place key,
-                        uint32_t *place, struct ips_err *err)
+static int intern_location(struct ips_codemap *m, struct ips_code_location key,
+                           uint32_t *place, struct ips_err *err)
 {
     bool fresh;
     const uint64_t words[2] = {key.module, key.address};
-    if (m->place_count == m->place_room) {
-        int rc = b_grow((void **)&m->places, m->place_count, &m->place_room,
-                        sizeof(*m->places), err);
+    if (m->location_count == m->location_capacity) {
+        int rc =
+            b_array_reserve((void **)&m->locations, m->location_count,
+                            &m->location_capacity, sizeof(*m->locations), err);
         if (rc < 0)
             return rc;
     }
-    const struct ips_code_place *const pair[2] = {&key, m->places};
-    *place = slave_intern_number(&m->place_index,
+    const struct ips_code_location *const pair[2] = {&key, m->locations};
+    *place = slave_intern_number(&m->location_index,
                                  slave_wordhash(2, words, sizeof(words)),
-                                 same_place, pair, &fresh);
+                                 is_same_location, pair, &fresh);
     if (*place == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "places");
     if (fresh)
-        m->places[m->place_count++] = key;
+        m->locations[m->location_count++] = key;
     return 0;
 }
 
-int ips_codemap_place(struct ips_codemap *m, uint32_t image, uint64_t address,
-                      uint64_t t_ns, bool ret, uint32_t *place,
-                      struct ips_err *err)
+int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
+                       uint64_t t_ns, bool ret, uint32_t *place,
+                       struct ips_err *err)
 {
     uint64_t at = address - (ret && address > 0);
     struct code_memo *memo =
         &m->memo[(at * 0x9e3779b97f4a7c15ULL >> 40 ^ image) % MEMO_SLOTS];
     if (memo->used && memo->address == at && memo->image == image &&
         memo->from_ns <= t_ns && t_ns < memo->to_ns) {
-        *place = memo->place;
+        *place = memo->location;
         return 0;
     }
     const struct code_span *s =
         image == IPS_NONE ? NULL : find_span(m, image, at, t_ns);
-    struct ips_code_place key = {.module = IPS_NONE};
+    struct ips_code_location key = {.module = IPS_NONE};
     if (s)
-        key = (struct ips_code_place){s->module, at - s->bias};
-    int rc = intern_place(m, key, place, err);
+        key = (struct ips_code_location){s->module, at - s->bias};
+    int rc = intern_location(m, key, place, err);
     /* Of an image's own span alone is it known how long that holds. */
     if (rc == 0 && s && s->image == image && s->from_ns <= t_ns)
         *memo = (struct code_memo){.address = at,
                                    .from_ns = s->from_ns,
                                    .to_ns = s->to_ns,
                                    .image = image,
-                                   .place = *place,
+                                   .location = *place,
                                    .used = true};
     return rc;
 }

@@ -28,7 +28,7 @@ struct ips_code_module {
     uint32_t uid;           /* the user whose records name the file */
     uint64_t loaded_ns;     /* raw, the latest time it was */
 };
-struct ips_code_place {
+struct ips_code_location {
     uint32_t module;  /* IPS_NONE: no module had the address */
     uint64_t address; /* in the file's symbol table; 0 without a module */
 };
@@ -38,14 +38,14 @@ struct code_span;
 struct code_memo;
 struct ips_codemap {
     struct ips_code_module *modules;
-    uint32_t module_count, module_room;
-    struct ips_code_place *places;
-    uint32_t place_count, place_room;
+    uint32_t module_count, module_capacity;
+    struct ips_code_location *locations;
+    uint32_t location_count, location_capacity;
     struct code_image *images; /* by pidns, pid, stamp */
     uint32_t image_count;
     struct code_span *spans; /* by image, start */
-    uint32_t span_count, span_room;
-    struct slave_intern module_index, place_index;
+    uint32_t span_count, span_capacity;
+    struct slave_intern module_index, location_index;
     struct code_memo *memo;
 };
 
@@ -59,15 +59,15 @@ uint32_t ips_codemap_image(const struct ips_codemap *m,
                            const struct ips_segment_header *head);
 
 /* The place of an address in an image at a time. `ret`: a return address. */
-int ips_codemap_place(struct ips_codemap *m, uint32_t image, uint64_t address,
-                      uint64_t t_ns, bool ret, uint32_t *place,
-                      struct ips_err *err) IPS_MUST_USE;
+int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
+                       uint64_t t_ns, bool ret, uint32_t *place,
+                       struct ips_err *err) IPS_MUST_USE;
 
 /* Is the place in our own code? */
 static inline bool ips_code_recording(const struct ips_codemap *m,
                                       uint32_t place)
 {
-    uint32_t module = m->places[place].module;
+    uint32_t module = m->locations[place].module;
     return module != IPS_NONE && m->modules[module].recording;
 }
 

@@ -36,9 +36,9 @@ struct reader {
     const struct slave_symbol_ask *ask;
     struct symbol_file main, debug;
     struct symbol *symbols;
-    size_t symbol_count, symbol_room;
+    size_t symbol_count, symbol_capacity;
     struct range *ranges;
-    size_t range_count, range_room;
+    size_t range_count, range_capacity;
     Dwarf_CFI *cfi;
     const uint8_t *starts; /* of .eh_frame_hdr: pairs of 32-bit offsets */
     size_t start_count;
@@ -57,8 +57,8 @@ static int by_symbol(const void *va, const void *vb)
     return strcmp(b->name, a->name);
 }
 
-static bool more(void *list, size_t count, size_t *room, size_t item,
-                 size_t max)
+static bool reserve_one(void *list, size_t count, size_t *room, size_t item,
+                        size_t max)
 {
     void **v = list;
     if (count < *room)
@@ -97,8 +97,8 @@ static void add_symbols(struct reader *r, Elf *elf, Elf_Scn *scn,
             continue;
         const char *name = elf_strptr(elf, h->sh_link, s.st_name);
         if (!name || !*name ||
-            !more(&r->symbols, r->symbol_count, &r->symbol_room,
-                  sizeof(*r->symbols), SYMBOLS_MAX))
+            !reserve_one(&r->symbols, r->symbol_count, &r->symbol_capacity,
+                         sizeof(*r->symbols), SYMBOLS_MAX))
             continue;
         uint8_t rank = bind == STB_GLOBAL ? 3 : bind == STB_WEAK ? 2 : 1;
         r->symbols[r->symbol_count++] = (struct symbol){
@@ -305,8 +305,8 @@ static void load_ranges(struct reader *r, Dwarf *dwarf)
         while ((at = dwarf_ranges(&die, at, &base, &start, &end)) > 0) {
             if (start >= end)
                 continue;
-            if (!more(&r->ranges, r->range_count, &r->range_room,
-                      sizeof(*r->ranges), RANGES_MAX))
+            if (!reserve_one(&r->ranges, r->range_count, &r->range_capacity,
+                             sizeof(*r->ranges), RANGES_MAX))
                 return;
             r->ranges[r->range_count++] =
                 (struct range){.start = start,
@@ -347,7 +347,7 @@ static const char *linkage_name(Dwarf_Die *die)
 }
 
 /* What an instance, inlined or not, is one of. */
-static bool declaration(Dwarf_Die *die)
+static bool has_declaration(Dwarf_Die *die)
 {
     for (int i = 0; i < 4; i++) {
         Dwarf_Attribute attr;
@@ -423,7 +423,7 @@ static void scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out, size_t size,
     Dwarf_Die own = *die, *scopes = NULL;
     *out = '\0';
     *at = *die;
-    if (!is_cplusplus(unit) || !declaration(&own) || !dwarf_diename(&own))
+    if (!is_cplusplus(unit) || !has_declaration(&own) || !dwarf_diename(&own))
         return;
     int count = dwarf_getscopes_die(&own, &scopes);
     bool closure = false;

@@ -65,13 +65,13 @@ static bool same_exact(const void *arg, uint32_t number)
 {
     const struct probe *q = arg;
     return q->p->exact[number].chain == q->chain &&
-           q->p->exact[number].place == q->what;
+           q->p->exact[number].code_location == q->what;
 }
 
 #define ROOM(array, count, room, err)                                          \
     ((count) < (room) ? 0                                                      \
-                      : b_grow((void **)&(array), (count), &(room),            \
-                               sizeof(*(array)), (err)))
+                      : b_array_reserve((void **)&(array), (count), &(room),   \
+                                        sizeof(*(array)), (err)))
 
 static int no_memory(struct making *m)
 {
@@ -84,10 +84,10 @@ static int stack_of(struct making *m, const uint32_t *frames, uint32_t count,
     struct ips_procs *p = m->p;
     const struct probe q = {.p = p, .frames = frames, .count = count};
     bool fresh;
-    int rc = ROOM(p->stacks, p->stack_count, p->stack_room, m->err);
-    while (rc == 0 && p->frame_room - p->frame_count < count)
-        rc = b_grow((void **)&p->frames, p->frame_room, &p->frame_room,
-                    sizeof(*p->frames), m->err);
+    int rc = ROOM(p->stacks, p->stack_count, p->stack_capacity, m->err);
+    while (rc == 0 && p->frame_capacity - p->frame_count < count)
+        rc = b_array_reserve((void **)&p->frames, p->frame_capacity,
+                             &p->frame_capacity, sizeof(*p->frames), m->err);
     if (rc < 0)
         return rc;
     *number = slave_intern_number(
@@ -114,7 +114,7 @@ static int sampled_of(struct making *m, uint32_t stack, uint32_t *number)
     struct ips_procs *p = m->p;
     const struct probe q = {.p = p, .chain = m->chain, .what = stack};
     bool fresh;
-    int rc = ROOM(p->sampled, p->sampled_count, p->sampled_room, m->err);
+    int rc = ROOM(p->sampled, p->sampled_count, p->sampled_capacity, m->err);
     if (rc < 0)
         return rc;
     *number = slave_intern_number(&m->sampled_index, pair_hash(m->chain, stack),
@@ -132,7 +132,7 @@ static int exact_of(struct making *m, uint32_t place, uint32_t *number)
     struct ips_procs *p = m->p;
     const struct probe q = {.p = p, .chain = m->chain, .what = place};
     bool fresh;
-    int rc = ROOM(p->exact, p->exact_count, p->exact_room, m->err);
+    int rc = ROOM(p->exact, p->exact_count, p->exact_capacity, m->err);
     if (rc == 0)
         rc = B_MORE(m->entered, m->err);
     if (rc < 0)
@@ -143,7 +143,7 @@ static int exact_of(struct making *m, uint32_t place, uint32_t *number)
         return no_memory(m);
     if (fresh) {
         p->exact[p->exact_count++] =
-            (struct ips_exact){.chain = m->chain, .place = place};
+            (struct ips_exact){.chain = m->chain, .code_location = place};
         m->entered.v[m->entered.n++] = (struct entered){0};
     }
     return 0;
@@ -181,8 +181,8 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
     for (uint32_t i = 0; i < count; i++) {
         uint64_t address;
         memcpy(&address, data + sizeof(r) + 8 * (size_t)i, sizeof(address));
-        int rc = ips_codemap_place(&m->p->map, m->image, address, t, i > 0,
-                                   &places[kept], m->err);
+        int rc = ips_codemap_locate(&m->p->map, m->image, address, t, i > 0,
+                                    &places[kept], m->err);
         if (rc < 0)
             return rc;
         /* Called by us: by whom we stand in front of. */
@@ -212,7 +212,7 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
 /* ---- entries and exits ---- */
 
 /* What passed since the last entry or exit is the innermost one's. */
-static int charge(struct making *m, uint64_t cpu)
+static int charge_innermost(struct making *m, uint64_t cpu)
 {
     uint64_t from = m->last_cpu, passed = ips_sub_sat(cpu, from);
     m->last_cpu = ips_max_u64(m->last_cpu, cpu);
@@ -223,11 +223,12 @@ static int charge(struct making *m, uint64_t cpu)
     e->self_ns = ips_add_sat(e->self_ns, passed);
     m->exact_ns = ips_add_sat(m->exact_ns, passed);
     return slave_arc_add_exact(&m->p->arcs, &m->walk, from, m->last_cpu,
-                               e->place, &m->entered.v[row].arc, m->err);
+                               e->code_location, &m->entered.v[row].arc,
+                               m->err);
 }
 
 /* Leaves the innermost; time in a procedure within itself counts once. */
-static void leave(struct making *m)
+static void leave_procedure(struct making *m)
 {
     const struct call *c = &m->calls.v[--m->calls.n];
     struct ips_exact *e = &m->p->exact[c->exact];
@@ -242,8 +243,8 @@ static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
     struct ips_rec_proc r;
     uint32_t place = 0, row = 0;
     memcpy(&r, data, sizeof(r));
-    int rc = ips_codemap_place(&m->p->map, m->image, r.procedure, t, false,
-                               &place, m->err);
+    int rc = ips_codemap_locate(&m->p->map, m->image, r.procedure, t, false,
+                                &place, m->err);
     if (rc == 0)
         rc = exact_of(m, place, &row);
     if (rc == 0)
@@ -253,7 +254,7 @@ static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
     if (!m->begun)
         m->last_cpu = r.cpu;
     m->begun = true;
-    rc = charge(m, r.cpu);
+    rc = charge_innermost(m, r.cpu);
     if (rc < 0)
         return rc;
     struct ips_exact *e = &m->p->exact[row];
@@ -266,8 +267,8 @@ static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
         m->entered.v[row].active++;
     } else if (m->entered.v[row].active > 0) {
         while (m->calls.v[m->calls.n - 1].exact != row)
-            leave(m);
-        leave(m);
+            leave_procedure(m);
+        leave_procedure(m);
     }
     return 0;
 }
@@ -291,8 +292,8 @@ static int take_count(struct making *m, const uint8_t *data, uint64_t t)
     m->chain = chain_of_thread(m, r.h.a, t);
     int rc = m->chain == IPS_NONE
                  ? 0
-                 : ips_codemap_place(&m->p->map, m->image, r.procedure, t,
-                                     false, &place, m->err);
+                 : ips_codemap_locate(&m->p->map, m->image, r.procedure, t,
+                                      false, &place, m->err);
     bool known = m->chain != IPS_NONE;
     if (rc == 0 && known)
         rc = exact_of(m, place, &row);
@@ -365,7 +366,7 @@ static int take_stream(struct making *m)
             struct ips_rec_end r;
             memcpy(&r, data, sizeof(r));
             m->end_cpu = ips_max_u64(m->end_cpu, r.cpu);
-            rc = charge(m, r.cpu);
+            rc = charge_innermost(m, r.cpu);
         } else if (type == IPS_REC_EXEC) {
             struct ips_rec_exec r;
             memcpy(&r, data, sizeof(r));
@@ -375,7 +376,7 @@ static int take_stream(struct making *m)
             return rc;
     }
     while (m->calls.n > 0)
-        leave(m);
+        leave_procedure(m);
     struct ips_thread_cost *cost = &m->p->threads[m->chain];
     if (m->timers)
         cost->timed_ns =

@@ -44,7 +44,7 @@ struct ips_sampled { /* of one thread in one stack */
  * interval is as wide as if there were a quarter of them. */
 #define IPS_LATE_SQUARES 4.0
 struct ips_exact { /* of one thread in one procedure */
-    uint32_t chain, place;
+    uint32_t chain, code_location;
     uint64_t self_ns, total_ns, calls;
     uint64_t counted_from_ns; /* local raw; 0: entries and exits throughout */
     bool timed;               /* self and total were measured */
@@ -61,17 +61,17 @@ struct ips_thread_cost { /* by chain */
 struct ips_procs {
     struct ips_codemap map;
     uint32_t *frames;
-    uint32_t frame_count, frame_room;
+    uint32_t frame_count, frame_capacity;
     struct ips_stack *stacks;
-    uint32_t stack_count, stack_room;
+    uint32_t stack_count, stack_capacity;
     struct ips_sampled *sampled;
-    uint32_t sampled_count, sampled_room;
+    uint32_t sampled_count, sampled_capacity;
     struct ips_exact *exact;
-    uint32_t exact_count, exact_room;
+    uint32_t exact_count, exact_capacity;
     struct ips_thread_cost *threads;
     uint32_t thread_count;
     struct slave_arcs arcs; /* the same, by arcs */
-    bool part; /* of some of the run: the CPU of threads is that of all */
+    bool of_window; /* of some of the run: the CPU of threads is that of all */
 };
 
 /* `b` is the build of `in`. O(records). */

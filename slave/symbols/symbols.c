@@ -55,7 +55,7 @@ bool slave_symbol_next(const char **at, struct slave_frame_name *f)
 {
     return **at && take_field(at, '\t', &f->name, &f->name_len) &&
            f->name_len > 0 && take_field(at, '\t', &f->file, &f->file_len) &&
-           take_number(at, '\t', &f->line) &&
+           take_number(at, '\t', &f->source_line) &&
            take_field(at, '\t', &f->at_file, &f->at_file_len) &&
            take_number(at, '\n', &f->at_line);
 }
@@ -63,7 +63,7 @@ bool slave_symbol_next(const char **at, struct slave_frame_name *f)
 /* ---- one module's places ---- */
 
 struct batch { /* places of one module without a name */
-    uint32_t *place;
+    uint32_t *location;
     uint64_t *address;
     struct slave_symbol *symbol;
     uint32_t count;
@@ -73,7 +73,7 @@ static void batch_release(struct batch *b)
 {
     for (uint32_t i = 0; b->symbol && i < b->count; i++)
         free(b->symbol[i].text);
-    free(b->place);
+    free(b->location);
     free(b->address);
     free(b->symbol);
 }
@@ -98,7 +98,7 @@ static void module_key(const struct ips_code_module *m, const char *run,
 
 struct slave_symbol_failure {
     char *key;      /* the module's, and its path */
-    time_t again_s; /* not before */
+    time_t retry_s; /* not before */
     uint64_t why;   /* the sentence's hash */
 };
 
@@ -127,7 +127,7 @@ static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
     if (f->count == FAILURES_MAX) { /* the one that is tried first again */
         uint32_t first = 0;
         for (uint32_t i = 1; i < f->count; i++)
-            if (f->of[i].again_s < f->of[first].again_s)
+            if (f->of[i].retry_s < f->of[first].retry_s)
                 first = i;
         free(f->of[first].key);
         f->of[first] = f->of[--f->count];
@@ -167,7 +167,7 @@ static void note_failure(struct slave_symbol_failures *f, const char *key,
     if (!old)
         return;
     old->why = hash;
-    old->again_s = time(NULL) + wait_s;
+    old->retry_s = time(NULL) + wait_s;
 }
 
 /* The account of a user other than our own, of this hour; else NULL. */
@@ -191,7 +191,8 @@ static struct slave_symbol_user *user_of(struct slave_symbol_failures *f,
     return u;
 }
 
-static void spend(struct slave_symbol_failures *f, uint32_t uid, uint64_t ns)
+static void spend_time(struct slave_symbol_failures *f, uint32_t uid,
+                       uint64_t ns)
 {
     struct slave_symbol_user *u = user_of(f, uid);
     if (!u)
@@ -253,7 +254,7 @@ static void from_file(struct batch *b, const struct ips_code_module *m,
         s->asked++;
         if (slave_symbols_ask(from->helper, &ask, fresh, &why, &err) < 0)
             ips_log_warn("symbols of %s: %s", m->path, err.msg);
-        spend(from->failures, m->uid, slave_now_ns() - began_ns);
+        spend_time(from->failures, m->uid, slave_now_ns() - began_ns);
         if (why.code)
             note_failure(from->failures, file, m->path, &why);
     }
@@ -298,13 +299,13 @@ static void fill_module(struct batch *b, const struct ips_code_module *m,
     snprintf(file, sizeof(file), "%s %s", key, m->path);
     const struct slave_symbol_failure *f = find_failure(from->failures, file);
     const struct slave_symbol_user *u = user_of(from->failures, m->uid);
-    if ((!f || time(NULL) >= f->again_s) && (!u || u->spent_ns < USER_MOST_NS))
+    if ((!f || time(NULL) >= f->retry_s) && (!u || u->spent_ns < USER_MOST_NS))
         from_file(b, m, key, file, from, s);
 }
 
 /* ---- all ---- */
 
-static char *nameless(const struct ips_code_module *m, uint64_t address)
+static char *unnamed_symbol(const struct ips_code_module *m, uint64_t address)
 {
     char *text = NULL;
     if (m && m->recording) /* one row of all of it, nobody's procedure */
@@ -325,17 +326,17 @@ static int order_by_module(const struct slave_symbols *s,
                            uint32_t **order, struct ips_err *err)
 {
     *first = calloc((size_t)m->module_count + 2, sizeof(**first));
-    *order = calloc((size_t)m->place_count + 1, sizeof(**order));
+    *order = calloc((size_t)m->location_count + 1, sizeof(**order));
     if (!*first || !*order)
         return ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
-    for (uint32_t i = 0; i < m->place_count; i++)
-        if (!s->of[i].text && m->places[i].module != IPS_NONE)
-            (*first)[m->places[i].module + 2]++;
+    for (uint32_t i = 0; i < m->location_count; i++)
+        if (!s->of[i].text && m->locations[i].module != IPS_NONE)
+            (*first)[m->locations[i].module + 2]++;
     for (uint32_t i = 2; i < m->module_count + 2; i++)
         (*first)[i] += (*first)[i - 1];
-    for (uint32_t i = 0; i < m->place_count; i++)
-        if (!s->of[i].text && m->places[i].module != IPS_NONE)
-            (*order)[(*first)[m->places[i].module + 1]++] = i;
+    for (uint32_t i = 0; i < m->location_count; i++)
+        if (!s->of[i].text && m->locations[i].module != IPS_NONE)
+            (*order)[(*first)[m->locations[i].module + 1]++] = i;
     return 0;
 }
 
@@ -344,21 +345,21 @@ static int fill_one(struct slave_symbols *s, const struct ips_codemap *m,
                     const struct slave_symbol_source *from, bool late,
                     struct ips_err *err)
 {
-    struct batch b = {.place = malloc(count * sizeof(*b.place)),
+    struct batch b = {.location = malloc(count * sizeof(*b.location)),
                       .address = malloc(count * sizeof(*b.address)),
                       .symbol = calloc(count, sizeof(*b.symbol)),
                       .count = count};
-    if (!b.place || !b.address || !b.symbol) {
+    if (!b.location || !b.address || !b.symbol) {
         batch_release(&b);
         return ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
     }
     for (uint32_t i = 0; i < count; i++) {
-        b.place[i] = order[i];
-        b.address[i] = m->places[order[i]].address;
+        b.location[i] = order[i];
+        b.address[i] = m->locations[order[i]].address;
     }
     fill_module(&b, &m->modules[module], from, late, s);
     for (uint32_t i = 0; i < count; i++) {
-        s->of[b.place[i]] = b.symbol[i];
+        s->of[b.location[i]] = b.symbol[i];
         b.symbol[i].text = NULL;
     }
     batch_release(&b);
@@ -371,11 +372,12 @@ int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
 {
     uint32_t *first = NULL, *order = NULL;
     time_t until = time(NULL) + FILL_MAX_S;
-    void *grown = realloc(s->of, ((size_t)m->place_count + 1) * sizeof(*s->of));
+    void *grown =
+        realloc(s->of, ((size_t)m->location_count + 1) * sizeof(*s->of));
     if (!grown)
         return ips_err_set(err, IPS_E_NO_MEMORY, "symbols");
     s->of = grown;
-    for (; s->count < m->place_count; s->count++)
+    for (; s->count < m->location_count; s->count++)
         s->of[s->count] = (struct slave_symbol){0};
     int rc = order_by_module(s, m, &first, &order, err);
     uint32_t late = 0;
@@ -391,10 +393,10 @@ int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
                      "were not read; ask again for their names",
                      from->run, FILL_MAX_S, late);
     for (uint32_t i = 0; rc == 0 && i < s->count; i++) {
-        const struct ips_code_place *p = &m->places[i];
+        const struct ips_code_location *p = &m->locations[i];
         if (s->of[i].text)
             continue;
-        s->of[i].text = nameless(
+        s->of[i].text = unnamed_symbol(
             p->module == IPS_NONE ? NULL : &m->modules[p->module], p->address);
         if (!s->of[i].text)
             rc = ips_err_set(err, IPS_E_NO_MEMORY, "symbols");

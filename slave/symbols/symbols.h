@@ -120,7 +120,7 @@ void slave_symbols_release(struct slave_symbols *s);
 struct slave_frame_name {
     const char *name, *file, *at_file;
     uint32_t name_len, file_len, at_file_len;
-    uint32_t line, at_line;
+    uint32_t source_line, at_line;
 };
 /* The frame at *at; moves *at behind it. False: the end, or no frame. */
 bool slave_symbol_next(const char **at, struct slave_frame_name *out);

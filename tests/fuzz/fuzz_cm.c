@@ -78,7 +78,7 @@ static void make_two(void)
     for (uint32_t m = 0; m < 2; m++) {
         struct ips_cm_links l;
         make(&two.g[m], m == 0);
-        two.end[m] = (struct ips_peer_end){.part = 1 - m};
+        two.end[m] = (struct ips_peer_end){.machine = 1 - m};
         make_links(&l, m, false);
         if (ips_cm_wants(&l, 0, &two.wants[m], NULL) < 0)
             abort();
@@ -94,7 +94,7 @@ static void make_two(void)
     }
 }
 
-static struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+static struct ips_scenario lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
 
 static void feed_sync(const struct ips_cm_links *l,
                       const struct ips_cm_bytes *in)

@@ -25,10 +25,11 @@ static bool ignore(void *arg, uint32_t from, uint64_t sent, uint32_t to,
            received <= UINT64_MAX;
 }
 
-static void solve(const struct ips_joins_part *parts, uint32_t n, bool wall)
+static void solve(const struct ips_machine_joins *parts, uint32_t n, bool wall)
 {
-    struct ips_lane lane = {.mtime = {7, 1ULL << 31, 1, 1},
-                            .weighting = wall ? IPS_WEIGH_WALL : IPS_WEIGH_CPU};
+    struct ips_scenario lane = {.mtime = {7, 1ULL << 31, 1, 1},
+                                .weighting =
+                                    wall ? IPS_WEIGH_WALL : IPS_WEIGH_CPU};
     struct ips_joined j;
     struct ips_visit *visit;
     uint64_t count;
@@ -53,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         {{1, 0}, {2, 0}, {1, 1}, {UINT32_MAX, 0}},
         {{0, 0}, {0, 2}, {2, 1}, {9, 9}},
         {{0, 1}, {1, 2}, {2, 3}, {2, 2}}};
-    struct ips_joins_part parts[PARTS] = {{0}};
+    struct ips_machine_joins parts[PARTS] = {{0}};
     uint8_t *copy[PARTS] = {NULL};
     uint32_t n = 0;
     unsigned what = size ? data[0] : 0;
@@ -66,7 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!copy[n])
             abort();
         memcpy(copy[n], data + at, len);
-        parts[n] = (struct ips_joins_part){copy[n], len, 1000, peer[n], ENDS};
+        parts[n] =
+            (struct ips_machine_joins){copy[n], len, 1000, peer[n], ENDS};
         at += len;
     }
     if (what % 3 == 2)
@@ -86,9 +88,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* The parts of a random graph behind each other, as above. */
 static size_t make(const struct rg *r, unsigned what, uint8_t *out, size_t cap)
 {
-    struct ips_lane lane = {.mtime = {7, 1ULL << 31, 1, 1},
-                            .weighting =
-                                what == 1 ? IPS_WEIGH_WALL : IPS_WEIGH_CPU};
+    struct ips_scenario lane = {.mtime = {7, 1ULL << 31, 1, 1},
+                                .weighting =
+                                    what == 1 ? IPS_WEIGH_WALL : IPS_WEIGH_CPU};
     size_t n = 1;
     out[0] = (uint8_t)what;
     for (uint32_t m = 0; m < r->machines && m < PARTS; m++) {

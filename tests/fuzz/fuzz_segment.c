@@ -37,7 +37,7 @@ static void skip(struct segment_reader *r)
 static void walk(int fd, size_t size, size_t most)
 {
     static struct segment_reader r;
-    enum slave_stop stop = SLAVE_STOP_WRONG;
+    enum slave_segment_stop stop = SLAVE_STOP_WRONG;
     if (segment_reader_open(&r, fd, most, NULL) == 0)
         stop = SLAVE_STOP_MORE;
     for (size_t steps = 0;
@@ -57,7 +57,7 @@ static void walk(int fd, size_t size, size_t most)
         if (r.seg.row.at > size || steps > size)
             abort();
     }
-    slave_view_close(&r.seg.view); /* its buffers are used again */
+    slave_guarded_close(&r.seg.mapping); /* its buffers are used again */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -323,7 +323,7 @@ static void test_gives_way(void **state)
     s = &f.c.slave[1];
     s->fault = FAULT_SILENT;
     s->fault_at = s->asks + 1;
-    answers_ahead(&f.c.master, "r");
+    answer_cache_precompute(&f.c.master, "r");
     while (s->asks < s->fault_at)
         cluster_turn(&f.c, 1);
     assert_true(ahead_goes_on(&f));

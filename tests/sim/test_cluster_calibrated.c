@@ -128,7 +128,7 @@ static void weigh_whole(struct rg *r, uint64_t seed)
 /* ---- paths --------------------------------------------------------------- */
 
 static void check_path(struct cluster *c, const char *engine, bool calibrated,
-                       const struct rg *r, const struct ips_lane *lane,
+                       const struct rg *r, const struct ips_scenario *lane,
                        const char *says)
 {
     struct answer got;
@@ -185,8 +185,8 @@ static void
 test_cluster_calibrated__every_engine_equals_the_kernel(void **state)
 {
     (void)state;
-    const struct ips_lane lane = {.mtime = {0, 1ULL << 32, 1, 1}};
-    const struct ips_lane none = {.mtime = {0, 0, 1, 1}};
+    const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1}};
+    const struct ips_scenario none = {.mtime = {0, 0, 1, 1}};
     for (uint64_t seed = 1; seed <= 25; seed++) {
         struct cluster c;
         struct rg r;
@@ -211,7 +211,7 @@ test_cluster_calibrated__every_engine_equals_the_kernel(void **state)
 static void test_cluster_calibrated__whatif_too(void **state)
 {
     (void)state;
-    const struct ips_lane lane = {.mtime = {0, 1ULL << 32, 1, 1}};
+    const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1}};
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct cluster c;
         struct rg r;
@@ -250,7 +250,7 @@ static void test_cluster_calibrated__whatif_too(void **state)
 static void test_cluster_calibrated__estimate(void **state)
 {
     (void)state;
-    const struct ips_lane lane = {.mtime = {0, 1ULL << 32, 1, 1}};
+    const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1}};
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct cluster c;
         struct rg r;

@@ -23,7 +23,7 @@ struct fixture {
     struct cluster c;
     struct rg r;
     struct ips_est est;
-    struct ips_lane lane;
+    struct ips_scenario lane;
 };
 
 static const char *const machines[] = {"m1", "m2", "m3"};
@@ -37,7 +37,7 @@ static void begin(struct fixture *f, uint64_t seed)
                                  .weight_max = 9,
                                  .external = true};
     memset(f, 0, sizeof(*f));
-    f->lane = (struct ips_lane){
+    f->lane = (struct ips_scenario){
         .mtime = {.base_ns = 2, .scale_num = 1, .scale_den = 1}};
     rg_make(&o, &f->r);
     assert_int_equal(

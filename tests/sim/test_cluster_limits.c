@@ -151,7 +151,7 @@ static void silence(enum who who, uint64_t ago, bool heard_once, char note[200])
     while (s->asks == 0 || c.master.queries->waiting > 1)
         cluster_turn(&c, 1);
     s->fault = FAULT_NONE;
-    struct part *p = &c.master.queries->parts[1];
+    struct machine_share *p = &c.master.queries->machines[1];
     SAME(p->machine, "m2");
     assert_true(p->ask_id != 0);
     uint64_t then = master_now_ns() - ago;
@@ -161,7 +161,8 @@ static void silence(enum who who, uint64_t ago, bool heard_once, char note[200])
     p->slave->seen_ns = who == HEARD_NOW ? master_now_ns() : then;
     query_tick(&c.master);
     note[0] = '\0';
-    if (c.master.queries && c.master.queries->parts[1].state == PART_ACTIVE) {
+    if (c.master.queries &&
+        c.master.queries->machines[1].state == PART_ACTIVE) {
         assert_int_equal(c.master.queries->waiting, 1);
         ips_peer_free(peer); /* patience ends */
         while (c.master.queries)

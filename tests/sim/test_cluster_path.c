@@ -23,7 +23,7 @@
 static const char *const machines[] = {"m1", "m2", "m3", "m4"};
 
 static void ask_path(struct cluster *c, const char *engine,
-                     const struct ips_lane *lane, struct answer *out)
+                     const struct ips_scenario *lane, struct answer *out)
 {
     Ips__Lane wire = IPS__LANE__INIT;
     Ips__PathAsk ask = IPS__PATH_ASK__INIT;
@@ -83,7 +83,7 @@ static void check_segments(const struct answer *got,
 }
 
 static void check_engine(struct cluster *c, const char *engine,
-                         const struct rg *r, const struct ips_lane *lane)
+                         const struct rg *r, const struct ips_scenario *lane)
 {
     struct answer got;
     struct ips_est est;
@@ -129,7 +129,7 @@ static void test_cluster_path__random_graphs_equal_the_kernel(void **state)
             s->delay_ms = seed % 2 ? 3 : 0;
         }
         cluster_settle(&c);
-        const struct ips_lane lanes[] = {
+        const struct ips_scenario lanes[] = {
             {.mtime = {.scale_num = 1, .scale_den = 1}},
             {.mtime = {.base_ns = 3, .scale_num = 1, .scale_den = 1},
              .external = IPS_EXTERNAL_ALL},
@@ -138,7 +138,7 @@ static void test_cluster_path__random_graphs_equal_the_kernel(void **state)
                        .scale_num = 3,
                        .scale_den = 2},
              .external = IPS_EXTERNAL_OFF}};
-        const struct ips_lane *lane = &lanes[seed % 3];
+        const struct ips_scenario *lane = &lanes[seed % 3];
         check_engine(&c, "contract", &r, lane);
         check_engine(&c, "central", &r, lane);
         check_engine(&c, "cm-sync", &r, lane);
@@ -174,8 +174,8 @@ static void cut_g1(struct cut *k)
     k->a.out[0] = (struct ips_remote_out){.node = 1, .pos = 7, .len = 7};
     k->b.in[0] = (struct ips_remote_in){.node = 1, .pos = 7};
     k->b.xkind[1] = IPS_X_DATA;
-    k->peer_a = (struct ips_peer_end){.part = 1, .end = 0};
-    k->peer_b = (struct ips_peer_end){.part = 0, .end = 0};
+    k->peer_a = (struct ips_peer_end){.machine = 1, .end = 0};
+    k->peer_b = (struct ips_peer_end){.machine = 0, .end = 0};
 }
 
 static void test_cluster_path__g1_on_two_machines(void **state)
@@ -183,7 +183,7 @@ static void test_cluster_path__g1_on_two_machines(void **state)
     (void)state;
     static const char *const engines[] = {"contract", "central", "auto",
                                           "cm-sync", "cm-async"};
-    const struct ips_lane lane = golden_lane(&golden[0]);
+    const struct ips_scenario lane = golden_lane(&golden[0]);
     struct cluster c;
     struct cut k = {0};
     cut_g1(&k);
@@ -232,7 +232,7 @@ static void test_cluster_path__golden_graphs(void **state)
     for (int i = 0; i < GOLDEN_COUNT; i++) {
         static const char *const engines[] = {"contract", "central", "",
                                               "cm-sync", "cm-async"};
-        const struct ips_lane lane = golden_lane(&golden[i]);
+        const struct ips_scenario lane = golden_lane(&golden[i]);
         struct cluster c;
         struct ips_graph g;
         golden_make(&golden[i], &g);
@@ -336,21 +336,22 @@ static void test_cluster_path__long_answers_come_in_pieces(void **state)
     (void)state;
     struct cluster c;
     struct rg r = {.machines = 2};
-    struct ips_peer_end a = {.part = 1}, b = {.part = 0};
+    struct ips_peer_end a = {.machine = 1}, b = {.machine = 0};
     uint32_t base[2];
     uint64_t unmatched;
     make_caller(&r.part[0], true);
     make_caller(&r.part[1], false);
-    const struct ips_part parts[] = {{&r.part[0], &a, 1}, {&r.part[1], &b, 1}};
-    assert_int_equal(ips_graph_merge(parts, 2, &(struct ips_lane){0}, &r.whole,
-                                     base, &unmatched, NULL),
+    const struct ips_machine_graph parts[] = {{&r.part[0], &a, 1},
+                                              {&r.part[1], &b, 1}};
+    assert_int_equal(ips_graph_merge(parts, 2, &(struct ips_scenario){0},
+                                     &r.whole, base, &unmatched, NULL),
                      0);
     assert_int_equal(unmatched, 0);
     cluster_start(&c);
     cluster_add(&c, "m1", "r", &r.part[0], &a, 1);
     cluster_add(&c, "m2", "r", &r.part[1], &b, 1);
     cluster_settle(&c);
-    const struct ips_lane lane = {
+    const struct ips_scenario lane = {
         .mtime = {.base_ns = 2, .scale_num = 1, .scale_den = 1}};
     check_engine(&c, "contract", &r, &lane);
     check_engine(&c, "central", &r, &lane);

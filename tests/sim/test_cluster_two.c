@@ -516,7 +516,7 @@ static void try_fault(enum kind kind, enum fault fault)
     uint32_t spoilt = 0, step = kind == CM_SYNC || kind == CM_ASYNC ? 7 : 1;
     for (uint32_t at = 1; at < 60; at += step) {
         struct bytes got;
-        kept_release(&c.master); /* so that tables are asked for */
+        table_cache_release(&c.master); /* so that tables are asked for */
         s->asks = 0;
         s->fault = fault;
         s->fault_at = at;

@@ -23,7 +23,7 @@
 #include "tests/support/run_cm.h"
 #include "tests/support/shrink.h"
 
-static const struct ips_lane cpu = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario cpu = {.mtime = {0, 0, 1, 1}};
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -40,7 +40,7 @@ static void check_golden(const struct golden *k, uint32_t machines, bool async)
     struct cm_answer a;
     struct ips_err err = {0};
     uint32_t of[16];
-    const struct ips_lane lane = golden_lane(k);
+    const struct ips_scenario lane = golden_lane(k);
     golden_make(k, &g);
     for (uint32_t c = 0; c < g.chain_count; c++)
         of[c] = c % machines;
@@ -75,23 +75,23 @@ static void test_cm__golden_graphs(void **state)
 
 /* ---- random graphs ------------------------------------------------------- */
 
-static struct ips_lane lane_of(uint64_t seed)
+static struct ips_scenario lane_of(uint64_t seed)
 {
     uint64_t s = seed * 13 + 5;
-    return (struct ips_lane){
+    return (struct ips_scenario){
         .mtime = {.base_ns = rg_below(&s, 3) * rg_below(&s, 20),
                   .per_byte_q32 = (uint64_t)rg_below(&s, 2) << 31,
                   .scale_num = 1 + rg_below(&s, 2),
                   .scale_den = 1},
         .external = (enum ips_external)rg_below(&s, 3),
-        .any_off = rg_below(&s, 4) == 0};
+        .order_dependent_off = rg_below(&s, 4) == 0};
 }
 
-static const char *run_parts(const struct ips_part *parts, uint32_t n,
+static const char *run_parts(const struct ips_machine_graph *parts, uint32_t n,
                              const struct ips_graph *merged, uint64_t unmatched,
                              uint64_t seed, struct ips_err *err)
 {
-    const struct ips_lane lane = lane_of(seed);
+    const struct ips_scenario lane = lane_of(seed);
     uint64_t s = seed + 99;
     const char *what = NULL;
     for (int async = 0; async < 2 && !what; async++) {
@@ -127,13 +127,14 @@ static const char *with_reason(const char *what, const struct ips_err *err)
  * streams, positions that nobody wrote. */
 static const char *on_their_machines(struct rg *r, uint64_t seed)
 {
-    struct ips_part parts[RG_MACHINES];
+    struct ips_machine_graph parts[RG_MACHINES];
     struct ips_graph merged;
     uint32_t base[RG_MACHINES];
     uint64_t unmatched;
     struct ips_err err = {0};
     for (uint32_t m = 0; m < r->machines; m++)
-        parts[m] = (struct ips_part){&r->part[m], r->peer[m], r->end_count[m]};
+        parts[m] = (struct ips_machine_graph){&r->part[m], r->peer[m],
+                                              r->end_count[m]};
     if (ips_graph_merge(parts, r->machines, &cpu, &merged, base, &unmatched,
                         &err) < 0)
         abort();
@@ -175,13 +176,13 @@ static struct ips_clock_map any_clock(uint64_t *s, uint64_t off, bool true_one)
 
 /* One weighting, on clocks of the machines' own; half of the times up to some
  * END. `aligned`: the maps are true, so the whole graph's path is as long. */
-static const char *weighed(struct rg *r, struct ips_lane *lane,
+static const char *weighed(struct rg *r, struct ips_scenario *lane,
                            const uint64_t *off, bool aligned, uint64_t *s,
                            struct ips_err *err)
 {
-    struct ips_part parts[RG_MACHINES], seen[RG_MACHINES];
+    struct ips_machine_graph parts[RG_MACHINES], seen[RG_MACHINES];
     struct ips_view view[RG_MACHINES];
-    struct ips_lane own[RG_MACHINES];
+    struct ips_scenario own[RG_MACHINES];
     struct ips_graph merged;
     uint32_t base[RG_MACHINES], at = rg_below(s, r->machines);
     uint64_t unmatched;
@@ -191,8 +192,10 @@ static const char *weighed(struct rg *r, struct ips_lane *lane,
         own[m].clock = any_clock(s, off[m], aligned);
         if (ips_graph_view(&r->part[m], &own[m], &view[m], err) < 0)
             abort();
-        parts[m] = (struct ips_part){&r->part[m], r->peer[m], r->end_count[m]};
-        seen[m] = (struct ips_part){&view[m].g, r->peer[m], r->end_count[m]};
+        parts[m] = (struct ips_machine_graph){&r->part[m], r->peer[m],
+                                              r->end_count[m]};
+        seen[m] =
+            (struct ips_machine_graph){&view[m].g, r->peer[m], r->end_count[m]};
     }
     if (ips_graph_merge(seen, r->machines, lane, &merged, base, &unmatched,
                         err) < 0)
@@ -256,7 +259,7 @@ static const char *in_every_weighting(struct rg *r, uint64_t seed)
     }
     for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_LAST && !what; w++)
         for (int aligned = 0; aligned < 2 && !what; aligned++) {
-            struct ips_lane lane = lane_of(seed);
+            struct ips_scenario lane = lane_of(seed);
             lane.weighting = (enum ips_weighting)w;
             what = weighed(r, &lane, off, aligned, &s, &err);
         }
@@ -306,17 +309,18 @@ static void check_fault(uint64_t seed, enum cm_fault fault, bool async,
 {
     struct rg_options o = rg_options_of(seed);
     struct rg r;
-    struct ips_part parts[RG_MACHINES];
+    struct ips_machine_graph parts[RG_MACHINES];
     struct ips_graph merged;
     uint32_t base[RG_MACHINES];
     uint64_t unmatched, s = seed * 7 + fault;
     struct cm_answer a;
     struct ips_err err = {0};
-    const struct ips_lane lane = lane_of(seed);
+    const struct ips_scenario lane = lane_of(seed);
     o.machines = 2 + rg_below(&s, RG_MACHINES - 1);
     rg_make(&o, &r);
     for (uint32_t m = 0; m < r.machines; m++)
-        parts[m] = (struct ips_part){&r.part[m], r.peer[m], r.end_count[m]};
+        parts[m] =
+            (struct ips_machine_graph){&r.part[m], r.peer[m], r.end_count[m]};
     assert_int_equal(ips_graph_merge(parts, r.machines, &cpu, &merged, base,
                                      &unmatched, NULL),
                      0);
@@ -368,7 +372,7 @@ static void test_cm__the_rest_without_a_lost_machine(void **state)
     for (uint64_t seed = 1; seed <= 100; seed++) {
         struct rg_options o = rg_options_of(seed);
         struct rg r;
-        struct ips_part parts[RG_MACHINES];
+        struct ips_machine_graph parts[RG_MACHINES];
         struct ips_graph merged;
         uint32_t base[RG_MACHINES], n = 0;
         uint64_t unmatched;
@@ -379,14 +383,14 @@ static void test_cm__the_rest_without_a_lost_machine(void **state)
         for (uint32_t m = 0; m < r.machines; m++) {
             for (uint32_t e = 0; e < r.end_count[m]; e++) {
                 struct ips_peer_end *p = &r.peer[m][e];
-                if (p->part == lost)
-                    p->part = UINT32_MAX;
-                else if (p->part > lost && p->part != UINT32_MAX)
-                    p->part--;
+                if (p->machine == lost)
+                    p->machine = UINT32_MAX;
+                else if (p->machine > lost && p->machine != UINT32_MAX)
+                    p->machine--;
             }
             if (m != lost)
-                parts[n++] =
-                    (struct ips_part){&r.part[m], r.peer[m], r.end_count[m]};
+                parts[n++] = (struct ips_machine_graph){&r.part[m], r.peer[m],
+                                                        r.end_count[m]};
         }
         assert_int_equal(
             ips_graph_merge(parts, n, &cpu, &merged, base, &unmatched, NULL),
@@ -426,7 +430,7 @@ static void test_cm__a_cycle_is_said(void **state)
         for (int async = 0; async < 2; async++) {
             struct cm_answer a;
             struct ips_err err = {0};
-            const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
+            const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
             const struct cm_options o = {.seed = 1, .async = async};
             assert_int_equal(cm_cluster_run(cut.part, 2, &lane, &o, &a, &err),
                              IPS_E_STALLED);
@@ -451,7 +455,7 @@ static void test_cm__ring_of_256(void **state)
     struct cm_answer a;
     struct ips_err err = {0};
     uint32_t of[N], per = 2 * TURNS + 2;
-    const struct ips_lane lane = {.mtime = {5, 0, 1, 1}};
+    const struct ips_scenario lane = {.mtime = {5, 0, 1, 1}};
     assert_int_equal(ips_graph_alloc(&whole, N * per, N, NULL), 0);
     for (uint32_t c = 0; c < N; c++) {
         of[c] = c;

@@ -54,7 +54,7 @@ void cluster_start(struct cluster *c)
 
 void cluster_restart_master(struct cluster *c)
 {
-    master_stop(&c->master);
+    master_stop_loop(&c->master);
     master_up(c);
 }
 
@@ -71,7 +71,7 @@ void cluster_stop(struct cluster *c)
 {
     for (uint32_t i = 0; i < c->slave_count; i++)
         fake_slave_release(&c->slave[i]);
-    master_stop(&c->master);
+    master_stop_loop(&c->master);
     event_free(c->beat);
     cluster_turn(c, 15); /* replies that were to come later */
     ips_peer_reap();

@@ -68,7 +68,7 @@ struct fake_slave {
     uint32_t *pairs;
     size_t pair_count;
     struct ips_est est;
-    struct ips_lane lane;
+    struct ips_scenario lane;
     struct ips_view view; /* of that lane */
     struct fake_cm *cm;   /* a distributed computation */
     /* message times as PeersAsk told them */

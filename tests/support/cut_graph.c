@@ -134,7 +134,8 @@ static void lay_all(struct cutter *k)
     for (uint32_t p = 0; p < k->c->count; p++) {
         struct ips_graph *g = &k->c->g[p];
         qsort(g->out, g->out_count, sizeof(*g->out), by_end_pos);
-        k->c->part[p] = (struct ips_part){g, k->c->peer[p], k->end_count[p]};
+        k->c->part[p] =
+            (struct ips_machine_graph){g, k->c->peer[p], k->end_count[p]};
     }
 }
 
@@ -157,7 +158,7 @@ void cut_make(const struct ips_graph *whole, const uint32_t *of, uint32_t count,
     lay_all(&k);
     uint32_t *base = need(calloc(count, 4));
     uint64_t unmatched;
-    static const struct ips_lane cpu = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario cpu = {.mtime = {0, 0, 1, 1}};
     if (ips_graph_merge(out->part, count, &cpu, &out->merged, base, &unmatched,
                         NULL) < 0 ||
         unmatched)

@@ -10,11 +10,11 @@
 
 struct cut {
     uint32_t count;
-    struct ips_graph *g;        /* [count] */
-    struct ips_peer_end **peer; /* [count] */
-    struct ips_part *part;      /* [count] as ips_graph_merge takes them */
-    struct ips_graph merged;    /* of the parts, again */
-    uint64_t crossing;          /* arcs that were cut */
+    struct ips_graph *g;            /* [count] */
+    struct ips_peer_end **peer;     /* [count] */
+    struct ips_machine_graph *part; /* [count] as ips_graph_merge takes them */
+    struct ips_graph merged;        /* of the parts, again */
+    uint64_t crossing;              /* arcs that were cut */
 };
 
 /* `of` [whole->chain_count]: the machine of each chain, below `count`. Aborts

@@ -203,7 +203,7 @@ static void answer_table(struct fake_slave *s, uint64_t id)
 static void name_end(char *local, char *remote, size_t cap, uint32_t part,
                      uint32_t end, struct ips_peer_end peer)
 {
-    bool alone = peer.part == UINT32_MAX, low = part < peer.part;
+    bool alone = peer.machine == UINT32_MAX, low = part < peer.machine;
     uint32_t lower = low ? end : peer.end, upper = low ? peer.end : end;
     if (alone)
         snprintf(local, cap, "x%u:%u", part, end);
@@ -212,7 +212,7 @@ static void name_end(char *local, char *remote, size_t cap, uint32_t part,
     if (alone)
         snprintf(remote, cap, "nobody");
     else
-        snprintf(remote, cap, "m%u:%u/%u", peer.part, lower, upper);
+        snprintf(remote, cap, "m%u:%u/%u", peer.machine, lower, upper);
 }
 
 static void answer_ends(struct fake_slave *s, uint64_t id)

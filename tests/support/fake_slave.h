@@ -14,8 +14,8 @@ void fake_slave_answer(struct fake_slave *s, uint64_t id, Ips__Reply *reply,
 void fake_slave_subgraph(struct fake_slave *s, const Ips__Request *r,
                          bool corrupt);
 /* The graph as that lane sees it, by the message times that were told. */
-void fake_slave_view(const struct fake_slave *s, const struct ips_lane *lane,
-                     struct ips_view *out);
+void fake_slave_view(const struct fake_slave *s,
+                     const struct ips_scenario *lane, struct ips_view *out);
 void fake_slave_peers(struct fake_slave *s, const Ips__PeersAsk *ask);
 void fake_slave_echo(struct fake_slave *s, const Ips__Request *r);
 void fake_slave_trip(struct fake_slave *s, const Ips__Request *r);

@@ -60,8 +60,8 @@ static void send_letter(struct fake_cm *c, const struct slave_letter *l)
     m.key = (ProtobufCBinaryData){c->key_len, c->key};
     m.kind = (Ips__CmMessage__Kind)l->kind;
     m.from = c->self;
-    m.to = l->part;
-    m.lane = l->lane;
+    m.to = l->machine;
+    m.lane = l->scenario;
     m.count = l->count;
     m.more = l->more;
     m.data = (ProtobufCBinaryData){l->len, copy};
@@ -76,11 +76,11 @@ static void flush(struct fake_cm *c)
     slave_letters_init(&out);
     slave_box_collect(c->job->box, &out);
     while ((l = slave_letters_get(&out)))
-        slave_letters_put(&c->held[l->part], l);
+        slave_letters_put(&c->held[l->machine], l);
     for (uint32_t p = 0; p < CLUSTER_SLAVES; p++) {
         if (c->held[p].head && !c->open[p] && p > c->self) {
             struct slave_letter say = {.kind = IPS__CM_MESSAGE__KIND__RELAY,
-                                       .part = p};
+                                       .machine = p};
             send_letter(c, &say);
             c->open[p] = true;
         }
@@ -140,8 +140,9 @@ void fake_slave_cm_begin(struct fake_slave *s, const Ips__Request *r,
         struct ips_peer_end to = s->peer_end[e];
         c->graph.joined[e] = (struct ips_peer_end){UINT32_MAX, 0};
         for (uint32_t k = 0; k < r->cm->n_machines; k++) {
-            if (to.part < CLUSTER_SLAVES &&
-                strcmp(r->cm->machines[k], s->c->slave[to.part].machine) == 0)
+            if (to.machine < CLUSTER_SLAVES &&
+                strcmp(r->cm->machines[k], s->c->slave[to.machine].machine) ==
+                    0)
                 c->graph.joined[e] = (struct ips_peer_end){k, to.end};
         }
     }
@@ -173,12 +174,12 @@ void fake_slave_cm_message(struct fake_slave *s, const Ips__CmMessage *m,
     struct slave_letter *l =
         slave_letter_new(m->kind, m->from, m->data.data, m->data.len);
     assert_non_null(l);
-    l->lane = m->lane;
+    l->scenario = m->lane;
     l->count = m->count;
-    l->of_part = m->part;
+    l->of_machine = m->part;
     l->more = m->more;
     l->async = m->async;
-    l->weights = slave_lane_of(m->weights);
+    l->weights = slave_scenario_of(m->weights);
     slave_box_deliver(c->job->box, l);
     pump(s);
 }

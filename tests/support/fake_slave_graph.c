@@ -104,10 +104,10 @@ static void send_graph(struct fake_slave *s, uint64_t id,
     ips_wire_piece_release(&piece);
 }
 
-static struct ips_lane lane_of(const Ips__Lane *l)
+static struct ips_scenario lane_of(const Ips__Lane *l)
 {
-    struct ips_lane lane = {.external = (enum ips_external)l->external,
-                            .calibrated = l->calibrated};
+    struct ips_scenario lane = {.external = (enum ips_external)l->external,
+                                .calibrated = l->calibrated};
     lane.mtime.base_ns = l->mtime_base_ns;
     lane.mtime.per_byte_q32 = l->mtime_per_byte_q32;
     lane.mtime.scale_num = l->scale_num;
@@ -115,8 +115,8 @@ static struct ips_lane lane_of(const Ips__Lane *l)
     return lane;
 }
 
-void fake_slave_view(const struct fake_slave *s, const struct ips_lane *lane,
-                     struct ips_view *out)
+void fake_slave_view(const struct fake_slave *s,
+                     const struct ips_scenario *lane, struct ips_view *out)
 {
     struct ips_graph g = *s->g; /* lent */
     g.mtimes = s->mtimes.curve_count ? &s->mtimes : NULL;
@@ -128,7 +128,7 @@ void fake_slave_subgraph(struct fake_slave *s, const Ips__Request *r,
                          bool corrupt)
 {
     const struct ips_graph *g = s->g;
-    struct ips_lane lane = lane_of(r->subgraph->lane);
+    struct ips_scenario lane = lane_of(r->subgraph->lane);
     struct ips_view view;
     struct ips_wire_graph w;
     fake_slave_view(s, &lane, &view);
@@ -161,7 +161,7 @@ static void lay_moments(const struct ips_graph *g, struct ips_joins *out)
 void fake_slave_reduce(struct fake_slave *s, const Ips__Request *r,
                        bool corrupt)
 {
-    struct ips_lane lane = lane_of(r->reduce->lane);
+    struct ips_scenario lane = lane_of(r->reduce->lane);
     struct ips_joins j;
     struct ips_view view;
     fake_slave_view(s, &lane, &view);

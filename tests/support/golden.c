@@ -61,10 +61,11 @@ void golden_make(const struct golden *from, struct ips_graph *g)
     g->chain_count = chains;
 }
 
-struct ips_lane golden_lane(const struct golden *from)
+struct ips_scenario golden_lane(const struct golden *from)
 {
     uint64_t per_byte = from->mtime_ns ? 0 : 1;
-    return (struct ips_lane){.mtime = {from->mtime_ns, per_byte << 32, 1, 1},
-                             .external = IPS_EXTERNAL_REPLY,
-                             .any_off = false};
+    return (struct ips_scenario){
+        .mtime = {from->mtime_ns, per_byte << 32, 1, 1},
+        .external = IPS_EXTERNAL_REPLY,
+        .order_dependent_off = false};
 }

@@ -28,6 +28,6 @@ extern const struct golden golden[GOLDEN_COUNT];
 
 /* Aborts the test program where memory is short. */
 void golden_make(const struct golden *from, struct ips_graph *g);
-struct ips_lane golden_lane(const struct golden *from);
+struct ips_scenario golden_lane(const struct golden *from);
 
 #endif

@@ -5,11 +5,12 @@
 #include "analysis/graph/path.h"
 
 /* Messages take no time, and the outside what it took. */
-static const struct ips_lane plain = {
-    .mtime = {0, 0, 1, 1}, .external = IPS_EXTERNAL_REPLY, .any_off = false};
+static const struct ips_scenario plain = {.mtime = {0, 0, 1, 1},
+                                          .external = IPS_EXTERNAL_REPLY,
+                                          .order_dependent_off = false};
 
 static inline uint64_t t_max_of(const struct ips_graph *g,
-                                const struct ips_lane *lane)
+                                const struct ips_scenario *lane)
 {
     struct ips_est e;
     struct ips_err err;

@@ -63,7 +63,7 @@ struct rg_answer {
     uint32_t kept;    /* joins of all parts */
     uint64_t unmatched;
 };
-int rg_contract(const struct rg *r, const struct ips_lane *lane,
+int rg_contract(const struct rg *r, const struct ips_scenario *lane,
                 struct rg_answer *out, struct ips_err *err) IPS_MUST_USE;
 void rg_answer_release(struct rg_answer *a);
 

@@ -108,7 +108,7 @@ void real_slave_stop(struct real_slave *r)
     slave_work_stop(r->s.work);
     slave_graphs_release(&r->s.graphs);
     slave_drain_close(&r->s.drain);
-    slave_handover_free(r->s.handover);
+    slave_record_queue_free(r->s.record_queue);
     event_free(r->turn);
     event_free(r->pool);
     event_free(r->worked);
@@ -123,7 +123,7 @@ bool real_slave_at_rest(const struct real_slave *r)
     for (const struct slave_run *run = r->s.drain.runs; run; run = run->next)
         if (run->pins || run->want_sync)
             return false;
-    return !v->tasks && !v->syncs && !v->partials && !v->ahead;
+    return !v->tasks && !v->syncs && !v->partials && !v->precompute;
 }
 
 bool real_slave_connected(const struct real_slave *r)

@@ -24,14 +24,14 @@ struct queue { /* from one to one */
 struct machine {
     struct ips_cm_links links;
     bool made, dirty, gone;
-    struct ips_lane lane;
+    struct ips_scenario lane;
     struct ips_view view;
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
 };
 struct cluster {
     const struct cm_options *opt;
-    const struct ips_lane *lane;
+    const struct ips_scenario *lane;
     uint64_t rng;
     uint32_t n;
     struct machine *m;
@@ -205,7 +205,7 @@ static int step(struct cluster *c, uint32_t at)
                 return ips_err_set(c->err, IPS_E_PROTOCOL, "too many acks");
             c->root_unacked -= msg.count;
         } else {
-            send(c, at, m->links.peer[msg.to].part,
+            send(c, at, m->links.peer[msg.to].machine,
                  msg.kind == IPS_CM_ACK ? ACK : BATCH, msg.count, msg.data,
                  msg.len);
         }
@@ -418,7 +418,7 @@ static int walk(struct cluster *c)
             chain++;
         uint64_t est = a->est[part].est[stop];
         uint32_t me = part;
-        part = c->m[me].links.peer[hop.peer].part;
+        part = c->m[me].links.peer[hop.peer].machine;
         const struct ips_cm_links *l = &c->m[part].links;
         node = l->peer[ips_cm_peer_of(l, me)].out_node[hop.link];
         cross = (struct ips_path_segment){.kind = IPS_SEG_MESSAGE,
@@ -440,7 +440,7 @@ static int walk(struct cluster *c)
     return rc;
 }
 
-static int begin(struct cluster *c, const struct ips_part *parts)
+static int begin(struct cluster *c, const struct ips_machine_graph *parts)
 {
     int rc = 0;
     uint32_t nodes = 0, chains = 0;
@@ -460,7 +460,7 @@ static int begin(struct cluster *c, const struct ips_part *parts)
             struct ips_cm_bytes wants = {0};
             rc = ips_cm_wants(l, p, &wants, c->err);
             if (rc == 0)
-                send(c, i, l->peer[p].part, WANTS, 0, wants.data, wants.len);
+                send(c, i, l->peer[p].machine, WANTS, 0, wants.data, wants.len);
             ips_cm_bytes_release(&wants);
         }
     }
@@ -486,9 +486,10 @@ static void release(struct cluster *c)
     free(c->dirty);
 }
 
-int cm_cluster_run(const struct ips_part *parts, uint32_t count,
-                   const struct ips_lane *lane, const struct cm_options *opt,
-                   struct cm_answer *out, struct ips_err *err)
+int cm_cluster_run(const struct ips_machine_graph *parts, uint32_t count,
+                   const struct ips_scenario *lane,
+                   const struct cm_options *opt, struct cm_answer *out,
+                   struct ips_err *err)
 {
     size_t pairs = (size_t)count * (count + 1);
     struct cluster c = {.opt = opt,
@@ -579,7 +580,8 @@ static const char *compare_path(const struct cm_answer *a,
 
 const char *cm_answer_differs(const struct cm_answer *a,
                               const struct ips_graph *merged,
-                              const struct ips_lane *lane, uint64_t unmatched)
+                              const struct ips_scenario *lane,
+                              uint64_t unmatched)
 {
     struct ips_est e;
     struct ips_path path = {0};

@@ -30,7 +30,7 @@ struct cm_options {
     uint32_t fault_at; /* at this message between slaves, from 0 */
     /* [count] the lane as each machine is told it (its clock, its goal), or
      * NULL: the same for all. */
-    const struct ips_lane *lanes;
+    const struct ips_scenario *lanes;
 };
 
 struct cm_answer {
@@ -51,15 +51,17 @@ struct cm_answer {
 };
 
 /* 0 and *out, or an error: nothing is left behind in either case. */
-int cm_cluster_run(const struct ips_part *parts, uint32_t count,
-                   const struct ips_lane *lane, const struct cm_options *opt,
-                   struct cm_answer *out, struct ips_err *err) IPS_MUST_USE;
+int cm_cluster_run(const struct ips_machine_graph *parts, uint32_t count,
+                   const struct ips_scenario *lane,
+                   const struct cm_options *opt, struct cm_answer *out,
+                   struct ips_err *err) IPS_MUST_USE;
 void cm_answer_release(struct cm_answer *a);
 
 /* NULL, or in what it differs from what the kernel says of the merged graph
  * (of views, where the lane is not of `cpu`). */
 const char *cm_answer_differs(const struct cm_answer *a,
                               const struct ips_graph *merged,
-                              const struct ips_lane *lane, uint64_t unmatched);
+                              const struct ips_scenario *lane,
+                              uint64_t unmatched);
 
 #endif

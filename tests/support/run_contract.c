@@ -17,15 +17,16 @@ void rg_answer_release(struct rg_answer *a)
 /* What the master keeps between the steps. */
 struct run {
     const struct rg *r;
-    const struct ips_lane *lane;
+    const struct ips_scenario *lane;
     uint8_t *data[RG_MACHINES];
     struct ips_joined joined;
     struct ips_est full[RG_MACHINES];
 };
 
 /* The bytes of machine m's joins, as they come to the master. */
-static int make_part(struct run *run, uint32_t m, struct ips_joins_part *part,
-                     struct rg_answer *out, struct ips_err *err)
+static int make_part(struct run *run, uint32_t m,
+                     struct ips_machine_joins *part, struct rg_answer *out,
+                     struct ips_err *err)
 {
     struct ips_joins j;
     int rc = ips_joins_make(&run->r->part[m], run->lane, &j, err);
@@ -38,11 +39,11 @@ static int make_part(struct run *run, uint32_t m, struct ips_joins_part *part,
     memcpy(run->data[m], j.head.data, j.head.len);
     if (j.arcs.len)
         memcpy(run->data[m] + j.head.len, j.arcs.data, j.arcs.len);
-    *part = (struct ips_joins_part){.data = run->data[m],
-                                    .len = len,
-                                    .nodes = run->r->part[m].node_count,
-                                    .peer = run->r->peer[m],
-                                    .end_count = run->r->end_count[m]};
+    *part = (struct ips_machine_joins){.data = run->data[m],
+                                       .len = len,
+                                       .nodes = run->r->part[m].node_count,
+                                       .peer = run->r->peer[m],
+                                       .end_count = run->r->end_count[m]};
     out->kept += j.count;
     ips_joins_release(&j);
     return 0;
@@ -51,7 +52,7 @@ static int make_part(struct run *run, uint32_t m, struct ips_joins_part *part,
 static int merge_parts(struct run *run, struct rg_answer *out,
                        struct ips_err *err)
 {
-    struct ips_joins_part parts[RG_MACHINES];
+    struct ips_machine_joins parts[RG_MACHINES];
     uint32_t blame;
     for (uint32_t m = 0; m < run->r->machines; m++) {
         int rc = make_part(run, m, &parts[m], out, err);
@@ -101,8 +102,8 @@ static int expand(struct run *run, const struct ips_visit *v, uint32_t before,
                   struct ips_err *err)
 {
     const struct ips_graph *whole = &run->r->whole;
-    const struct ips_graph *g = &run->r->part[v->part];
-    uint32_t base = run->r->base[v->part], from = IPS_NO_NODE;
+    const struct ips_graph *g = &run->r->part[v->machine];
+    uint32_t base = run->r->base[v->machine], from = IPS_NO_NODE;
     uint32_t to =
         v->out == IPS_NO_NODE ? run->joined.end_node : g->out[v->out].node;
     struct ips_path piece;
@@ -118,7 +119,7 @@ static int expand(struct run *run, const struct ips_visit *v, uint32_t before,
     }
     *to_node = base + to;
     if (rc == 0)
-        rc = ips_path_between(g, run->lane, &run->full[v->part], from, to,
+        rc = ips_path_between(g, run->lane, &run->full[v->machine], from, to,
                               &piece, err);
     if (rc < 0)
         return rc;
@@ -144,7 +145,7 @@ static int solve(struct run *run, struct rg_answer *out, struct ips_err *err)
     if (rc < 0)
         return rc;
     out->t_max = run->joined.t_max;
-    out->end = run->r->base[run->joined.end_part] + run->joined.end_node;
+    out->end = run->r->base[run->joined.end_machine] + run->joined.end_node;
     rc = ips_joined_walk(&run->joined, &visit, &count, err);
     for (uint64_t k = 0; rc == 0 && k < count; k++)
         rc = expand(run, &visit[k], node, k ? visit[k - 1].to_ns : 0, &node,
@@ -153,7 +154,7 @@ static int solve(struct run *run, struct rg_answer *out, struct ips_err *err)
     return rc;
 }
 
-int rg_contract(const struct rg *r, const struct ips_lane *lane,
+int rg_contract(const struct rg *r, const struct ips_scenario *lane,
                 struct rg_answer *out, struct ips_err *err)
 {
     struct run run = {.r = r, .lane = lane};

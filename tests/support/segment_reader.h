@@ -16,14 +16,14 @@ struct segment_reader {
     struct slave_image image;
     struct slave_stream stream;
     struct slave_segment seg; /* seg.row.at: of the next record */
-    struct slave_look look;
+    struct slave_segment_look look;
     const uint8_t *data; /* the records taken last */
     uint32_t len, records;
 };
 
 static inline void segment_reader_close(struct segment_reader *r)
 {
-    slave_view_close(&r->seg.view);
+    slave_guarded_close(&r->seg.mapping);
     free(r->d.frames);
     free(r->d.peek);
     r->d.frames = r->d.peek = NULL;
@@ -36,7 +36,7 @@ static inline int segment_reader_open(struct segment_reader *r, int fd,
 {
     struct ips_segment_header head;
     uint8_t *frames = r->d.frames, *peek = r->d.peek;
-    slave_view_close(&r->seg.view);
+    slave_guarded_close(&r->seg.mapping);
     memset(r, 0, sizeof(*r));
     r->d.frames = frames ? frames : malloc(SLAVE_FRAMES_BYTES);
     r->d.peek = peek ? peek : malloc(SLAVE_READ_BYTES);
@@ -56,22 +56,24 @@ static inline int segment_reader_open(struct segment_reader *r, int fd,
 
 /* Takes what one look finds. Returns what is behind it; ZERO and PENDING stay
  * there. */
-static inline enum slave_stop segment_reader_next(struct segment_reader *r)
+static inline enum slave_segment_stop
+segment_reader_next(struct segment_reader *r)
 {
     bool wrong = false;
     const struct slave_frame *frame = (void *)r->d.frames;
     r->d.frames_len = 0;
     r->len = r->records = 0;
-    if (slave_take_look(&r->d, &r->seg, &r->look, NULL) < 0 ||
+    if (slave_segment_reader_look(&r->d, &r->seg, &r->look, NULL) < 0 ||
         (r->look.extent > 0 &&
-         slave_take(&r->d, &r->run, &r->seg, r->look.extent, &wrong, NULL) < 0))
+         slave_segment_reader_next(&r->d, &r->run, &r->seg, r->look.extent,
+                                   &wrong, NULL) < 0))
         return SLAVE_STOP_WRONG;
     if (r->d.frames_len) {
         r->data = (const uint8_t *)(frame + 1);
         r->len = frame->bytes;
         r->records = frame->records;
     }
-    return wrong ? SLAVE_STOP_WRONG : r->look.stop;
+    return wrong ? SLAVE_STOP_WRONG : r->look.stop_reason;
 }
 
 #endif

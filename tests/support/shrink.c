@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void rg_goal(const struct ips_graph *g, struct ips_lane *lane, uint64_t *rng)
+void rg_goal(const struct ips_graph *g, struct ips_scenario *lane,
+             uint64_t *rng)
 {
     uint32_t c = rg_below(rng, g->chain_count);
     lane->has_goal = rg_below(rng, 2);

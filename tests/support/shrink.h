@@ -13,7 +13,8 @@
 typedef const char *rg_property(struct rg *r, uint64_t seed);
 
 /* Half of the times the END of some chain as the lane's goal. */
-void rg_goal(const struct ips_graph *g, struct ips_lane *lane, uint64_t *rng);
+void rg_goal(const struct ips_graph *g, struct ips_scenario *lane,
+             uint64_t *rng);
 
 /* Seeds 1 to `seeds`, or to IPS_SEEDS of the environment. NULL, or a text about
  * the smallest graph that fails and the options that make it; the text lasts

@@ -473,7 +473,7 @@ void ips_chan_drop(int fd, uint64_t site)
         ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
     if (word & IPS_FD_LOCKED)
         ips_lock_dropped(fd);
-    ips_fd_forget(fd);
+    ips_fd_clear(fd);
 }
 
 void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,

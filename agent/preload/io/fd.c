@@ -22,7 +22,7 @@
 
 static void name_new(int fd, const struct ips_chan_hint *hint)
 {
-    ips_fd_forget(fd);
+    ips_fd_clear(fd);
     ips_chan_name(fd, ips_fd_get(fd), hint);
 }
 
@@ -104,7 +104,7 @@ IPS_EXPORT int fstat(int fd, struct stat *st)
         return REAL(fstat)(fd, st);
     uint64_t word = ips_fd_get(fd); /* before the look: see ips_fd_set */
     int r = REAL(fstat)(fd, st);
-    if (r == 0 && S_ISREG(st->st_mode) && ips_fd_unseen(word) &&
+    if (r == 0 && S_ISREG(st->st_mode) && ips_fd_is_new(word) &&
         ips_fd_near(fd)) {
         int saved = errno;
         ips_fd_set(fd, word, IPS_FD_FILE, 0, 0);
@@ -120,7 +120,7 @@ int fstat64(int, struct stat64 *)
 /* --- copying -------------------------------------------------------------- */
 
 /* `made` (>= 0) is a copy of `fd` now. */
-static int copied(int fd, int made)
+static int note_copy(int fd, int made)
 {
     if (made < 0 || made == fd || !ips_wrap_on())
         return made;
@@ -129,13 +129,13 @@ static int copied(int fd, int made)
     if (ips_fd_chan(word))
         name_new(made, NULL);
     else
-        ips_fd_forget(made);
+        ips_fd_clear(made);
     errno = saved;
     return made;
 }
 
 /* `to` is about to be replaced by a copy of `fd`, if that is open. */
-static void replacing(int fd, int to, uint64_t site)
+static void note_replacement(int fd, int to, uint64_t site)
 {
     if (ips_wrap_on() && fd != to && ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
         ips_chan_drop(to, site);
@@ -144,13 +144,13 @@ static void replacing(int fd, int to, uint64_t site)
 IPS_EXPORT int dup(int fd)
 {
     ips_wrap_on();
-    return copied(fd, REAL(dup)(fd));
+    return note_copy(fd, REAL(dup)(fd));
 }
 
 int ips_dup2_at(int fd, int to, uint64_t site)
 {
-    replacing(fd, to, site);
-    return copied(fd, REAL(dup2)(fd, to));
+    note_replacement(fd, to, site);
+    return note_copy(fd, REAL(dup2)(fd, to));
 }
 
 IPS_EXPORT int dup2(int fd, int to)
@@ -162,8 +162,8 @@ int __dup2(int, int) IPS_ALIAS(dup2);
 int ips_dup3_at(int fd, int to, int flags, uint64_t site)
 {
     if (!((unsigned)flags & ~(unsigned)O_CLOEXEC)) /* else it is refused */
-        replacing(fd, to, site);
-    return copied(fd, REAL(dup3)(fd, to, flags));
+        note_replacement(fd, to, site);
+    return note_copy(fd, REAL(dup3)(fd, to, flags));
 }
 
 IPS_EXPORT int dup3(int fd, int to, int flags)
@@ -172,22 +172,22 @@ IPS_EXPORT int dup3(int fd, int to, int flags)
 }
 
 /* The third argument is a pointer or an int; both travel in one register. */
-static int control(int (*real)(int, int, ...), int fd, int command, void *arg,
-                   uint64_t site)
+static int record_control(int (*real)(int, int, ...), int fd, int command,
+                          void *arg, uint64_t site)
 {
     if (ips_wrap_on() && (command == F_SETLK || command == F_SETLKW ||
                           command == F_OFD_SETLK || command == F_OFD_SETLKW))
         return ips_fcntl_lock(real, fd, command, arg, site);
     int r = real(fd, command, arg);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
-        return copied(fd, r);
+        return note_copy(fd, r);
     return r;
 }
 
 int ips_fcntl_at(int fd, int command, void *arg, uint64_t site)
 {
     ips_wrap_on();
-    return control(REAL(fcntl), fd, command, arg, site);
+    return record_control(REAL(fcntl), fd, command, arg, site);
 }
 
 IPS_EXPORT int fcntl(int fd, int command, ...)
@@ -207,7 +207,7 @@ IPS_EXPORT int fcntl64(int fd, int command, ...)
     void *arg = va_arg(ap, void *);
     va_end(ap);
     ips_wrap_on();
-    return control(REAL(fcntl64), fd, command, arg, IPS_SITE);
+    return record_control(REAL(fcntl64), fd, command, arg, IPS_SITE);
 }
 
 /* --- making --------------------------------------------------------------- */
@@ -252,10 +252,10 @@ IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
 }
 
 /* A new descriptor of known class, or (UNKNOWN) to be looked at when used. */
-static int made(int fd, enum ips_fd_class klass)
+static int note_new_fd(int fd, enum ips_fd_class klass)
 {
     if (fd >= 0 && ips_wrap_on()) {
-        ips_fd_forget(fd);
+        ips_fd_clear(fd);
         if (klass != IPS_FD_UNKNOWN)
             ips_fd_set(fd, ips_fd_get(fd), klass, 0, 0);
     }
@@ -265,23 +265,23 @@ static int made(int fd, enum ips_fd_class klass)
 IPS_EXPORT int socket(int domain, int type, int protocol)
 {
     ips_wrap_on();
-    return made(REAL(socket)(domain, type, protocol), IPS_FD_UNKNOWN);
+    return note_new_fd(REAL(socket)(domain, type, protocol), IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int eventfd(unsigned value, int flags)
 {
     ips_wrap_on();
     /* its number is asked for when it is used */
-    return made(REAL(eventfd)(value, flags), IPS_FD_UNKNOWN);
+    return note_new_fd(REAL(eventfd)(value, flags), IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int timerfd_create(clockid_t clock, int flags)
 {
     ips_wrap_on();
-    return made(REAL(timerfd_create)(clock, flags), IPS_FD_TIMERFD);
+    return note_new_fd(REAL(timerfd_create)(clock, flags), IPS_FD_TIMERFD);
 }
 IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
 {
     ips_wrap_on();
-    return made(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
+    return note_new_fd(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
 }
 
 /* The C library's own dup2 to 0, 1, 2. */
@@ -307,8 +307,8 @@ IPS_EXPORT int listen(int fd, int backlog)
 /* Names the socket as soon as its ends are known and records the connect. The
  * calls that only ask how a connect goes on (`word` says that one is recorded)
  * are left out; one that says it failed makes room for another attempt. */
-static void connected(int fd, int r, int err, const struct sockaddr *to,
-                      socklen_t len, struct ips_moment call, uint64_t site)
+static void record_connect(int fd, int r, int err, const struct sockaddr *to,
+                           socklen_t len, struct ips_moment call, uint64_t site)
 {
     struct ips_moment ret = ips_at_return(&call);
     uint64_t word = ips_fd_get(fd);
@@ -324,12 +324,12 @@ static void connected(int fd, int r, int err, const struct sockaddr *to,
         return;
     }
     if (!to || len < sizeof(sa_family_t) || to->sa_family == AF_UNSPEC) {
-        ips_fd_forget(fd);
+        ips_fd_clear(fd);
         return;
     }
     const struct ips_chan_hint hint = {
         .flags = IPS_CHAN_CONNECTED, .peer = to, .peer_len = len};
-    ips_fd_forget(fd);
+    ips_fd_clear(fd);
     word = ips_chan_name(fd, ips_fd_get(fd), &hint);
     if (ips_fd_class(word) == IPS_FD_STREAM)
         ips_record_io(IPS_REC_SEND, ips_fd_chan(word), IPS_OP_CONNECT, call,
@@ -345,7 +345,7 @@ int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
     struct ips_moment call = ips_at_call();
     int r = REAL(connect)(fd, to, len);
     int saved = errno;
-    connected(fd, r, saved, to, len, call, site);
+    record_connect(fd, r, saved, to, len, call, site);
     errno = saved;
     return r;
 }
@@ -356,8 +356,8 @@ IPS_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
 }
 int __connect(int, const struct sockaddr *, socklen_t) IPS_ALIAS(connect);
 
-static void accepted(int fd, int r, int err, struct ips_moment call,
-                     uint64_t site)
+static void record_accept(int fd, int r, int err, struct ips_moment call,
+                          uint64_t site)
 {
     struct ips_moment ret = ips_at_return(&call);
     uint64_t word;
@@ -374,7 +374,7 @@ static void accepted(int fd, int r, int err, struct ips_moment call,
         return;
     }
     const struct ips_chan_hint hint = {.flags = IPS_CHAN_ACCEPTED};
-    ips_fd_forget(r);
+    ips_fd_clear(r);
     ips_spin_ended(&ips_me, &call);
     word = ips_chan_name(r, ips_fd_get(r), &hint);
     if (ips_fd_chan(word))
@@ -390,7 +390,7 @@ int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site)
     struct ips_moment call = ips_at_call();
     int r = REAL(accept)(fd, from, len);
     int saved = errno;
-    accepted(fd, r, saved, call, site);
+    record_accept(fd, r, saved, call, site);
     errno = saved;
     return r;
 }
@@ -409,7 +409,7 @@ int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
     struct ips_moment call = ips_at_call();
     int r = REAL(accept4)(fd, from, len, flags);
     int saved = errno;
-    accepted(fd, r, saved, call, site);
+    record_accept(fd, r, saved, call, site);
     errno = saved;
     return r;
 }

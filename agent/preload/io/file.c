@@ -47,7 +47,7 @@ static long own_switches(void)
     return ru.ru_nvcsw;
 }
 
-static uint64_t stamps(uint64_t ns)
+static uint64_t stamps_of_ns(uint64_t ns)
 {
     return ips_wrap_blocked * (ns / 2000);
 }
@@ -61,7 +61,7 @@ static __attribute__((noinline)) void set_anchor(void)
 struct ips_moment ips_file_call(bool exact)
 {
     uint64_t t = ips_core_now();
-    if (exact || unlikely(t - anchor.t > stamps(ANCHOR_NS))) {
+    if (exact || unlikely(t - anchor.t > stamps_of_ns(ANCHOR_NS))) {
         set_anchor();
         t = ips_core_now();
     }
@@ -104,7 +104,7 @@ void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
     uint64_t t = ips_core_now();
     if (unlikely(t >= ~ips_me.sample_off))
         near_sample(call, t);
-    bool quick = t - call->t < stamps(SLOW_NS) || t < call->t;
+    bool quick = t - call->t < stamps_of_ns(SLOW_NS) || t < call->t;
     if (likely(++ips_me.file_calls < IPS_CALLS_EVERY && quick))
         return;
     int saved = errno;
@@ -281,23 +281,23 @@ IPS_EXPORT int msync(void *at, size_t n, int flags)
 
 static _Atomic uint32_t locks_taken; /* ever, in this process */
 
-static bool lock_name(int fd, uint64_t start, struct ips_thing *thing)
+static bool lock_name(int fd, uint64_t start, struct ips_sync_object *thing)
 {
     struct stat st;
     if (ips_sys_fstat(fd, &st) < 0)
         return false;
-    *thing = (struct ips_thing){st.st_dev, st.st_ino, start};
+    *thing = (struct ips_sync_object){st.st_dev, st.st_ino, start};
     return true;
 }
 
 /* Does the close of `fd` let go from now on? */
-static void lock_held(enum ips_sync kind, int fd, bool held)
+static void set_lock_held(enum ips_sync kind, int fd, bool held)
 {
     uint64_t bit =
         kind == IPS_SYNC_FLOCK ? IPS_FD_FLOCKED : IPS_FD_RECORD_LOCKED;
     uint64_t word = ips_chan_of(fd);
     uint64_t flags = word & IPS_FD_FLAGS & ~bit;
-    if (ips_fd_unseen(word) || !(word & bit) == !held)
+    if (ips_fd_is_new(word) || !(word & bit) == !held)
         return;
     ips_fd_set(fd, word, ips_fd_class(word), (uint32_t)word,
                held ? flags | bit : flags);
@@ -306,7 +306,7 @@ static void lock_held(enum ips_sync kind, int fd, bool held)
 
 void ips_lock_dropped(int fd)
 {
-    struct ips_thing thing;
+    struct ips_sync_object thing;
     uint64_t word = ips_fd_get(fd);
     struct ips_moment call = ips_at_call();
     if (!lock_name(fd, 0, &thing))
@@ -329,36 +329,36 @@ void ips_locks_end(void)
 /* A request that may wait is made without waiting first, so that it waited is
  * known and not guessed from the clock: was it refused because the lock is
  * taken? (A lock that is changed into another is let go first in both.) */
-static bool taken(int r)
+static bool was_taken(int r)
 {
     return r < 0 && (errno == EAGAIN || errno == EACCES);
 }
 
 /* A request for a lock is over. Without waiting it only marks `fd`. */
-static int locked(enum ips_sync kind, int fd, uint64_t start, bool waits,
-                  struct ips_moment call, int r, uint64_t site)
+static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
+                       struct ips_moment call, int r, uint64_t site)
 {
-    struct ips_thing thing;
+    struct ips_sync_object thing;
     int saved = errno;
     struct ips_moment ret = ips_at_return(&call);
     if (waits && ips_was_blocked(&call, &ret) && lock_name(fd, start, &thing))
         ips_sync_acquired(kind, &thing, call, ret, 1, r < 0 ? saved : 0, site);
     if (r == 0)
-        lock_held(kind, fd, true);
+        set_lock_held(kind, fd, true);
     errno = saved;
     return r;
 }
 
 /* all: of a file's parts none stays locked, so the close lets go of nothing. */
-static int unlocked(enum ips_sync kind, int fd, uint64_t start, bool all,
-                    struct ips_moment call, int r, uint64_t site)
+static int record_unlock(enum ips_sync kind, int fd, uint64_t start, bool all,
+                         struct ips_moment call, int r, uint64_t site)
 {
-    struct ips_thing thing;
+    struct ips_sync_object thing;
     int saved = errno;
     if (r == 0 && lock_name(fd, start, &thing))
         ips_sync_released(kind, &thing, call, 1, site);
     if (r == 0 && all)
-        lock_held(kind, fd, false);
+        set_lock_held(kind, fd, false);
     errno = saved;
     return r;
 }
@@ -371,13 +371,13 @@ int ips_flock_at(int fd, int operation, uint64_t site)
     struct ips_moment call = ips_at_call();
     int r = REAL(flock)(fd, operation | LOCK_NB);
     if ((operation & ~LOCK_NB) == LOCK_UN)
-        return unlocked(IPS_SYNC_FLOCK, fd, 0, true, call, r, site);
-    bool waits = !(operation & LOCK_NB) && taken(r);
+        return record_unlock(IPS_SYNC_FLOCK, fd, 0, true, call, r, site);
+    bool waits = !(operation & LOCK_NB) && was_taken(r);
     if (waits) {
         errno = before;
         r = REAL(flock)(fd, operation);
     }
-    return locked(IPS_SYNC_FLOCK, fd, 0, waits, call, r, site);
+    return record_lock(IPS_SYNC_FLOCK, fd, 0, waits, call, r, site);
 }
 
 IPS_EXPORT int flock(int fd, int operation)
@@ -410,7 +410,7 @@ int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                                         : command;
     struct ips_moment call = ips_at_call();
     int r = real(fd, try, arg);
-    bool waits = try != command && taken(r);
+    bool waits = try != command && was_taken(r);
     if (waits) {
         errno = before;
         r = real(fd, command, arg);
@@ -422,9 +422,9 @@ int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
     uint64_t start = lock_start(fd, &lock);
     errno = saved;
     if (lock.l_type == F_UNLCK)
-        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start,
-                        start == 0 && lock.l_len == 0, call, r, site);
-    return locked(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r, site);
+        return record_unlock(IPS_SYNC_RECORD_LOCK, fd, start,
+                             start == 0 && lock.l_len == 0, call, r, site);
+    return record_lock(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r, site);
 }
 
 /* libc's own is made of fcntl calls that go past us. */
@@ -436,39 +436,40 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
     const int before = errno;
     struct ips_moment call = ips_at_call();
     int r = REAL(lockf)(fd, command == F_LOCK ? F_TLOCK : command, n);
-    bool waits = command == F_LOCK && taken(r);
+    bool waits = command == F_LOCK && was_taken(r);
     if (waits) {
         errno = before;
         r = REAL(lockf)(fd, command, n);
     }
     uint64_t start = lock_start(fd, &lock);
     if (command == F_ULOCK)
-        return unlocked(IPS_SYNC_RECORD_LOCK, fd, start, start == 0 && n == 0,
-                        call, r, IPS_SITE);
-    return locked(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r, IPS_SITE);
+        return record_unlock(IPS_SYNC_RECORD_LOCK, fd, start,
+                             start == 0 && n == 0, call, r, IPS_SITE);
+    return record_lock(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r,
+                       IPS_SITE);
 }
 int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
 
 /* --- eventfd -------------------------------------------------------------- */
 
-static bool eventfd_thing(uint64_t word, struct ips_thing *thing)
+static bool eventfd_object(uint64_t word, struct ips_sync_object *thing)
 {
     uint32_t id = (uint32_t)word; /* its number in the kernel, from 1 */
-    *thing = (struct ips_thing){0, id, 0};
+    *thing = (struct ips_sync_object){0, id, 0};
     return id != 0;
 }
 
 void ips_eventfd_written(const struct ips_io *io)
 {
-    struct ips_thing thing;
-    if (eventfd_thing(ips_fd_get(io->fd), &thing))
+    struct ips_sync_object thing;
+    if (eventfd_object(ips_fd_get(io->fd), &thing))
         ips_sync_released(IPS_SYNC_EVENTFD, &thing, io->call, 1, io->site);
 }
 
 bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret)
 {
-    struct ips_thing thing;
-    bool known = eventfd_thing(ips_fd_get(io->fd), &thing);
+    struct ips_sync_object thing;
+    bool known = eventfd_object(ips_fd_get(io->fd), &thing);
     if (known)
         ips_sync_acquired(IPS_SYNC_EVENTFD, &thing, io->call, ret, 1, 0,
                           io->site);

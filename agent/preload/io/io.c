@@ -34,7 +34,7 @@ static ssize_t receive_dgram(const struct ips_io *io, void *buf, size_t n,
 }
 
 /* A peek that waited is a wait for this channel; nothing was received. */
-static ssize_t peeked(const struct ips_io *io, int flags, ssize_t r)
+static ssize_t record_peek(const struct ips_io *io, int flags, ssize_t r)
 {
     if (flags & MSG_PEEK)
         ips_record_wait(IPS_OP_POLL, io->call, r < 0 ? -1 : 1, errno, io->site,
@@ -227,7 +227,7 @@ static __attribute__((noinline)) ssize_t recv_other(int fd, void *buf, size_t n,
     if (!ips_io_begin(&io, fd, site))
         return REAL(recv)(fd, buf, n, flags);
     if (flags & NOT_DATA)
-        return peeked(&io, flags, REAL(recv)(fd, buf, n, flags));
+        return record_peek(&io, flags, REAL(recv)(fd, buf, n, flags));
     if (io.klass == IPS_FD_DGRAM)
         return receive_dgram(&io, buf, n, flags);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
@@ -252,7 +252,8 @@ IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
     if (!ips_io_begin(&io, fd, IPS_SITE))
         return REAL(__recv_chk)(fd, buf, n, size, flags);
     if (flags & NOT_DATA)
-        return peeked(&io, flags, REAL(__recv_chk)(fd, buf, n, size, flags));
+        return record_peek(&io, flags,
+                           REAL(__recv_chk)(fd, buf, n, size, flags));
     if (io.klass == IPS_FD_DGRAM && n <= size)
         return receive_dgram(&io, buf, n, flags);
     ssize_t r = REAL(__recv_chk)(fd, buf, n, size, flags);
@@ -282,7 +283,8 @@ ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
     if (!ips_io_begin(&io, fd, site))
         return REAL(recvfrom)(fd, buf, n, flags, from, len);
     if (flags & NOT_DATA)
-        return peeked(&io, flags, REAL(recvfrom)(fd, buf, n, flags, from, len));
+        return record_peek(&io, flags,
+                           REAL(recvfrom)(fd, buf, n, flags, from, len));
     if (io.klass == IPS_FD_DGRAM && !from)
         return receive_dgram(&io, buf, n, flags);
     socklen_t room = from && len ? *len : 0;
@@ -318,8 +320,8 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
 
 /* What went through two ends at once: received from one, sent to the other.
  * An error is put down to the reading end where that is a channel. */
-static ssize_t moved(struct ips_io *in, struct ips_io *out, ssize_t r,
-                     size_t asked)
+static ssize_t record_move(struct ips_io *in, struct ips_io *out, ssize_t r,
+                           size_t asked)
 {
     const struct iovec iov = {NULL, asked};
     int saved = errno;
@@ -342,7 +344,7 @@ ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site)
     bool has_out = ips_io_begin(&out, to, site);
     ssize_t r = REAL(sendfile)(to, from, at, n);
     if (has_in || has_out)
-        moved(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
+        record_move(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
     return r;
 }
 
@@ -361,7 +363,7 @@ ssize_t ips_splice_at(int from, off64_t *from_at, int to, off64_t *to_at,
     bool has_out = ips_io_begin(&out, to, site);
     ssize_t r = REAL(splice)(from, from_at, to, to_at, n, flags);
     if (has_in || has_out)
-        moved(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
+        record_move(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
     return r;
 }
 
@@ -378,7 +380,7 @@ ssize_t ips_tee_at(int from, int to, size_t n, unsigned flags, uint64_t site)
     if (!ips_io_begin(&out, to, site))
         return REAL(tee)(from, to, n, flags);
     ssize_t r = REAL(tee)(from, to, n, flags);
-    return moved(NULL, &out, r, n);
+    return record_move(NULL, &out, r, n);
 }
 
 IPS_EXPORT ssize_t tee(int from, int to, size_t n, unsigned flags)

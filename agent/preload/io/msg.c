@@ -26,7 +26,7 @@ static void take_rights(struct msghdr *m)
         for (size_t i = 0; i < count; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-            ips_fd_forget(fd);
+            ips_fd_clear(fd);
         }
     }
 }

@@ -24,7 +24,7 @@ static void fifo_opened(int fd, struct ips_moment call, uint64_t site)
         return;
     bool reads = (flags & O_ACCMODE) != O_WRONLY;
     bool writes = (flags & O_ACCMODE) != O_RDONLY;
-    struct ips_thing thing = {st.st_dev, st.st_ino, IPS_SIDE_WRITE};
+    struct ips_sync_object thing = {st.st_dev, st.st_ino, IPS_SIDE_WRITE};
     if (reads)
         ips_sync_released(IPS_SYNC_FIFO, &thing, call, -1, site);
     thing.object = IPS_SIDE_READ;
@@ -38,13 +38,14 @@ static void fifo_opened(int fd, struct ips_moment call, uint64_t site)
 }
 
 /* `stream`: the C library's, which uses it at once, by calls of its own. */
-static int opened(int fd, bool stream, struct ips_moment call, uint64_t site)
+static int record_open(int fd, bool stream, struct ips_moment call,
+                       uint64_t site)
 {
     if (fd < 0 || (unsigned)fd >= IPS_FD_MAX)
         return fd;
     int saved = errno;
     ips_me.opens++;
-    ips_fd_forget(fd);
+    ips_fd_clear(fd);
     uint64_t word = ips_fd_get(fd);
     if (!stream && ips_sys3(SYS_fcntl, fd, F_GETPIPE_SZ, 0) == -EBADF)
         ips_fd_set(fd, word, IPS_FD_OPENED, 0, 0);
@@ -61,7 +62,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
         return REAL(openat)(at, path, flags, mode);
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
-    return opened(REAL(openat)(at, path, flags, mode), false, call, site);
+    return record_open(REAL(openat)(at, path, flags, mode), false, call, site);
 }
 
 /* `real_call` opens a descriptor. */
@@ -71,7 +72,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
-        return opened(real_call, false, call, IPS_SITE);                       \
+        return record_open(real_call, false, call, IPS_SITE);                  \
     } while (0)
 
 static mode_t mode_in(va_list ap, int flags)
@@ -125,7 +126,7 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
     struct ips_moment call = ips_at_call();
     FILE *f = REAL(fopen)(path, mode);
     if (f)
-        opened(f->_fileno, true, call, IPS_SITE);
+        record_open(f->_fileno, true, call, IPS_SITE);
     return f;
 }
 FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
@@ -148,7 +149,7 @@ IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
     struct ips_moment call = ips_at_call();
     FILE *r = REAL(freopen)(path, mode, f);
     if (r)
-        opened(r->_fileno, true, call, IPS_SITE);
+        record_open(r->_fileno, true, call, IPS_SITE);
     return r;
 }
 FILE *freopen64(const char *restrict, const char *restrict, FILE *restrict)

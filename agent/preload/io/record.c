@@ -65,7 +65,7 @@ bool ips_did_not_wait(int fd, const struct ips_moment *call,
 
 bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
 {
-    if (ips_fd_unseen(word) || (unsigned)fd >= IPS_FD_MAX)
+    if (ips_fd_is_new(word) || (unsigned)fd >= IPS_FD_MAX)
         word = ips_chan_name(fd, word, NULL);
     io->klass = ips_fd_class(word);
     if (io->klass == IPS_FD_NONE || io->klass == IPS_FD_LISTEN ||
@@ -203,7 +203,7 @@ received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
     if (result >= 0)
         ips_spin_ended(&ips_me, &io->call); /* before QUEUE and DGRAM */
     if (io->klass == IPS_FD_DGRAM && result >= 0 && !io->not_last &&
-        unlikely(ips_core_control()->arrivals) && !ips_sys_quiet &&
+        unlikely(ips_core_control()->receive_stamps) && !ips_sys_quiet &&
         !ips_was_blocked(&io->call, &ret))
         ips_arrival_note(io);
     if (result >= 0 && io->klass == IPS_FD_DGRAM)

@@ -98,7 +98,7 @@ static int our_proc_close(FILE *f)
     return status;
 }
 
-static void *function(const void *pointer_to_it)
+static void *function_at(const void *pointer_to_it)
 {
     void *p;
     memcpy(&p, pointer_to_it, sizeof(p));
@@ -107,7 +107,7 @@ static void *function(const void *pointer_to_it)
 
 void *ips_stdio_code(void)
 {
-    return function(&file_write);
+    return function_at(&file_write);
 }
 
 #define PAGE 4096u
@@ -116,7 +116,7 @@ void *ips_stdio_code(void)
  * where the writable ones begin: that moves the line between two of the
  * kernel's areas, where two cuts would make a third, at one and a half times
  * the price. */
-static bool protect(void *const *first, void *const *last, int prot)
+static bool protect_slots(void *const *first, void *const *last, int prot)
 {
     uint64_t from = (uint64_t)(uintptr_t)first & ~(uint64_t)(PAGE - 1);
     uint64_t to =
@@ -136,25 +136,26 @@ static bool as_expected(void *const *table, void *old_read, void *old_write,
            table[SLOT_CLOSE] == old_close;
 }
 
-static void store(void **table, close_slot *new_close)
+static void store_close(void **table, close_slot *new_close)
 {
     read_slot *r = our_read;
     write_slot *w = our_write;
-    __atomic_store_n(&table[SLOT_READ], function(&r), __ATOMIC_RELEASE);
-    __atomic_store_n(&table[SLOT_WRITE], function(&w), __ATOMIC_RELEASE);
-    __atomic_store_n(&table[SLOT_CLOSE], function(&new_close),
+    __atomic_store_n(&table[SLOT_READ], function_at(&r), __ATOMIC_RELEASE);
+    __atomic_store_n(&table[SLOT_WRITE], function_at(&w), __ATOMIC_RELEASE);
+    __atomic_store_n(&table[SLOT_CLOSE], function_at(&new_close),
                      __ATOMIC_RELEASE);
 }
 
 /* false: the table was not what it should be, and is as it was. */
-static bool replace(void **table, void *old_read, void *old_write,
-                    void *old_close, close_slot *new_close)
+static bool replace_slots(void **table, void *old_read, void *old_write,
+                          void *old_close, close_slot *new_close)
 {
     if (!as_expected(table, old_read, old_write, old_close) ||
-        !protect(table + SLOT_READ, table + SLOT_CLOSE, PROT_READ | PROT_WRITE))
+        !protect_slots(table + SLOT_READ, table + SLOT_CLOSE,
+                       PROT_READ | PROT_WRITE))
         return false;
-    store(table, new_close);
-    protect(table + SLOT_READ, table + SLOT_CLOSE, PROT_READ);
+    store_close(table, new_close);
+    protect_slots(table + SLOT_READ, table + SLOT_CLOSE, PROT_READ);
     return true;
 }
 
@@ -165,32 +166,33 @@ static bool replace_both(void **a, void **b, void *r, void *w, void *c)
     void **low = a < b ? a : b, **high = a < b ? b : a;
     if ((uintptr_t)(high + SLOT_CLOSE) - (uintptr_t)low > 2 * PAGE ||
         !as_expected(a, r, w, c) || !as_expected(b, r, w, c) ||
-        !protect(low + SLOT_READ, high + SLOT_CLOSE, PROT_READ | PROT_WRITE))
+        !protect_slots(low + SLOT_READ, high + SLOT_CLOSE,
+                       PROT_READ | PROT_WRITE))
         return false;
-    store(a, our_close);
-    store(b, our_close);
-    protect(low + SLOT_READ, high + SLOT_CLOSE, PROT_READ);
+    store_close(a, our_close);
+    store_close(b, our_close);
+    protect_slots(low + SLOT_READ, high + SLOT_CLOSE, PROT_READ);
     return true;
 }
 
 void ips_stdio_init(void)
 {
-    void *r = ips_find("_IO_file_read");
-    void *w = ips_find("_IO_file_write");
-    void *c = ips_find("_IO_file_close");
+    void *r = ips_find_real("_IO_file_read");
+    void *w = ips_find_real("_IO_file_write");
+    void *c = ips_find_real("_IO_file_close");
     memcpy(&file_read, &r, sizeof(r));
     memcpy(&file_write, &w, sizeof(w));
     memcpy(&file_close, &c, sizeof(c));
     if (!r || !w || !c)
         return;
-    void **files = (void **)ips_find("_IO_file_jumps");
-    void **wide = (void **)ips_find("_IO_wfile_jumps");
+    void **files = (void **)ips_find_real("_IO_file_jumps");
+    void **wide = (void **)ips_find_real("_IO_wfile_jumps");
     if (files && wide && replace_both(files, wide, r, w, c))
         return;
     if (files)
-        replace(files, r, w, c, our_close);
+        replace_slots(files, r, w, c, our_close);
     if (wide)
-        replace(wide, r, w, c, our_close);
+        replace_slots(wide, r, w, c, our_close);
 }
 
 void ips_stdio_popened(FILE *stream, uint64_t seq)
@@ -200,14 +202,15 @@ void ips_stdio_popened(FILE *stream, uint64_t seq)
     memcpy(&table, (char *)stream + sizeof(FILE), sizeof(table));
     if (atomic_load(&proc_table) != (void *)table) {
         Dl_info ours, its;
-        void *jumps = ips_find("_IO_file_jumps");
-        void *p = ips_find("_IO_proc_close");
+        void *jumps = ips_find_real("_IO_file_jumps");
+        void *p = ips_find_real("_IO_proc_close");
         memcpy(&proc_close, &p, sizeof(p));
         if (!proc_close || !jumps || !dladdr(jumps, &ours) ||
             !dladdr((void *)table, &its) || ours.dli_fbase != its.dli_fbase)
             return;
-        if (!replace(table, function(&file_read), function(&file_write),
-                     function(&proc_close), our_proc_close))
+        if (!replace_slots(table, function_at(&file_read),
+                           function_at(&file_write), function_at(&proc_close),
+                           our_proc_close))
             return;
         atomic_store(&proc_table, (void *)table);
     }

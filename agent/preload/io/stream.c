@@ -5,8 +5,9 @@
 
 /* The record in full, and a line for those that come. */
 static inline __attribute__((always_inline)) ssize_t
-whole(struct ips_thread *me, const struct ips_io *io, enum ips_rec_type type,
-      ssize_t result, const struct ips_moment *ret)
+record_whole(struct ips_thread *me, const struct ips_io *io,
+             enum ips_rec_type type, ssize_t result,
+             const struct ips_moment *ret)
 {
     if (type != IPS_REC_SEND && type != IPS_REC_RECV)
         __builtin_unreachable();
@@ -34,7 +35,7 @@ IPS_HOT ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
         ips_return_gone_to(me, &io->call, false, &ret);
     else
         ret = ips_return_slow(&io->call, ips_core_now());
-    return whole(me, io, type, result, &ret);
+    return record_whole(me, io, type, result, &ret);
 }
 
 IPS_HOT ssize_t ips_stream_in_full(const struct ips_io *io,
@@ -44,20 +45,21 @@ IPS_HOT ssize_t ips_stream_in_full(const struct ips_io *io,
     struct ips_thread *me = ips_here_on();
     uint64_t took = t - io->call.t;
     if (likely(*ips_cpu_mark() == io->call.mark &&
-               me->cpu_next == io->call.taken && took < ips_core.cpu_limit)) {
+               me->cpu_next == io->call.mark_number &&
+               took < ips_core.cpu_limit)) {
         const struct ips_moment ret = {t, io->call.cpu + ips_cpu_ns(took),
-                                       io->call.mark, io->call.taken};
+                                       io->call.mark, io->call.mark_number};
         me->cpu_last = ret.cpu;
-        return whole(me, io, type, result, &ret);
+        return record_whole(me, io, type, result, &ret);
     }
     const struct ips_moment ret = ips_return_slow(&io->call, t);
-    return whole(me, io, type, result, &ret);
+    return record_whole(me, io, type, result, &ret);
 }
 
 ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,
                               ssize_t result, uint64_t t, uint64_t place)
 {
-    ips_line_give_back(place, sizeof(struct ips_rec_io_short));
+    ips_baseline_give_back(place, sizeof(struct ips_rec_io_short));
     return ips_stream_in_full(io, type, result, t);
 }
 
@@ -105,11 +107,12 @@ found_nothing(struct ips_thread *me, const struct ips_io *io)
                  errno != EAGAIN))
         return false;
     uint64_t t = IPS_STAMP(), took = t - call->t;
-    if (unlikely(*ips_cpu_mark() != call->mark || me->cpu_next != call->taken ||
+    if (unlikely(*ips_cpu_mark() != call->mark ||
+                 me->cpu_next != call->mark_number ||
                  took >= ips_core.long_call || !ips_core.cpu_marks))
         return false;
     const struct ips_moment ret = {t, call->cpu + ips_cpu_ns(took), call->mark,
-                                   call->taken};
+                                   call->mark_number};
     me->cpu_last = ret.cpu;
     ips_sample_returned(call, &ret);
     ips_spin_first(me, call, &ret, io->chan, io->site);

@@ -21,15 +21,16 @@
 /* Is the mark that stood after the stamp `t` the one of `line`? Then its CPU
  * time goes from there. Read in this order: a handler that has drawn another
  * one since leaves it after `t`. */
-IPS_INLINE bool ips_stream_on_line(struct ips_thread *me,
-                                   const volatile struct ips_line *line,
-                                   uint64_t mark, uint64_t t, struct ips_io *io)
+IPS_INLINE bool
+ips_stream_on_baseline(struct ips_thread *me,
+                       const volatile struct ips_cpu_baseline *line,
+                       uint64_t mark, uint64_t t, struct ips_io *io)
 {
     uint64_t cpu = line->cpu, from = line->t, since = t - from;
     if (unlikely(since >= line->span || mark != line->mark ||
                  line->era != me->era))
         return false;
-    io->line_t = from;
+    io->baseline_t = from;
     io->call.cpu = cpu + (since * ips_core.mult >> 32);
     return true;
 }
@@ -54,13 +55,13 @@ IPS_INLINE bool ips_stream_call(struct ips_io *io, int fd, uint64_t site,
     ips_call_open(me, frame, 0);
     uint32_t taken = me->cpu_next;
     uint64_t t = IPS_STAMP(), mark = *ips_cpu_mark();
-    if (likely(ips_stream_on_line(me, &me->io_line, mark, t, io))) {
+    if (likely(ips_stream_on_baseline(me, &me->io_baseline, mark, t, io))) {
         me->cpu_last = io->call.cpu;
         io->call.t = t;
         io->call.mark = mark;
-        io->call.taken = taken;
+        io->call.mark_number = taken;
     } else {
-        io->line_t = 0;
+        io->baseline_t = 0;
         ips_moment_of(me, mark, taken, t, &io->call);
     }
     return true;
@@ -104,7 +105,7 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
     struct ips_thread *me = ips_here_on();
     const uint64_t bytes = sizeof(struct ips_rec_io_short);
     const struct ips_moment *call = &io->call;
-    const volatile struct ips_line *line = &me->io_line;
+    const volatile struct ips_cpu_baseline *line = &me->io_baseline;
     if (unlikely(*ips_cpu_mark() != call->mark)) {
         IPS_SELDOM(io, type);
         return ips_stream_gone(seldom_, type, result);
@@ -113,14 +114,14 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
     /* One that was long may have been no CPU time: a hypervisor's pause is no
      * switch. */
     if (unlikely(*ips_cpu_mark() != call->mark || took >= ips_core.long_call ||
-                 !io->line_t || (uint64_t)result >> 32 || me->spin_count)) {
+                 !io->baseline_t || (uint64_t)result >> 32 || me->spin_count)) {
         IPS_SELDOM(io, type);
         return ips_stream_in_full(seldom_, type, result, t);
     }
     me->recs_open++; /* before the xadd: see segment_drop */
-    uint64_t at = ips_take(&me->stream.cur, bytes);
+    uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
     /* No mark was left since, and no line drawn. */
-    if (unlikely(!ips_short_fits(me, at, bytes) || line->t != io->line_t ||
+    if (unlikely(!ips_short_fits(me, at, bytes) || line->t != io->baseline_t ||
                  line->era != me->era)) {
         IPS_SELDOM(io, type);
         return ips_stream_taken_back(seldom_, type, result, t, at);

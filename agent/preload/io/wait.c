@@ -168,7 +168,7 @@ static __attribute__((noinline)) int got_none(const struct ips_moment *call,
     return r;
 }
 
-static bool zero(const struct timespec *ts)
+static bool is_zero(const struct timespec *ts)
 {
     return ts && ts->tv_sec == 0 && ts->tv_nsec == 0;
 }
@@ -227,7 +227,7 @@ IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set), poll_ready(fds, n, r),
-         zero(ts), LEFT_TS);
+         is_zero(ts), LEFT_TS);
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -239,7 +239,7 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
-         poll_ready(fds, n, r), zero(ts), LEFT_TS);
+         poll_ready(fds, n, r), is_zero(ts), LEFT_TS);
 }
 
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
@@ -259,7 +259,7 @@ IPS_EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
-         select_ready(n, rd, wr, ex, r), zero(ts), LEFT_TS);
+         select_ready(n, rd, wr, ex, r), is_zero(ts), LEFT_TS);
 }
 
 IPS_EXPORT IPS_HOT int epoll_wait(int epfd, struct epoll_event *events, int n,
@@ -284,7 +284,7 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
-         epoll_ready(epfd, events, r), zero(ts), LEFT_TS);
+         epoll_ready(epfd, events, r), is_zero(ts), LEFT_TS);
 }
 
 /* libc's gives back whole seconds: of less than one, nothing is left to see. */

@@ -37,8 +37,8 @@ uint64_t ips_reap_end(struct ips_reap since)
     return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
 }
 
-static void changed(pid_t child, int code, struct ips_moment call,
-                    uint64_t site)
+static void record_change(pid_t child, int code, struct ips_moment call,
+                          uint64_t site)
 {
     int saved = errno;
     struct ips_moment ret =
@@ -87,8 +87,8 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
                         (uint32_t)*status, site);
         errno = saved;
     } else if (r > 0 && (is_stop(*status, options) || WIFCONTINUED(*status))) {
-        changed(r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED, call,
-                site);
+        record_change(r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED,
+                      call, site);
     } else if (r < 0) {
         in_vain(call, pid, site);
     }
@@ -117,7 +117,7 @@ IPS_EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *ru)
     return wait_for(pid, status, options, ru, IPS_SITE);
 }
 
-static bool ended(const siginfo_t *info)
+static bool has_ended(const siginfo_t *info)
 {
     return info->si_pid &&
            (info->si_code == CLD_EXITED || info->si_code == CLD_KILLED ||
@@ -133,8 +133,8 @@ static uint32_t wait_status(const siginfo_t *info)
 }
 
 /* The child stays to be waited for: this wait ends as one for a signal does. */
-static int look(idtype_t type, id_t id, siginfo_t *out, int options,
-                uint64_t site)
+static int inspect_child(idtype_t type, id_t id, siginfo_t *out, int options,
+                         uint64_t site)
 {
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
@@ -145,8 +145,8 @@ static int look(idtype_t type, id_t id, siginfo_t *out, int options,
     int r = REAL(waitid)(type, id, info, options);
     if (r < 0)
         in_vain(call, type == P_PID ? (pid_t)id : 0, site);
-    else if (ended(info))
-        changed(info->si_pid, info->si_code, call, site);
+    else if (has_ended(info))
+        record_change(info->si_pid, info->si_code, call, site);
     return r;
 }
 
@@ -159,7 +159,7 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
     if (!ips_wrap_on() || ips_sys_quiet)
         return REAL(waitid)(type, id, out, options);
     if (options & WNOWAIT)
-        return look(type, id, out, options, site);
+        return inspect_child(type, id, out, options, site);
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
     siginfo_t *info = out ? out : &own;
@@ -178,13 +178,13 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                               options | WNOHANG, (long)&ru, 0);
         if (taken < 0 || !info->si_pid)
             continue;
-        if (ended(info)) {
+        if (has_ended(info)) {
             atomic_fetch_add(&reaped, 1);
             ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
                             rusage_cpu(&ru), wait_status(info), site);
         } else if (info->si_code == CLD_STOPPED ||
                    info->si_code == CLD_CONTINUED) {
-            changed(info->si_pid, info->si_code, call, site);
+            record_change(info->si_pid, info->si_code, call, site);
         }
         errno = saved;
         return 0;

@@ -36,7 +36,8 @@ struct texts_used {
 };
 
 /* "NAME=" and its value, kept; NULL: no room. */
-static char *keep(struct texts_used *used, const char *name, const char *value)
+static char *store_variable(struct texts_used *used, const char *name,
+                            const char *value)
 {
     size_t a = strlen(name), b = strlen(value) + 1;
     bool fits = a + b <= sizeof(short_texts) - used->short_;
@@ -56,13 +57,13 @@ void ips_env_init(void)
     for (int i = 0; i < VARS; i++) {
         const char *text = environ_find(environ, var_names[i]);
         if (text)
-            var_texts[i] = keep(&used, "", text);
+            var_texts[i] = store_variable(&used, "", text);
     }
     Dl_info info;
     const char *preload = var_names[VAR_PRELOAD];
     if (!var_texts[VAR_PRELOAD] && dladdr(&library, &info) &&
         info.dli_fname[0] == '/')
-        var_texts[VAR_PRELOAD] = keep(&used, preload, info.dli_fname);
+        var_texts[VAR_PRELOAD] = store_variable(&used, preload, info.dli_fname);
     if (!var_texts[VAR_PRELOAD])
         return;
     library = var_texts[VAR_PRELOAD] + strlen(preload);
@@ -205,10 +206,10 @@ static void target_none(struct ips_target *t)
     t->path[0] = '\0';
 }
 
-void ips_exec_look(struct ips_target *t, int dir, const char *path)
+void ips_exec_inspect(struct ips_target *t, int dir, const char *path)
 {
     if (ips_core.wrap_state == IPS_WRAP_ON && library && !ips_forbidden())
-        ips_target_look(t, dir, path, library);
+        ips_target_inspect(t, dir, path, library);
     else
         target_none(t);
 }
@@ -224,7 +225,7 @@ void ips_exec_find(struct ips_target *t, const char *file)
         target_none(t);
 }
 
-void ips_record_unseen(const char *text, size_t n)
+void ips_record_unrecorded(const char *text, size_t n)
 {
     uint64_t t = ips_core_now(), cpu = ips_core_cpu();
     struct ips_rec_text *rec = (struct ips_rec_text *)ips_rec_begin_at(
@@ -241,7 +242,7 @@ void ips_record_untraced(const struct ips_target *target, uint32_t pid)
 {
     char text[IPS_TARGET_TEXT];
     if (target->kind != IPS_TARGET_TRACED && ips_wrap_on())
-        ips_record_unseen(text, ips_target_text(text, target, pid));
+        ips_record_unrecorded(text, ips_target_text(text, target, pid));
 }
 
 static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
@@ -265,11 +266,11 @@ static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
     ips_rec_publish(rec);
 }
 
-#define EXEC(what, look, given, real_call)                                     \
+#define EXEC(what, request, given, real_call)                                  \
     do {                                                                       \
         struct ips_target target;                                              \
         bool on = ips_wrap_on();                                               \
-        look;                                                                  \
+        request;                                                               \
         ips_target_started(&target, argv, given);                              \
         IPS_ENV(env, given, &target);                                          \
         if (!on)                                                               \
@@ -287,13 +288,13 @@ static void exec_record(enum ips_rec_type type, const char *path, uint32_t a)
 
 IPS_EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-    EXEC(path, ips_exec_look(&target, AT_FDCWD, path), envp,
+    EXEC(path, ips_exec_inspect(&target, AT_FDCWD, path), envp,
          REAL(execve)(path, argv, env.envp));
 }
 
 IPS_EXPORT int execv(const char *path, char *const argv[])
 {
-    EXEC(path, ips_exec_look(&target, AT_FDCWD, path), environ,
+    EXEC(path, ips_exec_inspect(&target, AT_FDCWD, path), environ,
          REAL(execve)(path, argv, env.envp));
 }
 
@@ -311,14 +312,14 @@ IPS_EXPORT int execvp(const char *file, char *const argv[])
 
 IPS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 {
-    EXEC("(descriptor)", ips_exec_look(&target, fd, NULL), envp,
+    EXEC("(descriptor)", ips_exec_inspect(&target, fd, NULL), envp,
          REAL(fexecve)(fd, argv, env.envp));
 }
 
 IPS_EXPORT int execveat(int dir, const char *path, char *const argv[],
                         char *const envp[], int flags)
 {
-    EXEC(path, ips_exec_look(&target, dir, path), envp,
+    EXEC(path, ips_exec_inspect(&target, dir, path), envp,
          REAL(execveat)(dir, path, argv, env.envp, flags));
 }
 

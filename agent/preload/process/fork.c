@@ -14,7 +14,7 @@ struct origin {
     uint64_t seq, image;
     uint32_t ppid, ptid;
 };
-static struct origin origin(void)
+static struct origin fork_origin(void)
 {
     return (struct origin){ips_core_fork_before(), ips_core_image_stamp(),
                            ips_sys_getpid(), ips_sys_gettid()};
@@ -45,7 +45,7 @@ static void at_fork_prepare(void)
     forking.prepared = ips_wrap_on();
     if (!forking.prepared)
         return;
-    forking.from = origin();
+    forking.from = fork_origin();
     if (forking.wrapped)
         return;
     struct ips_extra *extra = ips_extra();
@@ -130,8 +130,8 @@ IPS_EXPORT pid_t fork(void)
 pid_t __fork(void) IPS_ALIAS(fork);
 
 /* The two sides of a fork without handlers. */
-static void forked(pid_t pid, const struct origin *from, struct ips_moment call,
-                   uint64_t site)
+static void record_fork(pid_t pid, const struct origin *from,
+                        struct ips_moment call, uint64_t site)
 {
     if (pid == 0) {
         child_begins(from);
@@ -148,9 +148,9 @@ IPS_EXPORT pid_t _Fork(void)
     if (!ips_wrap_on())
         return REAL(_Fork)();
     struct ips_moment call = ips_at_call();
-    struct origin from = origin();
+    struct origin from = fork_origin();
     pid_t pid = REAL(_Fork)();
-    forked(pid, &from, call, IPS_SITE);
+    record_fork(pid, &from, call, IPS_SITE);
     return pid;
 }
 
@@ -160,10 +160,10 @@ long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
 {
     struct ips_moment call = ips_at_call();
-    struct origin from = origin();
+    struct origin from = fork_origin();
     long pid =
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
-    forked((pid_t)pid, &from, call, site);
+    record_fork((pid_t)pid, &from, call, site);
     return pid;
 }
 
@@ -195,11 +195,11 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
         return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
     if (!(flags & CLONE_VM)) {
         /* `start` is still there in the child's copy of this stack */
-        struct clone_start start = {fn, arg, origin()};
+        struct clone_start start = {fn, arg, fork_origin()};
         struct ips_moment call = ips_at_call();
         int pid =
             REAL(clone)(clone_child, stack, flags, &start, ptid, tls, ctid);
-        forked(pid, &start.from, call, IPS_SITE); /* never 0 here */
+        record_fork(pid, &start.from, call, IPS_SITE); /* never 0 here */
         return pid;
     }
     if (flags & CLONE_VFORK) {
@@ -214,7 +214,7 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
     if (!(flags & CLONE_SETTLS)) {
         static const char all[] =
             "all since a task was cloned into the same memory";
-        ips_record_unseen(all, sizeof(all) - 1);
+        ips_record_unrecorded(all, sizeof(all) - 1);
         ips_core.wrap_state = IPS_WRAP_OFF;
     }
     return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
@@ -246,7 +246,7 @@ void ips_vfork_target(const struct ips_target *target)
         ips_me.extra->vfork.target = *target;
 }
 
-static void vforked(struct ips_extra *extra, long result)
+static void record_vfork(struct ips_extra *extra, long result)
 {
     ips_record_fork(IPS_FORK_VFORK, result > 0 ? (uint32_t)result : 0,
                     extra->vfork.seq, extra->vfork.call,
@@ -265,7 +265,7 @@ long ips_vfork_after(long result)
         ips_me.in_vfork = false;
         ips_forbidden_in_vfork(false);
         if (ips_me.extra && ips_me.extra->vfork.seq)
-            vforked(ips_me.extra, result);
+            record_vfork(ips_me.extra, result);
         else
             ips_core_lost(IPS_LOST_NO_SEGMENT, 1);
     }
@@ -277,13 +277,13 @@ long ips_vfork_after(long result)
 
 /* --- spawn, popen, system ------------------------------------------------- */
 
-#define SPAWN(name, look)                                                      \
+#define SPAWN(name, request)                                                   \
     do {                                                                       \
         bool on = ips_wrap_on();                                               \
         (void)(on && ips_extra()); /* for exec_target.c */                     \
         pid_t own = 0;                                                         \
         struct ips_target target;                                              \
-        look;                                                                  \
+        request;                                                               \
         ips_target_started(&target, argv, envp);                               \
         IPS_ENV(env, envp, &target);                                           \
         struct ips_moment call = {.t = 0};                                     \
@@ -312,7 +312,7 @@ IPS_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path,
                            char *const argv[restrict],
                            char *const envp[restrict])
 {
-    SPAWN(posix_spawn, ips_exec_look(&target, AT_FDCWD, path));
+    SPAWN(posix_spawn, ips_exec_inspect(&target, AT_FDCWD, path));
 }
 
 IPS_EXPORT int posix_spawnp(pid_t *pid, const char *path,
@@ -343,7 +343,7 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
     char **kept;
     struct ips_target shell;
     (void)ips_extra();
-    ips_exec_look(&shell, AT_FDCWD, "/bin/sh");
+    ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
     bool lent = lend_environ(&env, &kept);
     uint64_t seq = ips_core_fork_before();
@@ -355,7 +355,7 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
     ips_env_done(&env);
     ips_record_fork(IPS_FORK_POPEN, 0, seq, call, f ? 0 : saved, IPS_SITE);
     if (f) {
-        ips_fd_forget(f->_fileno);
+        ips_fd_clear(f->_fileno);
         ips_chan_name(f->_fileno, ips_fd_get(f->_fileno), NULL);
         ips_stdio_popened(f, seq);
     }
@@ -370,7 +370,7 @@ IPS_EXPORT int system(const char *command)
     char **kept;
     struct ips_target shell;
     (void)ips_extra();
-    ips_exec_look(&shell, AT_FDCWD, "/bin/sh");
+    ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
     IPS_ENV(env, environ, &shell);
     bool lent = lend_environ(&env, &kept);
     uint64_t seq = ips_core_fork_before();
@@ -399,7 +399,7 @@ static void standard_replaced(uint64_t site)
         uint64_t word = ips_fd_get(fd);
         if (ips_fd_chan(word))
             ips_chan_closed(fd, word, IPS_CLOSE_FD, ips_core_now(), site);
-        ips_fd_forget(fd);
+        ips_fd_clear(fd);
     }
     errno = saved;
 }

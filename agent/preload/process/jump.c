@@ -17,7 +17,7 @@
 
 /* The stack pointer that the jump restores; frames below it are left. The C
  * library keeps it scrambled, the same way for ever. */
-static uint64_t target(const struct __jmp_buf_tag *env)
+static uint64_t jump_target(const struct __jmp_buf_tag *env)
 {
 #if defined(__x86_64__)
     uint64_t sp;
@@ -35,7 +35,7 @@ struct range {
 };
 
 /* The alternate stack, where this runs on it. */
-static struct range alternate(void)
+static struct range alternate_stack(void)
 {
     stack_t ss = {.ss_flags = SS_DISABLE};
     if (ips_sys3(SYS_sigaltstack, 0, (long)&ss, 0) < 0 ||
@@ -45,23 +45,24 @@ static struct range alternate(void)
     return (struct range){from, from + ss.ss_size};
 }
 
-static bool within(struct range r, uint64_t at)
+static bool is_within(struct range r, uint64_t at)
 {
     return at >= r.from && at < r.to;
 }
 
-static void leave(const struct __jmp_buf_tag *env)
+static void leave_frames(const struct __jmp_buf_tag *env)
 {
     if (likely(ips_me.open_depth == 0) || !ips_wrap_on())
         return;
-    uint64_t sp = target(env), count = 0;
-    struct range alt = alternate();
+    uint64_t sp = jump_target(env), count = 0;
+    struct range alt = alternate_stack();
     for (int i = 0; ips_me.open_depth && i < (int)IPS_OPEN_MAX; i++) {
         const struct ips_open *open =
             ips_open_at(&ips_me, ips_me.open_depth - 1);
         uint64_t frame = open->frame;
-        bool left = within(alt, frame) == within(alt, sp) ? frame < sp
-                                                          : within(alt, frame);
+        bool left = is_within(alt, frame) == is_within(alt, sp)
+                        ? frame < sp
+                        : is_within(alt, frame);
         if (!left)
             break;
         if (ips_me.recs_open > (uint32_t)open->recs)
@@ -122,7 +123,7 @@ void ips_calls_end(void)
 
 IPS_EXPORT void longjmp(struct __jmp_buf_tag env[1], int value)
 {
-    leave(env);
+    leave_frames(env);
     REAL(longjmp)(env, value);
     __builtin_unreachable();
 }
@@ -133,7 +134,7 @@ void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
     __attribute__((noreturn));
 IPS_EXPORT void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
 {
-    leave(env);
+    leave_frames(env);
     REAL(__longjmp_chk)(env, value);
     __builtin_unreachable();
 }

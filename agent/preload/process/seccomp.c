@@ -22,7 +22,7 @@
 #include "agent/preload/sample/sample.h"
 #include "agent/record/sys.h"
 
-void ips_say_unseen(const char *text)
+void ips_report_unrecorded(const char *text)
 {
     size_t n = strlen(text);
     uint64_t cpu = ips_core_cpu();
@@ -73,7 +73,7 @@ void ips_forbid(enum ips_forbids what)
         return;
     }
     if (!ips_sys_quiet)
-        ips_say_unseen(
+        ips_report_unrecorded(
             what == IPS_FORBIDS_CALLS
                 ? "seccomp filter: new channels, long runs, CPU time"
                 : "strict seccomp, or no time stamp counter: everything");

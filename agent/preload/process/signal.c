@@ -41,8 +41,8 @@ static uint64_t key_of(const void *handler, bool plain)
     return (uint64_t)(uintptr_t)handler << 1 | plain;
 }
 
-static __attribute__((noinline)) void handled(int sig, const siginfo_t *info,
-                                              const void *context)
+static __attribute__((noinline)) void
+handle_signal(int sig, const siginfo_t *info, const void *context)
 {
     ips_calls_interrupted(context);
     ips_sample_handler(context);
@@ -51,14 +51,14 @@ static __attribute__((noinline)) void handled(int sig, const siginfo_t *info,
                      (uint64_t)(uintptr_t)info->si_value.sival_ptr, at);
 }
 
-static __attribute__((noinline)) void stub(int sig, siginfo_t *info,
-                                           void *context, unsigned i)
+static __attribute__((noinline)) void call_stub(int sig, siginfo_t *info,
+                                                void *context, unsigned i)
 {
     uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
     handler_fn *handler = (handler_fn *)(uintptr_t)(key >> 1);
     ips_me.handlers_run++;
     if (likely(ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork))
-        handled(sig, info, context);
+        handle_signal(sig, info, context);
     handler(sig, info, context); /* a jump: this frame is gone */
 }
 
@@ -66,7 +66,7 @@ static __attribute__((noinline)) void stub(int sig, siginfo_t *info,
     static __attribute__((used)) void stub_##a##b(int sig, siginfo_t *info,    \
                                                   void *context)               \
     {                                                                          \
-        stub(sig, info, context, 0x##a##b);                                    \
+        call_stub(sig, info, context, 0x##a##b);                               \
     }
 #define S16(hi)                                                                \
     S1(hi, 0)                                                                  \
@@ -145,7 +145,7 @@ static handler_fn *stub_for(handler_fn *handler, bool plain)
 }
 
 /* What the program installed where the kernel has `handler`: 0 = that. */
-static uint64_t behind(handler_fn *handler)
+static uint64_t handler_behind(handler_fn *handler)
 {
     for (unsigned i = 0; i < STUBS; i++) {
         uint64_t key = atomic_load_explicit(&stub_of[i], memory_order_relaxed);
@@ -188,7 +188,7 @@ static void note_reset(int sig, const struct sigaction *act)
 /* What the kernel has is made what the program gave. */
 static void as_given(int sig, struct sigaction *old)
 {
-    uint64_t key = behind(old->sa_sigaction);
+    uint64_t key = handler_behind(old->sa_sigaction);
     bool gone = old->sa_handler == SIG_DFL &&
                 old->sa_flags & (int)SA_RESETHAND && sig > 0 && sig < NSIG;
     if (key)
@@ -228,11 +228,11 @@ int __sigaction(int, const struct sigaction *, struct sigaction *)
     IPS_ALIAS(sigaction);
 
 /* What the older calls returned: the handler before. */
-static __sighandler_t before(__sighandler_t old)
+static __sighandler_t handler_before(__sighandler_t old)
 {
     handler_fn *fn;
     memcpy(&fn, &old, sizeof(fn));
-    uint64_t key = behind(fn);
+    uint64_t key = handler_behind(fn);
     if (key) {
         fn = (handler_fn *)(uintptr_t)(key >> 1);
         memcpy(&old, &fn, sizeof(old));
@@ -278,7 +278,7 @@ IPS_EXPORT int siginterrupt(int sig, int interrupt)
 IPS_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 {
     if (!to_wrap(sig, handler))
-        return before(REAL(signal)(sig, handler));
+        return handler_before(REAL(signal)(sig, handler));
     bool restart = !(atomic_load(&interrupts) >> (sig - 1) & 1);
     return by_sigaction(sig, handler, restart ? SA_RESTART : 0, true);
 }
@@ -288,7 +288,7 @@ __sighandler_t ssignal(int, __sighandler_t) IPS_ALIAS(signal);
 IPS_EXPORT __sighandler_t __sysv_signal(int sig, __sighandler_t handler)
 {
     if (!to_wrap(sig, handler))
-        return before(REAL(__sysv_signal)(sig, handler));
+        return handler_before(REAL(__sysv_signal)(sig, handler));
     return by_sigaction(sig, handler,
                         (int)SA_RESETHAND | SA_NODEFER | SA_INTERRUPT, false);
 }
@@ -297,7 +297,7 @@ __sighandler_t sysv_signal(int, __sighandler_t) IPS_ALIAS(__sysv_signal);
 IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
 {
     if (!to_wrap(sig, handler)) /* SIG_HOLD too: it only asks and blocks */
-        return before(REAL(sigset)(sig, handler));
+        return handler_before(REAL(sigset)(sig, handler));
     sigset_t set, old;
     sigemptyset(&set);
     sigaddset(&set, sig);
@@ -309,9 +309,9 @@ IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
 
 /* --- records -------------------------------------------------------------- */
 
-static void record(enum ips_rec_type type, enum ips_signal_how how, int sig,
-                   int code, int32_t pid, int32_t tid, uint64_t value,
-                   struct ips_moment at, uint64_t site)
+static void record_signal(enum ips_rec_type type, enum ips_signal_how how,
+                          int sig, int code, int32_t pid, int32_t tid,
+                          uint64_t value, struct ips_moment at, uint64_t site)
 {
     bool kill = type == IPS_REC_KILL;
     struct ips_rec_signal *rec = (struct ips_rec_signal *)ips_rec_begin_at(
@@ -344,39 +344,40 @@ void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at)
 {
     bool valued = code == SI_QUEUE || code == SI_MESGQ || code == SI_TIMER;
-    record(IPS_REC_SIGNAL, how, sig, code, has_sender(sig, code) ? pid : 0, 0,
-           valued ? value : 0, at, 0);
+    record_signal(IPS_REC_SIGNAL, how, sig, code,
+                  has_sender(sig, code) ? pid : 0, 0, valued ? value : 0, at,
+                  0);
 }
 
 /* Before the call: a signal to oneself is taken inside it. One that fails is
  * never taken, and so never matched. */
-static void sending(enum ips_signal_how how, int sig, int32_t pid, int32_t tid,
-                    uint64_t value, uint64_t site)
+static void record_sending(enum ips_signal_how how, int sig, int32_t pid,
+                           int32_t tid, uint64_t value, uint64_t site)
 {
     if (sig == 0 || !ips_wrap_on()) /* 0 only asks */
         return;
     struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
-    record(IPS_REC_KILL, how, sig, 0, pid, tid, value, at, site);
+    record_signal(IPS_REC_KILL, how, sig, 0, pid, tid, value, at, site);
 }
 
 /* --- sending -------------------------------------------------------------- */
 
 IPS_EXPORT int kill(pid_t pid, int sig)
 {
-    sending(IPS_KILL_PROCESS, sig, pid, 0, 0, IPS_SITE);
+    record_sending(IPS_KILL_PROCESS, sig, pid, 0, 0, IPS_SITE);
     return ips_wrap_on(), REAL(kill)(pid, sig);
 }
 
 IPS_EXPORT int killpg(pid_t group, int sig)
 {
-    sending(IPS_KILL_PROCESS, sig, -group, 0, 0, IPS_SITE);
+    record_sending(IPS_KILL_PROCESS, sig, -group, 0, 0, IPS_SITE);
     return ips_wrap_on(), REAL(killpg)(group, sig);
 }
 
 IPS_EXPORT int raise(int sig)
 {
-    sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
-            (int32_t)ips_sys_gettid(), 0, IPS_SITE);
+    record_sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
+                   (int32_t)ips_sys_gettid(), 0, IPS_SITE);
     return ips_wrap_on(), REAL(raise)(sig);
 }
 int gsignal(int) IPS_ALIAS(raise);
@@ -388,21 +389,21 @@ static uint64_t value_of(union sigval value)
 
 IPS_EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 {
-    sending(IPS_KILL_QUEUE, sig, pid, 0, value_of(value), IPS_SITE);
+    record_sending(IPS_KILL_QUEUE, sig, pid, 0, value_of(value), IPS_SITE);
     return ips_wrap_on(), REAL(sigqueue)(pid, sig, value);
 }
 
 IPS_EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 {
-    sending(IPS_KILL_THREAD, sig, pid, tid, 0, IPS_SITE);
+    record_sending(IPS_KILL_THREAD, sig, pid, tid, 0, IPS_SITE);
     return ips_wrap_on(), REAL(tgkill)(pid, tid, sig);
 }
 
 static void sending_to_thread(pthread_t thread, int sig, uint64_t site)
 {
     if (sig)
-        sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
-                (int32_t)ips_thread_tid(thread), 0, site);
+        record_sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
+                       (int32_t)ips_thread_tid(thread), 0, site);
 }
 
 IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
@@ -418,8 +419,8 @@ IPS_OLD(int, pthread_kill, (pthread_t thread, int sig), (thread, sig),
 IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
                                 const union sigval value)
 {
-    sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
-            (int32_t)ips_thread_tid(thread), value_of(value), IPS_SITE);
+    record_sending(IPS_KILL_THREAD, sig, (int32_t)ips_sys_getpid(),
+                   (int32_t)ips_thread_tid(thread), value_of(value), IPS_SITE);
     return ips_wrap_on(), REAL(pthread_sigqueue)(thread, sig, value);
 }
 
@@ -436,8 +437,8 @@ static void sending_by_pidfd(int fd, int sig, bool queued, uint64_t site)
 {
     uint64_t pid;
     if (sig && ips_fdinfo(fd, "Pid:", &pid))
-        sending(queued ? IPS_KILL_QUEUE : IPS_KILL_PROCESS, sig, (int32_t)pid,
-                0, 0, site);
+        record_sending(queued ? IPS_KILL_QUEUE : IPS_KILL_PROCESS, sig,
+                       (int32_t)pid, 0, 0, site);
 }
 
 int pidfd_send_signal(int, int, siginfo_t *, unsigned);
@@ -460,7 +461,7 @@ static void put_right(void *old)
         unsigned long flags;
     } act;
     memcpy(&act, old, sizeof(act));
-    uint64_t key = behind(act.handler);
+    uint64_t key = handler_behind(act.handler);
     if (!key)
         return;
     act.handler = (handler_fn *)(uintptr_t)(key >> 1);
@@ -474,21 +475,24 @@ bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site)
 {
     switch (n) {
     case SYS_kill:
-        sending(IPS_KILL_PROCESS, (int)args[1], (int32_t)args[0], 0, 0, site);
+        record_sending(IPS_KILL_PROCESS, (int)args[1], (int32_t)args[0], 0, 0,
+                       site);
         return false;
     case SYS_tgkill:
-        sending(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
-                (int32_t)args[1], 0, site);
+        record_sending(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
+                       (int32_t)args[1], 0, site);
         return false;
     case SYS_tkill:
-        sending(IPS_KILL_THREAD, (int)args[1], 0, (int32_t)args[0], 0, site);
+        record_sending(IPS_KILL_THREAD, (int)args[1], 0, (int32_t)args[0], 0,
+                       site);
         return false;
     case SYS_rt_sigqueueinfo:
-        sending(IPS_KILL_QUEUE, (int)args[1], (int32_t)args[0], 0, 0, site);
+        record_sending(IPS_KILL_QUEUE, (int)args[1], (int32_t)args[0], 0, 0,
+                       site);
         return false;
     case SYS_rt_tgsigqueueinfo:
-        sending(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
-                (int32_t)args[1], 0, site);
+        record_sending(IPS_KILL_THREAD, (int)args[2], (int32_t)args[0],
+                       (int32_t)args[1], 0, site);
         return false;
     case SYS_pidfd_send_signal:
         sending_by_pidfd((int)args[0], (int)args[1], args[2] != 0, site);

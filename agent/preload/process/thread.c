@@ -12,7 +12,7 @@
 /* --- arguments on their way to the new thread ----------------------------- */
 
 struct start {
-    _Atomic uint32_t taken;
+    _Atomic uint32_t claimed;
     uint32_t ptid;
     uint64_t seq;
     union {
@@ -36,7 +36,7 @@ static struct start *start_take(void)
     for (unsigned i = 0; i < STARTS; i++) {
         struct start *s = &starts[atomic_fetch_add(&next_start, 1) % STARTS];
         uint32_t none = 0;
-        if (atomic_compare_exchange_strong(&s->taken, &none, 1))
+        if (atomic_compare_exchange_strong(&s->claimed, &none, 1))
             return s;
     }
     return NULL; /* the thread is then noticed at its first record */
@@ -44,10 +44,10 @@ static struct start *start_take(void)
 
 static void start_free(struct start *s)
 {
-    atomic_store_explicit(&s->taken, 0, memory_order_release);
+    atomic_store_explicit(&s->claimed, 0, memory_order_release);
 }
 
-static bool forget_myself(void);
+static bool drop_own_start(void);
 static void cancelled_too_late(void);
 
 /* Destructors run in rounds; ours asks for another one until the last, so that
@@ -58,7 +58,7 @@ static void at_thread_end(void *round)
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
-    if (forget_myself()) {
+    if (drop_own_start()) {
         struct ips_moment now = {.t = ips_core_now(), .cpu = ips_core_cpu()};
         ips_record_taken(IPS_SIGNAL_CANCELLED, (int)IPS_CANCEL, SI_TKILL,
                          (int32_t)ips_sys_getpid(), 0, now);
@@ -93,7 +93,7 @@ static struct start start_begin(void *p)
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
     ips_thread_here();
-    ips_beyond_forget(); /* a thread has a price */
+    ips_beyond_reset(); /* a thread has a price */
     return copy;
 }
 
@@ -167,7 +167,7 @@ static void cancelled_too_late(void)
 }
 
 /* true: the calling thread was cancelled. */
-static bool forget_myself(void)
+static bool drop_own_start(void)
 {
     struct known *k = known_find((uint64_t)pthread_self(), false);
     if (!k)
@@ -186,8 +186,9 @@ uint32_t ips_thread_tid(pthread_t thread)
 
 /* What `code` returned means success iff it is 0 (pthread) or thrd_success,
  * which is 0 too. */
-static void created(uint64_t thread, int err, uint64_t seq,
-                    struct ips_moment call, struct start *s, uint64_t site)
+static void record_create(uint64_t thread, int err, uint64_t seq,
+                          struct ips_moment call, struct start *s,
+                          uint64_t site)
 {
     int saved = errno;
     ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err, site);
@@ -233,7 +234,7 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     s->stack = stack_size(attr);
     struct ips_moment call = ips_at_call();
     int err = REAL(pthread_create)(thread, attr, start_posix, s);
-    created(err ? 0 : (uint64_t)*thread, err, seq, call, s, IPS_SITE);
+    record_create(err ? 0 : (uint64_t)*thread, err, seq, call, s, IPS_SITE);
     return err;
 }
 
@@ -250,7 +251,7 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     s->stack = stack_size(NULL);
     struct ips_moment call = ips_at_call();
     int err = REAL(thrd_create)(thread, start_c11, s);
-    created(err ? 0 : (uint64_t)*thread, err, seq, call, s, IPS_SITE);
+    record_create(err ? 0 : (uint64_t)*thread, err, seq, call, s, IPS_SITE);
     return err;
 }
 

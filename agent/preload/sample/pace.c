@@ -71,14 +71,14 @@ static uint64_t random_below(uint64_t n)
     return n ? x % n : 0;
 }
 
-static uint64_t stamps(uint64_t ns)
+static uint64_t stamps_of(uint64_t ns)
 {
     return ips_core.mult
                ? (ips_min_u64(ns, (uint64_t)1 << 31) << 32) / ips_core.mult
                : ns;
 }
 
-static uint64_t lead(void)
+static uint64_t lead_ns(void)
 {
     return tick_ns + SLACK_NS;
 }
@@ -110,7 +110,7 @@ static int make_timer(long clock, uint32_t cookie)
 static void look_from(uint64_t t)
 {
     ips_me.sample_off = ~t;
-    ips_me.io_line.span = 0;
+    ips_me.io_baseline.span = 0;
 }
 
 static bool exact_set(void)
@@ -139,7 +139,7 @@ static void stop_exact(void)
  * is learnt from signals that came too early or too late. A virtual machine may
  * be interrupted before the time. */
 static _Atomic int32_t signal_ns;
-static void learn(int32_t more)
+static void learn_delay(int32_t more)
 {
     int32_t is = atomic_load_explicit(&signal_ns, memory_order_relaxed) + more;
     if (is > -(int32_t)TAKES_MOST_NS / 2 && is < (int32_t)TAKES_MOST_NS / 2)
@@ -191,11 +191,11 @@ static bool may_set(void)
  * there are, the later. */
 static uint64_t near_ns(void)
 {
-    return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near, lead());
+    return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near, lead_ns());
 }
 
 /* The moment of the next period that is to come. */
-static void draw(uint64_t cpu)
+static void draw_moment(uint64_t cpu)
 {
     do
         pace.at =
@@ -207,7 +207,7 @@ static void draw(uint64_t cpu)
 }
 
 /* The CPU clock shows `cpu` at the stamp `t`: when to look next? */
-static void plan(uint64_t cpu, uint64_t t)
+static void plan_look(uint64_t cpu, uint64_t t)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
     if (pace.offset || left <= near_ns()) {
@@ -218,7 +218,7 @@ static void plan(uint64_t cpu, uint64_t t)
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_CLOSE;
     pace.back_known = false;
     pace.real = 0;
-    look_from(t + stamps(left - near_ns()));
+    look_from(t + stamps_of(left - near_ns()));
 }
 
 /* The watch expires in the last tick before the moment, and in each later one
@@ -226,20 +226,20 @@ static void plan(uint64_t cpu, uint64_t t)
 static void set_watch(uint64_t cpu)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
-    uint64_t before = exact_set() || !may_set() ? 0 : lead();
+    uint64_t before = exact_set() || !may_set() ? 0 : lead_ns();
     uint64_t ns = left > before ? left - before : 1;
     set_timer(pace.watch, ns, tick_ns);
 }
 
 /* After a sample: `runs`, the thread goes on in the program. */
-static void next(uint64_t cpu, bool runs)
+static void begin_next(uint64_t cpu, bool runs)
 {
-    draw(cpu);
+    draw_moment(cpu);
     uint64_t left = pace.at - cpu;
-    if (runs && left <= lead() && may_set() && free_at(ips_sp()))
+    if (runs && left <= lead_ns() && may_set() && free_at(ips_sp()))
         set_exact(left);
     set_watch(cpu);
-    plan(cpu, ips_core_now());
+    plan_look(cpu, ips_core_now());
 }
 
 /* --- signals ----------------------------------------------------------------
@@ -255,7 +255,7 @@ static uint64_t sp_of(const ucontext_t *uc)
 }
 
 /* Did the signal end a system call? `off`: the thread was off its core. */
-static bool interrupted(const ucontext_t *uc, bool off)
+static bool interrupted_call(const ucontext_t *uc, bool off)
 {
 #if defined(__x86_64__)
     const int64_t result = uc->uc_mcontext.gregs[REG_RAX];
@@ -285,7 +285,7 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
         (uint32_t)(pace.back + pace.offset - (uint32_t)cpu) >> 31)
         at = cpu; /* it has passed */
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
-    if (interrupted(uc, cpu + NOW_NS < at))
+    if (interrupted_call(uc, cpu + NOW_NS < at))
         atomic_store(&sleeps_unseen, true);
     if (cpu + NOW_NS < at) {
         if (may_set())
@@ -296,17 +296,17 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
     if (put_off_set && in_call(uc)) {
         pace.put_off_set = false;
         pace.skip = (uint8_t)random_below(4);
-        learn(-LEARNT_NS);
+        learn_delay(-LEARNT_NS);
         return;
     }
     ips_sample_write(uc, cpu, false);
     if (put_off_set) {
         pace.put_off_set = false;
         put_off_done();
-        plan(cpu, ips_core_now());
+        plan_look(cpu, ips_core_now());
     } else {
         pace.budget = BUDGET;
-        next(cpu, true);
+        begin_next(cpu, true);
     }
 }
 
@@ -340,7 +340,7 @@ static void on_watch(const ucontext_t *uc, uint64_t cpu,
     }
     if (!put_off())
         ips_sample_write(uc, cpu, true);
-    next(cpu, !in_call(uc));
+    begin_next(cpu, !in_call(uc));
 }
 
 void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
@@ -348,7 +348,7 @@ void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
 {
     if (!pace.on)
         return;
-    if (pace.busy) { /* within returned(); or that was left by a jump */
+    if (pace.busy) { /* within call_returned(); or that was left by a jump */
         if (cookie == IPS_PACE_EXACT)
             ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
         else
@@ -401,7 +401,7 @@ static bool put_off_returned(const struct ips_moment *call)
     /* The stretch was too short, or the timer late. */
     const uint32_t lasted = (uint32_t)call->cpu - pace.back;
     if (lasted >= pace.offset && !(lasted >> 31))
-        learn(LEARNT_NS);
+        learn_delay(LEARNT_NS);
     pace.put_off_set = false;
     pace.skip = (uint8_t)(1 + random_below(4));
     if (++pace.tries >= TRIES) {
@@ -412,7 +412,7 @@ static bool put_off_returned(const struct ips_moment *call)
 }
 
 /* The moment has passed. */
-static void passed(const struct ips_moment *call, uint64_t cpu)
+static void moment_passed(const struct ips_moment *call, uint64_t cpu)
 {
     if (call->cpu <= pace.at) {
         sample_here(false);
@@ -426,17 +426,18 @@ static void passed(const struct ips_moment *call, uint64_t cpu)
         }
         sample_here(true);
     }
-    draw(cpu);
+    draw_moment(cpu);
     set_watch(cpu);
 }
 
 /* The return of a call, near the moment or while one is put off. */
-static void returned(const struct ips_moment *call, uint64_t cpu, uint64_t t)
+static void call_returned(const struct ips_moment *call, uint64_t cpu,
+                          uint64_t t)
 {
     bool set = false, off = false;
     const bool may = may_set() && ips_me.open_depth <= 1 && free_at(ips_sp());
     if (cpu >= pace.at)
-        passed(call, cpu);
+        moment_passed(call, cpu);
     if (pace.offset)
         set = off = put_off_returned(call) && may;
     uint64_t left = pace.at - cpu;
@@ -450,7 +451,7 @@ static void returned(const struct ips_moment *call, uint64_t cpu, uint64_t t)
     }
     pace.back = (uint32_t)cpu;
     pace.back_known = true;
-    plan(cpu, t);
+    plan_look(cpu, t);
     pace.put_off_set = off;
     pace.busy = false;
     if (set && off)
@@ -467,7 +468,7 @@ void ips_sample_returned_slow(const struct ips_moment *call,
         return;
     int saved = errno;
     pace.busy = true;
-    returned(call, ret->cpu, ret->t);
+    call_returned(call, ret->cpu, ret->t);
     errno = saved;
 }
 
@@ -500,14 +501,14 @@ void ips_pace_begin(void)
     uint64_t cpu = ips_core_cpu();
     pace.at = cpu / period_ns * period_ns + random_below(period_ns);
     if (pace.at <= cpu)
-        draw(cpu);
+        draw_moment(cpu);
     uint64_t left = pace.at - cpu;
-    if (left <= lead() && may_set()) {
+    if (left <= lead_ns() && may_set()) {
         ips_me.sample_watch |= IPS_SAMPLE_SET;
         set_timer(pace.exact, ips_max_u64(left, LEAST_NS), 0);
     }
     set_watch(cpu);
-    plan(cpu, ips_core_now());
+    plan_look(cpu, ips_core_now());
     ips_sample_begins(cpu);
 }
 

@@ -41,10 +41,10 @@ _Static_assert(sizeof(struct slot) == 64, "a shift finds a slot");
 
 struct table {
     struct table *next;
-    _Atomic uint32_t taken; /* by a thread */
-    _Atomic uint32_t busy;  /* slots are moved, or written out */
+    _Atomic uint32_t claimed; /* by a thread */
+    _Atomic uint32_t busy;    /* slots are moved, or written out */
     uint32_t tid;
-    uint32_t used, room, shift;
+    uint32_t used, capacity, shift;
     struct slot *slots;
     uint64_t pairs;   /* of all slots, but for the last 63 of each */
     uint64_t flushed; /* stamp */
@@ -64,7 +64,7 @@ static bool on, exact;
 static uint64_t pair_ps, budget_q32, flush_stamps; /* ps for a ns, Q32 */
 
 /* One instruction: whole against this thread's own signal handlers. */
-static inline void step(uint64_t *counter)
+static inline void increment_counter(uint64_t *counter)
 {
 #if defined(__x86_64__)
     __asm__ volatile("addq $1, %0" : "+m"(*counter) : : "memory", "cc");
@@ -74,7 +74,7 @@ static inline void step(uint64_t *counter)
 #endif
 }
 
-static inline uint32_t home(uint64_t procedure, uint32_t shift)
+static inline uint32_t home_slot(uint64_t procedure, uint32_t shift)
 {
     return (uint32_t)(procedure * 0x9e3779b97f4a7c15ull >> shift);
 }
@@ -82,11 +82,11 @@ static inline uint32_t home(uint64_t procedure, uint32_t shift)
 /* --- tables ----------------------------------------------------------------
  */
 
-static struct slot *find(const struct table *t, uint64_t procedure)
+static struct slot *find_slot(const struct table *t, uint64_t procedure)
 {
-    uint32_t i = home(procedure, t->shift);
+    uint32_t i = home_slot(procedure, t->shift);
     while (t->slots[i].procedure && t->slots[i].procedure != procedure)
-        i = (i + 1) & (t->room - 1);
+        i = (i + 1) & (t->capacity - 1);
     return &t->slots[i];
 }
 
@@ -98,18 +98,18 @@ static struct slot *map_slots(uint32_t room)
     return ips_sys_bad(at) ? NULL : (struct slot *)at;
 }
 
-static void use(struct table *t)
+static void use_table(struct table *t)
 {
     here.table = t;
     here.shift = t->shift;
-    here.last = t->room - 1;
+    here.last = t->capacity - 1;
     here.slots = t->slots;
 }
 
-static void set_room(struct table *t, struct slot *slots, uint32_t room)
+static void set_capacity(struct table *t, struct slot *slots, uint32_t room)
 {
     t->slots = slots;
-    t->room = room;
+    t->capacity = room;
     t->shift = 64 - (uint32_t)__builtin_ctz(room);
 }
 
@@ -119,8 +119,8 @@ static struct table *take_table(void)
     struct table *t = atomic_load(&tables);
     for (; t; t = t->next) {
         uint32_t no = 0;
-        if (atomic_load_explicit(&t->taken, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong(&t->taken, &no, 1))
+        if (atomic_load_explicit(&t->claimed, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong(&t->claimed, &no, 1))
             break;
     }
     if (!t) {
@@ -130,39 +130,39 @@ static struct table *take_table(void)
         if (ips_sys_bad(at) || !slots)
             return NULL;
         t = (struct table *)at;
-        set_room(t, slots, FIRST_SLOTS);
-        atomic_store(&t->taken, 1);
+        set_capacity(t, slots, FIRST_SLOTS);
+        atomic_store(&t->claimed, 1);
         t->next = atomic_load(&tables);
         while (!atomic_compare_exchange_weak(&tables, &t->next, t))
             ;
     }
     t->tid = ips_sys_gettid();
     t->flushed = ips_core_now();
-    use(t);
+    use_table(t);
     return t;
 }
 
 /* What is counted meanwhile in the old slots by a hook that we interrupted, it
  * finds there itself (moved). */
-static bool grow(struct table *t)
+static bool grow_table(struct table *t)
 {
-    struct slot *old = t->slots, *slots = map_slots(t->room * 4);
-    uint32_t room = t->room;
+    struct slot *old = t->slots, *slots = map_slots(t->capacity * 4);
+    uint32_t room = t->capacity;
     if (!slots)
         return false;
-    set_room(t, slots, room * 4);
+    set_capacity(t, slots, room * 4);
     for (uint32_t i = 0; i < room; i++) {
         if (!old[i].procedure)
             continue;
-        *find(t, old[i].procedure) = old[i];
+        *find_slot(t, old[i].procedure) = old[i];
         old[i].calls = 0;
     }
-    use(t);
+    use_table(t);
     return true;
 }
 
 /* The slot of a procedure, NULL: cannot be. */
-COLD struct slot *add(uint64_t procedure)
+COLD struct slot *add_slot(uint64_t procedure)
 {
     struct slot *s = NULL;
     if (!on || here.ended || !procedure)
@@ -172,11 +172,11 @@ COLD struct slot *add(uint64_t procedure)
     uint32_t no = 0;
     if (!t || !atomic_compare_exchange_strong(&t->busy, &no, 1))
         goto out; /* the process is ending: others write our counters */
-    s = find(t, procedure);
-    if (!s->procedure && (t->used + 1) * 2 > t->room) {
-        if (grow(t))
-            s = find(t, procedure);
-        else if (t->used + 1 == t->room)
+    s = find_slot(t, procedure);
+    if (!s->procedure && (t->used + 1) * 2 > t->capacity) {
+        if (grow_table(t))
+            s = find_slot(t, procedure);
+        else if (t->used + 1 == t->capacity)
             s = NULL;
     }
     if (s && !s->procedure) {
@@ -214,7 +214,7 @@ static bool write_count(const struct table *t, uint64_t procedure,
 }
 
 /* Signals are blocked. */
-static void flush(struct table *t)
+static void flush_table(struct table *t)
 {
     uint32_t no = 0;
     if (!ips_core_active())
@@ -223,7 +223,7 @@ static void flush(struct table *t)
     if (!atomic_compare_exchange_strong(&t->busy, &no, 1))
         return;
     t->flushed = now;
-    for (uint32_t i = 0; i < t->room; i++) {
+    for (uint32_t i = 0; i < t->capacity; i++) {
         struct slot *s = &t->slots[i];
         uint64_t calls = __atomic_load_n(&s->calls, __ATOMIC_RELAXED);
         if (calls != s->written &&
@@ -239,28 +239,28 @@ void ips_procs_flush_all(void)
         return; /* most programs have no instrumented procedures */
     uint64_t signals = ips_sys_block_signals();
     for (struct table *t = atomic_load(&tables); t; t = t->next)
-        if (atomic_load(&t->taken))
-            flush(t);
+        if (atomic_load(&t->claimed))
+            flush_table(t);
     ips_sys_restore_signals(signals);
 }
 
 void ips_procs_sampled(uint64_t t)
 {
     if (here.table && t - here.table->flushed >= flush_stamps)
-        flush(here.table);
+        flush_table(here.table);
 }
 
 /* --- a thread's and an image's life ------------------------------------------
  */
 
-static void clear(struct table *t)
+static void clear_table(struct table *t)
 {
-    for (uint32_t i = 0; i < t->room; i++)
+    for (uint32_t i = 0; i < t->capacity; i++)
         t->slots[i] = (struct slot){0};
     t->used = 0;
     t->pairs = 0;
     atomic_store(&t->busy, 0);
-    atomic_store(&t->taken, 0);
+    atomic_store(&t->claimed, 0);
 }
 
 /* Both stamps of a pair as they are here (1 us and more where CPU time is a
@@ -303,7 +303,7 @@ void ips_procs_begin(enum ips_start_kind kind)
     here.slots = NULL;
     here.table = NULL;
     for (struct table *t = atomic_load(&tables); t; t = t->next)
-        clear(t);
+        clear_table(t);
 }
 
 void ips_procs_end(void)
@@ -314,12 +314,12 @@ void ips_procs_end(void)
     if (!t)
         return;
     uint64_t signals = ips_sys_block_signals();
-    flush(t);
+    flush_table(t);
     here.slots = NULL;
     here.table = NULL;
     /* Else somebody writes it out now and it is never used again. */
     if (atomic_compare_exchange_strong(&t->busy, &no, 1))
-        clear(t);
+        clear_table(t);
     ips_sys_restore_signals(signals);
 }
 
@@ -328,23 +328,23 @@ void ips_procs_end(void)
 
 /* A handler has moved the table after we found `s` in it: what it copied is
  * there, what we counted later is still here. */
-COLD void moved(struct slot *s)
+COLD void follow_slot(struct slot *s)
 {
     uint64_t left = __atomic_exchange_n(&s->calls, 0, __ATOMIC_RELAXED);
-    struct slot *now = left ? add(s->procedure) : NULL;
+    struct slot *now = left ? add_slot(s->procedure) : NULL;
     if (now)
         __atomic_fetch_add(&now->calls, left, __ATOMIC_RELAXED);
 }
 
-static inline void count(struct slot *s, const struct slot *slots)
+static inline void count_call(struct slot *s, const struct slot *slots)
 {
-    step(&s->calls);
+    increment_counter(&s->calls);
     if (unlikely(here.slots != slots))
-        moved(s);
+        follow_slot(s);
 }
 
 /* Every 64th pair of a procedure. */
-COLD void judge(struct slot *s)
+COLD void judge_slot(struct slot *s)
 {
     struct table *t = here.table;
     struct ips_moment m = ips_moment_now();
@@ -362,16 +362,16 @@ COLD void judge(struct slot *s)
 
 COLD void opened_elsewhere(uint64_t procedure)
 {
-    struct slot *s = add(procedure);
+    struct slot *s = add_slot(procedure);
     if (!s)
         return;
     s->open++;
     if (++s->pairs % BUDGET_EVERY == 0)
-        judge(s);
+        judge_slot(s);
 }
 
 /* After an ENTER; the last that a hook does. */
-static inline void opened(struct slot *s, const struct slot *slots)
+static inline void note_enter(struct slot *s, const struct slot *slots)
 {
     if (unlikely(here.slots != slots)) {
         opened_elsewhere(s->procedure);
@@ -379,28 +379,29 @@ static inline void opened(struct slot *s, const struct slot *slots)
     }
     s->open++;
     if (unlikely(++s->pairs % BUDGET_EVERY == 0))
-        judge(s);
+        judge_slot(s);
 }
 
 static void enter_event(struct slot *s, const struct slot *slots)
 {
     struct ips_moment m;
     if (ips_proc_event_long(IPS_REC_ENTER, s->procedure, &m))
-        opened(s, slots);
+        note_enter(s, slots);
     else
-        count(s, slots);
+        count_call(s, slots);
 }
 
-static __attribute__((noinline)) void enter(uint64_t procedure, uint64_t left)
+static __attribute__((noinline)) void enter_procedure(uint64_t procedure,
+                                                      uint64_t left)
 {
     ips_short_undo(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots, *s = NULL;
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
     if (slots)
-        s = find(here.table, procedure);
+        s = find_slot(here.table, procedure);
     if (!s || !s->procedure) {
-        s = add(procedure);
+        s = add_slot(procedure);
         slots = here.slots;
     }
     if (!s)
@@ -410,16 +411,17 @@ static __attribute__((noinline)) void enter(uint64_t procedure, uint64_t left)
         return;
     }
     s->deep += s->mode == LEAVING;
-    count(s, slots);
+    count_call(s, slots);
 }
 
-static __attribute__((noinline)) void leave(uint64_t procedure, uint64_t left)
+static __attribute__((noinline)) void leave_procedure(uint64_t procedure,
+                                                      uint64_t left)
 {
     ips_short_undo(left, sizeof(struct ips_rec_head));
     struct slot *slots = here.slots;
     if (!slots || !ips_core.main_stream || ips_me.in_vfork)
         return;
-    struct slot *s = find(here.table, procedure);
+    struct slot *s = find_slot(here.table, procedure);
     if (!s->procedure || s->mode == COUNTED)
         return;
     if (s->deep) {
@@ -431,7 +433,7 @@ static __attribute__((noinline)) void leave(uint64_t procedure, uint64_t left)
     struct ips_moment m;
     (void)ips_proc_event_long(IPS_REC_EXIT, procedure, &m);
     if (unlikely(here.slots != slots)) {
-        if (!here.slots || !(s = find(here.table, procedure))->open)
+        if (!here.slots || !(s = find_slot(here.table, procedure))->open)
             return;
     }
     if (--s->open == 0 && s->mode == LEAVING) {
@@ -441,11 +443,12 @@ static __attribute__((noinline)) void leave(uint64_t procedure, uint64_t left)
 }
 
 /* Its slot if it is RECORDED. */
-static inline struct slot *recorded(struct slot *slots, uint64_t procedure)
+static inline struct slot *recorded_slot(struct slot *slots, uint64_t procedure)
 {
     if (unlikely(!slots || ips_me.in_vfork))
         return NULL;
-    for (uint32_t i = home(procedure, here.shift);; i = (i + 1) & here.last) {
+    for (uint32_t i = home_slot(procedure, here.shift);;
+         i = (i + 1) & here.last) {
         struct slot *s = &slots[i];
         if (likely(s->recorded == procedure))
             return s;
@@ -457,7 +460,7 @@ static inline struct slot *recorded(struct slot *slots, uint64_t procedure)
 COLD void closed_elsewhere(uint64_t procedure)
 {
     if (here.slots)
-        find(here.table, procedure)->open--;
+        find_slot(here.table, procedure)->open--;
 }
 
 HOOK void __cyg_profile_func_enter(void *procedure, void *site);
@@ -465,14 +468,14 @@ HOOK void __cyg_profile_func_exit(void *procedure, void *site);
 
 static inline void enter_exact(uint64_t procedure)
 {
-    struct slot *slots = here.slots, *s = recorded(slots, procedure);
+    struct slot *slots = here.slots, *s = recorded_slot(slots, procedure);
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s))
         left = ips_proc_event_short(IPS_REC_ENTER_SHORT, procedure);
     if (likely(!left))
-        opened(s, slots);
+        note_enter(s, slots);
     else
-        enter(procedure, left);
+        enter_procedure(procedure, left);
 }
 
 /* Straight to the counter where it stands in its own place. */
@@ -481,16 +484,16 @@ void __cyg_profile_func_enter(void *procedure, void *site)
     (void)site;
     struct slot *slots = here.slots;
     if (likely(slots != NULL)) {
-        struct slot *s = &slots[home((uint64_t)procedure, here.shift)];
+        struct slot *s = &slots[home_slot((uint64_t)procedure, here.shift)];
         if (likely(s->counted == (uint64_t)procedure && !ips_me.in_vfork)) {
-            count(s, slots);
+            count_call(s, slots);
             return;
         }
     }
     if (exact)
         enter_exact((uint64_t)procedure);
     else if (on)
-        enter((uint64_t)procedure, IPS_SHORT_NOT);
+        enter_procedure((uint64_t)procedure, IPS_SHORT_NOT);
 }
 
 void __cyg_profile_func_exit(void *procedure, void *site)
@@ -500,16 +503,16 @@ void __cyg_profile_func_exit(void *procedure, void *site)
         return;
     struct slot *slots = here.slots, *s = NULL;
     if (likely(slots != NULL)) {
-        s = &slots[home((uint64_t)procedure, here.shift)];
+        s = &slots[home_slot((uint64_t)procedure, here.shift)];
         if (s->counted == (uint64_t)procedure)
             return; /* none of its calls is open */
-        s = recorded(slots, (uint64_t)procedure);
+        s = recorded_slot(slots, (uint64_t)procedure);
     }
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s && s->open))
         left = ips_proc_event_short(IPS_REC_EXIT_SHORT, (uint64_t)procedure);
     if (unlikely(left)) {
-        leave((uint64_t)procedure, left);
+        leave_procedure((uint64_t)procedure, left);
         return;
     }
     if (unlikely(here.slots != slots))

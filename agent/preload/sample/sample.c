@@ -83,7 +83,7 @@ static void note_eintr(const ucontext_t *uc)
 }
 
 /* Is `pc` in this library? */
-static bool here(uint64_t pc)
+static bool is_here(uint64_t pc)
 {
     extern const char __ehdr_start[] IPS_HIDDEN;
     extern const char _etext[] IPS_HIDDEN;
@@ -120,7 +120,7 @@ static bool in_libc(uint64_t pc)
 /* A thread that is using up its stack may have moved sp to where no page can
  * be, and not have touched it yet; the fault is to be its own. Nothing is
  * changed by a `how` that is none: EFAULT where it cannot be read. */
-static bool readable(uint64_t at)
+static bool is_readable(uint64_t at)
 {
     return ips_sys6(SYS_rt_sigprocmask, -1, (long)(at & ~(uint64_t)7), 0, 8, 0,
                     0) != -EFAULT;
@@ -132,7 +132,7 @@ static void set_bounds(struct ips_unwind *u, const stack_t *alternate)
     uint64_t sp = u->reg[IPS_REG_SP];
     uint64_t end = stack_end();
     if (sampling.low && sp >= sampling.low && sp < end) {
-        if (alternate && !readable(sp))
+        if (alternate && !is_readable(sp))
             return;
         u->low = sp;
         u->end = end;
@@ -146,7 +146,7 @@ static void set_bounds(struct ips_unwind *u, const stack_t *alternate)
     }
 }
 
-static uint64_t price(enum ips_probe probe)
+static uint64_t probe_cost_of(enum ips_probe probe)
 {
     return ips_probe_ps(ips_core_control(), probe);
 }
@@ -187,7 +187,7 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
     set_bounds(&u, &uc->uc_stack);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX);
     note_frames(t, frames, n);
-    ips_apart_end(&apart, price(IPS_PROBE_SAMPLE));
+    ips_apart_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
     write_record(t, cpu, frames, n, late);
 }
 
@@ -201,18 +201,18 @@ void ips_sample_write_here(uint64_t real, bool late)
     const struct ips_apart apart = ips_apart_begin();
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, all, IPS_FRAMES_MAX + 8);
-    while (n && here(*frames)) {
+    while (n && is_here(*frames)) {
         frames++;
         n--;
     }
     /* The real function before its caller: as if it had been met there. */
-    if (n && real && !here(real) && frames > all) {
+    if (n && real && !is_here(real) && frames > all) {
         *--frames = real;
         n++;
     }
     n = (uint32_t)ips_min_u64(n, IPS_FRAMES_MAX);
     note_frames(t, frames, n);
-    ips_apart_end(&apart, price(IPS_PROBE_SAMPLE));
+    ips_apart_end(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
     if (n)
         write_record(t, cpu, frames, n, late);
 }
@@ -228,13 +228,13 @@ static bool in_wrapper(const ucontext_t *uc)
     uint64_t frames[LIBC_FRAMES];
     struct ips_unwind u;
     ips_unwind_context(&u, uc);
-    if (!here(u.reg[IPS_REG_PC]) && !in_libc(u.reg[IPS_REG_PC]))
+    if (!is_here(u.reg[IPS_REG_PC]) && !in_libc(u.reg[IPS_REG_PC]))
         return false;
     set_bounds(&u, &uc->uc_stack);
     uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
     for (uint32_t i = 0; i < n; i++)
         if (!in_libc(frames[i]))
-            return here(frames[i]);
+            return is_here(frames[i]);
     return true;
 }
 
@@ -286,7 +286,7 @@ __asm__(".text\n"
         ".size ips_sample_return, . - ips_sample_return\n");
 #endif
 
-static void install(bool first)
+static void install_handler(bool first)
 {
     struct kernel_sigaction old = {0},
                             own = {
@@ -326,7 +326,7 @@ static void on_begin(enum ips_start_kind kind)
         on = true;
         uint64_t end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
         sampling.low = end > MAIN_STACK ? end - MAIN_STACK : end;
-        install(true);
+        install_handler(true);
         ips_pace_init();
         ips_modules_begin();
     }
@@ -353,7 +353,7 @@ void ips_sample_init(void)
 void ips_sample_threads(void)
 {
     if (on && unlikely(atomic_load(&their_handler) == 0))
-        install(false);
+        install_handler(false);
 }
 
 void ips_sample_stack(uint64_t bytes)
@@ -387,7 +387,7 @@ void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
     const struct ips_apart apart = ips_apart_begin();
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, IPS_FRAMES_MAX + 8), first = 0;
-    while (first < n && (site ? frames[first] != site : here(frames[first])))
+    while (first < n && (site ? frames[first] != site : is_here(frames[first])))
         first++;
     n = first < n ? n - first : 0;
     if (n > IPS_FRAMES_MAX)
@@ -406,7 +406,7 @@ void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
         *ips_stack_recent(extra, site) = (struct ips_stack_recent){site, sp};
     for (uint32_t i = 0; i < n; i++)
         ips_module_note(frames[first + i]);
-    ips_apart_end(&apart, price(IPS_PROBE_STACK));
+    ips_apart_end(&apart, probe_cost_of(IPS_PROBE_STACK));
 }
 
 /* --- places behind the C library -------------------------------------------
@@ -423,7 +423,7 @@ uint64_t ips_site_behind_libc(void)
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, frames, LIBC_FRAMES);
     for (uint32_t i = 1; i < n; i++)
-        if (!here(frames[i]) && !in_libc(frames[i]))
+        if (!is_here(frames[i]) && !in_libc(frames[i]))
             return frames[i];
     return 0;
 }

@@ -173,14 +173,14 @@ static bool note_libraries(void)
 
 /* The loader calls at_relocation() when it relocates us, to learn where
  * relocated() is: before any code of the program runs. */
-static void nothing(void)
+static void do_nothing(void)
 {
 }
 static void (*at_relocation(void))(void)
 {
     if (note_libraries())
         ips_foreign_give();
-    return nothing;
+    return do_nothing;
 }
 static void relocated(void) __attribute__((ifunc("at_relocation")));
 
@@ -213,7 +213,7 @@ bool ips_find_defined(const char *name, uint32_t hash)
 }
 
 /* `unsure`: dlsym knows better. */
-static void *search(const char *name, bool *unsure)
+static void *search_name(const char *name, bool *unsure)
 {
     const struct link_map *l;
     *unsure = !all_known;
@@ -228,10 +228,10 @@ static void *search(const char *name, bool *unsure)
     return NULL;
 }
 
-void *ips_find(const char *name)
+void *ips_find_real(const char *name)
 {
     bool unsure;
-    void *found = search(name, &unsure);
+    void *found = search_name(name, &unsure);
     return found || !unsure ? found : dlsym(RTLD_NEXT, name);
 }
 
@@ -246,7 +246,7 @@ void *ips_find_old(const char *name)
             return (void *)(uintptr_t)((*library_at(i))->l_addr + s->st_value);
     }
     void *found = dlvsym(RTLD_NEXT, name, IPS_OLD_VERSION);
-    return found ? found : ips_find(name);
+    return found ? found : ips_find_real(name);
 }
 
 bool ips_find_in_libc(const char *name)
@@ -300,7 +300,7 @@ uint64_t ips_find_protected_end(const void *at)
 
 /* Stand in for a function that no library behind us has: only a program that
  * asked for it by dlsym gets here. */
-static long missing(void)
+static long call_missing(void)
 {
     errno = ENOSYS;
     return -1;
@@ -334,7 +334,7 @@ static const uint16_t name_at[] = {
 static_assert(REALS + SYNCS == NAMES, "one place a name");
 static_assert(NAMES <= IPS_STUBS, "more names than stubs");
 
-static void **place(uint32_t index)
+static void **real_slot(uint32_t index)
 {
     char *at = index < REALS
                    ? (char *)&ips_real + index * sizeof(void *)
@@ -346,20 +346,20 @@ static void **place(uint32_t index)
 static void *find_apart(const char *name)
 {
     IPS_APART;
-    return ips_find(name);
+    return ips_find_real(name);
 }
 
 /* Called by stub number `index`; two threads at once store the same. */
-void *ips_find_place(uint32_t index)
+void *ips_find_real_slot(uint32_t index)
 {
     int saved = errno;
     const char *name = (const char *)&names + name_at[index];
     bool on = ips_core.wrap_state == IPS_WRAP_ON;
-    void *found = on ? find_apart(name) : ips_find(name);
+    void *found = on ? find_apart(name) : ips_find_real(name);
     if (!found)
-        found = index < REALS ? (void *)(uintptr_t)missing
+        found = index < REALS ? (void *)(uintptr_t)call_missing
                               : (void *)(uintptr_t)missing_sync;
-    __atomic_store_n(place(index), found, __ATOMIC_RELEASE);
+    __atomic_store_n(real_slot(index), found, __ATOMIC_RELEASE);
     errno = saved;
     return found;
 }
@@ -373,8 +373,8 @@ void ips_find_begin(void)
         return;
     relocated();
     for (uint32_t i = NAMES; i-- > 0;) /* `read` is the first, stored last */
-        __atomic_store_n(place(i), (void *)(uintptr_t)(ips_stubs + 8 * i),
+        __atomic_store_n(real_slot(i), (void *)(uintptr_t)(ips_stubs + 8 * i),
                          __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < NAMES && !all_known; i++)
-        ips_find_place(i);
+        ips_find_real_slot(i);
 }

@@ -28,7 +28,7 @@
 
 #define GIVEN 320u
 
-static struct given {
+static struct foreign_name {
     const char *name;
     const char *version; /* of their definition; NULL: fits any reference */
     bool first; /* nothing before it has the name: fits where none is asked */
@@ -106,8 +106,8 @@ static const char *text_of(const struct link_map *l, const struct ips_module *m,
     return "";
 }
 
-static bool needs(const struct link_map *x, const char *soname,
-                  const char *file)
+static bool needs_library(const struct link_map *x, const char *soname,
+                          const char *file)
 {
     struct ips_module m;
     (void)ips_module_of(x, &m);
@@ -125,7 +125,7 @@ static bool is_preloaded(const struct link_map *l, const struct ips_module *m)
 {
     const char *soname = text_of(l, m, DT_SONAME), *file = last_part(l->l_name);
     for (const struct link_map *x = _r_debug.r_map; x; x = x->l_next)
-        if (x != l && x->l_ld && needs(x, soname, file))
+        if (x != l && x->l_ld && needs_library(x, soname, file))
             return false;
     return true;
 }
@@ -218,7 +218,7 @@ static bool is_asked_for(const char *name, const char *version)
 /* --- finding such names --------------------------------------------------- */
 
 /* To another library, or this version of ours already. */
-static bool is_given(const struct given *g)
+static bool is_known_name(const struct foreign_name *g)
 {
     for (uint32_t i = 0; i < given_count; i++)
         if (strcmp(given[i].name, g->name) == 0 &&
@@ -266,7 +266,7 @@ void ips_foreign_say(void)
     n += sizeof(by) - 1;
     memcpy(text + n, library, b);
     text[n + b] = '\0';
-    ips_say_unseen(text);
+    ips_report_unrecorded(text);
 }
 
 /* false: the library is none of the program's own. */
@@ -282,14 +282,14 @@ static bool note_name(const struct link_map *l, const struct ips_module *m,
         return false;
     *foreign = true;
     uint32_t index = version_index(m, (uint32_t)(s - m->symbols));
-    struct given g = {
+    struct foreign_name g = {
         .name = name,
         .version = index > 1 ? defined_version(m, index) : NULL,
         .first = !ips_find_defined(name, hash),
         .symbol = symbol,
         .theirs = l->l_addr + s->st_value,
     };
-    if (given_count < GIVEN && !is_given(&g) &&
+    if (given_count < GIVEN && !is_known_name(&g) &&
         (g.first || (g.version && is_asked_for(name, g.version)))) {
         given[given_count++] = g;
         if (ELF64_ST_TYPE(s->st_info) == STT_FUNC)
@@ -353,7 +353,7 @@ static uint64_t page_bytes(void)
     return page;
 }
 
-static bool protect(uint64_t from, uint64_t to, int how)
+static bool protect_pages(uint64_t from, uint64_t to, int how)
 {
     const uint64_t page = page_bytes();
     from &= ~(page - 1);
@@ -363,7 +363,7 @@ static bool protect(uint64_t from, uint64_t to, int how)
 
 /* Without us the loader would have found `g` for this reference. */
 static bool refers_to(const struct object *o, uint32_t symbol,
-                      const struct given *g)
+                      const struct foreign_name *g)
 {
     if (!names_symbol(o, symbol, g->name))
         return false;
@@ -374,13 +374,13 @@ static bool refers_to(const struct object *o, uint32_t symbol,
 }
 
 /* What the loader write-protected is so again. */
-static void store(const struct object *o, uint64_t at, uint64_t value)
+static void store_value(const struct object *o, uint64_t at, uint64_t value)
 {
-    if (!protect(at, at + sizeof(value), PROT_READ | PROT_WRITE))
+    if (!protect_pages(at, at + sizeof(value), PROT_READ | PROT_WRITE))
         return;
     memcpy((void *)(uintptr_t)at, &value, sizeof(value));
     if (ips_module_protected_end(o->l, &o->m, at))
-        (void)protect(at, at + sizeof(value), PROT_READ);
+        (void)protect_pages(at, at + sizeof(value), PROT_READ);
 }
 
 static bool holds_address(uint64_t type)
@@ -404,11 +404,11 @@ static void bind_anew(const struct object *o, const Elf64_Rela *r)
     value -= (uint64_t)r->r_addend;
     for (uint32_t i = 0; i < given_count; i++)
         if (value == given[i].ours && refers_to(o, symbol, &given[i]))
-            store(o, at, given[i].theirs + (uint64_t)r->r_addend);
+            store_value(o, at, given[i].theirs + (uint64_t)r->r_addend);
 }
 
 /* The loader passes over a symbol whose value is 0. */
-static bool undefine(void)
+static bool undefine_symbol(void)
 {
     const struct link_map *l = own_map();
     struct ips_module m;
@@ -422,7 +422,7 @@ static bool undefine(void)
     }
     /* The code that does this lies in other pages, unless they are large. */
     const int code = page_bytes() == 4096 ? 0 : PROT_EXEC;
-    if (!protect(from, to, PROT_READ | PROT_WRITE | code))
+    if (!protect_pages(from, to, PROT_READ | PROT_WRITE | code))
         return false;
     for (uint32_t i = 0; i < given_count; i++) {
         const Elf64_Sym *ours = &m.symbols[given[i].symbol];
@@ -431,14 +431,14 @@ static bool undefine(void)
         none.st_value = 0;
         memcpy((void *)(uintptr_t)ours, &none, sizeof(none));
     }
-    (void)protect(from, to, PROT_READ | code);
+    (void)protect_pages(from, to, PROT_READ | code);
     return true;
 }
 
 void ips_foreign_give(void)
 {
     struct object o;
-    if (!given_count || !undefine())
+    if (!given_count || !undefine_symbol())
         return;
     for (const struct link_map *l = _r_debug.r_map; l; l = l->l_next)
         for (int t = 0; object_of(l, &o) && t < 2; t++)

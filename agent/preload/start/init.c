@@ -137,7 +137,7 @@ static uint32_t begun_ns;
 void ips_wrap_begun(uint64_t from)
 {
     uint64_t took = from ? ips_sub_sat(ips_core_cpu(), from) : 0;
-    ips_beyond_forget(); /* is in it */
+    ips_beyond_reset(); /* is in it */
     begun_ns = ips_me.beyond_ns = (uint32_t)ips_min_u64(took, UINT32_MAX / 2);
     ips_calls_due(IPS_CALLS_LEAST);
     begun_ns -= ips_me.beyond_ns;
@@ -187,7 +187,8 @@ void ips_wrap_init(void)
 }
 
 /* The C library hands constructors what it hands main(). */
-static __attribute__((constructor(101))) void begin(int argc, char **argv)
+static __attribute__((constructor(101))) void begin_process(int argc,
+                                                            char **argv)
 {
     ips_core_arguments = argc > 0 ? argv : NULL;
     if (ips_core.wrap_state == IPS_WRAP_NEW)
@@ -196,7 +197,7 @@ static __attribute__((constructor(101))) void begin(int argc, char **argv)
 
 /* Runs after the program's atexit functions; stdio's own flush comes later
  * still, so this end is provisional. */
-static __attribute__((destructor(101))) void end(void)
+static __attribute__((destructor(101))) void end_process(void)
 {
     if (ips_wrap_on())
         ips_wrap_ends(IPS_END_PROVISIONAL, 0);

@@ -22,8 +22,9 @@ int eventfd(unsigned, int);
 
 /* Before a wait is made again; ppoll, pselect6 and select have had the time
  * that is left written back by the kernel. */
-static void shorten(long n, const long asked[6], long args[6],
-                    const struct ips_moment *call, struct timespec *room)
+static void shorten_timeout(long n, const long asked[6], long args[6],
+                            const struct ips_moment *call,
+                            struct timespec *room)
 {
     int at = n == SYS_nanosleep                                        ? 0
              : n == SYS_rt_sigtimedwait                                ? 2
@@ -45,7 +46,8 @@ static void shorten(long n, const long asked[6], long args[6],
 #endif
 }
 
-static long waited(enum ips_op op, long n, const long asked[6], uint64_t site)
+static long wait_by_number(enum ips_op op, long n, const long asked[6],
+                           uint64_t site)
 {
     long args[6], r;
     memcpy(args, asked, sizeof(args));
@@ -54,14 +56,14 @@ static long waited(enum ips_op op, long n, const long asked[6], uint64_t site)
     IPS_UNDISTURBED(
         r,
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]),
-        r == -1, errno, shorten(n, asked, args, &call, &room));
+        r == -1, errno, shorten_timeout(n, asked, args, &call, &room));
     int saved = errno;
     ips_record_wait(op, call, r, saved, site, 0);
     errno = saved;
     return r;
 }
 
-static bool bytes(long *r, long n, const long args[6], uint64_t site)
+static bool bytes_by_number(long *r, long n, const long args[6], uint64_t site)
 {
     int fd = (int)args[0];
     long b = args[1], c = args[2], d = args[3], e = args[4], f = args[5];
@@ -126,7 +128,7 @@ static bool bytes(long *r, long n, const long args[6], uint64_t site)
     }
 }
 
-static bool files(long *r, long n, const long args[6], uint64_t site)
+static bool files_by_number(long *r, long n, const long args[6], uint64_t site)
 {
     int fd = (int)args[0];
     long b = args[1], c = args[2], d = args[3], e = args[4], f = args[5];
@@ -171,7 +173,7 @@ static bool files(long *r, long n, const long args[6], uint64_t site)
     }
 }
 
-static bool queues(long *r, long n, const long args[6], uint64_t site)
+static bool queues_by_number(long *r, long n, const long args[6], uint64_t site)
 {
     int id = (int)args[0];
     long b = args[1], c = args[2], d = args[3], e = args[4];
@@ -203,7 +205,7 @@ static bool queues(long *r, long n, const long args[6], uint64_t site)
     }
 }
 
-static bool descriptors(long *r, long n, const long args[6], uint64_t site)
+static bool fds_by_number(long *r, long n, const long args[6], uint64_t site)
 {
     long a = args[0], b = args[1], c = args[2], d = args[3];
     int fd = (int)a;
@@ -278,13 +280,14 @@ static long asked_past_us(long n, const long args[6], const char *what)
         REAL(syscall)(n, args[0], args[1], args[2], args[3], args[4], args[5]);
     int saved = errno;
     if (r >= 0)
-        ips_record_unseen(what, strlen(what));
+        ips_record_unrecorded(what, strlen(what));
     errno = saved;
     return r;
 }
 
 /* The raw call ends processes and takes rusage where libc's does not. */
-static bool processes(long *r, long n, const long args[6], uint64_t site)
+static bool processes_by_number(long *r, long n, const long args[6],
+                                uint64_t site)
 {
     switch (n) {
     case SYS_execve:
@@ -392,14 +395,16 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         return REAL(syscall)(n, a, b, c, d, e, f);
     if (n == SYS_futex)
         return ips_futex(n, args, IPS_SITE);
-    if (bytes(&r, n, args, IPS_SITE) || descriptors(&r, n, args, IPS_SITE) ||
-        files(&r, n, args, IPS_SITE) || queues(&r, n, args, IPS_SITE) ||
-        processes(&r, n, args, IPS_SITE) ||
+    if (bytes_by_number(&r, n, args, IPS_SITE) ||
+        fds_by_number(&r, n, args, IPS_SITE) ||
+        files_by_number(&r, n, args, IPS_SITE) ||
+        queues_by_number(&r, n, args, IPS_SITE) ||
+        processes_by_number(&r, n, args, IPS_SITE) ||
         ips_signal_syscall(&r, n, args, IPS_SITE))
         return r;
     enum ips_op op = wait_op(n);
     if (op != IPS_OP_DATA)
-        return waited(op, n, args, IPS_SITE);
+        return wait_by_number(op, n, args, IPS_SITE);
     IPS_UNDISTURBED(r, REAL(syscall)(n, a, b, c, d, e, f), r == -1, errno,
                     (void)0);
     return r;

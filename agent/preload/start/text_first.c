@@ -114,7 +114,7 @@ HIDDEN int *__errno_location(void)
     if (unlikely(!offset)) {
         int *(*theirs)(void);
         ips_find_begin();
-        void *found = ips_find("__errno_location");
+        void *found = ips_find_real("__errno_location");
         memcpy(&theirs, &found, sizeof(theirs));
         offset = (char *)theirs() - thread;
         atomic_store_explicit(&at, offset, memory_order_relaxed);

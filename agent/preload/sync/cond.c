@@ -39,7 +39,7 @@ static void wait_begin(struct wait *w, const pthread_cond_t *c,
     w->site = site;
     w->call = ips_at_call();
     if (unlikely(ips_mutex_waited(m))) {
-        struct ips_thing thing = ips_thing(m, w->shared[1]);
+        struct ips_sync_object thing = ips_name_sync_object(m, w->shared[1]);
         ips_sync_released(IPS_SYNC_MUTEX, &thing, w->call, 1, site);
     } else if (unlikely(ips_sync_all)) {
         ips_sync_gave(IPS_SYNC_MUTEX, m, w->shared[1], w->call);
@@ -50,16 +50,16 @@ static void wait_end(const struct wait *w, int err)
 {
     struct ips_moment ret = ips_at_return(&w->call);
     bool blocked = ips_was_blocked(&w->call, &ret);
-    struct ips_thing thing = {0};
+    struct ips_sync_object thing = {0};
     if (blocked) {
-        thing = ips_thing(w->c, w->shared[0]);
+        thing = ips_name_sync_object(w->c, w->shared[0]);
         ips_sync_acquired(IPS_SYNC_COND, &thing, w->call, ret, 0, err, w->site);
     }
     if (unlikely(ips_sync_all) && (!blocked || err))
         ips_sync_took(IPS_SYNC_MUTEX, w->m, w->shared[1], ret);
     if (!blocked || err)
         return;
-    thing = ips_thing(w->m, w->shared[1]);
+    thing = ips_name_sync_object(w->m, w->shared[1]);
     ips_sync_acquired(IPS_SYNC_MUTEX, &thing, w->call, ret, IPS_GOT_AFTER_COND,
                       0, w->site);
 }
@@ -99,7 +99,7 @@ IPS_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m,
          SREAL_WAIT(pthread_cond_clockwait)(c, m, clock, until));
 }
 
-static pthread_cond_t *posix(cnd_t *c)
+static pthread_cond_t *as_posix(cnd_t *c)
 {
     return (pthread_cond_t *)(void *)c;
 }
@@ -110,13 +110,13 @@ static pthread_mutex_t *posix_mutex(mtx_t *m)
 
 IPS_EXPORT int cnd_wait(cnd_t *c, mtx_t *m)
 {
-    WAIT(posix(c), posix_mutex(m), true, r == thrd_success, false,
+    WAIT(as_posix(c), posix_mutex(m), true, r == thrd_success, false,
          SREAL_WAIT(cnd_wait)(c, m));
 }
 
 IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
 {
-    WAIT(posix(c), posix_mutex(m), ips_sync_time_ok(CLOCK_REALTIME, until),
+    WAIT(as_posix(c), posix_mutex(m), ips_sync_time_ok(CLOCK_REALTIME, until),
          r == thrd_success, r == thrd_timedout,
          SREAL_WAIT(cnd_timedwait)(c, m, until));
 }
@@ -125,7 +125,8 @@ IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
     do {                                                                       \
         if (!ips_sync_on() || likely(!cond_waited(cond)))                      \
             return real_call;                                                  \
-        struct ips_thing thing = ips_thing(cond, cond_shared(cond));           \
+        struct ips_sync_object thing =                                         \
+            ips_name_sync_object(cond, cond_shared(cond));                     \
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
         ips_sync_released(IPS_SYNC_COND, &thing, call, value, IPS_SITE);       \
@@ -157,10 +158,10 @@ IPS_EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 
 IPS_EXPORT int cnd_signal(cnd_t *c)
 {
-    WAKE(posix(c), 1, SREAL(cnd_signal)(c));
+    WAKE(as_posix(c), 1, SREAL(cnd_signal)(c));
 }
 
 IPS_EXPORT int cnd_broadcast(cnd_t *c)
 {
-    WAKE(posix(c), -1, SREAL(cnd_broadcast)(c));
+    WAKE(as_posix(c), -1, SREAL(cnd_broadcast)(c));
 }

@@ -9,13 +9,13 @@
 
 #include "agent/preload/sync.h"
 
-static bool waits(int op)
+static bool op_waits(int op)
 {
     return op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET || op == FUTEX_LOCK_PI ||
            op == FUTEX_WAIT_REQUEUE_PI;
 }
 
-static bool wakes(int op)
+static bool op_wakes(int op)
 {
     return op == FUTEX_WAKE || op == FUTEX_WAKE_BITSET || op == FUTEX_REQUEUE ||
            op == FUTEX_CMP_REQUEUE || op == FUTEX_WAKE_OP ||
@@ -30,22 +30,22 @@ long ips_futex(long n, const long args[6], uint64_t site)
     const volatile void *at = (const volatile void *)(uintptr_t)args[0];
     int op = (int)args[1] & FUTEX_CMD_MASK;
     bool shared = !((int)args[1] & FUTEX_PRIVATE_FLAG);
-    if (!waits(op) && !wakes(op))
+    if (!op_waits(op) && !op_wakes(op))
         return REAL_CALL;
     int saved = errno;
     struct ips_moment call = ips_at_call();
     errno = saved;
     long r = REAL_CALL;
     saved = errno;
-    if (waits(op)) {
+    if (op_waits(op)) {
         struct ips_moment ret = ips_at_return(&call);
         if (ips_was_blocked(&call, &ret)) {
-            struct ips_thing thing = ips_thing(at, shared);
+            struct ips_sync_object thing = ips_name_sync_object(at, shared);
             ips_sync_acquired(IPS_SYNC_FUTEX, &thing, call, ret, 0,
                               r < 0 ? saved : 0, site);
         }
     } else if (r > 0 || (r == 0 && op == FUTEX_UNLOCK_PI)) {
-        struct ips_thing thing = ips_thing(at, shared);
+        struct ips_sync_object thing = ips_name_sync_object(at, shared);
         ips_sync_released(IPS_SYNC_FUTEX, &thing, call, r > 0 ? (int)r : 1,
                           site);
     }

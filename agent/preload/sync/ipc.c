@@ -29,7 +29,7 @@ enum { OF_SEM = 1, OF_QUEUE = 2 }; /* what of System V's, above its id */
 #define FOR_ROOM (1ull << 32)      /* in `object`: of a queue, its room */
 #define FOR_ZERO (1ull << 32)      /* of a semaphore: that it is 0 */
 
-static struct ips_thing system_v(uint64_t what, int id, uint64_t object)
+static struct ips_sync_object system_v(uint64_t what, int id, uint64_t object)
 {
     static _Atomic uint64_t names; /* 0 = not asked yet */
     uint64_t space = atomic_load_explicit(&names, memory_order_relaxed);
@@ -39,15 +39,15 @@ static struct ips_thing system_v(uint64_t what, int id, uint64_t object)
         space = told ? st.st_ino : 1;
         atomic_store_explicit(&names, space, memory_order_relaxed);
     }
-    return (struct ips_thing){space, what << 32 | (uint32_t)id, object};
+    return (struct ips_sync_object){space, what << 32 | (uint32_t)id, object};
 }
 
-static bool queue(mqd_t q, uint64_t object, struct ips_thing *out)
+static bool queue_object(mqd_t q, uint64_t object, struct ips_sync_object *out)
 {
     struct stat st;
     bool known = !ips_sys_quiet && ips_sys_fstat(q, &st) == 0;
     if (known)
-        *out = (struct ips_thing){st.st_dev, st.st_ino, object};
+        *out = (struct ips_sync_object){st.st_dev, st.st_ino, object};
     return known;
 }
 
@@ -107,8 +107,9 @@ static bool may_have_waited(int err)
 }
 
 /* It asked for a unit and is back; `err` 0: with it. */
-static void took(const struct wait *w, const struct ips_thing *thing, int err,
-                 uint64_t site)
+static void record_take(const struct wait *w,
+                        const struct ips_sync_object *thing, int err,
+                        uint64_t site)
 {
     if (w->blocked && may_have_waited(err))
         ips_sync_acquired(IPS_SYNC_SEMAPHORE, thing, w->call, w->ret,
@@ -118,8 +119,9 @@ static void took(const struct wait *w, const struct ips_thing *thing, int err,
                           IPS_GOT_FREE, 0, site);
 }
 
-static void gave(struct ips_moment at, const struct ips_thing *thing, int units,
-                 uint64_t site)
+static void record_give(struct ips_moment at,
+                        const struct ips_sync_object *thing, int units,
+                        uint64_t site)
 {
     ips_sync_released(IPS_SYNC_SEMAPHORE, thing, at, units, site);
 }
@@ -128,8 +130,8 @@ static void gave(struct ips_moment at, const struct ips_thing *thing, int units,
 
 /* What a call that waited gives at once with what it took, it gives at its
  * end. */
-static void operated(const struct wait *w, int id, const struct sembuf *ops,
-                     size_t n, int err, uint64_t site)
+static void record_semop(const struct wait *w, int id, const struct sembuf *ops,
+                         size_t n, int err, uint64_t site)
 {
     const struct sembuf *asks = NULL;
     for (size_t i = 0; i < n && !asks; i++)
@@ -139,15 +141,15 @@ static void operated(const struct wait *w, int id, const struct sembuf *ops,
         if (ops[i].sem_op == 0)
             asks = &ops[i];
     if (asks) {
-        struct ips_thing thing =
+        struct ips_sync_object thing =
             system_v(OF_SEM, id, asks->sem_num | (asks->sem_op ? 0 : FOR_ZERO));
-        took(w, &thing, err, site);
+        record_take(w, &thing, err, site);
     }
     for (size_t i = 0; i < n && !err; i++)
         if (ops[i].sem_op > 0) {
-            struct ips_thing thing = system_v(OF_SEM, id, ops[i].sem_num);
-            gave(asks && w->blocked ? w->ret : w->call, &thing, ops[i].sem_op,
-                 site);
+            struct ips_sync_object thing = system_v(OF_SEM, id, ops[i].sem_num);
+            record_give(asks && w->blocked ? w->ret : w->call, &thing,
+                        ops[i].sem_op, site);
         }
 }
 
@@ -170,7 +172,7 @@ int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
     int err = r == 0 ? 0 : saved;
     if (w.on && may_have_waited(err)) {
         wait_end(&w);
-        operated(&w, id, ops, n, err, site);
+        record_semop(&w, id, ops, n, err, site);
     }
     errno = saved;
     return r;
@@ -190,25 +192,26 @@ IPS_EXPORT int semtimedop(int id, struct sembuf *ops, size_t n,
 /* --- message queues ------------------------------------------------------ */
 
 /* A call on a queue is over: it put a message, or took one out. */
-static void passed(struct wait *w, const struct ips_thing *message,
-                   const struct ips_thing *room, bool put, int err,
-                   uint64_t site)
+static void record_message(struct wait *w,
+                           const struct ips_sync_object *message,
+                           const struct ips_sync_object *room, bool put,
+                           int err, uint64_t site)
 {
     wait_end(w);
     if (!put)
-        took(w, message, err, site);
+        record_take(w, message, err, site);
     else if (w->blocked)
-        took(w, room, err, site);
+        record_take(w, room, err, site);
     if (!err)
-        gave(w->call, put ? message : room, 1, site);
+        record_give(w->call, put ? message : room, 1, site);
 }
 
 static void passed_system_v(struct wait *w, int id, bool put, int err,
                             uint64_t site)
 {
-    struct ips_thing message = system_v(OF_QUEUE, id, 0), room = message;
+    struct ips_sync_object message = system_v(OF_QUEUE, id, 0), room = message;
     room.object = FOR_ROOM;
-    passed(w, &message, &room, put, err, site);
+    record_message(w, &message, &room, put, err, site);
 }
 
 int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
@@ -259,12 +262,12 @@ IPS_EXPORT ssize_t msgrcv(int id, void *message, size_t bytes, long type,
 static void passed_posix(struct wait *w, mqd_t q, bool put, int err,
                          uint64_t site)
 {
-    struct ips_thing message, room;
-    if (!queue(q, 0, &message))
+    struct ips_sync_object message, room;
+    if (!queue_object(q, 0, &message))
         return;
     room = message;
     room.object = FOR_ROOM;
-    passed(w, &message, &room, put, err, site);
+    record_message(w, &message, &room, put, err, site);
 }
 
 int ips_mq_send_at(mqd_t q, const char *text, size_t bytes, unsigned priority,
@@ -329,6 +332,6 @@ IPS_EXPORT ssize_t mq_timedreceive(mqd_t q, char *text, size_t bytes,
 IPS_EXPORT int mq_close(mqd_t q)
 {
     if (ips_wrap_on())
-        ips_fd_forget(q);
+        ips_fd_clear(q);
     return REAL(mq_close)(q);
 }

@@ -27,16 +27,18 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
 }
 
 /* A lock that was not free: `real_call` waits, or says why it does not. `error`
- * is what its result r stands for; a robust mutex's `holder` is its thread. */
-#define WAIT(at, shared, holder, error, site, real_call)                       \
+ * is what its result r stands for; a robust mutex's `owner_tid` is its thread.
+ */
+#define WAIT(at, shared, owner_tid, error, site, real_call)                    \
     do {                                                                       \
         bool in_shared = shared;                                               \
-        int held_by = holder;                                                  \
+        int held_by = owner_tid;                                               \
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
-            struct ips_thing thing = ips_thing(at, in_shared);                 \
+            struct ips_sync_object thing =                                     \
+                ips_name_sync_object(at, in_shared);                           \
             int err = error;                                                   \
             ips_sync_acquired(IPS_SYNC_MUTEX, &thing, call, ret,               \
                               err == EOWNERDEAD ? held_by : IPS_GOT_SLEPT,     \
@@ -50,25 +52,25 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
 /* An attempt at a robust mutex that cannot be recovered is not without
  * consequences (glibc 2.36 leaves it locked by us), so those are looked at: is
  * it held by somebody? */
-static inline bool robust(const pthread_mutex_t *m)
+static inline bool is_robust(const pthread_mutex_t *m)
 {
     return ips_sync_known.mutex &&
            __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
 }
 /* The owner's thread id of a robust mutex; else, and of an unknown layout, 0.
  */
-static int holder(const pthread_mutex_t *m)
+static int owner_tid(const pthread_mutex_t *m)
 {
-    return robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &
-                           OWNER_TID
-                     : 0;
+    return is_robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &
+                              OWNER_TID
+                        : 0;
 }
 
 /* Somebody else has it, as far as a glance tells: then it is the real call that
  * comes next. An attempt before it would give the holder time, and a contended
  * lock more often be had without sleep than it is unrecorded. A recursive one
  * may be the caller's. */
-static inline bool held(const pthread_mutex_t *m)
+static inline bool is_held(const pthread_mutex_t *m)
 {
     return ips_sync_known.mutex &&
            __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) != 0 &&
@@ -77,13 +79,13 @@ static inline bool held(const pthread_mutex_t *m)
 
 /* Alone, nobody holds it but ourselves, and the C library spares an atomic
  * operation that an attempt would cost. */
-static inline bool alone(const pthread_mutex_t *m)
+static inline bool is_single_threaded(const pthread_mutex_t *m)
 {
     return __libc_single_threaded && !ips_mutex_shared(m);
 }
 
 /* It was free, and the lock call has given r. */
-static inline int took(const pthread_mutex_t *m, int r)
+static inline int record_free_lock(const pthread_mutex_t *m, int r)
 {
     if (unlikely(ips_sync_all) && (r == 0 || r == EOWNERDEAD) &&
         !ips_mutex_nested(m))
@@ -93,39 +95,39 @@ static inline int took(const pthread_mutex_t *m, int r)
 
 #define LOCK(real_call)                                                        \
     do {                                                                       \
-        if (alone(m))                                                          \
+        if (is_single_threaded(m))                                             \
             return real_call;                                                  \
-        if (unlikely(robust(m))) {                                             \
-            if (holder(m) == 0)                                                \
-                return took(m, real_call);                                     \
-        } else if (likely(!held(m) && ips_sync_attempts &&                     \
+        if (unlikely(is_robust(m))) {                                          \
+            if (owner_tid(m) == 0)                                             \
+                return record_free_lock(m, real_call);                         \
+        } else if (likely(!is_held(m) && ips_sync_attempts &&                  \
                           SREAL(pthread_mutex_trylock)(m) == 0)) {             \
-            return took(m, 0);                                                 \
+            return record_free_lock(m, 0);                                     \
         }                                                                      \
-        WAIT(m, ips_mutex_shared(m), holder(m), r, IPS_SITE, real_call);       \
+        WAIT(m, ips_mutex_shared(m), owner_tid(m), r, IPS_SITE, real_call);    \
     } while (0)
 
 static __attribute__((noinline)) int took_free(const pthread_mutex_t *m)
 {
-    return took(m, 0);
+    return record_free_lock(m, 0);
 }
 
 /* One of those that are not free, or robust. */
 static __attribute__((noinline)) int lock_other(pthread_mutex_t *m,
                                                 uint64_t site)
 {
-    if (robust(m) && holder(m) == 0)
-        return took(m, SREAL_WAIT(pthread_mutex_lock)(m));
-    WAIT(m, ips_mutex_shared(m), holder(m), r, site,
+    if (is_robust(m) && owner_tid(m) == 0)
+        return record_free_lock(m, SREAL_WAIT(pthread_mutex_lock)(m));
+    WAIT(m, ips_mutex_shared(m), owner_tid(m), r, site,
          SREAL_WAIT(pthread_mutex_lock)(m));
 }
 
 /* Nearly all are free, in millions: what those need, and no more. */
 IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
-    if (unlikely(!ips_sync_on()) || alone(m))
+    if (unlikely(!ips_sync_on()) || is_single_threaded(m))
         return SREAL_WAIT(pthread_mutex_lock)(m);
-    if (unlikely(robust(m) || held(m) || !ips_sync_attempts) ||
+    if (unlikely(is_robust(m) || is_held(m) || !ips_sync_attempts) ||
         unlikely(SREAL(pthread_mutex_trylock)(m) != 0))
         return lock_other(m, IPS_SITE);
     ips_me.locks++;
@@ -164,7 +166,8 @@ IPS_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 /* What is given back unseen else. */
 static inline bool gives_free(const pthread_mutex_t *m)
 {
-    return unlikely(ips_sync_all) && !alone(m) && !ips_mutex_nested(m);
+    return unlikely(ips_sync_all) && !is_single_threaded(m) &&
+           !ips_mutex_nested(m);
 }
 
 #define UNLOCK(mutex, good, site, real_call)                                   \
@@ -179,7 +182,8 @@ static inline bool gives_free(const pthread_mutex_t *m)
                 ips_sync_gave(IPS_SYNC_MUTEX, mutex, in_shared, at);           \
             return done;                                                       \
         }                                                                      \
-        struct ips_thing thing = ips_thing(mutex, ips_mutex_shared(mutex));    \
+        struct ips_sync_object thing =                                         \
+            ips_name_sync_object(mutex, ips_mutex_shared(mutex));              \
         struct ips_moment call = ips_at_call();                                \
         int r = real_call;                                                     \
         if (r == (good))                                                       \
@@ -212,19 +216,19 @@ IPS_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 
 /* --- C11: the same object ------------------------------------------------- */
 
-static pthread_mutex_t *posix(mtx_t *m)
+static pthread_mutex_t *as_posix(mtx_t *m)
 {
     return (pthread_mutex_t *)(void *)m;
 }
 
 #define MTX_LOCK(real_call)                                                    \
     do {                                                                       \
-        if (alone(posix(m)))                                                   \
+        if (is_single_threaded(as_posix(m)))                                   \
             return real_call;                                                  \
-        if (likely(!held(posix(m)) && ips_sync_attempts &&                     \
+        if (likely(!is_held(as_posix(m)) && ips_sync_attempts &&               \
                    SREAL(mtx_trylock)(m) == thrd_success))                     \
-            return took(posix(m), 0), thrd_success;                            \
-        WAIT(m, ips_mutex_shared(posix(m)), 0,                                 \
+            return record_free_lock(as_posix(m), 0), thrd_success;             \
+        WAIT(m, ips_mutex_shared(as_posix(m)), 0,                              \
              r == thrd_success    ? 0                                          \
              : r == thrd_timedout ? ETIMEDOUT                                  \
                                   : EINVAL,                                    \
@@ -249,8 +253,8 @@ IPS_EXPORT int mtx_trylock(mtx_t *m)
 {
     bool on = ips_sync_on();
     int r = SREAL(mtx_trylock)(m);
-    if (on && likely(r == thrd_success) && !ips_mutex_nested(posix(m)))
-        ips_try_got(IPS_SYNC_MUTEX, m, ips_mutex_shared(posix(m)), IPS_SITE);
+    if (on && likely(r == thrd_success) && !ips_mutex_nested(as_posix(m)))
+        ips_try_got(IPS_SYNC_MUTEX, m, ips_mutex_shared(as_posix(m)), IPS_SITE);
     else if (on && r == thrd_busy)
         ips_try_failed(m);
     return r;
@@ -260,7 +264,7 @@ IPS_EXPORT int mtx_unlock(mtx_t *m)
 {
     if (unlikely(!ips_sync_on()))
         return SREAL(mtx_unlock)(m);
-    UNLOCK(posix(m), thrd_success, IPS_SITE, SREAL(mtx_unlock)(m));
+    UNLOCK(as_posix(m), thrd_success, IPS_SITE, SREAL(mtx_unlock)(m));
 }
 
 /* --- spin locks ----------------------------------------------------------- */
@@ -284,7 +288,7 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
     atomic_fetch_sub(spinning, 1);
     uint64_t now = ips_core_now();
     if (r == 0 && now - call.t >= ips_wrap_blocked) {
-        struct ips_thing thing = ips_thing(lock, false);
+        struct ips_sync_object thing = ips_name_sync_object(lock, false);
         struct ips_moment ret = {.t = now, .cpu = ips_core_cpu()};
         ips_sync_acquired(IPS_SYNC_SPIN, &thing, call, ret, IPS_GOT_SPUN, 0,
                           IPS_SITE);
@@ -315,7 +319,7 @@ IPS_EXPORT int pthread_spin_unlock(pthread_spinlock_t *lock)
         ips_tried_for(lock);
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_spin_unlock)(lock);
-    struct ips_thing thing = ips_thing(lock, false);
+    struct ips_sync_object thing = ips_name_sync_object(lock, false);
     struct ips_moment call = ips_at_call();
     int r = SREAL(pthread_spin_unlock)(lock);
     if (!waited)

@@ -35,9 +35,9 @@ static bool lock_waited(const pthread_rwlock_t *l)
     return ips_tried_for(l);
 }
 
-/* As `held` of a mutex: who wants to read is kept out by `WRITING`, who wants
- * to write by readers, too. */
-static inline bool held(const pthread_rwlock_t *l, enum ips_sync kind)
+/* As `is_held` of a mutex: who wants to read is kept out by `WRITING`, who
+ * wants to write by readers, too. */
+static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
 {
     if (!ips_sync_known.rwlock)
         return false;
@@ -49,7 +49,7 @@ static inline bool held(const pthread_rwlock_t *l, enum ips_sync kind)
 
 #define LOCK(kind, try_call, real_call)                                        \
     do {                                                                       \
-        if (likely(!held(l, kind) && ips_sync_attempts && try_call == 0)) {    \
+        if (likely(!is_held(l, kind) && ips_sync_attempts && try_call == 0)) { \
             ips_me.locks++;                                                    \
             if (unlikely(ips_sync_all))                                        \
                 ips_sync_took_now(kind, l, lock_shared(l));                    \
@@ -60,7 +60,7 @@ static inline bool held(const pthread_rwlock_t *l, enum ips_sync kind)
         int r = real_call;                                                     \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
-            struct ips_thing thing = ips_thing(l, shared);                     \
+            struct ips_sync_object thing = ips_name_sync_object(l, shared);    \
             ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SLEPT, r,       \
                               IPS_SITE);                                       \
         } else if (unlikely(ips_sync_all) && r == 0) {                         \
@@ -119,7 +119,8 @@ IPS_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
     WRITE(SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until));
 }
 
-static int tried(pthread_rwlock_t *l, enum ips_sync kind, int r, uint64_t site)
+static int record_try(pthread_rwlock_t *l, enum ips_sync kind, int r,
+                      uint64_t site)
 {
     if (likely(r == 0))
         ips_try_got(kind, l, lock_shared(l), site);
@@ -132,14 +133,14 @@ IPS_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 {
     bool on = ips_sync_on();
     int r = SREAL(pthread_rwlock_tryrdlock)(l);
-    return on ? tried(l, IPS_SYNC_RDLOCK, r, IPS_SITE) : r;
+    return on ? record_try(l, IPS_SYNC_RDLOCK, r, IPS_SITE) : r;
 }
 
 IPS_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
     bool on = ips_sync_on();
     int r = SREAL(pthread_rwlock_trywrlock)(l);
-    return on ? tried(l, IPS_SYNC_WRLOCK, r, IPS_SITE) : r;
+    return on ? record_try(l, IPS_SYNC_WRLOCK, r, IPS_SITE) : r;
 }
 
 IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
@@ -150,7 +151,7 @@ IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
     if (likely(!waited && !ips_sync_all))
         return SREAL(pthread_rwlock_unlock)(l);
     bool shared = lock_shared(l);
-    struct ips_thing thing = ips_thing(l, waited && shared);
+    struct ips_sync_object thing = ips_name_sync_object(l, waited && shared);
     enum ips_sync kind = ips_sync_known.rwlock && l->__data.__readers & WRITING
                              ? IPS_SYNC_WRLOCK
                              : IPS_SYNC_RDLOCK;

@@ -50,7 +50,7 @@ static inline bool sem_empty(const sem_t *s)
         saved = errno;                                                         \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
-            struct ips_thing thing = ips_thing(s, shared);                     \
+            struct ips_sync_object thing = ips_name_sync_object(s, shared);    \
             ips_sync_acquired(IPS_SYNC_SEMAPHORE, &thing, call, ret,           \
                               IPS_GOT_SLEPT, r ? saved : 0, IPS_SITE);         \
         } else if (unlikely(ips_sync_all) && r == 0) {                         \
@@ -104,7 +104,7 @@ IPS_EXPORT int sem_post(sem_t *s)
         return SREAL(sem_post)(s);
     bool shared = sem_shared(s);
     int saved = errno;
-    struct ips_thing thing = ips_thing(s, waited && shared);
+    struct ips_sync_object thing = ips_name_sync_object(s, waited && shared);
     struct ips_moment call = ips_at_call();
     errno = saved;
     int r = SREAL(sem_post)(s);
@@ -127,7 +127,7 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
     uint32_t shared = 1;
     if (ips_sync_known.barrier)
         memcpy(&shared, (const char *)b + 12, sizeof(shared));
-    struct ips_thing thing = ips_thing(b, shared != 0);
+    struct ips_sync_object thing = ips_name_sync_object(b, shared != 0);
     struct ips_moment call = ips_at_call();
     int r = SREAL_WAIT(pthread_barrier_wait)(b);
     bool serial = r == PTHREAD_BARRIER_SERIAL_THREAD;
@@ -162,7 +162,7 @@ static void once_here(void)
 #define ONCE(control, real_call)                                               \
     do {                                                                       \
         struct once o = {fn, false};                                           \
-        struct ips_thing thing = ips_thing(control, false);                    \
+        struct ips_sync_object thing = ips_name_sync_object(control, false);   \
         struct ips_moment call = ips_at_call();                                \
         once_now = &o;                                                         \
         real_call;                                                             \

@@ -138,20 +138,21 @@ bool ips_sync_begin(void)
 /* Mappings looked up lately, by page. A place is written by one thread at a
  * time (`turn` odd) and read between two equal even turns. Entries grow old:
  * the program may map something else there. */
-struct place {
+struct map_entry {
     _Atomic uint32_t turn;
     _Atomic uint64_t page, until, dev, ino, offset; /* offset of the page */
 };
 #define PLACES 64u
 #define PAGE_BITS 12
-static struct place places[PLACES] IPS_TABLE;
+static struct map_entry places[PLACES] IPS_TABLE;
 
-static bool place_get(struct place *p, uint64_t page, struct ips_thing *out)
+static bool map_entry_read(struct map_entry *p, uint64_t page,
+                           struct ips_sync_object *out)
 {
     uint32_t turn = atomic_load_explicit(&p->turn, memory_order_acquire);
     if ((turn & 1) || p->page != page || p->until < ips_core_now())
         return false;
-    struct ips_thing t = {p->dev, p->ino, p->offset};
+    struct ips_sync_object t = {p->dev, p->ino, p->offset};
     atomic_thread_fence(memory_order_acquire);
     if (atomic_load_explicit(&p->turn, memory_order_relaxed) != turn)
         return false;
@@ -159,8 +160,8 @@ static bool place_get(struct place *p, uint64_t page, struct ips_thing *out)
     return true;
 }
 
-static void place_put(struct place *p, uint64_t page,
-                      const struct ips_thing *in)
+static void map_entry_write(struct map_entry *p, uint64_t page,
+                            const struct ips_sync_object *in)
 {
     uint32_t turn = atomic_load(&p->turn);
     if ((turn & 1) ||
@@ -174,12 +175,12 @@ static void place_put(struct place *p, uint64_t page,
     atomic_store_explicit(&p->turn, turn + 2, memory_order_release);
 }
 
-struct map_line {
+struct map_row {
     uint64_t start, end, offset, major, minor, ino;
     bool shared;
 };
 
-static const char *hex(const char *p, uint64_t *v)
+static const char *parse_hex(const char *p, uint64_t *v)
 {
     for (*v = 0;; p++) {
         unsigned digit = (unsigned char)*p;
@@ -194,22 +195,22 @@ static const char *hex(const char *p, uint64_t *v)
 }
 
 /* "start-end rwxs offset major:minor inode path" */
-static bool map_parse(const char *p, struct map_line *m)
+static bool map_parse(const char *p, struct map_row *m)
 {
-    p = hex(p, &m->start);
+    p = parse_hex(p, &m->start);
     if (*p++ != '-')
         return false;
-    p = hex(p, &m->end);
+    p = parse_hex(p, &m->end);
     if (*p++ != ' ' || !p[0] || !p[1] || !p[2] || !p[3])
         return false;
     m->shared = p[3] == 's';
-    p = hex(p + 5, &m->offset);
+    p = parse_hex(p + 5, &m->offset);
     if (*p++ != ' ')
         return false;
-    p = hex(p, &m->major);
+    p = parse_hex(p, &m->major);
     if (*p++ != ':')
         return false;
-    p = hex(p, &m->minor);
+    p = parse_hex(p, &m->minor);
     if (*p++ != ' ')
         return false;
     for (m->ino = 0; *p >= '0' && *p <= '9'; p++)
@@ -219,7 +220,7 @@ static bool map_parse(const char *p, struct map_line *m)
 
 /* Finds the line that `at` is in among the whole lines of buf[0..have); returns
  * how many bytes they are. */
-static size_t map_lines(char *buf, size_t have, uint64_t at, struct map_line *m,
+static size_t map_lines(char *buf, size_t have, uint64_t at, struct map_row *m,
                         bool *found)
 {
     char *line = buf, *end;
@@ -233,14 +234,14 @@ static size_t map_lines(char *buf, size_t have, uint64_t at, struct map_line *m,
 
 struct finding {
     uint64_t at;
-    struct map_line *m;
+    struct map_row *m;
 };
 
 /* A signal handler's stack may be small, so the buffer is; what it must hold of
  * a line is its beginning. */
 static long find_with_own_table(void *arg)
 {
-    struct map_line *m = ((struct finding *)arg)->m;
+    struct map_row *m = ((struct finding *)arg)->m;
     uint64_t at = ((struct finding *)arg)->at;
     char buf[768];
     size_t have = 0;
@@ -264,26 +265,27 @@ static long find_with_own_table(void *arg)
 }
 
 /* The line of /proc/self/maps that `at` is in. */
-static bool map_find(uint64_t at, struct map_line *m)
+static bool map_find(uint64_t at, struct map_row *m)
 {
     struct finding finding = {at, m};
     return ips_with_own_table(find_with_own_table, &finding) == 1;
 }
 
-void ips_thing_shared(const volatile void *at, struct ips_thing *out)
+void ips_name_shared_object(const volatile void *at,
+                            struct ips_sync_object *out)
 {
     uint64_t address = (uint64_t)(uintptr_t)at, page = address >> PAGE_BITS;
     uint64_t in_page = address & ((1u << PAGE_BITS) - 1);
-    struct place *p = &places[(page * 0x9e3779b97f4a7c15ull) >> 58];
-    struct map_line m;
-    struct ips_thing t = {0, 0, page << PAGE_BITS};
-    if (!place_get(p, page, &t)) {
+    struct map_entry *p = &places[(page * 0x9e3779b97f4a7c15ull) >> 58];
+    struct map_row m;
+    struct ips_sync_object t = {0, 0, page << PAGE_BITS};
+    if (!map_entry_read(p, page, &t)) {
         if (map_find(address, &m) && m.shared) {
             t.dev = makedev((unsigned)m.major, (unsigned)m.minor);
             t.ino = m.ino;
             t.object = (page << PAGE_BITS) - m.start + m.offset;
         }
-        place_put(p, page, &t);
+        map_entry_write(p, page, &t);
     }
     out->dev = t.dev;
     out->ino = t.ino;
@@ -292,9 +294,10 @@ void ips_thing_shared(const volatile void *at, struct ips_thing *out)
 
 /* --- records -------------------------------------------------------------- */
 
-static void record(enum ips_rec_type type, enum ips_sync kind,
-                   const struct ips_thing *thing, struct ips_moment call,
-                   struct ips_moment ret, int value, int err, uint64_t site)
+static void record_sync(enum ips_rec_type type, enum ips_sync kind,
+                        const struct ips_sync_object *thing,
+                        struct ips_moment call, struct ips_moment ret,
+                        int value, int err, uint64_t site)
 {
     ips_spin_over();
     struct ips_rec_sync *rec =
@@ -314,20 +317,20 @@ static void record(enum ips_rec_type type, enum ips_sync kind,
     ips_rec_publish(rec);
 }
 
-void ips_sync_acquired(enum ips_sync kind, const struct ips_thing *thing,
+void ips_sync_acquired(enum ips_sync kind, const struct ips_sync_object *thing,
                        struct ips_moment call, struct ips_moment ret, int value,
                        int err, uint64_t site)
 {
-    record(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err, site);
+    record_sync(IPS_REC_ACQUIRE, kind, thing, call, ret, value, err, site);
     ips_module_note(site);
     ips_stack_note(call.t, ret.t, site);
 }
 
-void ips_sync_released(enum ips_sync kind, const struct ips_thing *thing,
+void ips_sync_released(enum ips_sync kind, const struct ips_sync_object *thing,
                        struct ips_moment call, int value, uint64_t site)
 {
-    record(IPS_REC_RELEASE, kind, thing, call, ips_at_return(&call), value, 0,
-           site);
+    record_sync(IPS_REC_RELEASE, kind, thing, call, ips_at_return(&call), value,
+                0, site);
     ips_module_note(site);
 }
 
@@ -349,8 +352,9 @@ void ips_sync_took(enum ips_sync kind, const volatile void *at, bool shared,
                    struct ips_moment got)
 {
     if (unlikely(shared)) {
-        struct ips_thing thing = ips_thing(at, true);
-        record(IPS_REC_ACQUIRE, kind, &thing, got, got, IPS_GOT_FREE, 0, 0);
+        struct ips_sync_object thing = ips_name_sync_object(at, true);
+        record_sync(IPS_REC_ACQUIRE, kind, &thing, got, got, IPS_GOT_FREE, 0,
+                    0);
     } else {
         record_short(IPS_REC_ACQUIRE_SHORT, kind, at, got);
     }
@@ -360,8 +364,8 @@ void ips_sync_gave(enum ips_sync kind, const volatile void *at, bool shared,
                    struct ips_moment call)
 {
     if (unlikely(shared)) {
-        struct ips_thing thing = ips_thing(at, true);
-        record(IPS_REC_RELEASE, kind, &thing, call, call, 1, 0, 0);
+        struct ips_sync_object thing = ips_name_sync_object(at, true);
+        record_sync(IPS_REC_RELEASE, kind, &thing, call, call, 1, 0, 0);
     } else {
         record_short(IPS_REC_RELEASE_SHORT, kind, at, call);
     }
@@ -371,7 +375,7 @@ void ips_sync_gave(enum ips_sync kind, const volatile void *at, bool shared,
 
 /* 100 us of CPU between two attempts (50 times what counts as blocked) make
  * them two; a thread that is off the CPU between them still waits. */
-static uint64_t gap(void)
+static uint64_t attempt_gap(void)
 {
     return ips_wrap_blocked * 50;
 }
@@ -380,10 +384,10 @@ static uint64_t gap(void)
  * since then, if it ran all the time before. */
 static bool same_loop(const struct ips_try *t, uint64_t now)
 {
-    if (now - t->last <= gap())
+    if (now - t->last <= attempt_gap())
         return true;
     uint64_t known = t->cpu + ips_wrap_ns(t->last - t->first);
-    return ips_sub_sat(ips_core_cpu(), known) <= ips_wrap_ns(gap());
+    return ips_sub_sat(ips_core_cpu(), known) <= ips_wrap_ns(attempt_gap());
 }
 
 /* The mark is taken away: who still tries makes it anew, so an attempt costs
@@ -393,7 +397,8 @@ bool ips_tried_slow(uint32_t slot)
     uint64_t last =
         atomic_exchange_explicit(&ips_tried[slot], 0, memory_order_relaxed);
     uint64_t now = ips_core_now();
-    return last && (now < last || now - last < gap() * 1000); /* 100 ms */
+    return last &&
+           (now < last || now - last < attempt_gap() * 1000); /* 100 ms */
 }
 
 void ips_try_failed(const volatile void *at)
@@ -430,7 +435,7 @@ void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
         ips_sync_took_now(kind, at, shared);
     if (!tried)
         return;
-    struct ips_thing thing = ips_thing(at, shared);
+    struct ips_sync_object thing = ips_name_sync_object(at, shared);
     struct ips_moment call = {.t = t.first, .cpu = t.cpu};
     struct ips_moment ret = {.t = now, .cpu = ips_core_cpu()};
     ips_sync_acquired(kind, &thing, call, ret, IPS_GOT_SPUN, 0, site);

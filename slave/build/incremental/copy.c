@@ -8,7 +8,7 @@ struct moved {
     uint32_t first, end, shift;
 };
 
-static uint32_t moved(struct moved *m, uint32_t node)
+static uint32_t moved_node(struct moved *m, uint32_t node)
 {
     if (node == IPS_NO_NODE)
         return node;
@@ -21,7 +21,7 @@ static uint32_t moved(struct moved *m, uint32_t node)
     return node - m->shift;
 }
 
-static int copy_columns(const struct b_grow *k, struct ips_graph *to)
+static int copy_columns(const struct b_incremental *k, struct ips_graph *to)
 {
     const struct ips_graph *g = &k->built.g;
     struct moved m = {.from = g, .to = to};
@@ -60,7 +60,7 @@ static int copy_columns(const struct b_grow *k, struct ips_graph *to)
         COLUMN(probe);
 #undef COLUMN
         for (uint32_t i = 0; i < count; i++)
-            to->xpred[b + i] = moved(&m, g->xpred[a + i]);
+            to->xpred[b + i] = moved_node(&m, g->xpred[a + i]);
     }
     return 0;
 }
@@ -73,7 +73,7 @@ static void *copy_of(const void *v, size_t n, size_t size, struct ips_err *err)
     return to;
 }
 
-static int copy_tables(const struct b_grow *k, struct ips_built *out)
+static int copy_tables(const struct b_incremental *k, struct ips_built *out)
 {
     const struct ips_built *o = &k->built;
     struct ips_err *err = k->b.err;
@@ -87,24 +87,24 @@ static int copy_tables(const struct b_grow *k, struct ips_built *out)
     TABLE(ends, end_count);
     TABLE(traffic, traffic_count);
     TABLE(untraced, untraced_count);
-    TABLE(unseen, unseen_count);
+    TABLE(unrecorded, unrecorded_count);
     TABLE(spun, spun_count);
     TABLE(unended, unended_count);
 #undef TABLE
     if (!out->procs || !out->threads || !out->ends || !out->traffic ||
-        !out->untraced || !out->unseen || !out->spun || !out->unended)
+        !out->untraced || !out->unrecorded || !out->spun || !out->unended)
         return IPS_E_NO_MEMORY;
     struct moved m = {.from = &o->g, .to = &out->g};
     for (uint32_t i = 0; i < out->spun_count; i++)
-        out->spun[i].node = moved(&m, (uint32_t)out->spun[i].node);
+        out->spun[i].node = moved_node(&m, (uint32_t)out->spun[i].node);
     for (uint32_t i = 0; i < out->unended_count; i++)
-        out->unended[i].node = moved(&m, out->unended[i].node);
-    out->goal_node = moved(&m, out->goal_node);
+        out->unended[i].node = moved_node(&m, out->unended[i].node);
+    out->goal_node = moved_node(&m, out->goal_node);
     return 0;
 }
 
 /* What b_more() makes of a build that ends here. */
-static int copy_more(struct b_grow *k, struct ips_built *out)
+static int copy_more(struct b_incremental *k, struct ips_built *out)
 {
     struct build *b = &k->b;
     struct moved m = {.from = &k->built.g, .to = &out->g};
@@ -114,15 +114,15 @@ static int copy_more(struct b_grow *k, struct ips_built *out)
         return rc;
     struct ips_build_more *more = out->more;
     for (uint32_t i = 0; i < more->ext_count; i++) {
-        more->exts[i].node = moved(&m, more->exts[i].node);
-        more->exts[i].last_send = moved(&m, more->exts[i].last_send);
+        more->exts[i].node = moved_node(&m, more->exts[i].node);
+        more->exts[i].last_send = moved_node(&m, more->exts[i].last_send);
     }
     for (uint32_t i = 0; i < more->out_count; i++)
-        more->outs[i].node = moved(&m, more->outs[i].node);
+        more->outs[i].node = moved_node(&m, more->outs[i].node);
     return ips_built_set_peers(out, NULL, 0, b->err);
 }
 
-int g_copy(struct b_grow *k, struct ips_built *out)
+int g_copy(struct b_incremental *k, struct ips_built *out)
 {
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);

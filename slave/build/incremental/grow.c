@@ -10,7 +10,7 @@ void g_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
         x[i] = minus ? x[i] - y[i] : x[i] + y[i];
 }
 
-void ips_build_forget(struct b_grow *k)
+void ips_build_incremental_free(struct b_incremental *k)
 {
     if (!k)
         return;
@@ -42,9 +42,9 @@ void ips_build_forget(struct b_grow *k)
 
 /* ---- what the passes tell ---- */
 
-void b_grow_window(struct build *b, uint32_t c, const struct b_window *w)
+void b_incremental_window(struct build *b, uint32_t c, const struct b_window *w)
 {
-    struct g_chain *x = &b->grow->chains[c];
+    struct g_chain *x = &b->incremental->chains[c];
     if (w->node < x->raw.from) /* before what is kept of it */
         return;
     if (B_MORE(x->windows, NULL) < 0)
@@ -53,25 +53,26 @@ void b_grow_window(struct build *b, uint32_t c, const struct b_window *w)
         x->windows.v[x->windows.n++] = *w;
 }
 
-void b_grow_bent(struct build *b, uint32_t node, uint32_t by)
+void b_incremental_bent(struct build *b, uint32_t node, uint32_t by)
 {
-    struct b_grow *k = b->grow;
+    struct b_incremental *k = b->incremental;
     if (k->bent.n >= G_BENT_MOST || B_MORE(k->bent, NULL) < 0)
         b->broken = true;
     else
         k->bent.v[k->bent.n++] = (struct g_bent){node, by};
 }
 
-void b_grow_let_go(struct build *b, uint32_t traffic)
+void b_incremental_let_go(struct build *b, uint32_t traffic)
 {
-    struct b_grow *k = b->grow;
+    struct b_incremental *k = b->incremental;
     if (k->let_go && traffic < k->traffic_count)
         k->let_go[traffic] = 1;
 }
 
-void b_grow_roomless(struct build *b, const struct b_op *send, uint64_t slept)
+void b_incremental_full(struct build *b, const struct b_op *send,
+                        uint64_t slept)
 {
-    struct b_grow *k = b->grow;
+    struct b_incremental *k = b->incremental;
     if (B_MORE(k->roomless, NULL) < 0)
         b->broken = true;
     else
@@ -79,16 +80,16 @@ void b_grow_roomless(struct build *b, const struct b_op *send, uint64_t slept)
             .node = send->node, .chain = send->chain, .slept = slept};
 }
 
-struct b_read *b_grow_read(struct build *b, uint32_t end)
+struct b_read *b_incremental_read(struct build *b, uint32_t end)
 {
-    struct g_end *e = &b->grow->ends[end];
+    struct g_end *e = &b->incremental->ends[end];
     if (B_MORE(e->reads, b->err) < 0)
         return NULL;
     return &e->reads.v[e->reads.n++];
 }
 
-bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
-                    uint32_t *row)
+bool b_incremental_traffic(const struct build *b, uint32_t end, uint32_t proc,
+                           uint32_t *row)
 {
     for (uint32_t i = 0; i < b->out->traffic_count; i++)
         if (b->out->traffic[i].end == end &&
@@ -101,13 +102,14 @@ bool b_grow_traffic(const struct build *b, uint32_t end, uint32_t proc,
 
 bool b_grow_tables(const struct build *b)
 {
-    return b->grow->tables;
+    return b->incremental->tables;
 }
 
-const struct ips_spun *b_grow_spun(const struct build *b, uint32_t *count)
+const struct ips_spun *b_incremental_spun(const struct build *b,
+                                          uint32_t *count)
 {
-    *count = b->grow ? b->grow->spun.n : 0;
-    return *count ? b->grow->spun.v : NULL;
+    *count = b->incremental ? b->incremental->spun.n : 0;
+    return *count ? b->incremental->spun.v : NULL;
 }
 
 /* ---- the same run, further ---- */
@@ -137,7 +139,8 @@ static bool same_stream(const struct ips_stream_in *a,
 }
 
 /* Takes the caller's records in place of those of the last call. */
-static bool take_input(struct b_grow *k, const struct ips_build_input *in)
+static bool take_input(struct b_incremental *k,
+                       const struct ips_build_input *in)
 {
     bool same = in->control && in->stream_count == k->in.stream_count &&
                 in->machine == k->in.machine && !in->waits &&
@@ -168,7 +171,7 @@ static bool new_user(const struct b_end *e, const struct g_end *x)
 }
 
 /* Has anything come that was not to? */
-static bool as_expected(const struct b_grow *k)
+static bool as_expected(const struct b_incremental *k)
 {
     const struct build *b = &k->b;
     if (b->events.n != k->event_count || b->dgrams.n != k->dgram_count ||
@@ -188,7 +191,7 @@ static bool as_expected(const struct b_grow *k)
 }
 
 /* The passes behind `node`, for what is behind the borders. */
-static int other_passes(struct b_grow *k)
+static int other_passes(struct b_incremental *k)
 {
     struct build *b = &k->b;
     struct ips_graph *g = &k->built.g;
@@ -199,7 +202,7 @@ static int other_passes(struct b_grow *k)
     g_counts(&k->built.counts, &k->matched, false);
     if (rc < 0 || b->broken)
         return rc;
-    b_settle(b);
+    b_finish_threads(b);
     b_causal(b);
     rc = b_far_ends(b);
     if (rc == 0)
@@ -220,8 +223,8 @@ static int other_passes(struct b_grow *k)
     return rc == 0 && !b->broken && !k->tables ? b_unended_list(b) : rc;
 }
 
-static void count_work(const struct b_grow *k, uint64_t events,
-                       struct ips_build_took *took)
+static void count_work(const struct b_incremental *k, uint64_t events,
+                       struct ips_build_effort *took)
 {
     const struct ips_graph *g = &k->built.g;
     took->records = k->built.counts.events - events;
@@ -232,8 +235,8 @@ static void count_work(const struct b_grow *k, uint64_t events,
 }
 
 /* True: *out is there. */
-static int go_on(struct b_grow *k, struct ips_built *out,
-                 struct ips_build_took *took)
+static int go_on(struct b_incremental *k, struct ips_built *out,
+                 struct ips_build_effort *took)
 {
     struct build *b = &k->b;
     uint64_t events = k->counts.events;
@@ -256,10 +259,11 @@ static int go_on(struct b_grow *k, struct ips_built *out,
 
 /* ---- a call ---- */
 
-static int start(struct b_grow **kept, const struct ips_build_input *in,
-                 uint64_t lag_ns, bool tables, struct ips_err *err)
+static int start_build(struct b_incremental **kept,
+                       const struct ips_build_input *in, uint64_t lag_ns,
+                       bool tables, struct ips_err *err)
 {
-    struct b_grow *k = b_calloc(1, sizeof(*k), err);
+    struct b_incremental *k = b_calloc(1, sizeof(*k), err);
     if (!k)
         return IPS_E_NO_MEMORY;
     *kept = k;
@@ -276,13 +280,13 @@ static int start(struct b_grow **kept, const struct ips_build_input *in,
     k->in.control = &k->control;
     k->in.streams = k->streams;
     ips_graph_init(&k->built.g);
-    k->b =
-        (struct build){.in = &k->in, .out = &k->built, .err = err, .grow = k};
+    k->b = (struct build){
+        .in = &k->in, .out = &k->built, .err = err, .incremental = k};
     return b_run_passes(&k->b);
 }
 
-static int plain(const struct ips_build_input *in, struct ips_built *out,
-                 struct ips_build_took *took, struct ips_err *err)
+static int build_plain(const struct ips_build_input *in, struct ips_built *out,
+                       struct ips_build_effort *took, struct ips_err *err)
 {
     int rc = out ? ips_build(in, out, err) : 0;
     took->records = rc < 0 || !out ? 0 : out->counts.events;
@@ -291,15 +295,16 @@ static int plain(const struct ips_build_input *in, struct ips_built *out,
 }
 
 /* Records that cannot go on are built without. */
-static int whole(struct b_grow **kept, const struct ips_build_input *in,
-                 uint64_t lag_ns, bool tables, struct ips_built *out,
-                 struct ips_build_took *took, struct ips_err *err)
+static int build_whole(struct b_incremental **kept,
+                       const struct ips_build_input *in, uint64_t lag_ns,
+                       bool tables, struct ips_built *out,
+                       struct ips_build_effort *took, struct ips_err *err)
 {
     if (!in->control || in->waits)
-        return plain(in, out, took, err);
+        return build_plain(in, out, took, err);
     struct ips_err ignored;
-    int rc = start(kept, in, lag_ns, tables, &ignored);
-    struct b_grow *k = *kept;
+    int rc = start_build(kept, in, lag_ns, tables, &ignored);
+    struct b_incremental *k = *kept;
     bool fine = rc == 0 && !k->b.broken && !k->b.backwards;
     if (fine) {
         count_work(k, 0, took);
@@ -307,43 +312,44 @@ static int whole(struct b_grow **kept, const struct ips_build_input *in,
         fine = rc == 0;
     }
     if (fine && k->built.open && !k->b.polls.n && !k->b.packets.n &&
-        g_begin(k) == 0 && !k->b.broken && g_settle(k) == 0 && !k->b.broken)
+        g_begin(k) == 0 && !k->b.broken && g_finalize(k) == 0 && !k->b.broken)
         return 0;
-    ips_build_forget(k);
+    ips_build_incremental_free(k);
     *kept = NULL;
-    return fine ? 0 : plain(in, out, took, err);
+    return fine ? 0 : build_plain(in, out, took, err);
 }
 
-int ips_build_further(struct b_grow **kept, const struct ips_build_input *in,
-                      struct ips_built *out, struct ips_build_took *took,
-                      bool *done, struct ips_err *err)
+int ips_build_further(struct b_incremental **kept,
+                      const struct ips_build_input *in, struct ips_built *out,
+                      struct ips_build_effort *took, bool *done,
+                      struct ips_err *err)
 {
-    struct b_grow *k = *kept;
+    struct b_incremental *k = *kept;
     int rc = 0;
-    *took = (struct ips_build_took){0};
+    *took = (struct ips_build_effort){0};
     *done = false;
     if (k && take_input(k, in)) {
         k->b.err = err;
         rc = go_on(k, out, took);
         *done = rc == 0 && !k->b.broken;
     }
-    if (!*done || g_settle(k) < 0 || k->b.broken) {
-        ips_build_forget(k);
+    if (!*done || g_finalize(k) < 0 || k->b.broken) {
+        ips_build_incremental_free(k);
         *kept = NULL;
     }
     return rc;
 }
 
-int ips_build_on(struct b_grow **kept, const struct ips_build_input *in,
+int ips_build_on(struct b_incremental **kept, const struct ips_build_input *in,
                  uint64_t lag_ns, struct ips_built *out,
-                 struct ips_build_took *took, struct ips_err *err)
+                 struct ips_build_effort *took, struct ips_err *err)
 {
     struct ips_err ignored;
     bool done;
     int rc = ips_build_further(kept, in, out, took, &done, &ignored);
     if (rc == 0 && done)
         return 0;
-    rc = whole(kept, in, lag_ns, false, out, took, err);
+    rc = build_whole(kept, in, lag_ns, false, out, took, err);
     took->whole = true;
     return rc;
 }
@@ -351,7 +357,7 @@ int ips_build_on(struct b_grow **kept, const struct ips_build_input *in,
 /* ---- tables alone ---- */
 
 /* The records that were read may go. */
-static void let_records_go(struct b_grow *k)
+static void let_records_go(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->in.stream_count; i++) {
         k->streams[i].chunks = NULL;
@@ -364,12 +370,12 @@ static void let_records_go(struct b_grow *k)
     }
 }
 
-int ips_tables_begin(struct b_grow **kept, const struct ips_build_input *in,
-                     uint64_t lag_ns, struct ips_build_took *took,
-                     struct ips_err *err)
+int ips_tables_begin(struct b_incremental **kept,
+                     const struct ips_build_input *in, uint64_t lag_ns,
+                     struct ips_build_effort *took, struct ips_err *err)
 {
-    *took = (struct ips_build_took){0};
-    int rc = whole(kept, in, lag_ns, true, NULL, took, err);
+    *took = (struct ips_build_effort){0};
+    int rc = build_whole(kept, in, lag_ns, true, NULL, took, err);
     took->whole = true;
     if (!*kept)
         return rc;
@@ -378,8 +384,9 @@ int ips_tables_begin(struct b_grow **kept, const struct ips_build_input *in,
     return rc;
 }
 
-int ips_tables_further(struct b_grow **kept, const struct ips_build_input *news,
-                       struct ips_build_took *took, bool *done,
+int ips_tables_further(struct b_incremental **kept,
+                       const struct ips_build_input *news,
+                       struct ips_build_effort *took, bool *done,
                        struct ips_err *err)
 {
     int rc = ips_build_further(kept, news, NULL, took, done, err);
@@ -389,7 +396,7 @@ int ips_tables_further(struct b_grow **kept, const struct ips_build_input *news,
     return rc;
 }
 
-const struct ips_built *ips_tables(const struct b_grow *kept)
+const struct ips_built *ips_tables(const struct b_incremental *kept)
 {
     return &kept->built;
 }

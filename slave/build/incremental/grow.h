@@ -34,10 +34,10 @@
 
 #include "slave/build/build.h"
 
-struct b_grow;
+struct b_incremental;
 
 /* What a call took. */
-struct ips_build_took {
+struct ips_build_effort {
     uint64_t records; /* read */
     uint64_t nodes;   /* made, or made again */
     bool whole;
@@ -45,18 +45,20 @@ struct ips_build_took {
 
 /* *done: *out (where not NULL) is there, made of what came since. Else what is
  * kept is not a beginning of `in` and is forgotten, also on failure. */
-int ips_build_further(struct b_grow **kept, const struct ips_build_input *in,
-                      struct ips_built *out, struct ips_build_took *took,
-                      bool *done, struct ips_err *err) IPS_MUST_USE;
+int ips_build_further(struct b_incremental **kept,
+                      const struct ips_build_input *in, struct ips_built *out,
+                      struct ips_build_effort *took, bool *done,
+                      struct ips_err *err) IPS_MUST_USE;
 /* The same, and otherwise a whole build. *kept: NULL at first; what is kept, or
  * NULL, afterwards, also on failure. `in->waits` must be NULL. Nodes younger
  * than lag_ns when all records seen end are not final yet: less is quicker,
  * until it costs whole builds. */
 #define IPS_BUILD_LAG_NS 5000000u
-int ips_build_on(struct b_grow **kept, const struct ips_build_input *in,
+int ips_build_on(struct b_incremental **kept, const struct ips_build_input *in,
                  uint64_t lag_ns, struct ips_built *out,
-                 struct ips_build_took *took, struct ips_err *err) IPS_MUST_USE;
-void ips_build_forget(struct b_grow *kept);
+                 struct ips_build_effort *took,
+                 struct ips_err *err) IPS_MUST_USE;
+void ips_build_incremental_free(struct b_incremental *kept);
 
 /*
  * Tables alone: processes, threads with their waits, ends, traffic - bit for
@@ -66,18 +68,20 @@ void ips_build_forget(struct b_grow *kept);
  * nodes.
  */
 /* From the run's begin to now. *kept NULL: these records cannot go on so. */
-int ips_tables_begin(struct b_grow **kept, const struct ips_build_input *in,
-                     uint64_t lag_ns, struct ips_build_took *took,
+int ips_tables_begin(struct b_incremental **kept,
+                     const struct ips_build_input *in, uint64_t lag_ns,
+                     struct ips_build_effort *took,
                      struct ips_err *err) IPS_MUST_USE;
 /* `news` has the same streams, in the same order, with the records that came
  * since alone; they are not looked at later. *done: the tables have them; else
  * they cannot go on, and *kept is NULL, also on failure. Streams' `types` are
  * not looked at. */
-int ips_tables_further(struct b_grow **kept, const struct ips_build_input *news,
-                       struct ips_build_took *took, bool *done,
+int ips_tables_further(struct b_incremental **kept,
+                       const struct ips_build_input *news,
+                       struct ips_build_effort *took, bool *done,
                        struct ips_err *err) IPS_MUST_USE;
 /* procs, threads, ends, traffic, first_ns and g.chain_count; not its nodes.
  * Until the next call. */
-const struct ips_built *ips_tables(const struct b_grow *kept);
+const struct ips_built *ips_tables(const struct b_incremental *kept);
 
 #endif

@@ -26,7 +26,7 @@ static struct b_sending sending_at(const struct build *b, const struct b_end *e,
     if (!s.op)
         return s;
     const struct b_block *k = &b->blocks.v[at.block];
-    s.place = k->at + at.i;
+    s.position = k->at + at.i;
     s.end = s.op - at.i + k->n;
     s.block = k->next;
     s.now = at.block;
@@ -47,27 +47,28 @@ struct inflow g_inflow(const struct build *b, const struct g_end *x,
 }
 
 /* Coordinates as the records have them. */
-static void sends_again(struct b_grow *k, uint32_t end)
+static void match_sends_again(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
     struct b_sending s = sending_at(b, &b->ends[end], k->ends[end].first);
     for (; s.op; b_next_send(b, &s))
-        s.op->past =
+        s.op->past_bytes =
             ips_sub_sat(k->built.g.w[s.op->node], b->cpu_at[s.op->node]);
 }
 
-static void match_room(struct b_grow *k, uint32_t from, uint32_t to)
+static void match_full_sends(struct b_incremental *k, uint32_t from,
+                             uint32_t to)
 {
     struct build *b = &k->b;
     const struct g_end *x = &k->ends[to], *y = &k->ends[from];
-    struct b_room room = {.send = sending_at(b, &b->ends[from], y->first),
-                          .sent = y->first_sent,
-                          .read = x->got,
-                          .reads = x->reads.v,
-                          .count = x->reads.n,
-                          .last = x->got_last,
-                          .always = B_ROOM_ALWAYS_BYTES};
-    b_match_room(b, &room);
+    struct b_full_sends room = {.send = sending_at(b, &b->ends[from], y->first),
+                                .sent = y->first_sent,
+                                .read = x->got,
+                                .reads = x->reads.v,
+                                .count = x->reads.n,
+                                .last = x->got_last,
+                                .always = B_ROOM_ALWAYS_BYTES};
+    b_match_full_sends(b, &room);
     for (uint32_t i = x->seen; i < x->reads.n; i++)
         b->broken |= x->reads.v[i].t_ret <= y->room_ns;
 }
@@ -90,7 +91,7 @@ static uint32_t match_until(struct build *b, struct g_end *x, struct inflow *f,
     return i;
 }
 
-static void match_data(struct b_grow *k, uint32_t to)
+static void match_data(struct b_incremental *k, uint32_t to)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
@@ -102,7 +103,7 @@ static void match_data(struct b_grow *k, uint32_t to)
     if (i == x->waits)
         return;
     /* All are one thread's. Those that are old enough are final, but for few:
-     * then g_settle goes on behind them. */
+     * then g_finalize goes on behind them. */
     i = match_until(b, x, &f, i, k->chains[x->reads.v[i].chain].old);
     x->mark = (struct g_mark){.made = true,
                               .i = i,
@@ -113,7 +114,7 @@ static void match_data(struct b_grow *k, uint32_t to)
 }
 
 /* The positions of receives whose sender may be elsewhere; by node. */
-static int position_exts(struct b_grow *k)
+static int position_exts(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t n = b->exts.n, old = k->ext_count;
@@ -138,11 +139,11 @@ static int position_exts(struct b_grow *k)
     }
     ips_free_large(b->exts.v);
     b->exts.v = v;
-    b->exts.room = n;
+    b->exts.capacity = n;
     return 0;
 }
 
-int g_match(struct b_grow *k)
+int g_match(struct b_incremental *k)
 {
     struct build *b = &k->b;
     struct ips_end *rows = k->built.ends;
@@ -150,14 +151,14 @@ int g_match(struct b_grow *k)
     int rc = position_exts(k);
     for (uint32_t i = 0; i < n && rc == 0; i++)
         if (!k->ends[i].shut)
-            sends_again(k, i);
+            match_sends_again(k, i);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         if (k->ends[i].shut)
             continue;
         if (b->ends[i].local && b->ends[rows[i].peer_end].send_blocked)
-            match_room(k, rows[i].peer_end, i);
+            match_full_sends(k, rows[i].peer_end, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            b_room_of_far_end(b, sending_at(b, &b->ends[i], k->ends[i].first));
+            b_full_sends_far(b, sending_at(b, &b->ends[i], k->ends[i].first));
     }
     for (uint32_t i = 0; i < n && rc == 0; i++)
         if (!k->ends[i].shut && b->ends[i].local)

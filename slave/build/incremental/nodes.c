@@ -3,7 +3,7 @@
 #include "slave/build/incremental/state.h"
 
 /* Does the stream begin with the chunks that were read? */
-static bool goes_on(const struct b_grow *k, const struct g_chain *x)
+static bool goes_on(const struct b_incremental *k, const struct g_chain *x)
 {
     const struct ips_stream_in *in =
         k->b.streams[k->b.chains[x->m.chain].last_stream].in;
@@ -24,7 +24,7 @@ static void note_bytes(struct g_chain *x)
 
 /* ---- snapshots ---- */
 
-static int keep_rows(struct b_grow *k)
+static int keep_rows(struct b_incremental *k)
 {
     struct ips_built *o = &k->built;
     g_memcpy(k->rows, o->threads, o->g.chain_count * sizeof(*k->rows));
@@ -51,7 +51,7 @@ static int keep_rows(struct b_grow *k)
     return 0;
 }
 
-void g_take_rows_back(struct b_grow *k)
+void g_take_rows_back(struct b_incremental *k)
 {
     struct ips_built *o = &k->built;
     g_memcpy(o->threads, k->rows, o->g.chain_count * sizeof(*k->rows));
@@ -81,7 +81,7 @@ static bool may_go_on(const struct build *b, uint32_t c)
 }
 
 /* Behind the records of a chain: as it stands. */
-static void stands(struct b_grow *k, uint32_t c)
+static void finish_chain(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
     x->nodes = k->b.nodes - k->built.g.chains[c].first;
@@ -90,7 +90,7 @@ static void stands(struct b_grow *k, uint32_t c)
     note_bytes(x);
 }
 
-static int add_end(struct b_grow *k, uint32_t c)
+static int add_end(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
     struct maker m = x->m; /* what it waits for may come yet */
@@ -100,7 +100,7 @@ static int add_end(struct b_grow *k, uint32_t c)
     return b_chain_end(&m);
 }
 
-static int add_ends(struct b_grow *k)
+static int add_ends(struct b_incremental *k)
 {
     int rc = keep_rows(k);
     k->unended_count = k->b.unended.n; /* an END's is said anew */
@@ -109,12 +109,12 @@ static int add_ends(struct b_grow *k)
     return rc;
 }
 
-static int chain_nodes(struct b_grow *k, uint32_t c)
+static int chain_nodes(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
     b_chain_maker(&k->b, c, &x->m);
     int rc = b_chain_nodes(&x->m, &x->walk);
-    stands(k, c);
+    finish_chain(k, c);
     x->goes_on = may_go_on(&k->b, c);
     if (rc == 0 && !x->goes_on) {
         rc = b_chain_end(&x->m);
@@ -123,17 +123,17 @@ static int chain_nodes(struct b_grow *k, uint32_t c)
     return rc;
 }
 
-static uint32_t room_of(const struct build *b, uint32_t c)
+static uint32_t capacity_of(const struct build *b, uint32_t c)
 {
     uint64_t room = 0;
     for (uint32_t i = b->chains[c].first_stream; i != IPS_NONE;
          i = b->streams[i].next)
-        room += b->streams[i].node_room;
+        room += b->streams[i].node_capacity;
     return (uint32_t)(room + room / 2 + B_GROW_ROOM - 1);
 }
 
 /* What of a chain's end may be behind the border. */
-static uint32_t raw_from(const struct b_grow *k, uint32_t c)
+static uint32_t raw_from(const struct b_incremental *k, uint32_t c)
 {
     uint32_t n = k->chains[c].nodes, most = n / 8 > 8192 ? n / 8 : 8192;
     return k->built.g.chains[c].first + (n > most ? n - most : 0);
@@ -149,28 +149,28 @@ static uint32_t raw_from(const struct b_grow *k, uint32_t c)
     DO((r)->xpred, (k)->built.g.xpred)                                         \
     DO((r)->xkind, (k)->built.g.xkind)
 
-static int raw_room(struct b_grow *k, struct g_raw *r, uint32_t n)
+static int raw_room(struct b_incremental *k, struct g_raw *r, uint32_t n)
 {
     size_t bytes = 0;
-    if (n <= r->room)
+    if (n <= r->capacity)
         return 0;
     ips_free_large(r->memory);
-    r->room = (n + n / 4 + 63) & ~63u;
-#define SIZE(raw, of) bytes += r->room * sizeof(*(raw));
+    r->capacity = (n + n / 4 + 63) & ~63u;
+#define SIZE(raw, of) bytes += r->capacity * sizeof(*(raw));
     RAW_COLUMNS(SIZE, r, k)
     uint8_t *at = r->memory = b_calloc(bytes, 1, k->b.err);
     if (!at) {
-        r->n = r->room = 0;
+        r->n = r->capacity = 0;
         return IPS_E_NO_MEMORY;
     }
 #define PLACE(raw, of)                                                         \
     (raw) = (void *)at;                                                        \
-    at += r->room * sizeof(*(raw));
+    at += r->capacity * sizeof(*(raw));
     RAW_COLUMNS(PLACE, r, k)
     return 0;
 }
 
-static int save_raw(struct b_grow *k, uint32_t c, uint32_t from)
+static int save_raw(struct b_incremental *k, uint32_t c, uint32_t from)
 {
     struct g_raw *r = &k->chains[c].raw;
     uint32_t end = g_end_of(k, c), n = end > from ? end - from : 0;
@@ -194,22 +194,22 @@ void g_raw_drop(struct g_raw *r, uint32_t n)
     RAW_COLUMNS(DROP, r, k)
 }
 
-int b_grow_nodes(struct build *b)
+int b_incremental_nodes(struct build *b)
 {
-    struct b_grow *k = b->grow;
+    struct b_incremental *k = b->incremental;
     uint32_t n = b->out->g.chain_count, first = 0;
     k->chains = b_calloc(n, sizeof(*k->chains), b->err);
     k->ends = b_calloc(b->out->end_count, sizeof(*k->ends), b->err);
     k->rows = b_calloc(n, sizeof(*k->rows), b->err);
     k->procs = b_calloc(b->out->proc_count, sizeof(*k->procs), b->err);
     k->end_rows = b_calloc(b->out->end_count, sizeof(*k->end_rows), b->err);
-    b->coord = ips_alloc_large(b->node_room + 1, sizeof(*b->coord));
+    b->coord = ips_alloc_large(b->node_capacity + 1, sizeof(*b->coord));
     if (!k->chains || !k->ends || !k->rows || !k->procs || !k->end_rows ||
         !b->coord)
         return ips_err_set(b->err, IPS_E_NO_MEMORY, "%u chains", n);
     for (uint32_t c = 0; c < n; c++) {
         b->nodes = first;
-        k->chains[c].space = room_of(b, c);
+        k->chains[c].space = capacity_of(b, c);
         int rc = chain_nodes(k, c);
         if (rc < 0)
             return rc;
@@ -227,9 +227,9 @@ int b_grow_nodes(struct build *b)
 
 /* Receives and datagrams were matched as they stand: what counts from here on
  * is not of those. And cross arcs that no later record changes are raw. */
-void b_grow_arcs(struct build *b, bool done)
+void b_incremental_arcs(struct build *b, bool done)
 {
-    struct b_grow *k = b->grow;
+    struct b_incremental *k = b->incremental;
     const struct ips_graph *g = &b->out->g;
     struct ips_build_counts *n = done ? &k->behind_match : &k->before_match;
     *n = b->out->counts;
@@ -252,7 +252,7 @@ void b_grow_arcs(struct build *b, bool done)
 /* ---- more records ---- */
 
 /* b->delays stream by stream again. */
-static int regroup(struct build *b)
+static int regroup_delays(struct build *b)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < b->in->stream_count; i++)
@@ -275,17 +275,18 @@ static int regroup(struct build *b)
     }
     ips_free_large(b->delays.v);
     b->delays.v = v;
-    b->delays.n = b->delays.room = n;
+    b->delays.n = b->delays.capacity = n;
     return 0;
 }
 
-static int scan_chain(struct b_grow *k, uint32_t c, struct b_walk *scratch)
+static int scan_chain(struct b_incremental *k, uint32_t c,
+                      struct b_walk *scratch)
 {
     struct build *b = &k->b;
     struct g_chain *x = &k->chains[c];
     uint32_t p = k->built.g.chains[c].process;
     struct b_stream *s = &b->streams[b->chains[c].last_stream];
-    uint64_t events = s->events, room = s->node_room;
+    uint64_t events = s->events, room = s->node_capacity;
     uint32_t readings = s->delay_count;
     x->had = x->nodes;
     if (!x->goes_on) {
@@ -300,13 +301,13 @@ static int scan_chain(struct b_grow *k, uint32_t c, struct b_walk *scratch)
     s->fresh = s->delay_count - readings;
     k->built.procs[p].events += s->events - events;
     b->procs[p].last_ns = ips_max_u64(b->procs[p].last_ns, s->last_ns);
-    uint64_t need = s->node_room - room + 2; /* END has its place */
+    uint64_t need = s->node_capacity - room + 2; /* END has its place */
     x->need = (uint32_t)ips_min_u64(need, UINT32_MAX);
     b->broken |= !k->tables && x->nodes + need > x->space;
     return rc;
 }
 
-int g_scan_more(struct b_grow *k)
+int g_scan_more(struct b_incremental *k)
 {
     struct b_walk *scratch = b_calloc(1, sizeof(*scratch), k->b.err);
     int rc = scratch ? 0 : IPS_E_NO_MEMORY;
@@ -314,19 +315,19 @@ int g_scan_more(struct b_grow *k)
         rc = scan_chain(k, c, scratch);
     ips_free_large(scratch);
     if (rc == 0)
-        rc = regroup(&k->b);
+        rc = regroup_delays(&k->b);
     b_scan_sums(&k->b);
     return rc;
 }
 
-static void take_raw_back(struct b_grow *k, uint32_t c)
+static void take_raw_back(struct b_incremental *k, uint32_t c)
 {
     const struct g_raw *r = &k->chains[c].raw;
 #define BACK(raw, of) g_memcpy((of) + r->from, raw, r->n * sizeof(*(raw)));
     RAW_COLUMNS(BACK, r, k)
 }
 
-int g_more_nodes(struct b_grow *k)
+int g_more_nodes(struct b_incremental *k)
 {
     struct build *b = &k->b;
     int rc = 0;
@@ -343,7 +344,7 @@ int g_more_nodes(struct b_grow *k)
         b->off_ns = x->off_ns;
         b->probe_ps = x->probe_ps;
         rc = b_stream_nodes(&x->m, &x->walk);
-        stands(k, c);
+        finish_chain(k, c);
     }
     if (rc == 0)
         rc = add_ends(k);

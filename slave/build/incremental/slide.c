@@ -14,12 +14,12 @@
 /* ---- which nodes stay ---- */
 
 struct slide {
-    struct b_grow *k;
+    struct b_incremental *k;
     B_ARRAY(uint32_t)
     pins;    /* final nodes that stay; sorted when all are seen */
     struct { /* of each chain: */
-        uint32_t first, live, end; /* nodes before */
-        uint32_t pin, to;          /* its first pin; its first node now */
+        uint32_t first, node_count, end; /* nodes before */
+        uint32_t pin, to;                /* its first pin; its first node now */
     } * at;
     uint32_t chain; /* looked up last */
 };
@@ -34,10 +34,10 @@ static uint32_t chain_at(struct slide *s, uint32_t node)
     return c;
 }
 
-static int pin(struct slide *s, uint32_t *node)
+static int pin_node(struct slide *s, uint32_t *node)
 {
     uint32_t c = *node == IPS_NO_NODE ? 0 : chain_at(s, *node);
-    if (*node == IPS_NO_NODE || *node >= s->at[c].live ||
+    if (*node == IPS_NO_NODE || *node >= s->at[c].node_count ||
         *node == s->at[c].first)
         return 0;
     int rc = B_MORE(s->pins, s->k->b.err);
@@ -47,7 +47,7 @@ static int pin(struct slide *s, uint32_t *node)
 }
 
 /* Where a node went that stays. */
-static int move(struct slide *s, uint32_t *node)
+static int move_node(struct slide *s, uint32_t *node)
 {
     if (*node == IPS_NO_NODE)
         return 0;
@@ -57,9 +57,9 @@ static int move(struct slide *s, uint32_t *node)
         return 0;
     }
     high = c + 1 < s->k->built.g.chain_count ? s->at[c + 1].pin : s->pins.n;
-    if (*node >= s->at[c].live) {
-        uint32_t kept = high - next + (s->at[c].live > s->at[c].first);
-        *node = s->at[c].to + kept + (*node - s->at[c].live);
+    if (*node >= s->at[c].node_count) {
+        uint32_t kept = high - next + (s->at[c].node_count > s->at[c].first);
+        *node = s->at[c].to + kept + (*node - s->at[c].node_count);
         return 0;
     }
     while (next < high) {
@@ -88,7 +88,7 @@ static int of_sends(struct slide *s, const struct b_end *e, seen *see)
 
 static int of_ends(struct slide *s, seen *see)
 {
-    struct b_grow *k = s->k;
+    struct b_incremental *k = s->k;
     int rc = 0;
     for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++) {
         struct g_end *x = &k->ends[i];
@@ -104,15 +104,15 @@ static int of_ends(struct slide *s, seen *see)
 /* Every number of a node that is used again. */
 static int all_nodes(struct slide *s, seen *see)
 {
-    struct b_grow *k = s->k;
+    struct b_incremental *k = s->k;
     struct build *b = &k->b;
     int rc = of_ends(s, see);
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++) {
         struct maker *m = &k->chains[c].m;
-        for (uint32_t i = s->at[c].live; i < s->at[c].end && rc == 0; i++)
+        for (uint32_t i = s->at[c].node_count; i < s->at[c].end && rc == 0; i++)
             rc = see(s, &k->built.g.xpred[i]);
         for (uint32_t i = 0; i < m->taken_count && rc == 0; i++)
-            rc = see(s, &m->taken[i].node);
+            rc = see(s, &m->taken_signal[i].node);
         if (rc == 0)
             rc = see(s, &b->from[c].window.node);
     }
@@ -145,11 +145,11 @@ static void sort_pins(struct slide *s)
 static int find_pins(struct slide *s)
 {
     const struct ips_graph *g = &s->k->built.g;
-    int rc = all_nodes(s, pin);
+    int rc = all_nodes(s, pin_node);
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
-        uint32_t last = s->at[c].live - 1;
-        if (s->at[c].live > s->at[c].first)
-            rc = pin(s, &last);
+        uint32_t last = s->at[c].node_count - 1;
+        if (s->at[c].node_count > s->at[c].first)
+            rc = pin_node(s, &last);
     }
     if (rc < 0)
         return rc;
@@ -180,7 +180,7 @@ static int find_pins(struct slide *s)
 /* Bytes of a node in all columns. */
 static size_t node_bytes(void)
 {
-    const struct b_grow *k = NULL;
+    const struct b_incremental *k = NULL;
     size_t bytes = 0;
 #define ADD(c) bytes += sizeof(*k->c);
     COLUMNS(ADD)
@@ -190,22 +190,22 @@ static size_t node_bytes(void)
 
 /* Two sets of columns in turns, so that no turn has fresh pages: each is one
  * array with a column behind the other. The first set is the build's own. */
-static int spare_columns(struct b_grow *k, size_t nodes)
+static int spare_columns(struct b_incremental *k, size_t nodes)
 {
-    if (k->spare_room >= nodes)
+    if (k->spare_capacity >= nodes)
         return 0;
     size_t room = nodes + nodes / 4;
-    ips_free_large(k->spare);
-    k->spare_room = 0;
-    k->spare = ips_alloc_large(room, node_bytes());
-    if (!k->spare)
+    ips_free_large(k->spare_set);
+    k->spare_capacity = 0;
+    k->spare_set = ips_alloc_large(room, node_bytes());
+    if (!k->spare_set)
         return ips_err_set(k->b.err, IPS_E_NO_MEMORY, "%zu nodes", room);
-    k->spare_room = room;
+    k->spare_capacity = room;
     return 0;
 }
 
 /* `to` gets the columns of the spare set; widest first, so all are aligned. */
-static void spread_columns(struct b_grow *to, void *set, size_t room)
+static void spread_columns(struct b_incremental *to, void *set, size_t room)
 {
     uint8_t *p = set;
     for (size_t width = 8; width; width /= 2) {
@@ -219,18 +219,19 @@ static void spread_columns(struct b_grow *to, void *set, size_t room)
     }
 }
 
-static void copy_nodes(const struct b_grow *k, struct b_grow *to, uint32_t at,
-                       uint32_t from, uint32_t n)
+static void copy_nodes(const struct b_incremental *k, struct b_incremental *to,
+                       uint32_t at, uint32_t from, uint32_t n)
 {
 #define COPY(c) g_memcpy(to->c + at, k->c + from, n * sizeof(*k->c));
     COLUMNS(COPY)
 #undef COPY
 }
 
-static void copy_chain(const struct slide *s, struct b_grow *to, uint32_t c)
+static void copy_chain(const struct slide *s, struct b_incremental *to,
+                       uint32_t c)
 {
     uint32_t at = s->at[c].to, first = s->at[c].first, i = s->at[c].pin;
-    if (s->at[c].live > first) {
+    if (s->at[c].node_count > first) {
         copy_nodes(s->k, to, at, first, 1);
         to->built.g.xpred[at++] = IPS_NO_NODE;
     }
@@ -238,12 +239,13 @@ static void copy_chain(const struct slide *s, struct b_grow *to, uint32_t c)
         copy_nodes(s->k, to, at, s->pins.v[i], 1);
         to->built.g.xpred[at++] = IPS_NO_NODE; /* nobody asks again */
     }
-    copy_nodes(s->k, to, at, s->at[c].live, s->at[c].end - s->at[c].live);
+    copy_nodes(s->k, to, at, s->at[c].node_count,
+               s->at[c].end - s->at[c].node_count);
 }
 
-void g_slide_release(struct b_grow *k)
+void g_slide_release(struct b_incremental *k)
 {
-    ips_free_large(k->spare);
+    ips_free_large(k->spare_set);
     ips_free_large(k->set);
     if (!k->set)
         return;
@@ -253,31 +255,32 @@ void g_slide_release(struct b_grow *k)
 }
 
 /* The build's own columns go with the first set. */
-static void take_columns(struct b_grow *k, const struct b_grow *to)
+static void take_columns(struct b_incremental *k,
+                         const struct b_incremental *to)
 {
     void *set = k->set;
-    size_t room = k->set_room;
+    size_t room = k->set_capacity;
 #define TAKE(c)                                                                \
     if (!set)                                                                  \
         ips_free_large(k->c);                                                  \
     k->c = to->c;
     COLUMNS(TAKE)
 #undef TAKE
-    k->set = k->spare;
-    k->set_room = k->spare_room;
-    k->spare = set;
-    k->spare_room = room;
+    k->set = k->spare_set;
+    k->set_capacity = k->spare_capacity;
+    k->spare_set = set;
+    k->spare_capacity = room;
 }
 
 /* Places for all chains as they will be, with room for what came. */
 static uint64_t lay_out(struct slide *s)
 {
-    struct b_grow *k = s->k;
+    struct b_incremental *k = s->k;
     uint64_t first = 0;
     for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
         uint32_t node = s->at[c].end, had = s->at[c].end - s->at[c].first;
         s->at[c].to = (uint32_t)first;
-        (void)move(s, &node); /* behind its last */
+        (void)move_node(s, &node); /* behind its last */
         uint32_t stay = node - (uint32_t)first;
         struct g_chain *x = &k->chains[c];
         uint64_t more = x->goes_on ? 2 * (uint64_t)x->need + B_GROW_ROOM : 1;
@@ -290,9 +293,9 @@ static uint64_t lay_out(struct slide *s)
 
 static int slide_nodes(struct slide *s)
 {
-    struct b_grow *k = s->k;
+    struct b_incremental *k = s->k;
     struct ips_graph *g = &k->built.g;
-    struct b_grow to = {.slid = true};
+    struct b_incremental to = {.slid = true};
     int rc = find_pins(s);
     uint64_t room = rc < 0 ? 0 : lay_out(s);
     if (rc == 0 && room >= IPS_NO_NODE)
@@ -301,12 +304,12 @@ static int slide_nodes(struct slide *s)
         rc = spare_columns(k, (size_t)room + 1);
     if (rc < 0)
         return rc;
-    spread_columns(&to, k->spare, k->spare_room);
-    rc = all_nodes(s, move);
+    spread_columns(&to, k->spare_set, k->spare_capacity);
+    rc = all_nodes(s, move_node);
     for (uint32_t c = 0; c < g->chain_count; c++) {
-        uint32_t live = s->at[c].live;
+        uint32_t live = s->at[c].node_count;
         copy_chain(s, &to, c);
-        (void)move(s, &live);
+        (void)move_node(s, &live);
         k->b.from[c].node = live;
     }
     take_columns(k, &to);
@@ -353,7 +356,8 @@ static struct g_at place_of(const struct build *b, const struct b_end *e,
 
 /* Sends of end `i` that somebody may still read, or that are not final; one at
  * least, so that it is known whose they are. `was`: where they are. */
-static int keep_sends(struct b_grow *k, const struct build *was, uint32_t i)
+static int keep_sends(struct b_incremental *k, const struct build *was,
+                      uint32_t i)
 {
     struct b_end *e = &k->b.ends[i];
     const struct b_end old = *e;
@@ -385,7 +389,7 @@ static int keep_sends(struct b_grow *k, const struct build *was, uint32_t i)
     return 0;
 }
 
-static int slide_sends(struct b_grow *k)
+static int slide_sends(struct b_incremental *k)
 {
     struct build *b = &k->b, was = {.slabs = {b->slabs.v, b->slabs.n, 0},
                                     .blocks = {b->blocks.v, b->blocks.n, 0}};
@@ -402,13 +406,13 @@ static int slide_sends(struct b_grow *k)
     return rc;
 }
 
-static bool is_final(const struct b_grow *k, uint32_t node)
+static bool is_final(const struct b_incremental *k, uint32_t node)
 {
     return node != IPS_NO_NODE && b_final(&k->b, node);
 }
 
 /* Joins, receives from elsewhere and spinning of final nodes. */
-static void drop_final(struct b_grow *k)
+static void drop_final(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t n = 0;
@@ -437,7 +441,7 @@ static void drop_final(struct b_grow *k)
 }
 
 /* Readings of the run delay before the window that goes on. */
-static void drop_readings(struct b_grow *k)
+static void drop_readings(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t to = 0;
@@ -463,7 +467,7 @@ static void drop_readings(struct b_grow *k)
     b->delays.n = to;
 }
 
-static bool has_room(const struct b_grow *k)
+static bool has_room(const struct b_incremental *k)
 {
     for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
         const struct g_chain *x = &k->chains[c];
@@ -473,7 +477,7 @@ static bool has_room(const struct b_grow *k)
     return true;
 }
 
-int g_slide(struct b_grow *k)
+int g_slide(struct b_incremental *k)
 {
     const struct ips_graph *g = &k->built.g;
     struct slide s = {.k = k};
@@ -484,7 +488,7 @@ int g_slide(struct b_grow *k)
         return IPS_E_NO_MEMORY;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         s.at[c].first = g->chains[c].first;
-        s.at[c].live = k->b.from[c].node;
+        s.at[c].node_count = k->b.from[c].node;
         s.at[c].end = g_end_of(k, c);
     }
     drop_final(k);

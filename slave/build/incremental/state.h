@@ -10,7 +10,7 @@
  * with the cross arcs that no later record changes. */
 struct g_raw {
     void *memory;
-    uint32_t from, n, room; /* nodes [from, from + n) */
+    uint32_t from, n, capacity; /* nodes [from, from + n) */
     uint64_t *w, *off, *wait, *xlen;
     uint32_t *probe, *xpred;
     uint8_t *xkind;
@@ -88,16 +88,16 @@ struct g_bent {
     uint32_t node, by;
 };
 
-struct b_grow {
+struct b_incremental {
     struct build b;
     struct ips_built built;
     uint64_t lag_ns;
     bool tables; /* alone: what is final goes (build/incremental/slide.c) */
     bool slid;   /* has gone, once */
     /* Columns of nodes in one array, from then on; and another such. */
-    void *set, *spare;
-    size_t set_room, spare_room; /* nodes */
-    struct ips_build_input in;   /* of `b`, in the order of the caller's */
+    void *set, *spare_set;
+    size_t set_capacity, spare_capacity; /* nodes */
+    struct ips_build_input in; /* of `b`, in the order of the caller's */
     struct ips_control control;
     struct ips_stream_in *streams;
     struct g_chain *chains;
@@ -136,32 +136,33 @@ static inline void g_memcpy(void *to, const void *from, size_t bytes)
     if (bytes)
         memcpy(to, from, bytes);
 }
-static inline uint32_t g_end_of(const struct b_grow *k, uint32_t c)
+static inline uint32_t g_end_of(const struct b_incremental *k, uint32_t c)
 {
     return k->built.g.chains[c].first + k->chains[c].nodes;
 }
 
 /* build/incremental/nodes.c: the records that came, the rows as they were
  * behind the last record, the nodes of the records that came. */
-int g_scan_more(struct b_grow *k) IPS_MUST_USE;
-void g_take_rows_back(struct b_grow *k);
-int g_more_nodes(struct b_grow *k) IPS_MUST_USE;
+int g_scan_more(struct b_incremental *k) IPS_MUST_USE;
+void g_take_rows_back(struct b_incremental *k);
+int g_more_nodes(struct b_incremental *k) IPS_MUST_USE;
 void g_raw_drop(struct g_raw *r, uint32_t n); /* the first n */
-int g_match(struct b_grow *k) IPS_MUST_USE;   /* build/incremental/match.c */
+int g_match(struct b_incremental *k)
+    IPS_MUST_USE; /* build/incremental/match.c */
 /* build/incremental/slide.c: where some chain has no room for what came.
  * Tables. */
-int g_slide(struct b_grow *k) IPS_MUST_USE;
-void g_slide_release(struct b_grow *k);
+int g_slide(struct b_incremental *k) IPS_MUST_USE;
+void g_slide_release(struct b_incremental *k);
 /* build/incremental/tables.c: b_weights() as far as a table has it. */
-int g_table_weights(struct b_grow *k) IPS_MUST_USE;
+int g_table_weights(struct b_incremental *k) IPS_MUST_USE;
 /* When the newest record of all is from; the first node of a chain that is not
- * old enough to be final. build/incremental/settle.c */
-uint64_t g_newest(const struct b_grow *k);
-uint32_t g_old(const struct b_grow *k, uint32_t chain, uint64_t newest);
-/* build/incremental/settle.c. b->broken: not to be kept. */
-int g_begin(struct b_grow *k) IPS_MUST_USE;
-int g_settle(struct b_grow *k) IPS_MUST_USE;
+ * old enough to be final. build/incremental/finalize.c */
+uint64_t g_newest(const struct b_incremental *k);
+uint32_t g_old(const struct b_incremental *k, uint32_t chain, uint64_t newest);
+/* build/incremental/finalize.c. b->broken: not to be kept. */
+int g_begin(struct b_incremental *k) IPS_MUST_USE;
+int g_finalize(struct b_incremental *k) IPS_MUST_USE;
 /* build/incremental/copy.c */
-int g_copy(struct b_grow *k, struct ips_built *out) IPS_MUST_USE;
+int g_copy(struct b_incremental *k, struct ips_built *out) IPS_MUST_USE;
 
 #endif

@@ -26,7 +26,7 @@ bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
         return false;
     s->last_ns = ips_max_u64(s->last_ns, t_ret);
     s->last_cpu = ips_max_u64(s->last_cpu, r->cpu_ret);
-    s->node_room += send || block ? 2 : 1;
+    s->node_capacity += send || block ? 2 : 1;
     s->exec_last = false;
     return true;
 }
@@ -34,7 +34,7 @@ bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
 /* ---- weights ---- */
 
 /* Of the nodes so far, and the last of them. */
-struct weighed {
+struct weight_sums {
     uint64_t at, t, cpu, unknown, probe;
     ips_u128 xlen;
     bool forwards;
@@ -42,11 +42,11 @@ struct weighed {
 
 /* Nodes [from, to) of a chain that begins at `first`. */
 static inline __attribute__((always_inline)) void
-weigh(struct build *b, uint32_t first, uint32_t from, uint32_t to,
-      struct weighed *sums)
+weight_nodes(struct build *b, uint32_t first, uint32_t from, uint32_t to,
+             struct weight_sums *sums)
 {
     struct ips_graph *g = &b->out->g;
-    struct weighed s = *sums;
+    struct weight_sums s = *sums;
     for (uint32_t i = from; i < to; i++) {
         uint64_t t_ns = g->t_ns[i], cpu_at = b->cpu_at[i], own = g->w[i];
         uint64_t off = i == first ? UINT64_MAX : b->off[i];
@@ -73,7 +73,8 @@ weigh(struct build *b, uint32_t first, uint32_t from, uint32_t to,
 }
 
 /* chain_weights() without `at` and what recording took of each arc. */
-static uint64_t chain_weights(struct b_grow *k, uint32_t c, ips_u128 *sum)
+static uint64_t chain_weights(struct b_incremental *k, uint32_t c,
+                              ips_u128 *sum)
 {
     struct build *b = &k->b;
     struct ips_graph *g = &b->out->g;
@@ -82,10 +83,10 @@ static uint64_t chain_weights(struct b_grow *k, uint32_t c, ips_u128 *sum)
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     uint32_t from = before->node, last = from > first ? from - 1 : first;
     uint64_t base = b->chains[c].base;
-    struct weighed s = {.at = base,
-                        .t = g->t_ns[last],
-                        .cpu = b->cpu_at[last],
-                        .forwards = true};
+    struct weight_sums s = {.at = base,
+                            .t = g->t_ns[last],
+                            .cpu = b->cpu_at[last],
+                            .forwards = true};
     if (from > first) {
         s.at = before->at;
         s.unknown = before->unknown_ns;
@@ -93,21 +94,21 @@ static uint64_t chain_weights(struct b_grow *k, uint32_t c, ips_u128 *sum)
         s.xlen = before->xlen;
     }
     uint64_t start = from > first ? s.at - before->cpu_ns : base;
-    weigh(b, first, from, x->old, &s);
+    weight_nodes(b, first, from, x->old, &s);
     x->sums = (struct g_sums){.node = b->spins.n ? 0 : x->old,
                               .at = s.at,
                               .cpu_ns = s.at - start,
                               .probe_ns = s.probe,
                               .unknown_ns = s.unknown,
                               .xlen = s.xlen};
-    weigh(b, first, x->old, end, &s);
+    weight_nodes(b, first, x->old, end, &s);
     b->chains[c].unknown_ns = s.unknown;
     b->backwards |= !s.forwards;
     *sum += s.xlen;
     return s.at - start;
 }
 
-int g_table_weights(struct b_grow *k)
+int g_table_weights(struct b_incremental *k)
 {
     struct build *b = &k->b;
     struct ips_built *o = &k->built;

@@ -21,7 +21,7 @@ static void put_sends(struct maker *m, struct b_plain_slot *x)
     e->send_many |= e->send_op_chain != m->chain;
     b->blocks.v[e->sends.last].n += n;
     e->sends.n += n;
-    e->sends.room -= n;
+    e->sends.capacity -= n;
     x->put = x->messages;
 }
 
@@ -31,7 +31,7 @@ static void put_flow(struct b_plain_slot *x)
     struct inflow *f = x->flow;
     if (!x->op)
         return;
-    f->send.place += (uint32_t)(x->op - 1 - f->send.op);
+    f->send.position += (uint32_t)(x->op - 1 - f->send.op);
     f->send.op = x->op - 1;
     f->read = f->sent = x->read + x->bytes;
     x->op = x->last = NULL;
@@ -107,12 +107,12 @@ more_sends(struct maker *m, struct b_plain_slot *x)
     struct build *b = m->b;
     struct b_end *e = &b->ends[x->end];
     put_sends(m, x);
-    int rc = e->sends.room ? 0 : b_more_sends(b, e);
+    int rc = e->sends.capacity ? 0 : b_more_sends(b, e);
     if (rc < 0)
         return rc;
     const struct b_block *k = &b->blocks.v[e->sends.last];
     x->op = b_op_at(b, k->at + k->n);
-    x->last = x->op + e->sends.room;
+    x->last = x->op + e->sends.capacity;
     return 0;
 }
 
@@ -177,7 +177,7 @@ far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
 static int listed_receive(struct maker *m, const struct b_plain *r,
                           uint32_t end, uint32_t node)
 {
-    struct b_read *to = b_grow_read(m->b, end);
+    struct b_read *to = b_incremental_read(m->b, end);
     if (!to)
         return IPS_E_NO_MEMORY;
     *to = (struct b_read){.t = r->t,
@@ -198,11 +198,12 @@ struct run {
     uint32_t *xpred, *site, *probe;
     uint8_t *kind, *xkind;
     uint32_t node, chain;
-    uint64_t last_ret, settled; /* behind it no signal taken ends a call */
+    uint64_t last_ret,
+        no_signal_after; /* behind it no signal taken ends a call */
     uint64_t off_ns, probe_ps, cost_ps, call_ps, cold_ps;
     uint64_t wait_ns, waits; /* for peers */
     struct b_gaps gaps;
-    bool costs, goes_on;
+    bool with_costs, goes_on;
 };
 
 static bool with_costs(const struct maker *m)
@@ -235,14 +236,15 @@ run_begin(struct maker *m)
                     .gaps = b->gaps,
                     .probe_ps = b->probe_ps,
                     .cost_ps = b->cost_ps,
-                    .costs = with_costs(m),
+                    .with_costs = with_costs(m),
                     .goes_on = b->from != NULL};
-    if (k.costs) {
+    if (k.with_costs) {
         k.call_ps = ips_probe_ps(b->in->control, IPS_PROBE_CALL);
         k.cold_ps = ips_probe_ps(b->in->control, IPS_PROBE_COLD);
     }
     for (uint32_t i = 0; i < m->taken_count; i++)
-        k.settled = ips_max_u64(k.settled, ips_add_sat(m->taken[i].t, 1));
+        k.no_signal_after = ips_max_u64(k.no_signal_after,
+                                        ips_add_sat(m->taken_signal[i].t, 1));
     return k;
 }
 
@@ -254,7 +256,7 @@ static inline __attribute__((always_inline)) void run_end(const struct run *k)
     b->gaps = k->gaps;
     b->probe_ps = k->probe_ps;
     b->cost_ps = k->cost_ps;
-    if (k->costs)
+    if (k->with_costs)
         b->out->counts.overhead_ns = b->cost_ps / 1000;
     k->m->last_ret = k->last_ret;
     k->m->row->wait_ns[IPS_WAIT_PEER] += k->wait_ns;
@@ -263,8 +265,8 @@ static inline __attribute__((always_inline)) void run_end(const struct run *k)
 
 /* The columns' next lines are asked for: more of them are written at a time
  * than the hardware follows. */
-static inline __attribute__((always_inline)) void ask_ahead(const struct run *k,
-                                                            uint32_t i)
+static inline __attribute__((always_inline)) void
+prefetch_columns(const struct run *k, uint32_t i)
 {
     if (i % 8)
         return;
@@ -287,7 +289,7 @@ plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
            uint64_t len, uint32_t xpred, uint8_t xkind)
 {
     uint32_t i = k->node++, probe = 0;
-    ask_ahead(k, i);
+    prefetch_columns(k, i);
     if (k->probe_ps >= 1000) {
         probe = (uint32_t)ips_min_u64(k->probe_ps / 1000, UINT32_MAX);
         k->probe_ps %= 1000;
@@ -310,8 +312,8 @@ plain_node(struct run *k, enum ips_node_kind kind, uint64_t coord,
     k->off_ns = 0;
 }
 
-static inline __attribute__((always_inline)) void count(struct b_plain_slot *x,
-                                                        const struct b_plain *r)
+static inline __attribute__((always_inline)) void
+count_record(struct b_plain_slot *x, const struct b_plain *r)
 {
     x->messages++;
     x->bytes += r->len;
@@ -333,11 +335,11 @@ plain_send(struct run *k, const struct b_plain *r)
     *op = (struct b_op){.t = r->t,
                         .t_ret = r->t_ret,
                         .len = r->len,
-                        .past = r->cpu_ret - r->cpu,
+                        .past_bytes = r->cpu_ret - r->cpu,
                         .node = k->node,
                         .chain = k->chain & INT32_MAX};
     __builtin_prefetch(op + 4, 1);
-    count(x, r);
+    count_record(x, r);
     if (!x->local) {
         struct b_end *e = &k->m->b->ends[x->end];
         e->send_chain = k->chain;
@@ -412,7 +414,7 @@ plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
     struct b_matched to = {r->cpu, (uint32_t)took, IPS_X_NONE};
     if (x->flow)
         to = plain_match(k, x, r, slept, to);
-    count(x, r);
+    count_record(x, r);
     plain_node(k, IPS_NODE_RECV, to.coord, r->t_ret, r->cpu_ret, x->end, slept,
                len, to.xpred, to.xkind);
     return x->local ? 0
@@ -438,7 +440,7 @@ plain_cost(struct run *k, const struct b_plain *r, bool blocked)
 static inline __attribute__((always_inline)) int
 plain_record(struct run *k, const struct b_plain *r)
 {
-    if (r->t_ret < k->last_ret || r->t < k->settled)
+    if (r->t_ret < k->last_ret || r->t < k->no_signal_after)
         return 1;
     uint64_t slept = b_plain_slept(r);
     bool blocked = slept >= B_BLOCKED_NS;
@@ -449,14 +451,14 @@ plain_record(struct run *k, const struct b_plain *r)
     if (rc)
         return rc;
     k->last_ret = r->t_ret;
-    if (k->costs)
+    if (k->with_costs)
         plain_cost(k, r, blocked);
     return 0;
 }
 
 /* The line that short records stand on: stamps and CPU ns since its begin have
  * one product, and where that lies in these bounds no sum is too large. */
-struct line {
+struct cpu_baseline {
     uint64_t t, ns, frac; /* its begin: stamp, ns, and 2^-32 ns beyond them */
     uint64_t cpu;
     uint64_t mult; /* of a stamp: 2^-32 ns */
@@ -466,13 +468,14 @@ struct line {
 
 /* False: not by this way. */
 static inline __attribute__((always_inline)) bool
-line_of(const struct b_plain *r, const struct ips_clock *c, struct line *l)
+baseline_of(const struct b_plain *r, const struct ips_clock *c,
+            struct cpu_baseline *l)
 {
     bool raw = c->kind == IPS_CLOCK_RAW;
-    *l = (struct line){.t = r->line_t,
-                       .cpu = r->line_cpu,
-                       .mult = raw ? 1ull << 32 : c->mult_q32};
-    if (!r->line_known || (!raw && l->t < c->counter0))
+    *l = (struct cpu_baseline){.t = r->baseline_t,
+                               .cpu = r->baseline_cpu,
+                               .mult = raw ? 1ull << 32 : c->mult_q32};
+    if (!r->baseline_known || (!raw && l->t < c->counter0))
         return false;
     ips_u128 wide = (ips_u128)(raw ? l->t : l->t - c->counter0) * l->mult;
     uint64_t ns = ips_add_sat(wide >> 96 ? UINT64_MAX : (uint64_t)(wide >> 32),
@@ -485,7 +488,7 @@ line_of(const struct b_plain *r, const struct ips_clock *c, struct line *l)
 /* Short records from `p` on, all on line `l`. None of them slept: it is no
  * longer than its CPU. Returns behind the last; *rc as of a record. */
 static inline __attribute__((always_inline)) const uint8_t *
-short_nodes(struct run *k, const struct line l, const uint8_t *p,
+short_nodes(struct run *k, const struct cpu_baseline l, const uint8_t *p,
             const uint8_t *end, int *rc)
 {
     const size_t bytes = sizeof(struct ips_rec_io_short);
@@ -509,13 +512,13 @@ short_nodes(struct run *k, const struct line l, const uint8_t *p,
                             .cpu = l.cpu + (ran >> 32),
                             .cpu_ret = l.cpu + (ran_ret >> 32),
                             .len = len};
-        if (r.t_ret < k->last_ret || r.t < k->settled)
+        if (r.t_ret < k->last_ret || r.t < k->no_signal_after)
             break;
         *rc = what ? plain_receive(k, &r, 0) : plain_send(k, &r);
         if (*rc)
             break;
         k->last_ret = r.t_ret;
-        if (k->costs)
+        if (k->with_costs)
             plain_cost(k, &r, false);
     }
     return p;
@@ -529,9 +532,9 @@ nodes_of(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
     const struct ips_chunk *c = &walk->in->chunks[walk->chunk];
     const uint8_t *p = c->data + walk->at, *end = c->data + c->len;
     const struct ips_clock clock = m->s->clock;
-    struct b_plain r = {.line_known = walk->line.io_known,
-                        .line_t = walk->line.io_t,
-                        .line_cpu = walk->line.io_cpu};
+    struct b_plain r = {.baseline_known = walk->proc_line.io_known,
+                        .baseline_t = walk->proc_line.io_t,
+                        .baseline_cpu = walk->proc_line.io_cpu};
     int rc = 0;
     if (!b_plain_read(&r, p, (size_t)(end - p), &clock))
         return 0;
@@ -539,16 +542,16 @@ nodes_of(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
     if (lean)
         k.off = NULL, k.goes_on = false;
     if (uncosted)
-        k.costs = false, k.probe_ps = 0;
+        k.with_costs = false, k.probe_ps = 0;
     do {
         __builtin_prefetch(p + B_PLAIN_AHEAD);
         rc = plain_record(&k, &r);
         if (rc)
             break;
         p += r.bytes;
-        struct line line;
+        struct cpu_baseline line;
         if ((size_t)(end - p) >= 2 && (p[0] & ~1u) == IPS_REC_SEND_SHORT &&
-            line_of(&r, &clock, &line))
+            baseline_of(&r, &clock, &line))
             p = short_nodes(&k, line, p, end, &rc);
         if (rc)
             break;
@@ -557,9 +560,9 @@ nodes_of(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
         k.probe_ps = m->b->probe_ps;
     run_end(&k);
     /* As far as it was read: a long record is read again. */
-    walk->line.io_known = r.line_known;
-    walk->line.io_t = r.line_t;
-    walk->line.io_cpu = r.line_cpu;
+    walk->proc_line.io_known = r.baseline_known;
+    walk->proc_line.io_t = r.baseline_t;
+    walk->proc_line.io_cpu = r.baseline_cpu;
     walk->at = (size_t)(p - c->data);
     return rc < 0 ? rc : 0;
 }

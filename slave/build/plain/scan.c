@@ -36,7 +36,7 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
         uint32_t what =
             (word & 0xffffu) - B_IO_WORD(SEND_SHORT, ips_rec_io_short);
         uint64_t t = b_load64(p + offsetof(struct ips_rec_head, t));
-        if (what > 1 || t < r->line_t || B_OPS_APART >> op & 1 ||
+        if (what > 1 || t < r->baseline_t || B_OPS_APART >> op & 1 ||
             !b_load32(p + offsetof(struct ips_rec_io_short, result)))
             break;
         __builtin_prefetch(p + B_PLAIN_AHEAD);
@@ -54,8 +54,9 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
         return p;
     to->first = first;
     to->last = last;
-    to->last_cpu = ips_max_u64(
-        to->last_cpu, slave_line_cpu(clock, r->line_t, r->line_cpu, here));
+    to->last_cpu =
+        ips_max_u64(to->last_cpu, slave_line_cpu(clock, r->baseline_t,
+                                                 r->baseline_cpu, here));
     to->n += (uint64_t)(p - from) / bytes;
     to->sends += sends;
     to->one_node += one_node;
@@ -97,9 +98,9 @@ scan_long(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
         to->n++;
         b_plain_used(used, &to->used_top,
                      b_load32(p + offsetof(struct ips_rec_head, a)), what);
-        r->line_t = t_ret;
-        r->line_cpu = cpu_ret;
-        r->line_known = true;
+        r->baseline_t = t_ret;
+        r->baseline_cpu = cpu_ret;
+        r->baseline_known = true;
     }
     return p;
 }
@@ -157,9 +158,9 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
     const struct ips_chunk *c = &walk->in->chunks[walk->chunk];
     const uint8_t *p = c->data + walk->at, *end = c->data + c->len;
     const struct ips_clock clock = s->clock;
-    struct b_plain r = {.line_known = walk->line.io_known,
-                        .line_t = walk->line.io_t,
-                        .line_cpu = walk->line.io_cpu};
+    struct b_plain r = {.baseline_known = walk->proc_line.io_known,
+                        .baseline_t = walk->proc_line.io_t,
+                        .baseline_cpu = walk->proc_line.io_cpu};
     struct seen k = {.first_ns = UINT64_MAX,
                      .first_cpu = s->first_cpu,
                      .before = s->empty ? 0 : s->last_ns,
@@ -169,7 +170,7 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
         __builtin_prefetch(p + B_PLAIN_AHEAD);
         scan_one(&r, &k);
         p += r.bytes;
-        if (r.line_known)
+        if (r.baseline_known)
             p = scan_stamped(&r, &clock, p, end, &k);
     }
     if (!k.n)
@@ -184,16 +185,16 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
     s->first_cpu = k.first_cpu;
     s->last_cpu = ips_max_u64(s->last_cpu, k.last_cpu);
     s->events += k.n;
-    if (b->grow) /* its room is for what will come */
+    if (b->incremental) /* its room is for what will come */
         k.one_node = 0;
-    s->node_room += k.n + k.sends - k.one_node;
+    s->node_capacity += k.n + k.sends - k.one_node;
     s->one_node += k.one_node;
-    b->send_room += k.sends;
+    b->send_capacity += k.sends;
     b->used_top = k.used_top;
     *received = k.n > k.sends;
-    walk->line.io_known = r.line_known;
-    walk->line.io_t = r.line_t;
-    walk->line.io_cpu = r.line_cpu;
+    walk->proc_line.io_known = r.baseline_known;
+    walk->proc_line.io_t = r.baseline_t;
+    walk->proc_line.io_cpu = r.baseline_cpu;
     walk->at = (size_t)(p - c->data);
     return true;
 }

@@ -39,7 +39,8 @@ static double cpu_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static const struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+static const struct ips_scenario lane = {
+    .mtime = {.scale_num = 1, .scale_den = 1}};
 
 struct row {
     const char *engine;
@@ -79,8 +80,8 @@ static void same(const char *engine, uint64_t t_max, const struct synth *s)
     exit(1);
 }
 
-static struct row run_cm(const struct ips_part *parts, const struct synth *s,
-                         bool async)
+static struct row run_cm(const struct ips_machine_graph *parts,
+                         const struct synth *s, bool async)
 {
     struct ips_err err = {0};
     struct cm_answer a;
@@ -99,11 +100,11 @@ static struct row run_cm(const struct ips_part *parts, const struct synth *s,
     return r;
 }
 
-static struct row run_contract(const struct ips_part *parts,
+static struct row run_contract(const struct ips_machine_graph *parts,
                                const struct synth *s)
 {
     struct ips_err err = {0};
-    struct ips_joins_part *part = calloc(s->slaves, sizeof(*part));
+    struct ips_machine_joins *part = calloc(s->slaves, sizeof(*part));
     struct row r = {.engine = "contract", .rounds = 3, .through_master = true};
     struct ips_joined all;
     struct ips_visit *visit;
@@ -122,8 +123,8 @@ static struct row run_contract(const struct ips_part *parts,
         memcpy(data, j.head.data, j.head.len);
         if (j.arcs.len)
             memcpy(data + j.head.len, j.arcs.data, j.arcs.len);
-        part[i] = (struct ips_joins_part){data, len, parts[i].g->node_count,
-                                          parts[i].peer, parts[i].end_count};
+        part[i] = (struct ips_machine_joins){data, len, parts[i].g->node_count,
+                                             parts[i].peer, parts[i].end_count};
         r.bytes += len + (uint64_t)parts[i].g->in_count * VALUE_BYTES;
         r.values += parts[i].g->in_count;
         ips_joins_release(&j);
@@ -174,11 +175,12 @@ static void run_pattern(const struct synth_options *o)
     struct synth s;
     const char *name = synth_pattern_names[o->pattern];
     must(synth_graphs(o, true, &s, &err), &err, name);
-    struct ips_part *parts = calloc(s.slaves, sizeof(*parts));
+    struct ips_machine_graph *parts = calloc(s.slaves, sizeof(*parts));
     if (!parts)
         abort();
     for (uint32_t i = 0; i < s.slaves; i++)
-        parts[i] = (struct ips_part){&s.part[i], s.peer[i], s.end_count[i]};
+        parts[i] =
+            (struct ips_machine_graph){&s.part[i], s.peer[i], s.end_count[i]};
     printf("# %s: %u nodes, %u messages, %u between machines\n", name,
            s.whole.node_count, s.messages, s.crossing);
     const struct row rows[] = {run_cm(parts, &s, false),

@@ -5,7 +5,7 @@
  * archive, cursors committed, segments zeroed and handed back to their writer)
  * and turns of slave/graphs/live_tables.h (tables brought up to date with what
  * was handed over, and stored as often as the daemon does) whenever
- * slave_ahead_due() says so.
+ * slave_precompute_due() says so.
  *
  * The run is a synthetic one (synth.h), PATTERN in 16 threads of one process
  * that lives. Each publishes its records in open segments of the default size
@@ -220,24 +220,24 @@ static struct slave_snapshot *snapshot(struct slave_drain *d,
 struct slave_side {
     struct slave_drain d;
     struct slave_graphs gs;
-    struct slave_handover *handover; /* NULL: without */
-    uint64_t now_ns;                 /* the drain's clock: nobody sleeps here */
-    uint64_t drain_ns, follow_ns;    /* CPU */
+    struct slave_record_queue *handover; /* NULL: without */
+    uint64_t now_ns;              /* the drain's clock: nobody sleeps here */
+    uint64_t drain_ns, follow_ns; /* CPU */
     unsigned turns, stores;
 };
 
 static void follow(struct slave_side *s, struct slave_run *r)
 {
-    uint64_t stored = s->gs.follow.stored;
+    uint64_t stored = s->gs.live_tables.stored;
     struct slave_snapshot *snap = snapshot(&s->d, r);
     if (s->handover)
-        slave_handover_seal(s->handover);
-    r->ahead_bytes = r->row.archive_bytes;
-    r->ahead_ns = s->now_ns + SLAVE_AHEAD_NS;
-    must(slave_follow_turn(&s->gs, snap, s->handover, &err) == 0, err.msg);
+        slave_record_queue_seal(s->handover);
+    r->precomputed_bytes = r->row.archive_bytes;
+    r->precompute_ns = s->now_ns + SLAVE_AHEAD_NS;
+    must(slave_live_tables_turn(&s->gs, snap, s->handover, &err) == 0, err.msg);
     slave_snapshot_free(snap);
     s->turns++;
-    s->stores += s->gs.follow.stored != stored;
+    s->stores += s->gs.live_tables.stored != stored;
 }
 
 /* One turn of the loop; false: nothing was there. */
@@ -251,9 +251,9 @@ static bool turn(struct slave_side *s)
     struct slave_run *r = slave_drain_find(&s->d, "bench");
     if (!r || !r->row.id)
         return s->d.moved_bytes > 0;
-    r->handover = s->handover;
+    r->record_queue = s->handover;
     r->asked_ns = 1; /* somebody asked about it */
-    if (slave_ahead_due(r, s->now_ns))
+    if (slave_precompute_due(r, s->now_ns))
         follow(s, r);
     s->follow_ns += cpu_ns() - between;
     return s->d.moved_bytes > 0;
@@ -266,7 +266,7 @@ static void compare(struct slave_side *s)
     struct ips_built b;
     struct slave_run *r = slave_drain_find(&s->d, "bench");
     follow(s, r);
-    const struct ips_built *a = ips_tables(s->gs.follow.tables);
+    const struct ips_built *a = ips_tables(s->gs.live_tables.tables);
     struct slave_snapshot *snap = snapshot(&s->d, r);
     uint64_t t = cpu_ns();
     must(slave_input_make(&s->gs, snap, &in, &err) == 0, err.msg);
@@ -314,9 +314,9 @@ static void report(const struct slave_side *s, uint64_t events)
            n * 1e9 / (double)(s->drain_ns + s->follow_ns));
     printf("turns=%u handed=%llu unpacked=%llu begun=%llu stored=%u "
            "large_memory_MB=%llu\n",
-           s->turns, (unsigned long long)s->gs.follow.handed,
-           (unsigned long long)s->gs.follow.unpacked,
-           (unsigned long long)s->gs.follow.begun, s->stores,
+           s->turns, (unsigned long long)s->gs.live_tables.queued,
+           (unsigned long long)s->gs.live_tables.unpacked,
+           (unsigned long long)s->gs.live_tables.begun, s->stores,
            (unsigned long long)(ips_large_use().memory_most >> 20));
 }
 
@@ -360,7 +360,7 @@ int main(int argc, char **argv)
     snprintf(path, sizeof(path), "%s/slave.db", state);
     slave_graphs_init(&s->gs, path, "");
     if (handover)
-        s->handover = slave_handover_new(SLAVE_HANDOVER_ROOMS);
+        s->handover = slave_record_queue_new(SLAVE_HANDOVER_ROOMS);
     s->now_ns = slave_now_ns();
     ips_large_begin();
     for (uint64_t t = 0; some_go_on(t); t += step) {
@@ -371,11 +371,11 @@ int main(int argc, char **argv)
     while (turn(s))
         ;
     report(s, slave_drain_find(&s->d, "bench")->row.events);
-    must(s->gs.follow.tables != NULL, "the tables cannot go on");
+    must(s->gs.live_tables.tables != NULL, "the tables cannot go on");
     compare(s);
     slave_graphs_release(&s->gs);
     slave_drain_close(&s->d);
-    slave_handover_free(s->handover);
+    slave_record_queue_free(s->handover);
     snprintf(path, sizeof(path), "rm -rf %s", root);
     return system(path) ? 1 : 0;
 }

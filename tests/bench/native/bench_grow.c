@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     struct synth_options o = synth_default(SYNTH_RING);
     uint32_t chunks[SYNTH_THREADS_MAX];
     struct ips_control control = {.probe_ns = 0};
-    struct b_grow *kept = NULL;
+    struct b_incremental *kept = NULL;
     struct ips_err err;
     for (int p = 0; p < SYNTH_PATTERN_COUNT && argc > 3; p++)
         if (strcmp(argv[3], synth_pattern_names[p]) == 0)
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
         .control = &control, .streams = c->in, .stream_count = c->count};
     for (uint32_t k = 1; k <= turns; k++) {
         struct ips_built a, b;
-        struct ips_build_took took;
+        struct ips_build_effort took;
         for (uint32_t i = 0; i < c->count; i++)
             c->in[i].chunk_count =
                 (uint32_t)((uint64_t)(chunks[i] - 1) * k / turns);
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
                b.g.node_count, (unsigned long long)(use.memory >> 20));
         ips_built_release(&b);
     }
-    ips_build_forget(kept);
+    ips_build_incremental_free(kept);
     for (uint32_t i = 0; i < c->count; i++)
         c->in[i].chunk_count = chunks[i];
     synth_streams_free(c);

@@ -34,7 +34,8 @@
 #define VALUES_A_FRAME 65536u
 #define PINGS 20
 
-const struct ips_lane links_lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+const struct ips_scenario links_lane = {
+    .mtime = {.scale_num = 1, .scale_den = 1}};
 
 struct master {
     struct links_net net, *n;
@@ -90,7 +91,7 @@ static struct links_frame expect(struct master *m, enum links_kind kind)
 static void fetch(struct master *m)
 {
     struct ips_wire_taker taker[LINKS_HOSTS];
-    struct ips_part parts[LINKS_HOSTS];
+    struct ips_machine_graph parts[LINKS_HOSTS];
     uint64_t unmatched;
     for (uint32_t i = 0; i < m->slaves; i++)
         ips_wire_taker_init(&taker[i], UINT32_MAX - 1, false);
@@ -106,8 +107,8 @@ static void fetch(struct master *m)
     }
     for (uint32_t i = 0; i < m->slaves; i++) {
         links_graph(&taker[i], &m->g[i]);
-        parts[i] =
-            (struct ips_part){&m->g[i], m->s->peer[i], m->s->end_count[i]};
+        parts[i] = (struct ips_machine_graph){&m->g[i], m->s->peer[i],
+                                              m->s->end_count[i]};
     }
     must(m, ips_graph_merge(parts, m->slaves, &links_lane, &m->merged, m->base,
                             &unmatched, &m->err));
@@ -124,13 +125,13 @@ static void central(struct master *m)
 }
 
 /* All joins, each slave's as one string of bytes. */
-static void fetch_joins(struct master *m, struct ips_joins_part *parts)
+static void fetch_joins(struct master *m, struct ips_machine_joins *parts)
 {
     uint32_t left = m->slaves;
     say_all(m, LINKS_REDUCE, 0, NULL, 0);
     while (left > 0) {
         struct links_frame f = expect(m, LINKS_PIECE);
-        struct ips_joins_part *p = &parts[f.from];
+        struct ips_machine_joins *p = &parts[f.from];
         size_t len = p->len + f.len;
         uint8_t *all = realloc((void *)(uintptr_t)p->data, len + IPS_JOINS_PAD);
         if (!all)
@@ -138,11 +139,11 @@ static void fetch_joins(struct master *m, struct ips_joins_part *parts)
         if (f.len)
             memcpy(all + p->len, f.data, f.len);
         memset(all + len, 0, IPS_JOINS_PAD);
-        *p = (struct ips_joins_part){.data = all,
-                                     .len = len,
-                                     .nodes = m->s->part[f.from].node_count,
-                                     .peer = m->s->peer[f.from],
-                                     .end_count = m->s->end_count[f.from]};
+        *p = (struct ips_machine_joins){.data = all,
+                                        .len = len,
+                                        .nodes = m->s->part[f.from].node_count,
+                                        .peer = m->s->peer[f.from],
+                                        .end_count = m->s->end_count[f.from]};
         left -= f.a == 1;
     }
 }
@@ -172,7 +173,7 @@ static void expand(struct master *m, const struct ips_joined *j)
     must(m, ips_joined_walk(j, &visit, &count, &m->err));
     for (uint64_t i = 0; i < count; i++) {
         const struct ips_visit *v = &visit[i];
-        struct ips_cm_bytes *b = &ask[v->part];
+        struct ips_cm_bytes *b = &ask[v->machine];
         bool begins = v->in == IPS_NO_NODE, ends = v->out == IPS_NO_NODE;
         ips_cm_put(b, begins ? IPS_NO_NODE : 0);
         ips_cm_put(b, begins ? 0 : (uint64_t)v->in + 1);
@@ -192,7 +193,7 @@ static void expand(struct master *m, const struct ips_joined *j)
 
 static void contract(struct master *m)
 {
-    struct ips_joins_part parts[LINKS_HOSTS] = {{0}};
+    struct ips_machine_joins parts[LINKS_HOSTS] = {{0}};
     struct ips_joined j;
     uint64_t greatest = 0;
     uint32_t blame;
@@ -326,20 +327,20 @@ static void run_master(const struct synth *s, const char *engine,
         links_die("the path is not as long as the run's");
     uint64_t messages = m.n->messages - before, sent = m.n->bytes - bytes;
     uint64_t through = sent + m.taken_bytes, slave_cpu = 0;
-    struct auto_costs expected;
+    struct auto_estimates expected;
     uint64_t kept = 0, most;
     for (uint32_t i = 0; i < slaves; i++) {
         must(&m, ips_contract_most(&s->part[i], &most, &m.err));
         kept += most;
     }
     const struct auto_facts facts = {.machines = slaves,
-                                     .kept = kept,
+                                     .join_bound = kept,
                                      .threads = threads,
                                      .crossing = s->crossing,
                                      .crossing_out = s->crossing,
                                      .round_trip_ns = (uint64_t)(trip * 1e9),
                                      .link_bytes_per_us = link_rate};
-    engine_auto_costs(&facts, &expected);
+    engine_auto_estimate(&facts, &expected);
     say_all(&m, LINKS_BYE, 0, NULL, 0);
     for (uint32_t i = 0; i < slaves; i++) {
         struct links_sent x;

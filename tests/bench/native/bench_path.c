@@ -50,9 +50,9 @@ static double bare(const struct ips_graph *g)
 
 static double engine(const struct synth *s, int deque)
 {
-    static const struct ips_lane lane = {.mtime = {0, 0, 1, 1},
-                                         .external = IPS_EXTERNAL_REPLY,
-                                         .any_off = false};
+    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1},
+                                             .external = IPS_EXTERNAL_REPLY,
+                                             .order_dependent_off = false};
     const struct ips_graph *g = &s->part[0];
     struct ips_est e;
     struct ips_err err;

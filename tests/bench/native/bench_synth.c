@@ -177,7 +177,7 @@ int main(int argc, char **argv)
     }
     struct synth s;
     struct ips_est e;
-    static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
     if (synth_graphs(&o, true, &s, &err) < 0 ||
         ips_graph_check(&s.whole, &err) < 0 ||
         ips_longest_path(&s.whole, &lane, NULL, &e, &err) < 0)

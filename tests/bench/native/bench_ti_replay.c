@@ -289,7 +289,7 @@ static void replay(const struct ips_graph *g, char **argv, uint64_t read_ns)
     struct ips_replay_machine *machine = calloc(machines, sizeof(*machine));
     struct ips_mtime *mtime = calloc(pairs, sizeof(*mtime));
     uint32_t *medium = calloc(pairs, sizeof(*medium));
-    const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
+    const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
     uint64_t best = UINT64_MAX, makespan = 0;
     if (!map || !machine || !mtime || !medium)
         die("no memory", "");

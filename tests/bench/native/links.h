@@ -94,6 +94,6 @@ void links_graph(struct ips_wire_taker *t, struct ips_graph *g);
 
 void links_slave(struct links_net *n, const struct synth *s);
 
-extern const struct ips_lane links_lane;
+extern const struct ips_scenario links_lane;
 
 #endif

@@ -124,7 +124,7 @@ static void walk(struct slave *v, const struct links_frame *f)
         struct ips_cm_hop hop;
         must(v, ips_cm_hop(&v->links, stop, &hop, &v->err));
         w.crosses = 1;
-        w.part = v->links.peer[hop.peer].part;
+        w.part = v->links.peer[hop.peer].machine;
         w.link = hop.link;
     }
     tell_path(v, &p, &w);
@@ -141,7 +141,8 @@ static void open_links(struct slave *v)
     for (uint32_t p = 0; p < v->links.peer_count; p++) {
         struct ips_cm_bytes b = {0};
         must(v, ips_cm_wants(&v->links, p, &b, &v->err));
-        links_send(v->n, v->links.peer[p].part, LINKS_WANTS, 0, b.data, b.len);
+        links_send(v->n, v->links.peer[p].machine, LINKS_WANTS, 0, b.data,
+                   b.len);
         ips_cm_bytes_release(&b);
     }
 }
@@ -231,7 +232,7 @@ static void run(struct slave *v)
         bool ack = m.kind == IPS_CM_ACK;
         links_send(
             v->n,
-            m.to == IPS_CM_ROOT ? v->n->count - 1 : v->links.peer[m.to].part,
+            m.to == IPS_CM_ROOT ? v->n->count - 1 : v->links.peer[m.to].machine,
             ack ? LINKS_ACK : LINKS_BATCH, m.count, m.data, ack ? 0 : m.len);
     }
     must(v, rc);

@@ -197,13 +197,14 @@ static int fill_alloc(struct filling *f, struct ips_err *err)
 
 static int merge(struct synth *s, struct ips_err *err)
 {
-    struct ips_part *parts = calloc(s->slaves, sizeof(*parts));
+    struct ips_machine_graph *parts = calloc(s->slaves, sizeof(*parts));
     if (!parts)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u slaves", s->slaves);
     uint64_t unmatched;
-    static const struct ips_lane cpu = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario cpu = {.mtime = {0, 0, 1, 1}};
     for (uint32_t m = 0; m < s->slaves; m++)
-        parts[m] = (struct ips_part){&s->part[m], s->peer[m], s->end_count[m]};
+        parts[m] = (struct ips_machine_graph){&s->part[m], s->peer[m],
+                                              s->end_count[m]};
     int rc = ips_graph_merge(parts, s->slaves, &cpu, &s->whole, s->base,
                              &unmatched, err);
     if (rc == 0 && unmatched)

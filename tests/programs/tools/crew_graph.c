@@ -69,7 +69,7 @@ static void draw_places(uint64_t *s, const struct rcrew *p,
 
 static int one(uint64_t seed, struct ips_err *err)
 {
-    static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
     struct ips_replay_machine machine[MACHINES];
     uint32_t map[RCREW_WORKERS + 1];
     uint64_t s = ~seed;
@@ -85,14 +85,15 @@ static int one(uint64_t seed, struct ips_err *err)
                                  .map = map,
                                  .locks = &p.locks,
                                  .queues = &found};
-    int rc = ips_crews_find(&p.g, &p.locks, p.when, NULL, &found.crews, err);
+    int rc = ips_lock_queues_find(&p.g, &p.locks, p.when, NULL,
+                                  &found.lock_queues, err);
     if (rc == 0)
         rc = ips_replay(&p.g, &lane, &ask, &r, err);
     if (rc == 0) {
         printf("\"had\": [");
-        for (uint32_t k = 0; k < found.crews.piece_count; k++)
+        for (uint32_t k = 0; k < found.lock_queues.piece_count; k++)
             printf("%s[%u, %" PRIu64 "]", k ? ", " : "", r.had[k],
-                   r.reach[found.crews.piece[k].first]);
+                   r.reach[found.lock_queues.piece[k].first]);
         printf("], ");
         rg_print_ends(&r, p.workers + 1);
     }

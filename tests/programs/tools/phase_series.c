@@ -61,7 +61,7 @@ static int find_cut(const struct ips_phase_series *series, uint32_t count,
     if (rc < 0)
         return rc;
     count_below(&w, series, count);
-    solve(&w);
+    solve_cuts(&w);
     read_cut(&w, out);
     *cost = w.best[bins];
     work_release(&w);

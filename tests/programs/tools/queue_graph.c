@@ -96,7 +96,7 @@ static void print_places(const struct rq *q, const struct ips_replay_ask *ask)
 
 static int one(uint64_t seed, struct ips_err *err)
 {
-    static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
     uint64_t s = ~seed;
     struct rq q;
     struct places places;
@@ -115,7 +115,7 @@ static int one(uint64_t seed, struct ips_err *err)
         print_places(&q, &ask);
         printf("\"took\": [");
         for (uint32_t t = 0; t < found.turn_count; t++) {
-            uint32_t p = rq_piece_of(&q, &found.block[r.took[t]]);
+            uint32_t p = rq_piece_of(&q, &found.block[r.taken_block[t]]);
             printf("%s[%u, %" PRIu64 "]", t ? ", " : "", p,
                    r.reach[q.asked[p]]);
         }

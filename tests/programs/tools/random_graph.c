@@ -31,7 +31,7 @@ static const char *const xkind_names[] = {
 static const char *const segment_names[] = {"compute", "message", "external"};
 
 static void print_node(const struct ips_graph *g, const struct ips_chain *c,
-                       uint32_t i, const struct ips_lane *lane)
+                       uint32_t i, const struct ips_scenario *lane)
 {
     bool present;
     uint64_t xw = ips_xweight(g, i, lane, &present);
@@ -66,7 +66,8 @@ static void print_answer(const char *name, uint64_t t_max, uint64_t total,
 }
 
 static int engine(const char *name, const struct ips_graph *g,
-                  const struct ips_lane *lane, bool deque, struct ips_err *err)
+                  const struct ips_scenario *lane, bool deque,
+                  struct ips_err *err)
 {
     struct ips_est e;
     struct ips_path p;
@@ -87,8 +88,9 @@ static int engine(const char *name, const struct ips_graph *g,
 #define PART_PPM 300000
 
 static void print_slacks(const char *name, const struct ips_graph *g,
-                         const struct ips_lane *lane, const struct ips_est *e,
-                         const uint64_t *tail, bool cross)
+                         const struct ips_scenario *lane,
+                         const struct ips_est *e, const uint64_t *tail,
+                         bool cross)
 {
     printf(", \"%s\": [", name);
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -130,8 +132,9 @@ static int print_faster(const char *name, const struct ips_whatif_base *base,
     return rc;
 }
 
-static int print_next(const struct ips_graph *g, const struct ips_lane *lane,
-                      const struct ips_est *e, struct ips_err *err)
+static int print_next(const struct ips_graph *g,
+                      const struct ips_scenario *lane, const struct ips_est *e,
+                      struct ips_err *err)
 {
     struct ips_next next;
     uint32_t *label = calloc((size_t)g->chain_count + 1, sizeof(*label));
@@ -151,8 +154,8 @@ static int print_next(const struct ips_graph *g, const struct ips_lane *lane,
     return rc;
 }
 
-static int print_more(const struct ips_graph *g, const struct ips_lane *lane,
-                      struct ips_err *err)
+static int print_more(const struct ips_graph *g,
+                      const struct ips_scenario *lane, struct ips_err *err)
 {
     struct ips_est e = {0};
     struct ips_order order = {0};
@@ -194,10 +197,11 @@ static int print_graph(uint64_t seed, struct ips_err *err)
     struct rg_answer a = {0};
     struct rg_options opt = rg_options_of(seed);
     uint64_t s = seed;
-    struct ips_lane lane = {.mtime = {rg_below(&s, 3) * rg_below(&s, 20),
-                                      (uint64_t)rg_below(&s, 2) << 31, 1, 1},
-                            .external = (enum ips_external)rg_below(&s, 3),
-                            .any_off = rg_below(&s, 2)};
+    struct ips_scenario lane = {.mtime = {rg_below(&s, 3) * rg_below(&s, 20),
+                                          (uint64_t)rg_below(&s, 2) << 31, 1,
+                                          1},
+                                .external = (enum ips_external)rg_below(&s, 3),
+                                .order_dependent_off = rg_below(&s, 2)};
     rg_make(&opt, &r);
     const struct ips_graph *g = &r.whole;
     for (uint32_t c = 0; c < g->chain_count; c++) {

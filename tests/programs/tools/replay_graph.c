@@ -2,7 +2,7 @@
  * Prints random activity graphs with random machines to replay them on, and the
  * C replay's answer, one JSON object a line, for tests/oracle/replay_oracle.py:
  *
- *   seed, external ("reply", "all", "off"), any_off
+ *   seed, external ("reply", "all", "off"), order_dependent_off
  *   chains    [[[w, xkind, xpred or -1, xlen], a node each], a chain each]
  *   machines  [[cores, speed num, den, load num, den, turn_ns], ...]
  *   map       [machine, a chain each]
@@ -380,8 +380,8 @@ static void print_many(const char *name, const uint64_t *v, uint32_t count)
 
 /* The same question of the graph made for a replay. */
 static int print_contracted(const struct ips_graph *g,
-                            const struct ips_lane *lane, const struct drawn *d,
-                            struct ips_err *err)
+                            const struct ips_scenario *lane,
+                            const struct drawn *d, struct ips_err *err)
 {
     struct ips_replay_graph made;
     struct ips_replay r;
@@ -413,7 +413,7 @@ static void print_answer(const struct ips_graph *g, uint32_t machines,
     print_many("weight", r->weight, g->node_count);
     print_many("idle", r->idle_ns, machines);
     printf("\"kept\": %u, \"taken\": %" PRIu64 ", \"giver\": [", r->kept_count,
-           r->taken);
+           r->units_taken);
     for (uint32_t i = 0; r->giver && i < g->node_count; i++)
         printf("%s%d", i ? ", " : "", (int)r->giver[i]);
     printf("], \"account\": [");
@@ -433,8 +433,8 @@ static int one(uint64_t seed, struct ips_err *err)
     static const char *const externals[] = {"reply", "all", "off"};
     uint64_t s = seed;
     struct rg_options opt = rg_options_of(seed);
-    struct ips_lane lane = {.external = (enum ips_external)rg_below(&s, 3),
-                            .any_off = rg_below(&s, 2)};
+    struct ips_scenario lane = {.external = (enum ips_external)rg_below(&s, 3),
+                                .order_dependent_off = rg_below(&s, 2)};
     struct rg graph;
     struct drawn d = {0};
     struct ips_replay r;
@@ -459,7 +459,8 @@ static int one(uint64_t seed, struct ips_err *err)
     if (rc == 0) {
         printf("{\"seed\": %" PRIu64
                ", \"external\": \"%s\", \"any_off\": %s, ",
-               seed, externals[lane.external], lane.any_off ? "true" : "false");
+               seed, externals[lane.external],
+               lane.order_dependent_off ? "true" : "false");
         print_graph(g);
         print_ask(g, &d);
         rc = print_contracted(g, &lane, &d, err);

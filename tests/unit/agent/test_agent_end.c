@@ -67,7 +67,7 @@ static void guessing_thread(void *arg)
     (void)arg;
     write_one(0, 0);
     c->guessed_t = ips_core_now();
-    c->guess.settled = c->guessed_said + 3;
+    c->guess.corrected_ns = c->guessed_said + 3;
     c->guess.all_ns = 7000;
     c->guess.off_sum_ns = 900;
     c->guess.off_max_ns = 500;

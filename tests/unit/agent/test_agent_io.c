@@ -109,7 +109,7 @@ static void hear(const struct pool_segment *seg, const void *rec, size_t len,
     struct heard *h = arg;
     uint32_t type = ips_rec_type(rec), bytes = (uint32_t)len;
     if (h->seq != seg->head.seq) /* its long one is in the same */
-        slave_line_forget(&h->line);
+        slave_line_reset(&h->line);
     h->seq = seg->head.seq;
     bool is_short = type == IPS_REC_SEND_SHORT || type == IPS_REC_RECV_SHORT;
     const struct ips_rec_io *r =

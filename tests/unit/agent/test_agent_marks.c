@@ -59,7 +59,7 @@ static void see(const struct pool_segment *seg, const void *rec, size_t len,
     char buffer[64];
     uint32_t type = ips_rec_type(rec), bytes = (uint32_t)len;
     if (s->seq != seg->head.seq) /* what a short one refers to is in this one */
-        slave_line_forget(&s->line);
+        slave_line_reset(&s->line);
     s->seq = seg->head.seq;
     s->shorts += type == IPS_REC_MARK_SHORT;
     const struct ips_rec_text *r =
@@ -245,7 +245,7 @@ static void test_agent_marks__hostile_places(void **state)
     assert_int_equal(r->cpu, 7 + 10);
     assert_null(whole(&line, IPS_REC_MARK_SHORT, 0, 0, NULL));
     assert_null(whole(&line, IPS_REC_MARK_SHORT, 0x80000003u, 0, NULL));
-    slave_line_forget(&line);
+    slave_line_reset(&line);
     assert_null(whole(&line, IPS_REC_MARK_SHORT, 3, 0, NULL));
 }
 

@@ -90,15 +90,15 @@ static void body_moved(void *arg)
     (void)arg;
     ips_procs_begin(IPS_START_IMAGE);
     call(0);
-    struct slot *slots = here.slots, *s = find(here.table, 0x1000);
+    struct slot *slots = here.slots, *s = find_slot(here.table, 0x1000);
     for (unsigned n = 1; here.slots == slots; n++)
         call(n);
     uint64_t others = here.table->used - 1;
-    count(s, slots); /* found before, stepped after */
-    s->calls++;      /* another that is left behind */
-    moved(s);
+    count_call(s, slots); /* found before, stepped after */
+    s->calls++;           /* another that is left behind */
+    follow_slot(s);
     call(0);
-    if (find(here.table, 0x1000)->calls != 4 || others < 31)
+    if (find_slot(here.table, 0x1000)->calls != 4 || others < 31)
         _exit(1);
     ips_procs_flush_all();
     ips_procs_flush_all(); /* nothing twice */
@@ -156,10 +156,10 @@ static void body_short(void *arg)
         call(1);
     for (int i = 0; i < 100; i++) {
         call(1);
-        uint64_t t = ips_me.proc_line.t;
+        uint64_t t = ips_me.proc_baseline.t;
         raise(SIGURG); /* clears the mark, as a switch does */
         call(1);
-        if (ips_me.proc_line.t == t)
+        if (ips_me.proc_baseline.t == t)
             _exit(1);
     }
 }

@@ -57,7 +57,7 @@ static int end(void **state)
 static enum ips_target_kind look(const char *path)
 {
     struct ips_target t;
-    ips_target_look(&t, AT_FDCWD, path, library);
+    ips_target_inspect(&t, AT_FDCWD, path, library);
     return t.kind;
 }
 

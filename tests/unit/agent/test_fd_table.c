@@ -34,7 +34,7 @@ static void test_fd_table__keeps_what_was_learnt(void **state)
     assert_true(word & IPS_FD_TCP);
     assert_false(word & IPS_FD_CONNECTED);
     assert_true(ips_fd_top() >= 8);
-    ips_fd_forget(7);
+    ips_fd_clear(7);
     assert_int_equal(ips_fd_class(ips_fd_get(7)), IPS_FD_UNKNOWN);
     assert_int_equal(ips_fd_chan(ips_fd_get(7)), 0);
 }
@@ -46,12 +46,12 @@ static void test_fd_table__late_name_is_refused(void **state)
     (void)state;
     uint64_t seen = ips_fd_get(9);
     ips_fd_set(9, seen, IPS_FD_STREAM, 1, 0);
-    ips_fd_forget(9);
+    ips_fd_clear(9);
     uint64_t got = ips_fd_set(9, seen, IPS_FD_STREAM, 2, 0);
     assert_int_equal(ips_fd_class(got), IPS_FD_NONE);
     assert_int_equal(ips_fd_class(ips_fd_get(9)), IPS_FD_UNKNOWN);
     for (int i = 0; i < 1000; i++) /* closing again does not bring it back */
-        ips_fd_forget(9);
+        ips_fd_clear(9);
     got = ips_fd_set(9, seen, IPS_FD_STREAM, 3, 0);
     assert_int_equal(ips_fd_class(got), IPS_FD_NONE);
 }
@@ -74,7 +74,7 @@ static void test_fd_table__what_it_cannot_hold(void **state)
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
         assert_int_equal(ips_fd_class(ips_fd_get(fds[i])), IPS_FD_NONE);
         ips_fd_set(fds[i], 0, IPS_FD_STREAM, 1, 0);
-        ips_fd_forget(fds[i]);
+        ips_fd_clear(fds[i]);
         assert_int_equal(ips_fd_class(ips_fd_get(fds[i])), IPS_FD_NONE);
     }
 }

@@ -54,7 +54,7 @@ AT(ips_control, on_full, 1156);
 AT(ips_control, budget_ppm, 1160);
 AT(ips_control, probe_extra_ns, 1164);
 AT(ips_control, probe_cost_ps, 1168);
-AT(ips_control, arrivals, 1232);
+AT(ips_control, receive_stamps, 1232);
 AT(ips_control, delays, 1236);
 AT(ips_control, probe_more_ps, 1240);
 AT(ips_control, locks, 1264);

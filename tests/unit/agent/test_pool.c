@@ -75,7 +75,7 @@ static void close_segment(int fd)
 }
 
 /* What is behind the records, of which there are `records`, at `at`. */
-static void expect(const struct segment *s, enum slave_stop stop,
+static void expect(const struct segment *s, enum slave_segment_stop stop,
                    uint32_t records, size_t at)
 {
     int fd = open_segment(s);
@@ -302,7 +302,7 @@ static void test_pool__segment_files_are_copied_whole(void **state)
     struct ips_err err = {0};
     const size_t most[] = {SLAVE_LOOK_FIRST_BYTES, 20000};
     for (int i = 0; i < 2; i++) {
-        enum slave_stop stop;
+        enum slave_segment_stop stop;
         size_t n = 0;
         assert_int_equal(segment_reader_open(&reader, fd, most[i], &err), 0);
         do {
@@ -314,7 +314,7 @@ static void test_pool__segment_files_are_copied_whole(void **state)
         assert_int_equal(stop, SLAVE_STOP_ZERO);
         assert_int_equal(n, count);
         assert_int_equal(reader.seg.row.at, at);
-        assert_int_equal(reader.seg.view.data != NULL, i);
+        assert_int_equal(reader.seg.mapping.data != NULL, i);
         segment_reader_close(&reader);
     }
     assert_int_equal(ips_segment_set_drained(fd, 0, &err), 0);

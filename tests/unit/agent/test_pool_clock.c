@@ -431,7 +431,7 @@ static void test_pool_clock__written_is_read(void **state)
     (void)state;
     for (unsigned i = 0; i < IPS_PROBE_COSTS; i++)
         m.cost_ps[i] = (uint64_t)UINT32_MAX * (i + 1);
-    assert_int_equal(ips_pool_clock_keep(root, &clock, &m, &err), 0);
+    assert_int_equal(ips_pool_clock_store(root, &clock, &m, &err), 0);
     assert_int_equal(ips_pool_boot_id(boot, &err), 0);
     assert_int_equal(strlen(boot), 36);
     get_clock(boot, &found, &back, measure_all);

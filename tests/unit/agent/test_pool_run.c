@@ -85,7 +85,7 @@ static void test_pool_run__control_says_what_was_asked(void **state)
                                             .on_full = IPS_ON_FULL_BLOCK,
                                             .quota_bytes = 123456,
                                             .cpu_mode = IPS_CPU_EXACT,
-                                            .arrivals = true,
+                                            .receive_stamps = true,
                                             .locks = IPS_LOCKS_ALL});
     assert_string_equal(c.run, "made");
     assert_string_equal(c.machine, "box");
@@ -97,7 +97,7 @@ static void test_pool_run__control_says_what_was_asked(void **state)
     assert_int_equal(c.on_full, IPS_ON_FULL_BLOCK);
     assert_int_equal(c.quota_bytes, 123456);
     assert_int_equal(c.cpu_mode, IPS_CPU_EXACT);
-    assert_true(c.arrivals && !c.delays);
+    assert_true(c.receive_stamps && !c.delays);
     assert_int_equal(c.locks, IPS_LOCKS_ALL);
     assert_int_equal(c.root_pid, getpid());
     assert_int_equal(c.uid, geteuid());
@@ -107,7 +107,7 @@ static void test_pool_run__control_says_what_was_asked(void **state)
     assert_int_equal(c.cpus, CPU_COUNT(&set));
     assert_true(c.created_raw_ns > 0 && c.created_real_ns > c.created_raw_ns);
     c = control_of((struct ips_run_options){.delays = true, .join = true});
-    assert_true(c.delays && !c.arrivals);
+    assert_true(c.delays && !c.receive_stamps);
     assert_int_equal(c.root_pid, 0);
     assert_string_equal(c.machine, "");
     assert_string_equal(c.command, "");

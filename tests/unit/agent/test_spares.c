@@ -123,7 +123,7 @@ static void spares_due(struct place *p)
 {
     /* Not by a whole turn, which counts anew from time to time. */
     the_run(p)->appeared = 8;
-    slave_spares_turn(&p->drain, the_run(p), slave_now_ns());
+    slave_spare_segments_turn(&p->drain, the_run(p), slave_now_ns());
 }
 
 static void make_spares(struct place *p)
@@ -222,7 +222,7 @@ static void test_spares__withdrawn(void **state)
     make_spares(p);
     struct ips_control *c = pool_help_control(&p->pool);
     assert_true(c->spare_bytes >= (uint64_t)IPS_SPARES * IPS_SPARE_FIRST_BYTES);
-    assert_int_equal(slave_spares_withdraw(&p->drain, the_run(p)), 0);
+    assert_int_equal(slave_spare_segments_withdraw(&p->drain, the_run(p)), 0);
     assert_int_equal(spares_there(p), 0);
     assert_int_equal(c->spare_bytes, c->released_bytes);
     munmap(c, sizeof(*c));
@@ -395,7 +395,7 @@ static void test_spares__refused(void **state)
         record(p, 5);
         count++;
         assert_int_equal(used_bytes(p), before + IPS_SPARE_FIRST_BYTES);
-        slave_spares_free(&p->drain, the_run(p));
+        slave_spare_segments_free(&p->drain, the_run(p));
         snprintf(command, sizeof(command), "rm %s/" IPS_SPARE_PREFIX "*",
                  p->pool.dir);
         assert_int_equal(system(command), 0);

@@ -126,7 +126,7 @@ static void test_unwind__no_more_than_asked_for(void **state)
 }
 
 /* Catches a rule kept by the first walk that gives other frames than the table
- * did, and one that outlives ips_unwind_forget. */
+ * did, and one that outlives ips_unwind_reset. */
 static void test_unwind__again_as_the_first_time(void **state)
 {
     void (*const runs[])(int) = {
@@ -139,7 +139,7 @@ static void test_unwind__again_as_the_first_time(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
         uint64_t first[FRAMES];
-        ips_unwind_forget();
+        ips_unwind_reset();
         for (unsigned walk = 0; walk < 3; walk++) {
             check_exact(runs[i]); /* up to main and beyond: */
             uint32_t inner = notes + 2;
@@ -156,19 +156,19 @@ static void test_unwind__again_as_the_first_time(void **state)
  * and what was half written is none. */
 static void test_unwind__a_kept_rule_is_of_one_pc(void **state)
 {
-    static struct ips_kept table[1 << IPS_KEPT_FEW];
+    static struct ips_cached_rule table[1 << IPS_KEPT_FEW];
     const uint64_t pc = 0x401234, rule = IPS_KEPT_RULE | 64;
     (void)state;
-    assert_int_equal(ips_kept_find(table, IPS_KEPT_FEW, pc), 0);
-    ips_kept_add(table, IPS_KEPT_FEW, pc, rule);
-    assert_int_equal(ips_kept_find(table, IPS_KEPT_FEW, pc), rule);
+    assert_int_equal(ips_rule_find(table, IPS_KEPT_FEW, pc), 0);
+    ips_rule_add(table, IPS_KEPT_FEW, pc, rule);
+    assert_int_equal(ips_rule_find(table, IPS_KEPT_FEW, pc), rule);
     for (uint64_t other = pc + 1; other < pc + 5000; other++)
-        assert_int_equal(ips_kept_find(table, IPS_KEPT_FEW, other), 0);
+        assert_int_equal(ips_rule_find(table, IPS_KEPT_FEW, other), 0);
     /* another thread wrote its rule between our two loads */
-    atomic_store(&ips_kept_place(table, IPS_KEPT_FEW, pc)->rule, rule + 8);
-    assert_int_equal(ips_kept_find(table, IPS_KEPT_FEW, pc), 0);
-    atomic_store(&ips_kept_place(table, IPS_KEPT_FEW, pc)->rule, 0);
-    assert_int_equal(ips_kept_find(table, IPS_KEPT_FEW, pc), 0);
+    atomic_store(&ips_rule_slot(table, IPS_KEPT_FEW, pc)->rule, rule + 8);
+    assert_int_equal(ips_rule_find(table, IPS_KEPT_FEW, pc), 0);
+    atomic_store(&ips_rule_slot(table, IPS_KEPT_FEW, pc)->rule, 0);
+    assert_int_equal(ips_rule_find(table, IPS_KEPT_FEW, pc), 0);
 }
 #endif
 

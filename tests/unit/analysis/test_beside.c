@@ -53,7 +53,7 @@ static const struct golden asked = {"asked", 0, 11, 16, 11, 15, {
 struct looked {
     struct ips_graph g;
     struct ips_est est;
-    struct ips_beside b;
+    struct ips_concurrent b;
     uint8_t thing[16];
     uint64_t outside[16];
     uint32_t role[8], cores[1];
@@ -76,47 +76,48 @@ static void begin(struct looked *l, const struct golden *from)
 
 static void look(struct looked *l)
 {
-    const struct ips_lane lane = {0};
-    const struct ips_beside_ask ask = {.g = &l->g,
-                                       .est = &l->est,
-                                       .lane = &lane,
-                                       .thing = l->thing,
-                                       .outside = l->outside,
-                                       .role = l->role,
-                                       .role_count = 8,
-                                       .worker = l->worker,
-                                       .serves = l->serves,
-                                       .cores = l->cores,
-                                       .machine_count = 1};
+    const struct ips_scenario lane = {0};
+    const struct ips_concurrent_ask ask = {.g = &l->g,
+                                           .est = &l->est,
+                                           .scenario = &lane,
+                                           .resource_kind = l->thing,
+                                           .outside = l->outside,
+                                           .role = l->role,
+                                           .role_count = 8,
+                                           .worker = l->worker,
+                                           .serves = l->serves,
+                                           .cores = l->cores,
+                                           .machine_count = 1};
     assert_int_equal(ips_longest_path(&l->g, &lane, NULL, &l->est, NULL), 0);
-    assert_int_equal(ips_beside(&ask, &l->b, NULL), 0);
+    assert_int_equal(ips_find_concurrent(&ask, &l->b, NULL), 0);
     size_t kept = 0;
     for (size_t i = 0; i < l->b.count; i++) {
-        if (l->b.part[i].of == IPS_BESIDE_ALONE)
-            l->alone_ns += l->b.part[i].ns;
+        if (l->b.share[i].of == IPS_BESIDE_ALONE)
+            l->alone_ns += l->b.share[i].ns;
         else
-            l->b.part[kept++] = l->b.part[i];
+            l->b.share[kept++] = l->b.share[i];
     }
     l->b.count = kept;
 }
 
 static void end(struct looked *l)
 {
-    ips_beside_release(&l->b);
+    ips_concurrent_release(&l->b);
     ips_est_release(&l->est);
     ips_graph_release(&l->g);
 }
 
 /* All there is: one part. */
-static void one(const struct looked *l, uint32_t node, enum ips_beside_class of,
-                uint32_t waiter, uint64_t ns, uint64_t spread)
+static void one(const struct looked *l, uint32_t node,
+                enum ips_concurrent_class of, uint32_t waiter, uint64_t ns,
+                uint64_t spread)
 {
     assert_int_equal(l->b.count, 1);
-    assert_int_equal(l->b.part[0].node, node);
-    assert_int_equal(l->b.part[0].of, of);
-    assert_int_equal(l->b.part[0].waiter, waiter);
-    assert_int_equal(l->b.part[0].ns, ns);
-    assert_int_equal(l->b.part[0].spread_ns, spread);
+    assert_int_equal(l->b.share[0].node, node);
+    assert_int_equal(l->b.share[0].of, of);
+    assert_int_equal(l->b.share[0].waiter, waiter);
+    assert_int_equal(l->b.share[0].ns, ns);
+    assert_int_equal(l->b.share[0].spread_ns, spread);
 }
 
 static void test_beside__a_shell_that_waits_wants_no_core(void **state)
@@ -150,7 +151,7 @@ static void test_beside__by_what_is_waited_for(void **state)
         const struct golden *from;
         uint8_t thing;
         bool alike;
-        enum ips_beside_class of;
+        enum ips_concurrent_class of;
     } cases[] = {
         {&message, IPS_THING_UNKNOWN, false, IPS_BESIDE_PEER},
         {&message, IPS_THING_UNKNOWN, true, IPS_BESIDE_ALIKE},
@@ -185,7 +186,7 @@ static void test_beside__one_core_wants_nothing(void **state)
     look(&l);
     assert_int_equal(l.b.count, 0);
     /* Both run from 0 to 1 and from 10 to 12. */
-    assert_int_equal(l.b.crowd_ns, 3);
+    assert_int_equal(l.b.oversubscription_ns, 3);
     end(&l);
 }
 
@@ -227,11 +228,11 @@ static void test_beside__one_serves_and_others_stand_in_line(void **state)
     end(&l);
 }
 
-static uint64_t ns_of(const struct looked *l, enum ips_beside_class of)
+static uint64_t ns_of(const struct looked *l, enum ips_concurrent_class of)
 {
     uint64_t ns = 0;
     for (size_t i = 0; i < l->b.count; i++)
-        ns += l->b.part[i].of == of ? l->b.part[i].ns : 0;
+        ns += l->b.share[i].of == of ? l->b.share[i].ns : 0;
     return ns;
 }
 
@@ -282,16 +283,16 @@ static void test_beside__crowding_shares_the_cores(void **state)
     begin(&l, &three);
     look(&l);
     assert_int_equal(l.b.peak, 3);
-    assert_int_equal(l.b.crowd_ns, 5); /* 30 on two cores take 15 */
+    assert_int_equal(l.b.oversubscription_ns, 5); /* 30 on two cores take 15 */
     uint64_t sum = 0;
     for (uint32_t c = 0; c < l.g.chain_count; c++)
-        sum += l.b.crowd[c];
+        sum += l.b.oversubscription[c];
     assert_int_equal(sum, 5);
     end(&l);
     begin(&l, &three);
     l.cores[0] = 3;
     look(&l);
-    assert_int_equal(l.b.crowd_ns, 0);
+    assert_int_equal(l.b.oversubscription_ns, 0);
     end(&l);
 }
 

@@ -14,23 +14,25 @@
 
 #define SEEDS 600
 
-static const struct ips_lane lanes[] = {
-    {.mtime = {0, 0, 1, 1}, .external = IPS_EXTERNAL_REPLY, .any_off = false},
+static const struct ips_scenario lanes[] = {
+    {.mtime = {0, 0, 1, 1},
+     .external = IPS_EXTERNAL_REPLY,
+     .order_dependent_off = false},
     {.mtime = {7, 1ULL << 31, 1, 1},
      .external = IPS_EXTERNAL_REPLY,
-     .any_off = false},
+     .order_dependent_off = false},
     {.mtime = {7, 1ULL << 31, 1, 2},
      .external = IPS_EXTERNAL_ALL,
-     .any_off = false},
+     .order_dependent_off = false},
     {.mtime = {7, 1ULL << 31, 1, 1},
      .external = IPS_EXTERNAL_REPLY,
-     .any_off = true},
+     .order_dependent_off = true},
     {.mtime = {7, 1ULL << 31, 2, 1},
      .external = IPS_EXTERNAL_OFF,
-     .any_off = false},
+     .order_dependent_off = false},
     {.mtime = {7, 1ULL << 31, 0, 1},
      .external = IPS_EXTERNAL_OFF,
-     .any_off = false},
+     .order_dependent_off = false},
 };
 enum { LANES = sizeof(lanes) / sizeof(*lanes) };
 
@@ -49,8 +51,8 @@ static const char *same_path(const struct ips_path *a, const struct ips_path *b)
     return wrong;
 }
 
-static const char *same_answers(const struct rg *r, const struct ips_lane *lane,
-                                uint64_t *kept)
+static const char *same_answers(const struct rg *r,
+                                const struct ips_scenario *lane, uint64_t *kept)
 {
     const char *wrong = NULL;
     const struct ips_graph *g = &r->whole;
@@ -149,14 +151,15 @@ static void test_contract__folds(void **state)
 
 static void merge_full(const struct rg *r, struct ips_graph *g)
 {
-    struct ips_part parts[RG_MACHINES];
+    struct ips_machine_graph parts[RG_MACHINES];
     uint32_t base[RG_MACHINES];
     uint64_t unmatched;
     for (uint32_t m = 0; m < r->machines; m++)
-        parts[m] = (struct ips_part){&r->part[m], r->peer[m], r->end_count[m]};
-    assert_int_equal(0,
-                     ips_graph_merge(parts, r->machines, &(struct ips_lane){0},
-                                     g, base, &unmatched, NULL));
+        parts[m] = (struct ips_machine_graph){&r->part[m], r->peer[m],
+                                              r->end_count[m]};
+    assert_int_equal(0, ips_graph_merge(parts, r->machines,
+                                        &(struct ips_scenario){0}, g, base,
+                                        &unmatched, NULL));
     assert_int_equal(unmatched, r->unmatched);
     for (uint32_t m = 0; m < r->machines; m++)
         assert_int_equal(base[m], r->base[m]);
@@ -227,9 +230,9 @@ static bool await_each_other(struct rg *r, uint32_t mine)
     if (p->in_count == 0)
         return false;
     struct ips_peer_end far = r->peer[mine][p->in[0].end];
-    if (far.part == UINT32_MAX)
+    if (far.machine == UINT32_MAX)
         return false;
-    struct ips_graph *q = &r->part[far.part];
+    struct ips_graph *q = &r->part[far.machine];
     uint32_t k = 0, c = 0, on_p, on_q;
     while (k < q->out_count && q->out[k].end != far.end)
         k++;
@@ -237,7 +240,7 @@ static bool await_each_other(struct rg *r, uint32_t mine)
         return false;
     while (p->chains[c].first + p->chains[c].count <= p->in[0].node)
         c++;
-    new_ends(r, mine, far.part, &on_p, &on_q);
+    new_ends(r, mine, far.machine, &on_p, &on_q);
     await(q, q->out[k].node, on_q);
     p->out = longer(p->out, p->out_count, sizeof(*p->out));
     p->out[p->out_count++] = (struct ips_remote_out){
@@ -327,7 +330,7 @@ static void test_contract__positions(void **state)
                            .xlen = zero,
                            .in_count = 1,
                            .in = &in};
-    struct ips_part parts[] = {{&p, peers, 4}, {&q, NULL, 0}};
+    struct ips_machine_graph parts[] = {{&p, peers, 4}, {&q, NULL, 0}};
     const struct {
         uint32_t end;
         uint64_t pos;
@@ -355,8 +358,8 @@ static void test_contract__positions(void **state)
         uint64_t unmatched;
         in.end = cases[k].end;
         in.pos = cases[k].pos;
-        assert_int_equal(0, ips_graph_merge(parts, 2, &(struct ips_lane){0}, &g,
-                                            base, &unmatched, NULL));
+        assert_int_equal(0, ips_graph_merge(parts, 2, &(struct ips_scenario){0},
+                                            &g, base, &unmatched, NULL));
         bool found = cases[k].node != IPS_NO_NODE;
         assert_int_equal(unmatched, !found);
         assert_int_equal(g.xpred[0], found ? cases[k].node + 1 : IPS_NO_NODE);

@@ -15,14 +15,14 @@
 #define GRAPHS 300u
 #define MACHINES 2u
 
-static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
 
 static void find(const struct rcrew *p, struct ips_queues *out)
 {
     memset(out, 0, sizeof(*out));
     assert_int_equal(0, ips_graph_check(&p->g, NULL));
-    assert_int_equal(
-        0, ips_crews_find(&p->g, &p->locks, p->when, NULL, &out->crews, NULL));
+    assert_int_equal(0, ips_lock_queues_find(&p->g, &p->locks, p->when, NULL,
+                                             &out->lock_queues, NULL));
 }
 
 /* The pieces are those of the program, in order; of the order as recorded the
@@ -37,13 +37,13 @@ static void test_crew__found(void **state)
         struct ips_queued_graph same;
         rcrew_make(seed, 1000, RCREW_GOOD, &p);
         find(&p, &found);
-        assert_int_equal(1, found.crews.crew_count);
-        assert_int_equal(0, found.crews.crew[0].lock);
-        assert_int_equal(p.workers, found.crews.worker_count);
-        assert_int_equal(p.pieces, found.crews.piece_count);
+        assert_int_equal(1, found.lock_queues.lock_queue_count);
+        assert_int_equal(0, found.lock_queues.lock_queue[0].lock);
+        assert_int_equal(p.workers, found.lock_queues.worker_count);
+        assert_int_equal(p.pieces, found.lock_queues.piece_count);
         for (uint32_t k = 0; k < p.pieces; k++) {
-            assert_int_equal(p.taking[k], found.crews.piece[k].first);
-            assert_int_equal(p.had[k], found.crews.piece[k].worker);
+            assert_int_equal(p.taking[k], found.lock_queues.piece[k].first);
+            assert_int_equal(p.had[k], found.lock_queues.piece[k].worker);
         }
         assert_int_equal(
             0, ips_queued_graph_make(&p.g, &found, NULL, p.had, &same, NULL));
@@ -72,7 +72,7 @@ static void test_crew__not_found(void **state)
             struct ips_queues found;
             rcrew_make(seed, 1000, flaw[k], &p);
             find(&p, &found);
-            if (found.crews.crew_count)
+            if (found.lock_queues.lock_queue_count)
                 fail_msg("seed %d, flaw %d", (int)seed, (int)flaw[k]);
             ips_queues_release(&found);
             rcrew_release(&p);
@@ -90,7 +90,7 @@ static void test_crew__long_end(void **state)
     rcrew_make(1, 1000, RCREW_GOOD, &p);
     p.g.w[p.g.node_count - 1] += 8000;
     find(&p, &found);
-    assert_int_equal(0, found.crews.crew_count);
+    assert_int_equal(0, found.lock_queues.lock_queue_count);
     ips_queues_release(&found);
     rcrew_release(&p);
 }
@@ -132,10 +132,11 @@ static void test_crew__times_of_its_graph(void **state)
                                      .map = map,
                                      .locks = &p.locks,
                                      .queues = &found};
-        assert_int_equal(1, found.crews.crew_count);
+        assert_int_equal(1, found.lock_queues.lock_queue_count);
         assert_int_equal(0, ips_replay(&p.g, &lane, &ask, &settled, NULL));
         assert_int_equal(0, settled.kept_count);
-        assert_int_equal(0, ips_queued_graph_make(&p.g, &found, settled.took,
+        assert_int_equal(0, ips_queued_graph_make(&p.g, &found,
+                                                  settled.taken_block,
                                                   settled.had, &made, NULL));
         assert_int_equal(0, ips_graph_check(&made.g, NULL));
         for (uint32_t k = 0; k < p.locks.event_count; k++)

@@ -27,16 +27,16 @@ static void test_held__from_getting_to_giving(void **state)
     (void)state;
     struct ips_graph g;
     struct ips_est est = {0};
-    const struct ips_lane lane = {0};
-    struct ips_helds h;
+    const struct ips_scenario lane = {0};
+    struct ips_lock_holds h;
     bool is[10] = {0};
     golden_make(&handed, &g);
     is[2] = is[5] = true;
     assert_int_equal(ips_longest_path(&g, &lane, NULL, &est, NULL), 0);
-    assert_int_equal(ips_locks_held(&g, &est, is, NULL, &h, NULL), 0);
+    assert_int_equal(ips_find_lock_holds(&g, &est, is, NULL, &h, NULL), 0);
     /* B gives to nobody here; A has got what C gave: neither is handed on. */
     assert_int_equal(h.count, 0);
-    ips_helds_release(&h);
+    ips_lock_holds_release(&h);
     /* Now C waits for what B gives at 15. */
     g.xkind[9] = IPS_X_RESOURCE;
     g.xpred[9] = 6;
@@ -44,22 +44,22 @@ static void test_held__from_getting_to_giving(void **state)
     is[9] = true;
     ips_est_release(&est);
     assert_int_equal(ips_longest_path(&g, &lane, NULL, &est, NULL), 0);
-    assert_int_equal(ips_locks_held(&g, &est, is, NULL, &h, NULL), 0);
+    assert_int_equal(ips_find_lock_holds(&g, &est, is, NULL, &h, NULL), 0);
     /* C gives the moment it has it: 0. One lock, B longest. */
     assert_int_equal(h.count, 1);
     assert_int_equal(h.lock[0].ns, 5);
     assert_int_equal(h.lock[0].chain, 1);
-    ips_helds_release(&h);
+    ips_lock_holds_release(&h);
     /* Had they slept, the lock was in use from when the first of them did,
      * once: B from 6, A from 14, C from 9 to 15. */
     uint64_t wait[10] = {[2] = 1, [5] = 4, [9] = 6};
     uint64_t *none = g.wait;
     g.wait = wait;
-    assert_int_equal(ips_locks_held(&g, &est, is, NULL, &h, NULL), 0);
+    assert_int_equal(ips_find_lock_holds(&g, &est, is, NULL, &h, NULL), 0);
     assert_int_equal(h.count, 1);
     assert_int_equal(h.lock[0].chain, 1);
     assert_int_equal(h.lock[0].ns, est.est[2] - 6);
-    ips_helds_release(&h);
+    ips_lock_holds_release(&h);
     g.wait = none;
     /* A barger broke the line: C got it from nobody who is known to have had it
      * (node 2). Two locks, unless they are named alike. */
@@ -71,18 +71,18 @@ static void test_held__from_getting_to_giving(void **state)
     is[2] = false;
     ips_est_release(&est);
     assert_int_equal(ips_longest_path(&g, &lane, NULL, &est, NULL), 0);
-    assert_int_equal(ips_locks_held(&g, &est, is, NULL, &h, NULL), 0);
+    assert_int_equal(ips_find_lock_holds(&g, &est, is, NULL, &h, NULL), 0);
     assert_int_equal(h.count, 2);
-    ips_helds_release(&h);
-    assert_int_equal(ips_locks_held(&g, &est, is, name, &h, NULL), 0);
+    ips_lock_holds_release(&h);
+    assert_int_equal(ips_find_lock_holds(&g, &est, is, name, &h, NULL), 0);
     assert_int_equal(h.count, 1);
-    ips_helds_release(&h);
+    ips_lock_holds_release(&h);
     g.wait = none;
     /* Not of a lock: nothing. */
     is[2] = is[5] = is[9] = false;
-    assert_int_equal(ips_locks_held(&g, &est, is, NULL, &h, NULL), 0);
+    assert_int_equal(ips_find_lock_holds(&g, &est, is, NULL, &h, NULL), 0);
     assert_int_equal(h.count, 0);
-    ips_helds_release(&h);
+    ips_lock_holds_release(&h);
     ips_est_release(&est);
     ips_graph_release(&g);
 }

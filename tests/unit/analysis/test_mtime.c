@@ -201,9 +201,9 @@ static void test_mtime__view_by_ends(void **state)
     const uint64_t one = 1, ns[] = {70, 900};
     uint32_t which[] = {1, IPS_NO_CURVE};
     const struct ips_mtime_map map = {curve, 2, which, 2, 0};
-    const struct ips_lane lane = {.mtime = {0, 1ULL << 32, 1, 1},
-                                  .calibrated = true};
-    const struct ips_lane plain = {.mtime = {0, 0, 1, 1}};
+    const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1},
+                                      .calibrated = true};
+    const struct ips_scenario plain = {.mtime = {0, 0, 1, 1}};
     assert_int_equal(ips_curve_make(&one, &ns[0], 1, &curve[0], NULL), 0);
     assert_int_equal(ips_curve_make(&one, &ns[1], 1, &curve[1], NULL), 0);
     assert_int_equal(ips_graph_alloc(&g, 5, 1, NULL), 0);
@@ -281,8 +281,8 @@ static void test_mtime__text_there_and_back(void **state)
     assert_int_equal(mtimes_parse(&t, "x", HEAD "wake m7 5 e\n", NULL), 0);
     assert_int_equal(t.wake_count, 2);
     assert_int_equal(mtimes_wake(&t, "m7")->ns, 5);
-    assert_int_equal(mtimes_forget(&t, "b"), 1);
-    assert_int_equal(mtimes_forget(&t, "m1"), 1);
+    assert_int_equal(mtimes_remove_machine(&t, "b"), 1);
+    assert_int_equal(mtimes_remove_machine(&t, "m1"), 1);
     assert_int_equal(t.count, 1);
     assert_int_equal(t.wake_count, 1);
     free(once);
@@ -402,7 +402,7 @@ static void measure(bool by_unix, bool inside)
         open_trip(&at, key, &t, &err) < 0)
         fail_msg("%s", err.msg);
     for (size_t i = 0; i < COUNT(lengths); i++) {
-        struct slave_trip_found f;
+        struct slave_trip_result f;
         const struct ips_half_trips *h = &f.half;
         if (slave_trip_measure(&t, lengths[i], 60, UINT64_MAX / 4, &f, &err) <
             0)
@@ -434,7 +434,7 @@ static void test_mtime__exchange_refuses(void **state)
     const uint8_t wrong[SLAVE_ECHO_KEY_BYTES] = "another one 1234";
     struct slave_echo_at at;
     struct slave_trip t;
-    struct slave_trip_found f;
+    struct slave_trip_result f;
     struct ips_err err = {0};
     assert_int_equal(slave_echo_start(key, false, true, 60, &at, NULL), 0);
     assert_true(open_trip(&at, wrong, &t, &err) < 0);

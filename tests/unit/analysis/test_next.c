@@ -34,7 +34,7 @@ static void test_next__golden(void **state)
         struct ips_graph g;
         struct ips_est e;
         struct ips_next next;
-        struct ips_lane lane = golden_lane(&golden[n]);
+        struct ips_scenario lane = golden_lane(&golden[n]);
         golden_make(&golden[n], &g);
         uint32_t *label = own_labels(&g), count = 0;
         while (lengths[n][count])
@@ -61,7 +61,7 @@ static void test_next__grouped(void **state)
     struct ips_graph g;
     struct ips_est e;
     struct ips_next next;
-    struct ips_lane lane = golden_lane(&golden[3]);
+    struct ips_scenario lane = golden_lane(&golden[3]);
     golden_make(&golden[3], &g);
     uint32_t *label = own_labels(&g);
     struct ips_next_ask ask = {
@@ -98,7 +98,7 @@ struct one {
 };
 struct all {
     const struct ips_graph *g;
-    struct ips_lane lane;
+    struct ips_scenario lane;
     const uint32_t *label; /* of nodes */
     enum ips_next_group group;
     uint64_t paths;

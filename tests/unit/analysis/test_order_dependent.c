@@ -482,7 +482,7 @@ static void test_order__against_closure(void **state)
         struct rg_options opt = rg_options_of(seed);
         struct rg r;
         struct ips_est e;
-        struct ips_lane lane = {.external = IPS_EXTERNAL_ALL};
+        struct ips_scenario lane = {.external = IPS_EXTERNAL_ALL};
         struct ips_order_dependent o;
         uint64_t s = seed, choices[512], wanted[3];
         opt.unmatched = false;

@@ -20,7 +20,8 @@ struct want_segment {
     uint64_t ns;
 };
 
-static void check_path(const struct ips_graph *g, const struct ips_lane *lane,
+static void check_path(const struct ips_graph *g,
+                       const struct ips_scenario *lane,
                        const struct want_segment *want, uint64_t count)
 {
     struct ips_est e;
@@ -63,7 +64,7 @@ static void test_path__golden(void **state)
     for (int k = 0; k < GOLDEN_COUNT; k++) {
         struct ips_graph g;
         struct ips_est e;
-        struct ips_lane lane = golden_lane(&golden[k]);
+        struct ips_scenario lane = golden_lane(&golden[k]);
         golden_make(&golden[k], &g);
         assert_int_equal(0, ips_graph_check(&g, NULL));
         assert_int_equal(0, ips_longest_path(&g, &lane, NULL, &e, NULL));
@@ -85,7 +86,7 @@ static void test_path__golden_variants(void **state)
 {
     (void)state;
     struct ips_graph g;
-    struct ips_lane lane = golden_lane(&golden[2]);
+    struct ips_scenario lane = golden_lane(&golden[2]);
     static const struct want_segment off[] = {
         {IPS_SEG_COMPUTE, 5, 6, 20},
         {IPS_SEG_MESSAGE, 6, 3, 2},
@@ -114,9 +115,9 @@ static void test_path__golden_variants(void **state)
 }
 
 /* Lengths of all ways from a START to node i, by trying each. */
-static void all_paths(const struct ips_graph *g, const struct ips_lane *lane,
-                      uint32_t i, uint64_t after, uint64_t *length,
-                      uint32_t *count)
+static void all_paths(const struct ips_graph *g,
+                      const struct ips_scenario *lane, uint32_t i,
+                      uint64_t after, uint64_t *length, uint32_t *count)
 {
     bool present;
     uint64_t xw = ips_xweight(g, i, lane, &present);
@@ -146,7 +147,7 @@ static void test_path__golden_all_lengths(void **state)
     } lists[] = {{0, g1, 3}, {5, g6, 7}};
     for (int k = 0; k < 2; k++) {
         struct ips_graph g;
-        struct ips_lane lane = golden_lane(&golden[lists[k].which]);
+        struct ips_scenario lane = golden_lane(&golden[lists[k].which]);
         uint64_t length[64];
         uint32_t count = 0;
         golden_make(&golden[lists[k].which], &g);
@@ -168,7 +169,7 @@ static void test_path__equal_ends(void **state)
     struct ips_graph g;
     struct ips_est e;
     golden_make(&golden[0], &g);
-    struct ips_lane lane = golden_lane(&golden[0]);
+    struct ips_scenario lane = golden_lane(&golden[0]);
     g.w[2] = 24; /* A's END at 34 too */
     assert_int_equal(0, ips_longest_path(&g, &lane, NULL, &e, NULL));
     assert_int_equal(e.end, 2);
@@ -241,7 +242,7 @@ static void test_path__overflow(void **state)
     for (int k = 0; k < 4; k++) {
         struct ips_graph g;
         struct ips_est e;
-        struct ips_lane lane = golden_lane(&golden[2]);
+        struct ips_scenario lane = golden_lane(&golden[2]);
         golden_make(&golden[2], &g);
         g.w[1] = huge[k];
         assert_int_equal(IPS_E_LIMIT,
@@ -288,7 +289,7 @@ static void test_path__messages_as_they_are(void **state)
                  {{7, 1ULL << 32, 1, 1}, 17}, {{0, 1ULL << 32, 1, 2}, 5},
                  {{0, 1ULL << 33, 1, 1}, 20}, {{0, 0, 1, 1}, 0}};
     for (size_t n = 0; n < sizeof(lanes) / sizeof(*lanes); n++) {
-        struct ips_lane lane = {.mtime = lanes[n].m};
+        struct ips_scenario lane = {.mtime = lanes[n].m};
         struct ips_graph g;
         struct ips_est e;
         assert_int_equal(0, ips_graph_alloc(&g, 2, 2, NULL));

@@ -17,8 +17,9 @@
 /* The graph backwards: every arc turned, so EST there is TAIL here. A node
  * that serves several receives becomes as many AUX nodes of weight 0. last[v]
  * is the node that has v's TAIL. Cross weights are made EXTERNAL. */
-static void turn_round(const struct ips_graph *g, const struct ips_lane *lane,
-                       struct ips_graph *r, uint32_t *last)
+static void turn_round(const struct ips_graph *g,
+                       const struct ips_scenario *lane, struct ips_graph *r,
+                       uint32_t *last)
 {
     uint32_t *out_count = calloc(g->node_count, sizeof(*out_count));
     uint32_t nodes = 0, at = 0;
@@ -58,12 +59,13 @@ static void turn_round(const struct ips_graph *g, const struct ips_lane *lane,
     free(out_count);
 }
 
-static struct ips_lane random_lane(uint64_t *s)
+static struct ips_scenario random_lane(uint64_t *s)
 {
-    return (struct ips_lane){.mtime = {rg_below(s, 3) * rg_below(s, 20),
-                                       (uint64_t)rg_below(s, 2) << 31, 1, 1},
-                             .external = (enum ips_external)rg_below(s, 3),
-                             .any_off = rg_below(s, 2)};
+    return (struct ips_scenario){.mtime = {rg_below(s, 3) * rg_below(s, 20),
+                                           (uint64_t)rg_below(s, 2) << 31, 1,
+                                           1},
+                                 .external = (enum ips_external)rg_below(s, 3),
+                                 .order_dependent_off = rg_below(s, 2)};
 }
 
 /* EVIDENCE-OF: ALGORITHMS-7.6: the path is contiguous and sums to t_max;
@@ -77,7 +79,7 @@ static const char *tails(struct rg *r, uint64_t seed)
     struct ips_path p;
     uint32_t stop;
     uint64_t s = seed, sum = 0;
-    struct ips_lane lane = random_lane(&s);
+    struct ips_scenario lane = random_lane(&s);
     const struct ips_graph *g = &r->whole;
     uint32_t *last = calloc(g->node_count, sizeof(*last));
     turn_round(g, &lane, &back, last);
@@ -128,7 +130,7 @@ static const char *bounds(struct rg *r, uint64_t seed)
     const char *wrong = NULL;
     struct ips_est e, pdm;
     uint64_t s = seed ^ 99, cross = 0, most = 0;
-    struct ips_lane lane = random_lane(&s);
+    struct ips_scenario lane = random_lane(&s);
     const struct ips_graph *g = &r->whole;
     assert_int_equal(0, ips_longest_path(g, &lane, NULL, &e, NULL));
     assert_int_equal(0, ips_longest_path_pdm(g, &lane, &pdm, NULL));
@@ -199,9 +201,9 @@ static const char *monotone(struct rg *r, uint64_t seed)
     const char *wrong = NULL;
     struct ips_graph more;
     uint64_t s = seed ^ 7;
-    struct ips_lane lane = {.mtime = {rg_below(&s, 20), 0, 1, 1},
-                            .external = IPS_EXTERNAL_ALL,
-                            .any_off = false};
+    struct ips_scenario lane = {.mtime = {rg_below(&s, 20), 0, 1, 1},
+                                .external = IPS_EXTERNAL_ALL,
+                                .order_dependent_off = false};
     struct ips_graph *g = &r->whole;
     uint64_t t = t_max_of(g, &lane);
     for (int k = 0; k < 10; k++) {

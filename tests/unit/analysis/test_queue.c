@@ -16,7 +16,7 @@
 #define GRAPHS 300u
 #define MACHINES 3u
 
-static const struct ips_lane lane = {.mtime = {3, 1ULL << 30, 1, 1}};
+static const struct ips_scenario lane = {.mtime = {3, 1ULL << 30, 1, 1}};
 
 struct places {
     struct ips_replay_machine machine[MACHINES];
@@ -82,7 +82,7 @@ static void test_queue__found(void **state)
         assert_int_equal(q.workers, found.worker_count);
         assert_int_equal(q.pieces, found.turn_count);
         for (uint32_t t = 0; t < found.turn_count; t++) {
-            took[t] = found.turn[t].took;
+            took[t] = found.turn[t].taken_block;
             assert_int_equal(q.took[t], rq_piece_of(&q, &found.block[took[t]]));
         }
         assert_int_equal(
@@ -123,15 +123,16 @@ static void test_queue__times_of_its_graph(void **state)
         assert_int_equal(0, ips_replay(&q.g, &lane, &p.ask, &settled, NULL));
         p.ask.queues = NULL;
         p.ask.relabel = true;
-        assert_int_equal(0, ips_queued_graph_make(&q.g, &found, settled.took,
-                                                  NULL, &made, NULL));
+        assert_int_equal(0, ips_queued_graph_make(&q.g, &found,
+                                                  settled.taken_block, NULL,
+                                                  &made, NULL));
         assert_int_equal(0, ips_graph_check(&made.g, NULL));
         assert_int_equal(0, ips_replay(&made.g, &lane, &p.ask, &again, NULL));
         assert_int_equal(settled.makespan_ns, again.makespan_ns);
         for (uint32_t i = 0; i < q.g.node_count; i++)
             assert_int_equal(settled.reach[i], again.reach[made.to[i]]);
         for (uint32_t t = 0; t < found.turn_count; t++)
-            other += settled.took[t] != found.turn[t].took;
+            other += settled.taken_block[t] != found.turn[t].taken_block;
         ips_replay_release(&settled);
         ips_replay_release(&again);
         ips_queued_graph_release(&made);
@@ -206,7 +207,7 @@ static void test_queue__not_found(void **state)
 static void test_queue__quicker_takes_more(void **state)
 {
     static const uint32_t map[] = {0, 0, 1};
-    static const struct ips_lane none = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario none = {.mtime = {0, 0, 1, 1}};
     static const bool any[] = {true, false, false};
     struct ips_replay_machine two[] = {{.cores = 2},
                                        {.cores = 1, .speed = {1, 3}}};

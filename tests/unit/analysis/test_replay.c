@@ -16,7 +16,7 @@
 #define UNIT 1000u /* ns of a golden graph's unit, so that halves are exact */
 
 static void golden_scaled(int number, struct ips_graph *g,
-                          struct ips_lane *lane)
+                          struct ips_scenario *lane)
 {
     golden_make(&golden[number - 1], g);
     *lane = golden_lane(&golden[number - 1]);
@@ -46,7 +46,7 @@ static void test_replay__golden(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(by_hand) / sizeof(*by_hand); i++) {
         struct ips_graph g;
-        struct ips_lane lane;
+        struct ips_scenario lane;
         struct ips_replay r;
         struct ips_replay_machine one = {
             by_hand[i].cores,
@@ -75,7 +75,7 @@ static void test_replay__g5_account(void **state)
     static const uint64_t weight[] = {0, 8000, 4000, 0, 4000, 6000};
     static const uint64_t reach[] = {0, 8000, 12000, 0, 13000, 19000};
     struct ips_graph g;
-    struct ips_lane lane;
+    struct ips_scenario lane;
     struct ips_replay r;
     struct ips_replay_machine one = {.cores = 1};
     struct ips_replay_ask ask = {
@@ -101,7 +101,7 @@ static void test_replay__g5_account(void **state)
 static void test_replay__moves_and_loads(void **state)
 {
     struct ips_graph g;
-    struct ips_lane lane;
+    struct ips_scenario lane;
     struct ips_replay r;
     struct ips_replay_machine two[] = {
         {.cores = 2}, {.cores = 1, .speed = {1, 2}, .load = {0, 1}}};
@@ -162,7 +162,7 @@ static void test_replay__shared_medium(void **state)
         g.kind[3 * c + 2] = IPS_NODE_END;
     }
     for (uint32_t k = 0; k < sizeof(expected) / sizeof(*expected); k++) {
-        struct ips_lane lane = {.mtime = mtime[0]};
+        struct ips_scenario lane = {.mtime = mtime[0]};
         struct ips_replay_ask ask = {.machine_count = 2,
                                      .machine = two,
                                      .map = map,
@@ -200,7 +200,7 @@ static void test_replay__curve(void **state)
     static const uint32_t map[] = {0, 1};
     struct ips_curve c;
     struct ips_graph g;
-    struct ips_lane lane = {.mtime = {7, 0, 1, 1}};
+    struct ips_scenario lane = {.mtime = {7, 0, 1, 1}};
     struct ips_mtime way[4] = {{0, 0, 1, 1}, {0, 0, 2, 1}, {9, 9, 1, 1}};
     (void)state;
     assert_int_equal(0, ips_curve_make(bytes, ns, 3, &c, NULL));
@@ -243,7 +243,7 @@ static void test_replay__curve(void **state)
 
 struct drawn {
     struct rg graph;
-    struct ips_lane lane;
+    struct ips_scenario lane;
     struct ips_est est;
     uint64_t rng;
 };
@@ -254,11 +254,11 @@ static void draw(uint64_t seed, bool external, struct drawn *d)
     d->rng = seed;
     opt.unmatched = false;
     opt.external = opt.external && external;
-    d->lane =
-        (struct ips_lane){.mtime = {rg_below(&d->rng, 20),
-                                    (uint64_t)rg_below(&d->rng, 2) << 31, 1, 1},
-                          .external = (enum ips_external)rg_below(&d->rng, 3),
-                          .any_off = rg_below(&d->rng, 2)};
+    d->lane = (struct ips_scenario){
+        .mtime = {rg_below(&d->rng, 20), (uint64_t)rg_below(&d->rng, 2) << 31,
+                  1, 1},
+        .external = (enum ips_external)rg_below(&d->rng, 3),
+        .order_dependent_off = rg_below(&d->rng, 2)};
     rg_make(&opt, &d->graph);
     assert_int_equal(
         0, ips_longest_path(&d->graph.whole, &d->lane, NULL, &d->est, NULL));
@@ -339,7 +339,7 @@ static void test_replay__no_work_is_lost(void **state)
     enum { TIMES = 20000, LONG = 3 };
     struct ips_graph g;
     struct ips_replay r;
-    struct ips_lane lane = {.external = IPS_EXTERNAL_REPLY};
+    struct ips_scenario lane = {.external = IPS_EXTERNAL_REPLY};
     struct ips_replay_machine one = {.cores = 1};
     struct ips_replay_ask ask = {.machine_count = 1, .machine = &one};
     uint64_t total = 0;
@@ -484,7 +484,7 @@ static void test_replay__renumbered(void **state)
  */
 
 static void refuse(int code, const char *word, const struct ips_graph *g,
-                   const struct ips_lane *lane,
+                   const struct ips_scenario *lane,
                    const struct ips_replay_ask *ask)
 {
     struct ips_replay r;
@@ -501,10 +501,10 @@ static void refuse(int code, const char *word, const struct ips_graph *g,
 static void test_replay__refuses(void **state)
 {
     struct ips_graph g;
-    struct ips_lane lane;
+    struct ips_scenario lane;
     (void)state;
     golden_scaled(5, &g, &lane);
-    struct ips_lane wall = lane, goal = lane;
+    struct ips_scenario wall = lane, goal = lane;
     wall.weighting = IPS_WEIGH_WALL;
     goal.has_goal = true;
     goal.goal = 6;
@@ -554,7 +554,7 @@ static void test_replay__refuses(void **state)
 static void test_replay__cycle(void **state)
 {
     struct ips_graph g;
-    struct ips_lane lane;
+    struct ips_scenario lane;
     struct ips_replay_machine one = {.cores = 1};
     struct ips_replay_ask ask = {.machine_count = 1, .machine = &one};
     (void)state;

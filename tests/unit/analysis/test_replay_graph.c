@@ -20,7 +20,7 @@ static void assert_near(uint64_t a, uint64_t b)
 }
 
 static void compare(const struct ips_graph *g, const struct ips_replay_graph *s,
-                    const struct ips_lane *lane, uint64_t *rng)
+                    const struct ips_scenario *lane, uint64_t *rng)
 {
     struct ips_replay_machine machine[3];
     struct ips_replay whole, small;
@@ -65,11 +65,11 @@ static void test_replay_graph__same_replay(void **state)
         uint64_t rng = seed;
         opt.unmatched = false;
         rg_make(&opt, &r);
-        struct ips_lane lane = {
+        struct ips_scenario lane = {
             .mtime = {rg_below(&rng, 20), (uint64_t)rg_below(&rng, 2) << 31, 1,
                       1},
             .external = (enum ips_external)rg_below(&rng, 3),
-            .any_off = rg_below(&rng, 2)};
+            .order_dependent_off = rg_below(&rng, 2)};
         assert_int_equal(
             0, ips_replay_graph_make(&r.whole, NULL, NULL, 0, &s, NULL));
         assert_int_equal(0, ips_graph_check(&s.g, NULL));
@@ -92,8 +92,8 @@ static void test_replay_graph__idle(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
         struct rg_options opt = rg_options_of(seed);
-        struct ips_lane lane = {.mtime = {7, 0, 1, 1},
-                                .external = IPS_EXTERNAL_ALL};
+        struct ips_scenario lane = {.mtime = {7, 0, 1, 1},
+                                    .external = IPS_EXTERNAL_ALL};
         struct ips_replay_graph s;
         struct ips_est longer, made;
         struct rg r;

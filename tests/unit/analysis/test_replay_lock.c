@@ -64,7 +64,7 @@ static void tell(const struct step (*step)[NODES_MAX], uint32_t chains,
     assert_int_equal(0, ips_graph_check(&s->g, NULL));
 }
 
-static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
 static const uint32_t mutexes[2] = {1, 1};
 
 /* The longest path of the relabelled graph, with who gave to whom, is the
@@ -126,7 +126,7 @@ static void test_replay_lock__settled_anew(void **state)
         assert_int_equal(expected[k].b_end, r.chain[1].end_ns);
         assert_int_equal(expected[k].a_blocked, r.chain[0].blocked_ns);
         assert_int_equal(expected[k].b_blocked, r.chain[1].blocked_ns);
-        assert_int_equal(expected[k].anew ? 2 : 0, r.taken);
+        assert_int_equal(expected[k].anew ? 2 : 0, r.units_taken);
         assert_int_equal(expected[k].anew ? 0 : 1, r.resources);
         assert_int_equal(0, r.kept_count);
         if (expected[k].anew)
@@ -247,7 +247,7 @@ static void test_replay_lock__keeps_its_order(void **state)
             assert_int_equal(ends[slow][c], r.chain[c].end_ns);
         assert_int_equal(0, err.code); /* of the attempt before: forgotten */
         assert_int_equal(slow, r.kept_count);
-        assert_int_equal(slow ? 2 : 4, r.taken);
+        assert_int_equal(slow ? 2 : 4, r.units_taken);
         assert_int_equal(slow, r.resources);
         ips_replay_release(&r);
         ips_graph_release(&s.g);

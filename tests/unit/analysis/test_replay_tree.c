@@ -79,7 +79,7 @@ static void test_replay_tree__first_of_all(void **state)
         assert_int_equal(rp_item_id(&t.at[1]), held[k].id);
         assert_int_equal(rp_item_leaf(&t.at[1]), k);
     }
-    assert_true(t.room >= 64); /* it did grow */
+    assert_true(t.capacity >= 64); /* it did grow */
     rp_tree_release(&t);
 }
 

@@ -30,7 +30,7 @@ static struct ips_requests find(const struct row *row, uint32_t n,
                                 const struct ips_served_end *ends,
                                 uint32_t end_count)
 {
-    struct ips_lane lane = {.mtime = {MESSAGE_NS, 0, 1, 1}};
+    struct ips_scenario lane = {.mtime = {MESSAGE_NS, 0, 1, 1}};
     struct ips_requests out;
     struct ips_graph g;
     struct ips_est est;
@@ -60,9 +60,9 @@ static struct ips_requests find(const struct row *row, uint32_t n,
 
 static void same(const struct ips_request *r, const uint64_t *want)
 {
-    const uint64_t got[] = {r->arrival,   r->taken,   r->finish,
-                            r->queued,    r->untaken, r->own,
-                            r->elsewhere, r->message, r->external};
+    const uint64_t got[] = {r->arrived_ns, r->accepted_ns, r->finished_ns,
+                            r->queued,     r->untaken,     r->own,
+                            r->elsewhere,  r->message,     r->external};
     for (size_t i = 0; i < sizeof(got) / sizeof(*got); i++)
         assert_int_equal(got[i], want[i]);
     assert_int_equal(ips_request_ns(r), r->queued + r->untaken + r->own +
@@ -234,9 +234,9 @@ static uint32_t at_request(const struct ips_graph *g,
         const struct ips_request *x = &q->r[i];
         bool mine = ips_chain_of(g, x->first) == chain ||
                     ips_chain_of(g, x->last) == chain;
-        if (i != self && mine && x->taken <= t && t < x->finish &&
+        if (i != self && mine && x->accepted_ns <= t && t < x->finished_ns &&
             ends[x->end].service == ends[q->r[self].end].service &&
-            (best == IPS_NO_REQUEST || x->taken < q->r[best].taken))
+            (best == IPS_NO_REQUEST || x->accepted_ns < q->r[best].accepted_ns))
             best = i;
     }
     return best;
@@ -247,10 +247,10 @@ static uint64_t next_change(const struct ips_requests *q, uint64_t t,
                             uint64_t to)
 {
     for (uint32_t i = 0; i < q->count; i++) {
-        if (q->r[i].taken > t)
-            to = ips_min_u64(to, q->r[i].taken);
-        if (q->r[i].finish > t)
-            to = ips_min_u64(to, q->r[i].finish);
+        if (q->r[i].accepted_ns > t)
+            to = ips_min_u64(to, q->r[i].accepted_ns);
+        if (q->r[i].finished_ns > t)
+            to = ips_min_u64(to, q->r[i].finished_ns);
     }
     return to;
 }
@@ -266,7 +266,7 @@ static void divide(const struct ips_graph *g, const struct ips_served_end *ends,
         ips_chain_of(g, r->first) == chain || ips_chain_of(g, r->last) == chain;
     for (uint64_t t = from, next; t < to; t = next) {
         next = next_change(q, t, to);
-        uint32_t other = own && t >= r->taken
+        uint32_t other = own && t >= r->accepted_ns
                              ? IPS_NO_REQUEST
                              : at_request(g, ends, q, self, chain, t);
         if (other != IPS_NO_REQUEST) {
@@ -275,7 +275,7 @@ static void divide(const struct ips_graph *g, const struct ips_served_end *ends,
             sum->behind_ns = ips_max_u64(sum->behind_ns, behind[other]);
         } else if (!own) {
             sum->elsewhere += next - t;
-        } else if (t >= r->taken) {
+        } else if (t >= r->accepted_ns) {
             sum->own += next - t;
         } else {
             sum->untaken += next - t;
@@ -291,17 +291,18 @@ static void check_parts(const struct ips_graph *g, const struct ips_est *est,
     const struct ips_request *r = &q->r[self];
     struct ips_request sum = {0};
     uint64_t *behind = calloc(q->count, sizeof(*behind));
-    if (est->est[r->last] < r->finish)
+    if (est->est[r->last] < r->finished_ns)
         divide(g, ends, q, self, ips_chain_of(g, r->last),
-               ips_max_u64(est->est[r->last], r->arrival), r->finish, &sum,
-               behind);
-    for (uint32_t i = r->last; i != IPS_NO_NODE && est->est[i] > r->arrival;) {
+               ips_max_u64(est->est[r->last], r->arrived_ns), r->finished_ns,
+               &sum, behind);
+    for (uint32_t i = r->last;
+         i != IPS_NO_NODE && est->est[i] > r->arrived_ns;) {
         uint32_t chain = ips_chain_of(g, i);
         uint32_t before = est->crossed[i]               ? g->xpred[i]
                           : i == g->chains[chain].first ? IPS_NO_NODE
                                                         : i - 1;
         uint64_t from = before == IPS_NO_NODE ? 0 : est->est[before];
-        from = ips_max_u64(from, r->arrival);
+        from = ips_max_u64(from, r->arrived_ns);
         if (!est->crossed[i])
             divide(g, ends, q, self, chain, from, est->est[i], &sum, behind);
         else if (g->xkind[i] == IPS_X_EXTERNAL || g->xkind[i] == IPS_X_IDLE)
@@ -332,7 +333,8 @@ static uint32_t check_sums(const struct ips_graph *g, const struct ips_est *est,
     for (uint32_t i = 0; i < q->count; i++) {
         const struct ips_request *x = &q->r[i];
         uint64_t in_chains = 0;
-        assert_true(x->arrival <= x->taken && x->taken <= x->finish);
+        assert_true(x->arrived_ns <= x->accepted_ns &&
+                    x->accepted_ns <= x->finished_ns);
         assert_true(x->queued <= ips_request_ns(x));
         check_parts(g, est, ends, q, i);
         assert_int_equal(ips_request_ns(x), x->queued + x->untaken + x->own +
@@ -340,7 +342,7 @@ static uint32_t check_sums(const struct ips_graph *g, const struct ips_est *est,
                                                 x->external);
         assert_true((x->behind == IPS_NO_REQUEST) == (x->queued == 0));
         assert_true(x->behind_ns <= x->queued && x->behind != i);
-        assert_true(!i || q->r[i - 1].finish <= x->finish);
+        assert_true(!i || q->r[i - 1].finished_ns <= x->finished_ns);
         memset(ns, 0, g->chain_count * sizeof(*ns));
         ips_request_chains(g, est, x, ns);
         for (uint32_t c = 0; c < g->chain_count; c++)
@@ -356,35 +358,37 @@ static uint32_t check_sums(const struct ips_graph *g, const struct ips_est *est,
 /* In every chain a request from a moment in its first half to one in its
  * second. Catches: a moment between nodes told as a node, a last piece that is
  * left out or told twice. */
-static void check_told(const struct ips_graph *g, const struct ips_lane *lane,
+static void check_told(const struct ips_graph *g,
+                       const struct ips_scenario *lane,
                        const struct ips_est *est)
 {
-    struct ips_told *told = calloc(g->chain_count, sizeof(*told));
+    struct ips_marked_request *told = calloc(g->chain_count, sizeof(*told));
     struct ips_served_end *ends = calloc(g->chain_count, sizeof(*ends));
     struct ips_requests q;
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t first = g->chains[c].first, n = g->chains[c].count;
-        told[c] = (struct ips_told){
+        told[c] = (struct ips_marked_request){
             c, {first + n / 4, c}, {first + n / 2 + n / 4, 3 * c}};
         ends[c] = (struct ips_served_end){g->chains[c].machine, c, c % 2};
     }
-    assert_int_equal(0, ips_requests_told(g, lane, est, ends, g->chain_count,
-                                          told, g->chain_count, &q, NULL));
+    assert_int_equal(0,
+                     ips_requests_of_marks(g, lane, est, ends, g->chain_count,
+                                           told, g->chain_count, &q, NULL));
     assert_int_equal(q.count, g->chain_count);
     for (uint32_t i = 0; i < q.count; i++) {
-        const struct ips_told *t = &told[q.r[i].end];
+        const struct ips_marked_request *t = &told[q.r[i].end];
         uint64_t begin = est->est[t->begin.node];
-        assert_true(q.r[i].arrival >= begin);
-        assert_true(q.r[i].arrival - begin <= t->begin.ns);
-        assert_true(q.r[i].finish >= est->est[t->finish.node]);
+        assert_true(q.r[i].arrived_ns >= begin);
+        assert_true(q.r[i].arrived_ns - begin <= t->begin.ns);
+        assert_true(q.r[i].finished_ns >= est->est[t->finish.node]);
     }
     (void)check_sums(g, est, ends, &q);
     ips_requests_release(&q);
     if (g->chain_count > 1) {
         told[0].finish.node = g->chains[1].first;
-        assert_int_equal(IPS_E_CORRUPT,
-                         ips_requests_told(g, lane, est, ends, g->chain_count,
-                                           told, 1, &q, NULL));
+        assert_int_equal(IPS_E_CORRUPT, ips_requests_of_marks(
+                                            g, lane, est, ends, g->chain_count,
+                                            told, 1, &q, NULL));
     }
     free(told);
     free(ends);
@@ -398,7 +402,7 @@ static void parts_add_up(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 2000; seed++) {
         struct rg_options o = rg_options_of(seed);
-        struct ips_lane lane = {.mtime = {seed % 5, 0, 1, 1}};
+        struct ips_scenario lane = {.mtime = {seed % 5, 0, 1, 1}};
         struct ips_served_end ends[RG_MACHINES * 4];
         struct ips_requests q;
         struct ips_est est;

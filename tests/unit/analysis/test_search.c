@@ -17,7 +17,7 @@
 /* A random graph with items, machines and message times. */
 struct drawn {
     struct rg graph;
-    struct ips_lane lane;
+    struct ips_scenario lane;
     struct ips_replay_machine machine[MACHINES];
     struct ips_mtime mtime[MACHINES * MACHINES];
     struct ips_replay_load load[3];
@@ -111,8 +111,9 @@ static void draw(uint64_t seed, struct drawn *d)
             d->weight[d->item[c]] += g->w[i];
     }
     draw_machines(d, &s, n);
-    d->lane = (struct ips_lane){.external = (enum ips_external)rg_below(&s, 3),
-                                .any_off = rg_below(&s, 2)};
+    d->lane =
+        (struct ips_scenario){.external = (enum ips_external)rg_below(&s, 3),
+                              .order_dependent_off = rg_below(&s, 2)};
     if (rg_below(&s, 4) == 0) {
         uint32_t c = rg_below(&s, g->chain_count);
         d->lane.has_goal = true;
@@ -345,7 +346,7 @@ static void test_search__given(void **state)
                            ? rg_below(&s, d.ask.machine_count)
                            : d.fixed[i];
         assert_int_equal(0, value(&d, given, &worth, NULL));
-        d.ask.given = given;
+        d.ask.start_map = given;
         d.ask.local_only = true;
         d.ask.evaluations = 1 + rg_below(&s, 5);
         struct ips_search found = solve(&d);
@@ -450,7 +451,7 @@ static void test_search__refuses(void **state)
     d.ask.evaluations = 0;
     refuse(IPS_E_LIMIT, "of 0 maps", &d);
     d.ask = good;
-    d.ask.given = wild;
+    d.ask.start_map = wild;
     refuse(IPS_E_USAGE, "item 0 is on no machine", &d);
     d.ask = good;
     d.ask.fixed = wild;

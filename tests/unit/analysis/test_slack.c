@@ -13,7 +13,7 @@
 
 struct solved {
     struct ips_graph g;
-    struct ips_lane lane;
+    struct ips_scenario lane;
     struct ips_est e;
     struct ips_order order;
     uint64_t *tail;
@@ -121,10 +121,10 @@ static void test_slack__portions(void **state)
     struct ips_slack out[4];
     uint32_t chain[2] = {0, 1};
     uint64_t first[7] = {0, 0, 2, 2, 2, 2, 3};
-    struct ips_portion portion[3] = {{2, 7}, {3, 2}, {2, 20}};
+    struct ips_arc_share portion[3] = {{2, 7}, {3, 2}, {2, 20}};
     solve_golden(1, &s);
     struct ips_features f = {
-        .count = 4, .chain = chain, .first = first, .portion = portion};
+        .count = 4, .chain = chain, .first = first, .arc_share = portion};
     assert_int_equal(0, ips_features_check(&s.g, &f, NULL));
     assert_int_equal(0,
                      ips_slacks(&s.g, &s.lane, &s.e, s.tail, &f, 0, out, NULL));
@@ -139,12 +139,13 @@ static void test_slack__portions(void **state)
     forget(&s);
 }
 
-static struct ips_lane random_lane(uint64_t *s)
+static struct ips_scenario random_lane(uint64_t *s)
 {
-    return (struct ips_lane){.mtime = {rg_below(s, 3) * rg_below(s, 20),
-                                       (uint64_t)rg_below(s, 2) << 31, 1, 1},
-                             .external = (enum ips_external)rg_below(s, 3),
-                             .any_off = rg_below(s, 2)};
+    return (struct ips_scenario){.mtime = {rg_below(s, 3) * rg_below(s, 20),
+                                           (uint64_t)rg_below(s, 2) << 31, 1,
+                                           1},
+                                 .external = (enum ips_external)rg_below(s, 3),
+                                 .order_dependent_off = rg_below(s, 2)};
 }
 
 /* What is wrong with the tails of a graph, or NULL. */
@@ -263,7 +264,7 @@ static void test_slack__few_places(void **state)
     enum { TURNS = 1000 };
     struct ips_graph g;
     struct ips_order order;
-    struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
+    struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
     assert_int_equal(0, ips_graph_alloc(&g, 2 * TURNS, 2, NULL));
     g.chains[0] = (struct ips_chain){.first = 0, .count = TURNS};
     g.chains[1] = (struct ips_chain){.first = TURNS, .count = TURNS};

@@ -15,7 +15,7 @@
 
 #define SEEDS 600
 
-static void solve(const struct ips_graph *g, const struct ips_lane *lane,
+static void solve(const struct ips_graph *g, const struct ips_scenario *lane,
                   uint64_t t_max, uint64_t total)
 {
     struct ips_view v;
@@ -56,7 +56,7 @@ static void test_view__golden_message(void **state)
 {
     (void)state;
     struct ips_graph g;
-    struct ips_lane lane = {.mtime = MTIME(4)};
+    struct ips_scenario lane = {.mtime = MTIME(4)};
     row_graph(w1, 6, &g);
     solve(&g, &lane, 34, 38);
     lane.weighting = IPS_WEIGH_SCHED;
@@ -81,7 +81,7 @@ static void test_view__golden_nobody_waits(void **state)
     (void)state;
     struct ips_graph g;
     struct row row[6];
-    struct ips_lane lane = {.mtime = MTIME(5), .weighting = IPS_WEIGH_WALL};
+    struct ips_scenario lane = {.mtime = MTIME(5), .weighting = IPS_WEIGH_WALL};
     memcpy(row, w1, sizeof(row));
     row[4].at = 12;
     row[4].wait = 0;
@@ -103,7 +103,7 @@ static void test_view__golden_sleep(void **state)
         {AUX, 1, 123, 19, 0, IPS_X_EXTERNAL, 1, 21},
         {END, 5, 130, 0, 2, IPS_X_NONE, 0, 0}};
     struct ips_graph g;
-    struct ips_lane lane = {.clock = {.from = 100}};
+    struct ips_scenario lane = {.clock = {.from = 100}};
     row_graph(row, 4, &g);
     solve(&g, &lane, 29, 9);
     lane.weighting = IPS_WEIGH_SCHED;
@@ -124,7 +124,7 @@ static void test_view__golden_idle(void **state)
                                      {RECV, 6, 46, 40, 0, IPS_X_IDLE, 0, 40},
                                      {END, 4, 50, 0, 0, IPS_X_NONE, 0, 0}};
     struct ips_graph g;
-    struct ips_lane lane = {0};
+    struct ips_scenario lane = {0};
     row_graph(row, 3, &g);
     solve(&g, &lane, 10, 10);
     lane.weighting = IPS_WEIGH_WALL;
@@ -146,10 +146,10 @@ static void test_view__golden_lock(void **state)
                                      {AUX, 4, 13, 9, 0, IPS_X_RESOURCE, 1, 0},
                                      {END, 6, 19, 0, 0, IPS_X_NONE, 0, 0}};
     struct ips_graph g;
-    struct ips_lane lane = {.weighting = IPS_WEIGH_WALL};
+    struct ips_scenario lane = {.weighting = IPS_WEIGH_WALL};
     row_graph(row, 6, &g);
     solve(&g, &lane, 19, 23);
-    lane.any_off = true;
+    lane.order_dependent_off = true;
     solve(&g, &lane, 13, 23);
     ips_graph_release(&g);
 }
@@ -159,7 +159,7 @@ static void test_view__needs_times(void **state)
     (void)state;
     struct ips_graph g;
     struct ips_view v;
-    struct ips_lane lane = {.weighting = IPS_WEIGH_SCHED};
+    struct ips_scenario lane = {.weighting = IPS_WEIGH_SCHED};
     assert_int_equal(0, ips_graph_alloc(&g, 1, 1, NULL));
     g.chains[0].count = 1;
     assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
@@ -178,7 +178,7 @@ static void test_view__golden_without_recording(void **state)
     static const uint32_t probe[] = {0, 4, 5, 0, 1, 6};
     struct ips_graph g;
     struct ips_view v;
-    struct ips_lane lane = {.mtime = MTIME(4)};
+    struct ips_scenario lane = {.mtime = MTIME(4)};
     row_graph(w1, 6, &g);
     lane.probe_off = true;
     assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
@@ -203,7 +203,7 @@ static void test_view__golden_unended(void **state)
     static const uint64_t unended[] = {0, 7, 0, 0, 100, 0};
     struct ips_graph g;
     struct ips_view v;
-    struct ips_lane lane = {.mtime = MTIME(4), .unended = true};
+    struct ips_scenario lane = {.mtime = MTIME(4), .unended = true};
     row_graph(w1, 6, &g);
     assert_int_equal(IPS_E_USAGE, ips_graph_view(&g, &lane, &v, NULL));
     assert_int_equal(0, ips_graph_alloc_unended(&g, NULL));
@@ -266,7 +266,7 @@ static void test_view__est_is_the_clock(void **state)
         struct rg r;
         struct ips_view v;
         struct ips_est cpu, sched, wall;
-        struct ips_lane lane = {.any_off = false};
+        struct ips_scenario lane = {.order_dependent_off = false};
         rg_make(&opt, &r);
         rg_give_times(&r.whole, seed);
         assert_int_equal(0,
@@ -306,8 +306,9 @@ static void test_view__without_recording_nothing_is_longer(void **state)
         rg_give_times(&r.whole, seed);
         uint64_t sum = give_probes(&r.whole, seed);
         for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_SCHED; w++) {
-            struct ips_lane lane = {.external = (enum ips_external)(seed % 3),
-                                    .weighting = (enum ips_weighting)w};
+            struct ips_scenario lane = {.external =
+                                            (enum ips_external)(seed % 3),
+                                        .weighting = (enum ips_weighting)w};
             struct ips_view with, without;
             struct ips_est a, b;
             assert_int_equal(0, ips_graph_view(&r.whole, &lane, &with, NULL));
@@ -330,7 +331,7 @@ static void test_view__without_recording_nothing_is_longer(void **state)
     }
 }
 
-static const char *same_as_whole(struct rg *r, const struct ips_lane *lane,
+static const char *same_as_whole(struct rg *r, const struct ips_scenario *lane,
                                  const uint64_t *off)
 {
     const char *wrong = NULL;
@@ -338,11 +339,11 @@ static const char *same_as_whole(struct rg *r, const struct ips_lane *lane,
     struct rg seen = *r;
     struct rg_answer answer;
     struct ips_est e;
-    struct ips_lane zero = *lane;
+    struct ips_scenario zero = *lane;
     assert_int_equal(0, ips_graph_view(&r->whole, &zero, &whole, NULL));
     seen.whole = whole.g;
     for (uint32_t m = 0; m < r->machines; m++) {
-        struct ips_lane own = *lane;
+        struct ips_scenario own = *lane;
         own.clock.from = off[m];
         assert_int_equal(0, ips_graph_view(&r->part[m], &own, &part[m], NULL));
         seen.part[m] = part[m].g;
@@ -378,10 +379,11 @@ static const char *parts_and_clocks(struct rg *r, uint64_t seed)
     give_unended(&r->whole, seed + 1);
     split_probes(r);
     for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_LAST && !wrong; w++) {
-        struct ips_lane lane = {.mtime = {rg_below(&s, 6), 0, 1, 1},
-                                .external = (enum ips_external)rg_below(&s, 3),
-                                .any_off = rg_below(&s, 2),
-                                .weighting = (enum ips_weighting)w};
+        struct ips_scenario lane = {.mtime = {rg_below(&s, 6), 0, 1, 1},
+                                    .external =
+                                        (enum ips_external)rg_below(&s, 3),
+                                    .order_dependent_off = rg_below(&s, 2),
+                                    .weighting = (enum ips_weighting)w};
         wrong = same_as_whole(r, &lane, off);
         lane.probe_off = w != IPS_WEIGH_WALL;
         if (!wrong)

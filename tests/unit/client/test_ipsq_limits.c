@@ -74,7 +74,7 @@ static const struct {
     {"--fresh", IPSQ_HAS(FRESH), AT(fresh), 1},
     {"--sequences", IPSQ_HAS(SEQUENCES), AT(sequences), 1},
     {"--whole", IPSQ_HAS(WHOLE), AT(whole), 1},
-    {"--pop", IPSQ_HAS(POP), AT(pop), 1},
+    {"--pop", IPSQ_HAS(POP), AT(pop_efficiencies), 1},
     {"--per machine", IPSQ_HAS(PER), AT(per_machine), 1},
     {"--search", IPSQ_HAS(SEARCH), AT(search), 1},
     {"--show", IPSQ_HAS(SHOW), AT(show), 1},
@@ -98,13 +98,13 @@ static void test_limits__its_own_field(void **state)
         if (!own[i].size)
             continue;
         assert_int_equal(parse("", &want, &err), 0);
-        assert_int_equal(o.given, own[i].has);
+        assert_int_equal(o.options_set, own[i].has);
         memcpy(&value, (uint8_t *)&o + own[i].at, own[i].size);
         if (value != own[i].value)
             fail_msg("%s: %llu", own[i].words, (unsigned long long)value);
         memcpy((uint8_t *)&want + own[i].at, (uint8_t *)&o + own[i].at,
                own[i].size);
-        want.given = o.given;
+        want.options_set = o.options_set;
         if (memcmp(&o, &want, sizeof(o)) != 0)
             fail_msg("%s sets something else, too", own[i].words);
     }

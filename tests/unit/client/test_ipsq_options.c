@@ -46,8 +46,8 @@ static void test_options__good(void **state)
     assert_int_equal(o.external, 2);
     assert_int_equal(o.mtime_base_ns, 20000);
     assert_int_equal(o.mtime_per_byte_q32, 1ULL << 31);
-    assert_true(o.given & IPSQ_HAS(TOP));
-    assert_false(o.given & IPSQ_HAS(FROM));
+    assert_true(o.options_set & IPSQ_HAS(TOP));
+    assert_false(o.options_set & IPSQ_HAS(FROM));
     assert_int_equal(
         0, parse("ipsq events --from 1ms --to 2ms -- --odd", &o, NULL));
     assert_string_equal(o.args[0], "--odd");

@@ -25,7 +25,7 @@ static char *written(unsigned width, const char *spare, const char *what)
     struct ipsq_table t;
     FILE *f = open_memstream(&buffer, &length);
     ipsq_table_init(&t, "rows", columns, COLUMNS);
-    t.spare = spare;
+    t.spare_columns = spare;
     struct ipsq_cell *cell = ipsq_table_row(&t);
     *cell++ = ipsq_text("abcdefghijklmnopqrst");
     *cell++ = ipsq_count(1);

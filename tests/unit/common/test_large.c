@@ -55,7 +55,7 @@ static void test_large__grows(void **state)
     uint8_t *v = NULL;
     ips_large_limit(2 * MB, "/tmp");
     for (size_t old = 0, n = 1000; n < 20 * MB; old = n, n *= 2) {
-        v = ips_grow_large(v, old, n);
+        v = ips_resize_large(v, old, n);
         assert_non_null(v);
         for (size_t i = 0; i < old; i += 97)
             assert_int_equal(v[i], (uint8_t)(i * 7));
@@ -64,7 +64,7 @@ static void test_large__grows(void **state)
     }
     assert_true(ips_large_use().files > 8 * MB);
     assert_int_equal(ips_large_use().memory, 0);
-    v = ips_grow_large(v, 16 * MB, 500);
+    v = ips_resize_large(v, 16 * MB, 500);
     for (size_t i = 0; i < 500; i++)
         assert_int_equal(v[i], (uint8_t)(i * 7));
     ips_free_large(v);
@@ -143,9 +143,9 @@ static void test_large__no_room(void **state)
     ips_large_limit(1, "/nonexistent");
     assert_null(ips_calloc_large(2, MB));
     assert_null(ips_calloc_large(SIZE_MAX / 2, 4));
-    uint8_t *v = ips_grow_large(NULL, 0, 100);
+    uint8_t *v = ips_resize_large(NULL, 0, 100);
     v[99] = 5;
-    assert_null(ips_grow_large(v, 100, 2 * MB));
+    assert_null(ips_resize_large(v, 100, 2 * MB));
     assert_int_equal(v[99], 5);
     ips_free_large(v);
     ips_free_large(NULL);
@@ -176,7 +176,7 @@ static void take(void *arg, uint32_t thread, uint32_t seq, const void *data,
 
 static void solve(const struct taken *t, struct ips_built *b, struct ips_est *e)
 {
-    static const struct ips_lane plain = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario plain = {.mtime = {0, 0, 1, 1}};
     struct ips_build_input in = {.streams = t->in, .stream_count = 8};
     struct ips_err err;
     if (ips_build(&in, b, &err) < 0)

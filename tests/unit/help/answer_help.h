@@ -23,7 +23,7 @@ struct archived {
     int64_t id;
     uint64_t bytes;
     bool closed;
-    struct slave_unseen_row unseen[4];
+    struct slave_unrecorded_row unseen[4];
     uint32_t unseen_count;
     struct slave_load_row load;
 };
@@ -136,10 +136,10 @@ static inline struct slave_snapshot *archived_snapshot(const struct archived *v)
         to->dead_status = from->dead_status;
         memcpy(to->lost, from->lost, sizeof(from->lost));
     }
-    s->unseen = calloc(v->unseen_count + 1, sizeof(*s->unseen));
-    assert_non_null(s->unseen);
-    memcpy(s->unseen, v->unseen, v->unseen_count * sizeof(*s->unseen));
-    s->unseen_count = v->unseen_count;
+    s->unrecorded = calloc(v->unseen_count + 1, sizeof(*s->unrecorded));
+    assert_non_null(s->unrecorded);
+    memcpy(s->unrecorded, v->unseen, v->unseen_count * sizeof(*s->unrecorded));
+    s->unrecorded_count = v->unseen_count;
     s->load = v->load;
     s->key = slave_snapshot_key(s);
     return s;

@@ -65,7 +65,7 @@ static inline void count(rs s, uint64_t t, uint64_t procedure, uint64_t calls)
  * the test gives one. */
 struct costs {
     struct recorder *r;
-    struct slave_costs c;
+    struct slave_profile_cache c;
     struct slave_proc_table t;
     bool have_table;
 };
@@ -104,8 +104,8 @@ static inline void costs_free(struct costs *k)
 /* Gives the place at `address` of its file the names in `text`. */
 static inline void name(struct costs *k, uint64_t address, const char *text)
 {
-    for (uint32_t i = 0; i < k->c.p.map.place_count; i++)
-        if (k->c.p.map.places[i].address == address) {
+    for (uint32_t i = 0; i < k->c.p.map.location_count; i++)
+        if (k->c.p.map.locations[i].address == address) {
             free(k->c.names.of[i].text);
             k->c.names.of[i].text = strdup(text);
             assert_non_null(k->c.names.of[i].text);

@@ -453,7 +453,7 @@ static inline struct rec_answer rec_longest(const struct ips_built *b,
                                             uint64_t mtime_ns,
                                             enum ips_external external)
 {
-    struct ips_lane lane = {
+    struct ips_scenario lane = {
         .mtime = {.base_ns = mtime_ns, .scale_num = 1, .scale_den = 1},
         .external = external};
     struct ips_est est;

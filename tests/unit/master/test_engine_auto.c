@@ -59,7 +59,7 @@ static void test_engine_auto__local_messages_count(void **state)
                            .round_trip_ns = 50000,
                            .memory_bytes = 1ull << 40};
     assert_string_equal(take(f), "contract");
-    f.kept = 1000000;
+    f.join_bound = 1000000;
     assert_string_equal(take(f), "cm-sync");
 }
 
@@ -106,7 +106,7 @@ static void test_engine_auto__crossover_as_measured(void **state)
         struct auto_facts f = {.machines = 4,
                                .threads = 64,
                                .nodes = runs[i].nodes,
-                               .kept = runs[i].nodes,
+                               .join_bound = runs[i].nodes,
                                .crossing = runs[i].crossing,
                                .crossing_out = runs[i].crossing,
                                .round_trip_ns = 10000,

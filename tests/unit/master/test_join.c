@@ -17,7 +17,7 @@
 static struct join_end end(uint32_t part, uint32_t index, const char *local,
                            const char *remote)
 {
-    return (struct join_end){.part = part,
+    return (struct join_end){.machine = part,
                              .index = index,
                              .kind = 4,
                              .local = (const uint8_t *)local,
@@ -60,7 +60,7 @@ static uint64_t join(struct join_end *e, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         if (e[i].peer != JOIN_NONE) {
             assert_int_equal(e[e[i].peer].peer, i);
-            assert_int_not_equal(e[e[i].peer].part, e[i].part);
+            assert_int_not_equal(e[e[i].peer].machine, e[i].machine);
         }
     }
     return ambiguous;

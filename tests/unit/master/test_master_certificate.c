@@ -22,7 +22,7 @@ enum { ACTIVE = 2, PARTS = 6 };
 
 struct made {
     struct query q;
-    struct part parts[PARTS], *active[ACTIVE];
+    struct machine_share parts[PARTS], *active[ACTIVE];
     Ips__SyncAnswer sync[ACTIVE];
     Ips__RunState state[ACTIVE];
     Ips__PeersAnswer peers[ACTIVE];
@@ -36,12 +36,12 @@ struct made {
  * it. */
 static void make(struct made *m)
 {
-    static const enum part_state states[PARTS] = {PART_ACTIVE,  PART_ACTIVE,
-                                                  PART_MISSING, PART_FAILED,
-                                                  PART_MISSING, PART_FAILED};
+    static const enum machine_state states[PARTS] = {PART_ACTIVE,  PART_ACTIVE,
+                                                     PART_MISSING, PART_FAILED,
+                                                     PART_MISSING, PART_FAILED};
     memset(m, 0, sizeof(*m));
     for (int i = 0; i < PARTS; i++) {
-        struct part *p = &m->parts[i];
+        struct machine_share *p = &m->parts[i];
         snprintf(p->machine, sizeof(p->machine), "m%d", i + 1);
         p->state = states[i];
         p->expected = i < 4;
@@ -56,8 +56,8 @@ static void make(struct made *m)
         m->parts[i].sync = &m->sync[i];
         m->active[i] = &m->parts[i];
     }
-    m->q.parts = m->parts;
-    m->q.part_count = PARTS;
+    m->q.machines = m->parts;
+    m->q.machine_count = PARTS;
     m->q.gather.active = m->active;
     m->q.gather.count = ACTIVE;
 }
@@ -200,7 +200,7 @@ static void test_certificate__settled_ends(void **state)
     for (int p = 0; p < ACTIVE; p++) {
         m.sync[p].unmatched = m.sync[p].external = m.sync[p].idle = 1000;
         m.sync[p].pending = 1000;
-        m.parts[p].settled = &m.peers[p];
+        m.parts[p].peers = &m.peers[p];
         m.peers[p].unmatched = 1 + (uint64_t)p;
         m.peers[p].pending = 10 + (uint64_t)p;
         m.peers[p].external = 20 + (uint64_t)p;
@@ -217,8 +217,8 @@ static void test_certificate__settled_ends(void **state)
     assert_int_equal(c->n_notes, 1);
     SAME(c->notes[0], "21 receives of channels that are still open, or whose "
                       "other machine is missing, have no sender yet");
-    assert_true(c->complete);  /* it is known, and may come */
-    m.parts[1].settled = NULL; /* of one machine both at once */
+    assert_true(c->complete); /* it is known, and may come */
+    m.parts[1].peers = NULL;  /* of one machine both at once */
     c = fill(&m);
     assert_int_equal(c->unmatched, 1001);
     assert_int_equal(c->pending, 10);
@@ -367,12 +367,12 @@ static void test_certificate__dilation(void **state)
     assert_int_equal(fill(&m)->dilation_ppm, 100000);
     m.sync[1].overhead_ns = 1100; /* all of it */
     assert_int_equal(fill(&m)->dilation_ppm, UINT64_MAX);
-    m.q.borrowed = true;
+    m.q.from_cache = true;
     m.q.begun_ns = master_now_ns();
     certificate_plan(&m.q, &m.arena, &m.c, 2, "the slaves' tables");
     SAME(m.c.msg.plan, "a copy of the slaves' tables");
     assert_int_equal(m.c.msg.category, 2);
-    m.q.borrowed = false;
+    m.q.from_cache = false;
     certificate_plan(&m.q, &m.arena, &m.c, 3, "the slaves' tables");
     SAME(m.c.msg.plan, "the slaves' tables");
     done(&m);

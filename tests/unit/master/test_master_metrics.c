@@ -22,7 +22,7 @@
 /* Machine 0: a (2 threads), b; machine 1: c. a and b talk here, b to c there,
  * c to somebody not traced. */
 struct world {
-    struct part part[2], *parts[2];
+    struct machine_share part[2], *parts[2];
     Ips__SyncAnswer sync[2];
     Ips__RunState state[2];
     Ips__ProcessRow proc[PROCS], *procs[PROCS];
@@ -119,22 +119,22 @@ static void make_world(struct world *w)
     channel(w, 2, 2, 1, -1, 5, 500, 2, 20); /* b -> c, there */
     channel(w, 3, 0, 0, -1, 2, 20, 4, 500); /* c's end of it */
     channel(w, 4, 1, 0, -1, 6, 60, 7, 70);  /* c and somebody */
-    w->part[0].t = (struct part_tables){.procs = w->procs,
-                                        .proc_count = 2,
-                                        .threads = w->threads,
-                                        .thread_count = 3,
-                                        .channels = w->chans,
-                                        .channel_count = 3};
-    w->part[1].t = (struct part_tables){.procs = w->procs + 2,
-                                        .proc_count = 1,
-                                        .threads = w->threads + 3,
-                                        .thread_count = 1,
-                                        .channels = w->chans + 3,
-                                        .channel_count = 2};
+    w->part[0].t = (struct machine_tables){.procs = w->procs,
+                                           .proc_count = 2,
+                                           .threads = w->threads,
+                                           .thread_count = 3,
+                                           .channels = w->chans,
+                                           .channel_count = 3};
+    w->part[1].t = (struct machine_tables){.procs = w->procs + 2,
+                                           .proc_count = 1,
+                                           .threads = w->threads + 3,
+                                           .thread_count = 1,
+                                           .channels = w->chans + 3,
+                                           .channel_count = 2};
     memset(w->peer0, 0xff, sizeof(w->peer0));
     memset(w->peer1, 0xff, sizeof(w->peer1));
-    w->peer0[2] = (struct ips_peer_end){.part = 1, .end = 0};
-    w->peer1[0] = (struct ips_peer_end){.part = 0, .end = 2};
+    w->peer0[2] = (struct ips_peer_end){.machine = 1, .end = 0};
+    w->peer1[0] = (struct ips_peer_end){.machine = 0, .end = 2};
     w->part[0].peer = w->peer0;
     w->part[1].peer = w->peer1;
     w->part[0].peer_count = w->part[1].peer_count = 3;

@@ -14,13 +14,13 @@
 
 /* A piece, and where it begins. */
 struct stretch {
-    struct place came;
+    struct path_thread came;
     struct path_piece piece;
 };
 
 static struct stretch compute(uint32_t part, uint32_t process, uint64_t ns)
 {
-    struct place p = {part, process, 1};
+    struct path_thread p = {part, process, 1};
     return (struct stretch){p, {.kind = IPS_SEG_COMPUTE, .at = p, .ns = ns}};
 }
 
@@ -95,7 +95,7 @@ static void test_master_shares__many_objects(void **state)
     struct shares s = {.at = {0, 0, 1}};
     struct ips_err err;
     for (uint32_t i = 0; i < PROCESSES * ROUNDS; i++) {
-        struct place at = {i % PROCESSES / 100, i % PROCESSES % 100, 1};
+        struct path_thread at = {i % PROCESSES / 100, i % PROCESSES % 100, 1};
         const struct path_piece message = {.kind = IPS_SEG_MESSAGE,
                                            .xkind = IPS_X_DATA,
                                            .at = at,

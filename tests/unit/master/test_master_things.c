@@ -15,11 +15,11 @@
 struct world {
     struct ips_graph g;
     const char *name1[1], *name2[2];
-    struct thing_symbol symbol1[2], symbol2[1];
+    struct entity_symbol symbol1[2], symbol2[1];
     uint32_t node1[2], of1[2], node2[1], of2[1];
     uint64_t ns1[2], ns2[1];
-    struct thing_part part[2];
-    struct things t;
+    struct machine_entities part[2];
+    struct entities t;
 };
 
 static void make(struct world *w)
@@ -31,24 +31,24 @@ static void make(struct world *w)
     w->name1[0] = "a.7";
     w->name2[0] = "b.8";
     w->name2[1] = "b.9";
-    w->symbol1[0] = (struct thing_symbol){"g", "/bin/x", "x.c", 3};
-    w->symbol1[1] = (struct thing_symbol){"f", "/bin/x", "x.c", 1};
-    w->symbol2[0] = (struct thing_symbol){"f", "/bin/x", "x.c", 1};
+    w->symbol1[0] = (struct entity_symbol){"g", "/bin/x", "x.c", 3};
+    w->symbol1[1] = (struct entity_symbol){"f", "/bin/x", "x.c", 1};
+    w->symbol2[0] = (struct entity_symbol){"f", "/bin/x", "x.c", 1};
     w->node1[0] = w->node1[1] = 1;
     w->of1[0] = 1;
     w->ns1[0] = 6;
     w->ns1[1] = 3;
     w->node2[0] = 2;
     w->ns2[0] = 20;
-    w->part[0] = (struct thing_part){
+    w->part[0] = (struct machine_entities){
         "m1", w->name1, 1, 0, 3, w->symbol1, 2, w->node1, w->of1, w->ns1, 2};
-    w->part[1] = (struct thing_part){
+    w->part[1] = (struct machine_entities){
         "m2", w->name2, 2, 3, 3, w->symbol2, 1, w->node2, w->of2, w->ns2, 1};
 }
 
 static void forget(struct world *w)
 {
-    things_release(&w->t);
+    entities_release(&w->t);
     ips_graph_release(&w->g);
 }
 
@@ -65,25 +65,27 @@ static void test_things__made(void **state)
     uint32_t blame;
     char text[THING_BYTES];
     make(&w);
-    if (things_make(&w.g, w.part, 2, false, &w.t, &blame, &err) < 0)
+    if (entities_make(&w.g, w.part, 2, false, &w.t, &blame, &err) < 0)
         fail_msg("%s", err.msg);
-    assert_int_equal(w.t.thing_count, 8);
+    assert_int_equal(w.t.entity_count, 8);
     for (uint32_t i = 0; i < 8; i++)
-        assert_string_equal(things_name(&w.t, &w.t.thing[i], text), names[i]);
-    assert_int_equal(w.t.thing[5].count, 2); /* f here and there */
-    assert_string_equal(things_symbol(&w.t, &w.t.thing[5])->module, "/bin/x");
-    assert_null(things_symbol(&w.t, &w.t.thing[0]));
+        assert_string_equal(entities_name(&w.t, &w.t.entity[i], text),
+                            names[i]);
+    assert_int_equal(w.t.entity[5].count, 2); /* f here and there */
+    assert_string_equal(entities_symbol(&w.t, &w.t.entity[5])->module,
+                        "/bin/x");
+    assert_null(entities_symbol(&w.t, &w.t.entity[0]));
     struct ips_est e;
-    struct ips_lane lane = golden_lane(&golden[0]);
+    struct ips_scenario lane = golden_lane(&golden[0]);
     uint64_t *share = calloc(w.t.f.count, sizeof(*share)), f = 0, g = 0;
     assert_int_equal(0, ips_longest_path(&w.g, &lane, NULL, &e, NULL));
     (void)ips_feature_shares(&w.g, &lane, &e, &w.t.f, share);
-    for (uint32_t k = 0; k < w.t.thing[5].count; k++)
-        f += share[w.t.member[w.t.thing[5].first + k]];
-    g = share[w.t.member[w.t.thing[6].first]];
+    for (uint32_t k = 0; k < w.t.entity[5].count; k++)
+        f += share[w.t.member[w.t.entity[5].first + k]];
+    g = share[w.t.member[w.t.entity[6].first]];
     assert_int_equal(f, 26);
     assert_int_equal(g, 3);
-    assert_int_equal(share[w.t.member[w.t.thing[7].first]], 4);
+    assert_int_equal(share[w.t.member[w.t.entity[7].first]], 4);
     free(share);
     ips_est_release(&e);
     forget(&w);
@@ -93,10 +95,10 @@ static uint32_t chosen(const struct world *w, const char *procedure,
                        const char *process, const char *message,
                        const char *object)
 {
-    struct thing_selector s = {procedure, process, message, object};
+    struct entity_selector s = {procedure, process, message, object};
     uint32_t *feature = NULL, count;
     struct ips_err err;
-    int rc = things_select(&w->t, &s, &feature, &count, &err);
+    int rc = entities_choose(&w->t, &s, &feature, &count, &err);
     if (rc < 0)
         assert_int_equal(rc, IPS_E_USAGE);
     free(feature);
@@ -112,7 +114,7 @@ static void test_things__selected(void **state)
     uint32_t blame;
     make(&w);
     assert_int_equal(0,
-                     things_make(&w.g, w.part, 2, false, &w.t, &blame, NULL));
+                     entities_make(&w.g, w.part, 2, false, &w.t, &blame, NULL));
     assert_int_equal(chosen(&w, "f", "", "", ""), 2);
     assert_int_equal(chosen(&w, "?", "", "", ""), 3);
     assert_int_equal(chosen(&w, "f", "b", "", ""), 1);
@@ -134,7 +136,7 @@ static void test_things__selected(void **state)
     w.g.xkind[4] = IPS_X_EXTERNAL;
     w.g.xpred[4] = 3;
     assert_int_equal(0,
-                     things_make(&w.g, w.part, 2, false, &w.t, &blame, NULL));
+                     entities_make(&w.g, w.part, 2, false, &w.t, &blame, NULL));
     assert_int_equal(chosen(&w, "", "", "b->external", ""), 1);
     forget(&w);
 }
@@ -151,13 +153,13 @@ static void test_things__refused(void **state)
         w.of2[0] = what == 1 ? 1 : 0;
         w.g.chains[1].process = what == 2 ? 2 : 0;
         w.ns2[0] = what == 3 ? 21 : 20; /* more than the arc has */
-        assert_true(things_make(&w.g, w.part, 2, false, &w.t, &blame, NULL) <
+        assert_true(entities_make(&w.g, w.part, 2, false, &w.t, &blame, NULL) <
                     0);
         if (what < 3)
             assert_int_equal(blame, 1);
         if (what == 3)
             assert_int_equal(
-                0, things_make(&w.g, w.part, 2, true, &w.t, &blame, NULL));
+                0, entities_make(&w.g, w.part, 2, true, &w.t, &blame, NULL));
         forget(&w);
     }
 }

@@ -20,8 +20,8 @@ static struct path_window window_of(enum ips_weighting weighting,
     static struct path_data d;
     Ips__SyncAnswer other = IPS__SYNC_ANSWER__INIT,
                     sync = IPS__SYNC_ANSWER__INIT;
-    struct part parts[2];
-    struct part *active[2] = {&parts[0], &parts[1]};
+    struct machine_share parts[2];
+    struct machine_share *active[2] = {&parts[0], &parts[1]};
     struct query q;
     memset(&d, 0, sizeof(d));
     memset(&q, 0, sizeof(q));
@@ -34,8 +34,8 @@ static struct path_window window_of(enum ips_weighting weighting,
     q.gather.active = active;
     q.gather.count = 2;
     q.data = &d;
-    d.origin_part = 1;
-    d.lanes[LANE_MAIN].lane.weighting = weighting;
+    d.origin_machine = 1;
+    d.scenarios[SCENARIO_MAIN].scenario.weighting = weighting;
     weighting_set_window(&q, from_ns, to_ns);
     return d.window;
 }
@@ -57,18 +57,18 @@ static void test_master_window__begins_with_the_command(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct path_window w = window_of(IPS_WEIGH_WALL, 100, cases[i].root,
                                          cases[i].from, cases[i].to);
-        assert_true(w.given);
+        assert_true(w.is_set);
         assert_int_equal(w.from_ns, cases[i].got_from);
         assert_int_equal(w.to_ns, cases[i].got_to);
         /* Of the other weightings it is each machine's own: as asked. */
         w = window_of(IPS_WEIGH_CPU, 100, cases[i].root, cases[i].from,
                       cases[i].to);
-        assert_true(w.given);
+        assert_true(w.is_set);
         assert_int_equal(w.from_ns, cases[i].from);
         assert_int_equal(w.to_ns, cases[i].to);
     }
-    assert_false(window_of(IPS_WEIGH_WALL, 100, 150, 0, 0).given);
-    assert_true(window_of(IPS_WEIGH_WALL, 100, 150, 1, 0).given);
+    assert_false(window_of(IPS_WEIGH_WALL, 100, 150, 0, 0).is_set);
+    assert_true(window_of(IPS_WEIGH_WALL, 100, 150, 1, 0).is_set);
 }
 
 int main(void)

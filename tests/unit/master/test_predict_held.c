@@ -21,9 +21,9 @@
 #define OTHER_BYTES 7777u /* of every node that is no case's */
 
 static struct world {
-    struct ips_graph g;                  /* of all machines */
-    struct engine_part engine[MACHINES]; /* their own graphs */
-    struct part part[MACHINES], *active[MACHINES];
+    struct ips_graph g;                     /* of all machines */
+    struct engine_machine engine[MACHINES]; /* their own graphs */
+    struct machine_share part[MACHINES], *active[MACHINES];
     struct query q;
     struct predict_query d;
     struct whatif_data w;
@@ -65,7 +65,7 @@ static void begin(uint32_t machines)
                              .xkind = v.xkind,
                              .xlen = v.xlen,
                              .xpred = v.xpred};
-    v.run.lane.mtime = (struct ips_mtime){MS, 1000ULL << 32, 1, 1};
+    v.run.scenario.mtime = (struct ips_mtime){MS, 1000ULL << 32, 1, 1};
     v.run.own = v.own;
     v.w.path.node_base = v.base;
     v.s = (struct whatif_solving){.d = &v.w, .g = &v.g, .err = &v.err};
@@ -111,7 +111,7 @@ static void put(struct message m)
 
 static void solve(void)
 {
-    assert_int_equal(predict_held(&v.q, &v.s, &v.run, v.idle), 0);
+    assert_int_equal(predict_lock_holds(&v.q, &v.s, &v.run, v.idle), 0);
 }
 
 /* Of one machine. Times in ns: on its way, slept, waited for a core after the
@@ -163,8 +163,8 @@ static void test_predict_held__by_one_clock(void **state)
         assert_int_equal(v.idle[CASES + 4 + 2 * i],
                          cases[i].held + (i == 0 ? 5 : 0));
     }
-    assert_int_equal(v.run.held_ns, sum);
-    assert_int_equal(v.run.held_count, count);
+    assert_int_equal(v.run.held_back_ns, sum);
+    assert_int_equal(v.run.held_back_count, count);
 }
 
 /* Would catch: a wait for something else, or for what nobody sent, that is
@@ -181,7 +181,7 @@ static void test_predict_held__nothing_but_messages(void **state)
     v.xkind[5] = IPS_X_EXTERNAL;
     v.xpred[7] = IPS_NO_NODE;
     solve();
-    assert_int_equal(v.run.held_count, 0);
+    assert_int_equal(v.run.held_back_count, 0);
     for (uint32_t i = 0; i < v.g.node_count; i++)
         assert_int_equal(v.idle[i], 0);
 }
@@ -230,10 +230,10 @@ static void test_predict_held__by_two_clocks(void **state)
     (void)state;
     two_machines();
     solve(); /* of a message of 100 bytes MTIME says 1.1 ms */
-    assert_int_equal(v.run.held_count, 2);
+    assert_int_equal(v.run.held_back_count, 2);
     assert_int_equal(v.idle[18 + 4], 48900000);
     assert_int_equal(v.idle[5 + 4], 43900000);
-    assert_int_equal(v.run.held_ns, 48900000 + 43900000);
+    assert_int_equal(v.run.held_back_ns, 48900000 + 43900000);
 
     two_machines();
     measured("a", "b", 3 * MS);

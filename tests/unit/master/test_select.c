@@ -80,13 +80,13 @@ static bool shown(const Ips__Select *ask, size_t row)
 static void check(Ips__Select *ask)
 {
     struct arena a = {0};
-    struct select s;
+    struct top_n s;
     void **chosen = NULL;
     uint64_t left[SELECT_LEVELS] = {0}, sum = 0;
     size_t at = 0;
     assert_true(
-        select_init(&s, ask, &ips__metrics_row__descriptor, NULL, "cpu_ns"));
-    size_t n = select_rows(&s, &a, list, ROWS, &chosen, left);
+        top_n_init(&s, ask, &ips__metrics_row__descriptor, NULL, "cpu_ns"));
+    size_t n = top_n_rows(&s, &a, list, ROWS, &chosen, left);
     for (size_t i = 0; i < ROWS; i++)
         if (shown(ask, i)) {
             assert_true(at < n);
@@ -122,17 +122,17 @@ static void test_select__leaves_the_rest_to_the_client(void **unused)
     static const char *const not [] = {"rho", NULL};
     static const char *const bad[] = {"nothing", "waits", "other_ns", "rho"};
     Ips__Select ask = IPS__SELECT__INIT;
-    struct select s;
+    struct top_n s;
     (void)unused;
     assert_false(
-        select_init(&s, NULL, &ips__metrics_row__descriptor, not, "cpu_ns"));
+        top_n_init(&s, NULL, &ips__metrics_row__descriptor, not, "cpu_ns"));
     assert_false(
-        select_init(&s, &ask, &ips__metrics_row__descriptor, not, "cpu_ns"));
+        top_n_init(&s, &ask, &ips__metrics_row__descriptor, not, "cpu_ns"));
     ask.top = 1;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         ask.sort = (char *)(uintptr_t)bad[i];
-        assert_false(select_init(&s, &ask, &ips__metrics_row__descriptor, not,
-                                 "cpu_ns"));
+        assert_false(
+            top_n_init(&s, &ask, &ips__metrics_row__descriptor, not, "cpu_ns"));
     }
 }
 

@@ -54,11 +54,11 @@ static struct why_amount amount(uint64_t ms, uint64_t gain_ms,
     return (struct why_amount){.ns = ms * MS,
                                .gain_ns = gain_ms * MS,
                                .bound_ns = gain_ms * MS,
-                               .place = {.object = object,
-                                         .procedure = "f",
-                                         .module = "/bin/p",
-                                         .file = "p.c",
-                                         .line = 12},
+                               .location = {.object = object,
+                                            .procedure = "f",
+                                            .module = "/bin/p",
+                                            .file = "p.c",
+                                            .source_line = 12},
                                .other = other,
                                .samples = 1000};
 }
@@ -81,7 +81,7 @@ static void test_why__nothing_stands_out_of_a_healthy_program(void **state)
     assert_int_equal(x.nearest.gain_ppm, 62500);
     assert_int_equal(x.sure, WHY_HIGH);
     assert_false(x.service);
-    assert_non_null(strstr(x.shape_says, "a batch program"));
+    assert_non_null(strstr(x.shape_text, "a batch program"));
 }
 
 static void test_why__a_gain_below_a_twentieth_is_not_said(void **state)
@@ -116,7 +116,7 @@ static void test_why__a_procedure_is_hot_from_a_quarter_on(void **state)
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
     assert_int_equal(x.finding[0].kind, WHY_PROCEDURE);
-    SAME(x.finding[0].says, "/m/p.1 spends its time in f (p.c:12).");
+    SAME(x.finding[0].text, "/m/p.1 spends its time in f (p.c:12).");
     SAME(x.finding[0].evidence, "2.50 s of the path (25%); about 1000 samples");
     SAME(x.finding[0].command,
          "ipsq path r1 --weighting wall --by procedure --by line");
@@ -133,7 +133,7 @@ static void test_why__few_requests_that_are_much_work(void **state)
     struct why_facts f = healthy();
     struct why_amount p = amount(2500, 1250, "/m/p.1", NULL);
     f.asked = 9000;
-    f.common = (struct why_common){.place = {.procedure = "f"},
+    f.common = (struct why_common){.location = {.procedure = "f"},
                                    .ns = 6000ull * MS,
                                    .low_ns = 4500ull * MS,
                                    .high_ns = 7000ull * MS,
@@ -142,7 +142,7 @@ static void test_why__few_requests_that_are_much_work(void **state)
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
     assert_int_equal(x.finding[0].kind, WHY_PROCEDURE);
-    SAME(x.finding[0].says,
+    SAME(x.finding[0].text,
          "Each request to /m/p.1 is expensive (1.00 ms), mostly in f (p.c:12) "
          "and what it calls. Do less for each request (an index, a cache, "
          "another plan); no single procedure is worth optimising.");
@@ -201,7 +201,7 @@ static void test_why__a_phase_dominates_from_two_fifths_on(void **state)
     assert_int_equal(x.finding[0].phase, 2);
     assert_int_equal(x.finding[0].from_ns, 1000ull * MS);
     assert_int_equal(x.finding[0].to_ns, 5000ull * MS);
-    SAME(x.finding[0].says,
+    SAME(x.finding[0].text,
          "Phase 2 of 4 (1.00 s to 5.00 s after the start) takes most of the "
          "time, and fewer cores are busy in it than in the rest: mostly /m/p.1 "
          "in f (p.c:12).");
@@ -296,10 +296,10 @@ static void test_why__a_lock_names_the_holder(void **state)
     f.amount[WHY_LOCK] = amount(8000, 5000, "/m/p.1", "/m/p.1");
     f.amount[WHY_LOCK].count = 300;
     f.amount[WHY_LOCK].other_ns = 30000ull * MS;
-    f.amount[WHY_LOCK].wait_at =
-        (struct why_place){.procedure = "g", .file = "p.c", .line = 9};
+    f.amount[WHY_LOCK].wait_at = (struct why_location){
+        .procedure = "g", .file = "p.c", .source_line = 9};
     struct why_findings x = find(&f);
-    SAME(x.finding[0].says, "Lock contention: /m/p.1 waits for a lock that "
+    SAME(x.finding[0].text, "Lock contention: /m/p.1 waits for a lock that "
                             "/m/p.1 holds in f (p.c:12).");
     SAME(x.finding[0].evidence,
          "300 waits for locks, 30.00 s over all threads, most in g (p.c:9)");
@@ -311,7 +311,7 @@ static void test_why__cores_are_short_by_its_own_or_by_others(void **state)
     (void)state;
     struct why_facts f = healthy();
     f.t_max_wall_ns = 40000ull * MS;
-    f.crowd_ns = 10000ull * MS;
+    f.oversubscription_ns = 10000ull * MS;
     f.path_delay_ns = 30000ull * MS;
     f.amount[WHY_CORES] = amount(10000, 10000, "/m/p.1", NULL);
     f.amount[WHY_CORES].threads = 4;
@@ -325,7 +325,7 @@ static void test_why__cores_are_short_by_its_own_or_by_others(void **state)
     assert_int_equal(x.finding[1].gain_ppm, 500000);
     assert_int_equal(x.finding[0].kind, WHY_CORES);
     assert_int_equal(x.finding[1].kind, WHY_BUSY);
-    SAME(x.finding[0].says,
+    SAME(x.finding[0].text,
          "Too few cores: up to 4 threads are ready to run on 2 cores.");
 }
 
@@ -380,7 +380,7 @@ static void test_why__the_greatest_gain_stands_first(void **state)
     assert_int_equal(x.finding[0].kind, WHY_OUTSIDE);
     assert_int_equal(x.finding[1].kind, WHY_LATE); /* equal: the kind */
     assert_int_equal(x.finding[2].kind, WHY_SERIAL);
-    assert_non_null(strstr(x.finding[0].says, "mostly for the disk"));
+    assert_non_null(strstr(x.finding[0].text, "mostly for the disk"));
 }
 
 static void test_why__a_procedure_that_is_named_is_not_said_twice(void **state)
@@ -391,14 +391,14 @@ static void test_why__a_procedure_that_is_named_is_not_said_twice(void **state)
                               amount(3000, 1500, "/m/a.1", NULL)};
     f.procedure = p;
     f.procedures = 2;
-    p[1].place.procedure = "g";
+    p[1].location.procedure = "g";
     f.amount[WHY_LATE] = amount(4000, 2000, "/m/a.1", "/m/b.2");
     p[0].named_ns = 3000ull * MS; /* 60% of it */
     p[1].named_ns = 3000ull * MS; /* all, but its place is another */
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 2);
     assert_int_equal(x.finding[0].kind, WHY_LATE);
-    SAME(x.finding[1].place.procedure, "g");
+    SAME(x.finding[1].location.procedure, "g");
     p[0].named_ns -= MS;
     assert_int_equal(find(&f).count, 3);
 }
@@ -417,8 +417,8 @@ static void test_why__both_forms_of_a_serial_section_are_said(void **state)
     assert_int_equal(x.count, 2);
     assert_int_equal(x.finding[0].kind, WHY_SERIAL);
     assert_int_equal(x.finding[1].kind, WHY_SERIAL);
-    SAME(x.finding[0].place.object, "/m/a.1");
-    SAME(x.finding[1].place.object, "/m/c.1");
+    SAME(x.finding[0].location.object, "/m/a.1");
+    SAME(x.finding[1].location.object, "/m/c.1");
     p.named_ns[WHY_SERIAL] = 2000ull * MS; /* 44% of it */
     assert_int_equal(count_with(&f, &p), 3);
 }
@@ -488,7 +488,7 @@ static void test_why__a_service_accepts_and_waits(void **state)
     f.path_outside_ns = 2500ull * MS;
     struct why_findings x = find(&f);
     assert_true(x.service);
-    assert_non_null(strstr(x.shape_says, "--for latency"));
+    assert_non_null(strstr(x.shape_text, "--for latency"));
     f.accepted = 0;
     assert_false(find(&f).service);
 }
@@ -503,11 +503,11 @@ static void test_why__a_service_is_asked_from_outside(void **state)
     f.asked = 1000;
     f.asked_outside = WHY_SERVICE_ASKED;
     assert_false(why_serves(&f));
-    assert_non_null(strstr(find(&f).shape_says, "a batch program"));
+    assert_non_null(strstr(find(&f).shape_text, "a batch program"));
     f.asked_outside = 500;
     assert_true(why_serves(&f));
     assert_true(find(&f).service);
-    assert_non_null(strstr(find(&f).shape_says, "from unrecorded clients"));
+    assert_non_null(strstr(find(&f).shape_text, "from unrecorded clients"));
     f.asked = f.asked_outside = WHY_SERVICE_ASKED - 1;
     assert_false(why_serves(&f));
 }
@@ -534,13 +534,13 @@ static void test_why__of_a_window(void **state)
     struct why_findings x = find(&f);
     SAME(x.finding[0].command, "ipsq path r1 --from 1000000000ns --to "
                                "3000000000ns --weighting wall --by external");
-    assert_non_null(strstr(x.shape_says, "1.00 s to 3.00 s after"));
+    assert_non_null(strstr(x.shape_text, "1.00 s to 3.00 s after"));
     f.window_phase = 2;
     f.t_max_wall_ns = 50 * MS;
     x = find(&f);
     SAME(x.finding[0].command,
          "ipsq path r1 --phase 2 --weighting wall --by external");
-    assert_non_null(strstr(x.shape_says, "phase 2, "));
+    assert_non_null(strstr(x.shape_text, "phase 2, "));
     assert_non_null(strstr(x.sure_why, "the window is shorter"));
 }
 

@@ -26,7 +26,7 @@ static struct why_facts facts(void)
     return (struct why_facts){.elapsed_ns = 11 * S,
                               .t_max_wall_ns = 10 * S,
                               .quiet_ns = 8 * S,
-                              .crowd_ns = 2 * S,
+                              .oversubscription_ns = 2 * S,
                               .sampled = true,
                               .sampled_ns = 10 * S,
                               .top_ns = 10 * S,
@@ -46,19 +46,19 @@ static struct why_findings find(const struct why_facts *f)
 /* 4 s of the path, half of which would go; who waits is "/m/b.2". */
 static struct why_amount amount(void)
 {
-    return (struct why_amount){.ns = 4 * S,
-                               .gain_ns = 2 * S,
-                               .bound_ns = 3 * S,
-                               .place = {"/m/a.1", "f", "/bin/p", "p.c", 12, 0},
-                               .other = "/m/b.2",
-                               .other_ns = 7 * S,
-                               .count = 2000,
-                               .bytes = 2000 * 30 +
-                                        1999, /* a mean is rounded down */
-                               .threads = 5,
-                               .cores = 2,
-                               .wait_at = {"", "g", "/lib/q", "", 0, 0},
-                               .cause = "disk"};
+    return (struct why_amount){
+        .ns = 4 * S,
+        .gain_ns = 2 * S,
+        .bound_ns = 3 * S,
+        .location = {"/m/a.1", "f", "/bin/p", "p.c", 12, 0},
+        .other = "/m/b.2",
+        .other_ns = 7 * S,
+        .count = 2000,
+        .bytes = 2000 * 30 + 1999, /* a mean is rounded down */
+        .threads = 5,
+        .cores = 2,
+        .wait_at = {"", "g", "/lib/q", "", 0, 0},
+        .cause = "disk"};
 }
 
 /* ---- the thresholds ------------------------------------------------------
@@ -132,7 +132,7 @@ static void test_rules__chatty(void **state)
     struct why_facts f = chatty();
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
-    SAME(x.finding[0].says, "/m/a.1 and /m/b.2 exchange many small messages, "
+    SAME(x.finding[0].text, "/m/a.1 and /m/b.2 exchange many small messages, "
                             "which take more time than the work.");
     SAME(
         x.finding[0].evidence,
@@ -177,7 +177,7 @@ static void test_rules__spread(void **state)
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
     assert_int_equal(x.finding[0].kind, WHY_SPREAD);
-    SAME(x.finding[0].says, "The cost is spread over many procedures; no "
+    SAME(x.finding[0].text, "The cost is spread over many procedures; no "
                             "single one is worth optimising. Look for a common "
                             "cause: a caller, a library, a data structure.");
     SAME(x.finding[0].supposes, "");
@@ -286,7 +286,7 @@ static void test_doubts__of_the_run(void **state)
     f.lost = 10; /* of 1000 */
     check_run(&f, (struct doubt){WHY_FAIR, "10 events were lost"});
     f.lost = 11;
-    f.lost_room = 1;
+    f.lost_for_space = 1;
     check_run(&f,
               (struct doubt){
                   WHY_LOW,

@@ -25,7 +25,7 @@ static struct why_facts facts(void)
     return (struct why_facts){.elapsed_ns = 11 * S,
                               .t_max_wall_ns = 10 * S,
                               .quiet_ns = 8 * S,
-                              .crowd_ns = 2 * S,
+                              .oversubscription_ns = 2 * S,
                               .sampled = true,
                               .sampled_ns = 10 * S,
                               .top_ns = 10 * S,
@@ -45,19 +45,19 @@ static struct why_findings find(const struct why_facts *f)
 /* 4 s of the path, half of which would go; who waits is "/m/b.2". */
 static struct why_amount amount(void)
 {
-    return (struct why_amount){.ns = 4 * S,
-                               .gain_ns = 2 * S,
-                               .bound_ns = 3 * S,
-                               .place = {"/m/a.1", "f", "/bin/p", "p.c", 12, 0},
-                               .other = "/m/b.2",
-                               .other_ns = 7 * S,
-                               .count = 2000,
-                               .bytes = 2000 * 30 +
-                                        1999, /* a mean is rounded down */
-                               .threads = 5,
-                               .cores = 2,
-                               .wait_at = {"", "g", "/lib/q", "", 0, 0},
-                               .cause = "disk"};
+    return (struct why_amount){
+        .ns = 4 * S,
+        .gain_ns = 2 * S,
+        .bound_ns = 3 * S,
+        .location = {"/m/a.1", "f", "/bin/p", "p.c", 12, 0},
+        .other = "/m/b.2",
+        .other_ns = 7 * S,
+        .count = 2000,
+        .bytes = 2000 * 30 + 1999, /* a mean is rounded down */
+        .threads = 5,
+        .cores = 2,
+        .wait_at = {"", "g", "/lib/q", "", 0, 0},
+        .cause = "disk"};
 }
 
 /* ---- the words -----------------------------------------------------------
@@ -156,11 +156,11 @@ static void test_words__of_each_finding(void **state)
         struct why_findings x = find(&f);
         assert_int_equal(x.count, 1);
         assert_int_equal((int)x.finding[0].kind, (int)w->kind);
-        SAME(x.finding[0].says, w->says);
+        SAME(x.finding[0].text, w->says);
         SAME(x.finding[0].evidence, w->evidence);
         SAME(x.finding[0].supposes, w->supposes);
         SAME(x.finding[0].command, w->command);
-        SAME(x.finding[0].place.object, "/m/a.1");
+        SAME(x.finding[0].location.object, "/m/a.1");
         assert_int_equal(x.finding[0].ns, 4 * S);
         assert_int_equal(x.finding[0].gain_ns, 2 * S);
         assert_int_equal(x.finding[0].bound_ns, 3 * S);
@@ -179,25 +179,25 @@ static void test_words__of_what_is_not_known(void **state)
     (void)state;
     struct why_facts f = facts();
     f.amount[WHY_LOCK] = f.amount[WHY_OUTSIDE] = amount();
-    f.amount[WHY_LOCK].place = (struct why_place){.procedure = "f"};
+    f.amount[WHY_LOCK].location = (struct why_location){.procedure = "f"};
     f.amount[WHY_LOCK].other = "";
-    f.amount[WHY_LOCK].wait_at = (struct why_place){0};
-    f.amount[WHY_OUTSIDE].place = (struct why_place){.object = ""};
-    f.amount[WHY_OUTSIDE].wait_at = (struct why_place){.object = "x"};
+    f.amount[WHY_LOCK].wait_at = (struct why_location){0};
+    f.amount[WHY_OUTSIDE].location = (struct why_location){.object = ""};
+    f.amount[WHY_OUTSIDE].wait_at = (struct why_location){.object = "x"};
     f.amount[WHY_OUTSIDE].cause = NULL;
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 2);
-    SAME(x.finding[0].says, "Lock contention: another thread waits for a lock "
+    SAME(x.finding[0].text, "Lock contention: another thread waits for a lock "
                             "that the program holds in f (?).");
     SAME(x.finding[0].evidence,
          "2000 waits for locks, 7.00 s over all threads");
-    SAME(x.finding[1].says,
+    SAME(x.finding[1].text,
          "the program waits; what ends the wait was not recorded.");
     assert_null(x.finding[1].other);
     /* A file without a line says less than the module. */
-    f.amount[WHY_LOCK].place =
-        (struct why_place){"/m/a.1", "f", "/bin/p", "p.c", 0, 0};
-    assert_non_null(strstr(find(&f).finding[0].says, " in f (/bin/p)."));
+    f.amount[WHY_LOCK].location =
+        (struct why_location){"/m/a.1", "f", "/bin/p", "p.c", 0, 0};
+    assert_non_null(strstr(find(&f).finding[0].text, " in f (/bin/p)."));
 }
 
 static void test_words__of_what_is_outside(void **state)
@@ -225,9 +225,9 @@ static void test_words__of_what_is_outside(void **state)
         struct why_facts f = facts();
         f.amount[WHY_OUTSIDE] = amount();
         f.amount[WHY_OUTSIDE].cause = causes[i][0];
-        f.amount[WHY_OUTSIDE].wait_at = (struct why_place){0};
+        f.amount[WHY_OUTSIDE].wait_at = (struct why_location){0};
         struct why_findings x = find(&f);
-        const char *at = strstr(x.finding[0].says, "mostly for ");
+        const char *at = strstr(x.finding[0].text, "mostly for ");
         assert_non_null(at);
         at += strlen("mostly for ");
         assert_memory_equal(at, causes[i][1], strlen(causes[i][1]));
@@ -259,11 +259,11 @@ static void test_words__of_times_and_windows(void **state)
     f.windowed = true;
     f.from_ns = 5;
     SAME(why_run_and_window(&f, &arena), "r1 --from 5ns");
-    SAME(why_window_says(&f, &arena), "5 ns to its end after the run's start");
+    SAME(why_window_text(&f, &arena), "5 ns to its end after the run's start");
     f.from_ns = 0;
     f.to_ns = 7;
     SAME(why_run_and_window(&f, &arena), "r1 --to 7ns");
-    SAME(why_window_says(&f, &arena), "0 ns to 7 ns after the run's start");
+    SAME(why_window_text(&f, &arena), "0 ns to 7 ns after the run's start");
     assert_int_equal(why_ppm(1, 0), 0);
     assert_int_equal(why_ppm(9, 9), 1000000);
     assert_int_equal(why_ppm(10, 9), 1000000);
@@ -288,7 +288,7 @@ static void test_words__of_a_phase(void **state)
     f.phases = 1;
     struct why_findings x = find(&f);
     assert_int_equal(x.count, 1);
-    SAME(x.finding[0].says,
+    SAME(x.finding[0].text,
          "Phase 3 of 3 (1.50 s to 6.00 s after the start) takes most of the "
          "time, and fewer cores are busy in it than in the rest: /m/a.1 waits "
          "for something not recorded.");
@@ -297,7 +297,7 @@ static void test_words__of_a_phase(void **state)
     SAME(x.finding[0].supposes,
          "as many cores are busy in it as in the other phases");
     p.outside_ns--;
-    assert_non_null(strstr(find(&f).finding[0].says,
+    assert_non_null(strstr(find(&f).finding[0].text,
                            "in the rest: mostly /m/a.1 in f (p.c:12)."));
 }
 
@@ -313,7 +313,7 @@ static void check_shape(const struct why_facts *f, bool service,
 {
     struct why_findings x = find(f);
     assert_int_equal(x.service, service);
-    SAME(x.shape_says, says);
+    SAME(x.shape_text, says);
 }
 
 static void test_shapes(void **state)

@@ -89,11 +89,11 @@ static void sum_of(struct slave_arc_sum *sum, struct costs *k)
 static struct slave_arc_totals sum_table(struct slave_arc_sum *sum,
                                          struct slave_proc_table *t)
 {
-    struct slave_costs costs;
+    struct slave_profile_cache costs;
     struct slave_arc_totals totals;
     struct ips_err err = {0};
     uint64_t self = 0;
-    assert_int_equal(slave_arc_sum_costs(sum, &costs, &err), 0);
+    assert_int_equal(slave_arc_sum_profile(sum, &costs, &err), 0);
     slave_arc_sum_totals(sum, &totals);
     assert_int_equal(slave_proc_table_make(&costs, sum->b, "m", "",
                                            SLAVE_BY_PROCEDURE, t, &err),
@@ -103,7 +103,7 @@ static struct slave_arc_totals sum_table(struct slave_arc_sum *sum,
     assert_int_equal(self, totals.sampled_ns + totals.exact_ns);
     assert_int_equal(self + totals.unsampled_ns, totals.ns);
     assert_true(t->totals.squares == totals.squares);
-    slave_arc_costs_free(&costs);
+    slave_arc_profile_free(&costs);
     slave_arc_sum_release(sum);
     return totals;
 }

@@ -259,7 +259,7 @@ static void check(struct recorder *r, Ips__PeersAsk *peers,
     v.load = (struct slave_load_row){9, 2000, 5001, 2600};
     v.unseen_count = 1;
     v.unseen[0] =
-        (struct slave_unseen_row){.kind = SLAVE_UNSEEN_URING, .pid = 100};
+        (struct slave_unrecorded_row){.kind = SLAVE_UNSEEN_URING, .pid = 100};
     q.ask_case = IPS__REQUEST__ASK_SYNC;
     q.sync = &sync;
     peers->generation = ask(&a, &v, &q, &x)->sync->generation;

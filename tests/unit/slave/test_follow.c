@@ -34,7 +34,7 @@ struct run { /* all there is, and how much of it is in the archive */
     size_t used;
     struct slave_archive archive;
     struct slave_pack *pack;
-    struct slave_handover *handover;
+    struct slave_record_queue *handover;
     struct slave_graphs gs;
     char dir[64], db[80];
     uint64_t seed, t, first;
@@ -49,14 +49,14 @@ static uint32_t below(struct run *r, uint32_t n)
 static void begin_slave(struct run *r)
 {
     slave_graphs_init(&r->gs, r->db, "");
-    r->handover = slave_handover_new(SLAVE_HANDOVER_ROOMS);
+    r->handover = slave_record_queue_new(SLAVE_HANDOVER_ROOMS);
     assert_non_null(r->handover);
 }
 
 static void end_slave(struct run *r)
 {
     slave_graphs_release(&r->gs);
-    slave_handover_free(r->handover);
+    slave_record_queue_free(r->handover);
 }
 
 static void begin_run(struct run *r, enum synth_pattern pattern)
@@ -130,8 +130,8 @@ static void flush(struct run *r, bool hand)
                                              r->buffer, r->used, NULL),
                          0);
     if (r->used && hand)
-        slave_handover_put(r->handover, &r->buffer, r->used, from,
-                           r->archive.length + r->archive.staged);
+        slave_record_queue_put(r->handover, &r->buffer, r->used, from,
+                               r->archive.length + r->archive.staged);
     r->used = 0;
 }
 
@@ -153,7 +153,7 @@ static void ingest(struct run *r, bool hand)
         if (!again)
             break;
         slave_archive_rollback(&r->archive);
-        slave_handover_rollback(r->handover, r->archive.length);
+        slave_record_queue_rollback(r->handover, r->archive.length);
         memcpy(r->at, before, sizeof(before));
     }
     slave_archive_commit(&r->archive);
@@ -213,11 +213,11 @@ static bool follow(struct run *r, bool sealed)
     struct question q;
     struct ips_built b;
     struct ips_err err = {0};
-    struct slave_follow *f = &r->gs.follow;
+    struct slave_live_tables *f = &r->gs.live_tables;
     make_question(r, &q);
     if (sealed)
-        slave_handover_seal(r->handover);
-    if (slave_follow_turn(&r->gs, &q.s, r->handover, &err) < 0)
+        slave_record_queue_seal(r->handover);
+    if (slave_live_tables_turn(&r->gs, &q.s, r->handover, &err) < 0)
         fail_msg("%s", err.msg);
     if (f->tables) {
         struct slave_irt_row row;
@@ -226,7 +226,7 @@ static bool follow(struct run *r, bool sealed)
         ips_built_release(&b);
         if (below(r, 4)) /* SQLite syncs */
             goto out;
-        assert_int_equal(slave_follow_store(&r->gs, &err), 0);
+        assert_int_equal(slave_live_tables_store(&r->gs, &err), 0);
         assert_true(slave_store_get_irt(r->gs.store, RUN_ID, &row));
         assert_true(row.key == q.s.key);
     }
@@ -250,8 +250,8 @@ static void test_follow__tables_of_the_whole_build(void **state)
                 kept += follow(&r, true);
             if (k != 20 && k + 1 != turns)
                 continue;
-            handed += r.gs.follow.handed;
-            unpacked += r.gs.follow.unpacked;
+            handed += r.gs.live_tables.queued;
+            unpacked += r.gs.live_tables.unpacked;
             end_slave(&r); /* and another begins */
             begin_slave(&r);
         }
@@ -267,16 +267,16 @@ static void test_follow__tables_of_the_whole_build(void **state)
 
 /* ---- what waits ---- */
 
-static void put(struct slave_handover *h, uint8_t **buffer, size_t len,
+static void put(struct slave_record_queue *h, uint8_t **buffer, size_t len,
                 uint64_t from, uint64_t until)
 {
     memset(*buffer, (int)from, len);
-    slave_handover_put(h, buffer, len, from, until);
+    slave_record_queue_put(h, buffer, len, from, until);
 }
 
 static void test_follow__what_waits(void **state)
 {
-    struct slave_handover *h = slave_handover_new(3);
+    struct slave_record_queue *h = slave_record_queue_new(3);
     uint8_t *buffer = malloc(SLAVE_FRAMES_BYTES), *was = buffer;
     struct slave_batch *b;
     (void)state;
@@ -284,34 +284,34 @@ static void test_follow__what_waits(void **state)
     put(h, &buffer, 1000, 0, 10);
     assert_ptr_not_equal(buffer, was); /* given away, not copied */
     put(h, &buffer, 1000, 10, 20);     /* copied behind it */
-    slave_handover_seal(h);
+    slave_record_queue_seal(h);
     put(h, &buffer, 1000, 20, 30); /* but not behind a snapshot */
-    b = slave_handover_take(h, 0, 20);
+    b = slave_record_queue_take(h, 0, 20);
     assert_true(b && b->data == was && b->len == 2000 && !b->next);
     assert_true(b->data[999] == 0 && b->data[1000] == 10);
-    slave_handover_give_back(h, b);
-    assert_null(slave_handover_take(h, 15, 30)); /* a part is missing */
-    assert_null(slave_handover_take(h, 20, 30)); /* and it is gone */
+    slave_record_queue_give_back(h, b);
+    assert_null(slave_record_queue_take(h, 15, 30)); /* a part is missing */
+    assert_null(slave_record_queue_take(h, 20, 30)); /* and it is gone */
     /* Taken back: what was not committed, and what it was put behind. */
     put(h, &buffer, 8, 30, 40);
-    slave_handover_seal(h);
+    slave_record_queue_seal(h);
     put(h, &buffer, 8, 40, 50);
-    slave_handover_rollback(h, 40);
+    slave_record_queue_rollback(h, 40);
     put(h, &buffer, 8, 40, 45);
-    b = slave_handover_take(h, 30, 45);
+    b = slave_record_queue_take(h, 30, 45);
     assert_true(b && b->until == 40 && b->next && b->next->until == 45);
-    slave_handover_give_back(h, b);
+    slave_record_queue_give_back(h, b);
     /* All rooms wait: the rest is not taken. */
     for (uint64_t at = 100; at < 108; at++)
         put(h, &buffer, SLAVE_FRAMES_BYTES, at, at + 1);
-    assert_null(slave_handover_take(h, 100, 108));
+    assert_null(slave_record_queue_take(h, 100, 108));
     put(h, &buffer, SLAVE_FRAMES_BYTES, 108, 109);
-    b = slave_handover_take(h, 108, 109);
+    b = slave_record_queue_take(h, 108, 109);
     assert_non_null(b);
-    slave_handover_clear(h); /* what is in use stays */
+    slave_record_queue_clear(h); /* what is in use stays */
     assert_true(b->data[5] == 108);
-    slave_handover_give_back(h, b);
-    slave_handover_free(h);
+    slave_record_queue_give_back(h, b);
+    slave_record_queue_free(h);
     free(buffer);
 }
 

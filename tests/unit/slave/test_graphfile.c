@@ -65,13 +65,14 @@ static int setup(void **state)
     memset(&peer, 0, sizeof(peer));
     peer.traced = true;
     peer.peer_sent_bytes = 9;
-    const struct ips_lane lane = {.mtime = {7, 8, 1, 1}, .any_off = true};
+    const struct ips_scenario lane = {.mtime = {7, 8, 1, 1},
+                                      .order_dependent_off = true};
     kept = (struct slave_graphfile_more){
         .peers = &peer,
         .peer_count = 1,
-        .kept = 3,
+        .join_bound = 3,
         .joins = {.there = true,
-                  .of = slave_lane_words(&lane),
+                  .of = slave_scenario_words(&lane),
                   .joins = {.head = {head, sizeof(head), 0},
                             .arcs = {arcs, sizeof(arcs), 0},
                             .count = 3,
@@ -94,7 +95,8 @@ static int teardown(void **state)
 
 static uint64_t t_max(const struct ips_graph *g)
 {
-    const struct ips_lane lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+    const struct ips_scenario lane = {
+        .mtime = {.scale_num = 1, .scale_den = 1}};
     struct ips_est est;
     assert_int_equal(ips_longest_path(g, &lane, NULL, &est, NULL), 0);
     uint64_t t = est.t_max;
@@ -137,7 +139,7 @@ static void test_graphfile__round_trip(void **state)
     assert_int_equal(t_max(&b.g), t_max(&built.g));
     assert_true(t_max(&b.g) > 0);
     assert_int_equal(b.g.probe[5], 15);
-    const struct slave_joins_kept *k = &more.joins;
+    const struct slave_joins_cached *k = &more.joins;
     assert_true(k->there && k->mapped && k->users == 0);
     assert_memory_equal(&k->of, &kept.joins.of, sizeof(k->of));
     assert_int_equal(k->joins.head.len, sizeof(head));
@@ -147,7 +149,7 @@ static void test_graphfile__round_trip(void **state)
     assert_int_equal(k->joins.count, 3);
     assert_int_equal(k->joins.arc_count, 4);
     assert_int_equal(k->joins.total, 5);
-    assert_int_equal(more.kept, 3);
+    assert_int_equal(more.join_bound, 3);
     assert_int_equal(f.last_ns, slave_last_ns(&built));
     assert_int_equal(damaged(&f, &b.g), SLAVE_PARTS);
     slave_graphfile_release(&f);

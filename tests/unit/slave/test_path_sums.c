@@ -13,9 +13,10 @@
 
 #define SEEDS 300
 
-static struct place place_of(const struct ips_graph *g, uint32_t chain)
+static struct path_thread place_of(const struct ips_graph *g, uint32_t chain)
 {
-    return (struct place){.process = g->chains[chain].process, .tid = chain};
+    return (struct path_thread){.process = g->chains[chain].process,
+                                .tid = chain};
 }
 
 static bool equal(const struct shares *a, const struct shares *b)
@@ -78,7 +79,7 @@ static const char *of_path(struct rg *r, uint64_t seed)
     const struct ips_graph *g = &r->whole;
     struct ips_est e;
     struct ips_path p;
-    struct ips_lane lane = {
+    struct ips_scenario lane = {
         .mtime = {.base_ns = seed % 3 * 1000, .scale_num = 1, .scale_den = 1}};
     assert_int_equal(0, ips_longest_path(g, &lane, NULL, &e, NULL));
     RG_HOLD(holds(g, &e, IPS_NO_NODE));

@@ -289,10 +289,10 @@ static const char *at(struct ips_codemap *m, rs s, uint64_t address, uint64_t t)
 {
     struct ips_err err = {0};
     uint32_t place;
-    assert_int_equal(ips_codemap_place(m, ips_codemap_image(m, &s->head),
-                                       address, t, false, &place, &err),
+    assert_int_equal(ips_codemap_locate(m, ips_codemap_image(m, &s->head),
+                                        address, t, false, &place, &err),
                      0);
-    uint32_t module = m->places[place].module;
+    uint32_t module = m->locations[place].module;
     return module == IPS_NONE ? "" : m->modules[module].path;
 }
 

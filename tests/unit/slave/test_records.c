@@ -157,13 +157,13 @@ static void test_records__in_turns(void **state)
             if (below(5) == 0)
                 look(&list, &m, below(m.turn + 1)); /* from before */
             if (below(20) == 0)
-                slave_records_forget(&list, below(2) ? "r" : NULL);
+                slave_records_drop(&list, below(2) ? "r" : NULL);
         }
         look(&list, &m, m.turn);
         assert_non_null(list);
-        slave_records_forget(&list, "other");
+        slave_records_drop(&list, "other");
         assert_non_null(list);
-        slave_records_forget(&list, "r");
+        slave_records_drop(&list, "r");
         assert_null(list);
         slave_archive_close(&m.a);
     }
@@ -182,7 +182,7 @@ static void test_records__another_archive(void **state)
         look(&list, &m, m.turn);
         slave_archive_close(&m.a);
     }
-    slave_records_forget(&list, NULL);
+    slave_records_drop(&list, NULL);
 }
 
 static void test_records__damage(void **state)
@@ -209,7 +209,7 @@ static void test_records__damage(void **state)
     assert_int_equal(pwrite(m.a.fd, &byte, 1, at), 1);
     look(&list, &m, 6);
     look(&list, &m, 2);
-    slave_records_forget(&list, NULL);
+    slave_records_drop(&list, NULL);
     slave_archive_close(&m.a);
 }
 

@@ -32,7 +32,7 @@ static int new_file(uint32_t filled)
 
 static void touch_end(void *arg)
 {
-    const struct slave_view *v = arg;
+    const struct slave_guarded_mapping *v = arg;
     (void)*(volatile const uint8_t *)(v->data + v->len - 1);
 }
 
@@ -42,20 +42,20 @@ static void test_segment_view__a_cut_file(void **state)
 {
     (void)state;
     uint8_t to[PAGE] = {0};
-    struct slave_view v;
+    struct slave_guarded_mapping v;
     int fd = new_file(FILE_BYTES);
-    assert_true(slave_view_open(&v, fd, FILE_BYTES));
-    assert_true(slave_view_copy(&v, FILE_BYTES - PAGE, to, PAGE));
+    assert_true(slave_guarded_open(&v, fd, FILE_BYTES));
+    assert_true(slave_guarded_copy(&v, FILE_BYTES - PAGE, to, PAGE));
     assert_int_equal(to[PAGE - 1], 1);
     maker_check(ftruncate(fd, PAGE) == 0, "cut");
     for (int i = 0; i < 3; i++) { /* the signal is not left blocked */
-        assert_false(slave_view_copy(&v, FILE_BYTES - PAGE, to, PAGE));
-        assert_false(slave_view_zero(&v, 0, FILE_BYTES));
-        assert_false(slave_view_look(&v, touch_end, &v));
+        assert_false(slave_guarded_copy(&v, FILE_BYTES - PAGE, to, PAGE));
+        assert_false(slave_guarded_zero(&v, 0, FILE_BYTES));
+        assert_false(slave_guarded_inspect(&v, touch_end, &v));
     }
-    assert_true(slave_view_copy(&v, 0, to, PAGE));
-    assert_false(slave_view_copy(&v, FILE_BYTES, to, 1));
-    slave_view_close(&v);
+    assert_true(slave_guarded_copy(&v, 0, to, PAGE));
+    assert_false(slave_guarded_copy(&v, FILE_BYTES, to, 1));
+    slave_guarded_close(&v);
     assert_null(v.data);
     close(fd);
 }
@@ -64,14 +64,14 @@ static void test_segment_view__a_cut_file(void **state)
 static void test_segment_view__holes(void **state)
 {
     (void)state;
-    struct slave_view v;
+    struct slave_guarded_mapping v;
     int fd = new_file(2 * PAGE);
-    assert_true(slave_view_open(&v, fd, FILE_BYTES));
-    assert_int_equal(slave_view_has(&v, fd, 100, FILE_BYTES), 2 * PAGE);
+    assert_true(slave_guarded_open(&v, fd, FILE_BYTES));
+    assert_int_equal(slave_guarded_has(&v, fd, 100, FILE_BYTES), 2 * PAGE);
     maker_check(pwrite(fd, "x", 1, 2 * PAGE) == 1, "write");
-    assert_int_equal(slave_view_has(&v, fd, 100, 2 * PAGE), 2 * PAGE);
-    assert_int_equal(slave_view_has(&v, fd, 2 * PAGE, FILE_BYTES), 3 * PAGE);
-    slave_view_close(&v);
+    assert_int_equal(slave_guarded_has(&v, fd, 100, 2 * PAGE), 2 * PAGE);
+    assert_int_equal(slave_guarded_has(&v, fd, 2 * PAGE, FILE_BYTES), 3 * PAGE);
+    slave_guarded_close(&v);
     close(fd);
 }
 
@@ -86,15 +86,15 @@ static void on_other(int sig)
 static void test_segment_view__another_sigbus(void **state)
 {
     (void)state;
-    struct slave_view v;
+    struct slave_guarded_mapping v;
     struct sigaction a = {.sa_handler = on_other, .sa_flags = SA_NODEFER};
     int fd = new_file(0);
     if (fork() == 0) { /* a process whose handler was there before ours */
         maker_check(sigaction(SIGBUS, &a, NULL) == 0, "sigaction");
-        maker_check(slave_view_open(&v, fd, FILE_BYTES), "view");
+        maker_check(slave_guarded_open(&v, fd, FILE_BYTES), "view");
         maker_check(ftruncate(fd, 0) == 0, "cut");
         if (setjmp(elsewhere) == 0) {
-            touch_end(&v); /* outside of slave_view_look */
+            touch_end(&v); /* outside of slave_guarded_inspect */
             _exit(1);
         }
         _exit(0);
@@ -173,7 +173,8 @@ static void test_segment_view__handed_back(void **state)
         assert_int_equal(turns()->row.events, n * 1000 + 248);
         maker_check(fstat(s.fd, &after) == 0, "fstat");
         assert_int_equal(after.st_blocks, before.st_blocks);
-        assert_non_null(slave_drain_find(&drain, "busy")->segments->view.data);
+        assert_non_null(
+            slave_drain_find(&drain, "busy")->segments->mapping.data);
         marks(&s, n * 1000 + 248, 752);
         assert_int_equal(turns()->row.events, (n + 1) * 1000);
         s.head.state = IPS_SEGMENT_CLOSED;

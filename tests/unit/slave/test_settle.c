@@ -284,21 +284,21 @@ static void test_settle__environments_are_read_once_for_all(void **state)
     /* /proc has the new environment once it is executed. */
     for (bool seen = false; !seen;) {
         turns(60);
-        seen = slave_live_environment(&d, "carried");
+        seen = slave_liveness_environment(&d, "carried");
     }
     turns(60);
     fault_watch(FAULT_CALL);
-    assert_true(slave_live_environment(&d, "carried"));
+    assert_true(slave_liveness_environment(&d, "carried"));
     assert_int_not_equal(fault_end(), 0);
     fault_watch(FAULT_CALL);
-    assert_false(slave_live_environment(&d, "another"));
-    assert_true(slave_live_environment(&d, "carried"));
-    assert_false(slave_live_environment(&d, "carrie"));
+    assert_false(slave_liveness_environment(&d, "another"));
+    assert_true(slave_liveness_environment(&d, "carried"));
+    assert_false(slave_liveness_environment(&d, "carrie"));
     assert_int_equal(fault_end(), 0);
     maker_kill(&pid);
-    assert_true(slave_live_environment(&d, "carried")); /* as it was read */
+    assert_true(slave_liveness_environment(&d, "carried")); /* as it was read */
     turns(60);
-    assert_false(slave_live_environment(&d, "carried"));
+    assert_false(slave_liveness_environment(&d, "carried"));
 }
 
 /* Who makes a run holds the pool's lock. Catches: a run closed all the same,

@@ -305,12 +305,12 @@ static void test_symbols__are_kept_by_build_id(void **state)
     modules[0].build_id_bytes =
         (uint8_t)build_id_of("kept", modules[0].build_id);
     modules[1].build_id_bytes = 20; /* another build, no longer there */
-    struct ips_code_place places[] = {
+    struct ips_code_location places[] = {
         {0, start}, {1, start}, {IPS_NONE, 0}, {0, 0x7000000}};
     const struct ips_codemap map = {.modules = modules,
                                     .module_count = 2,
-                                    .places = places,
-                                    .place_count = 4};
+                                    .locations = places,
+                                    .location_count = 4};
     assert_int_equal(slave_store_open(db, &store, &err), 0);
     struct slave_symbol_source from = {
         .helper = "/proc/self/exe", .store = store, .run = "r"};

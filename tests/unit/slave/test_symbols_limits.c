@@ -102,11 +102,11 @@ static void test_symbols_limits__failures_are_remembered(void **state)
     struct ips_err err = {0}, why;
     struct slave_symbol one;
     struct ips_code_module module = {.path = path};
-    struct ips_code_place place = {0, 0x1000};
+    struct ips_code_location place = {0, 0x1000};
     const struct ips_codemap map = {.modules = &module,
                                     .module_count = 1,
-                                    .places = &place,
-                                    .place_count = 1};
+                                    .locations = &place,
+                                    .location_count = 1};
     struct slave_symbol_failures failures = {0};
     const struct slave_symbol_source from = {
         .helper = "/proc/self/exe", .failures = &failures, .run = "r"};

@@ -11,9 +11,9 @@
 
 #include "slave/drain/unrecorded.h"
 
-static bool map(const char *line, struct slave_unseen_row *row)
+static bool map(const char *line, struct slave_unrecorded_row *row)
 {
-    return slave_unseen_map(line, "/dev/shm/pool", row);
+    return slave_unrecorded_of_map(line, "/dev/shm/pool", row);
 }
 
 /* Would catch: shared memory passed over; what is nobody's dependency - private
@@ -21,7 +21,7 @@ static bool map(const char *line, struct slave_unseen_row *row)
 static void test_unseen__maps(void **state)
 {
     (void)state;
-    struct slave_unseen_row r;
+    struct slave_unrecorded_row r;
     assert_true(map("7f12-7f13 rw-s 00000000 00:01 1034    /dev/zero "
                     "(deleted)\n",
                     &r));
@@ -71,7 +71,7 @@ static bool go(const struct program *p, size_t bytes)
     assert_non_null(f);
     assert_int_equal(fwrite(p, 1, bytes, f), bytes);
     assert_int_equal(fflush(f), 0);
-    bool made = slave_unseen_go(fileno(f));
+    bool made = slave_unrecorded_confirm(fileno(f));
     fclose(f);
     return made;
 }

@@ -29,7 +29,7 @@ static struct ips_built *program(struct recorder **r)
 }
 
 struct window {
-    struct ips_lane lane;
+    struct ips_scenario lane;
     struct ips_view view;
     struct ips_est est;
     struct ips_path path;
@@ -41,7 +41,7 @@ static void solve(struct window *w, const struct ips_built *b,
     uint32_t stop;
     memset(w, 0, sizeof(*w));
     w->lane =
-        (struct ips_lane){.weighting = weighting, .clock = {.from = BEGIN}};
+        (struct ips_scenario){.weighting = weighting, .clock = {.from = BEGIN}};
     assert_int_equal(0, ips_graph_view(&b->g, &w->lane, &w->view, NULL));
     assert_int_equal(
         0, ips_longest_path(&w->view.g, &w->lane, NULL, &w->est, NULL));
@@ -142,7 +142,7 @@ static void test_window__run_delay_lies_in_its_arc(void **state)
     for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_LAST; w++) {
         const struct slave_arcs none = {0};
         const uint64_t cuts[] = {0, woke + US(1), US(60)};
-        struct ips_lane lane = sched.lane;
+        struct ips_scenario lane = sched.lane;
         uint64_t sum = 0;
         lane.weighting = (enum ips_weighting)w;
         for (int k = 0; k < 2; k++) {

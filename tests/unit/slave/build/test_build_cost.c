@@ -217,7 +217,7 @@ static void test_build_cost__guesses_of_all_threads(void **state)
     rec_guessed(b, 150, 2, 100, 60, 50);
     const struct ips_built *built = rec_alone(r);
     assert_int_equal(built->counts.guessed_ns, 7100);
-    assert_int_equal(built->counts.guess_settled, 7);
+    assert_int_equal(built->counts.guess_corrected, 7);
     assert_int_equal(built->counts.guess_off_ns, 960);
     assert_int_equal(built->counts.guess_off_max_ns, 400);
     rec_free(r);

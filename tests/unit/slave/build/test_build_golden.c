@@ -188,9 +188,9 @@ static void test_build_golden__g7_tie(void **state)
     recv_on(&c, 2, "b", 8);
     end(&c, 7);
     struct ips_built *built = rec_build(r);
-    struct ips_lane lane = {.mtime = {.per_byte_q32 = (uint64_t)U << 32,
-                                      .scale_num = 1,
-                                      .scale_den = 1}};
+    struct ips_scenario lane = {.mtime = {.per_byte_q32 = (uint64_t)U << 32,
+                                          .scale_num = 1,
+                                          .scale_den = 1}};
     struct ips_est est;
     assert_int_equal(ips_longest_path(&built->g, &lane, NULL, &est, NULL), 0);
     assert_int_equal(est.t_max, 17 * (uint64_t)U);

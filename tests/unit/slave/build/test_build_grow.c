@@ -290,7 +290,7 @@ static void make_program(struct program *p, uint64_t seed, uint32_t steps)
 static const char *est_differs(const struct ips_built *a,
                                const struct ips_built *b)
 {
-    static const struct ips_lane lane = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
     struct ips_est x, y;
     struct ips_err err;
     int rc = ips_longest_path(&a->g, &lane, NULL, &x, &err);
@@ -330,7 +330,7 @@ static const char *peers_differ(struct ips_built *a, struct ips_built *b,
 struct turns {
     struct recorder *r;
     uint64_t seed, lag_ns;
-    struct b_grow *kept;
+    struct b_incremental *kept;
     size_t at[REC_STREAMS]; /* bytes of each stream that are there */
     struct ips_chunk chunks[REC_STREAMS][64];
     uint32_t count[REC_STREAMS], before[REC_STREAMS]; /* ... this turn */
@@ -396,7 +396,7 @@ static const char *tables_differ(const struct ips_built *a,
 /* Tables alone. What is read is a copy, which goes: nobody looks at it later.
  */
 static const char *one_turn_of_tables(struct turns *t,
-                                      struct ips_build_took *took)
+                                      struct ips_build_effort *took)
 {
     struct ips_stream_in in[REC_STREAMS] = {0}, all[REC_STREAMS] = {0};
     struct ips_build_input input = input_of(t, in, t->kept != NULL);
@@ -439,7 +439,7 @@ static const char *one_turn_of_tables(struct turns *t,
     return what;
 }
 
-static const char *one_turn(struct turns *t, struct ips_build_took *took)
+static const char *one_turn(struct turns *t, struct ips_build_effort *took)
 {
     struct ips_stream_in in[REC_STREAMS] = {0};
     struct ips_build_input input = input_of(t, in, false);
@@ -489,7 +489,7 @@ static void one_program(uint64_t seed, bool tables, uint32_t *whole,
     uint64_t end = last_t(p.r);
     uint32_t turns = 2 + below(&t.seed, 30);
     for (uint32_t k = 1; k <= turns + 1; k++) {
-        struct ips_build_took took;
+        struct ips_build_effort took;
         p.r->control.used_bytes += 2; /* counted on while a run goes on */
         p.r->control.spare_bytes += 3;
         p.r->control.released_bytes += 1;
@@ -510,7 +510,7 @@ static void one_program(uint64_t seed, bool tables, uint32_t *whole,
     }
     *whole += t.whole;
     *further += t.further;
-    ips_build_forget(t.kept);
+    ips_build_incremental_free(t.kept);
     rec_free(p.r);
 }
 

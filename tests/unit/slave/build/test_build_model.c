@@ -231,7 +231,7 @@ static bool check(struct world *w, uint64_t *shared)
     same("unattributed", n->unattributed_ns, 0);
     same("idle", n->idle, w->idle);
     same("external", n->external, w->external);
-    same("any", n->any, w->any);
+    same("any", n->order_dependent, w->any);
     same("any without a release", n->any_unmatched, 0);
     holds(!b->open);
     *shared += w->arcs;

@@ -60,7 +60,7 @@ static void test_build_sync__newest_release_of_another(void **state)
     const struct ips_thread_row *row = &b->threads[rec_chain(b, 11)];
     assert_int_equal(row->wait_ns[IPS_WAIT_LOCK], 3990);
     assert_int_equal(row->wait_count[IPS_WAIT_LOCK], 1);
-    assert_int_equal(b->counts.any, 1);
+    assert_int_equal(b->counts.order_dependent, 1);
     assert_int_equal(b->counts.any_unmatched, 0);
     assert_int_equal(b->counts.ambiguous, 0);
     rec_free(v.r);
@@ -76,7 +76,7 @@ static void test_build_sync__nobody_let_go(void **state)
     acquire(v.t[1], IPS_SYNC_MUTEX, 2000, 6000, 50);
     struct ips_built *b = rec_build(v.r);
     assert_int_equal(nodes_of(b, 11), 2);
-    assert_int_equal(b->counts.any, 0);
+    assert_int_equal(b->counts.order_dependent, 0);
     assert_int_equal(b->counts.any_unmatched, 1);
     assert_int_equal(b->threads[rec_chain(b, 11)].wait_ns[IPS_WAIT_LOCK], 3990);
     rec_free(v.r);
@@ -90,7 +90,7 @@ static void test_build_sync__ran_out(void **state)
     release(v.t[0], IPS_SYNC_SEMAPHORE, 3000, 100);
     acquire(v.t[1], IPS_SYNC_SEMAPHORE, 2000, 6000, 50)->err = ETIMEDOUT;
     struct ips_built *b = rec_build(v.r);
-    assert_int_equal(b->counts.any, 0);
+    assert_int_equal(b->counts.order_dependent, 0);
     assert_int_equal(b->counts.any_unmatched, 0);
     assert_int_equal(b->counts.idle, 1);
     assert_int_equal(b->threads[rec_chain(b, 11)].wait_ns[IPS_WAIT_TIMER],
@@ -220,7 +220,7 @@ static void test_build_sync__private_and_shared(void **state)
         got->dev = let->dev;
         got->ino = let->ino;
         struct ips_built *b = rec_build(r);
-        assert_int_equal(b->counts.any, shared);
+        assert_int_equal(b->counts.order_dependent, shared);
         assert_int_equal(b->counts.any_unmatched, !shared);
         if (shared)
             assert_arc(b, AUX(b, 20, 0), AUX(b, 10, 0), IPS_X_RESOURCE);

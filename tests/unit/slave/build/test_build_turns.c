@@ -23,7 +23,7 @@
 #define THREADS 9u
 #define ROUNDS 7u
 
-static const struct ips_lane plain = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario plain = {.mtime = {0, 0, 1, 1}};
 
 struct run { /* all there is, and how much of it is in the archive */
     struct synth_streams *all;
@@ -155,8 +155,8 @@ static void ask(struct run *r, struct slave_graphs *gs, bool all)
 
 /* The same by the slave's graphs, which keep an open run's build; how much was
  * read for it. */
-static struct ips_build_took ask_graphs(struct run *r, struct slave_graphs *gs,
-                                        bool all)
+static struct ips_build_effort ask_graphs(struct run *r,
+                                          struct slave_graphs *gs, bool all)
 {
     struct question q;
     struct slave_graph *g;
@@ -174,7 +174,7 @@ static struct ips_build_took ask_graphs(struct run *r, struct slave_graphs *gs,
         ips_build(&q.whole, &b, &err) < 0)
         fail_msg("%s", err.msg);
     same(&g->b, &b);
-    struct ips_build_took took = g->took;
+    struct ips_build_effort took = g->effort;
     slave_graphs_put(gs, g);
     ips_built_release(&b);
     return took;
@@ -270,7 +270,7 @@ static void test_build_turns__news_alone(void **state)
     for (uint32_t k = SYNTH_RING; k <= SYNTH_RANDOM; k++) {
         struct run r;
         struct slave_graphs gs;
-        struct ips_build_took took;
+        struct ips_build_effort took;
         begin_run(&r, k, 120000);
         slave_graphs_init(&gs, "", "");
         (void)add_frames(&r, 600);
@@ -278,7 +278,7 @@ static void test_build_turns__news_alone(void **state)
         assert_true(took.whole && took.records > 0);
         (void)add_frames(&r, 30);
         took = ask_graphs(&r, &gs, false); /* asked again: can go on now */
-        assert_true(took.whole && gs.growing.build);
+        assert_true(took.whole && gs.incremental.build);
         for (uint32_t turn = 0; turn < 8; turn++) {
             uint64_t news = add_frames(&r, 10);
             took = ask_graphs(&r, &gs, false);
@@ -291,7 +291,7 @@ static void test_build_turns__news_alone(void **state)
             continue;
         took = ask_graphs(&r, &gs, true);
         assert_true(took.whole);
-        assert_null(gs.growing.build); /* it has ended */
+        assert_null(gs.incremental.build); /* it has ended */
         slave_graphs_release(&gs);
         end_run(&r);
     }

@@ -8,7 +8,7 @@
 static uint64_t longest(const struct ips_built *b, enum ips_weighting w,
                         uint64_t from)
 {
-    struct ips_lane lane = {.weighting = w, .clock = {.from = from}};
+    struct ips_scenario lane = {.weighting = w, .clock = {.from = from}};
     struct ips_view v;
     struct ips_est e;
     assert_int_equal(0, ips_graph_view(&b->g, &lane, &v, NULL));

@@ -8,7 +8,7 @@ static bool of_several(const struct b_end *e)
     return e->datagram || e->listen || e->send_many || e->read_many;
 }
 
-static int begin_end(struct b_grow *k, uint32_t i)
+static int begin_end(struct b_incremental *k, uint32_t i)
 {
     struct build *b = &k->b;
     const struct b_end *e = &b->ends[i];
@@ -27,14 +27,14 @@ static int begin_end(struct b_grow *k, uint32_t i)
     x->reads.v = b_calloc(e->read_count, sizeof(*x->reads.v), b->err);
     if (!x->reads.v)
         return IPS_E_NO_MEMORY;
-    x->reads.n = x->reads.room = e->read_count;
+    x->reads.n = x->reads.capacity = e->read_count;
     memcpy(x->reads.v, b->reads + e->first_read,
            e->read_count * sizeof(*x->reads.v));
     return 0;
 }
 
 /* What matching the receives from reads.v[open] on counts. */
-static struct ips_build_counts count_data(struct b_grow *k, uint32_t to)
+static struct ips_build_counts count_data(struct b_incremental *k, uint32_t to)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
@@ -51,7 +51,7 @@ static struct ips_build_counts count_data(struct b_grow *k, uint32_t to)
 }
 
 /* Texts that lie in records, which may go. */
-static int own_names(struct b_grow *k)
+static int own_names(struct b_incremental *k)
 {
     struct build *b = &k->b;
     size_t bytes = 1;
@@ -83,7 +83,7 @@ static bool child_is_quiet(const struct build *b, const struct b_fork *f)
             f->kind == IPS_FORK_POPEN);
 }
 
-int g_begin(struct b_grow *k)
+int g_begin(struct b_incremental *k)
 {
     struct build *b = &k->b;
     int rc = own_names(k);
@@ -123,7 +123,7 @@ struct near {
     uint32_t chain, first, end; /* end 0: none yet */
 };
 
-static inline uint32_t chain_near(const struct b_grow *k, struct near *n,
+static inline uint32_t chain_near(const struct b_incremental *k, struct near *n,
                                   uint32_t node)
 {
     const struct ips_graph *g = &k->built.g;
@@ -136,17 +136,17 @@ static inline uint32_t chain_near(const struct b_grow *k, struct near *n,
     return n->chain;
 }
 
-static uint32_t limit_of(const struct b_grow *k, uint32_t node)
+static uint32_t limit_of(const struct b_incremental *k, uint32_t node)
 {
     return k->chains[ips_chain_of(&k->built.g, node)].limit;
 }
 
-static void lower(struct b_grow *k, uint32_t c, uint32_t node)
+static void lower_limit(struct b_incremental *k, uint32_t c, uint32_t node)
 {
     k->chains[c].limit = ips_min_u32(k->chains[c].limit, node);
 }
 
-uint64_t g_newest(const struct b_grow *k)
+uint64_t g_newest(const struct b_incremental *k)
 {
     uint64_t newest = 0;
     for (uint32_t i = 0; i < k->in.stream_count; i++)
@@ -154,7 +154,7 @@ uint64_t g_newest(const struct b_grow *k)
     return newest;
 }
 
-uint32_t g_old(const struct b_grow *k, uint32_t c, uint64_t newest)
+uint32_t g_old(const struct b_incremental *k, uint32_t c, uint64_t newest)
 {
     const struct ips_graph *g = &k->built.g;
     uint32_t end = g_end_of(k, c), i = b_first(&k->b, c), high = end;
@@ -171,17 +171,17 @@ uint32_t g_old(const struct b_grow *k, uint32_t c, uint64_t newest)
 }
 
 /* Old enough, and no signal may still change it. */
-static void first_limit(struct b_grow *k, uint32_t c, uint64_t newest)
+static void first_limit(struct b_incremental *k, uint32_t c, uint64_t newest)
 {
     struct g_chain *x = &k->chains[c];
     x->limit = g_old(k, c, newest);
     for (uint32_t n = 0; n < x->m.taken_count; n++)
-        if (x->goes_on && x->m.taken[n].node != IPS_NO_NODE)
-            lower(k, c, x->m.taken[n].node);
+        if (x->goes_on && x->m.taken_signal[n].node != IPS_NO_NODE)
+            lower_limit(k, c, x->m.taken_signal[n].node);
 }
 
 /* A chain whose run delay was read: only between two windows. */
-static void to_window(struct b_grow *k, uint32_t c)
+static void to_window(struct b_incremental *k, uint32_t c)
 {
     const struct g_chain *x = &k->chains[c];
     uint32_t best = b_first(&k->b, c), end = g_end_of(k, c);
@@ -194,22 +194,22 @@ static void to_window(struct b_grow *k, uint32_t c)
         if (node > best && node <= x->limit && (!x->goes_on || node < end))
             best = node;
     }
-    lower(k, c, best);
+    lower_limit(k, c, best);
 }
 
 /* A send that blocked and the end of its call are one. */
-static void not_between(struct b_grow *k, uint32_t c)
+static void not_between(struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
     uint32_t v = k->chains[c].limit;
     if (v > b_first(&k->b, c) && v < g_end_of(k, c) &&
         g->kind[v] == IPS_NODE_AUX && g->kind[v - 1] == IPS_NODE_SEND &&
         g->site[v] == g->site[v - 1])
-        lower(k, c, v - 1);
+        lower_limit(k, c, v - 1);
 }
 
 /* No node that is not final was passed before this. */
-static uint64_t first_open(const struct b_grow *k)
+static uint64_t first_open(const struct b_incremental *k)
 {
     uint64_t t = UINT64_MAX;
     for (uint32_t c = 0; c < k->built.g.chain_count; c++)
@@ -220,7 +220,7 @@ static uint64_t first_open(const struct b_grow *k)
 
 /* Nothing final comes from what is not. All arcs lead forwards (else nothing is
  * kept): so none to a node that was passed before `t`, first_open(). */
-static void close_chain(struct b_grow *k, uint32_t c, uint64_t t)
+static void close_chain(struct b_incremental *k, uint32_t c, uint64_t t)
 {
     const struct ips_graph *g = &k->built.g;
     struct g_chain *x = &k->chains[c];
@@ -236,7 +236,7 @@ static void close_chain(struct b_grow *k, uint32_t c, uint64_t t)
     }
 }
 
-static void close_joins(struct b_grow *k)
+static void close_joins(struct b_incremental *k)
 {
     const struct build *b = &k->b;
     for (uint32_t i = 0; i < b->joins.n; i++) {
@@ -244,20 +244,20 @@ static void close_joins(struct b_grow *k)
         if (j->node == IPS_NO_NODE || j->child == IPS_NONE ||
             j->node < limit_of(k, j->node))
             continue;
-        lower(k, j->child,
-              ips_max_u32(b_end_node(b, j->child), b_first(b, j->child)));
+        lower_limit(k, j->child,
+                    ips_max_u32(b_end_node(b, j->child), b_first(b, j->child)));
     }
 }
 
-static void close_bent(struct b_grow *k)
+static void close_bent(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->bent.n; i++)
         if (k->bent.v[i].by >= limit_of(k, k->bent.v[i].by))
-            lower(k, ips_chain_of(&k->built.g, k->bent.v[i].node),
-                  k->bent.v[i].node);
+            lower_limit(k, ips_chain_of(&k->built.g, k->bent.v[i].node),
+                        k->bent.v[i].node);
 }
 
-static uint64_t sum_limits(const struct b_grow *k)
+static uint64_t sum_limits(const struct b_incremental *k)
 {
     uint64_t sum = 0;
     for (uint32_t c = 0; c < k->built.g.chain_count; c++)
@@ -265,7 +265,7 @@ static uint64_t sum_limits(const struct b_grow *k)
     return sum;
 }
 
-static void find_limits(struct b_grow *k)
+static void find_limits(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t n = k->built.g.chain_count;
@@ -275,7 +275,8 @@ static void find_limits(struct b_grow *k)
     for (uint32_t i = 0; i < k->built.end_count; i++) {
         const struct g_end *x = &k->ends[i];
         if (!x->shut && b->ends[i].local && x->waits < x->reads.n)
-            lower(k, x->reads.v[x->waits].chain, x->reads.v[x->waits].node);
+            lower_limit(k, x->reads.v[x->waits].chain,
+                        x->reads.v[x->waits].node);
     }
     do {
         before = sum_limits(k);
@@ -291,7 +292,7 @@ static void find_limits(struct b_grow *k)
 }
 
 /* Is what is behind the borders something that can be made again? */
-static bool may_stay(const struct b_grow *k, uint32_t c)
+static bool may_stay(const struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
     const struct g_chain *x = &k->chains[c];
@@ -315,7 +316,7 @@ static bool may_stay(const struct b_grow *k, uint32_t c)
 
 /* ---- what is final ---- */
 
-static void settle_chain(struct b_grow *k, uint32_t c)
+static void finalize_chain(struct b_incremental *k, uint32_t c)
 {
     struct build *b = &k->b;
     const struct ips_graph *g = &k->built.g;
@@ -353,7 +354,7 @@ static void settle_chain(struct b_grow *k, uint32_t c)
     from->node = x->limit;
 }
 
-static void settle_sends(struct b_grow *k, uint32_t end)
+static void finalize_sends(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[end];
@@ -368,7 +369,7 @@ static void settle_sends(struct b_grow *k, uint32_t end)
 }
 
 /* No send that is not final, or will come, began before. */
-static uint64_t sends_from(const struct b_grow *k, uint32_t end)
+static uint64_t sends_from(const struct b_incremental *k, uint32_t end)
 {
     const struct b_end *e = &k->b.ends[end];
     struct g_at at = k->ends[end].first;
@@ -378,7 +379,7 @@ static uint64_t sends_from(const struct b_grow *k, uint32_t end)
     return e->sends.n ? k->built.g.t_ns[g_end_of(k, e->send_op_chain) - 1] : 0;
 }
 
-static void settle_reads(struct b_grow *k, uint32_t to)
+static void finalize_reads(struct b_incremental *k, uint32_t to)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
@@ -411,7 +412,7 @@ static void settle_reads(struct b_grow *k, uint32_t to)
         x->at_send = f.send.op != NULL;
         if (f.send.op)
             x->at = (struct g_at){f.send.now,
-                                  f.send.place - b->blocks.v[f.send.now].at};
+                                  f.send.position - b->blocks.v[f.send.now].at};
         else if (s->n)
             x->at = (struct g_at){s->last, b->blocks.v[s->last].n};
     }
@@ -426,7 +427,7 @@ static void settle_reads(struct b_grow *k, uint32_t to)
     x->open -= drop;
 }
 
-static void settle_rooms(struct b_grow *k)
+static void finalize_full_sends(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->roomless.n; i++) {
         const struct g_roomless *r = &k->roomless.v[i];
@@ -439,7 +440,7 @@ static void settle_rooms(struct b_grow *k)
     }
 }
 
-static int settle_spins(struct b_grow *k)
+static int finalize_spins(struct b_incremental *k)
 {
     struct build *b = &k->b;
     uint32_t n = 0;
@@ -461,7 +462,7 @@ static int settle_spins(struct b_grow *k)
 }
 
 /* What the next call compares with. */
-static void note_counts(struct b_grow *k)
+static void note_counts(struct b_incremental *k)
 {
     const struct build *b = &k->b;
     for (uint32_t i = 0; i < k->built.end_count; i++) {
@@ -476,7 +477,7 @@ static void note_counts(struct b_grow *k)
         memcpy(k->used, b->traffic_last.v, k->traffic_count * sizeof(*k->used));
 }
 
-int g_settle(struct b_grow *k)
+int g_finalize(struct b_incremental *k)
 {
     struct build *b = &k->b;
     struct ips_graph *g = &k->built.g;
@@ -494,16 +495,16 @@ int g_settle(struct b_grow *k)
             b->from[c] = (struct b_from){.node = g->chains[c].first,
                                          .window = b_window_first(b, c)};
     }
-    int rc = settle_spins(k);
-    settle_rooms(k);
+    int rc = finalize_spins(k);
+    finalize_full_sends(k);
     for (uint32_t i = 0; i < k->built.end_count; i++)
         if (!k->ends[i].shut)
-            settle_sends(k, i);
+            finalize_sends(k, i);
     for (uint32_t i = 0; i < k->built.end_count; i++)
         if (!k->ends[i].shut && b->ends[i].local)
-            settle_reads(k, i);
+            finalize_reads(k, i);
     for (uint32_t c = 0; c < g->chain_count; c++)
-        settle_chain(k, c);
+        finalize_chain(k, c);
     note_counts(k);
     return rc;
 }
