@@ -22,7 +22,7 @@
 #define SLACK_NS 100000u
 #define LOOP_NS 500000u
 #define NEAR_LEAST_NS 30000u
-#define NEAR_MOST 8u /* 7.7 ms */
+#define NEAR_MOST 9u /* 15 ms */
 #define RETURNS_NEAR 64u
 /* So few, and each may set the exact timer. */
 #define RETURNS_FEW 8u
@@ -191,7 +191,8 @@ static bool may_set(void)
  * there are, the later. */
 static uint64_t near_ns(void)
 {
-    return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near, lead_ns());
+    return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near,
+                       ips_max_u64(period_ns, lead_ns()));
 }
 
 /* The moment of the next period that is to come. */
@@ -236,7 +237,7 @@ static void begin_next(uint64_t cpu, bool runs)
 {
     draw_moment(cpu);
     uint64_t left = pace.at - cpu;
-    if (runs && left <= lead_ns() && may_set() && free_at(ips_sp()))
+    if (runs && may_set() && free_at(ips_sp()))
         set_exact(left);
     set_watch(cpu);
     plan_look(cpu, ips_core_now());
