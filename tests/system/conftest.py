@@ -34,6 +34,12 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TIMEOUT_S = 300
+# The files that take longest, the longest first: they are begun first, so that no
+# worker is left with one when the others have nothing more to do.
+LONGEST = ["deploy", "private", "real_programs", "sampling", "guest", "paper", "complete",
+           "why", "real_programs_2", "untraced", "guests", "kill", "frozen", "engines",
+           "slave_restart", "wait_matrix", "agent_records", "tables", "waits",
+           "agent_faults", "scans", "parent", "tsp_hosts", "phases", "golden"]
 # A test may use what one of another folder has.
 sys.path += [str(p) for p in pathlib.Path(__file__).resolve().parent.iterdir() if p.is_dir()]
 
@@ -44,6 +50,11 @@ def pytest_configure(config):
     # A shell ignores these in what it starts with &, and programs inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(items):
+    place = {f"test_{name}.py": i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
 
 
 @pytest.hookimpl(hookwrapper=True)
