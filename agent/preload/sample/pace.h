@@ -15,11 +15,11 @@
  *  - Where the thread was off its core meanwhile, the CPU clock says so at the
  *    signal, and the timer is set to what is left: a sample is always taken
  *    when the CPU clock shows the drawn moment.
- *  - A thread that runs for long without a call: the timer on CPU time, the
- *    *watch*, expires in the last tick before the moment and sets the exact
- *    timer.
- *  - A thread that makes calls: each return of a call within a tick before the
- *    moment sets the exact timer, up to a few times a sample. In loops that
+ *  - A sample sets the exact timer for the next one. Where that cannot be, the
+ *    timer on CPU time, the *watch*, expires in the last tick before the moment
+ *    and sets it.
+ *  - A thread that makes calls: each return of a call within a period before
+ *    the moment sets it again, up to a few times a sample. In loops that
  *    would be too dear, so the moment is let pass. If it was in the call
  *    itself, the call's return is the sample. Else it was so many ns after the
  *    return of the call before. The exact timer is set to as many ns after the
