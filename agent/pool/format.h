@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "agent/pool/begun.h"
 #include "agent/pool/ready.h"
 
 #define IPS_POOL_VERSION 3
@@ -232,7 +233,8 @@ struct ips_segment_header { /* 256 bytes */
     /* Of a spare (below): its writer has taken it; it is withdrawn. */
     _Atomic uint32_t taken;
     _Atomic uint32_t withdrawn;
-    uint8_t reserved[64];
+    struct ips_begun begun;
+    uint8_t reserved[16];
 };
 
 /* Spare segments: POOL/RUN/spare.N, made ahead by the slave, for a process to

@@ -530,7 +530,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static enum ips_wait_cause wait_cause(uint16_t op)
+enum ips_wait_cause b_cause_of_op(uint32_t op)
 {
     switch (op) {
     case IPS_OP_SIGWAIT:
@@ -626,7 +626,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
             b_wait_idle(m); /* else it says what the last one was for */
         return b_on_eventfd(m, eventfd, &v);
     }
-    enum ips_wait_cause cause = wait_cause(r.op);
+    enum ips_wait_cause cause = b_cause_of_op(r.op);
     switch (r.op) {
     case IPS_OP_SLEEP:
         return on_sleep(m, &r, &v);

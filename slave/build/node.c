@@ -324,6 +324,8 @@ int b_chain_nodes(struct maker *m, struct b_walk *walk)
         int rc = begin_stream(m, i, walk);
         if (rc == 0 && b->streams[i].next != IPS_NONE)
             rc = end_stream(m);
+        if (rc == 0 && b->streams[i].next != IPS_NONE)
+            rc = b_unfinished_call(m, i);
         if (rc < 0)
             return rc;
     }
@@ -337,6 +339,8 @@ int b_chain_end(struct maker *m)
     struct b_chain *c = &b->chains[m->chain];
     uint64_t last_ns = 0, last_cpu = 0;
     int rc = end_stream(m);
+    if (rc == 0)
+        rc = b_unfinished_call(m, c->last_stream);
     if (rc < 0)
         return rc;
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {

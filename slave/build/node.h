@@ -228,6 +228,14 @@ void b_take_wait(struct maker *m, struct interval *v, enum ips_wait_cause cause,
 int b_spun_until(struct maker *m, uint32_t node,
                  const struct spin *s) IPS_MUST_USE;
 
+/* build/unfinished.c: the call that the thread was in when that stream came to
+ * its end, if it was in one. */
+int b_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
+
+/* build/io.c, build/sync_node.c: what such a BLOCK or ACQUIRE waits for. */
+enum ips_wait_cause b_cause_of_op(uint32_t op);
+enum ips_wait_cause b_cause_of_sync(uint32_t kind);
+
 /* build/sync_node.c */
 int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;
 void b_on_lock(struct maker *m, const uint8_t *p);

@@ -343,6 +343,7 @@ int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
         return REAL(connect)(fd, to, len);
     IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_SEND, IPS_OP_CONNECT, 0), site, call);
     int r = REAL(connect)(fd, to, len);
     int saved = errno;
     record_connect(fd, r, saved, to, len, call, site);
@@ -382,12 +383,18 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
                       0, 0, site, 0);
 }
 
+#define ACCEPT_BEGINS(fd, site, call)                                          \
+    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_RECV, IPS_OP_ACCEPT,                     \
+                              ips_fd_chan(ips_fd_get(fd))),                    \
+                    site, call)
+
 int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site)
 {
     if (!ips_wrap_on())
         return REAL(accept)(fd, from, len);
     IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
+    ACCEPT_BEGINS(fd, site, call);
     int r = REAL(accept)(fd, from, len);
     int saved = errno;
     record_accept(fd, r, saved, call, site);
@@ -407,6 +414,7 @@ int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
         return REAL(accept4)(fd, from, len, flags);
     IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
+    ACCEPT_BEGINS(fd, site, call);
     int r = REAL(accept4)(fd, from, len, flags);
     int saved = errno;
     record_accept(fd, r, saved, call, site);

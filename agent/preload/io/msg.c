@@ -35,7 +35,7 @@ __attribute__((noinline)) ssize_t
 ips_sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
+    if (flags & MSG_OOB || !ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return ips_wrap_on(), REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     if (r < 0) /* `m` may be what was wrong */
@@ -49,7 +49,7 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     struct ips_io io;
     char frame;
     if (unlikely(flags & MSG_OOB) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
+        unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_sendmsg_other(fd, m, flags, IPS_SITE);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     return ips_stream_sent(&io, r);
@@ -80,7 +80,7 @@ static ssize_t receive_named(const struct ips_io *io, struct msghdr *m,
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site))
+    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(recvmsg)(fd, m, flags);
     if (flags & NOT_DATA) {
         ssize_t r = REAL(recvmsg)(fd, m, flags);
@@ -118,7 +118,7 @@ int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
+    if (flags & MSG_OOB || !ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return ips_wrap_on(), REAL(sendmmsg)(fd, v, n, flags);
     int r = REAL(sendmmsg)(fd, v, n, flags);
     int saved = errno;
@@ -188,7 +188,7 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     struct timespec *timeout, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & NOT_DATA || !ips_io_begin(&io, fd, site))
+    if (flags & NOT_DATA || !ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return ips_wrap_on(), REAL(recvmmsg)(fd, v, n, flags, timeout);
     int r;
     if (io.klass == IPS_FD_DGRAM && v && n <= COPIES) {

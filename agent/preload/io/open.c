@@ -62,6 +62,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
         return REAL(openat)(at, path, flags, mode);
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, site, call);
     return record_open(REAL(openat)(at, path, flags, mode), false, call, site);
 }
 
@@ -72,6 +73,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
+        IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);                  \
         return record_open(real_call, false, call, IPS_SITE);                  \
     } while (0)
 
@@ -124,6 +126,7 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
         return REAL(fopen)(path, mode);
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *f = REAL(fopen)(path, mode);
     if (f)
         record_open(f->_fileno, true, call, IPS_SITE);
@@ -147,6 +150,7 @@ IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
     errno = saved;
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *r = REAL(freopen)(path, mode, f);
     if (r)
         record_open(r->_fileno, true, call, IPS_SITE);

@@ -63,7 +63,21 @@ bool ips_did_not_wait(int fd, const struct ips_moment *call,
            ips_sys3(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
 }
 
-bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
+/* What such a call waits for, as IPS_BEGUN. */
+static uint64_t waits_for(const struct ips_io *io, enum ips_rec_type type)
+{
+    const enum ips_op op = io->klass == IPS_FD_EVENTFD    ? IPS_OP_EVENTFD
+                           : io->klass == IPS_FD_TIMERFD  ? IPS_OP_TIMERFD
+                           : io->klass == IPS_FD_SIGNALFD ? IPS_OP_SIGNALFD
+                           : io->klass == IPS_FD_TERMINAL ? IPS_OP_TERMINAL
+                           : io->klass == IPS_FD_FILE     ? IPS_OP_DISK
+                                                          : IPS_OP_DATA;
+    return op == IPS_OP_DATA ? IPS_BEGUN(type, op, io->chan)
+                             : IPS_BEGUN(IPS_REC_BLOCK, op, 0);
+}
+
+bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
+                       uint64_t word, uint64_t site)
 {
     if (ips_fd_is_new(word) || (unsigned)fd >= IPS_FD_MAX)
         word = ips_chan_name(fd, word, NULL);
@@ -81,6 +95,8 @@ bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
     io->site = io->klass == IPS_FD_FILE ? site : ips_site_now(site);
     ips_call_open(&ips_me, io, 0);
     io->call = io->klass == IPS_FD_FILE ? ips_file_call(false) : ips_at_call();
+    ips_call_begins(&ips_me, io->mark, waits_for(io, type),
+                    site == IPS_SITE_LATER ? 0 : site, &io->call);
     return true;
 }
 

@@ -33,7 +33,9 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
     do {                                                                       \
         bool in_shared = shared;                                               \
         int held_by = owner_tid;                                               \
+        IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
+        IPS_SYNC_BEGINS(IPS_SYNC_MUTEX, at, holder_of(at), site, call);        \
         int r = real_call;                                                     \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
@@ -64,6 +66,15 @@ static int owner_tid(const pthread_mutex_t *m)
     return is_robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &
                               OWNER_TID
                         : 0;
+}
+
+/* Who has it now; 0 where that is not known. */
+static uint32_t holder_of(const void *at)
+{
+    const pthread_mutex_t *m = at;
+    return ips_sync_known.mutex ? (uint32_t)__atomic_load_n(
+                                      &m->__data.__owner, __ATOMIC_RELAXED)
+                                : 0;
 }
 
 /* Somebody else has it, as far as a glance tells: then it is the real call that
@@ -282,7 +293,9 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
         return 0;
     }
     _Atomic uint32_t *spinning = &ips_spinning[ips_tried_slot(lock)];
+    IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_SYNC_BEGINS(IPS_SYNC_SPIN, lock, 0, IPS_SITE, call);
     atomic_fetch_add(spinning, 1);
     int r = SREAL(pthread_spin_lock)(lock);
     atomic_fetch_sub(spinning, 1);
