@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-struct ips_begun { /* 48 bytes */
+struct ips_begun {      /* 48 bytes */
     _Atomic uint64_t t; /* stamp of the call; 0: in none */
     uint64_t cpu;       /* thread CPU ns at the call */
     uint64_t site;      /* return address of the call, 0 unknown */

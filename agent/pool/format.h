@@ -500,10 +500,9 @@ struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
 };
 
 /* Every module of an image right after its START and NAME (not with
- * procedures=off); one that comes later when an address of it is first seen:
- * before the SAMPLE, after the record or the STACK that has the address. gone =
- * 1 (path empty) at dlclose. [start, end) is the whole mapping. A fork child
- * has its parent's. */
+ * procedures=off); one that comes later where an address of it is first seen:
+ * before the SAMPLE or the call, after the STACK. gone = 1 (path empty) at
+ * dlclose. [start, end) is the whole mapping. A fork child has its parent's. */
 struct ips_rec_module { /* a = length of path */
     struct ips_rec_head h;
     uint64_t start; /* addresses [start, end) are its */

@@ -48,6 +48,7 @@
 #include "agent/record/extra.h"
 #include "agent/record/fast.h"
 #include "agent/record/stream.h"
+#include "agent/unwind/modules.h"
 #include "common/types.h"
 
 #define IPS_EXPORT __attribute__((visibility("default")))
@@ -237,6 +238,8 @@ static inline void ips_call_begins(const struct ips_thread *me, uint32_t mark,
     struct ips_begun *begun = likely(mark == 0) ? ips_begun_at(me) : NULL;
     if (unlikely(!begun))
         return;
+    if (likely(site != 0))
+        ips_module_note(site); /* its record may never come */
     begun->cpu = call->cpu;
     begun->site = site;
     begun->what = what;

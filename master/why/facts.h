@@ -49,6 +49,9 @@ struct why_data {
     struct why_facts facts;
 };
 
+/* why/hang.c: facts.hang. */
+void why_find_hang(struct query *q);
+
 static inline struct why_data *why_of(struct query *q)
 {
     return q->data;

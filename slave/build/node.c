@@ -350,6 +350,7 @@ int b_chain_end(struct maker *m)
     b_tally_end(m);
     m->row->start_ns = b->out->g.t_ns[chain->first];
     m->row->end_ns = last_ns;
+    m->row->ended = b->streams[c->last_stream].end_kind != 0;
     c->cpu_known = last_cpu;
     b_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;

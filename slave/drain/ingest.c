@@ -388,7 +388,7 @@ static void look_for_next(const struct slave_run *run,
 /* The call that the stream's thread is in, or was in when it ended. Of a live
  * one only what was there before the records were read and is there still: else
  * it may have ended, and be among them. */
-static void note_begun(struct slave_segment *seg,
+static void note_begun(struct slave_run *run, struct slave_segment *seg,
                        const struct ips_segment_header *before, bool gone)
 {
     struct ips_segment_header now = *before;
@@ -403,6 +403,7 @@ static void note_begun(struct slave_segment *seg,
         now.begun.t = 0;
     if (known->t == now.begun.t)
         return;
+    slave_run_touch(run);
     slave_stream_touch(seg->stream);
     *known = now.begun;
 }
@@ -496,7 +497,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     }
     add_lost(run, seg, &head);
     if (run->want_sync || (gone && finished))
-        note_begun(seg, &head, gone);
+        note_begun(run, seg, &head, gone);
     if (finished || (seg->row.given_up && (closed || gone)))
         segment_done(run, seg);
     if (seg->row.at != at) {

@@ -384,9 +384,9 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
 }
 
 #define ACCEPT_BEGINS(fd, site, call)                                          \
-    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_RECV, IPS_OP_ACCEPT,                     \
-                              ips_fd_chan(ips_fd_get(fd))),                    \
-                    site, call)
+    IPS_CALL_BEGINS(                                                           \
+        IPS_BEGUN(IPS_REC_RECV, IPS_OP_ACCEPT, ips_fd_chan(ips_fd_get(fd))),   \
+        site, call)
 
 int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site)
 {

@@ -144,7 +144,8 @@ ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
                        int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site) || (at != -1 && io.klass != IPS_FD_FILE))
+    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site) ||
+        (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
     return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
@@ -162,7 +163,8 @@ ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
                         int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site) || (at != -1 && io.klass != IPS_FD_FILE))
+    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site) ||
+        (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
     return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);

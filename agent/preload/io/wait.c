@@ -148,7 +148,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     do {                                                                       \
         struct ips_moment call;                                                \
         uint32_t mark;                                                         \
-        if (unlikely(!ips_wait_begin(&call, &mark, op, IPS_SITE)))                           \
+        if (unlikely(!ips_wait_begin(&call, &mark, op, IPS_SITE)))             \
             return real_call;                                                  \
         bool asks = no_wait; /* the call changes it */                         \
         int r;                                                                 \

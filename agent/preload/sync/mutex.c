@@ -72,9 +72,9 @@ static int owner_tid(const pthread_mutex_t *m)
 static uint32_t holder_of(const void *at)
 {
     const pthread_mutex_t *m = at;
-    return ips_sync_known.mutex ? (uint32_t)__atomic_load_n(
-                                      &m->__data.__owner, __ATOMIC_RELAXED)
-                                : 0;
+    return ips_sync_known.mutex
+               ? (uint32_t)__atomic_load_n(&m->__data.__owner, __ATOMIC_RELAXED)
+               : 0;
 }
 
 /* Somebody else has it, as far as a glance tells: then it is the real call that
@@ -89,10 +89,11 @@ static inline bool is_held(const pthread_mutex_t *m)
 }
 
 /* Alone, nobody holds it but ourselves, and the C library spares an atomic
- * operation that an attempt would cost. */
+ * operation that an attempt would cost. (Held: who asks for it again waits for
+ * ever.) */
 static inline bool is_single_threaded(const pthread_mutex_t *m)
 {
-    return __libc_single_threaded && !ips_mutex_shared(m);
+    return __libc_single_threaded && !ips_mutex_shared(m) && !is_held(m);
 }
 
 /* It was free, and the lock call has given r. */
