@@ -330,7 +330,7 @@ struct ips_rec_io {
     uint64_t site;    /* return address of the call, 0 unknown */
     uint16_t op;      /* enum ips_op */
     uint16_t err;     /* errno where the call failed, else 0 */
-    uint32_t ready;   /* BLOCK: the first ready descriptor (pool/ready.h) */
+    uint32_t ready; /* BLOCK: the first ready descriptor, RECV: pool/ready.h */
 };
 
 enum ips_start_kind {
@@ -387,8 +387,7 @@ struct ips_rec_io_short { /* a = channel id */
 };
 
 /* FORK, JOIN, KILL and CLOSE of calls of the program have one more word behind
- * their own: the return address of the call, 0 unknown. It begins where the
- * structure ends; a record without it is as good. */
+ * their structure: the call's return address, 0 unknown, or they have none. */
 #define IPS_REC_SITE_BYTES 8u
 
 struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
@@ -687,6 +686,8 @@ struct ips_rec_close { /* a = channel id */
     uint64_t recv;
 };
 
+/* Of several datagrams that one call moved (UDP_SEGMENT, UDP_GRO): behind the
+ * record the bytes of each but the last, and the hashes of the others. */
 struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
     struct ips_rec_head h;
     uint64_t hash;      /* FNV-1a of the payload, first 256 bytes and length */

@@ -317,10 +317,13 @@ static inline uint64_t b_pos(uint64_t pos)
 }
 struct b_dgram { /* a datagram moved */
     uint64_t t, t_ret, len, hash, path_hash, pos;
+    uint64_t bytes; /* that the call moved, of it and of others */
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
     struct ips_addr local, remote;
     uint8_t dir;
+    uint8_t cut; /* enum ips_cut */
+    bool first;  /* not the last one that its receive took: it has no arc */
 };
 enum b_event_kind { B_EOF, B_BROKEN, B_ACCEPT };
 struct b_event { /* a receive of no bytes, a failed send */

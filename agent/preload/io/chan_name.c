@@ -230,6 +230,7 @@ static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
     chan->netns = netns_inode();
     if (!stream) {
         chan->kind = IPS_CHAN_UDP;
+        ips_segments_named(fd);
         return chan_write(fd, seen, chan, IPS_FD_DGRAM, 0);
     }
     if (listening) {
@@ -476,31 +477,74 @@ void ips_chan_drop(int fd, uint64_t site)
     ips_fd_clear(fd);
 }
 
+/* Where the payload is hashed: `iov` from byte `at` on. */
+struct payload {
+    const struct iovec *iov;
+    size_t iovcnt, at;
+};
+
+/* What DGRAM says of the next `len` bytes. */
+static uint64_t next_hash(struct payload *p, uint64_t len)
+{
+    uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256), rest = len;
+    while (p->iovcnt && rest) {
+        size_t n = (size_t)ips_min_u64(rest, p->iov->iov_len - p->at);
+        size_t hashed = (size_t)ips_min_u64(left, n);
+        if (hashed)
+            hash =
+                ips_fnv1a(hash, (const char *)p->iov->iov_base + p->at, hashed);
+        left -= hashed;
+        rest -= n;
+        p->at += n;
+        if (p->at == p->iov->iov_len) {
+            p->iov++;
+            p->iovcnt--;
+            p->at = 0;
+        }
+    }
+    return ips_fnv1a(hash, &len, sizeof(len));
+}
+
+#define HASHES_BEHIND                                                          \
+    ((IPS_REC_MAX_BYTES - sizeof(struct ips_rec_dgram)) / 8 - 1)
+
 void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,
                     const struct iovec *iov, size_t iovcnt, uint64_t len,
-                    const struct sockaddr *name, socklen_t name_len)
+                    uint64_t segment, const struct sockaddr *name,
+                    socklen_t name_len)
 {
     struct sockaddr_storage local, peer;
-    uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256);
-    for (size_t i = 0; i < iovcnt && left; i++) {
-        size_t n = (size_t)ips_min_u64(left, iov[i].iov_len);
-        hash = ips_fnv1a(hash, iov[i].iov_base, n);
-        left -= n;
-    }
-    hash = ips_fnv1a(hash, &len, sizeof(len));
+    struct payload payload = {iov, iovcnt, 0};
+    bool one = !segment || segment >= len;
     socklen_t local_len = sock_name(SYS_getsockname, fd, &local);
     if (!name) {
         name_len = sock_name(SYS_getpeername, fd, &peer);
         name = (const struct sockaddr *)&peer;
     }
-    struct ips_rec_dgram *rec = (struct ips_rec_dgram *)ips_rec_begin_at(
-        IPS_REC_DGRAM, sizeof(*rec), stamp);
-    if (!rec)
-        return;
-    rec->h.a = chan;
-    rec->hash = hash;
-    rec->path_hash = path_hash(name, name_len);
-    addr_fold(&rec->local, &local, local_len);
-    addr_fold(&rec->remote, name, name_len);
-    ips_rec_publish(rec);
+    for (uint64_t left = len, n = 0; n == 0 || left;) {
+        uint64_t more = one ? 0 : (left - 1) / segment;
+        more = ips_min_u64(more, HASHES_BEHIND);
+        struct ips_rec_dgram *rec = (struct ips_rec_dgram *)ips_rec_begin_at(
+            IPS_REC_DGRAM, (uint32_t)(sizeof(*rec) + (one ? 0 : 8 + 8 * more)),
+            stamp);
+        if (!rec)
+            return;
+        rec->h.a = chan;
+        rec->path_hash = path_hash(name, name_len);
+        addr_fold(&rec->local, &local, local_len);
+        addr_fold(&rec->remote, name, name_len);
+        uint64_t *behind = (uint64_t *)(rec + 1);
+        if (!one)
+            *behind = segment;
+        for (n = 0; n <= more; n++) {
+            uint64_t bytes = one ? len : ips_min_u64(left, segment);
+            uint64_t hash = next_hash(&payload, bytes);
+            if (n)
+                behind[n] = hash;
+            else
+                rec->hash = hash;
+            left -= bytes;
+        }
+        ips_rec_publish(rec);
+    }
 }
