@@ -652,7 +652,7 @@ struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
     uint64_t ino;         /* of this end (a pipe's two ends share it) */
     uint64_t peer_ino;    /* Unix: inode of the other end, 0 unknown */
     uint64_t cookie;      /* SO_COOKIE, 0 none */
-    uint64_t netns;       /* inode of the network namespace */
+    uint64_t netns;       /* SO_NETNS_COOKIE; before Linux 5.14 its inode */
     uint64_t sent_before; /* TCP: bytes already sent and received when named */
     uint64_t recv_before;
     uint64_t name_hash; /* USER: of the name; Unix: of the bound or peer path */

@@ -131,7 +131,9 @@ static bool addresses_fit(const struct build *b, const struct b_dgram *s,
         s->t > r->t_ret)
         return false;
     if (b->out->ends[s->end].kind == IPS_CHAN_UDP) {
-        if (b_addr_loopback(&s->remote) && from->netns != to->netns)
+        /* a receive says where it came from, a send not always */
+        const struct ips_addr *source = r->remote.port ? &r->remote : &s->local;
+        if (b_addr_same_netns(&s->remote, source) && from->netns != to->netns)
             return false;
         return addr_fits(&s->remote, &r->local) &&
                addr_fits(&s->local, &r->remote);

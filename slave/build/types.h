@@ -278,8 +278,9 @@ struct b_long_read { /* a receive that took too long for its column */
 /* Beside struct ips_end of the same index. */
 struct b_end {
     bool listen, datagram;
-    bool packets; /* positions count messages, not bytes */
-    bool local;   /* peer is here: `peer_end` */
+    bool packets;   /* positions count messages, not bytes */
+    bool local;     /* peer is here: `peer_end` */
+    bool uncertain; /* several may be its peer: none is */
     uint64_t netns, dev, ino, peer_ino, name_hash;
     uint64_t sent_before, recv_before;
     uint32_t namer_pid, peer_pid;

@@ -22,17 +22,22 @@
 #define IPPROTO_MPTCP 262
 #endif
 
-/* Of the image's beginning, asked when the first socket wants it. */
-static uint64_t netns_inode(void)
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+/* The network namespace that a socket was made in, wherever its process or
+ * thread is now. Before Linux 5.14 it is taken to be the calling thread's. */
+static uint64_t netns_of(int fd)
 {
-    static _Atomic uint64_t known;
-    uint64_t ino = atomic_load_explicit(&known, memory_order_relaxed);
+    uint64_t cookie = 0;
+    socklen_t len = sizeof(cookie);
     struct stat st;
-    if (!ino && ips_sys_stat("/proc/self/ns/net", &st) == 0) {
-        ino = st.st_ino;
-        atomic_store_explicit(&known, ino, memory_order_relaxed);
-    }
-    return ino;
+    if (ips_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_NETNS_COOKIE, (long)&cookie,
+                 (long)&len, 0) == 0 &&
+        cookie)
+        return cookie;
+    return ips_sys_stat("/proc/thread-self/ns/net", &st) == 0 ? st.st_ino : 0;
 }
 
 static int sock_int(int fd, int option)
@@ -78,9 +83,10 @@ static void addr_fold(struct ips_addr *out, const void *name, socklen_t len)
     }
 }
 
-/* Hash of a Unix name, 0 for an unnamed socket. A path ends at its NUL, an
- * abstract name (first byte NUL) at its length. */
-static uint64_t path_hash(const void *name, socklen_t len)
+/* Hash of a Unix name that `fd` has or uses, 0 for an unnamed socket. A path
+ * ends at its NUL, an abstract name (first byte NUL) at its length: it means
+ * something in one network namespace alone, which is hashed as well. */
+static uint64_t path_hash(int fd, const void *name, socklen_t len)
 {
     const size_t head = offsetof(struct sockaddr_un, sun_path);
     sa_family_t family;
@@ -92,8 +98,9 @@ static uint64_t path_hash(const void *name, socklen_t len)
     const char *path = (const char *)name + head;
     size_t n = len - head;
     if (path[0])
-        n = strnlen(path, n);
-    return ips_fnv1a(IPS_FNV_SEED, path, n);
+        return ips_fnv1a(IPS_FNV_SEED, path, strnlen(path, n));
+    uint64_t netns = netns_of(fd);
+    return ips_fnv1a(ips_fnv1a(IPS_FNV_SEED, path, n), &netns, sizeof(netns));
 }
 
 struct diagnosis {
@@ -227,7 +234,7 @@ static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
 static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
                           bool stream, bool listening, socklen_t peer_len)
 {
-    chan->netns = netns_inode();
+    chan->netns = netns_of(fd);
     if (!stream) {
         chan->kind = IPS_CHAN_UDP;
         ips_segments_named(fd);
@@ -310,9 +317,11 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
         addr_fold(&chan->remote, &peer, peer_len);
         return name_inet(fd, seen, chan, stream, listening, peer_len);
     }
-    chan->name_hash = path_hash(&local, local_len);
+    /* Who connected is found by the listener's name, whatever his own is. */
+    if (!stream || !(chan->flags & IPS_CHAN_CONNECTED))
+        chan->name_hash = path_hash(fd, &local, local_len);
     if (!chan->name_hash)
-        chan->name_hash = path_hash(&peer, peer_len);
+        chan->name_hash = path_hash(fd, &peer, peer_len);
     return name_unix(fd, seen, chan, stream, listening, peer_len);
 }
 
@@ -530,7 +539,7 @@ void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,
         if (!rec)
             return;
         rec->h.a = chan;
-        rec->path_hash = path_hash(name, name_len);
+        rec->path_hash = path_hash(fd, name, name_len);
         addr_fold(&rec->local, &local, local_len);
         addr_fold(&rec->remote, name, name_len);
         uint64_t *behind = (uint64_t *)(rec + 1);

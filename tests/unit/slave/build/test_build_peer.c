@@ -72,6 +72,42 @@ static void test_build_peer__tcp_reuse_and_namespaces(void **state)
     rec_free(r);
 }
 
+/* Would catch: equal addresses of pairs of namespaces joined as they come,
+ * though nobody can tell which is whose; those that can be told left apart; an
+ * address of the machine itself looked for in other namespaces. */
+static void test_build_peer__same_addresses_between_namespaces(void **state)
+{
+    (void)state;
+    const uint32_t left = 0x0a000001, right = 0x0a000002;
+    for (uint32_t k = 0; k < 3; k++) {
+        struct recorder *r = rec_new();
+        rs c = process(r, 20), s = process(r, 10);
+        uint32_t to = k == 2 ? left : right;
+        for (uint32_t i = 0; i < 2; i++) {
+            uint64_t t = 10 + 100 * i, at = k == 0 ? 300 - 10 * i : t + 1;
+            rec_inet(c, i + 1, t, IPS_CHAN_TCP, 1 + i, left, 4000, to, 80)
+                ->netns = 5 + i;
+            rec_send(c, i + 1, t + 2, t, 10 + i);
+            rec_inet(s, i + 1, at, IPS_CHAN_TCP, 3 + i, to, 80, left, 4000)
+                ->netns = k == 2 ? 5 + i : 7 + i;
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            rec_recv(s, i + 1, 400 + i, 400 + i, 1 + i, 10 + i);
+        struct ips_built *b = rec_build(r);
+        for (uint32_t i = 0; i < 2; i++) {
+            if (k) {
+                assert_arc(b, RECV(b, 10, i), SEND(b, 20, i), IPS_X_DATA);
+                continue;
+            }
+            assert_no_arc(b, RECV(b, 10, i));
+            assert_int_equal(b->ends[b->g.site[SEND(b, 20, i)]].peer,
+                             IPS_PEER_UNTRACED);
+        }
+        assert_int_equal(b->counts.ambiguous, k == 0 ? 2 : 0);
+        rec_free(r);
+    }
+}
+
 /* Would catch: a client whose server was not traced taken for the client of
  * the next connection with these addresses. */
 static void test_build_peer__tcp_alone(void **state)
@@ -429,6 +465,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_peer__tcp_connect_accept_and_anchor),
         cmocka_unit_test(test_build_peer__tcp_reuse_and_namespaces),
+        cmocka_unit_test(test_build_peer__same_addresses_between_namespaces),
         cmocka_unit_test(test_build_peer__tcp_alone),
         cmocka_unit_test(test_build_peer__unix_by_name_and_order),
         cmocka_unit_test(test_build_peer__datagrams),
