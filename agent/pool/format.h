@@ -332,7 +332,7 @@ struct ips_rec_io {
     uint64_t site;    /* return address of the call, 0 unknown */
     uint16_t op;      /* enum ips_op */
     uint16_t err;     /* errno where the call failed, else 0 */
-    uint32_t ready;   /* BLOCK: the first ready descriptor (pool/ready.h) */
+    uint32_t ready; /* BLOCK: the first ready descriptor, RECV: pool/ready.h */
 };
 
 enum ips_start_kind {
@@ -389,8 +389,7 @@ struct ips_rec_io_short { /* a = channel id */
 };
 
 /* FORK, JOIN, KILL and CLOSE of calls of the program have one more word behind
- * their own: the return address of the call, 0 unknown. It begins where the
- * structure ends; a record without it is as good. */
+ * their structure: the call's return address, 0 unknown, or they have none. */
 #define IPS_REC_SITE_BYTES 8u
 
 struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
@@ -654,7 +653,7 @@ struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
     uint64_t ino;         /* of this end (a pipe's two ends share it) */
     uint64_t peer_ino;    /* Unix: inode of the other end, 0 unknown */
     uint64_t cookie;      /* SO_COOKIE, 0 none */
-    uint64_t netns;       /* inode of the network namespace */
+    uint64_t netns;       /* SO_NETNS_COOKIE; before Linux 5.14 its inode */
     uint64_t sent_before; /* TCP: bytes already sent and received when named */
     uint64_t recv_before;
     uint64_t name_hash; /* USER: of the name; Unix: of the bound or peer path */
@@ -688,6 +687,8 @@ struct ips_rec_close { /* a = channel id */
     uint64_t recv;
 };
 
+/* Of several datagrams that one call moved (UDP_SEGMENT, UDP_GRO): behind the
+ * record the bytes of each but the last, and the hashes of the others. */
 struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
     struct ips_rec_head h;
     uint64_t hash;      /* FNV-1a of the payload, first 256 bytes and length */

@@ -296,8 +296,11 @@ struct ips_io {
     int fd;
     uint32_t chan;
     enum ips_fd_class klass;
-    /* Of datagrams alone: the kernel's time of arrival is another one's. */
-    bool not_last;
+    /* Of datagrams alone: the kernel's time of arrival is another one's; the
+     * bytes of each but the last of several (preload/io/segments.c), 0 where
+     * the call did not say; it said that nothing was cut off. */
+    bool not_last, whole;
+    uint32_t segment;
 };
 
 static inline void ips_io_close(const struct ips_io *io)
@@ -379,6 +382,15 @@ int ips_wait_got(const struct ips_moment *call, uint32_t mark, enum ips_op op,
 /* preload/io/receive_stamps.c: QUEUE of the datagram of `io`, where the kernel
  * tells. For a receive that did not block, not in the quiet mode. */
 void ips_arrival_note(const struct ips_io *io);
+
+/* preload/io/segments.c: the bytes of each datagram but the last that the call
+ * of `io` sent; 0: it was one. */
+uint32_t ips_segment_sent(const struct ips_io *io);
+/* What the control data of a message says of it. */
+uint32_t ips_segment_in(const struct msghdr *m, int type);
+/* Does a receive from it have to be asked about that? */
+bool ips_segments_joined(const struct ips_io *io);
+#define IPS_CONTROL_ROOM 512u
 
 #define IPS_IOV(buffer, length)                                                \
     &(const struct iovec){(void *)(uintptr_t)(buffer), (length)}, 1

@@ -66,6 +66,10 @@ struct tally {
     uint64_t messages, bytes, t, t_ret;
 };
 
+/* The kernel cuts a send into 128 datagrams at most, of which one record has
+ * more than a hundred. */
+#define B_DGRAMS_OF_CALL 2u
+
 struct maker {
     struct build *b;
     struct b_stream *s;
@@ -85,6 +89,10 @@ struct maker {
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;
     bool have_dgram;
     struct ips_rec_dgram dgram;
+    /* Of a call that moved several: all its DGRAMs, as they lie in the
+     * stream. */
+    const uint8_t *dgrams[B_DGRAMS_OF_CALL];
+    uint32_t dgram_bytes[B_DGRAMS_OF_CALL], dgram_count;
     struct tally tally[2]; /* by enum b_dir */
 };
 
@@ -121,6 +129,11 @@ static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
     if (m->b->notes)
         b_waits_count(m, cause, ns, m->last_ret);
 }
+
+/* build/dgram.c: what a send or a receive moved, one datagram or several. */
+int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
+                const struct interval *v, uint32_t node, uint8_t dir,
+                uint32_t ext) IPS_MUST_USE;
 
 /* build/node.c: a chain's nodes but for END, up to the end of what its last
  * stream has; the same of records that came later; END. */

@@ -21,11 +21,15 @@
 /* A receive on a datagram socket whose caller did not ask for the sender: we
  * ask. recvfrom with an address of ours differs from the call replaced only in
  * telling us that. */
-static ssize_t receive_dgram(const struct ips_io *io, void *buf, size_t n,
-                             int flags)
+static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 {
     struct sockaddr_storage from;
     socklen_t len = sizeof(from);
+    if (ips_segments_joined(io)) {
+        struct iovec iov = {buf, n};
+        struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+        return ips_receive_named(io, &m, flags);
+    }
     ssize_t r =
         REAL(recvfrom)(io->fd, buf, n, flags, (struct sockaddr *)&from, &len);
     bool named = r >= 0 && len >= sizeof(sa_family_t) && len <= sizeof(from);
@@ -290,6 +294,17 @@ ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
     if (io.klass == IPS_FD_DGRAM && !from)
         return receive_dgram(&io, buf, n, flags);
     socklen_t room = from && len ? *len : 0;
+    if (io.klass == IPS_FD_DGRAM && len && ips_segments_joined(&io)) {
+        struct iovec iov = {buf, n};
+        struct msghdr m = {.msg_name = from,
+                           .msg_namelen = room,
+                           .msg_iov = &iov,
+                           .msg_iovlen = 1};
+        ssize_t got = ips_receive_named(&io, &m, flags);
+        if (got >= 0)
+            *len = m.msg_namelen;
+        return got;
+    }
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
     return received_from(&io, r, buf, n, from, from ? len : NULL, room);
 }

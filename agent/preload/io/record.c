@@ -3,6 +3,7 @@
 
 #include <sys/signalfd.h>
 
+#include "agent/pool/ready.h"
 #include "agent/preload/sample/sample.h"
 #include "agent/record/io_event.h"
 #include "agent/record/sys.h"
@@ -90,6 +91,8 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
         return false;
     io->fd = fd;
     io->not_last = false;
+    io->segment = 0;
+    io->whole = false;
     io->chan = ips_fd_chan(word);
     /* Of a file only if the call is slow. */
     io->site = io->klass == IPS_FD_FILE ? site : ips_site_now(site);
@@ -135,7 +138,7 @@ sent_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
     int err = result < 0 ? errno : 0;
     if (result >= 0)
         ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
-                       (uint64_t)result, name, name_len);
+                       (uint64_t)result, ips_segment_sent(io), name, name_len);
     ips_record_io(IPS_REC_SEND, io->chan, op, io->call, ret, result, err,
                   io->site, 0);
     return result;
@@ -202,6 +205,20 @@ static ssize_t received_other(const struct ips_io *io, ssize_t result,
     return result;
 }
 
+/* Of a datagram of `got` bytes, as the call said. */
+static enum ips_cut cut_of(const struct ips_io *io, uint64_t got,
+                           const struct iovec *iov, size_t iovcnt)
+{
+    uint64_t room = 0;
+    if (io->whole)
+        return IPS_CUT_NOT;
+    for (size_t i = 0; i < iovcnt; i++)
+        room += iov[i].iov_len;
+    if (got < room)
+        return IPS_CUT_NOT;
+    return got == room ? IPS_CUT_MAYBE : IPS_CUT_KNOWN;
+}
+
 /* Datagrams, what is no channel, and streams from which nothing came. */
 static __attribute__((noinline)) ssize_t
 received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
@@ -224,13 +241,16 @@ received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
         ips_arrival_note(io);
     if (result >= 0 && io->klass == IPS_FD_DGRAM)
         ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
-                       (uint64_t)result, name, name_len);
+                       (uint64_t)result, io->segment, name, name_len);
     bool again = result < 0 && err == EAGAIN &&
                  ips_did_not_wait(io->fd, &io->call, &ret);
     if (again && ips_spin_failed(&io->call, &ret, io->chan, io->site))
         return result;
     ips_record_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
-                  io->call, ret, result, err, io->site, 0);
+                  io->call, ret, result, err, io->site,
+                  result > 0 && io->klass == IPS_FD_DGRAM
+                      ? cut_of(io, (uint64_t)result, iov, iovcnt)
+                      : 0);
     if (again)
         ips_spin_recorded();
     return result;
