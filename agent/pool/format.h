@@ -313,6 +313,7 @@ struct ips_rec_head {
     X(TERMINAL, 27, "terminal")                                                \
     X(SPIN, 28, "fruitless attempts")                                          \
     X(CHILD, 29, "wait for a child, in vain")                                  \
+    X(RETRY, 30, "failed tries with naps between")                             \
     X(OTHER, 31, "other")
 enum ips_op {
 #define X(name, number, text) IPS_OP_##name = (number),
@@ -554,19 +555,19 @@ struct ips_rec_count { /* a = tid of the thread that called, 0 this one */
     X(FLOCK, 10, "flock")                                                      \
     X(RECORD_LOCK, 11, "fcntl or lockf record lock")                           \
     X(FUTEX, 12, "futex by syscall()")                                         \
-    X(FIFO, 13, "FIFO's other end")
+    X(FIFO, 13, "FIFO's other end")                                            \
+    X(LISTEN, 14, "listening socket")
 enum ips_sync {
 #define X(name, number, text) IPS_SYNC_##name = (number),
     IPS_SYNCS(X)
 #undef X
 };
-/* ACQUIRE: a wait for the object that is over; only where it really waited
- * (and at every barrier). RELEASE: an unlock, post, wake, release, write; at
- * least where somebody may be waiting. The object is (dev, ino, object): in
- * memory of this image alone dev = ino = 0 and `object` is the address; in
- * shared memory the file's device and inode and the offset in it; of a
- * descriptor its device, inode (eventfd: its id) and 0 or the lock's start; of
- * System V's and of message queues: preload/sync/ipc.c. */
+/* ACQUIRE: a wait for the object that is over; only where it really waited (and
+ * at every barrier). RELEASE: an unlock, post, wake, write; at least where
+ * somebody may be waiting. The object is (dev, ino, object): in memory of this
+ * image alone 0, 0, the address; in shared memory the file's device and inode
+ * and the offset in it; of a descriptor its device, inode (eventfd: its id) and
+ * 0 or the lock's start; others: docs/pool-format.md. */
 struct ips_rec_sync { /* a = enum ips_sync */
     struct ips_rec_head h;
     uint64_t t_ret;
