@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "agent/pool/begun.h"
+#include "agent/pool/operations.h"
 #include "agent/pool/ready.h"
 
 #define IPS_POOL_VERSION 3
@@ -294,34 +295,6 @@ struct ips_rec_head {
 #define IPS_MARK_PLACES 8u
 #define IPS_MARK_PLACE_BYTES 40u
 
-/* Operations of SEND, RECV, RECVCALL, BLOCK (`op`). */
-#define IPS_OPS(X)                                                             \
-    X(DATA, 0, "read/write/send/recv")                                         \
-    X(CONNECT, 1, "connect")                                                   \
-    X(ACCEPT, 2, "accept")                                                     \
-    X(STDIO, 3, "C library's own read or write")                               \
-    X(SENDFILE, 4, "sendfile, splice, tee, copy_file_range")                   \
-    X(POLL, 16, "poll")                                                        \
-    X(SELECT, 17, "select")                                                    \
-    X(EPOLL, 18, "epoll_wait")                                                 \
-    X(SLEEP, 19, "sleep")                                                      \
-    X(SIGWAIT, 20, "signal wait")                                              \
-    X(EVENTFD, 21, "eventfd")                                                  \
-    X(TIMERFD, 22, "timerfd")                                                  \
-    X(SIGNALFD, 23, "signalfd")                                                \
-    X(RESOLVE, 24, "name resolution")                                          \
-    X(SYSLOG, 25, "syslog")                                                    \
-    X(DISK, 26, "file")                                                        \
-    X(TERMINAL, 27, "terminal")                                                \
-    X(SPIN, 28, "fruitless attempts")                                          \
-    X(CHILD, 29, "wait for a child, in vain")                                  \
-    X(OTHER, 31, "other")
-enum ips_op {
-#define X(name, number, text) IPS_OP_##name = (number),
-    IPS_OPS(X)
-#undef X
-};
-
 /* SEND RECV RECVCALL BLOCK; a = channel id, 0 none; or why it was ready */
 struct ips_rec_io {
     struct ips_rec_head h;
@@ -540,33 +513,12 @@ struct ips_rec_count { /* a = tid of the thread that called, 0 this one */
     uint64_t calls;     /* since the COUNT before of the same procedure */
 };
 
-/* What is waited for and handed on. `any`: the order was incidental. */
-#define IPS_SYNCS(X)                                                           \
-    X(MUTEX, 1, "mutex")                                                       \
-    X(RDLOCK, 2, "rwlock, to read")                                            \
-    X(WRLOCK, 3, "rwlock, to write")                                           \
-    X(COND, 4, "condition")                                                    \
-    X(BARRIER, 5, "barrier")                                                   \
-    X(SEMAPHORE, 6, "semaphore")                                               \
-    X(SPIN, 7, "spin lock")                                                    \
-    X(ONCE, 8, "once")                                                         \
-    X(EVENTFD, 9, "eventfd")                                                   \
-    X(FLOCK, 10, "flock")                                                      \
-    X(RECORD_LOCK, 11, "fcntl or lockf record lock")                           \
-    X(FUTEX, 12, "futex by syscall()")                                         \
-    X(FIFO, 13, "FIFO's other end")
-enum ips_sync {
-#define X(name, number, text) IPS_SYNC_##name = (number),
-    IPS_SYNCS(X)
-#undef X
-};
-/* ACQUIRE: a wait for the object that is over; only where it really waited
- * (and at every barrier). RELEASE: an unlock, post, wake, release, write; at
- * least where somebody may be waiting. The object is (dev, ino, object): in
- * memory of this image alone dev = ino = 0 and `object` is the address; in
- * shared memory the file's device and inode and the offset in it; of a
- * descriptor its device, inode (eventfd: its id) and 0 or the lock's start; of
- * System V's and of message queues: preload/sync/ipc.c. */
+/* ACQUIRE: a wait for the object that is over; only where it really waited (and
+ * at every barrier). RELEASE: an unlock, post, wake, write; at least where
+ * somebody may be waiting. The object is (dev, ino, object): in memory of this
+ * image alone 0, 0, the address; in shared memory the file's device and inode
+ * and the offset in it; of a descriptor its device, inode (eventfd: its id) and
+ * 0 or the lock's start; others: docs/pool-format.md. */
 struct ips_rec_sync { /* a = enum ips_sync */
     struct ips_rec_head h;
     uint64_t t_ret;

@@ -30,6 +30,17 @@ struct ips_chan_hint {
  * does not listen stays unknown (class NONE is returned, not stored). */
 uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint);
 
+/* Where a socket of that address listens, as LISTEN of the records names it: by
+ * its port and network namespace, or by the hash of its Unix name. False: of
+ * no such address. */
+struct ips_listen_name {
+    uint64_t dev, ino, object;
+};
+bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
+                        struct ips_listen_name *out);
+/* The same of the socket's own name (`peer` false) or its peer's. */
+bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out);
+
 /* The number after `key` ("Pid:") in /proc/self/fdinfo; false where there is
  * none. Three system calls. */
 bool ips_fdinfo(int fd, const char *key, uint64_t *value);

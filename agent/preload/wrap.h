@@ -534,6 +534,29 @@ static inline void ips_spin_over(void)
     ips_me.spin_count = 0;
 }
 
+/* preload/io/retry.c. The try of `call` for what `key` names failed. */
+void ips_retry_failed(enum ips_retry_kind kind, uint64_t key,
+                      struct ips_moment call);
+/* The thread has slept, by its own wish or for a child. */
+static inline void ips_napped(void)
+{
+    if (unlikely(ips_me.extra != NULL))
+        ips_me.extra->naps++;
+}
+/* The try for `key` succeeded. True: others failed before it, with naps
+ * between, as *run says. */
+bool ips_retry_ended_slow(enum ips_retry_kind kind, uint64_t key,
+                          struct ips_retry *run);
+static inline bool ips_retry_ended(enum ips_retry_kind kind, uint64_t key,
+                                   struct ips_retry *run)
+{
+    return unlikely(ips_me.extra && ips_me.extra->retry[kind].count) &&
+           ips_retry_ended_slow(kind, key, run);
+}
+/* BLOCK op RETRY, before the record of the try of `call`. */
+void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
+                      uint64_t site);
+
 /* preload/io/file.c: the two ends of a call on a file; `exact` reads the
  * thread's clocks now. */
 struct ips_moment ips_file_call(bool exact);

@@ -43,6 +43,21 @@ struct ips_try {
     uint32_t count;
 };
 
+/* Tries of one condition, with naps between: preload/io/retry.c. */
+enum ips_retry_kind {
+    IPS_RETRY_CONNECT,
+    IPS_RETRY_CHILD,
+    IPS_RETRY_FILE_LOCK,
+    IPS_RETRY_KINDS
+};
+struct ips_retry {
+    uint64_t key;         /* of the condition */
+    uint64_t first, last; /* stamps of the calls that failed */
+    uint64_t cpu;         /* at the first */
+    uint32_t naps;        /* ips_extra.naps at the first */
+    uint32_t count;       /* failed; 0: there is no run */
+};
+
 /* A program file that was looked at: exec_target.c. */
 struct ips_seen {
     uint64_t dev, ino;
@@ -58,6 +73,8 @@ struct ips_extra {
     struct ips_cpu_baseline mark_baseline;
     struct ips_stack_recent stacks[IPS_STACKS_RECENT];
     struct ips_try tries;
+    struct ips_retry retry[IPS_RETRY_KINDS];
+    uint32_t naps; /* sleeps and other waits that may be naps, so far */
     struct ips_seen seen[IPS_SEEN];
     uint32_t seen_next;
     /* A fork inside the C library that is under way: preload/process/fork.c. */

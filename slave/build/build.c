@@ -102,6 +102,7 @@ void b_release(struct build *b)
     ips_free_large(b->joins.v);
     ips_free_large(b->syncs.v);
     ips_free_large(b->spins.v);
+    ips_free_large(b->retries.v);
     ips_free_large(b->unended.v);
     ips_free_large(b->vains.v);
     ips_free_large(b->packets.v);

@@ -104,6 +104,12 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
         type != IPS_REC_FORK && type != IPS_REC_JOIN && type != IPS_REC_ACQUIRE)
         return (struct span){0};
     memcpy(&r, p, sizeof(r));
+    if (type == IPS_REC_BLOCK)
+        memcpy(&io, p, sizeof(io));
+    /* Of what lasted longer than a call there are other records. */
+    if ((type == IPS_REC_BLOCK && io.op == IPS_OP_RETRY) ||
+        (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_LISTEN))
+        return (struct span){0};
     uint64_t t = b_time(&s->clock, r.h.word, r.h.t);
     uint64_t t_ret = b_time(&s->clock, r.h.word, r.t_ret);
     struct span v = {.is = true,
@@ -114,7 +120,6 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
                      .blocked =
                          b_blocked_ns(t, t_ret, r.cpu, r.cpu_ret) >= 2000};
     if (type == IPS_REC_BLOCK) {
-        memcpy(&io, p, sizeof(io));
         v.waits = io.op == IPS_OP_POLL || io.op == IPS_OP_SELECT ||
                   io.op == IPS_OP_EPOLL || io.op == IPS_OP_SLEEP ||
                   io.op == IPS_OP_SIGWAIT;

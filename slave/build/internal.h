@@ -159,6 +159,7 @@ struct build {
     B_ARRAY(struct b_join) joins;
     B_ARRAY(struct b_sync) syncs;
     B_ARRAY(struct b_spin) spins;
+    B_ARRAY(struct b_retry) retries;
     B_ARRAY(struct ips_unended) unended; /* in the order they were made */
     bool unended_failed;
     B_ARRAY(struct b_vain) vains;
@@ -332,6 +333,16 @@ struct inflow *b_early(struct build *b, uint32_t to, uint32_t c);
 /* No others of `to` will be. */
 void b_early_no_more(struct build *b, uint32_t to);
 
+/* build/retry.c, in the scan: a record that moves bytes or waits, from `t` to
+ * `t_ret`; the JOIN, or ACQUIRE, that comes next. */
+int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
+                 const struct ips_rec_io *r, uint64_t t,
+                 uint64_t t_ret) IPS_MUST_USE;
+void b_scan_tried_join(struct build *b, const struct b_stream *s, uint64_t t);
+int b_scan_tried(struct build *b, const struct b_stream *s,
+                 const struct ips_rec_sync *r, uint64_t t,
+                 uint64_t t_ret) IPS_MUST_USE;
+
 int b_scan(struct build *b) IPS_MUST_USE;      /* build/scan.c */
 int b_processes(struct build *b) IPS_MUST_USE; /* build/process.c */
 int b_links(struct build *b) IPS_MUST_USE;     /* build/link.c */
@@ -352,7 +363,9 @@ int b_nodes(struct build *b) IPS_MUST_USE;             /* build/node.c */
 /* The same object, and class? As of qsort. */
 int b_sync_object(const struct b_sync *x, const struct b_sync *y);
 bool b_sync_got(const struct b_sync *s);
-/* ACQUIRE's value: it was free (agent/preload/sync.h). */
+/* ACQUIRE's value: got by trying again and again, it was free
+ * (agent/preload/sync.h). */
+#define B_SYNC_TRIED 2
 #define B_SYNC_WAS_FREE 3
 /* The second record of a wait for a condition. */
 bool b_sync_after_cond(const struct b_sync *s);

@@ -412,7 +412,7 @@ static int on_sleep(struct maker *m, const struct ips_rec_io *r,
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
         return 0;
     }
-    return external_wait(m, v, IPS_WAIT_TIMER);
+    return b_is_nap(m, v) ? 0 : external_wait(m, v, IPS_WAIT_TIMER);
 }
 
 static int on_disk(struct maker *m, const struct interval *v)
@@ -473,6 +473,8 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         b_unended_call(m, v, r->err);
     } else if (r->result == 0) {
         m->row->empty_polls++;
+        if (v->blocked && b_is_nap(m, v))
+            return 0;
         m->b->out->counts.idle++;
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if (r->ready == IPS_READY_TIMERFD) {
@@ -588,6 +590,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
     struct interval v;
+    if (r.op == IPS_OP_RETRY) /* its naps have records of their own */
+        return 0;
     b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_sync *eventfd = polled_eventfd(m, &r);
     if (eventfd) {

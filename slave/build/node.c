@@ -313,6 +313,7 @@ static int begin_stream(struct maker *m, uint32_t stream, struct b_walk *walk)
     m->next_kill = s->first_kill;
     m->next_taking = s->first_taking;
     m->next_sync = s->first_sync;
+    m->next_retry = s->first_retry;
     m->job_stop.t = 0;
     m->have_dgram = false;
     if (m->b->notes)

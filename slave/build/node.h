@@ -79,6 +79,7 @@ struct maker {
     struct wait wait;
     struct spin spin; /* of the BLOCK op SPIN just before */
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
+    uint32_t next_retry;
     struct taken_signal taken_signal[TAKEN_KEPT];
     uint32_t taken_count;
     struct maker_job_stop job_stop;
@@ -227,6 +228,11 @@ static inline bool b_polled_epoll(const struct maker *m)
 {
     return m->wait.pending && m->wait.ready == IPS_READY_EPOLL;
 }
+
+/* build/retry.c */
+/* Is `v`, a sleep, a nap between tries that a recorded thread ended? Then it is
+ * counted. */
+bool b_is_nap(struct maker *m, const struct interval *v);
 
 /* build/spin.c */
 int b_add_spin(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;

@@ -96,7 +96,11 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
     saw_cpu(c->s, r.cpu_ret);
-    scan_pending(c, type, &r, t_ret);
+    int rc = b_scan_tries(c->b, c->s, type, &r, c->t, t_ret);
+    if (rc < 0)
+        return rc;
+    if (type != IPS_REC_BLOCK || r.op != IPS_OP_RETRY)
+        scan_pending(c, type, &r, t_ret);
     c->s->node_capacity +=
         type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
     c->b->send_capacity += type == IPS_REC_SEND;
@@ -166,6 +170,7 @@ static int scan_join(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
+    b_scan_tried_join(c->b, c->s, c->t);
     uint64_t t_ret = b_time(&c->s->clock, c->word, r.t_ret);
     note_times(c->s, c->t, t_ret);
     saw_cpu(c->s, r.cpu_ret);
@@ -270,7 +275,11 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p)
     saw_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
     saw_cpu(c->s, r.cpu_ret);
     c->s->node_capacity += type == IPS_REC_ACQUIRE ? 2 : 1;
-    int rc = B_MORE(c->b->syncs, c->b->err);
+    int rc =
+        type == IPS_REC_ACQUIRE ? b_scan_tried(c->b, c->s, &r, c->t, t_ret) : 0;
+    if (rc < 0)
+        return rc;
+    rc = B_MORE(c->b->syncs, c->b->err);
     if (rc < 0)
         return rc;
     c->b->syncs.v[c->b->syncs.n++] = (struct b_sync){
@@ -540,13 +549,16 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_kill = b->kills.n;
     s->first_taking = b->takings.n;
     s->first_sync = b->syncs.n;
+    s->first_retry = b->retries.n;
     s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
     s->node_capacity = 3; /* START, its image's AUX, END */
     for (;;) {
         bool received = false;
-        if (!b->in->general && b_plain_scan(b, s, &walk, &received)) {
+        if (!b->in->general && !s->napped_count &&
+            b_plain_scan(b, s, &walk, &received)) {
+            s->try_count = 0;
             s->exec_last = false;
             c.polled &= !received;
         }
@@ -586,7 +598,8 @@ static bool may_continue(uint32_t type, const uint8_t *p, uint32_t len)
                (type != IPS_REC_RECV || r.result || r.err);
     case IPS_REC_BLOCK:
         memcpy(&r, p, sizeof(r));
-        return IPS_READY_KIND(r.ready) != IPS_READY_EVENTFD;
+        return IPS_READY_KIND(r.ready) != IPS_READY_EVENTFD &&
+               r.op != IPS_OP_RETRY;
     case IPS_REC_SAMPLE:
     case IPS_REC_STACK:
     case IPS_REC_COUNT:
@@ -611,14 +624,14 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     struct scan c = {.b = b, .s = s, .index = index};
     uint64_t events = s->events, first_ns = s->first_ns;
     bool goes_on = !s->end_kind && !s->exec_last && !s->in->dead;
-    uint32_t type, len;
+    uint32_t type, len, retries = b->retries.n; /* whose naps are nodes now */
     const uint8_t *p;
     s->first_fresh = b->delays.n;
     bool plain = goes_on && !s->empty && !b->in->general, received;
     while (!b->broken) {
         struct ips_rec_head h;
-        if (plain)
-            (void)b_plain_scan(b, s, walk, &received);
+        if (plain && !s->napped_count && b_plain_scan(b, s, walk, &received))
+            s->try_count = 0;
         p = b_next(walk, &type, &len);
         if (!p)
             break;
@@ -634,7 +647,7 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
         if (rc < 0)
             return rc;
     }
-    b->broken |= s->first_ns != first_ns;
+    b->broken |= s->first_ns != first_ns || b->retries.n > retries;
     b->out->counts.events += s->events - events;
     return 0;
 }

@@ -189,7 +189,7 @@ static void match_one(const struct object *o, uint32_t index, bool after)
     }
     a->cause = find_release(o, a, earliest, &doubtful);
     if (a->cause == IPS_NONE) {
-        b->out->counts.any_unmatched += !after;
+        b->out->counts.any_unmatched += !after && a->kind != IPS_SYNC_LISTEN;
         return;
     }
     struct b_sync *r = &b->syncs.v[a->cause];
@@ -309,6 +309,7 @@ static uint64_t resource_kind_of(uint8_t kind)
     case IPS_SYNC_FUTEX:
         return IPS_THING_FUTEX;
     case IPS_SYNC_FIFO:
+    case IPS_SYNC_LISTEN:
         return IPS_THING_UNKNOWN;
     }
     return IPS_THING_UNKNOWN;
@@ -330,6 +331,10 @@ void b_sync_arcs(struct build *b)
             b_cross(b, node, b_end_node(b, s->dead_owner), IPS_X_LIFETIME, 0);
         if (s->cause == IPS_NONE)
             continue;
+        if (s->kind == IPS_SYNC_LISTEN) { /* no other order is possible */
+            b_cross(b, node, b->syncs.v[s->cause].node, IPS_X_LIFETIME, 0);
+            continue;
+        }
         /* A barrier's node is the arrival; leaving comes after it. */
         b_cross(b, node + (s->kind == IPS_SYNC_BARRIER),
                 b->syncs.v[s->cause].node, IPS_X_RESOURCE,

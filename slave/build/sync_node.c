@@ -7,8 +7,10 @@
  * span is no work. */
 static bool has_spun(const struct b_sync *s)
 {
+    bool tries = s->kind <= IPS_SYNC_SEMAPHORE || s->kind == IPS_SYNC_FLOCK ||
+                 s->kind == IPS_SYNC_RECORD_LOCK;
     return s->kind == IPS_SYNC_SPIN ||
-           (s->value == 2 && !s->err && s->kind <= IPS_SYNC_SEMAPHORE &&
+           (s->value == B_SYNC_TRIED && !s->err && tries &&
             s->kind != IPS_SYNC_BARRIER && s->kind != IPS_SYNC_COND);
 }
 
@@ -82,6 +84,17 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     return has_spun(s) ? b_add_spin(m, s->node, v->cpu_ret - v->cpu) : 0;
 }
 
+/* A connect that succeeded when somebody listened there: from its call on. Its
+ * naps are counted as they come (b_is_nap). */
+static void on_listener(struct maker *m, struct b_sync *s)
+{
+    m->last_ret = ips_max_u64(s->t_ret, m->last_ret);
+    if (s->cause != IPS_NONE)
+        s->node =
+            b_node(m->b, IPS_NODE_AUX, s->cpu, m->last_ret, s->cpu, IPS_NONE);
+    s->next = m->b->nodes;
+}
+
 int b_on_sync(struct maker *m, const uint8_t *p)
 {
     struct ips_rec_sync r;
@@ -90,6 +103,10 @@ int b_on_sync(struct maker *m, const uint8_t *p)
     struct b_sync *s = &b->syncs.v[m->next_sync++];
     struct interval v;
     int rc = 0;
+    if (!s->release && s->kind == IPS_SYNC_LISTEN) {
+        on_listener(m, s);
+        return 0;
+    }
     b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     if (!s->release)
         rc = s->kind == IPS_SYNC_EVENTFD && !s->err ? b_on_eventfd(m, s, &v)

@@ -17,6 +17,13 @@
         uint32_t n, capacity;                                                  \
     }
 
+/* Receives that got nothing (EAGAIN), of one channel; the first one's call. */
+struct b_tries {
+    uint32_t chan; /* 0: accepts, of whatever socket */
+    uint64_t t, cpu;
+};
+#define B_TRIES_KEPT 4u
+
 struct b_stream {
     const struct ips_stream_in *in;
     struct ips_clock clock;
@@ -46,6 +53,11 @@ struct b_stream {
     uint32_t name_len;
     /* into forks, joins, kills, takings, syncs, in stream order */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
+    uint32_t first_retry;
+    /* Since the last call of another kind; and those that a nap followed, until
+     * one of them gets something. */
+    struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
+    uint32_t try_count, napped_count;
     uint32_t first_delay, delay_count;
     uint32_t first_fresh, fresh;    /* ... of what came now */
     struct ips_rec_guessed guessed; /* the last */
@@ -126,6 +138,14 @@ struct b_sync { /* ACQUIRE, RELEASE, long or short */
     bool ready;    /* ACQUIRE: nobody waited (an eventfd; what was free) */
     bool is_short; /* no node, unless it let somebody go */
     bool polled;   /* ACQUIRE: a poll's wait for an eventfd */
+};
+/* Failed tries with naps between, in stream order. What let the last one
+ * succeed is that of its record. */
+struct b_retry {
+    uint64_t from, to; /* the first try's call, the successful one's */
+    uint32_t stream;
+    uint32_t sync, join, chan; /* ACQUIRE, JOIN, a RECV's; or IPS_NONE */
+    bool whole;                /* the ACQUIRE has all of it as its wait */
 };
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;

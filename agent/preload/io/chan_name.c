@@ -103,6 +103,29 @@ static uint64_t path_hash(int fd, const void *name, socklen_t len)
     return ips_fnv1a(ips_fnv1a(IPS_FNV_SEED, path, n), &netns, sizeof(netns));
 }
 
+/* One port may be listened to at several addresses: they are taken for one. */
+bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
+                        struct ips_listen_name *out)
+{
+    struct ips_addr inet;
+    addr_fold(&inet, name, len);
+    uint64_t hash = path_hash(fd, name, len);
+    if (!inet.port && !hash)
+        return false;
+    *out = (struct ips_listen_name){netns_of(fd), hash ? hash : inet.port,
+                                    hash ? AF_UNIX : AF_INET};
+    return true;
+}
+
+bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out)
+{
+    struct sockaddr_storage name;
+    socklen_t len =
+        sock_name(peer ? SYS_getpeername : SYS_getsockname, fd, &name);
+    return len &&
+           ips_listen_name_of(fd, (const struct sockaddr *)&name, len, out);
+}
+
 struct diagnosis {
     struct {
         struct nlmsghdr head;

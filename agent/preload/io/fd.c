@@ -6,6 +6,7 @@
  * the end-of-file that it causes.
  */
 #include "agent/preload/at.h"
+#include "agent/preload/sync.h"
 
 /* glibc declares the socket calls with transparent unions of all address
  * types; in the ABI they are the plain pointers written here. */
@@ -294,14 +295,60 @@ IPS_EXPORT int login_tty(int fd)
 
 /* --- connecting ----------------------------------------------------------- */
 
+/* RELEASE of who tries to connect until somebody listens there. */
+static void record_listen(int fd, struct ips_moment call, uint64_t site)
+{
+    struct ips_listen_name at;
+    if (!ips_listen_name(fd, false, &at))
+        return;
+    const struct ips_sync_object thing = {at.dev, at.ino, at.object};
+    ips_sync_released(IPS_SYNC_LISTEN, &thing, call, -1, site);
+}
+
 IPS_EXPORT int listen(int fd, int backlog)
 {
-    ips_wrap_on();
-    int r = REAL(listen)(fd, backlog);
-    if (r == 0 && ips_wrap_on() &&
-        ips_fd_class(ips_fd_get(fd)) != IPS_FD_LISTEN)
+    if (!ips_wrap_on())
+        return REAL(listen)(fd, backlog);
+    struct ips_moment call = ips_at_call();
+    int r = REAL(listen)(fd, backlog), saved = errno;
+    if (r == 0 && ips_fd_class(ips_fd_get(fd)) != IPS_FD_LISTEN) {
         name_new(fd, NULL);
+        record_listen(fd, call, IPS_SITE);
+    }
+    errno = saved;
     return r;
+}
+
+/* Whom a connect is for, as a thread that tries again and again knows it: of
+ * "localhost" it tries both addresses. */
+static uint64_t connect_key(int fd, const struct sockaddr *to, socklen_t len)
+{
+    struct ips_listen_name at;
+    return to && ips_listen_name_of(fd, to, len, &at) ? at.ino : 0;
+}
+
+/* It may succeed later, when somebody listens there, or can take it. */
+static bool may_connect_later(int err)
+{
+    return err == ECONNREFUSED || err == ENOENT || err == EAGAIN ||
+           err == ECONNRESET || err == ETIMEDOUT || err == ENETUNREACH ||
+           err == EHOSTUNREACH;
+}
+
+/* The connect of `call` has reached somebody: ACQUIRE of the place where he
+ * listens, if this thread had tried before and napped. */
+static void record_reached(int fd, uint64_t key, struct ips_moment call,
+                           uint64_t site)
+{
+    struct ips_listen_name at;
+    struct ips_retry run;
+    if (!ips_retry_ended(IPS_RETRY_CONNECT, key, &run) ||
+        !ips_listen_name(fd, true, &at))
+        return;
+    ips_retry_record(&run, call, site);
+    const struct ips_sync_object thing = {at.dev, at.ino, at.object};
+    const struct ips_moment asked = {.t = run.last, .cpu = call.cpu};
+    ips_sync_acquired(IPS_SYNC_LISTEN, &thing, asked, call, 0, 0, site);
 }
 
 /* Names the socket as soon as its ends are known and records the connect. The
@@ -321,6 +368,8 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
             ips_chan_drop(fd, site);
         else /* no end to hang it on; the wait was one all the same */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
+        if (may_connect_later(err))
+            ips_retry_failed(IPS_RETRY_CONNECT, connect_key(fd, to, len), call);
         return;
     }
     if (!to || len < sizeof(sa_family_t) || to->sa_family == AF_UNSPEC) {
@@ -331,9 +380,12 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
         .flags = IPS_CHAN_CONNECTED, .peer = to, .peer_len = len};
     ips_fd_clear(fd);
     word = ips_chan_name(fd, ips_fd_get(fd), &hint);
-    if (ips_fd_class(word) == IPS_FD_STREAM)
-        ips_record_io(IPS_REC_SEND, ips_fd_chan(word), IPS_OP_CONNECT, call,
-                      ret, 0, under_way ? err : 0, site, 0);
+    if (ips_fd_class(word) != IPS_FD_STREAM)
+        return;
+    if (!under_way)
+        record_reached(fd, connect_key(fd, to, len), call, site);
+    ips_record_io(IPS_REC_SEND, ips_fd_chan(word), IPS_OP_CONNECT, call, ret, 0,
+                  under_way ? err : 0, site, 0);
 }
 
 int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,

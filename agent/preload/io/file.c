@@ -334,12 +334,31 @@ static bool was_taken(int r)
     return r < 0 && (errno == EAGAIN || errno == EACCES);
 }
 
+/* A request that does not wait failed, as others may before it; or it got the
+ * lock. */
+static void note_try(enum ips_sync kind, int fd, uint64_t start, bool got,
+                     struct ips_moment call, uint64_t site)
+{
+    struct ips_sync_object thing;
+    struct ips_retry run;
+    const uint64_t key = start << 32 | (uint64_t)kind << 24 | (unsigned)fd;
+    if (!got)
+        ips_retry_failed(IPS_RETRY_FILE_LOCK, key, call);
+    else if (ips_retry_ended(IPS_RETRY_FILE_LOCK, key, &run) &&
+             lock_name(fd, start, &thing))
+        ips_sync_acquired(kind, &thing,
+                          (struct ips_moment){.t = run.first, .cpu = run.cpu},
+                          call, IPS_GOT_SPUN, 0, site);
+}
+
 /* A request for a lock is over. Without waiting it only marks `fd`. */
 static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
                        struct ips_moment call, int r, uint64_t site)
 {
     struct ips_sync_object thing;
     int saved = errno;
+    if (!waits && (r == 0 || was_taken(r)))
+        note_try(kind, fd, start, r == 0, call, site);
     struct ips_moment ret = ips_at_return(&call);
     if (waits && ips_was_blocked(&call, &ret) && lock_name(fd, start, &thing))
         ips_sync_acquired(kind, &thing, call, ret, 1, r < 0 ? saved : 0, site);
@@ -419,7 +438,7 @@ int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
         errno = before;
         r = real(fd, command, arg);
     }
-    if (r < 0 && errno != EINTR)
+    if (r < 0 && errno != EINTR && !was_taken(r))
         return r;
     int saved = errno;
     memcpy(&lock, arg, sizeof(lock));

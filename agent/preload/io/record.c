@@ -36,6 +36,8 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                  op == IPS_OP_EPOLL || op == IPS_OP_SLEEP ||
                  op == IPS_OP_SIGWAIT; /* others may work before they sleep */
     struct ips_moment ret = waits ? ips_at_wakeup(&call) : ips_at_return(&call);
+    if (op == IPS_OP_SLEEP || (waits && result == 0))
+        ips_napped();
     if (result > 0 || ips_was_blocked(&call, &ret))
         ips_record_io(IPS_REC_BLOCK, (uint32_t)(ready >> 32), op, call, ret,
                       result, result < 0 ? err : 0, site, (uint32_t)ready);

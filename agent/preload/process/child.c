@@ -37,6 +37,22 @@ uint64_t ips_reap_end(struct ips_reap since)
     return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
 }
 
+/* A wait for `which` took a child: with WNOHANG, as others before it tried. */
+static void note_success(pid_t which, int options, struct ips_moment call,
+                         uint64_t site)
+{
+    struct ips_retry run;
+    if (options & WNOHANG &&
+        ips_retry_ended(IPS_RETRY_CHILD, (uint64_t)which, &run))
+        ips_retry_record(&run, call, site);
+}
+
+/* Whom waitid waits for, as waitpid's argument says it. */
+static pid_t as_waitpid(idtype_t type, id_t id)
+{
+    return type == P_PID ? (pid_t)id : type == P_PGID ? (pid_t)(0u - id) : -1;
+}
+
 static void record_change(pid_t child, int code, struct ips_moment call,
                           uint64_t site)
 {
@@ -84,6 +100,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
     if (r > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status))) {
         int saved = errno;
         atomic_fetch_add(&reaped, 1);
+        note_success(pid, options, call, site);
         ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call, rusage_cpu(ru),
                         (uint32_t)*status, site);
         errno = saved;
@@ -92,6 +109,8 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
                       call, site);
     } else if (r < 0) {
         in_vain(call, pid, site);
+    } else if (r == 0 && options & WNOHANG) {
+        ips_retry_failed(IPS_RETRY_CHILD, (uint64_t)pid, call);
     }
     return r;
 }
@@ -173,6 +192,9 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
         int r = REAL(waitid)(type, id, info, options | WNOWAIT);
         if (r < 0)
             in_vain(call, type == P_PID ? (pid_t)id : 0, site);
+        else if (!info->si_pid)
+            ips_retry_failed(IPS_RETRY_CHILD, (uint64_t)as_waitpid(type, id),
+                             call);
         if (r < 0 || !info->si_pid)
             return r;
         struct rusage ru;
@@ -184,6 +206,7 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
             continue;
         if (has_ended(info)) {
             atomic_fetch_add(&reaped, 1);
+            note_success(as_waitpid(type, id), options, call, site);
             ips_record_join(IPS_JOIN_WAIT, (uint32_t)info->si_pid, 0, call,
                             rusage_cpu(&ru), wait_status(info), site);
         } else if (info->si_code == CLD_STOPPED ||

@@ -18,8 +18,12 @@ bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
     if (!block && (r->op == IPS_OP_CONNECT || r->op == IPS_OP_ACCEPT ||
                    r->err || (type == IPS_REC_RECV && !r->result)))
         return false; /* rare: as any record */
-    if (block && IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD)
+    if (block && (IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD ||
+                  r->op == IPS_OP_RETRY || (s->try_count && !r->result)))
         return false;
+    if (s->napped_count)
+        return false;
+    s->try_count = 0;
     uint64_t t = b_time(&s->clock, r->h.word, r->h.t),
              t_ret = b_time(&s->clock, r->h.word, r->t_ret);
     if (s->empty || s->first_cpu == IPS_CPU_UNKNOWN || t < s->first_ns)

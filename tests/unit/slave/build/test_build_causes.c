@@ -291,6 +291,118 @@ static void test_build_causes__no_tokens(void **state)
     rec_free(r);
 }
 
+static void put_listen(rs s, enum ips_rec_type type, uint64_t t, uint64_t t_ret,
+                       uint64_t cpu)
+{
+    put_sync(s, type, IPS_SYNC_LISTEN, t, t_ret, cpu, cpu);
+}
+
+/* 20 tries from 1000 on and has what it tried for at 9000; it computes 30 then.
+ */
+static rs naps(struct recorder *r, uint64_t cpu)
+{
+    rs p = process(r, 20);
+    put(p, IPS_OP_SLEEP, 1100, 5000, 20, 20, 0);
+    put(p, IPS_OP_POLL, 5100, 8900, cpu, cpu, 0);
+    put(p, IPS_OP_RETRY, 1000, 9000, 20, cpu, 2);
+    return p;
+}
+
+/* Would catch: a connect that succeeded when a server listened, after naps,
+ * without the arc from its listen; naps that weigh as sleeps; an arc to a
+ * connect that failed for other reasons: who listened before it was tried; naps
+ * of a loop that works between its tries taken for a wait. */
+static void test_build_causes__naps_until_one_listens(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        struct recorder *r = rec_new();
+        rs w = process(r, 10), p = naps(r, way == 2 ? 4520 : 30);
+        put_listen(w, IPS_REC_RELEASE, way == 1 ? 900 : 8800,
+                   way == 1 ? 950 : 8850, 400);
+        put_listen(p, IPS_REC_ACQUIRE, 8000, 9000, way == 2 ? 4520 : 30);
+        rec_end(p, IPS_END_EXIT, 20000, way == 2 ? 4550 : 60, 0);
+        struct ips_built *b = rec_alone(r);
+        uint32_t external = b->counts.external;
+        assert_int_equal(external, way > 0);
+        assert_int_equal(WAITED(b, 20, IPS_WAIT_SPIN), way ? 0 : 3900 + 3800);
+        assert_int_equal(WAITED(b, 20, IPS_WAIT_TIMER), way ? 3900 + 3800 : 0);
+        assert_int_equal(b->counts.order_dependent, 0);
+        assert_int_equal(b->counts.any_unmatched, 0);
+        if (way != 1)
+            assert_arc(b, AUX(20, way ? 2 : 0), AUX(10, 0), IPS_X_LIFETIME);
+        if (way == 0)
+            assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_REPLY).t_max, 430);
+        rec_free(r);
+    }
+}
+
+/* Would catch: naps between waits for a child with WNOHANG that weigh as
+ * sleeps; a nap before the first of them, or between tries for another child,
+ * left out.
+ */
+static void test_build_causes__naps_until_a_child_ends(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs p = process(r, 20);
+    rec_fork(p, IPS_FORK_FORK, 100, 110, 10, 10, 30, 7);
+    put(p, IPS_OP_SLEEP, 200, 3000, 15, 15, 0); /* before the tries */
+    put(p, IPS_OP_SLEEP, 3200, 8100, 20, 20, 0);
+    put(p, IPS_OP_RETRY, 3100, 9000, 20, 30, 2);
+    rec_join(p, IPS_JOIN_WAIT, 9000, 9010, 30, 30, 0);
+    rec_end(p, IPS_END_EXIT, 20000, 60, 0);
+    rs c = rec_stream(r, 30, 30, 30);
+    struct ips_rec_start *s = rec_start(c, IPS_START_FORK, 105, 0);
+    s->fork_seq = 7;
+    s->parent_image = 20;
+    rec_end(c, IPS_END_EXIT, 8800, 500, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(b->counts.external, 0 + 1);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_SPIN), 4900);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_TIMER), 2800);
+    assert_arc(b, rec_kind(b, 20, IPS_NODE_JOIN, 0), rec_last(b, 30),
+               IPS_X_LIFETIME);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_OFF).t_max, 10 + 500 + 30);
+    rec_free(r);
+}
+
+/* Would catch: naps between receives that find nothing, or between tries for a
+ * lock, that weigh as sleeps; naps of a thread that tries for something else
+ * too left out; the naps of a lock's wait counted beside it. */
+static void test_build_causes__naps_until_bytes_come(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w, p;
+    piped(r, &w, &p);
+    rec_pipe(p, 2, 30, IPS_SIDE_READ, 6);
+    rec_send(w, 1, 8900, 300, 10);
+    put_sync(w, IPS_REC_RELEASE, IPS_SYNC_FLOCK, 13900, 13910, 310, 310);
+    rec_end(w, IPS_END_EXIT, 20000, 310, 0);
+    rec_io(p, IPS_REC_RECVCALL, 2, 500, 501, 50, 50, -1)->err = EAGAIN;
+    rec_io(p, IPS_REC_RECVCALL, 1, 1000, 1001, 50, 50, -1)->err = EAGAIN;
+    put(p, IPS_OP_SLEEP, 1100, 5000, 50, 50, 0);
+    rec_io(p, IPS_REC_RECVCALL, 1, 5010, 5011, 50, 50, -1)->err = EAGAIN;
+    put(p, IPS_OP_SLEEP, 5100, 9000, 50, 50, 0);
+    rec_recv(p, 1, 9010, 9011, 50, 10);
+    put(p, IPS_OP_SLEEP, 11000, 14000, 60, 60, 0);
+    struct ips_rec_sync *got =
+        rec_sync(p, IPS_REC_ACQUIRE, IPS_SYNC_FLOCK, 10900, 14010, 60, 60, 1);
+    got->ino = 5;
+    got->object = 0;
+    got->value = 2;
+    rec_end(p, IPS_END_EXIT, 20000, 100, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(b->counts.external, 0);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_SPIN), 3900 + 3900);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_FILE_LOCK), 3110);
+    assert_arc(b, RECV(b, 0), rec_kind(b, 10, IPS_NODE_SEND, 0), IPS_X_DATA);
+    assert_arc(b, AUX(20, 0), AUX(10, 0), IPS_X_RESOURCE);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_REPLY).t_max, 310 + 40);
+    rec_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +416,9 @@ int main(void)
         cmocka_unit_test(test_build_causes__tokens),
         cmocka_unit_test(test_build_causes__tokens_put_there_at_once),
         cmocka_unit_test(test_build_causes__no_tokens),
+        cmocka_unit_test(test_build_causes__naps_until_one_listens),
+        cmocka_unit_test(test_build_causes__naps_until_a_child_ends),
+        cmocka_unit_test(test_build_causes__naps_until_bytes_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

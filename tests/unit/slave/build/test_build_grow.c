@@ -148,6 +148,11 @@ static void receive_some(struct program *p, struct thread *th, uint32_t c,
     } else if (how == 1 && asleep > 500) {
         call(th, IPS_REC_BLOCK, id, asleep - 200, 200, 0)->op = IPS_OP_SPIN;
         asleep = 0;
+    } else if (how == 2 && asleep > 500) { /* tries, and naps between */
+        call(th, IPS_REC_RECVCALL, id, 100, 0, -1)->err = EAGAIN;
+        call(th, IPS_REC_BLOCK, 0, 50, asleep / 2, 0)->op = IPS_OP_SLEEP;
+        call(th, IPS_REC_BLOCK, 0, 50, asleep / 2, 0)->op = IPS_OP_POLL;
+        asleep = 0;
     }
     call(th, IPS_REC_RECV, id, 100 + pick(p, 300), asleep, len);
 }

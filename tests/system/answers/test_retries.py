@@ -1,0 +1,56 @@
+"""The table of tries: each kind of try that fails until something happens, with each way
+to nap between, ended by a thread and by a process.
+
+The program (tests/programs/interposed/i_retry.c) has one cell for each. Whoever ends the
+wait has computed for MS, and who tried computes for MS afterwards: the longest path has
+both, and no nap."""
+import subprocess
+
+import pytest
+
+MS = 20
+
+
+def cells(program):
+    done = subprocess.run([program, "list"], check=True, capture_output=True, text=True)
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+WAYS = ("tcp", "unix", "abstract", "waitpid", "wait-1", "waitid", "recv", "pipe", "trylock",
+        "tryrdlock", "sem", "flock", "setlk")
+
+
+def asleep(path):
+    return sum(s["ns"] for s in path["segments"] if s["kind"] == "external")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_who_let_it_succeed(cluster, build, way):
+    """Would catch: naps between tries that weigh as sleeps, so that the path runs through
+    them and past the work that they waited for; a try without the arc from the event that
+    let it succeed; a path in wall that is not as long as the run."""
+    program, c, wrong = build.program("i_retry"), cluster(), []
+    of_way = [cell for cell in cells(program) if cell[0] == way]
+    assert of_way
+    for i, cell in enumerate(of_way):
+        c.ipsrun([program, *cell, str(MS)], name="c%d" % i, check=True)
+    for i, cell in enumerate(of_way):
+        run = "c%d" % i
+        c.wait_closed(run)
+        for weighting in ("cpu", "sched"):
+            path = c.json("path", run, "--weighting", weighting)
+            ns, elapsed = path["t_max_ns"], path["elapsed_ns"]
+            if asleep(path) or not 1.95e6 * MS <= ns <= elapsed:
+                wrong.append((*cell, weighting, ns, asleep(path), elapsed))
+        wall = c.json("path", run, "--weighting", "wall")
+        if not 0.9 * wall["elapsed_ns"] <= wall["t_max_ns"] <= wall["elapsed_ns"]:
+            wrong.append((*cell, "wall", wall["t_max_ns"], wall["elapsed_ns"]))
+    assert not wrong
+
+
+@pytest.mark.quick
+def test_the_table_is_whole(build):
+    """Would catch: cells that nobody runs, because their way is not in the list above."""
+    found = cells(build.program("i_retry"))
+    assert {cell[0] for cell in found} == set(WAYS)
+    assert len(found) > 60
