@@ -271,6 +271,9 @@ static inline void ips_call_close(const uint32_t *mark)
 void ips_calls_interrupted(const void *context);
 /* The process ends here. */
 void ips_calls_end(void);
+/* The call that the thread is in is left while it waits: its record, as of one
+ * that a signal ended. */
+void ips_call_left(void);
 
 /* The same of a wait for a process (`pid`, 0 any), or for the thread of the
  * FORK `seq`. */

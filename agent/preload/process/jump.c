@@ -13,6 +13,7 @@
 #include <ucontext.h>
 
 #include "agent/preload/sample/pace.h"
+#include "agent/preload/sync.h"
 #include "agent/record/sys.h"
 
 /* The stack pointer that the jump restores; frames below it are left. The C
@@ -50,6 +51,42 @@ static bool is_within(struct range r, uint64_t at)
     return at >= r.from && at < r.to;
 }
 
+/* Of a call that is left for good, while it waits: nobody sees its result, and
+ * nothing was moved. Of calls within calls only the outermost is known. */
+static bool left_waiting(const struct ips_open *open)
+{
+    return open->recs & (IPS_OPEN_WAIT | IPS_OPEN_IDLE);
+}
+
+void ips_call_left(void)
+{
+    struct ips_begun *begun = ips_begun_at(&ips_me);
+    const uint64_t t = begun ? atomic_load(&begun->t) : 0;
+    if (!t)
+        return;
+    const struct ips_moment call = {.t = t, .cpu = begun->cpu};
+    const struct ips_moment ret = ips_at_call();
+    const uint64_t what = begun->what;
+    const uint32_t type = IPS_BEGUN_TYPE(what);
+    const uint32_t number = IPS_BEGUN_NUMBER(what);
+    const enum ips_op op = (enum ips_op)IPS_BEGUN_OP(what);
+    atomic_store_explicit(&begun->t, 0, memory_order_relaxed);
+    if (!ips_was_blocked(&call, &ret))
+        return;
+    if (type == IPS_REC_ACQUIRE) {
+        const struct ips_sync_object thing = {0, 0, begun->object};
+        ips_sync_acquired((enum ips_sync)number, &thing, call, ret, 0, EINTR,
+                          begun->site);
+    } else if (type == IPS_REC_JOIN) {
+        ips_record_io(IPS_REC_BLOCK, 0, IPS_OP_CHILD, call, ret, -1, EINTR,
+                      begun->site, IPS_READY(IPS_READY_PIDFD, number));
+    } else {
+        ips_record_io(type == IPS_REC_RECV ? IPS_REC_RECVCALL
+                                           : (enum ips_rec_type)type,
+                      number, op, call, ret, -1, EINTR, begun->site, 0);
+    }
+}
+
 static void leave_frames(const struct __jmp_buf_tag *env)
 {
     if (likely(ips_me.open_depth == 0) || !ips_wrap_on())
@@ -67,8 +104,10 @@ static void leave_frames(const struct __jmp_buf_tag *env)
             break;
         if (ips_me.recs_open > (uint32_t)open->recs)
             ips_me.recs_open = (uint32_t)open->recs; /* the reader counts it */
-        else
+        else if (!left_waiting(open))
             count++;
+        else if (ips_me.open_depth == 1)
+            ips_call_left();
         ips_call_ends(&ips_me, ips_me.open_depth - 1);
     }
     if (count)
@@ -113,8 +152,10 @@ void ips_calls_end(void)
         const struct ips_open *open = ips_open_at(&ips_me, --ips_me.open_depth);
         if (ips_me.recs_open > (uint32_t)open->recs)
             ips_me.recs_open = (uint32_t)open->recs;
-        else if (!(open->recs & (IPS_OPEN_WAIT | IPS_OPEN_IDLE)))
+        else if (!left_waiting(open))
             count++;
+        else if (ips_me.open_depth == 0)
+            ips_call_left();
     }
     ips_me.open_depth = 0;
     if (count)

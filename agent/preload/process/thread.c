@@ -55,6 +55,7 @@ static void cancelled_too_late(void);
 static void at_thread_end(void *round)
 {
     uintptr_t n = (uintptr_t)round;
+    ips_call_left(); /* that it was cancelled in */
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;

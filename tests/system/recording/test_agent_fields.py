@@ -263,6 +263,9 @@ def test_every_field_of_the_header(seen):
         ended = pid == main and tid != main and threads[tid] == "end"
         assert head.pop("state") == (2 if ended else 1)
         assert head.pop("abandoned") == int(ended)
+        call = head.pop("begun")[0]  # that its thread is in
+        if ended or tid == main:
+            assert call == 0
         comm = head.pop("comm")
         if start["a"] != 2 and pid == main:
             assert comm == ("ipsrun" if start["a"] == 1 else "i_fields")

@@ -127,7 +127,9 @@ def test_tokens(build, trace, way):
     r = trace([program(build, "i_file"), way], status=0)
     graph = Graph(build, r)
     arcs = graph.arcs("resource")
-    assert arcs and {z["kind"] for _, z in arcs} == {"RECV"}, arcs
+    # An open of a FIFO that was taken off its core in the call may have waited.
+    opens = {"AUX"} if way == "tokens-fifo" else set()
+    assert {z["kind"] for _, z in arcs} - opens == {"RECV"}, arcs
     assert not graph.arcs("data")
 
 
