@@ -24,6 +24,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "agent/pool/begun.h"
+#include "agent/pool/operations.h"
 #include "agent/pool/ready.h"
 
 #define IPS_POOL_VERSION 3
@@ -231,7 +233,8 @@ struct ips_segment_header { /* 256 bytes */
     /* Of a spare (below): its writer has taken it; it is withdrawn. */
     _Atomic uint32_t taken;
     _Atomic uint32_t withdrawn;
-    uint8_t reserved[64];
+    struct ips_begun begun;
+    uint8_t reserved[16];
 };
 
 /* Spare segments: POOL/RUN/spare.N, made ahead by the slave, for a process to
@@ -291,37 +294,6 @@ struct ips_rec_head {
 #define IPS_MARK_PLACES 8u
 #define IPS_MARK_PLACE_BYTES 40u
 
-/* Operations of SEND, RECV, RECVCALL, BLOCK (`op`). */
-#define IPS_OPS(X)                                                             \
-    X(DATA, 0, "read/write/send/recv")                                         \
-    X(CONNECT, 1, "connect")                                                   \
-    X(ACCEPT, 2, "accept")                                                     \
-    X(STDIO, 3, "C library's own read or write")                               \
-    X(SENDFILE, 4, "sendfile, splice, tee, copy_file_range")                   \
-    X(MADE, 14, "made a file")                                                 \
-    X(FOUND, 15, "file found after failed tries")                              \
-    X(POLL, 16, "poll")                                                        \
-    X(SELECT, 17, "select")                                                    \
-    X(EPOLL, 18, "epoll_wait")                                                 \
-    X(SLEEP, 19, "sleep")                                                      \
-    X(SIGWAIT, 20, "signal wait")                                              \
-    X(EVENTFD, 21, "eventfd")                                                  \
-    X(TIMERFD, 22, "timerfd")                                                  \
-    X(SIGNALFD, 23, "signalfd")                                                \
-    X(RESOLVE, 24, "name resolution")                                          \
-    X(SYSLOG, 25, "syslog")                                                    \
-    X(DISK, 26, "file")                                                        \
-    X(TERMINAL, 27, "terminal")                                                \
-    X(SPIN, 28, "fruitless attempts")                                          \
-    X(CHILD, 29, "wait for a child, in vain")                                  \
-    X(RETRY, 30, "failed tries with naps between")                             \
-    X(OTHER, 31, "other")
-enum ips_op {
-#define X(name, number, text) IPS_OP_##name = (number),
-    IPS_OPS(X)
-#undef X
-};
-
 /* SEND RECV RECVCALL BLOCK; a = channel id, 0 none; or why it was ready */
 struct ips_rec_io {
     struct ips_rec_head h;
@@ -332,7 +304,7 @@ struct ips_rec_io {
     uint64_t site;    /* return address of the call, 0 unknown */
     uint16_t op;      /* enum ips_op */
     uint16_t err;     /* errno where the call failed, else 0 */
-    uint32_t ready;   /* BLOCK: the first ready descriptor (pool/ready.h) */
+    uint32_t ready; /* BLOCK: the first ready descriptor, RECV: pool/ready.h */
 };
 
 enum ips_start_kind {
@@ -388,8 +360,7 @@ struct ips_rec_io_short { /* a = channel id */
 };
 
 /* FORK, JOIN, KILL and CLOSE of calls of the program have one more word behind
- * their own: the return address of the call, 0 unknown. It begins where the
- * structure ends; a record without it is as good. */
+ * their structure: the call's return address, 0 unknown, or they have none. */
 #define IPS_REC_SITE_BYTES 8u
 
 struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
@@ -499,10 +470,9 @@ struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
 };
 
 /* Every module of an image right after its START and NAME (not with
- * procedures=off); one that comes later when an address of it is first seen:
- * before the SAMPLE, after the record or the STACK that has the address. gone =
- * 1 (path empty) at dlclose. [start, end) is the whole mapping. A fork child
- * has its parent's. */
+ * procedures=off); one that comes later where an address of it is first seen:
+ * before the SAMPLE or the call, after the STACK. gone = 1 (path empty) at
+ * dlclose. [start, end) is the whole mapping. A fork child has its parent's. */
 struct ips_rec_module { /* a = length of path */
     struct ips_rec_head h;
     uint64_t start; /* addresses [start, end) are its */
@@ -541,27 +511,6 @@ struct ips_rec_count { /* a = tid of the thread that called, 0 this one */
     uint64_t calls;     /* since the COUNT before of the same procedure */
 };
 
-/* What is waited for and handed on. `any`: the order was incidental. */
-#define IPS_SYNCS(X)                                                           \
-    X(MUTEX, 1, "mutex")                                                       \
-    X(RDLOCK, 2, "rwlock, to read")                                            \
-    X(WRLOCK, 3, "rwlock, to write")                                           \
-    X(COND, 4, "condition")                                                    \
-    X(BARRIER, 5, "barrier")                                                   \
-    X(SEMAPHORE, 6, "semaphore")                                               \
-    X(SPIN, 7, "spin lock")                                                    \
-    X(ONCE, 8, "once")                                                         \
-    X(EVENTFD, 9, "eventfd")                                                   \
-    X(FLOCK, 10, "flock")                                                      \
-    X(RECORD_LOCK, 11, "fcntl or lockf record lock")                           \
-    X(FUTEX, 12, "futex by syscall()")                                         \
-    X(FIFO, 13, "FIFO's other end")                                            \
-    X(LISTEN, 14, "listening socket")
-enum ips_sync {
-#define X(name, number, text) IPS_SYNC_##name = (number),
-    IPS_SYNCS(X)
-#undef X
-};
 /* ACQUIRE: a wait for the object that is over; only where it really waited (and
  * at every barrier). RELEASE: an unlock, post, wake, write; at least where
  * somebody may be waiting. The object is (dev, ino, object): in memory of this
@@ -654,7 +603,7 @@ struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
     uint64_t ino;         /* of this end (a pipe's two ends share it) */
     uint64_t peer_ino;    /* Unix: inode of the other end, 0 unknown */
     uint64_t cookie;      /* SO_COOKIE, 0 none */
-    uint64_t netns;       /* inode of the network namespace */
+    uint64_t netns;       /* SO_NETNS_COOKIE; before Linux 5.14 its inode */
     uint64_t sent_before; /* TCP: bytes already sent and received when named */
     uint64_t recv_before;
     uint64_t name_hash; /* USER: of the name; Unix: of the bound or peer path */
@@ -688,6 +637,8 @@ struct ips_rec_close { /* a = channel id */
     uint64_t recv;
 };
 
+/* Of several datagrams that one call moved (UDP_SEGMENT, UDP_GRO): behind the
+ * record the bytes of each but the last, and the hashes of the others. */
 struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
     struct ips_rec_head h;
     uint64_t hash;      /* FNV-1a of the payload, first 256 bytes and length */

@@ -30,4 +30,12 @@ enum ips_ready_kind {
 #define IPS_READY_EPOLL IPS_READY(IPS_READY_OTHER, 2)
 #define IPS_READY_NUMBER(ready) ((ready) & ((1u << IPS_READY_KIND_SHIFT) - 1))
 
+/* RECV of a datagram: how much of it the program got. */
+enum ips_cut {
+    IPS_CUT_NOT = 0,
+    IPS_CUT_MAYBE = 1, /* as much as there was room for: it may be longer */
+    IPS_CUT_KNOWN = 2, /* `result` is its length (MSG_TRUNC), there was room for
+                          less: the hash is of that */
+};
+
 #endif

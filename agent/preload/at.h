@@ -24,6 +24,8 @@ ssize_t ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
                            uint64_t site);
 ssize_t ips_sendmsg_other(int fd, const struct msghdr *m, int flags,
                           uint64_t site);
+/* A recvmsg whose caller did not ask for the sender. */
+ssize_t ips_receive_named(struct ips_io *io, struct msghdr *m, int flags);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
 /* preload/io/io.c, preload/io/msg.c */

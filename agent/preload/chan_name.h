@@ -36,7 +36,7 @@ uint64_t ips_chan_name(int fd, uint64_t seen, const struct ips_chan_hint *hint);
 struct ips_listen_name {
     uint64_t dev, ino, object;
 };
-bool ips_listen_name_of(const struct sockaddr *name, socklen_t len,
+bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
                         struct ips_listen_name *out);
 /* The same of the socket's own name (`peer` false) or its peer's. */
 bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out);
@@ -72,10 +72,16 @@ void ips_chan_drop(int fd, uint64_t site);
 /* preload/io/file.c: a descriptor by which a lock was taken is about to go. */
 void ips_lock_dropped(int fd);
 
-/* Writes DGRAM for a datagram of `len` bytes whose payload begins in `iov`;
- * `name` is the peer, NULL = the connected one. */
+/* Writes DGRAM for `len` bytes whose payload begins in `iov`: one datagram, or
+ * several of `segment` bytes each, the last one of what is left. `name` is the
+ * peer, NULL = the connected one. */
 void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,
                     const struct iovec *iov, size_t iovcnt, uint64_t len,
-                    const struct sockaddr *name, socklen_t name_len);
+                    uint64_t segment, const struct sockaddr *name,
+                    socklen_t name_len);
+
+/* preload/io/segments.c: sockets whose calls may move several datagrams. What
+ * is known of a socket when it is named. */
+void ips_segments_named(int fd);
 
 #endif

@@ -80,6 +80,24 @@ ips_name_sync_object(const volatile void *at, bool shared)
     return t;
 }
 
+/* A wait for what is at `at`, or has that number, is about to begin; `holder`
+ * is the thread that has it, 0 not known. Behind IPS_WAIT_MARK. */
+static inline void ips_sync_begins(uint32_t mark, enum ips_sync kind,
+                                   uint64_t at, uint32_t holder, uint64_t site,
+                                   const struct ips_moment *call)
+{
+    struct ips_begun *begun = mark == 0 ? ips_begun_at(&ips_me) : NULL;
+    if (begun) {
+        begun->object = at;
+        begun->holder = holder;
+    }
+    ips_call_begins(&ips_me, mark, IPS_BEGUN(IPS_REC_ACQUIRE, 0, kind), site,
+                    call);
+}
+#define IPS_SYNC_BEGINS(kind, at, holder, site, call)                          \
+    ips_sync_begins(mark_, kind, (uint64_t)(uintptr_t)(at), holder, site,      \
+                    &(call))
+
 /* ACQUIRE's `value` for a mutex and what is tried. */
 enum {
     IPS_GOT_SLEPT = 0,

@@ -48,6 +48,7 @@
 #include "agent/record/extra.h"
 #include "agent/record/fast.h"
 #include "agent/record/stream.h"
+#include "agent/unwind/modules.h"
 #include "common/types.h"
 
 #define IPS_EXPORT __attribute__((visibility("default")))
@@ -221,9 +222,41 @@ static inline void ips_call_open(struct ips_thread *me, const void *frame,
     open->frame = (uint64_t)(uintptr_t)frame;
     open->recs = me->recs_open | flags;
 }
+/* The segment's note of the call that the thread is in (agent/pool/begun.h);
+ * NULL where there is none, or what is mapped there is a parent's. */
+static inline struct ips_begun *ips_begun_at(const struct ips_thread *me)
+{
+    uint64_t base = me->stream.seg.base;
+    if (unlikely(!base || *ips_core.alive != IPS_ALIVE))
+        return NULL;
+    return &((struct ips_segment_header *)(uintptr_t)base)->begun;
+}
+/* The call that was opened at `mark` is about to be made. */
+static inline void ips_call_begins(const struct ips_thread *me, uint32_t mark,
+                                   uint64_t what, uint64_t site,
+                                   const struct ips_moment *call)
+{
+    struct ips_begun *begun = likely(mark == 0) ? ips_begun_at(me) : NULL;
+    if (unlikely(!begun))
+        return;
+    if (likely(site != 0))
+        ips_module_note(site); /* its record may never come */
+    begun->cpu = call->cpu;
+    begun->site = site;
+    begun->what = what;
+    atomic_store_explicit(&begun->t, call->t, memory_order_release);
+}
+/* It is over, and recorded. */
+static inline void ips_call_ends(struct ips_thread *me, uint32_t mark)
+{
+    struct ips_begun *begun = likely(mark == 0) ? ips_begun_at(me) : NULL;
+    if (likely(begun != NULL))
+        atomic_store_explicit(&begun->t, 0, memory_order_relaxed);
+    me->open_depth = mark;
+}
 static inline void ips_call_close(const uint32_t *mark)
 {
-    ips_me.open_depth = *mark;
+    ips_call_ends(&ips_me, *mark);
 }
 /* At the head of the scope of a call. */
 #define IPS_CALL_MARK_AS(flags)                                                \
@@ -232,10 +265,23 @@ static inline void ips_call_close(const uint32_t *mark)
     ips_call_open(&ips_me, &mark_, flags)
 #define IPS_CALL_MARK IPS_CALL_MARK_AS(0)
 #define IPS_WAIT_MARK IPS_CALL_MARK_AS(IPS_OPEN_WAIT)
+/* Behind one of them and before the call. */
+#define IPS_CALL_BEGINS(what, site, call)                                      \
+    ips_call_begins(&ips_me, mark_, what, site, &(call))
 /* A handler begins that found the thread as `context` says. */
 void ips_calls_interrupted(const void *context);
 /* The process ends here. */
 void ips_calls_end(void);
+
+/* The same of a wait for a process (`pid`, 0 any), or for the thread of the
+ * FORK `seq`. */
+#define IPS_JOIN_BEGINS(pid, seq, site, call)                                  \
+    do {                                                                       \
+        struct ips_begun *begun_ = ips_begun_at(&ips_me);                      \
+        if (mark_ == 0 && begun_)                                              \
+            begun_->object = seq;                                              \
+        IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_JOIN, 0, pid), site, call);          \
+    } while (0)
 
 /* --- bytes (preload/io/record.c)
  * --------------------------------------------------
@@ -251,23 +297,29 @@ struct ips_io {
     int fd;
     uint32_t chan;
     enum ips_fd_class klass;
-    /* Of datagrams alone: the kernel's time of arrival is another one's. */
-    bool not_last;
+    /* Of datagrams alone: the kernel's time of arrival is another one's; the
+     * bytes of each but the last of several (preload/io/segments.c), 0 where
+     * the call did not say; it said that nothing was cut off. */
+    bool not_last, whole;
+    uint32_t segment;
 };
 
 static inline void ips_io_close(const struct ips_io *io)
 {
-    ips_me.open_depth = io->mark;
+    ips_call_ends(&ips_me, io->mark);
 }
 /* Declares a struct ips_io for ips_io_begin. */
 #define IPS_IO(io)                                                             \
     struct ips_io io __attribute__((cleanup(ips_io_close)));                   \
     io.mark = ips_me.open_depth
 
-bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site);
+bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
+                       uint64_t word, uint64_t site);
 
-/* false: nothing to record for this call. One load for what is no channel. */
-static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
+/* `type`: SEND or RECV. false: nothing to record for this call. One load for
+ * what is no channel. */
+static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
+                                int fd, uint64_t site)
 {
     if (!ips_wrap_on())
         return false;
@@ -277,13 +329,15 @@ static inline bool ips_io_begin(struct ips_io *io, int fd, uint64_t site)
         return false;
     }
     if (unlikely(ips_fd_class(word) != IPS_FD_STREAM))
-        return ips_io_begin_slow(io, fd, word, site);
+        return ips_io_begin_slow(io, type, fd, word, site);
     io->klass = IPS_FD_STREAM;
     io->fd = fd;
     io->chan = ips_fd_chan(word);
     io->site = site;
     ips_call_open(&ips_me, io, 0);
     io->call = ips_at_call();
+    ips_call_begins(&ips_me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan),
+                    site, &io->call);
     return true;
 }
 
@@ -305,7 +359,8 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
 
 /* false: not recorded. *mark: see ips_open. */
 static inline __attribute__((always_inline)) bool
-ips_wait_begin(struct ips_moment *call, uint32_t *mark)
+ips_wait_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
+               uint64_t site)
 {
     if (unlikely(!ips_wrap_on()))
         return false;
@@ -313,6 +368,7 @@ ips_wait_begin(struct ips_moment *call, uint32_t *mark)
     *mark = me->open_depth;
     ips_call_open(me, call, IPS_OPEN_WAIT);
     ips_moment_take(me, call);
+    ips_call_begins(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     return true;
 }
 /* The `ready` and, above it, the `a` of a poll's BLOCK (pool/format.h). */
@@ -327,6 +383,15 @@ int ips_wait_got(const struct ips_moment *call, uint32_t mark, enum ips_op op,
 /* preload/io/receive_stamps.c: QUEUE of the datagram of `io`, where the kernel
  * tells. For a receive that did not block, not in the quiet mode. */
 void ips_arrival_note(const struct ips_io *io);
+
+/* preload/io/segments.c: the bytes of each datagram but the last that the call
+ * of `io` sent; 0: it was one. */
+uint32_t ips_segment_sent(const struct ips_io *io);
+/* What the control data of a message says of it. */
+uint32_t ips_segment_in(const struct msghdr *m, int type);
+/* Does a receive from it have to be asked about that? */
+bool ips_segments_joined(const struct ips_io *io);
+#define IPS_CONTROL_ROOM 512u
 
 #define IPS_IOV(buffer, length)                                                \
     &(const struct iovec){(void *)(uintptr_t)(buffer), (length)}, 1

@@ -388,6 +388,7 @@ int ips_ring_next(struct ips_stream *s)
         s->prev = (struct ips_segment_map){0};
     next.used_end = 0;
     ips_segment_begin(s, &next);
+    ips_segment_carry(&s->prev, &next);
     s->seg = next;
     s->lo = next.base + sizeof(struct ips_segment_header);
     s->limit = next.limit;

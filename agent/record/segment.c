@@ -253,12 +253,30 @@ void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)
     for (unsigned i = 0; i < IPS_LOST_COUNT; i++)
         atomic_store_explicit(&h->lost[i], 0, memory_order_relaxed);
     atomic_store_explicit(&h->abandoned, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->begun.t, 0, memory_order_relaxed);
     /* Last: a reader that sees the magic sees a new segment's header, one that
      * sees OPEN again a reused one's. Partners: the reader's acquire loads. */
     atomic_store_explicit(&h->state, IPS_SEGMENT_OPEN, memory_order_release);
     __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
     s->seq++;
     ips_me.era++;
+}
+
+void ips_segment_carry(const struct ips_segment_map *from,
+                       const struct ips_segment_map *to)
+{
+    if (!from->base)
+        return;
+    struct ips_begun *old = &ips_segment_head(from)->begun;
+    struct ips_begun *new = &ips_segment_head(to)->begun;
+    uint64_t t = atomic_load_explicit(&old->t, memory_order_relaxed);
+    new->cpu = old->cpu;
+    new->site = old->site;
+    new->what = old->what;
+    new->object = old->object;
+    new->holder = old->holder;
+    atomic_store_explicit(&new->t, t, memory_order_release);
+    atomic_store_explicit(&old->t, 0, memory_order_relaxed);
 }
 
 static uint64_t word_bytes(const struct ips_rec_head *h)
@@ -440,6 +458,7 @@ int ips_segment_next(struct ips_stream *s)
     }
     ips_segment_begin(s, &next);
     if (s->seg.base) {
+        ips_segment_carry(&s->seg, &next);
         if (!s->parked)
             ips_segment_close(s);
         keep_prev(s);

@@ -173,6 +173,9 @@ bool ips_segment_park(struct ips_stream *s);
 int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out);
 /* Gives `m` the header of the stream's next segment. */
 void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m);
+/* The call that the thread is in goes with it to another segment. */
+void ips_segment_carry(const struct ips_segment_map *from,
+                       const struct ips_segment_map *to);
 void ips_segment_close(struct ips_stream *s);
 /* Does a frame below us on the stack still write to it? */
 bool ips_segment_in_use(const struct ips_segment_map *m);

@@ -7,7 +7,8 @@
 #include "common/types.h"
 #include "master/query/machine_share.h"
 
-#define MAX_PLACES (1u << 22) /* of one machine */
+#define MAX_PLACES (1u << 22)  /* of one machine */
+#define MAX_BLOCKED (1u << 12) /* the same: threads in a call at the end */
 /* Of one machine: so many a node on average, beyond those of small graphs. */
 #define ROWS_A_NODE 4u
 #define ROWS_FREE (1u << 20)
@@ -22,6 +23,7 @@ void waits_release(struct waits *w)
         if (w->machine) {
             struct waits_rows *r = &w->machine[i];
             free(r->call_site);
+            free(r->blocked);
             free(r->node);
             free(r->of);
             free(r->why);
@@ -170,17 +172,22 @@ static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
         a->n_ns != n || a->n_end_ns != n || a->n_unended_ns != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "waits: arrays differ in length");
+    r->now_ns = ips_max_u64(r->now_ns, a->now_ns);
     if (a->n_places > MAX_PLACES - r->call_site_count ||
+        a->n_blocked > MAX_BLOCKED - r->blocked_count ||
         n > p->sync->nodes * ROWS_A_NODE + ROWS_FREE - r->count)
         return ips_err_set(err, IPS_E_LIMIT, "it has too many waits");
     /* Only places are kept as they came: texts are borrowed. */
-    if ((a->n_places || a->n_causes) && !query_keep_message(q, p))
+    if ((a->n_places || a->n_causes || a->n_blocked) &&
+        !query_keep_message(q, p))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
     int rc = take_causes(w, r, a, err);
     if (rc < 0)
         return rc;
     if (!machine_share_append(&r->call_site, &r->call_site_count,
                               (void *const *)a->places, a->n_places) ||
+        !machine_share_append(&r->blocked, &r->blocked_count,
+                              (void *const *)a->blocked, a->n_blocked) ||
         !reserve_rows(r, n))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
     for (size_t i = 0; i < n && rc == 0; i++)

@@ -45,6 +45,9 @@ struct waits_rows {             /* of a part, as they come; by node */
     uint64_t count, cap;
     struct waits_lock_row *lock_row; /* by node and place in its arc */
     uint64_t lock_count, lock_cap;
+    Ips__BlockedCall **blocked; /* borrowed from kept messages */
+    uint32_t blocked_count;
+    uint64_t now_ns; /* local raw, when it was asked */
 };
 struct waits_call_site { /* one for equal ones of all machines; borrowed */
     const char *procedure, *module, *file;

@@ -49,6 +49,9 @@ struct why_data {
     struct why_facts facts;
 };
 
+/* why/hang.c: facts.hang. */
+void why_find_hang(struct query *q);
+
 static inline struct why_data *why_of(struct query *q)
 {
     return q->data;
@@ -158,9 +161,9 @@ void why_place_of(struct why_solving *y, const struct why_votes *v,
 uint64_t why_unended(const struct why_solving *y, uint32_t node);
 /* ns of the arc into `node` slept for what has its own time, as a timer. */
 uint64_t why_slept_alone(const struct why_solving *y, uint32_t node);
-/* ... for a signal or a child that nobody traced sent or was, or in naps between
- * tries: in the sums it is outside, and of no finding (the end of a service,
- * which is told to end; the naps of who waits for what has an arc). */
+/* ... for a signal or a child that nobody traced sent or was, or in naps
+ * between tries: in the sums it is outside, and of no finding (the end of a
+ * service, which is told to end; the naps of who waits for what has an arc). */
 uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node);
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns) IPS_MUST_USE;

@@ -99,6 +99,32 @@ static void say_lock(const struct saying *s)
     x->command = arena_printf(s->a, "ipsq waits %s --by place", s->run);
 }
 
+static void say_hang(const struct saying *s)
+{
+    const struct why_hang *h = &s->f->hang;
+    struct why_finding *x = s->x;
+    const char *one = h->threads == 1 ? "a thread waits for what it has itself"
+                                      : arena_printf(s->a,
+                                                     "%u threads wait for "
+                                                     "each other",
+                                                     h->threads);
+    x->text = h->circle
+                  ? arena_printf(s->a, "Deadlock in %s: %s%s.",
+                                 object_of(&x->location), one,
+                                 in_procedure(s->a, &x->location))
+                  : arena_printf(s->a,
+                                 "Nothing moves in %s: every thread waits, and "
+                                 "none is left that could wake another%s.",
+                                 object_of(&x->location),
+                                 in_procedure(s->a, &x->location));
+    x->evidence = arena_printf(
+        s->a, "for %s%s; times are since the run's start: %s",
+        why_ns(s->a, h->ns), h->alive ? " up to now" : " until it was killed",
+        h->waits);
+    x->supposes = "they do not wait";
+    x->command = arena_printf(s->a, "ipsq waits %s --by place", s->run);
+}
+
 static void say_chatty(const struct saying *s)
 {
     struct why_finding *x = s->x;
@@ -415,13 +441,13 @@ void why_say(const struct why_facts *f, struct arena *a, struct why_finding *x,
              const struct why_amount *amount)
 {
     static void (*const say[])(const struct saying *s) = {
-        [WHY_LOCK] = say_lock,           [WHY_CHATTY] = say_chatty,
-        [WHY_IMBALANCE] = say_imbalance, [WHY_LATE] = say_late,
-        [WHY_SERIAL] = say_serial,       [WHY_QUEUE] = say_queue,
-        [WHY_CORES] = say_cores,         [WHY_BUSY] = say_cores,
-        [WHY_PHASE] = say_phase,         [WHY_OUTSIDE] = say_outside,
-        [WHY_TRANSIT] = say_transit,     [WHY_PROCEDURE] = say_procedure,
-        [WHY_SPREAD] = say_spread};
+        [WHY_HANG] = say_hang,           [WHY_LOCK] = say_lock,
+        [WHY_CHATTY] = say_chatty,       [WHY_IMBALANCE] = say_imbalance,
+        [WHY_LATE] = say_late,           [WHY_SERIAL] = say_serial,
+        [WHY_QUEUE] = say_queue,         [WHY_CORES] = say_cores,
+        [WHY_BUSY] = say_cores,          [WHY_PHASE] = say_phase,
+        [WHY_OUTSIDE] = say_outside,     [WHY_TRANSIT] = say_transit,
+        [WHY_PROCEDURE] = say_procedure, [WHY_SPREAD] = say_spread};
     const struct saying s = {.f = f,
                              .a = a,
                              .x = x,
@@ -511,6 +537,12 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
                            const char **because)
 {
     struct doubt d = {a, WHY_HIGH, ""};
+    if (x && x->kind == WHY_HANG) {
+        if (!f->hang.circle)
+            add_doubt(&d, WHY_FAIR, "a time limit may end one of the waits");
+        *because = d.text;
+        return d.sure;
+    }
     of_run(f, &d);
     uint64_t unknown_ns = ips_max_u64(f->path_other_ns, f->unended_ns);
     if (!x && why_ppm(unknown_ns, f->t_max_wall_ns) >= WHY_UNEXPLAINED_PPM)

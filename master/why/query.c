@@ -88,6 +88,22 @@ static void certificate_facts(struct filling *x)
     f->window_phase = x->q->request->why->phase;
 }
 
+/* A hang gains at most what the path has of it: of a run that goes on, that is
+ * up to the last event. */
+static void hang_facts(struct filling *x)
+{
+    struct why_facts *f = &x->d->facts;
+    if (f->windowed)
+        return;
+    why_find_hang(x->q);
+    uint64_t ns = ips_min_u64(f->hang.ns, f->t_max_wall_ns);
+    f->amount[WHY_HANG] = (struct why_amount){.ns = ns,
+                                              .gain_ns = ns,
+                                              .bound_ns = ns,
+                                              .location = f->hang.location,
+                                              .other = f->hang.other};
+}
+
 static char *text_or_empty(const char *t)
 {
     return ips_wire_text(t ? t : "");
@@ -253,6 +269,7 @@ static void answer_why(struct query *q)
     struct ips_err err = {0};
     fill_certificate(&x);
     certificate_facts(&x);
+    hang_facts(&x);
     bool fine = why_find(&x.d->facts, &x.d->a, &x.result);
     fill_rows(&x);
     fill_sums(&x);

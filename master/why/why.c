@@ -97,6 +97,7 @@ static bool may_be_finding(const struct why_facts *f, enum why_kind kind,
         return chatty;
     case WHY_TRANSIT:
         return !chatty || !a->chatty;
+    case WHY_HANG: /* whatever it gains */
     case WHY_PHASE:
     case WHY_PROCEDURE:
     case WHY_SPREAD:
@@ -258,6 +259,11 @@ static void choose_procedures(struct list *l, bool chatty,
 static void choose_findings(struct list *l, struct candidate *nearest)
 {
     const struct why_facts *f = l->f;
+    if (f->hang.ns) {
+        consider_amount(l, WHY_HANG, &f->amount[WHY_HANG]);
+        if (l->count)
+            l->item[0].gain_ppm = UINT32_MAX; /* the first */
+    }
     bool chatty =
         is_chatty(f) &&
         gain_ppm(f, WHY_CHATTY, &f->amount[WHY_CHATTY]) >= WHY_CHATTY_PPM;

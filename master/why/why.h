@@ -25,6 +25,7 @@
 
 /* In order of what a finding tells about the cause. */
 #define WHY_KINDS(X)                                                           \
+    X(HANG, "hang")                                                            \
     X(LOCK, "lock-contention")                                                 \
     X(CHATTY, "chatty-messages")                                               \
     X(IMBALANCE, "load-imbalance")                                             \
@@ -132,6 +133,17 @@ struct why_common {
                                  zero where nobody asks that one */
 };
 
+/* Threads that wait without end (why/hang.c). */
+struct why_hang {
+    uint64_t ns, since_ns; /* how long; 0: none. Since the run began */
+    uint32_t threads;
+    bool circle;       /* each for the next; else all that there are wait */
+    bool alive;        /* they still do */
+    const char *waits; /* one by one, in words */
+    struct why_location location; /* of the first of them */
+    const char *other;            /* the next one */
+};
+
 struct why_facts {
     uint64_t elapsed_ns;    /* of the goal */
     uint64_t t_max_wall_ns; /* the path's length: the same, as a rule */
@@ -158,6 +170,7 @@ struct why_facts {
     uint32_t half_count; /* procedures that have half of sampled_ns */
     uint64_t chatty_path_ns; /* of the path, of those that chat */
     struct why_common common;
+    struct why_hang hang;
     const char *run;         /* for commands */
     bool windowed;           /* all times but elapsed_ns are of a window: */
     uint64_t from_ns, to_ns; /* since the run began; to_ns 0: its end */

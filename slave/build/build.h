@@ -27,7 +27,8 @@ struct ips_chunk {
 };
 #define IPS_DEAD_KNOWN 0x10000u
 struct ips_stream_in {
-    struct ips_segment_header head; /* of its first segment */
+    struct ips_segment_header head; /* of its first segment, but for `begun` */
+    struct ips_begun begun;         /* that its thread is in, or was */
     const struct ips_chunk *chunks; /* in order */
     uint32_t chunk_count;
     uint64_t lost[IPS_LOST_COUNT]; /* sum of the segments' headers */
@@ -103,6 +104,7 @@ struct ips_thread_row {
     char name[32];
     uint64_t start_ns, end_ns;
     bool open;
+    bool ended; /* it said so itself: not killed, nor cut off by an exec */
     uint64_t base_cpu_ns; /* what its CPU clock showed at its START node */
     uint64_t cpu_ns;
     /* Off the core in calls, by cause. With cpu_ns no more than its life. */

@@ -112,6 +112,12 @@ bool b_addr_loopback(const struct ips_addr *a)
     return memcmp(a->addr, v4, 13) == 0 || memcmp(a->addr, v6, 16) == 0;
 }
 
+bool b_addr_same_netns(const struct ips_addr *a, const struct ips_addr *b)
+{
+    return b_addr_loopback(a) || b_addr_loopback(b) ||
+           (memcmp(a->addr, b->addr, sizeof(a->addr)) == 0 && !b_addr_any(a));
+}
+
 struct identity {
     uint64_t a, b;
     uint64_t t;

@@ -1,8 +1,93 @@
 /* Datagrams find each other by addresses, length and payload hash, the first
- * sent first; so loss and reordering do not mis-match. */
-#include "slave/build/internal.h"
+ * sent first; so loss and reordering do not mis-match.
+ *
+ * One call may move several (UDP_SEGMENT, UDP_GRO): each is matched by itself,
+ * and a receive hangs on the send of the last that it took. One sent to a group
+ * or by broadcast is received once by each socket. Of one that the receiver's
+ * buffer was too short for only the beginning is known: it takes the first that
+ * it may be of those that are left. */
+#include "agent/pool/ready.h"
+#include "slave/build/node.h"
 
 #define TRIES 256u /* unmatched sends looked at for one receive */
+
+/* ---- making them ---- */
+
+static int add_one_dgram(struct maker *m, const struct ips_rec_io *r,
+                         const struct b_dgram *d)
+{
+    struct build *b = m->b;
+    int rc = B_MORE(b->dgrams, b->err);
+    if (rc < 0)
+        return rc;
+    struct b_dgram *new = &b->dgrams.v[b->dgrams.n++];
+    *new = *d;
+    new->bytes = (uint64_t)r->result;
+    new->twin = IPS_NONE;
+    if (d->dir == B_RECV && r->ready <= IPS_CUT_KNOWN)
+        new->cut = (uint8_t)r->ready;
+    return 0;
+}
+
+/* The datagrams of a call that moved several, of which `first` is the first.
+ * A build that goes on is told anew where there are any (as_expected()). */
+static int add_cut_dgrams(struct maker *m, const struct ips_rec_io *r,
+                          const struct b_dgram *first)
+{
+    struct b_dgram d = *first;
+    uint64_t left = first->bytes, segment = 0;
+    int rc = 0;
+    for (uint32_t i = 0; i < m->dgram_count && left && rc == 0; i++) {
+        const uint8_t *p = m->dgrams[i];
+        uint32_t at = sizeof(struct ips_rec_dgram);
+        if (m->dgram_bytes[i] < at + sizeof(segment))
+            break;
+        memcpy(&segment, p + at, sizeof(segment));
+        memcpy(&d.hash, p + offsetof(struct ips_rec_dgram, hash),
+               sizeof(d.hash));
+        for (at += 8; left && rc == 0; at += 8) {
+            d.len = segment ? ips_min_u64(left, segment) : left;
+            left -= d.len;
+            d.first = d.dir == B_RECV && left > 0;
+            d.ext = d.first ? IPS_NONE : first->ext;
+            rc = add_one_dgram(m, r, &d);
+            if (at + sizeof(d.hash) > m->dgram_bytes[i])
+                break;
+            memcpy(&d.hash, p + at, sizeof(d.hash));
+        }
+    }
+    return rc;
+}
+
+int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
+                const struct interval *v, uint32_t node, uint8_t dir,
+                uint32_t ext)
+{
+    const struct build *b = m->b;
+    struct b_dgram d = {.t = v->t,
+                        .t_ret = v->t_ret,
+                        .len = (uint64_t)r->result,
+                        .bytes = (uint64_t)r->result,
+                        .node = node,
+                        .end = v->end,
+                        .ext = ext,
+                        .local = b->ends[v->end].laddr,
+                        .remote = b->ends[v->end].raddr,
+                        .dir = dir};
+    if (m->have_dgram && m->dgram.h.a == r->h.a) {
+        d.hash = m->dgram.hash;
+        d.path_hash = m->dgram.path_hash;
+        if (m->dgram.local.port)
+            d.local = m->dgram.local;
+        if (m->dgram.remote.port)
+            d.remote = m->dgram.remote;
+        if (!b->from && m->dgram_bytes[0] > sizeof(m->dgram) && d.bytes)
+            return add_cut_dgrams(m, r, &d);
+    }
+    return add_one_dgram(m, r, &d);
+}
+
+/* ---- matching ---- */
 
 struct ref {
     uint64_t key, t;
@@ -37,15 +122,18 @@ static bool addr_fits(const struct ips_addr *a, const struct ips_addr *b)
            memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
 }
 
-static bool may_match(const struct build *b, const struct b_dgram *s,
-                      const struct b_dgram *r)
+/* What has another key has another port, length or payload. */
+static bool addresses_fit(const struct build *b, const struct b_dgram *s,
+                          const struct b_dgram *r)
 {
     const struct b_end *from = &b->ends[s->end], *to = &b->ends[r->end];
     if (b->out->ends[s->end].kind != b->out->ends[r->end].kind ||
-        s->len != r->len || s->hash != r->hash || s->t > r->t_ret)
+        s->t > r->t_ret)
         return false;
     if (b->out->ends[s->end].kind == IPS_CHAN_UDP) {
-        if (b_addr_loopback(&s->remote) && from->netns != to->netns)
+        /* a receive says where it came from, a send not always */
+        const struct ips_addr *source = r->remote.port ? &r->remote : &s->local;
+        if (b_addr_same_netns(&s->remote, source) && from->netns != to->netns)
             return false;
         return addr_fits(&s->remote, &r->local) &&
                addr_fits(&s->local, &r->remote);
@@ -57,12 +145,38 @@ static bool may_match(const struct build *b, const struct b_dgram *s,
     return s->path_hash && s->path_hash == to->name_hash;
 }
 
+static bool may_match(const struct build *b, const struct b_dgram *s,
+                      const struct b_dgram *r)
+{
+    return s->len == r->len && s->hash == r->hash && addresses_fit(b, s, r);
+}
+
+/* A group, or everybody on a network: its broadcast address is known for sure
+ * only of one whose last byte is the host's. */
+static bool is_many(const struct b_dgram *d)
+{
+    static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+    const uint8_t *a = d->remote.addr;
+    if (!d->remote.port)
+        return false;
+    if (memcmp(a, v4, sizeof(v4)) != 0)
+        return a[0] == 0xff;
+    return (a[12] & 0xf0) == 0xe0 || a[15] == 0xff;
+}
+
+/* The socket of an end or of one of its flows. */
+static uint32_t socket_of(const struct build *b, uint32_t end)
+{
+    return b->ends[end].socket == IPS_NONE ? end : b->ends[end].socket;
+}
+
 static void join_datagram(struct build *b, struct b_dgram *s, struct b_dgram *r,
                           uint32_t s_index, uint32_t r_index)
 {
     s->twin = r_index;
     r->twin = s_index;
-    b_cross(b, r->node, s->node, IPS_X_DATA, r->len);
+    if (!r->first)
+        b_cross(b, r->node, s->node, IPS_X_DATA, r->bytes);
     uint32_t pair[2] = {s->end, r->end};
     for (int i = 0; i < 2; i++) {
         struct ips_end *row = &b->out->ends[pair[i]];
@@ -73,28 +187,173 @@ static void join_datagram(struct build *b, struct b_dgram *s, struct b_dgram *r,
     }
 }
 
-static void match_all(struct build *b, const struct ref *send, uint32_t sends,
-                      const struct ref *recv, uint32_t recvs)
+/* The receives of one group that `s` of `many` has had, newest first: linked
+ * through `next`, by the index of the receive. */
+struct match {
+    struct build *b;
+    const struct ref *send, *recv;
+    uint32_t sends, recvs;
+    uint32_t *next; /* [dgrams.n] */
+};
+
+/* Has the socket of `r` received `s` already? */
+static bool had_it(const struct match *m, const struct b_dgram *s,
+                   const struct b_dgram *r)
 {
-    uint32_t head = 0;
-    for (uint32_t i = 0; i < recvs; i++) {
-        while (head < sends &&
-               (send[head].key < recv[i].key ||
-                (send[head].key == recv[i].key &&
-                 b->dgrams.v[send[head].index].twin != IPS_NONE)))
+    const struct build *b = m->b;
+    uint32_t to = socket_of(b, r->end);
+    for (uint32_t i = s->twin; i != IPS_NONE; i = m->next[i])
+        if (socket_of(b, b->dgrams.v[i].end) == to)
+            return true;
+    return false;
+}
+
+/* Is it too old for a receive that slept? What had been sent before the call
+ * would have been there. */
+static bool was_there(const struct build *b, const struct b_dgram *s,
+                      const struct b_dgram *r)
+{
+    return b->out->g.wait[r->node] > 0 &&
+           b->out->g.wait[r->node] <= ips_sub_sat(r->t_ret, r->t) &&
+           s->t_ret < r->t;
+}
+
+/* One sent to many, of those from `k` on. */
+static bool join_one_of_many(const struct match *m, uint32_t k, uint32_t recv)
+{
+    struct build *b = m->b;
+    struct b_dgram *r = &b->dgrams.v[m->recv[recv].index];
+    uint32_t best = IPS_NONE;
+    for (uint32_t tried = 0;
+         k < m->sends && m->send[k].key == m->recv[recv].key && tried < TRIES;
+         k++) {
+        const struct b_dgram *s = &b->dgrams.v[m->send[k].index];
+        if (!is_many(s) || !may_match(b, s, r) || had_it(m, s, r))
+            continue;
+        tried++;
+        if (best == IPS_NONE)
+            best = m->send[k].index;
+        if (was_there(b, s, r))
+            continue;
+        best = m->send[k].index;
+        break;
+    }
+    if (best == IPS_NONE)
+        return false;
+    uint32_t before = b->dgrams.v[best].twin;
+    join_datagram(b, &b->dgrams.v[best], r, best, m->recv[recv].index);
+    m->next[m->recv[recv].index] = before;
+    return true;
+}
+
+static void match_all(const struct match *m)
+{
+    struct build *b = m->b;
+    uint32_t head = 0, group = 0; /* the first that is left; of this key */
+    for (uint32_t i = 0; i < m->recvs; i++) {
+        uint64_t key = m->recv[i].key;
+        while (group < m->sends && m->send[group].key < key)
+            group++;
+        while (head < m->sends &&
+               (m->send[head].key < key ||
+                (m->send[head].key == key &&
+                 (b->dgrams.v[m->send[head].index].twin != IPS_NONE ||
+                  is_many(&b->dgrams.v[m->send[head].index])))))
             head++;
-        struct b_dgram *r = &b->dgrams.v[recv[i].index];
+        struct b_dgram *r = &b->dgrams.v[m->recv[i].index];
+        if (r->cut == IPS_CUT_KNOWN || join_one_of_many(m, group, i))
+            continue;
         for (uint32_t k = head, tried = 0;
-             k < sends && send[k].key == recv[i].key && tried < TRIES; k++) {
-            struct b_dgram *s = &b->dgrams.v[send[k].index];
-            if (s->twin != IPS_NONE)
+             k < m->sends && m->send[k].key == key && tried < TRIES; k++) {
+            struct b_dgram *s = &b->dgrams.v[m->send[k].index];
+            if (s->twin != IPS_NONE || is_many(s))
                 continue;
             tried++;
             if (!may_match(b, s, r))
                 continue;
-            join_datagram(b, s, r, send[k].index, recv[i].index);
+            join_datagram(b, s, r, m->send[k].index, m->recv[i].index);
             break;
         }
+    }
+}
+
+/* ---- messages that were cut ---- */
+
+#define HASHED_BYTES 256u
+#define FNV_PRIME 0x100000001b3ULL /* of ips_fnv1a() */
+
+/* The hash of the payload alone: FNV-1a can be taken back, byte by byte. */
+static uint64_t payload_hash(const struct b_dgram *d)
+{
+    uint64_t inverse = 1, hash = d->hash;
+    for (int i = 0; i < 6; i++) /* each doubles the bits that are right */
+        inverse *= 2 - FNV_PRIME * inverse;
+    for (int i = 7; i >= 0; i--)
+        hash = hash * inverse ^ (d->len >> 8 * i & 0xff);
+    return hash;
+}
+
+/* May the receive have the beginning of this datagram? */
+static bool may_be_cut(const struct build *b, const struct b_dgram *s,
+                       const struct b_dgram *r)
+{
+    if (r->cut == IPS_CUT_KNOWN ? s->len != r->len : s->len <= r->len)
+        return false;
+    if (r->cut == IPS_CUT_MAYBE && r->len >= HASHED_BYTES &&
+        payload_hash(s) != payload_hash(r))
+        return false;
+    return !is_many(s) && addresses_fit(b, s, r);
+}
+
+static int cmp_time(const void *va, const void *vb)
+{
+    const struct ref *a = va, *b = vb;
+    CMP3(a->t, b->t);
+    CMP3(a->index, b->index);
+    return 0;
+}
+
+/* The sends and the receives that are left, in order. A receive takes the first
+ * that it may have: whoever sends to a socket is received in turn. */
+static void match_cut(const struct match *m, struct ref *send, struct ref *recv)
+{
+    struct build *b = m->b;
+    uint32_t sends = 0, recvs = 0;
+    for (uint32_t i = 0; i < b->dgrams.n; i++) {
+        const struct b_dgram *d = &b->dgrams.v[i];
+        if (d->twin != IPS_NONE)
+            continue;
+        if (d->dir == B_SEND)
+            send[sends++] = (struct ref){0, d->t, i};
+        else if (d->cut != IPS_CUT_NOT)
+            recv[recvs++] = (struct ref){0, d->t_ret, i};
+    }
+    if (!recvs || !sends)
+        return;
+    qsort(send, sends, sizeof(*send), cmp_time);
+    qsort(recv, recvs, sizeof(*recv), cmp_time);
+    uint32_t head = 0;
+    for (uint32_t i = 0; i < recvs; i++) {
+        struct b_dgram *r = &b->dgrams.v[recv[i].index];
+        while (head < sends && b->dgrams.v[send[head].index].twin != IPS_NONE)
+            head++;
+        uint32_t best = IPS_NONE;
+        for (uint32_t k = head, tried = 0; k < sends && tried < TRIES; k++) {
+            struct b_dgram *s = &b->dgrams.v[send[k].index];
+            if (s->twin != IPS_NONE)
+                continue;
+            tried++;
+            if (!may_be_cut(b, s, r))
+                continue;
+            if (best == IPS_NONE)
+                best = send[k].index;
+            if (was_there(b, s, r))
+                continue;
+            best = send[k].index;
+            break;
+        }
+        if (best != IPS_NONE)
+            join_datagram(b, &b->dgrams.v[best], r, best, recv[i].index);
     }
 }
 
@@ -158,9 +417,11 @@ int b_datagrams(struct build *b)
         return 0;
     struct ref *send = b_calloc(n, sizeof(*send), b->err);
     struct ref *recv = b_calloc(n, sizeof(*recv), b->err);
+    uint32_t *next = b_calloc(n, sizeof(*next), b->err);
     int rc = IPS_E_NO_MEMORY;
-    if (!send || !recv)
+    if (!send || !recv || !next)
         goto out;
+    memset(next, 0xff, n * sizeof(*next));
     for (uint32_t i = 0; i < n; i++) {
         const struct b_dgram *d = &b->dgrams.v[i];
         if (d->dir == B_SEND)
@@ -170,12 +431,15 @@ int b_datagrams(struct build *b)
     }
     qsort(send, sends, sizeof(*send), cmp_ref);
     qsort(recv, recvs, sizeof(*recv), cmp_ref);
-    match_all(b, send, sends, recv, recvs);
+    struct match m = {b, send, recv, sends, recvs, next};
+    match_all(&m);
+    match_cut(&m, send, recv);
     rc = position_all(b);
     if (rc == 0)
         decide_external(b);
 out:
     ips_free_large(send);
     ips_free_large(recv);
+    ips_free_large(next);
     return rc;
 }

@@ -452,6 +452,10 @@ static inline struct b_chan *b_chan_find(const struct build *b, uint32_t image,
 int b_flow(struct build *b, uint32_t end, const struct ips_addr *remote,
            uint32_t *flow) IPS_MUST_USE;
 bool b_addr_loopback(const struct ips_addr *a);
+/* Do what these addresses say to each other in one network namespace alone? So
+ * it is of loopback, and of an address with itself: between namespaces others
+ * may be routed, or be the same by chance. */
+bool b_addr_same_netns(const struct ips_addr *a, const struct ips_addr *b);
 bool b_addr_any(const struct ips_addr *a);
 /* Off the core from (t0, cpu0) to (t, cpu), `off` of it in calls that slept. */
 static inline __attribute__((always_inline)) uint64_t

@@ -79,36 +79,6 @@ static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
 
 /* ---- operations ---- */
 
-static int add_dgram(struct maker *m, const struct ips_rec_io *r,
-                     const struct interval *v, uint32_t node, uint8_t dir,
-                     uint32_t ext)
-{
-    struct build *b = m->b;
-    int rc = B_MORE(b->dgrams, b->err);
-    if (rc < 0)
-        return rc;
-    struct b_dgram *d = &b->dgrams.v[b->dgrams.n++];
-    *d = (struct b_dgram){.t = v->t,
-                          .t_ret = v->t_ret,
-                          .len = (uint64_t)r->result,
-                          .node = node,
-                          .end = v->end,
-                          .ext = ext,
-                          .twin = IPS_NONE,
-                          .local = b->ends[v->end].laddr,
-                          .remote = b->ends[v->end].raddr,
-                          .dir = dir};
-    if (m->have_dgram && m->dgram.h.a == r->h.a) {
-        d->hash = m->dgram.hash;
-        d->path_hash = m->dgram.path_hash;
-        if (m->dgram.local.port)
-            d->local = m->dgram.local;
-        if (m->dgram.remote.port)
-            d->remote = m->dgram.remote;
-    }
-    return 0;
-}
-
 /* A pipe cuts what is written into packets of a page. */
 #define PIPE_PACKET_BYTES 4096u
 static uint64_t packets_of(const struct build *b, uint32_t end, uint64_t bytes)
@@ -320,7 +290,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     if (rc < 0)
         return rc;
     if (datagram)
-        return add_dgram(m, &r, &v, node, B_SEND, IPS_NONE);
+        return b_add_dgram(m, &r, &v, node, B_SEND, IPS_NONE);
     return add_send(m, &r, &v, node);
 }
 
@@ -337,7 +307,7 @@ static inline int recv_bytes(struct maker *m, const struct ips_rec_io *r,
     if (rc < 0)
         return rc;
     if (datagram)
-        return add_dgram(m, r, v, node, B_RECV, ext);
+        return b_add_dgram(m, r, v, node, B_RECV, ext);
     return add_read(m, r, v, node);
 }
 
@@ -532,7 +502,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static enum ips_wait_cause wait_cause(uint16_t op)
+enum ips_wait_cause b_cause_of_op(uint32_t op)
 {
     switch (op) {
     case IPS_OP_SIGWAIT:
@@ -632,7 +602,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
             b_wait_idle(m); /* else it says what the last one was for */
         return b_on_eventfd(m, eventfd, &v);
     }
-    enum ips_wait_cause cause = wait_cause(r.op);
+    enum ips_wait_cause cause = b_cause_of_op(r.op);
     switch (r.op) {
     case IPS_OP_SLEEP:
         return on_sleep(m, &r, &v);

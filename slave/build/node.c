@@ -179,7 +179,23 @@ static bool is_no_receive(uint32_t type)
            type == IPS_REC_ACQUIRE || type == IPS_REC_RELEASE;
 }
 
-static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
+static void on_dgram(struct maker *m, const uint8_t *p, uint32_t len)
+{
+    struct ips_rec_dgram d;
+    memcpy(&d, p, sizeof(d));
+    bool more = m->have_dgram && m->dgram.h.a == d.h.a &&
+                m->dgram_count < B_DGRAMS_OF_CALL;
+    if (!more) {
+        m->dgram = d;
+        m->dgram_count = 0;
+    }
+    m->dgrams[m->dgram_count] = p;
+    m->dgram_bytes[m->dgram_count++] = len;
+    m->have_dgram = true;
+}
+
+static int make_node(struct maker *m, uint32_t type, const uint8_t *p,
+                     uint32_t len)
 {
     int rc = 0;
     if (m->wait.pending && is_no_receive(type))
@@ -224,8 +240,7 @@ static int make_node(struct maker *m, uint32_t type, const uint8_t *p)
         b_on_lock(m, p);
         return 0;
     case IPS_REC_DGRAM:
-        memcpy(&m->dgram, p, sizeof(m->dgram));
-        m->have_dgram = true;
+        on_dgram(m, p, len);
         return 0;
     default:
         return 0;
@@ -273,7 +288,7 @@ int b_stream_nodes(struct maker *m, struct b_walk *walk)
         uint32_t before = b->nodes;
         m->wait.merged = false;
         if (rc == 0)
-            rc = make_node(m, type, p);
+            rc = make_node(m, type, p, len);
         before -= m->wait.merged; /* the receive has the poll's place */
         if (rc == 0 && stops)
             rc = b_stop_after(m, type, p);
@@ -326,6 +341,8 @@ int b_chain_nodes(struct maker *m, struct b_walk *walk)
         int rc = begin_stream(m, i, walk);
         if (rc == 0 && b->streams[i].next != IPS_NONE)
             rc = end_stream(m);
+        if (rc == 0 && b->streams[i].next != IPS_NONE)
+            rc = b_unfinished_call(m, i);
         if (rc < 0)
             return rc;
     }
@@ -339,6 +356,8 @@ int b_chain_end(struct maker *m)
     struct b_chain *c = &b->chains[m->chain];
     uint64_t last_ns = 0, last_cpu = 0;
     int rc = end_stream(m);
+    if (rc == 0)
+        rc = b_unfinished_call(m, c->last_stream);
     if (rc < 0)
         return rc;
     for (uint32_t i = c->first_stream; i != IPS_NONE; i = b->streams[i].next) {
@@ -348,6 +367,7 @@ int b_chain_end(struct maker *m)
     b_tally_end(m);
     m->row->start_ns = b->out->g.t_ns[chain->first];
     m->row->end_ns = last_ns;
+    m->row->ended = b->streams[c->last_stream].end_kind != 0;
     c->cpu_known = last_cpu;
     b_node(b, IPS_NODE_END, last_cpu, last_ns, last_cpu, IPS_NONE);
     chain->count = b->nodes - chain->first;

@@ -66,6 +66,10 @@ struct tally {
     uint64_t messages, bytes, t, t_ret;
 };
 
+/* The kernel cuts a send into 128 datagrams at most, of which one record has
+ * more than a hundred. */
+#define B_DGRAMS_OF_CALL 2u
+
 struct maker {
     struct build *b;
     struct b_stream *s;
@@ -86,6 +90,10 @@ struct maker {
     uint64_t sigwait_ret, sigwait_cpu, sigwait_slept;
     bool have_dgram;
     struct ips_rec_dgram dgram;
+    /* Of a call that moved several: all its DGRAMs, as they lie in the
+     * stream. */
+    const uint8_t *dgrams[B_DGRAMS_OF_CALL];
+    uint32_t dgram_bytes[B_DGRAMS_OF_CALL], dgram_count;
     struct tally tally[2]; /* by enum b_dir */
 };
 
@@ -122,6 +130,11 @@ static inline void b_count_wait(struct maker *m, enum ips_wait_cause cause,
     if (m->b->notes)
         b_waits_count(m, cause, ns, m->last_ret);
 }
+
+/* build/dgram.c: what a send or a receive moved, one datagram or several. */
+int b_add_dgram(struct maker *m, const struct ips_rec_io *r,
+                const struct interval *v, uint32_t node, uint8_t dir,
+                uint32_t ext) IPS_MUST_USE;
 
 /* build/node.c: a chain's nodes but for END, up to the end of what its last
  * stream has; the same of records that came later; END. */
@@ -234,6 +247,14 @@ void b_take_wait(struct maker *m, struct interval *v, enum ips_wait_cause cause,
 /* Node `node` is what `s` ended with. */
 int b_spun_until(struct maker *m, uint32_t node,
                  const struct spin *s) IPS_MUST_USE;
+
+/* build/unfinished.c: the call that the thread was in when that stream came to
+ * its end, if it was in one. */
+int b_unfinished_call(struct maker *m, uint32_t stream) IPS_MUST_USE;
+
+/* build/io.c, build/sync_node.c: what such a BLOCK or ACQUIRE waits for. */
+enum ips_wait_cause b_cause_of_op(uint32_t op);
+enum ips_wait_cause b_cause_of_sync(uint32_t kind);
 
 /* build/sync_node.c */
 int b_on_sync(struct maker *m, const uint8_t *p) IPS_MUST_USE;

@@ -14,6 +14,7 @@ static void join_ends(struct build *b, uint32_t x, uint32_t y)
 struct entry {
     uint8_t key[48];
     uint64_t first_ns;
+    uint64_t netns; /* 0: it does not matter */
     uint32_t end;
     uint8_t side; /* two entries of one key and different sides match */
 };
@@ -29,6 +30,19 @@ static int cmp_entry(const void *va, const void *vb)
     return a->end < b->end ? -1 : a->end > b->end;
 }
 
+/* Of v[0, n), which wait: several network namespaces have these addresses, and
+ * which of them a peer is in cannot be told. Then none is joined, neither here
+ * nor with an end of another machine. */
+static bool is_uncertain(struct build *b, const struct entry *v, uint32_t n)
+{
+    uint32_t others = 0;
+    for (uint32_t i = 0; i + 1 < n && !others; i++)
+        others += v[i].netns != v[n - 1].netns;
+    for (uint32_t i = 0; i < n && others; i++)
+        b->ends[v[i].end].uncertain = true;
+    return others > 0;
+}
+
 /* Joins within each key: every entry with one of the other side that is still
  * alone. `in_turn`: the one that has waited longest (a listener's queue); else
  * the latest, which for a TCP 4-tuple is the only one that can still live. */
@@ -42,7 +56,11 @@ static void join_entries(struct build *b, struct entry *v, uint32_t n,
         if (i == 0 || memcmp(v[i].key, v[i - 1].key, sizeof(v[i].key)) != 0)
             head = tail = i;
         struct entry e = v[i];
-        if (tail > head && v[head].side != e.side)
+        if (tail > head && v[head].side != e.side &&
+            is_uncertain(b, v + head, tail - head)) {
+            b->ends[e.end].uncertain = true;
+            b->out->counts.ambiguous++;
+        } else if (tail > head && v[head].side != e.side)
             join_ends(b, in_turn ? v[head++].end : v[--tail].end, e.end);
         else
             v[tail++] = e;
@@ -133,8 +151,10 @@ static uint32_t tcp_names(const struct build *b, struct entry *out)
             .first_ns = b->out->ends[i].first_ns, .end = i, .side = order > 0};
         memcpy(k->key, order < 0 ? l : r, 18);
         memcpy(k->key + 18, order < 0 ? r : l, 18);
-        if (b_addr_loopback(&e->raddr) || b_addr_loopback(&e->laddr))
+        if (b_addr_same_netns(&e->raddr, &e->laddr))
             memcpy(k->key + 36, &e->netns, 8);
+        else
+            k->netns = e->netns;
     }
     return count;
 }
@@ -197,7 +217,8 @@ int b_far_ends(struct build *b)
         struct ips_end *row = &b->out->ends[i];
         bool inet = row->kind == IPS_CHAN_TCP || row->kind == IPS_CHAN_UDP;
         bool named = inet && e->raddr.port && !b_addr_any(&e->raddr);
-        if (!e->local && !e->listen && (row->kind == IPS_CHAN_USER || named))
+        if (!e->local && !e->listen && !e->uncertain &&
+            (row->kind == IPS_CHAN_USER || named))
             row->peer = IPS_PEER_UNKNOWN;
         if (row->peer != IPS_PEER_UNKNOWN)
             continue;

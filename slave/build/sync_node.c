@@ -14,13 +14,13 @@ static bool has_spun(const struct b_sync *s)
             s->kind != IPS_SYNC_BARRIER && s->kind != IPS_SYNC_COND);
 }
 
-static enum ips_wait_cause cause_of(const struct b_sync *s)
+enum ips_wait_cause b_cause_of_sync(uint32_t kind)
 {
-    bool file = s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
-    return file                          ? IPS_WAIT_FILE_LOCK
-           : s->kind == IPS_SYNC_FIFO    ? IPS_WAIT_PEER
-           : s->kind == IPS_SYNC_EVENTFD ? IPS_WAIT_EVENT
-                                         : IPS_WAIT_LOCK;
+    bool file = kind == IPS_SYNC_FLOCK || kind == IPS_SYNC_RECORD_LOCK;
+    return file                       ? IPS_WAIT_FILE_LOCK
+           : kind == IPS_SYNC_FIFO    ? IPS_WAIT_PEER
+           : kind == IPS_SYNC_EVENTFD ? IPS_WAIT_EVENT
+                                      : IPS_WAIT_LOCK;
 }
 
 /* A read of an eventfd is what a poll before it waited for, or attempts; a poll
@@ -55,7 +55,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     bool got = s->err == 0 || s->err == EOWNERDEAD;
     if (waited >= B_BLOCKED_NS && !second)
         b_count_wait(m,
-                     got               ? cause_of(s)
+                     got               ? b_cause_of_sync(s->kind)
                      : s->err == EINTR ? IPS_WAIT_SIGNAL
                                        : IPS_WAIT_TIMER,
                      waited);

@@ -206,8 +206,9 @@ static void name_threads(struct build *b)
 
 /* ---- ends ---- */
 
-/* A loopback address means something in one network namespace of one boot
- * alone; two pools there ("machines" on loopback) do share it. */
+/* Loopback, or an address with itself: it means something in one network
+ * namespace of one boot alone; two pools there ("machines" on loopback) do
+ * share it. */
 static void put_place(const struct build *b, const struct b_end *e,
                       struct ips_end *row)
 {
@@ -261,7 +262,7 @@ static void name_inet(const struct build *b, const struct b_end *e,
     put_key(row->key_local, &e->laddr);
     put_key(row->key_remote, &e->raddr);
     row->key_len = IPS_KEY_INET;
-    if (b_addr_loopback(&e->laddr) || b_addr_loopback(&e->raddr))
+    if (b_addr_same_netns(&e->laddr, &e->raddr))
         put_place(b, e, row);
 }
 

@@ -308,8 +308,9 @@ struct b_long_read { /* a receive that took too long for its column */
 /* Beside struct ips_end of the same index. */
 struct b_end {
     bool listen, datagram;
-    bool packets; /* positions count messages, not bytes */
-    bool local;   /* peer is here: `peer_end` */
+    bool packets;   /* positions count messages, not bytes */
+    bool local;     /* peer is here: `peer_end` */
+    bool uncertain; /* several may be its peer: none is */
     uint64_t netns, dev, ino, peer_ino, name_hash;
     uint64_t sent_before, recv_before;
     uint32_t namer_pid, peer_pid;
@@ -347,10 +348,13 @@ static inline uint64_t b_pos(uint64_t pos)
 }
 struct b_dgram { /* a datagram moved */
     uint64_t t, t_ret, len, hash, path_hash, pos;
+    uint64_t bytes; /* that the call moved, of it and of others */
     uint32_t node, end, ext;
     uint32_t twin; /* the datagram at the other end, or IPS_NONE */
     struct ips_addr local, remote;
     uint8_t dir;
+    uint8_t cut; /* enum ips_cut */
+    bool first;  /* not the last one that its receive took: it has no arc */
 };
 enum b_event_kind { B_EOF, B_BROKEN, B_ACCEPT };
 struct b_event { /* a receive of no bytes, a failed send */

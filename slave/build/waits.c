@@ -39,6 +39,7 @@ void ips_wait_rows_release(struct ips_wait_rows *w)
     ips_free_large(w->frame);
     ips_free_large(w->dropped);
     ips_free_large(w->lock);
+    ips_free_large(w->blocked);
     memset(w, 0, sizeof(*w));
 }
 

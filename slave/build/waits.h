@@ -40,6 +40,15 @@ struct ips_lock_row { /* by node, w, t, seq */
                    of the arc into it */
     bool gives;
 };
+/* A thread in a call that has not ended, or ended with its process. */
+struct ips_blocked_row {
+    struct ips_begun begun;
+    uint64_t since_ns;      /* local raw: of the call */
+    uint32_t stream, chain; /* of the build's input; of the graph */
+    uint32_t by;  /* chain of who has it, or whose end it waits for; or
+                     IPS_NONE */
+    uint32_t end; /* of `ends`: of what moves bytes; or IPS_NONE */
+};
 struct ips_wait_rows {
     struct ips_wait_row *row; /* by arc, within it as they were */
     uint32_t count, capacity;
@@ -51,6 +60,8 @@ struct ips_wait_rows {
     uint32_t dropped_count, dropped_capacity;
     struct ips_lock_row *lock; /* in order */
     uint32_t lock_count, lock_capacity;
+    struct ips_blocked_row *blocked; /* by chain */
+    uint32_t blocked_count, blocked_capacity;
 };
 void ips_wait_rows_release(struct ips_wait_rows *w);
 

@@ -385,6 +385,29 @@ static void look_for_next(const struct slave_run *run,
             s->next_poll_ns = s->wait_ns = 0;
 }
 
+/* The call that the stream's thread is in, or was in when it ended. Of a live
+ * one only what was there before the records were read and is there still: else
+ * it may have ended, and be among them. */
+static void note_begun(struct slave_run *run, struct slave_segment *seg,
+                       const struct ips_segment_header *before, bool gone)
+{
+    struct ips_segment_header now = *before;
+    struct ips_begun *known = &seg->stream->row.head.begun;
+    const bool open = before->state == IPS_SEGMENT_OPEN && before->begun.t;
+    struct ips_err err;
+    if (open && !gone &&
+        (slave_segment_reader_header(seg, &now, &err) < 0 ||
+         now.begun.t != before->begun.t))
+        now.begun.t = 0;
+    if (!open)
+        now.begun.t = 0;
+    if (known->t == now.begun.t)
+        return;
+    slave_run_touch(run);
+    slave_stream_touch(seg->stream);
+    *known = now.begun;
+}
+
 static void segment_done(const struct slave_run *run, struct slave_segment *seg)
 {
     look_for_next(run, seg);
@@ -473,6 +496,8 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
             return;
     }
     add_lost(run, seg, &head);
+    if (run->want_sync || (gone && finished))
+        note_begun(run, seg, &head, gone);
     if (finished || (seg->row.given_up && (closed || gone)))
         segment_done(run, seg);
     if (seg->row.at != at) {

@@ -163,6 +163,7 @@ static struct slave_stream *add_stream(struct slave_run *run,
     }
     st->image = image;
     st->row.head = *head;
+    st->row.head.begun = (struct ips_begun){.t = 0}; /* the newest segment's */
     if (run->streams_tail)
         run->streams_tail->next = st;
     else

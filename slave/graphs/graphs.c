@@ -23,9 +23,9 @@ uint64_t slave_snapshot_key(const struct slave_snapshot *s)
     }
     for (uint32_t i = 0; i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
-        const uint64_t part[] = {r->number,    r->records,
-                                 r->dead,      r->dead_status,
-                                 r->dead_t_ns, s->control.root_pid};
+        const uint64_t part[] = {
+            r->number,    r->records,          r->dead,        r->dead_status,
+            r->dead_t_ns, s->control.root_pid, r->head.begun.t};
         h = slave_wordhash(h, part, sizeof(part));
         h = slave_wordhash(h, r->lost, sizeof(r->lost));
     }
@@ -272,6 +272,8 @@ void slave_input_stream(struct ips_stream_in *to,
                         const struct slave_stream_row *r)
 {
     to->head = r->head;
+    to->begun = r->head.begun;
+    to->head.begun = (struct ips_begun){.t = 0};
     memcpy(to->lost, r->lost, sizeof(r->lost));
     to->dead = r->dead;
     to->dead_status = r->dead_status;

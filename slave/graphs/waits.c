@@ -20,6 +20,8 @@ void slave_waits_free(struct slave_waits *w)
         return;
     ips_free_large(w->row);
     ips_free_large(w->lock);
+    ips_free_large(w->blocked);
+    ips_free_large(w->blocked_site);
     ips_free_large(w->site);
     ips_free_large(w->frame);
     ips_codemap_release(&w->map);
@@ -99,11 +101,11 @@ static int site_of_stack(struct making *k, uint32_t stack, uint32_t *out)
     return rc;
 }
 
-static int site_of_call(struct making *k, const struct ips_wait_row *r,
-                        uint32_t *out)
+static int site_of_call(struct making *k, uint32_t stream, uint64_t site,
+                        uint64_t t_ns, uint32_t *out)
 {
     uint32_t code;
-    int rc = find_code(k, r->stream, r->site, r->end_ns, &code);
+    int rc = find_code(k, stream, site, t_ns, &code);
     while (rc == 0 && code >= k->of_code_capacity) {
         uint32_t before = k->of_code_capacity;
         rc = b_array_reserve((void **)&k->of_code, before, &k->of_code_capacity,
@@ -139,8 +141,14 @@ static int make_sites(struct making *k)
         if (r->stack != IPS_NONE)
             rc = site_of_stack(k, r->stack, &place);
         else if (r->site)
-            rc = site_of_call(k, r, &place);
+            rc = site_of_call(k, r->stream, r->site, r->end_ns, &place);
         r->stack = place;
+    }
+    for (uint32_t i = 0; rc == 0 && i < w->blocked_count; i++) {
+        const struct ips_blocked_row *r = &w->blocked[i];
+        if (r->begun.site)
+            rc = site_of_call(k, r->stream, r->begun.site, r->since_ns,
+                              &w->blocked_site[i]);
     }
     return rc;
 }
@@ -159,9 +167,14 @@ int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
     w->count = rows->count;
     w->lock = rows->lock;
     w->lock_count = rows->lock_count;
+    w->blocked = rows->blocked;
+    w->blocked_count = rows->blocked_count;
     rows->row = NULL;
     rows->lock = NULL;
-    int rc = ips_codemap_make(&in->in, &w->map, err);
+    rows->blocked = NULL;
+    w->blocked_site = b_calloc(w->blocked_count, sizeof(*w->blocked_site), err);
+    int rc = w->blocked_site ? ips_codemap_make(&in->in, &w->map, err)
+                             : IPS_E_NO_MEMORY;
     if (rc == 0)
         rc = make_sites(&k);
     if (rc == 0)

@@ -23,6 +23,9 @@ struct slave_waits {
     uint32_t count;
     struct ips_lock_row *lock;
     uint32_t lock_count;
+    struct ips_blocked_row *blocked; /* by chain */
+    uint32_t *blocked_site;          /* [blocked_count] of `site` */
+    uint32_t blocked_count;
     struct slave_wait_site *site; /* 0: not known */
     uint32_t site_count, site_capacity;
     uint32_t *frame; /* places of the map */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "slave/build/graph_lay.h"
 #include "slave/graphs/calibrate_map.h"
+#include "slave/graphs/graph_lay.h"
 #include "slave/serve/graph.h"
 
 #define PIECE_BYTES ((size_t)1 << 20) /* of joins in one reply */

@@ -57,6 +57,7 @@ static void thread_row(struct thread_rows *out, const struct ips_built *b,
     r->start_ns = t->start_ns;
     r->end_ns = t->end_ns;
     r->open = t->open;
+    r->ended = t->ended;
     r->cpu_ns = t->cpu_ns;
     r->delay_ns = t->delay_ns;
     r->woken_ns = t->woken_ns;

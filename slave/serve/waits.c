@@ -2,13 +2,16 @@
  * node, then what was done with locks. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "slave/graphs/waits.h"
 #include "slave/profile/event_sites.h"
+#include "slave/serve/blocked.h"
 #include "slave/serve/graph.h"
 #include "slave/serve/procs.h"
 
-#define PIECE_PLACES 128u /* of at most 32 frames and 600 bytes each */
+#define PIECE_PLACES 128u  /* of at most 32 frames and 600 bytes each */
+#define BLOCKED_MOST 1024u /* threads: more are not told */
 
 struct wait_rows {
     uint32_t sent_places, sent, sent_locks;
@@ -20,6 +23,7 @@ struct wait_rows {
     uint64_t *ns, *end_ns, *unended_ns;
     uint32_t *lock, *lock_node, *lock_does; /* [IPS_PIECE_ITEMS] */
     uint64_t *lock_after, *lock_at_ns;
+    Ips__BlockedCall *blocked, **blocked_at;
 };
 
 static void free_texts(struct wait_rows *w)
@@ -48,6 +52,8 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     free(w->lock_does);
     free(w->lock_after);
     free(w->lock_at_ns);
+    free(w->blocked);
+    free(w->blocked_at);
     free(w);
     j->wait_rows = NULL;
 }
@@ -72,7 +78,7 @@ static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
     w->ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->ns));
     w->end_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->end_ns));
     w->unended_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->unended_ns));
-    w->text_capacity = PIECE_PLACES * (IPS_WAIT_FRAMES + 4);
+    w->text_capacity = PIECE_PLACES * (IPS_WAIT_FRAMES + 4) + BLOCKED_MOST;
     w->text = calloc(w->text_capacity, sizeof(*w->text));
     w->lock = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock));
     w->lock_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_node));
@@ -124,6 +130,39 @@ static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
     return to->procedure && to->file;
 }
 
+static int blocked_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
+{
+    struct wait_rows *p = j->wait_rows;
+    const struct slave_waits *w = j->graph->waits;
+    const uint32_t n =
+        w->blocked_count < BLOCKED_MOST ? w->blocked_count : BLOCKED_MOST;
+    struct timespec now;
+    if (n == 0)
+        return 0;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+    a->now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    p->blocked = calloc((size_t)n + 1, sizeof(*p->blocked));
+    p->blocked_at = calloc((size_t)n + 1, sizeof(*p->blocked_at));
+    if (!p->blocked || !p->blocked_at)
+        return no_memory(j);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ips_blocked_row *r = &w->blocked[i];
+        Ips__BlockedCall *to = p->blocked_at[i] = &p->blocked[i];
+        ips__blocked_call__init(to);
+        to->chain = r->chain;
+        to->since_ns = r->since_ns;
+        to->by = r->by == IPS_NONE ? 0 : r->by + 1;
+        to->place = w->blocked_site[i];
+        to->within = slave_blocked_within(&j->graph->b, r);
+        to->what = keep_text(p, slave_blocked_text(&j->graph->b, r));
+        if (!to->what)
+            return no_memory(j);
+    }
+    a->blocked = p->blocked_at;
+    a->n_blocked = n;
+    return 0;
+}
+
 static int call_sites_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
 {
     struct wait_rows *p = j->wait_rows;
@@ -146,6 +185,9 @@ static int call_sites_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
             p->causes[c] = ips_wire_text(ips_wait_name((enum ips_wait_cause)c));
         a->causes = p->causes;
         a->n_causes = IPS_WAIT_COUNT;
+        int rc = blocked_page(j, a);
+        if (rc < 0)
+            return rc;
     }
     a->places = (Ips__WaitPlace **)(void *)j->ptrs;
     a->n_places = n;

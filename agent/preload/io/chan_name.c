@@ -22,17 +22,22 @@
 #define IPPROTO_MPTCP 262
 #endif
 
-/* Of the image's beginning, asked when the first socket wants it. */
-static uint64_t netns_inode(void)
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+/* The network namespace that a socket was made in, wherever its process or
+ * thread is now. Before Linux 5.14 it is taken to be the calling thread's. */
+static uint64_t netns_of(int fd)
 {
-    static _Atomic uint64_t known;
-    uint64_t ino = atomic_load_explicit(&known, memory_order_relaxed);
+    uint64_t cookie = 0;
+    socklen_t len = sizeof(cookie);
     struct stat st;
-    if (!ino && ips_sys_stat("/proc/self/ns/net", &st) == 0) {
-        ino = st.st_ino;
-        atomic_store_explicit(&known, ino, memory_order_relaxed);
-    }
-    return ino;
+    if (ips_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_NETNS_COOKIE, (long)&cookie,
+                 (long)&len, 0) == 0 &&
+        cookie)
+        return cookie;
+    return ips_sys_stat("/proc/thread-self/ns/net", &st) == 0 ? st.st_ino : 0;
 }
 
 static int sock_int(int fd, int option)
@@ -78,9 +83,10 @@ static void addr_fold(struct ips_addr *out, const void *name, socklen_t len)
     }
 }
 
-/* Hash of a Unix name, 0 for an unnamed socket. A path ends at its NUL, an
- * abstract name (first byte NUL) at its length. */
-static uint64_t path_hash(const void *name, socklen_t len)
+/* Hash of a Unix name that `fd` has or uses, 0 for an unnamed socket. A path
+ * ends at its NUL, an abstract name (first byte NUL) at its length: it means
+ * something in one network namespace alone, which is hashed as well. */
+static uint64_t path_hash(int fd, const void *name, socklen_t len)
 {
     const size_t head = offsetof(struct sockaddr_un, sun_path);
     sa_family_t family;
@@ -92,20 +98,21 @@ static uint64_t path_hash(const void *name, socklen_t len)
     const char *path = (const char *)name + head;
     size_t n = len - head;
     if (path[0])
-        n = strnlen(path, n);
-    return ips_fnv1a(IPS_FNV_SEED, path, n);
+        return ips_fnv1a(IPS_FNV_SEED, path, strnlen(path, n));
+    uint64_t netns = netns_of(fd);
+    return ips_fnv1a(ips_fnv1a(IPS_FNV_SEED, path, n), &netns, sizeof(netns));
 }
 
 /* One port may be listened to at several addresses: they are taken for one. */
-bool ips_listen_name_of(const struct sockaddr *name, socklen_t len,
+bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
                         struct ips_listen_name *out)
 {
     struct ips_addr inet;
     addr_fold(&inet, name, len);
-    uint64_t hash = path_hash(name, len);
+    uint64_t hash = path_hash(fd, name, len);
     if (!inet.port && !hash)
         return false;
-    *out = (struct ips_listen_name){netns_inode(), hash ? hash : inet.port,
+    *out = (struct ips_listen_name){netns_of(fd), hash ? hash : inet.port,
                                     hash ? AF_UNIX : AF_INET};
     return true;
 }
@@ -115,7 +122,8 @@ bool ips_listen_name(int fd, bool peer, struct ips_listen_name *out)
     struct sockaddr_storage name;
     socklen_t len =
         sock_name(peer ? SYS_getpeername : SYS_getsockname, fd, &name);
-    return len && ips_listen_name_of((const struct sockaddr *)&name, len, out);
+    return len &&
+           ips_listen_name_of(fd, (const struct sockaddr *)&name, len, out);
 }
 
 struct diagnosis {
@@ -249,9 +257,10 @@ static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
 static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
                           bool stream, bool listening, socklen_t peer_len)
 {
-    chan->netns = netns_inode();
+    chan->netns = netns_of(fd);
     if (!stream) {
         chan->kind = IPS_CHAN_UDP;
+        ips_segments_named(fd);
         return chan_write(fd, seen, chan, IPS_FD_DGRAM, 0);
     }
     if (listening) {
@@ -331,9 +340,11 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
         addr_fold(&chan->remote, &peer, peer_len);
         return name_inet(fd, seen, chan, stream, listening, peer_len);
     }
-    chan->name_hash = path_hash(&local, local_len);
+    /* Who connected is found by the listener's name, whatever his own is. */
+    if (!stream || !(chan->flags & IPS_CHAN_CONNECTED))
+        chan->name_hash = path_hash(fd, &local, local_len);
     if (!chan->name_hash)
-        chan->name_hash = path_hash(&peer, peer_len);
+        chan->name_hash = path_hash(fd, &peer, peer_len);
     return name_unix(fd, seen, chan, stream, listening, peer_len);
 }
 
@@ -498,31 +509,74 @@ void ips_chan_drop(int fd, uint64_t site)
     ips_fd_clear(fd);
 }
 
+/* Where the payload is hashed: `iov` from byte `at` on. */
+struct payload {
+    const struct iovec *iov;
+    size_t iovcnt, at;
+};
+
+/* What DGRAM says of the next `len` bytes. */
+static uint64_t next_hash(struct payload *p, uint64_t len)
+{
+    uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256), rest = len;
+    while (p->iovcnt && rest) {
+        size_t n = (size_t)ips_min_u64(rest, p->iov->iov_len - p->at);
+        size_t hashed = (size_t)ips_min_u64(left, n);
+        if (hashed)
+            hash =
+                ips_fnv1a(hash, (const char *)p->iov->iov_base + p->at, hashed);
+        left -= hashed;
+        rest -= n;
+        p->at += n;
+        if (p->at == p->iov->iov_len) {
+            p->iov++;
+            p->iovcnt--;
+            p->at = 0;
+        }
+    }
+    return ips_fnv1a(hash, &len, sizeof(len));
+}
+
+#define HASHES_BEHIND                                                          \
+    ((IPS_REC_MAX_BYTES - sizeof(struct ips_rec_dgram)) / 8 - 1)
+
 void ips_chan_dgram(int fd, uint32_t chan, uint64_t stamp,
                     const struct iovec *iov, size_t iovcnt, uint64_t len,
-                    const struct sockaddr *name, socklen_t name_len)
+                    uint64_t segment, const struct sockaddr *name,
+                    socklen_t name_len)
 {
     struct sockaddr_storage local, peer;
-    uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256);
-    for (size_t i = 0; i < iovcnt && left; i++) {
-        size_t n = (size_t)ips_min_u64(left, iov[i].iov_len);
-        hash = ips_fnv1a(hash, iov[i].iov_base, n);
-        left -= n;
-    }
-    hash = ips_fnv1a(hash, &len, sizeof(len));
+    struct payload payload = {iov, iovcnt, 0};
+    bool one = !segment || segment >= len;
     socklen_t local_len = sock_name(SYS_getsockname, fd, &local);
     if (!name) {
         name_len = sock_name(SYS_getpeername, fd, &peer);
         name = (const struct sockaddr *)&peer;
     }
-    struct ips_rec_dgram *rec = (struct ips_rec_dgram *)ips_rec_begin_at(
-        IPS_REC_DGRAM, sizeof(*rec), stamp);
-    if (!rec)
-        return;
-    rec->h.a = chan;
-    rec->hash = hash;
-    rec->path_hash = path_hash(name, name_len);
-    addr_fold(&rec->local, &local, local_len);
-    addr_fold(&rec->remote, name, name_len);
-    ips_rec_publish(rec);
+    for (uint64_t left = len, n = 0; n == 0 || left;) {
+        uint64_t more = one ? 0 : (left - 1) / segment;
+        more = ips_min_u64(more, HASHES_BEHIND);
+        struct ips_rec_dgram *rec = (struct ips_rec_dgram *)ips_rec_begin_at(
+            IPS_REC_DGRAM, (uint32_t)(sizeof(*rec) + (one ? 0 : 8 + 8 * more)),
+            stamp);
+        if (!rec)
+            return;
+        rec->h.a = chan;
+        rec->path_hash = path_hash(fd, name, name_len);
+        addr_fold(&rec->local, &local, local_len);
+        addr_fold(&rec->remote, name, name_len);
+        uint64_t *behind = (uint64_t *)(rec + 1);
+        if (!one)
+            *behind = segment;
+        for (n = 0; n <= more; n++) {
+            uint64_t bytes = one ? len : ips_min_u64(left, segment);
+            uint64_t hash = next_hash(&payload, bytes);
+            if (n)
+                behind[n] = hash;
+            else
+                rec->hash = hash;
+            left -= bytes;
+        }
+        ips_rec_publish(rec);
+    }
 }

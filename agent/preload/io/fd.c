@@ -321,10 +321,10 @@ IPS_EXPORT int listen(int fd, int backlog)
 
 /* Whom a connect is for, as a thread that tries again and again knows it: of
  * "localhost" it tries both addresses. */
-static uint64_t connect_key(const struct sockaddr *to, socklen_t len)
+static uint64_t connect_key(int fd, const struct sockaddr *to, socklen_t len)
 {
     struct ips_listen_name at;
-    return to && ips_listen_name_of(to, len, &at) ? at.ino : 0;
+    return to && ips_listen_name_of(fd, to, len, &at) ? at.ino : 0;
 }
 
 /* It may succeed later, when somebody listens there, or can take it. */
@@ -369,7 +369,7 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
         else /* no end to hang it on; the wait was one all the same */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
         if (may_connect_later(err))
-            ips_retry_failed(IPS_RETRY_CONNECT, connect_key(to, len), call);
+            ips_retry_failed(IPS_RETRY_CONNECT, connect_key(fd, to, len), call);
         return;
     }
     if (!to || len < sizeof(sa_family_t) || to->sa_family == AF_UNSPEC) {
@@ -383,7 +383,7 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
     if (ips_fd_class(word) != IPS_FD_STREAM)
         return;
     if (!under_way)
-        record_reached(fd, connect_key(to, len), call, site);
+        record_reached(fd, connect_key(fd, to, len), call, site);
     ips_record_io(IPS_REC_SEND, ips_fd_chan(word), IPS_OP_CONNECT, call, ret, 0,
                   under_way ? err : 0, site, 0);
 }
@@ -395,6 +395,7 @@ int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
         return REAL(connect)(fd, to, len);
     IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_SEND, IPS_OP_CONNECT, 0), site, call);
     int r = REAL(connect)(fd, to, len);
     int saved = errno;
     record_connect(fd, r, saved, to, len, call, site);
@@ -434,12 +435,18 @@ static void record_accept(int fd, int r, int err, struct ips_moment call,
                       0, 0, site, 0);
 }
 
+#define ACCEPT_BEGINS(fd, site, call)                                          \
+    IPS_CALL_BEGINS(                                                           \
+        IPS_BEGUN(IPS_REC_RECV, IPS_OP_ACCEPT, ips_fd_chan(ips_fd_get(fd))),   \
+        site, call)
+
 int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site)
 {
     if (!ips_wrap_on())
         return REAL(accept)(fd, from, len);
     IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
+    ACCEPT_BEGINS(fd, site, call);
     int r = REAL(accept)(fd, from, len);
     int saved = errno;
     record_accept(fd, r, saved, call, site);
@@ -459,6 +466,7 @@ int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
         return REAL(accept4)(fd, from, len, flags);
     IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
+    ACCEPT_BEGINS(fd, site, call);
     int r = REAL(accept4)(fd, from, len, flags);
     int saved = errno;
     record_accept(fd, r, saved, call, site);

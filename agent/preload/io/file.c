@@ -119,7 +119,7 @@ void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
 /* false for what is no file: pread fails there. */
 static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
 {
-    return ips_io_begin(io, fd, site) && io->klass == IPS_FD_FILE;
+    return ips_io_begin(io, IPS_REC_RECV, fd, site) && io->klass == IPS_FD_FILE;
 }
 
 #define ON_FILE(type, fd, place, real_call)                                    \
@@ -392,7 +392,9 @@ int ips_flock_at(int fd, int operation, uint64_t site)
     if ((operation & ~LOCK_NB) == LOCK_UN)
         return record_unlock(IPS_SYNC_FLOCK, fd, 0, true, call, r, site);
     bool waits = !(operation & LOCK_NB) && was_taken(r);
+    IPS_WAIT_MARK;
     if (waits) {
+        IPS_SYNC_BEGINS(IPS_SYNC_FLOCK, fd, 0, site, call);
         errno = before;
         r = REAL(flock)(fd, operation);
     }
@@ -430,7 +432,9 @@ int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
     struct ips_moment call = ips_at_call();
     int r = real(fd, try, arg);
     bool waits = try != command && was_taken(r);
+    IPS_WAIT_MARK;
     if (waits) {
+        IPS_SYNC_BEGINS(IPS_SYNC_RECORD_LOCK, fd, 0, site, call);
         errno = before;
         r = real(fd, command, arg);
     }
@@ -456,7 +460,9 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
     struct ips_moment call = ips_at_call();
     int r = REAL(lockf)(fd, command == F_LOCK ? F_TLOCK : command, n);
     bool waits = command == F_LOCK && was_taken(r);
+    IPS_WAIT_MARK;
     if (waits) {
+        IPS_SYNC_BEGINS(IPS_SYNC_RECORD_LOCK, fd, 0, IPS_SITE, call);
         errno = before;
         r = REAL(lockf)(fd, command, n);
     }

@@ -21,11 +21,15 @@
 /* A receive on a datagram socket whose caller did not ask for the sender: we
  * ask. recvfrom with an address of ours differs from the call replaced only in
  * telling us that. */
-static ssize_t receive_dgram(const struct ips_io *io, void *buf, size_t n,
-                             int flags)
+static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 {
     struct sockaddr_storage from;
     socklen_t len = sizeof(from);
+    if (ips_segments_joined(io)) {
+        struct iovec iov = {buf, n};
+        struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+        return ips_receive_named(io, &m, flags);
+    }
     ssize_t r =
         REAL(recvfrom)(io->fd, buf, n, flags, (struct sockaddr *)&from, &len);
     bool named = r >= 0 && len >= sizeof(sa_family_t) && len <= sizeof(from);
@@ -46,7 +50,7 @@ __attribute__((noinline)) ssize_t ips_read_other(int fd, void *buf, size_t n,
                                                  uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site))
+    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(read)(fd, buf, n);
     if (io.klass == IPS_FD_DGRAM && n)
         return receive_dgram(&io, buf, n, 0);
@@ -57,7 +61,7 @@ IPS_EXPORT IPS_HOT ssize_t read(int fd, void *buf, size_t n)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
+    if (unlikely(!ips_stream_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return ips_read_other(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(read)(fd, buf, n);
     return ips_stream_received(&io, r, IPS_IOV(buf, n));
@@ -68,7 +72,7 @@ ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
 IPS_EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, IPS_REC_RECV, fd, IPS_SITE))
         return REAL(__read_chk)(fd, buf, n, size);
     if (io.klass == IPS_FD_DGRAM && n && n <= size)
         return receive_dgram(&io, buf, n, 0);
@@ -80,7 +84,7 @@ __attribute__((noinline)) ssize_t ips_write_other(int fd, const void *buf,
                                                   size_t n, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site))
+    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(write)(fd, buf, n);
     ssize_t r = REAL(write)(fd, buf, n);
     return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
@@ -89,7 +93,7 @@ IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
+    if (unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_write_other(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(write)(fd, buf, n);
     return ips_stream_sent(&io, r);
@@ -106,7 +110,7 @@ __attribute__((noinline)) ssize_t
 ips_readv_other(int fd, const struct iovec *iov, int count, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site))
+    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(readv)(fd, iov, count);
     ssize_t r = REAL(readv)(fd, iov, count);
     return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
@@ -115,7 +119,7 @@ IPS_EXPORT IPS_HOT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
+    if (unlikely(!ips_stream_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return ips_readv_other(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(readv)(fd, iov, count);
     return ips_stream_received(&io, r, iov, iov_count(count));
@@ -125,7 +129,7 @@ __attribute__((noinline)) ssize_t
 ips_writev_other(int fd, const struct iovec *iov, int count, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site))
+    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(writev)(fd, iov, count);
     ssize_t r = REAL(writev)(fd, iov, count);
     return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
@@ -134,7 +138,7 @@ IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
+    if (unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_writev_other(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(writev)(fd, iov, count);
     return ips_stream_sent(&io, r);
@@ -144,7 +148,8 @@ ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
                        int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site) || (at != -1 && io.klass != IPS_FD_FILE))
+    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site) ||
+        (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(preadv2)(fd, iov, count, at, flags);
     ssize_t r = REAL(preadv2)(fd, iov, count, at, flags);
     return ips_io_received(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
@@ -162,7 +167,8 @@ ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
                         int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site) || (at != -1 && io.klass != IPS_FD_FILE))
+    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site) ||
+        (at != -1 && io.klass != IPS_FD_FILE))
         return ips_wrap_on(), REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
     return ips_io_sent(&io, IPS_OP_DATA, r, iov, iov_count(count), NULL, 0);
@@ -180,7 +186,7 @@ static __attribute__((noinline)) ssize_t
 send_other(int fd, const void *buf, size_t n, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
+    if (flags & MSG_OOB || !ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return ips_wrap_on(), REAL(send)(fd, buf, n, flags);
     ssize_t r = REAL(send)(fd, buf, n, flags);
     return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
@@ -190,7 +196,7 @@ IPS_EXPORT IPS_HOT ssize_t send(int fd, const void *buf, size_t n, int flags)
     struct ips_io io;
     char frame;
     if (unlikely(flags & MSG_OOB) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
+        unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return send_other(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(send)(fd, buf, n, flags);
     return ips_stream_sent(&io, r);
@@ -203,7 +209,7 @@ __attribute__((noinline)) ssize_t ips_sendto_other(int fd, const void *buf,
                                                    socklen_t len, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
+    if (flags & MSG_OOB || !ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return ips_wrap_on(), REAL(sendto)(fd, buf, n, flags, to, len);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
     return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), to, len);
@@ -214,7 +220,7 @@ IPS_EXPORT IPS_HOT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
     struct ips_io io;
     char frame;
     if (unlikely(flags & MSG_OOB) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
+        unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_sendto_other(fd, buf, n, flags, to, len, IPS_SITE);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
     return ips_stream_sent(&io, r);
@@ -224,7 +230,7 @@ static __attribute__((noinline)) ssize_t recv_other(int fd, void *buf, size_t n,
                                                     int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site))
+    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(recv)(fd, buf, n, flags);
     if (flags & NOT_DATA)
         return record_peek(&io, flags, REAL(recv)(fd, buf, n, flags));
@@ -238,7 +244,7 @@ IPS_EXPORT IPS_HOT ssize_t recv(int fd, void *buf, size_t n, int flags)
     struct ips_io io;
     char frame;
     if (unlikely(flags & NOT_DATA) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
+        unlikely(!ips_stream_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return recv_other(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
     return ips_stream_received(&io, r, IPS_IOV(buf, n));
@@ -249,7 +255,7 @@ IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
                               int flags)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, IPS_SITE))
+    if (!ips_io_begin(&io, IPS_REC_RECV, fd, IPS_SITE))
         return REAL(__recv_chk)(fd, buf, n, size, flags);
     if (flags & NOT_DATA)
         return record_peek(&io, flags,
@@ -280,7 +286,7 @@ ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
                    struct sockaddr *from, socklen_t *len, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site))
+    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(recvfrom)(fd, buf, n, flags, from, len);
     if (flags & NOT_DATA)
         return record_peek(&io, flags,
@@ -288,6 +294,17 @@ ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
     if (io.klass == IPS_FD_DGRAM && !from)
         return receive_dgram(&io, buf, n, flags);
     socklen_t room = from && len ? *len : 0;
+    if (io.klass == IPS_FD_DGRAM && len && ips_segments_joined(&io)) {
+        struct iovec iov = {buf, n};
+        struct msghdr m = {.msg_name = from,
+                           .msg_namelen = room,
+                           .msg_iov = &iov,
+                           .msg_iovlen = 1};
+        ssize_t got = ips_receive_named(&io, &m, flags);
+        if (got >= 0)
+            *len = m.msg_namelen;
+        return got;
+    }
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
     return received_from(&io, r, buf, n, from, from ? len : NULL, room);
 }
@@ -297,7 +314,7 @@ IPS_EXPORT IPS_HOT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
     struct ips_io io;
     char frame;
     if (unlikely(flags & NOT_DATA) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
+        unlikely(!ips_stream_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
         return ips_recvfrom_other(fd, buf, n, flags, from, len, IPS_SITE);
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
     return ips_stream_received(&io, r, IPS_IOV(buf, n));
@@ -340,8 +357,8 @@ ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site)
     IPS_IO(in);
     IPS_IO(out);
     /* What has a position is no channel. */
-    bool has_in = !at && ips_io_begin(&in, from, site);
-    bool has_out = ips_io_begin(&out, to, site);
+    bool has_in = !at && ips_io_begin(&in, IPS_REC_RECV, from, site);
+    bool has_out = ips_io_begin(&out, IPS_REC_SEND, to, site);
     ssize_t r = REAL(sendfile)(to, from, at, n);
     if (has_in || has_out)
         record_move(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
@@ -359,8 +376,8 @@ ssize_t ips_splice_at(int from, off64_t *from_at, int to, off64_t *to_at,
 {
     IPS_IO(in);
     IPS_IO(out);
-    bool has_in = ips_io_begin(&in, from, site);
-    bool has_out = ips_io_begin(&out, to, site);
+    bool has_in = ips_io_begin(&in, IPS_REC_RECV, from, site);
+    bool has_out = ips_io_begin(&out, IPS_REC_SEND, to, site);
     ssize_t r = REAL(splice)(from, from_at, to, to_at, n, flags);
     if (has_in || has_out)
         record_move(has_in ? &in : NULL, has_out ? &out : NULL, r, n);
@@ -377,7 +394,7 @@ IPS_EXPORT ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at,
 ssize_t ips_tee_at(int from, int to, size_t n, unsigned flags, uint64_t site)
 {
     IPS_IO(out);
-    if (!ips_io_begin(&out, to, site))
+    if (!ips_io_begin(&out, IPS_REC_SEND, to, site))
         return REAL(tee)(from, to, n, flags);
     ssize_t r = REAL(tee)(from, to, n, flags);
     return record_move(NULL, &out, r, n);
@@ -393,7 +410,7 @@ ssize_t ips_vmsplice_at(int fd, const struct iovec *iov, size_t count,
                         unsigned flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site))
+    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(vmsplice)(fd, iov, count, flags);
     ssize_t r = REAL(vmsplice)(fd, iov, count, flags);
     int saved = errno;

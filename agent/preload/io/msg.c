@@ -2,6 +2,13 @@
 #include "agent/preload/at.h"
 #include "agent/preload/io/stream.h"
 
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 #define COPIES                                                                 \
     64u /* messages of one recvmmsg that we copy to add addresses              \
@@ -35,11 +42,13 @@ __attribute__((noinline)) ssize_t
 ips_sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
+    if (flags & MSG_OOB || !ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return ips_wrap_on(), REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     if (r < 0) /* `m` may be what was wrong */
         return ips_io_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
+    if (io.klass == IPS_FD_DGRAM && m->msg_control)
+        io.segment = ips_segment_in(m, UDP_SEGMENT);
     return ips_io_sent(&io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
                        (const struct sockaddr *)m->msg_name, m->msg_namelen);
 }
@@ -49,38 +58,58 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     struct ips_io io;
     char frame;
     if (unlikely(flags & MSG_OOB) ||
-        unlikely(!ips_stream_call(&io, fd, IPS_SITE, &frame)))
+        unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_sendmsg_other(fd, m, flags, IPS_SITE);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     return ips_stream_sent(&io, r);
 }
 
-/* On a datagram socket whose caller did not ask for the sender, with a copy
- * that does; the kernel writes name length, control length and flags only. */
-static ssize_t receive_named(const struct ips_io *io, struct msghdr *m,
-                             int flags)
+/* On a datagram socket whose caller did not ask for the sender, or whether
+ * several datagrams came, with a copy that does; the kernel writes name length,
+ * control length and flags only. A caller without room for control data is told
+ * so, as without us. */
+ssize_t ips_receive_named(struct ips_io *io, struct msghdr *m, int flags)
 {
     struct sockaddr_storage from;
+    _Alignas(struct cmsghdr) char control[IPS_CONTROL_ROOM];
     struct msghdr copy = *m;
-    copy.msg_name = &from;
-    copy.msg_namelen = sizeof(from);
+    bool asks = !m->msg_controllen && ips_segments_joined(io);
+    if (asks) {
+        copy.msg_control = control;
+        copy.msg_controllen = sizeof(control);
+    }
+    if (!m->msg_name) {
+        copy.msg_name = &from;
+        copy.msg_namelen = sizeof(from);
+    }
+    const socklen_t room = copy.msg_namelen;
     ssize_t r = REAL(recvmsg)(io->fd, &copy, flags);
     if (r < 0)
         return ips_io_received(io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
-    m->msg_controllen = copy.msg_controllen;
+    io->segment = ips_segment_in(&copy, UDP_GRO);
+    io->whole = !(copy.msg_flags & MSG_TRUNC);
     m->msg_flags = copy.msg_flags;
+    if (asks && copy.msg_controllen)
+        m->msg_flags |= MSG_CTRUNC;
+    if (!asks)
+        m->msg_controllen = copy.msg_controllen;
     take_rights(m);
-    bool named = copy.msg_namelen >= sizeof(sa_family_t);
-    return ips_io_received(io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
-                           named ? (const struct sockaddr *)copy.msg_name
-                                 : NULL,
-                           copy.msg_namelen);
+    if (m->msg_name)
+        m->msg_namelen = copy.msg_namelen;
+    const struct sockaddr *name = (const struct sockaddr *)copy.msg_name;
+    socklen_t len = copy.msg_namelen;
+    if (len < sizeof(sa_family_t) || len > room) {
+        name = m->msg_name ? &unknown : NULL;
+        len = m->msg_name ? (socklen_t)sizeof(unknown) : 0;
+    }
+    return ips_io_received(io, IPS_OP_DATA, r, m->msg_iov, iov_count(m), name,
+                           len);
 }
 
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (!ips_io_begin(&io, fd, site))
+    if (!ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return REAL(recvmsg)(fd, m, flags);
     if (flags & NOT_DATA) {
         ssize_t r = REAL(recvmsg)(fd, m, flags);
@@ -94,13 +123,18 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
     /* Of a stream `m` is not looked at before the kernel has: it may be what is
      * wrong. */
     const bool dgram = io.klass == IPS_FD_DGRAM && m;
-    if (dgram && !m->msg_name)
-        return receive_named(&io, m, flags);
+    if (dgram &&
+        (!m->msg_name || (!m->msg_controllen && ips_segments_joined(&io))))
+        return ips_receive_named(&io, m, flags);
     const socklen_t room = dgram ? m->msg_namelen : 0;
     ssize_t r = REAL(recvmsg)(fd, m, flags);
     if (r < 0)
         return ips_io_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     take_rights(m);
+    if (dgram) {
+        io.segment = ips_segment_in(m, UDP_GRO);
+        io.whole = !(m->msg_flags & MSG_TRUNC);
+    }
     bool whole =
         m->msg_namelen >= sizeof(sa_family_t) && m->msg_namelen <= room;
     return ips_io_received(&io, IPS_OP_DATA, r, m->msg_iov, iov_count(m),
@@ -118,17 +152,20 @@ int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, fd, site))
+    if (flags & MSG_OOB || !ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return ips_wrap_on(), REAL(sendmmsg)(fd, v, n, flags);
     int r = REAL(sendmmsg)(fd, v, n, flags);
     int saved = errno;
     if (r < 0)
         ips_io_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
-    for (int i = 0; i < r; i++)
+    for (int i = 0; i < r; i++) {
+        if (io.klass == IPS_FD_DGRAM)
+            io.segment = ips_segment_in(&v[i].msg_hdr, UDP_SEGMENT);
         ips_io_sent(&io, IPS_OP_DATA, v[i].msg_len, v[i].msg_hdr.msg_iov,
                     iov_count(&v[i].msg_hdr),
                     (const struct sockaddr *)v[i].msg_hdr.msg_name,
                     v[i].msg_hdr.msg_namelen);
+    }
     errno = saved;
     return r;
 }
@@ -146,6 +183,9 @@ static void received_many(const struct ips_io *io, struct mmsghdr *v,
     for (int i = 0; i < r; i++) {
         struct msghdr *m = &v[i].msg_hdr;
         each.not_last = i + 1 < r;
+        if (io->klass == IPS_FD_DGRAM)
+            each.segment = ips_segment_in(m, UDP_GRO);
+        each.whole = !(m->msg_flags & MSG_TRUNC);
         bool whole = m->msg_name && m->msg_namelen >= sizeof(sa_family_t) &&
                      (!room || m->msg_namelen <= room[i]);
         ips_io_received(&each, IPS_OP_DATA, v[i].msg_len, m->msg_iov,
@@ -188,7 +228,7 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     struct timespec *timeout, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & NOT_DATA || !ips_io_begin(&io, fd, site))
+    if (flags & NOT_DATA || !ips_io_begin(&io, IPS_REC_RECV, fd, site))
         return ips_wrap_on(), REAL(recvmmsg)(fd, v, n, flags, timeout);
     int r;
     if (io.klass == IPS_FD_DGRAM && v && n <= COPIES) {

@@ -73,6 +73,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
         return REAL(openat)(at, path, flags, mode);
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, site, call);
     int fd = REAL(openat)(at, path, flags, mode);
     return record_path(record_open(fd, false, call, site), at, path, flags,
                        call, site);
@@ -85,6 +86,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
+        IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);                  \
         int opened = record_open(real_call, false, call, IPS_SITE);            \
         return record_path(opened, at, path, flags, call, IPS_SITE);           \
     } while (0)
@@ -138,6 +140,7 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
         return REAL(fopen)(path, mode);
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *f = REAL(fopen)(path, mode);
     int fd = f ? record_open(f->_fileno, true, call, IPS_SITE) : -1;
     record_path(fd, AT_FDCWD, path, mode && mode[0] != 'r' ? O_CREAT : 0, call,
@@ -162,6 +165,7 @@ IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
     errno = saved;
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *r = REAL(freopen)(path, mode, f);
     if (r)
         record_open(r->_fileno, true, call, IPS_SITE);

@@ -33,7 +33,7 @@ static void put_path(enum ips_op op, const struct stat *st,
                   (int64_t)st->st_ino, 0, site, 0);
 }
 
-static void found(int at, const char *path, uint64_t site)
+static void record_found(int at, const char *path, uint64_t site)
 {
     struct stat st;
     struct ips_retry run;
@@ -54,7 +54,7 @@ int ips_path_tried(int at, const char *path, int r, uint64_t site)
     if (!ips_wrap_on() || ips_sys_quiet)
         return r;
     if (r >= 0)
-        found(at, path, site);
+        record_found(at, path, site);
     else if (saved == ENOENT && path)
         ips_retry_failed(IPS_RETRY_PATH, path_key(at, path), ips_at_call());
     errno = saved;
@@ -129,8 +129,8 @@ void ips_path_opened(int fd, int flags, struct ips_moment call, uint64_t site)
 }
 
 /* `call` was before what put it there. */
-static int made(int at, const char *path, int r, struct ips_moment call,
-                uint64_t site)
+static int record_made(int at, const char *path, int r, struct ips_moment call,
+                       uint64_t site)
 {
     struct stat st;
     int saved = errno;
@@ -148,7 +148,7 @@ static int made(int at, const char *path, int r, struct ips_moment call,
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
         struct ips_moment call = ips_at_call();                                \
-        return made(at, path, real_call, call, IPS_SITE);                      \
+        return record_made(at, path, real_call, call, IPS_SITE);               \
     } while (0)
 
 IPS_EXPORT int rename(const char *from, const char *to)
@@ -190,5 +190,5 @@ IPS_EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
     memcpy(&un, name, len);
     char path[sizeof(un.sun_path) + 1] = {0};
     memcpy(path, un.sun_path, sizeof(un.sun_path));
-    return path[0] ? made(AT_FDCWD, path, r, call, IPS_SITE) : r;
+    return path[0] ? record_made(AT_FDCWD, path, r, call, IPS_SITE) : r;
 }

@@ -3,6 +3,7 @@
 
 #include <sys/signalfd.h>
 
+#include "agent/pool/ready.h"
 #include "agent/preload/sample/sample.h"
 #include "agent/record/io_event.h"
 #include "agent/record/sys.h"
@@ -65,7 +66,21 @@ bool ips_did_not_wait(int fd, const struct ips_moment *call,
            ips_sys3(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
 }
 
-bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
+/* What such a call waits for, as IPS_BEGUN. */
+static uint64_t waits_for(const struct ips_io *io, enum ips_rec_type type)
+{
+    const enum ips_op op = io->klass == IPS_FD_EVENTFD    ? IPS_OP_EVENTFD
+                           : io->klass == IPS_FD_TIMERFD  ? IPS_OP_TIMERFD
+                           : io->klass == IPS_FD_SIGNALFD ? IPS_OP_SIGNALFD
+                           : io->klass == IPS_FD_TERMINAL ? IPS_OP_TERMINAL
+                           : io->klass == IPS_FD_FILE     ? IPS_OP_DISK
+                                                          : IPS_OP_DATA;
+    return op == IPS_OP_DATA ? IPS_BEGUN(type, op, io->chan)
+                             : IPS_BEGUN(IPS_REC_BLOCK, op, 0);
+}
+
+bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
+                       uint64_t word, uint64_t site)
 {
     if (ips_fd_is_new(word) || (unsigned)fd >= IPS_FD_MAX)
         word = ips_chan_name(fd, word, NULL);
@@ -78,11 +93,15 @@ bool ips_io_begin_slow(struct ips_io *io, int fd, uint64_t word, uint64_t site)
         return false;
     io->fd = fd;
     io->not_last = false;
+    io->segment = 0;
+    io->whole = false;
     io->chan = ips_fd_chan(word);
     /* Of a file only if the call is slow. */
     io->site = io->klass == IPS_FD_FILE ? site : ips_site_now(site);
     ips_call_open(&ips_me, io, 0);
     io->call = io->klass == IPS_FD_FILE ? ips_file_call(false) : ips_at_call();
+    ips_call_begins(&ips_me, io->mark, waits_for(io, type),
+                    site == IPS_SITE_LATER ? 0 : site, &io->call);
     return true;
 }
 
@@ -121,7 +140,7 @@ sent_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
     int err = result < 0 ? errno : 0;
     if (result >= 0)
         ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
-                       (uint64_t)result, name, name_len);
+                       (uint64_t)result, ips_segment_sent(io), name, name_len);
     ips_record_io(IPS_REC_SEND, io->chan, op, io->call, ret, result, err,
                   io->site, 0);
     return result;
@@ -188,6 +207,20 @@ static ssize_t received_other(const struct ips_io *io, ssize_t result,
     return result;
 }
 
+/* Of a datagram of `got` bytes, as the call said. */
+static enum ips_cut cut_of(const struct ips_io *io, uint64_t got,
+                           const struct iovec *iov, size_t iovcnt)
+{
+    uint64_t room = 0;
+    if (io->whole)
+        return IPS_CUT_NOT;
+    for (size_t i = 0; i < iovcnt; i++)
+        room += iov[i].iov_len;
+    if (got < room)
+        return IPS_CUT_NOT;
+    return got == room ? IPS_CUT_MAYBE : IPS_CUT_KNOWN;
+}
+
 /* Datagrams, what is no channel, and streams from which nothing came. */
 static __attribute__((noinline)) ssize_t
 received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
@@ -210,13 +243,16 @@ received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
         ips_arrival_note(io);
     if (result >= 0 && io->klass == IPS_FD_DGRAM)
         ips_chan_dgram(io->fd, io->chan, io->call.t, iov, iovcnt,
-                       (uint64_t)result, name, name_len);
+                       (uint64_t)result, io->segment, name, name_len);
     bool again = result < 0 && err == EAGAIN &&
                  ips_did_not_wait(io->fd, &io->call, &ret);
     if (again && ips_spin_failed(&io->call, &ret, io->chan, io->site))
         return result;
     ips_record_io(result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op,
-                  io->call, ret, result, err, io->site, 0);
+                  io->call, ret, result, err, io->site,
+                  result > 0 && io->klass == IPS_FD_DGRAM
+                      ? cut_of(io, (uint64_t)result, iov, iovcnt)
+                      : 0);
     if (again)
         ips_spin_recorded();
     return result;

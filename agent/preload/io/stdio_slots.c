@@ -41,7 +41,8 @@ static uint64_t site_of(int fd)
 static ssize_t our_read(FILE *f, void *buf, ssize_t n)
 {
     IPS_IO(io);
-    if (n <= 0 || !ips_io_begin(&io, f->_fileno, site_of(f->_fileno)))
+    if (n <= 0 ||
+        !ips_io_begin(&io, IPS_REC_RECV, f->_fileno, site_of(f->_fileno)))
         return file_read(f, buf, n);
     ssize_t r = file_read(f, buf, n);
     return ips_io_received(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n), NULL,
@@ -53,7 +54,8 @@ static ssize_t our_read(FILE *f, void *buf, ssize_t n)
 static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
 {
     IPS_IO(io);
-    if (n <= 0 || !ips_io_begin(&io, f->_fileno, site_of(f->_fileno)))
+    if (n <= 0 ||
+        !ips_io_begin(&io, IPS_REC_SEND, f->_fileno, site_of(f->_fileno)))
         return file_write(f, buf, n);
     ssize_t r = file_write(f, buf, n);
     int saved = errno;

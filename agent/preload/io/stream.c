@@ -22,7 +22,7 @@ record_whole(struct ips_thread *me, const struct ips_io *io,
         ips_stack_note(io->call.t, ret->t, io->site);
         return result;
     }
-    me->open_depth = io->mark;
+    ips_call_ends(me, io->mark);
     return result;
 }
 
@@ -78,7 +78,7 @@ IPS_HOT int ips_wait_got(const struct ips_moment *call, uint32_t mark,
     const uint32_t what = (uint32_t)ready;
     bool good = ips_io_event_long(me, IPS_REC_BLOCK, (uint32_t)(ready >> 32),
                                   op, call, &ret, result, 0, site, what);
-    me->open_depth = mark;
+    ips_call_ends(me, mark);
     if (likely(good)) {
         if (unlikely(me->site_page != ips_module_page(site)))
             ips_module_note_slow(site);
@@ -128,7 +128,7 @@ IPS_HOT ssize_t ips_stream_received_none(const struct ips_io *io,
 {
     struct ips_thread *me = ips_here_on();
     if (likely(result < 0 && found_nothing(me, io))) {
-        me->open_depth = io->mark;
+        ips_call_ends(me, io->mark);
         return result;
     }
     ips_io_received(io, IPS_OP_DATA, result, iov, iovcnt, NULL, 0);

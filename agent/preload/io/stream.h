@@ -36,8 +36,8 @@ ips_stream_on_baseline(struct ips_thread *me,
 }
 
 /* false: it is no such stream, and nothing has been done. */
-IPS_INLINE bool ips_stream_call(struct ips_io *io, int fd, uint64_t site,
-                                const char *frame)
+IPS_INLINE bool ips_stream_call(struct ips_io *io, enum ips_rec_type type,
+                                int fd, uint64_t site, const char *frame)
 {
     if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
         return false;
@@ -64,6 +64,8 @@ IPS_INLINE bool ips_stream_call(struct ips_io *io, int fd, uint64_t site,
         io->baseline_t = 0;
         ips_moment_of(me, mark, taken, t, &io->call);
     }
+    ips_call_begins(me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan), site,
+                    &io->call);
     return true;
 }
 
@@ -71,7 +73,7 @@ IPS_INLINE bool ips_stream_call(struct ips_io *io, int fd, uint64_t site,
 IPS_INLINE ssize_t ips_stream_closed(struct ips_thread *me,
                                      const struct ips_io *io, ssize_t result)
 {
-    me->open_depth = io->mark;
+    ips_call_ends(me, io->mark);
     if (unlikely(me->site_page != ips_module_page(io->site)))
         ips_module_note_slow(io->site);
     return result;

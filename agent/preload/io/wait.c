@@ -134,6 +134,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
+        IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), IPS_SITE, call);      \
         type r;                                                                \
         IPS_UNDISTURBED(r, real_call, r == (type)-1, errno, again);            \
         int saved = errno;                                                     \
@@ -147,7 +148,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     do {                                                                       \
         struct ips_moment call;                                                \
         uint32_t mark;                                                         \
-        if (unlikely(!ips_wait_begin(&call, &mark)))                           \
+        if (unlikely(!ips_wait_begin(&call, &mark, op, IPS_SITE)))             \
             return real_call;                                                  \
         bool asks = no_wait; /* the call changes it */                         \
         int r;                                                                 \
@@ -163,7 +164,7 @@ static __attribute__((noinline)) int got_none(const struct ips_moment *call,
 {
     int saved = errno;
     ips_record_poll(op, *call, r, saved, site, 0, asks);
-    ips_me.open_depth = mark;
+    ips_call_ends(&ips_me, mark);
     errno = saved;
     return r;
 }
@@ -335,6 +336,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
+        IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, op, 0), IPS_SITE, call);      \
         int r;                                                                 \
         IPS_UNDISTURBED(r, real_call, r != 0, number, again);                  \
         int saved = errno;                                                     \
@@ -374,6 +376,9 @@ static int waited_for_signal(struct ips_moment call, int r,
     return r;
 }
 
+#define SIGNAL_BEGINS(call)                                                    \
+    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_SIGWAIT, 0), IPS_SITE, call)
+
 /* libc's own is this loop, and does not tell who sent the signal. */
 IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
 {
@@ -381,8 +386,11 @@ IPS_EXPORT int sigwait(const sigset_t *set, int *sig)
     int r, saved = errno;
     bool on = ips_wrap_on();
     struct ips_moment call = {.t = 0};
-    if (on)
+    IPS_WAIT_MARK;
+    if (on) {
         call = ips_at_call();
+        SIGNAL_BEGINS(call);
+    }
     do {
         r = REAL(sigtimedwait)(set, &info, NULL);
     } while (r < 0 && errno == EINTR);
@@ -404,7 +412,9 @@ IPS_EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
     if (!ips_wrap_on())
         return REAL(sigwaitinfo)(set, info);
     info = info ? info : &own;
+    IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    SIGNAL_BEGINS(call);
     int r;
     IPS_UNDISTURBED(r, REAL(sigwaitinfo)(set, info), r < 0, errno, (void)0);
     return waited_for_signal(call, r, info, IPS_SITE);
@@ -419,7 +429,9 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
     if (!ips_wrap_on())
         return REAL(sigtimedwait)(set, info, ts);
     info = info ? info : &own;
+    IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    SIGNAL_BEGINS(call);
     int r;
     IPS_UNDISTURBED(r, REAL(sigtimedwait)(set, info, ts), r < 0, errno,
                     LEFT_TS);

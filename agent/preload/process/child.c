@@ -95,6 +95,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
     ru = ru ? ru : &own;
     IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_JOIN_BEGINS(pid > 0 ? (uint32_t)pid : 0, 0, site, call);
     pid_t r = REAL(wait4)(pid, status, options, ru);
     if (r > 0 && (WIFEXITED(*status) || WIFSIGNALED(*status))) {
         int saved = errno;
@@ -161,6 +162,7 @@ static int inspect_child(idtype_t type, id_t id, siginfo_t *out, int options,
     siginfo_t *info = out ? out : &own;
     IPS_CALL_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)id : 0, 0, site, call);
     info->si_pid = 0;
     int r = REAL(waitid)(type, id, info, options);
     if (r < 0)
@@ -183,7 +185,9 @@ int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
     siginfo_t own;
     /* cppcheck-suppress uninitvar ; waitid fills it */
     siginfo_t *info = out ? out : &own;
+    IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_JOIN_BEGINS(type == P_PID ? (uint32_t)id : 0, 0, site, call);
     for (;;) {
         info->si_pid = 0;
         int r = REAL(waitid)(type, id, info, options | WNOWAIT);

@@ -69,7 +69,7 @@ static void leave_frames(const struct __jmp_buf_tag *env)
             ips_me.recs_open = (uint32_t)open->recs; /* the reader counts it */
         else
             count++;
-        ips_me.open_depth--;
+        ips_call_ends(&ips_me, ips_me.open_depth - 1);
     }
     if (count)
         ips_core_lost(IPS_LOST_NESTED, count);

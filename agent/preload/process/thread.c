@@ -267,7 +267,9 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
             return real_call;                                                  \
         struct known *k = known_find((uint64_t)thread, false);                 \
         uint64_t seq = k ? atomic_load(&k->seq) : 0;                           \
+        IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
+        IPS_JOIN_BEGINS(0, seq, IPS_SITE, call);                               \
         int r = real_call;                                                     \
         if (r == 0) {                                                          \
             int saved = errno;                                                 \

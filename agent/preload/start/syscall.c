@@ -251,6 +251,9 @@ static bool fds_by_number(long *r, long n, const long args[6], uint64_t site)
     case SYS_listen:
         *r = listen(fd, (int)b);
         return true;
+    case SYS_setsockopt:
+        *r = setsockopt(fd, (int)b, (int)c, P(void *, d), (socklen_t)args[4]);
+        return true;
     case SYS_shutdown:
         *r = ips_shutdown_at(fd, (int)b, site);
         return true;

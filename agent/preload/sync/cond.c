@@ -70,7 +70,9 @@ static void wait_end(const struct wait *w, int err)
         struct wait w;                                                         \
         if (unlikely(!ips_sync_on() || !(sane)))                               \
             return real_call;                                                  \
+        IPS_WAIT_MARK;                                                         \
         wait_begin(&w, cond, mutex, IPS_SITE);                                 \
+        IPS_SYNC_BEGINS(IPS_SYNC_COND, cond, 0, IPS_SITE, w.call);             \
         int r = real_call;                                                     \
         wait_end(&w, good ? 0 : (timed_out) ? ETIMEDOUT : EINVAL);             \
         return r;                                                              \

@@ -33,7 +33,10 @@ long ips_futex(long n, const long args[6], uint64_t site)
     if (!op_waits(op) && !op_wakes(op))
         return REAL_CALL;
     int saved = errno;
+    IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    if (op_waits(op))
+        IPS_SYNC_BEGINS(IPS_SYNC_FUTEX, at, 0, site, call);
     errno = saved;
     long r = REAL_CALL;
     saved = errno;

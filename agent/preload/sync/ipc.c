@@ -158,7 +158,10 @@ int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
 {
     const struct timespec *asked = ts;
     struct timespec room;
+    IPS_WAIT_MARK;
     struct wait w = wait_begin();
+    if (w.on)
+        IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     int r = -1;
     const bool tries = wait_tries(&w, ts);
     if (tries)
@@ -217,7 +220,10 @@ static void passed_system_v(struct wait *w, int id, bool put, int err,
 int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,
                   uint64_t site)
 {
+    IPS_WAIT_MARK;
     struct wait w = wait_begin();
+    if (w.on)
+        IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     int r;
     const bool tries = wait_tries(&w, NULL);
     r = tries ? REAL(msgsnd)(id, message, bytes, flags | IPC_NOWAIT) : -1;
@@ -239,7 +245,10 @@ IPS_EXPORT int msgsnd(int id, const void *message, size_t bytes, int flags)
 ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
                       uint64_t site)
 {
+    IPS_WAIT_MARK;
     struct wait w = wait_begin();
+    if (w.on)
+        IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, id, 0, site, w.call);
     ssize_t r;
     const bool tries = wait_tries(&w, NULL);
     r = tries ? REAL(msgrcv)(id, message, bytes, type, flags | IPC_NOWAIT) : -1;
@@ -273,7 +282,10 @@ static void passed_posix(struct wait *w, mqd_t q, bool put, int err,
 int ips_mq_send_at(mqd_t q, const char *text, size_t bytes, unsigned priority,
                    const struct timespec *until, uint64_t site)
 {
+    IPS_WAIT_MARK;
     struct wait w = wait_begin();
+    if (w.on)
+        IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, q, 0, site, w.call);
     const bool tries = wait_tries(&w, until);
     int r = tries ? REAL(mq_timedsend)(q, text, bytes, priority, &at_once) : -1;
     if (!tries || wait_refused(&w, r == -1, ETIMEDOUT))
@@ -301,7 +313,10 @@ IPS_EXPORT int mq_timedsend(mqd_t q, const char *text, size_t bytes,
 ssize_t ips_mq_receive_at(mqd_t q, char *text, size_t bytes, unsigned *priority,
                           const struct timespec *until, uint64_t site)
 {
+    IPS_WAIT_MARK;
     struct wait w = wait_begin();
+    if (w.on)
+        IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, q, 0, site, w.call);
     const bool tries = wait_tries(&w, until);
     ssize_t r =
         tries ? REAL(mq_timedreceive)(q, text, bytes, priority, &at_once) : -1;

@@ -33,7 +33,9 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
     do {                                                                       \
         bool in_shared = shared;                                               \
         int held_by = owner_tid;                                               \
+        IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
+        IPS_SYNC_BEGINS(IPS_SYNC_MUTEX, at, holder_of(at), site, call);        \
         int r = real_call;                                                     \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \
@@ -66,6 +68,15 @@ static int owner_tid(const pthread_mutex_t *m)
                         : 0;
 }
 
+/* Who has it now; 0 where that is not known. */
+static uint32_t holder_of(const void *at)
+{
+    const pthread_mutex_t *m = at;
+    return ips_sync_known.mutex
+               ? (uint32_t)__atomic_load_n(&m->__data.__owner, __ATOMIC_RELAXED)
+               : 0;
+}
+
 /* Somebody else has it, as far as a glance tells: then it is the real call that
  * comes next. An attempt before it would give the holder time, and a contended
  * lock more often be had without sleep than it is unrecorded. A recursive one
@@ -78,10 +89,11 @@ static inline bool is_held(const pthread_mutex_t *m)
 }
 
 /* Alone, nobody holds it but ourselves, and the C library spares an atomic
- * operation that an attempt would cost. */
+ * operation that an attempt would cost. (Held: who asks for it again waits for
+ * ever.) */
 static inline bool is_single_threaded(const pthread_mutex_t *m)
 {
-    return __libc_single_threaded && !ips_mutex_shared(m);
+    return __libc_single_threaded && !ips_mutex_shared(m) && !is_held(m);
 }
 
 /* It was free, and the lock call has given r. */
@@ -282,7 +294,9 @@ IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
         return 0;
     }
     _Atomic uint32_t *spinning = &ips_spinning[ips_tried_slot(lock)];
+    IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_SYNC_BEGINS(IPS_SYNC_SPIN, lock, 0, IPS_SITE, call);
     atomic_fetch_add(spinning, 1);
     int r = SREAL(pthread_spin_lock)(lock);
     atomic_fetch_sub(spinning, 1);

@@ -47,6 +47,15 @@ static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
                : (readers & (WRITING | WRITER)) == (WRITING | WRITER);
 }
 
+/* The thread that writes under it; 0 where none does, or it is not known. */
+static uint32_t writer_of(const pthread_rwlock_t *l)
+{
+    return ips_sync_known.rwlock
+               ? (uint32_t)__atomic_load_n(&l->__data.__cur_writer,
+                                           __ATOMIC_RELAXED)
+               : 0;
+}
+
 #define LOCK(kind, try_call, real_call)                                        \
     do {                                                                       \
         if (likely(!is_held(l, kind) && ips_sync_attempts && try_call == 0)) { \
@@ -56,7 +65,9 @@ static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
             return 0;                                                          \
         }                                                                      \
         bool shared = lock_shared(l);                                          \
+        IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
+        IPS_SYNC_BEGINS(kind, l, writer_of(l), IPS_SITE, call);                \
         int r = real_call;                                                     \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_was_blocked(&call, &ret)) {                                    \

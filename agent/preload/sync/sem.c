@@ -44,7 +44,9 @@ static inline bool sem_empty(const sem_t *s)
         }                                                                      \
         errno = saved;                                                         \
         bool shared = sem_shared(s);                                           \
+        IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
+        IPS_SYNC_BEGINS(IPS_SYNC_SEMAPHORE, s, 0, IPS_SITE, call);             \
         int r;                                                                 \
         IPS_UNDISTURBED(r, real_call, r != 0, errno, (void)0);                 \
         saved = errno;                                                         \
@@ -128,7 +130,9 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
     if (ips_sync_known.barrier)
         memcpy(&shared, (const char *)b + 12, sizeof(shared));
     struct ips_sync_object thing = ips_name_sync_object(b, shared != 0);
+    IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
+    IPS_SYNC_BEGINS(IPS_SYNC_BARRIER, b, 0, IPS_SITE, call);
     int r = SREAL_WAIT(pthread_barrier_wait)(b);
     bool serial = r == PTHREAD_BARRIER_SERIAL_THREAD;
     if (r == 0 || serial)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "slave/build/graph_lay.h"
+#include "slave/graphs/graph_lay.h"
 
 static void *need(void *p)
 {

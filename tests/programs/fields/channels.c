@@ -39,9 +39,16 @@ static unsigned long inode(int fd)
     return (unsigned long)st.st_ino;
 }
 
-static unsigned long netns(void)
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+static unsigned long netns(int fd)
 {
     struct stat st;
+    uint64_t cookie = 0;
+    socklen_t len = sizeof(cookie);
+    if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) == 0)
+        return (unsigned long)cookie;
     must(stat("/proc/self/ns/net", &st) == 0);
     return (unsigned long)st.st_ino;
 }
@@ -121,19 +128,20 @@ void use_tcp(void)
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in in = bound(listener);
     must(listen(listener, 5) == 0);
-    want_chan(listener, 8, 3, 0,
-              socket_rest(listener, 0, netns(), 0, 0, 0, names(listener)));
+    want_chan(
+        listener, 8, 3, 0,
+        socket_rest(listener, 0, netns(listener), 0, 0, 0, names(listener)));
     want("RELEASE a=14 dev=%lu ino=%u object=2 value=-1 err=0 in=use_tcp",
-         (unsigned long)netns(), ntohs(in.sin_port));
+         (unsigned long)netns(listener), ntohs(in.sin_port));
     int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     must(connect(client, (struct sockaddr *)&in, sizeof(in)) == 0);
     want_chan(client, 4, 3, 5,
-              socket_rest(client, 0, netns(), 0, 0, 0, names(client)));
+              socket_rest(client, 0, netns(client), 0, 0, 0, names(client)));
     unsigned chan = next_chan;
     want_io("SEND", chan, 0, 1, "use_tcp");
     int server = accept(listener, NULL, NULL);
     want_chan(server, 4, 3, 2,
-              socket_rest(server, 0, netns(), 0, 0, 0, names(server)));
+              socket_rest(server, 0, netns(server), 0, 0, 0, names(server)));
     want_io("RECV", chan + 1, 0, 2, "use_tcp");
     must(send(client, buf, 100, 0) == 100);
     want_io("SEND", chan, 100, 0, "use_tcp");
@@ -142,7 +150,7 @@ void use_tcp(void)
     /* Named when it is made: 60 of 100 are read. */
     int copy = dup(server);
     want_chan(copy, 4, 3, 0,
-              socket_rest(copy, 0, netns(), 60, 0, 0, names(copy)));
+              socket_rest(copy, 0, netns(copy), 60, 0, 0, names(copy)));
     must(recv(copy, buf, 100, 0) == 40);
     want_io("RECV", chan + 2, 40, 0, "use_tcp");
     must(send(copy, buf, 7, 0) == 7 && recv(client, buf, 100, 0) == 7);
@@ -180,7 +188,7 @@ void use_udp(void)
              (ssize_t)sizes[i]);
         if (i == 0)
             want_chan(a, 5, 3, 0,
-                      socket_rest(a, 0, netns(), 0, 0, 0, names(a)));
+                      socket_rest(a, 0, netns(a), 0, 0, 0, names(a)));
         unsigned chan = i == 0 ? next_chan : next_chan - 1;
         want("DGRAM a=%u hash=%lu path_hash=0 local=%s:%d remote=%s:%d", chan,
              (unsigned long)payload(sizes[i]), loop, ntohs(from.sin_port), loop,
@@ -189,7 +197,7 @@ void use_udp(void)
         must(recv(b, buf, sizeof(buf), 0) == (ssize_t)sizes[i]);
         if (i == 0)
             want_chan(b, 5, 3, 0,
-                      socket_rest(b, 0, netns(), 0, 0, 0, names(b)));
+                      socket_rest(b, 0, netns(b), 0, 0, 0, names(b)));
         want("DGRAM a=%u hash=%lu path_hash=0 local=%s:%d remote=%s:%d",
              next_chan, (unsigned long)payload(sizes[i]), loop,
              ntohs(to.sin_port), loop, ntohs(from.sin_port));
@@ -217,7 +225,7 @@ void use_dgrams(void)
     struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2}, named = m;
     struct mmsghdr two[] = {{.msg_hdr = m}, {.msg_hdr = m}};
     must(connect(a, (struct sockaddr *)&to, sizeof(to)) == 0);
-    want_chan(a, 5, 3, 1, socket_rest(a, 0, netns(), 0, 0, 0, names(a)));
+    want_chan(a, 5, 3, 1, socket_rest(a, 0, netns(a), 0, 0, 0, names(a)));
     const unsigned chan = next_chan;
     for (int i = 0; i < 6; i++) {
         int sent = i == 0   ? (int)send(a, buf, 8, 0)
@@ -242,7 +250,7 @@ void use_dgrams(void)
                            : 8 * recvmmsg(b, two, 2, 0, NULL);
         if (i == 0)
             want_chan(b, 5, 3, 0,
-                      socket_rest(b, 0, netns(), 0, 0, 0, names(b)));
+                      socket_rest(b, 0, netns(b), 0, 0, 0, names(b)));
         must(got == (i == 5 ? 16 : 8));
         for (int k = 0; k < got; k += 8)
             want_dgram("RECV", chan + 1, 8, port[1], port[0]);
@@ -262,15 +270,16 @@ void use_dgrams(void)
     want_close(b, chan + 1, 1, NO_TOTALS, "use_dgrams");
 }
 
-/* An abstract name, and what names it by: the whole of it. */
-static socklen_t abstract(struct sockaddr_un *un, const char *what,
+/* An abstract name, and what names it by: the whole of it, and where. */
+static socklen_t abstract(struct sockaddr_un *un, const char *what, int fd,
                           uint64_t *hash)
 {
     memset(un, 0, sizeof(*un));
     un->sun_family = AF_UNIX;
     int n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "ips-%d-%s",
                      (int)getpid(), what);
-    *hash = fnv(FNV, un->sun_path, (size_t)n + 1);
+    const unsigned long space = netns(fd);
+    *hash = fnv(fnv(FNV, un->sun_path, (size_t)n + 1), &space, sizeof(space));
     return (socklen_t)offsetof(struct sockaddr_un, sun_path) +
            (socklen_t)(n + 1);
 }
@@ -279,8 +288,8 @@ void use_names(void)
 {
     struct sockaddr_un un;
     uint64_t hash;
-    socklen_t len = abstract(&un, "d", &hash);
     int a = socket(AF_UNIX, SOCK_DGRAM, 0), b = socket(AF_UNIX, SOCK_DGRAM, 0);
+    socklen_t len = abstract(&un, "d", a, &hash);
     must(bind(b, (struct sockaddr *)&un, len) == 0);
     must(sendto(a, buf, 9, 0, (struct sockaddr *)&un, len) == 9);
     want_chan(a, 3, 3, 0, socket_rest(a, 0, 0, 0, 0, 0, NO_NAMES));
@@ -293,15 +302,15 @@ void use_names(void)
          (unsigned long)payload(9));
     want_io("RECV", next_chan, 9, 0, "use_names");
 
-    len = abstract(&un, "s", &hash);
     int listener = socket(AF_UNIX, SOCK_STREAM, 0);
     int client = socket(AF_UNIX, SOCK_STREAM, 0);
+    len = abstract(&un, "s", listener, &hash);
     must(bind(listener, (struct sockaddr *)&un, len) == 0 &&
          listen(listener, 5) == 0);
     want_chan(listener, 7, 3, 0,
               socket_rest(listener, 0, 0, 0, hash, 0, NO_NAMES));
     want("RELEASE a=14 dev=%lu ino=%lu object=1 value=-1 err=0 in=use_names",
-         (unsigned long)netns(), (unsigned long)hash);
+         (unsigned long)netns(listener), (unsigned long)hash);
     must(connect(client, (struct sockaddr *)&un, len) == 0);
     want_chan(client, 2, 3, 1,
               socket_rest(client, 0, 0, 0, hash, (int)getpid(), NO_NAMES));

@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from conftest import ROOT, clean_env, end_all, processes_of, wait_until
+from conftest import ROOT, clean_env, end_all, give_clock, processes_of, wait_until
 
 
 class Home:
@@ -164,8 +164,10 @@ def test_no_children_before_the_program(home, build):
     ("exit 0", 0), ("exit 41", 41), ("kill -TERM $$", -signal.SIGTERM),
     ("kill -KILL $$", -signal.SIGKILL), ("echo out; echo err >&2", 0),
     ("cat", 0), ("env | grep -c ^IPS_RUN=", 0)])
-def test_status_and_streams_are_the_programs(home, script, status):
+def test_status_and_streams_are_the_programs(home, build, script, status):
     """ipsrun becomes the command."""
+    give_clock(build, home.root / "pool")
+
     def run(*before):
         return subprocess.run([*before, "sh", "-c", script], input="given\n",
                               env=home.env, capture_output=True, text=True)

@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 
-from conftest import clean_env
+from conftest import clean_env, give_clock
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "oracle"))
 
@@ -52,6 +52,7 @@ class Run:
 def sample(build):
     """sample(argv, *options) runs it recorded, at --rate 1 unless said."""
     root = pathlib.Path(tempfile.mkdtemp(prefix="ips-test-", dir="/dev/shm"))
+    give_clock(build, root / "pool")
     count = iter(range(1000))
 
     def run(argv, *options, timeout=180, env=None):

@@ -23,6 +23,14 @@ AT(ips_clock, raw0_ns, 16);
 AT(ips_clock, mult_q32, 24);
 SIZE(ips_clock, 32);
 
+AT(ips_begun, t, 0);
+AT(ips_begun, cpu, 8);
+AT(ips_begun, site, 16);
+AT(ips_begun, what, 24);
+AT(ips_begun, object, 32);
+AT(ips_begun, holder, 40);
+SIZE(ips_begun, 48);
+
 AT(ips_control, magic, 0);
 AT(ips_control, version, 8);
 AT(ips_control, control_bytes, 12);
@@ -120,7 +128,8 @@ AT(ips_segment_header, abandoned, 116);
 AT(ips_segment_header, lost, 120);
 AT(ips_segment_header, taken, 184);
 AT(ips_segment_header, withdrawn, 188);
-AT(ips_segment_header, reserved, 192);
+AT(ips_segment_header, begun, 192);
+AT(ips_segment_header, reserved, 240);
 SIZE(ips_segment_header, 256);
 
 AT(ips_rec_head, word, 0);

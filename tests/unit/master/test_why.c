@@ -84,13 +84,36 @@ static void test_why__nothing_stands_out_of_a_healthy_program(void **state)
     assert_non_null(strstr(x.shape_text, "a batch program"));
 }
 
+/* Would catch a hang that is hidden by a larger gain, or that is as sure where
+ * a time limit may end it as where nothing can. */
+static void test_why__a_hang_comes_first(void **state)
+{
+    (void)state;
+    for (int circle = 0; circle < 2; circle++) {
+        struct why_facts f = healthy();
+        f.amount[WHY_OUTSIDE] = amount(6000, 5000, "/m/a.1", NULL);
+        f.amount[WHY_HANG] = amount(1, 1, "/m/a.1", "/m/a.1/3");
+        f.hang = (struct why_hang){.ns = MS,
+                                   .since_ns = 40 * MS,
+                                   .threads = 2,
+                                   .circle = circle == 1,
+                                   .waits = "a waits for b"};
+        struct why_findings x = find(&f);
+        assert_int_equal(x.count, 2);
+        assert_int_equal(x.finding[0].kind, WHY_HANG);
+        assert_int_equal(x.finding[0].sure, circle ? WHY_HIGH : WHY_FAIR);
+        assert_true(!strstr(x.finding[0].text, "Deadlock") == !circle);
+        assert_non_null(strstr(x.finding[0].evidence, "a waits for b"));
+    }
+}
+
 static void test_why__a_gain_below_a_twentieth_is_not_said(void **state)
 {
     (void)state;
     for (int k = 0; k < WHY_KIND_COUNT; k++) {
         struct why_facts f = healthy();
         if (k == WHY_CHATTY || k == WHY_PHASE || k == WHY_PROCEDURE ||
-            k == WHY_SPREAD)
+            k == WHY_SPREAD || k == WHY_HANG)
             continue;
         /* Uneven by chance is more than that. */
         uint64_t least = k == WHY_IMBALANCE ? 1500 : 500;
@@ -549,6 +572,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_why__of_a_window),
         cmocka_unit_test(test_why__nothing_stands_out_of_a_healthy_program),
+        cmocka_unit_test(test_why__a_hang_comes_first),
         cmocka_unit_test(test_why__a_gain_below_a_twentieth_is_not_said),
         cmocka_unit_test(test_why__a_procedure_is_hot_from_a_quarter_on),
         cmocka_unit_test(test_why__chatty_messages_are_many_small_and_quick),

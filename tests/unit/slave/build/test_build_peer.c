@@ -1,5 +1,6 @@
 /* Which end is whose peer: TCP, Unix sockets, datagrams, ends on other
  * machines. Each case says what it would catch. */
+#include "agent/pool/ready.h"
 #include "rec_ends.h"
 
 /* Would catch: an accept without its connect; bytes sent before the end was
@@ -69,6 +70,42 @@ static void test_build_peer__tcp_reuse_and_namespaces(void **state)
     assert_int_equal(b->ends[b->g.site[SEND(b, 20, 3)]].peer,
                      IPS_PEER_UNTRACED);
     rec_free(r);
+}
+
+/* Would catch: equal addresses of pairs of namespaces joined as they come,
+ * though nobody can tell which is whose; those that can be told left apart; an
+ * address of the machine itself looked for in other namespaces. */
+static void test_build_peer__same_addresses_between_namespaces(void **state)
+{
+    (void)state;
+    const uint32_t left = 0x0a000001, right = 0x0a000002;
+    for (uint32_t k = 0; k < 3; k++) {
+        struct recorder *r = rec_new();
+        rs c = process(r, 20), s = process(r, 10);
+        uint32_t to = k == 2 ? left : right;
+        for (uint32_t i = 0; i < 2; i++) {
+            uint64_t t = 10 + 100 * i, at = k == 0 ? 300 - 10 * i : t + 1;
+            rec_inet(c, i + 1, t, IPS_CHAN_TCP, 1 + i, left, 4000, to, 80)
+                ->netns = 5 + i;
+            rec_send(c, i + 1, t + 2, t, 10 + i);
+            rec_inet(s, i + 1, at, IPS_CHAN_TCP, 3 + i, to, 80, left, 4000)
+                ->netns = k == 2 ? 5 + i : 7 + i;
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            rec_recv(s, i + 1, 400 + i, 400 + i, 1 + i, 10 + i);
+        struct ips_built *b = rec_build(r);
+        for (uint32_t i = 0; i < 2; i++) {
+            if (k) {
+                assert_arc(b, RECV(b, 10, i), SEND(b, 20, i), IPS_X_DATA);
+                continue;
+            }
+            assert_no_arc(b, RECV(b, 10, i));
+            assert_int_equal(b->ends[b->g.site[SEND(b, 20, i)]].peer,
+                             IPS_PEER_UNTRACED);
+        }
+        assert_int_equal(b->counts.ambiguous, k == 0 ? 2 : 0);
+        rec_free(r);
+    }
 }
 
 /* Would catch: a client whose server was not traced taken for the client of
@@ -168,6 +205,129 @@ static void test_build_peer__datagrams(void **state)
     /* One flow for each client. */
     assert_int_not_equal(b->g.site[RECV(b, 10, 0)], b->g.site[RECV(b, 10, 1)]);
     assert_int_equal(b->g.site[RECV(b, 10, 0)], b->g.site[RECV(b, 10, 2)]);
+    rec_free(r);
+}
+
+/* A DGRAM of `n` datagrams, all but the last of `segment` bytes. */
+static void dgrams(rs s, uint64_t t, struct ips_addr local,
+                   struct ips_addr remote, uint64_t segment,
+                   const uint64_t *hashes, uint32_t n)
+{
+    struct ips_rec_dgram *r =
+        rec_put(s, IPS_REC_DGRAM, sizeof(*r) + 8 + 8 * (n - 1), 1, t);
+    uint64_t *behind = (uint64_t *)(void *)(r + 1);
+    r->hash = hashes[0];
+    r->local = local;
+    r->remote = remote;
+    behind[0] = segment;
+    memcpy(behind + 1, hashes + 1, 8 * (n - 1));
+}
+
+/* Would catch: a send of several datagrams (UDP_SEGMENT) of which no receive,
+ * or only the first, hangs on it; a receive of several (UDP_GRO) that hangs on
+ * another than the last, or that leaves the others to be received again. */
+static void test_build_peer__one_send_of_several_datagrams(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    struct ips_addr server = rec_addr(LOOPBACK, 53), at = rec_addr(LOOPBACK, 9);
+    rec_inet(s, 1, 3, IPS_CHAN_UDP, 1, LOOPBACK, 53, 0, 0);
+    rec_inet(c, 1, 3, IPS_CHAN_UDP, 2, LOOPBACK, 9, 0, 0);
+    const uint64_t first[] = {1, 2, 3}, again[] = {3, 3}, all[] = {3, 3};
+    dgrams(c, 10, at, server, 100, first, 3); /* 100, 100, 50 */
+    rec_send(c, 1, 10, 10, 250);
+    dgrams(c, 11, at, server, 50, again, 2); /* 50, 50 */
+    rec_send(c, 1, 11, 11, 100);
+    rec_dgram(s, 1, 30, 2, server, at);
+    rec_recv(s, 1, 30, 30, 1, 100);
+    rec_dgram(s, 1, 31, 1, server, at);
+    rec_recv(s, 1, 31, 31, 2, 100);
+    rec_dgram(s, 1, 32, 3, server, at);
+    rec_recv(s, 1, 32, 32, 3, 50);
+    dgrams(s, 33, server, at, 50, all, 2);
+    rec_recv(s, 1, 33, 33, 4, 100);
+    rec_dgram(s, 1, 34, 3, server, at); /* no more of them */
+    rec_recv(s, 1, 34, 34, 5, 50);
+    struct ips_built *b = rec_build(r);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_arc(b, RECV(b, 10, i), SEND(b, 20, 0), IPS_X_DATA);
+    assert_arc(b, RECV(b, 10, 3), SEND(b, 20, 1), IPS_X_DATA);
+    assert_int_equal(b->g.xlen[RECV(b, 10, 3)], 100);
+    assert_no_arc(b, RECV(b, 10, 4));
+    assert_int_equal(b->counts.unmatched, 1);
+    rec_free(r);
+}
+
+/* Would catch: what was sent to a group or by broadcast taken by one receiver
+ * alone, or twice by one; what was sent to one taken by two. */
+static void test_build_peer__one_datagram_for_many(void **state)
+{
+    (void)state;
+    static const uint32_t to[] = {0xef010203, 0x7fffffff, LOOPBACK};
+    for (uint32_t k = 0; k < 3; k++) {
+        struct recorder *r = rec_new();
+        rs c = process(r, 20), s[] = {process(r, 10), process(r, 30)};
+        struct ips_addr any = rec_addr(0, 53), at = rec_addr(LOOPBACK, 9);
+        rec_inet(c, 1, 3, IPS_CHAN_UDP, 2, LOOPBACK, 9, 0, 0);
+        for (uint64_t t = 10; t < 12; t++) { /* alike */
+            rec_dgram(c, 1, t, 7, at, rec_addr(to[k], 53));
+            rec_send(c, 1, t, t, 20);
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            rec_inet(s[i], 1, 3, IPS_CHAN_UDP, 5 + i, 0, 53, 0, 0);
+            for (uint64_t t = 20; t < 22; t++) {
+                rec_dgram(s[i], 1, t, 7, any, at);
+                rec_recv(s[i], 1, t, t, t, 20);
+            }
+        }
+        struct ips_built *b = rec_build(r);
+        uint32_t of[2] = {0, 0};
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t v = RECV(b, i / 2 ? 30 : 10, i % 2);
+            if (k < 2)
+                assert_arc(b, v, SEND(b, 20, i % 2), IPS_X_DATA);
+            for (uint32_t n = 0; n < 2; n++)
+                of[n] += b->g.xpred[v] == SEND(b, 20, n);
+        }
+        assert_int_equal(of[0], k < 2 ? 2 : 1);
+        assert_int_equal(of[1], k < 2 ? 2 : 1);
+        rec_free(r);
+    }
+}
+
+/* Would catch: a datagram longer than its receiver's buffer that stays without
+ * its send; one that is taken for another, of another length or beginning. */
+static void test_build_peer__cut_datagrams(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = process(r, 10), c = process(r, 20);
+    struct ips_addr server = rec_addr(LOOPBACK, 53), at = rec_addr(LOOPBACK, 9);
+    rec_inet(s, 1, 3, IPS_CHAN_UDP, 1, LOOPBACK, 53, 0, 0);
+    rec_inet(c, 1, 3, IPS_CHAN_UDP, 2, LOOPBACK, 9, 0, 0);
+    static char text[256];
+    const uint64_t sent[] = {8, 300, 500, 400};
+    for (uint64_t i = 0; i < 4; i++) {
+        memset(text, i == 2 ? 'x' : 'y', sizeof(text));
+        uint64_t hash = ips_fnv1a(IPS_FNV_SEED, text, 256);
+        rec_dgram(c, 1, 10 + i, ips_fnv1a(hash, &sent[i], 8), at, server);
+        rec_send(c, 1, 10 + i, 10 + i, (int64_t)sent[i]);
+    }
+    memset(text, 'x', sizeof(text));
+    const uint64_t got[] = {256, 10, 400, 600};
+    for (uint64_t i = 0; i < 4; i++) {
+        uint64_t hash = ips_fnv1a(IPS_FNV_SEED, text, 256);
+        rec_dgram(s, 1, 20 + i, ips_fnv1a(hash, &got[i], 8), server, at);
+        struct ips_rec_io *x = rec_io(s, IPS_REC_RECV, 1, 20 + i, 20 + i, 1 + i,
+                                      1 + i, (int64_t)got[i]);
+        x->ready = i == 2 ? IPS_CUT_KNOWN : IPS_CUT_MAYBE;
+    }
+    struct ips_built *b = rec_build(r);
+    assert_arc(b, RECV(b, 10, 0), SEND(b, 20, 2), IPS_X_DATA);
+    assert_arc(b, RECV(b, 10, 1), SEND(b, 20, 1), IPS_X_DATA);
+    assert_arc(b, RECV(b, 10, 2), SEND(b, 20, 3), IPS_X_DATA);
+    assert_no_arc(b, RECV(b, 10, 3));
     rec_free(r);
 }
 
@@ -305,9 +465,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_peer__tcp_connect_accept_and_anchor),
         cmocka_unit_test(test_build_peer__tcp_reuse_and_namespaces),
+        cmocka_unit_test(test_build_peer__same_addresses_between_namespaces),
         cmocka_unit_test(test_build_peer__tcp_alone),
         cmocka_unit_test(test_build_peer__unix_by_name_and_order),
         cmocka_unit_test(test_build_peer__datagrams),
+        cmocka_unit_test(test_build_peer__one_send_of_several_datagrams),
+        cmocka_unit_test(test_build_peer__one_datagram_for_many),
+        cmocka_unit_test(test_build_peer__cut_datagrams),
         cmocka_unit_test(test_build_peer__unix_datagrams),
         cmocka_unit_test(test_build_peer__remote_ends),
         cmocka_unit_test(test_build_peer__remote_datagrams),

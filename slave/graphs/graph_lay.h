@@ -3,8 +3,8 @@
  * lent, chains, ins and outs are copied into arrays of their own. Neither
  * proto/ nor analysis/ knows the other's form, so this stands here.
  */
-#ifndef IPS_SLAVE_BUILD_GRAPH_LAY_H
-#define IPS_SLAVE_BUILD_GRAPH_LAY_H
+#ifndef IPS_SLAVE_GRAPHS_GRAPH_LAY_H
+#define IPS_SLAVE_GRAPHS_GRAPH_LAY_H
 
 #include "analysis/graph/graph.h"
 #include "proto/graph_wire.h"

@@ -1,5 +1,5 @@
 /* See graph_lay.h. */
-#include "slave/build/graph_lay.h"
+#include "slave/graphs/graph_lay.h"
 
 #include <stdlib.h>
 

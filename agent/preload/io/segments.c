@@ -1,0 +1,109 @@
+/*
+ * Calls that move several datagrams at once: UDP_SEGMENT, with which the kernel
+ * cuts one send, and UDP_GRO, with which it joins what one receive takes.
+ *
+ * A socket is asked only in processes where one has either option: a program
+ * set it here, or the socket had it when it was named. Another process that
+ * sets it later on a socket that both have is not noticed.
+ */
+#include "agent/preload/wrap.h"
+
+#include <netinet/in.h>
+
+#include "agent/record/sys.h"
+
+/* linux/udp.h has them since 4.18 and 5.0. */
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+static _Atomic bool sends_cut, receives_joined;
+
+static uint32_t option_of(int fd, int option)
+{
+    int value = 0;
+    socklen_t len = sizeof(value);
+    if (ips_sys6(SYS_getsockopt, fd, IPPROTO_UDP, option, (long)&value,
+                 (long)&len, 0) < 0 ||
+        value < 0)
+        return 0;
+    return (uint32_t)value;
+}
+
+static inline bool is_set(const _Atomic bool *flag)
+{
+    return atomic_load_explicit(flag, memory_order_relaxed);
+}
+
+static void note_option(int option)
+{
+    if (option == UDP_SEGMENT)
+        atomic_store_explicit(&sends_cut, true, memory_order_relaxed);
+    if (option == UDP_GRO)
+        atomic_store_explicit(&receives_joined, true, memory_order_relaxed);
+}
+
+void ips_segments_named(int fd)
+{
+    if (!is_set(&sends_cut) && option_of(fd, UDP_SEGMENT))
+        note_option(UDP_SEGMENT);
+    if (!is_set(&receives_joined) && option_of(fd, UDP_GRO))
+        note_option(UDP_GRO);
+}
+
+IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
+                          socklen_t len)
+{
+    bool on = ips_wrap_on();
+    int r = REAL(setsockopt)(fd, level, name, value, len);
+    if (on && r == 0 && level == IPPROTO_UDP)
+        note_option(name);
+    return r;
+}
+
+uint32_t ips_segment_sent(const struct ips_io *io)
+{
+    if (io->segment || !is_set(&sends_cut))
+        return io->segment;
+    return option_of(io->fd, UDP_SEGMENT);
+}
+
+bool ips_segments_joined(const struct ips_io *io)
+{
+    return unlikely(is_set(&receives_joined)) && !ips_sys_quiet &&
+           option_of(io->fd, UDP_GRO) > 0;
+}
+
+/* By hand: a program's control data may be anything. */
+uint32_t ips_segment_in(const struct msghdr *m, int type)
+{
+    const char *at = m->msg_control;
+    size_t left = at ? m->msg_controllen : 0;
+    struct cmsghdr c;
+    while (left >= sizeof(c)) {
+        memcpy(&c, at, sizeof(c));
+        size_t bytes = CMSG_ALIGN(c.cmsg_len);
+        if (c.cmsg_len < sizeof(c) || c.cmsg_len > left)
+            break;
+        if (c.cmsg_level == IPPROTO_UDP && c.cmsg_type == type) {
+            int value = 0;
+            uint16_t half = 0;
+            if (c.cmsg_len >= CMSG_LEN(sizeof(value))) {
+                memcpy(&value, at + CMSG_LEN(0), sizeof(value));
+            } else if (c.cmsg_len >= CMSG_LEN(sizeof(half))) {
+                memcpy(&half, at + CMSG_LEN(0), sizeof(half));
+                value = half;
+            }
+            /* 0 is one datagram whatever the socket has */
+            return value > 0 ? (uint32_t)value : UINT32_MAX;
+        }
+        if (bytes >= left)
+            break;
+        at += bytes;
+        left -= bytes;
+    }
+    return 0;
+}

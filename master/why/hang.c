@@ -1,0 +1,281 @@
+/*
+ * A wait that never ends: threads that were in a call when their process was
+ * killed, or are in one while the question is asked (WaitRowsAnswer.blocked).
+ *
+ *  - Each waits for what the next of them has, or for its end, and the last for
+ *    the first: they wait for ever, whatever the rest of the program does.
+ *  - Every thread that had not ended waits for other recorded threads: nobody
+ *    is there to end a wait, unless a time limit does.
+ *
+ * A server whose threads wait for connections, a poll or a signal may go on at
+ * any moment: that is no hang.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/query/machine_share.h"
+#include "master/why/facts.h"
+
+#define LEAST_NS 20000000u       /* of a circle */
+#define STILL_PPM 200000u        /* of the elapsed time, nothing moves */
+#define STILL_LIVE_NS 500000000u /* and in a run that goes on */
+#define NAMED 4u                 /* threads that are named one by one */
+
+struct blocked {
+    const struct machine_share *p;
+    const Ips__BlockedCall *call;
+    const Ips__ThreadRow *thread;
+    const Ips__ProcessRow *process;
+    const Ips__WaitPlace *call_site;
+    uint64_t start_ns, end_ns; /* local raw: of the run here; of the wait */
+    size_t next;               /* who has it, if he is blocked; else itself */
+    bool has_next;
+    uint32_t seen; /* the search that came by */
+};
+struct hang {
+    struct query *q;
+    struct why_data *d;
+    struct blocked *v;
+    size_t n, cap;
+    uint64_t going_on; /* threads that had not ended */
+};
+
+/* Did its process live on, or was it killed? */
+static bool is_cut(const Ips__ProcessRow *p)
+{
+    return p->open || strncmp(p->end, "signal", 6) == 0 ||
+           strcmp(p->end, "unknown") == 0;
+}
+
+static const Ips__ThreadRow *thread_of(const struct machine_share *p,
+                                       uint32_t chain)
+{
+    for (uint32_t i = 0; i < p->t.thread_count; i++)
+        if (p->t.threads[i]->chain == chain)
+            return p->t.threads[i];
+    return NULL;
+}
+
+static uint64_t start_of(const struct machine_share *p)
+{
+    uint64_t start = UINT64_MAX;
+    for (uint32_t i = 0; i < p->t.proc_count; i++)
+        start = ips_min_u64(start, p->t.procs[i]->start_ns);
+    return start;
+}
+
+static void add_blocked(struct hang *h, const struct machine_share *p,
+                        const struct waits_rows *rows,
+                        const Ips__BlockedCall *c)
+{
+    const Ips__ThreadRow *t = thread_of(p, c->chain);
+    if (!t || t->process >= p->t.proc_count ||
+        c->place >= rows->call_site_count)
+        return;
+    const Ips__ProcessRow *r = p->t.procs[t->process];
+    if (!is_cut(r) ||
+        !arena_reserve(&h->d->a, &h->v, h->n, &h->cap, sizeof(*h->v)))
+        return;
+    uint64_t end = r->open ? rows->now_ns : r->end_ns;
+    h->v[h->n] = (struct blocked){.p = p,
+                                  .call = c,
+                                  .thread = t,
+                                  .process = r,
+                                  .call_site = rows->call_site[c->place],
+                                  .start_ns = start_of(p),
+                                  .end_ns = ips_max_u64(end, c->since_ns),
+                                  .next = h->n};
+    h->n++;
+}
+
+static void count_going_on(struct hang *h, const struct machine_share *p)
+{
+    for (uint32_t i = 0; i < p->t.thread_count; i++) {
+        const Ips__ThreadRow *t = p->t.threads[i];
+        if (t->process >= p->t.proc_count)
+            continue;
+        const Ips__ProcessRow *r = p->t.procs[t->process];
+        h->going_on += is_cut(r) && !t->ended;
+    }
+}
+
+static void find_next(struct hang *h)
+{
+    for (size_t i = 0; i < h->n; i++)
+        for (size_t k = 0; h->v[i].call->by && k < h->n; k++)
+            if (h->v[k].p == h->v[i].p &&
+                h->v[k].call->chain + 1 == h->v[i].call->by) {
+                h->v[i].next = k;
+                h->v[i].has_next = true;
+            }
+}
+
+/* One that is in a circle; false: there is none. */
+static bool find_circle(struct hang *h, size_t *out)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        size_t at = i;
+        while (h->v[at].has_next && !h->v[at].seen) {
+            h->v[at].seen = (uint32_t)i + 1;
+            at = h->v[at].next;
+        }
+        *out = at;
+        if (h->v[at].has_next && h->v[at].seen == (uint32_t)i + 1)
+            return true;
+    }
+    return false;
+}
+
+/* ---- words --------------------------------------------------------------- */
+
+static const char *name_of(struct hang *h, const struct blocked *b)
+{
+    return arena_printf(&h->d->a, "/%s/%s/%u", b->p->machine, b->process->name,
+                        b->thread->tid);
+}
+
+static const char *call_site_text(struct hang *h, const struct blocked *b)
+{
+    const Ips__WaitPlace *w = b->call_site;
+    if (!*w->procedure)
+        return "";
+    return *w->file && w->line ? arena_printf(&h->d->a, " in %s (%s:%u)",
+                                              w->procedure, w->file, w->line)
+                               : arena_printf(&h->d->a, " in %s", w->procedure);
+}
+
+/* "/m/a.12/13 in debit (a.c:3) waits for the mutex at 0x40, which /m/a.12/14
+ * has, since 0.30 s after the run's start" */
+static const char *wait_text(struct hang *h, const struct blocked *b)
+{
+    struct arena *a = &h->d->a;
+    const Ips__ThreadRow *by =
+        b->call->by ? thread_of(b->p, b->call->by - 1) : NULL;
+    const bool lock = strncmp(b->call->what, "the end", 7) != 0;
+    const char *of = "";
+    if (by == b->thread)
+        of = ", which it has itself,";
+    else if (by && lock)
+        of = arena_printf(a, ", which thread %u has,", by->tid);
+    else if (by && by->process == b->thread->process)
+        of = arena_printf(a, ", %u,", by->tid);
+    else if (by)
+        of = arena_printf(a, " (%s)", machine_share_process(b->p, by->process));
+    return arena_printf(a, "%s%s waits for %s%s since %s", name_of(h, b),
+                        call_site_text(h, b), b->call->what, of,
+                        why_ns(a, ips_sub_sat(b->call->since_ns, b->start_ns)));
+}
+
+static const char *join_texts(struct hang *h, const size_t *which, size_t n)
+{
+    const char *all = "";
+    for (size_t i = 0; i < n && i < NAMED; i++)
+        all = arena_printf(&h->d->a, "%s%s%s", all, i ? "; " : "",
+                           wait_text(h, &h->v[which[i]]));
+    return n <= NAMED
+               ? all
+               : arena_printf(&h->d->a, "%s; and %zu more", all, n - NAMED);
+}
+
+static void say_hang(struct hang *h, const size_t *which, size_t n, bool circle)
+{
+    struct why_facts *f = &h->d->facts;
+    struct why_hang *x = &f->hang;
+    const struct blocked *first = &h->v[which[0]];
+    uint64_t since = 0, end = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const struct blocked *b = &h->v[which[i]];
+        since = ips_max_u64(since, ips_sub_sat(b->call->since_ns, b->start_ns));
+        end = ips_min_u64(end, ips_sub_sat(b->end_ns, b->start_ns));
+    }
+    *x = (struct why_hang){
+        .ns = ips_sub_sat(end, since),
+        .since_ns = since,
+        .threads = (uint32_t)n,
+        .circle = circle,
+        .alive = first->process->open,
+        .waits = join_texts(h, which, n),
+        .location = {.object =
+                         arena_printf(&h->d->a, "/%s/%s", first->p->machine,
+                                      first->process->name),
+                     .procedure = first->call_site->procedure,
+                     .module = first->call_site->module,
+                     .file = first->call_site->file,
+                     .source_line = first->call_site->line},
+        .other = n > 1 ? name_of(h, &h->v[which[1]]) : name_of(h, first)};
+    const bool is_long = circle ? x->ns >= LEAST_NS
+                                : why_ppm(x->ns, f->elapsed_ns) >= STILL_PPM &&
+                                      (!x->alive || x->ns >= STILL_LIVE_NS);
+    if (!is_long)
+        x->ns = 0;
+}
+
+/* ---- the two cases ------------------------------------------------------- */
+
+static void found_circle(struct hang *h, size_t first)
+{
+    size_t *which = arena_alloc(&h->d->a, h->n * sizeof(*which));
+    size_t n = 0, at = first;
+    if (!which)
+        return;
+    do {
+        which[n++] = at;
+        at = h->v[at].next;
+    } while (at != first && n < h->n);
+    say_hang(h, which, n, true);
+}
+
+/* Does a process only wait for others, as a shell or timeout(1) does? */
+static bool only_waits(const struct blocked *b)
+{
+    if (strcmp(b->call->what, "a signal") != 0)
+        return false;
+    for (uint32_t i = 0; i < b->p->t.proc_count; i++)
+        if (b->p->t.procs[i]->parent == (int64_t)b->process->index &&
+            is_cut(b->p->t.procs[i]))
+            return true;
+    return false;
+}
+
+static void found_still(struct hang *h)
+{
+    size_t *which = arena_alloc(&h->d->a, h->n * sizeof(*which));
+    size_t n = 0;
+    if (!which || h->n < h->going_on)
+        return; /* somebody is at work, or it is not known what he does */
+    for (size_t i = 0; i < h->n; i++) {
+        const struct blocked *b = &h->v[i];
+        const bool joins =
+            b->call->within && strncmp(b->call->what, "the end", 7) == 0;
+        if (joins || only_waits(b))
+            continue;
+        if (!b->call->within)
+            return;
+        which[n++] = i;
+    }
+    if (n)
+        say_hang(h, which, n, false);
+}
+
+void why_find_hang(struct query *q)
+{
+    struct hang h = {.q = q, .d = why_of(q)};
+    const struct waits *w = &h.d->waits;
+    size_t first;
+    for (uint32_t i = 0; i < q->gather.count && i < w->machine_count; i++) {
+        const struct waits_rows *rows = &w->machine[i];
+        const struct machine_share *p = q->gather.active[i];
+        count_going_on(&h, p);
+        for (uint32_t k = 0; k < rows->blocked_count; k++)
+            add_blocked(&h, p, rows, rows->blocked[k]);
+    }
+    if (h.n == 0 || h.d->a.failed)
+        return;
+    find_next(&h);
+    if (find_circle(&h, &first))
+        found_circle(&h, first);
+    if (h.d->facts.hang.ns == 0)
+        found_still(&h);
+}
