@@ -151,9 +151,8 @@ struct ips_control {
     /* Cost of each kind of probe as measured here before the start, in
      * thousandths of a ns; enum ips_probe. */
     uint64_t probe_cost_ps[IPS_PROBE_FIRST];
-    uint32_t
-        receive_stamps; /* 1: QUEUE before the RECV of a datagram that waited */
-    uint32_t delays;    /* 1: RUNDELAY records are written */
+    uint32_t receive_stamps; /* 1: QUEUE before a datagram that waited */
+    uint32_t delays;         /* 1: RUNDELAY records are written */
     uint64_t probe_more_ps[IPS_PROBE_LAST - IPS_PROBE_FIRST]; /* the others */
     uint32_t locks; /* enum ips_locks */
     /* The slave that drains the run, if it is in the initial pid namespace: its
@@ -350,10 +349,9 @@ enum ips_fork_kind {
     IPS_FORK_THREAD = 6,
     IPS_FORK_TASK = 7,
 };
-/* SEND_SHORT, RECV_SHORT: the thread has been on its core since the return of
- * the last SEND or RECV before it in the stream, which stands in the same
- * segment: CPU is that one's `cpu_ret` plus the time since, at the call and at
- * the return. err and ready are 0. */
+/* SEND_SHORT, RECV_SHORT: the thread has been on its core since the last SEND
+ * or RECV of its segment returned: CPU is that one's `cpu_ret` plus the time
+ * since, at the call and at the return. err and ready are 0. */
 struct ips_rec_io_short { /* a = channel id */
     struct ips_rec_head h;
     uint32_t took;   /* t_ret - t */

@@ -13,6 +13,8 @@
     X(ACCEPT, 2, "accept")                                                     \
     X(STDIO, 3, "C library's own read or write")                               \
     X(SENDFILE, 4, "sendfile, splice, tee, copy_file_range")                   \
+    X(MADE, 14, "made a file")                                                 \
+    X(FOUND, 15, "file found after failed tries")                              \
     X(POLL, 16, "poll")                                                        \
     X(SELECT, 17, "select")                                                    \
     X(EPOLL, 18, "epoll_wait")                                                 \

@@ -65,6 +65,7 @@
 /* --- the real functions (preload/start/find.c) ---------------------------- */
 
 struct sembuf;
+struct statx;
 struct ips_real {
 #define X(type, name, parameters) type(*name) parameters;
 #include "agent/preload/real.def"
@@ -546,6 +547,11 @@ static inline void ips_napped(void)
     if (unlikely(ips_me.extra != NULL))
         ips_me.extra->naps++;
 }
+static inline void ips_joined_child(void)
+{
+    if (unlikely(ips_me.extra != NULL))
+        ips_me.extra->joins++;
+}
 /* The try for `key` succeeded. True: others failed before it, with naps
  * between, as *run says. */
 bool ips_retry_ended_slow(enum ips_retry_kind kind, uint64_t key,
@@ -559,6 +565,12 @@ static inline bool ips_retry_ended(enum ips_retry_kind kind, uint64_t key,
 /* BLOCK op RETRY, before the record of the try of `call`. */
 void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
                       uint64_t site);
+
+/* preload/io/path.c. A call that needs something at `path` (of directory `at`)
+ * gave `r`, -1 with errno where it is not there; returns `r`. */
+int ips_path_tried(int at, const char *path, int r, uint64_t site);
+/* An open of `call` gave `fd`. */
+void ips_path_opened(int fd, int flags, struct ips_moment call, uint64_t site);
 
 /* preload/io/file.c: the two ends of a call on a file; `exact` reads the
  * thread's clocks now. */

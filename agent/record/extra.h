@@ -48,6 +48,7 @@ enum ips_retry_kind {
     IPS_RETRY_CONNECT,
     IPS_RETRY_CHILD,
     IPS_RETRY_FILE_LOCK,
+    IPS_RETRY_PATH,
     IPS_RETRY_KINDS
 };
 struct ips_retry {
@@ -74,7 +75,8 @@ struct ips_extra {
     struct ips_stack_recent stacks[IPS_STACKS_RECENT];
     struct ips_try tries;
     struct ips_retry retry[IPS_RETRY_KINDS];
-    uint32_t naps; /* sleeps and other waits that may be naps, so far */
+    uint32_t naps;  /* sleeps and other waits that may be naps, so far */
+    uint32_t joins; /* waits for children, which may have been naps */
     struct ips_seen seen[IPS_SEEN];
     uint32_t seen_next;
     /* A fork inside the C library that is under way: preload/process/fork.c. */

@@ -112,7 +112,7 @@ uint64_t why_slept_alone(const struct why_solving *y, uint32_t node)
 
 uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node)
 {
-    static const char *const causes[] = {"signal", "child", NULL};
+    static const char *const causes[] = {"signal", "child", "spin", NULL};
     return slept_for(y, node, causes);
 }
 

@@ -161,8 +161,9 @@ void why_place_of(struct why_solving *y, const struct why_votes *v,
 uint64_t why_unended(const struct why_solving *y, uint32_t node);
 /* ns of the arc into `node` slept for what has its own time, as a timer. */
 uint64_t why_slept_alone(const struct why_solving *y, uint32_t node);
-/* ... for a signal or a child that nobody traced sent or was: in the sums it is
- * outside, and of no finding (the end of a service, which is told to end). */
+/* ... for a signal or a child that nobody traced sent or was, or in naps
+ * between tries: in the sums it is outside, and of no finding (the end of a
+ * service, which is told to end; the naps of who waits for what has an arc). */
 uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node);
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns) IPS_MUST_USE;

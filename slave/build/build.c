@@ -48,6 +48,8 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b_sync_match(b);
     if (rc == 0)
+        rc = b_match_found(b);
+    if (rc == 0)
         rc = b_nodes(b);
     if (rc == 0)
         rc = b_holders(b);
@@ -69,6 +71,7 @@ int b_run_passes(struct build *b)
     b_signal_arcs(b);
     b_stop_arcs(b);
     b_sync_arcs(b);
+    b_found_arcs(b);
     if (b->incremental)
         b_incremental_arcs(b, true);
     b_finish_threads(b);
@@ -103,6 +106,7 @@ void b_release(struct build *b)
     ips_free_large(b->syncs.v);
     ips_free_large(b->spins.v);
     ips_free_large(b->retries.v);
+    ips_free_large(b->mades.v);
     ips_free_large(b->unended.v);
     ips_free_large(b->vains.v);
     ips_free_large(b->packets.v);

@@ -107,7 +107,7 @@ static struct span span_of(const struct b_stream *s, uint32_t type,
     if (type == IPS_REC_BLOCK)
         memcpy(&io, p, sizeof(io));
     /* Of what lasted longer than a call there are other records. */
-    if ((type == IPS_REC_BLOCK && io.op == IPS_OP_RETRY) ||
+    if ((type == IPS_REC_BLOCK && b_is_of_tries(io.op)) ||
         (type == IPS_REC_ACQUIRE && r.h.a == IPS_SYNC_LISTEN))
         return (struct span){0};
     uint64_t t = b_time(&s->clock, r.h.word, r.h.t);

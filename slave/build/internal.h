@@ -160,6 +160,7 @@ struct build {
     B_ARRAY(struct b_sync) syncs;
     B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct b_retry) retries;
+    B_ARRAY(struct b_made) mades;
     B_ARRAY(struct ips_unended) unended; /* in the order they were made */
     bool unended_failed;
     B_ARRAY(struct b_vain) vains;
@@ -338,6 +339,8 @@ void b_early_no_more(struct build *b, uint32_t to);
 int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
                  const struct ips_rec_io *r, uint64_t t,
                  uint64_t t_ret) IPS_MUST_USE;
+int b_match_found(struct build *b) IPS_MUST_USE; /* before pass `node` */
+void b_found_arcs(struct build *b);
 void b_scan_tried_join(struct build *b, const struct b_stream *s, uint64_t t);
 int b_scan_tried(struct build *b, const struct b_stream *s,
                  const struct ips_rec_sync *r, uint64_t t,
@@ -425,6 +428,11 @@ static inline bool b_polls_eventfd(const struct ips_rec_io *r)
     return r->op >= IPS_OP_POLL && r->op <= IPS_OP_EPOLL && r->result > 0 &&
            !r->err && IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD &&
            IPS_READY_NUMBER(r->ready);
+}
+/* BLOCK: says of tries, or of what lets them succeed; no wait of its own. */
+static inline bool b_is_of_tries(uint16_t op)
+{
+    return op == IPS_OP_RETRY || op == IPS_OP_FOUND || op == IPS_OP_MADE;
 }
 /* The channel bound to `id` in `image`, or NULL. */
 struct b_chan *b_chan_search(const struct build *b, uint32_t image,

@@ -590,8 +590,10 @@ int b_on_block(struct maker *m, const uint8_t *p)
     struct ips_rec_io r;
     memcpy(&r, p, sizeof(r));
     struct interval v;
-    if (r.op == IPS_OP_RETRY) /* its naps have records of their own */
+    if (b_is_of_tries(r.op)) {
+        b_on_tries(m, &r);
         return 0;
+    }
     b_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
     struct b_sync *eventfd = polled_eventfd(m, &r);
     if (eventfd) {

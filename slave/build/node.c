@@ -314,6 +314,7 @@ static int begin_stream(struct maker *m, uint32_t stream, struct b_walk *walk)
     m->next_taking = s->first_taking;
     m->next_sync = s->first_sync;
     m->next_retry = s->first_retry;
+    m->next_made = s->first_made;
     m->job_stop.t = 0;
     m->have_dgram = false;
     if (m->b->notes)

@@ -32,8 +32,39 @@ static int add_retry(struct build *b, const struct b_stream *s, uint64_t t,
                               .stream = (uint32_t)(s - b->streams),
                               .sync = IPS_NONE,
                               .join = IPS_NONE,
-                              .chan = IPS_NONE};
+                              .chan = IPS_NONE,
+                              .made = IPS_NONE,
+                              .node = IPS_NO_NODE};
     return 0;
+}
+
+static int add_made(struct build *b, const struct b_stream *s,
+                    const struct ips_rec_io *r, uint64_t t)
+{
+    int rc = b->nodes ? 0 : B_MORE(b->mades, b->err);
+    if (rc < 0 || b->nodes) /* behind what was built nobody asks for it */
+        return rc;
+    b->mades.v[b->mades.n++] =
+        (struct b_made){.t = t,
+                        .cpu = r->cpu,
+                        .ino = (uint64_t)r->result,
+                        .dev = r->h.a,
+                        .stream = (uint32_t)(s - b->streams),
+                        .node = IPS_NO_NODE};
+    return 0;
+}
+
+static int add_found(struct build *b, const struct b_stream *s,
+                     const struct ips_rec_io *r, uint64_t t, uint64_t t_ret)
+{
+    struct b_retry *made;
+    int rc = add_retry(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
+    if (made) {
+        made->of_file = true;
+        made->dev = r->h.a;
+        made->ino = (uint64_t)r->result;
+    }
+    return rc;
 }
 
 static bool is_tried(const struct b_tries *v, uint32_t n, uint32_t chan,
@@ -67,6 +98,10 @@ int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
     int rc = 0;
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_RETRY)
         return add_retry(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
+    if (type == IPS_REC_BLOCK && r->op == IPS_OP_MADE)
+        return add_made(b, s, r, t);
+    if (type == IPS_REC_BLOCK && r->op == IPS_OP_FOUND)
+        return add_found(b, s, r, t, t_ret);
     if (type == IPS_REC_RECVCALL && r->err == EAGAIN) {
         add_tries(s->tries, &s->try_count, &y);
         return 0;
@@ -119,11 +154,125 @@ int b_scan_tried(struct build *b, const struct b_stream *s,
     return rc;
 }
 
+/* ---- what was found, and who made it ---- */
+
+static int cmp_file(uint64_t ino, uint32_t dev, const struct b_made *x)
+{
+    CMP3(ino, x->ino);
+    CMP3(dev, x->dev);
+    return 0;
+}
+
+static int cmp_made(const void *va, const void *vb, void *arg)
+{
+    const struct build *b = arg;
+    uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
+    const struct b_made *x = &b->mades.v[i], *y = &b->mades.v[k];
+    int c = cmp_file(x->ino, x->dev, y);
+    if (c)
+        return c;
+    CMP3(x->t, y->t);
+    CMP3(i, k);
+    return 0;
+}
+
+/* The newest that came between the first failed try and the successful one;
+ * `order`: by file and time. */
+static void find_made(struct build *b, const uint32_t *order, struct b_retry *y)
+{
+    uint32_t low = 0, high = b->mades.n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        const struct b_made *x = &b->mades.v[order[mid]];
+        int c = cmp_file(y->ino, y->dev, x);
+        if (c > 0 || (c == 0 && x->t <= y->to))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    struct b_made *x = low ? &b->mades.v[order[low - 1]] : NULL;
+    if (!x || cmp_file(y->ino, y->dev, x) || x->t < y->from ||
+        x->stream == y->stream)
+        return;
+    y->made = order[low - 1];
+    x->used = true;
+}
+
+int b_match_found(struct build *b)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < b->retries.n; i++)
+        found += b->retries.v[i].of_file;
+    if (!found || !b->mades.n)
+        return 0;
+    uint32_t *order = b_calloc(b->mades.n, sizeof(*order), b->err);
+    if (!order)
+        return IPS_E_NO_MEMORY;
+    for (uint32_t i = 0; i < b->mades.n; i++)
+        order[i] = i;
+    qsort_r(order, b->mades.n, sizeof(*order), cmp_made, b);
+    for (uint32_t i = 0; i < b->retries.n; i++)
+        if (b->retries.v[i].of_file)
+            find_made(b, order, &b->retries.v[i]);
+    ips_free_large(order);
+    return 0;
+}
+
 /* ---- second reading ---- */
+
+static uint32_t tries_node(struct maker *m, uint64_t t, uint64_t cpu)
+{
+    m->last_ret = ips_max_u64(t, m->last_ret);
+    return b_node(m->b, IPS_NODE_AUX, cpu, m->last_ret, cpu, IPS_NONE);
+}
+
+static void on_made(struct maker *m)
+{
+    struct build *b = m->b;
+    struct b_made *x = &b->mades.v[m->next_made];
+    if (m->next_made >= b->mades.n || x->stream != m->s - b->streams)
+        return; /* one that came behind what was built */
+    m->next_made++;
+    if (x->used)
+        x->node = tries_node(m, x->t, x->cpu);
+}
+
+static void on_found(struct maker *m, uint64_t t_ret, uint64_t cpu)
+{
+    struct build *b = m->b;
+    uint32_t at = m->next_retry;
+    for (; at < b->retries.n && b->retries.v[at].to <= t_ret; at++) {
+        struct b_retry *y = &b->retries.v[at];
+        if (y->stream != m->s - b->streams)
+            return;
+        if (y->of_file && y->to == t_ret && y->made != IPS_NONE)
+            y->node = tries_node(m, t_ret, cpu);
+    }
+}
+
+/* Of tries themselves there are the records of their naps. */
+void b_on_tries(struct maker *m, const struct ips_rec_io *r)
+{
+    if (r->op == IPS_OP_MADE)
+        on_made(m);
+    else if (r->op == IPS_OP_FOUND)
+        on_found(m, b_time(&m->s->clock, r->h.word, r->t_ret), r->cpu_ret);
+}
+
+void b_found_arcs(struct build *b)
+{
+    for (uint32_t i = 0; i < b->retries.n; i++) {
+        const struct b_retry *y = &b->retries.v[i];
+        if (y->of_file && y->made != IPS_NONE)
+            b_cross(b, y->node, b->mades.v[y->made].node, IPS_X_LIFETIME, 0);
+    }
+}
 
 /* Was it a recorded thread that let the last try succeed? */
 static bool has_cause(const struct build *b, const struct b_retry *y)
 {
+    if (y->of_file)
+        return y->made != IPS_NONE;
     if (y->sync != IPS_NONE)
         return b->syncs.v[y->sync].cause != IPS_NONE;
     if (y->join != IPS_NONE)
@@ -131,6 +280,31 @@ static bool has_cause(const struct build *b, const struct b_retry *y)
     const struct b_chan *c =
         b_chan_find(b, b->streams[y->stream].image, y->chan);
     return c && c->end_recv != IPS_NONE && b->ends[c->end_recv].local;
+}
+
+/* A shell naps by a child that sleeps: was that child begun and waited for
+ * between two tries of its parent? */
+static bool naps_for_parent(const struct build *b, uint32_t proc)
+{
+    const struct b_proc *p = &b->procs[proc];
+    if (p->join == IPS_NONE || p->fork == IPS_NONE)
+        return false;
+    const struct b_join *j = &b->joins.v[p->join];
+    uint64_t begun = b->forks.v[p->fork].t;
+    uint32_t low = b->streams[j->stream].first_retry;
+    uint32_t high = j->stream + 1 < b->in->stream_count
+                        ? b->streams[j->stream + 1].first_retry
+                        : b->retries.n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (b->retries.v[mid].to < j->t_ret)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    const struct b_retry *y = &b->retries.v[low];
+    return low < b->retries.n && y->stream == j->stream && y->of_file &&
+           y->made != IPS_NONE && y->from <= begun;
 }
 
 /* Tries of several conditions may take turns. */
@@ -157,5 +331,9 @@ bool b_is_nap(struct maker *m, const struct interval *v)
         b->out->counts.idle += !y->whole;
         return true;
     }
-    return false;
+    if (!naps_for_parent(b, m->proc))
+        return false;
+    b_count_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
+    b->out->counts.idle++;
+    return true;
 }

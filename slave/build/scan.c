@@ -99,7 +99,7 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     int rc = b_scan_tries(c->b, c->s, type, &r, c->t, t_ret);
     if (rc < 0)
         return rc;
-    if (type != IPS_REC_BLOCK || r.op != IPS_OP_RETRY)
+    if (type != IPS_REC_BLOCK || !b_is_of_tries(r.op))
         scan_pending(c, type, &r, t_ret);
     c->s->node_capacity +=
         type == IPS_REC_SEND || type == IPS_REC_BLOCK ? 2 : 1;
@@ -550,6 +550,7 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_taking = b->takings.n;
     s->first_sync = b->syncs.n;
     s->first_retry = b->retries.n;
+    s->first_made = b->mades.n;
     s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
@@ -599,7 +600,7 @@ static bool may_continue(uint32_t type, const uint8_t *p, uint32_t len)
     case IPS_REC_BLOCK:
         memcpy(&r, p, sizeof(r));
         return IPS_READY_KIND(r.ready) != IPS_READY_EVENTFD &&
-               r.op != IPS_OP_RETRY;
+               r.op != IPS_OP_RETRY && r.op != IPS_OP_FOUND;
     case IPS_REC_SAMPLE:
     case IPS_REC_STACK:
     case IPS_REC_COUNT:

@@ -53,7 +53,7 @@ struct b_stream {
     uint32_t name_len;
     /* into forks, joins, kills, takings, syncs, in stream order */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
-    uint32_t first_retry;
+    uint32_t first_retry, first_made;
     /* Since the last call of another kind; and those that a nap followed, until
      * one of them gets something. */
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
@@ -146,6 +146,16 @@ struct b_retry {
     uint32_t stream;
     uint32_t sync, join, chan; /* ACQUIRE, JOIN, a RECV's; or IPS_NONE */
     bool whole;                /* the ACQUIRE has all of it as its wait */
+    bool of_file;              /* a file, by (dev, ino): op FOUND */
+    uint32_t dev;
+    uint64_t ino;
+    uint32_t made; /* what put it there, index of mades; or IPS_NONE */
+    uint32_t node; /* FOUND's */
+};
+struct b_made { /* BLOCK op MADE: what it may have put there */
+    uint64_t t, cpu, ino;
+    uint32_t dev, stream, node;
+    bool used; /* somebody waited for it */
 };
 struct b_spin { /* CPU burnt between a node and the next of its chain */
     uint32_t node;

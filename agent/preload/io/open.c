@@ -55,6 +55,17 @@ static int record_open(int fd, bool stream, struct ips_moment call,
     return fd;
 }
 
+/* What the open says of the path, and does to it. */
+static int record_path(int fd, int at, const char *path, int flags,
+                       struct ips_moment call, uint64_t site)
+{
+    int saved = errno;
+    if (unlikely(fd >= 0 && flags & O_CREAT))
+        ips_path_opened(fd, flags, call, site);
+    errno = saved;
+    return ips_path_tried(at, path, fd, site);
+}
+
 int ips_openat_at(int at, const char *path, int flags, mode_t mode,
                   uint64_t site)
 {
@@ -63,18 +74,21 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
     IPS_WAIT_MARK;
     struct ips_moment call = ips_at_call();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, site, call);
-    return record_open(REAL(openat)(at, path, flags, mode), false, call, site);
+    int fd = REAL(openat)(at, path, flags, mode);
+    return record_path(record_open(fd, false, call, site), at, path, flags,
+                       call, site);
 }
 
 /* `real_call` opens a descriptor. */
-#define OPEN(real_call)                                                        \
+#define OPEN(at, path, flags, real_call)                                       \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_at_call();                                \
         IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);                  \
-        return record_open(real_call, false, call, IPS_SITE);                  \
+        int opened = record_open(real_call, false, call, IPS_SITE);            \
+        return record_path(opened, at, path, flags, call, IPS_SITE);           \
     } while (0)
 
 static mode_t mode_in(va_list ap, int flags)
@@ -89,7 +103,7 @@ IPS_EXPORT int open(const char *path, int flags, ...)
     va_start(ap, flags);
     mode_t mode = mode_in(ap, flags);
     va_end(ap);
-    OPEN(REAL(open)(path, flags, mode));
+    OPEN(AT_FDCWD, path, flags, REAL(open)(path, flags, mode));
 }
 int open64(const char *, int, ...) IPS_ALIAS(open);
 int __open(const char *, int, ...) IPS_ALIAS(open);
@@ -101,21 +115,21 @@ IPS_EXPORT int openat(int at, const char *path, int flags, ...)
     va_start(ap, flags);
     mode_t mode = mode_in(ap, flags);
     va_end(ap);
-    OPEN(REAL(openat)(at, path, flags, mode));
+    OPEN(at, path, flags, REAL(openat)(at, path, flags, mode));
 }
 int openat64(int, const char *, int, ...) IPS_ALIAS(openat);
 
 int __open_2(const char *path, int flags);
 IPS_EXPORT int __open_2(const char *path, int flags)
 {
-    OPEN(REAL(__open_2)(path, flags));
+    OPEN(AT_FDCWD, path, flags, REAL(__open_2)(path, flags));
 }
 int __open64_2(const char *, int) IPS_ALIAS(__open_2);
 
 int __openat_2(int at, const char *path, int flags);
 IPS_EXPORT int __openat_2(int at, const char *path, int flags)
 {
-    OPEN(REAL(__openat_2)(at, path, flags));
+    OPEN(at, path, flags, REAL(__openat_2)(at, path, flags));
 }
 int __openat64_2(int, const char *, int) IPS_ALIAS(__openat_2);
 
@@ -128,8 +142,9 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
     struct ips_moment call = ips_at_call();
     IPS_SYNC_BEGINS(IPS_SYNC_FIFO, 0, 0, IPS_SITE, call);
     FILE *f = REAL(fopen)(path, mode);
-    if (f)
-        record_open(f->_fileno, true, call, IPS_SITE);
+    int fd = f ? record_open(f->_fileno, true, call, IPS_SITE) : -1;
+    record_path(fd, AT_FDCWD, path, mode && mode[0] != 'r' ? O_CREAT : 0, call,
+                IPS_SITE);
     return f;
 }
 FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);

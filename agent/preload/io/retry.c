@@ -12,6 +12,13 @@
  */
 #include "agent/preload/wrap.h"
 
+/* A shell naps by a child that does. */
+static uint32_t naps_for(const struct ips_extra *extra,
+                         enum ips_retry_kind kind)
+{
+    return extra->naps + (kind == IPS_RETRY_PATH ? extra->joins : 0);
+}
+
 /* Naps are counted from the first failed try on: before it, nobody asks. */
 void ips_retry_failed(enum ips_retry_kind kind, uint64_t key,
                       struct ips_moment call)
@@ -21,8 +28,10 @@ void ips_retry_failed(enum ips_retry_kind kind, uint64_t key,
         return;
     struct ips_retry *run = &extra->retry[kind];
     if (!run->count || run->key != key)
-        *run = (struct ips_retry){
-            .key = key, .first = call.t, .cpu = call.cpu, .naps = extra->naps};
+        *run = (struct ips_retry){.key = key,
+                                  .first = call.t,
+                                  .cpu = call.cpu,
+                                  .naps = naps_for(extra, kind)};
     run->last = call.t;
     run->count += run->count < UINT32_MAX;
 }
@@ -35,7 +44,7 @@ bool ips_retry_ended_slow(enum ips_retry_kind kind, uint64_t key,
     if (run->key != key)
         return false;
     extra->retry[kind].count = 0;
-    return run->naps != extra->naps;
+    return run->naps != naps_for(extra, kind);
 }
 
 void ips_retry_record(const struct ips_retry *run, struct ips_moment call,

@@ -103,6 +103,7 @@ static pid_t wait_for(pid_t pid, int *status, int options, struct rusage *ru,
         note_success(pid, options, call, site);
         ips_record_join(IPS_JOIN_WAIT, (uint32_t)r, 0, call, rusage_cpu(ru),
                         (uint32_t)*status, site);
+        ips_joined_child();
         errno = saved;
     } else if (r > 0 && (is_stop(*status, options) || WIFCONTINUED(*status))) {
         record_change(r, WIFSTOPPED(*status) ? CLD_STOPPED : CLD_CONTINUED,

@@ -19,7 +19,7 @@ bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
                    r->err || (type == IPS_REC_RECV && !r->result)))
         return false; /* rare: as any record */
     if (block && (IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD ||
-                  r->op == IPS_OP_RETRY || (s->try_count && !r->result)))
+                  b_is_of_tries(r->op) || (s->try_count && !r->result)))
         return false;
     if (s->napped_count)
         return false;

@@ -131,6 +131,8 @@ void use_tcp(void)
     want_chan(
         listener, 8, 3, 0,
         socket_rest(listener, 0, netns(listener), 0, 0, 0, names(listener)));
+    want("RELEASE a=14 dev=%lu ino=%u object=2 value=-1 err=0 in=use_tcp",
+         (unsigned long)netns(listener), ntohs(in.sin_port));
     int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     must(connect(client, (struct sockaddr *)&in, sizeof(in)) == 0);
     want_chan(client, 4, 3, 5,
@@ -307,6 +309,8 @@ void use_names(void)
          listen(listener, 5) == 0);
     want_chan(listener, 7, 3, 0,
               socket_rest(listener, 0, 0, 0, hash, 0, NO_NAMES));
+    want("RELEASE a=14 dev=%lu ino=%lu object=1 value=-1 err=0 in=use_names",
+         (unsigned long)netns(listener), (unsigned long)hash);
     must(connect(client, (struct sockaddr *)&un, len) == 0);
     want_chan(client, 2, 3, 1,
               socket_rest(client, 0, 0, 0, hash, (int)getpid(), NO_NAMES));

@@ -32,7 +32,7 @@
 static const char *way, *how, *where;
 static long ms = 50;
 static pid_t waiter, child;
-static char directory[] = "/tmp/i_retry.XXXXXX", path[64];
+static char directory[] = "/tmp/i_retry.XXXXXX", path[64], other_path[64];
 static int bound = -1, pair[2], lock_fd;
 static struct sockaddr_storage name;
 static socklen_t name_len;
@@ -123,6 +123,9 @@ static void begin(void)
         fail("pipe");
     if (is(way, "sem"))
         sem_init(&semaphore, 0, 0);
+    snprintf(other_path, sizeof(other_path), "%s/o", directory);
+    if (is(way, "access"))
+        close(open(other_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     if (locks_file())
         lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 }
@@ -156,6 +159,12 @@ static void end_it(int fd)
         sem_post(&semaphore);
     if (locks_file())
         lock_file(fd, LOCK_UN);
+    if (is(way, "stat") || is(way, "open"))
+        close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    if (is(way, "access") && rename(other_path, path))
+        fail("rename");
+    if (is(way, "directory") && mkdir(path, 0700))
+        fail("mkdir");
 }
 
 static sem_t *held; /* the ender has what it holds */
@@ -212,6 +221,19 @@ static bool try_child(void)
     return waitpid(is(way, "waitpid") ? child : -1, NULL, WNOHANG) == child;
 }
 
+static bool try_path(void)
+{
+    struct stat st;
+    if (is(way, "access"))
+        return access(path, F_OK) == 0;
+    if (is(way, "open")) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        return fd >= 0 && close(fd) == 0;
+    }
+    return is(way, "stat") ? stat(path, &st) == 0
+                           : fstatat(AT_FDCWD, path, &st, 0) == 0;
+}
+
 static bool try_it(void)
 {
     char c;
@@ -229,7 +251,9 @@ static bool try_it(void)
         return pthread_rwlock_tryrdlock(&rwlock) == 0;
     if (is(way, "sem"))
         return sem_trywait(&semaphore) == 0;
-    return lock_file(lock_fd, LOCK_EX) == 0;
+    if (locks_file())
+        return lock_file(lock_fd, LOCK_EX) == 0;
+    return try_path();
 }
 
 static void nap(void)
@@ -251,8 +275,9 @@ static void nap(void)
 /* ---- the table ---- */
 
 static const char *const ways[] = {
-    "tcp",  "unix",    "abstract",  "waitpid", "wait-1", "waitid", "recv",
-    "pipe", "trylock", "tryrdlock", "sem",     "flock",  "setlk"};
+    "tcp",   "unix", "abstract", "waitpid",   "wait-1",   "waitid",
+    "recv",  "pipe", "trylock",  "tryrdlock", "sem",      "flock",
+    "setlk", "stat", "access",   "open",      "directory"};
 static const char *const naps[] = {"nanosleep", "clock_nanosleep", "usleep",
                                    "poll", "select"};
 static const char *const places[] = {"thread", "process"};
@@ -298,7 +323,10 @@ int main(int argc, char **argv)
     while (!try_it())
         nap();
     compute(ms);
-    unlink(path);
+    if (is(way, "directory"))
+        rmdir(path);
+    else
+        unlink(path);
     if (is(way, "unix"))
         unlink(((struct sockaddr_un *)&name)->sun_path);
     rmdir(directory);

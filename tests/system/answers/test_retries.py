@@ -4,6 +4,7 @@ to nap between, ended by a thread and by a process.
 The program (tests/programs/interposed/i_retry.c) has one cell for each. Whoever ends the
 wait has computed for MS, and who tried computes for MS afterwards: the longest path has
 both, and no nap."""
+import shutil
 import subprocess
 
 import pytest
@@ -17,7 +18,7 @@ def cells(program):
 
 
 WAYS = ("tcp", "unix", "abstract", "waitpid", "wait-1", "waitid", "recv", "pipe", "trylock",
-        "tryrdlock", "sem", "flock", "setlk")
+        "tryrdlock", "sem", "flock", "setlk", "stat", "access", "open", "directory")
 
 
 def asleep(path):
@@ -46,6 +47,33 @@ def test_who_let_it_succeed(cluster, build, way):
         if not 0.9 * wall["elapsed_ns"] <= wall["t_max_ns"] <= wall["elapsed_ns"]:
             wrong.append((*cell, "wall", wall["t_max_ns"], wall["elapsed_ns"]))
     assert not wrong
+
+
+# The one that makes the file computes only after the other has begun to nap. Of the commands
+# none but compute_ms computes.
+SHELL = """
+cd "$1"
+(until test -e begun; do sleep 0.002; done; "$2" %d; > ready) &
+until test -e ready; do > begun; sleep 0.01; done
+"$2" %d
+wait
+"""
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_a_shell_naps_by_a_child(cluster, build, tmp_path, shell):
+    """Would catch: the sleeps of a shell's `until test -e FILE; do sleep N; done` on the path,
+    which are those of its children; a path that does not go through who made the file."""
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell}")
+    c = cluster()
+    script = SHELL % (MS * 5, MS)
+    c.ipsrun([shell, "-c", script, shell, str(tmp_path), build.program("compute_ms")],
+             name="r", check=True)
+    c.wait_closed("r")
+    path = c.json("path", "r")
+    assert not asleep(path)
+    assert 5.9e6 * MS <= path["t_max_ns"] <= path["elapsed_ns"]
 
 
 @pytest.mark.quick

@@ -403,6 +403,39 @@ static void test_build_causes__naps_until_bytes_come(void **state)
     rec_free(r);
 }
 
+/* Would catch: who tests until a file is there without the arc from who made
+ * it, or with that of another file, or of an earlier one; a child's sleep
+ * between two tests of its parent on the path. */
+static void test_build_causes__naps_until_a_file_is_there(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs w = process(r, 10), p = process(r, 20);
+    put(w, IPS_OP_MADE, 900, 900, 100, 100, 7)->h.a = 3;
+    put(w, IPS_OP_MADE, 8700, 8700, 400, 400, 7)->h.a = 3;
+    put(w, IPS_OP_MADE, 8800, 8800, 402, 402, 8)->h.a = 3;
+    put(w, IPS_OP_MADE, 9100, 9100, 405, 405, 7)->h.a = 3;
+    put(p, IPS_OP_SLEEP, 1100, 5000, 20, 20, 0);
+    rec_fork(p, IPS_FORK_FORK, 5100, 5110, 20, 20, 30, 9);
+    rec_join(p, IPS_JOIN_WAIT, 5200, 8900, 25, 30, 0);
+    put(p, IPS_OP_FOUND, 1000, 9000, 20, 30, 7)->h.a = 3;
+    rec_end(p, IPS_END_EXIT, 20000, 60, 0);
+    rs c = rec_stream(r, 30, 30, 30);
+    struct ips_rec_start *s = rec_start(c, IPS_START_FORK, 5105, 0);
+    s->fork_seq = 9;
+    s->parent_image = 20;
+    put(c, IPS_OP_SLEEP, 5150, 8850, 2, 2, 0);
+    rec_end(c, IPS_END_EXIT, 8880, 4, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(b->counts.external, 0);
+    assert_int_equal(WAITED(b, 20, IPS_WAIT_SPIN), 3900);
+    assert_int_equal(WAITED(b, 30, IPS_WAIT_SPIN), 3700);
+    assert_arc(b, AUX(20, 0), AUX(10, 0), IPS_X_LIFETIME);
+    assert_int_equal(b->g.t_ns[AUX(10, 0)], 8700);
+    assert_int_equal(rec_longest(b, 0, IPS_EXTERNAL_REPLY).t_max, 430);
+    rec_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_build_causes__naps_until_one_listens),
         cmocka_unit_test(test_build_causes__naps_until_a_child_ends),
         cmocka_unit_test(test_build_causes__naps_until_bytes_come),
+        cmocka_unit_test(test_build_causes__naps_until_a_file_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

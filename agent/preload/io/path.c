@@ -1,0 +1,194 @@
+/*
+ * Paths: tests whether something is there, and calls that put it there.
+ *
+ * A thread that tests one path again and again, with naps between, waits until
+ * somebody makes it. What was found at last is known by its device and inode:
+ * BLOCK op FOUND, as RETRY; and so is what was made: BLOCK op MADE, of an open
+ * that may have made an empty file, a rename, a directory, a link, a Unix
+ * socket. Where no test has failed, a test costs a look at the result, and
+ * leaves nothing.
+ */
+#include "agent/preload/at.h"
+
+#pragma GCC diagnostic ignored "-Wpedantic" /* as in fd.c */
+
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "agent/record/sys.h"
+
+/* ---- tests --------------------------------------------------------------- */
+
+static uint64_t path_key(int at, const char *path)
+{
+    uint64_t key = ips_fnv1a(IPS_FNV_SEED, &at, sizeof(at));
+    return ips_fnv1a(key, path, strlen(path));
+}
+
+static void put_path(enum ips_op op, const struct stat *st,
+                     struct ips_moment call, struct ips_moment ret,
+                     uint64_t site)
+{
+    ips_record_io(IPS_REC_BLOCK, (uint32_t)st->st_dev, op, call, ret,
+                  (int64_t)st->st_ino, 0, site, 0);
+}
+
+static void record_found(int at, const char *path, uint64_t site)
+{
+    struct stat st;
+    struct ips_retry run;
+    if (!ips_retry_ended(IPS_RETRY_PATH, path_key(at, path), &run) ||
+        ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, 0, 0, 0) < 0)
+        return;
+    put_path(IPS_OP_FOUND, &st,
+             (struct ips_moment){.t = run.first, .cpu = run.cpu}, ips_at_call(),
+             site);
+}
+
+int ips_path_tried(int at, const char *path, int r, uint64_t site)
+{
+    int saved = errno;
+    bool runs = ips_me.extra && ips_me.extra->retry[IPS_RETRY_PATH].count;
+    if (likely(r >= 0 && !runs))
+        return r;
+    if (!ips_wrap_on() || ips_sys_quiet)
+        return r;
+    if (r >= 0)
+        record_found(at, path, site);
+    else if (saved == ENOENT && path)
+        ips_retry_failed(IPS_RETRY_PATH, path_key(at, path), ips_at_call());
+    errno = saved;
+    return r;
+}
+
+IPS_EXPORT int stat(const char *restrict path, struct stat *restrict st)
+{
+    return ips_path_tried(AT_FDCWD, path, (ips_wrap_on(), REAL(stat)(path, st)),
+                          IPS_SITE);
+}
+
+IPS_EXPORT int lstat(const char *restrict path, struct stat *restrict st)
+{
+    return ips_path_tried(AT_FDCWD, path,
+                          (ips_wrap_on(), REAL(lstat)(path, st)), IPS_SITE);
+}
+
+IPS_EXPORT int fstatat(int at, const char *restrict path,
+                       struct stat *restrict st, int flags)
+{
+    return ips_path_tried(at, path,
+                          (ips_wrap_on(), REAL(fstatat)(at, path, st, flags)),
+                          IPS_SITE);
+}
+/* struct stat64 is another type of the same layout */
+int stat64(const char *restrict, struct stat64 *restrict)
+    __attribute__((visibility("default"), alias("stat")));
+int lstat64(const char *restrict, struct stat64 *restrict)
+    __attribute__((visibility("default"), alias("lstat")));
+int fstatat64(int, const char *restrict, struct stat64 *restrict, int)
+    __attribute__((visibility("default"), alias("fstatat")));
+
+IPS_EXPORT int statx(int at, const char *restrict path, int flags,
+                     unsigned mask, struct statx *restrict st)
+{
+    return ips_path_tried(
+        at, path, (ips_wrap_on(), REAL(statx)(at, path, flags, mask, st)),
+        IPS_SITE);
+}
+
+IPS_EXPORT int access(const char *path, int mode)
+{
+    return ips_path_tried(AT_FDCWD, path,
+                          (ips_wrap_on(), REAL(access)(path, mode)), IPS_SITE);
+}
+
+IPS_EXPORT int faccessat(int at, const char *path, int mode, int flags)
+{
+    return ips_path_tried(
+        at, path, (ips_wrap_on(), REAL(faccessat)(at, path, mode, flags)),
+        IPS_SITE);
+}
+
+IPS_EXPORT int euidaccess(const char *path, int mode)
+{
+    return ips_path_tried(AT_FDCWD, path,
+                          (ips_wrap_on(), REAL(euidaccess)(path, mode)),
+                          IPS_SITE);
+}
+int eaccess(const char *, int) IPS_ALIAS(euidaccess);
+
+/* ---- what puts something there ------------------------------------------- */
+
+void ips_path_opened(int fd, int flags, struct ips_moment call, uint64_t site)
+{
+    struct stat st;
+    bool may_make = flags & O_CREAT && !ips_sys_quiet;
+    if (may_make && ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        st.st_size == 0)
+        put_path(IPS_OP_MADE, &st, call, call, site);
+}
+
+/* `call` was before what put it there. */
+static int record_made(int at, const char *path, int r, struct ips_moment call,
+                       uint64_t site)
+{
+    struct stat st;
+    int saved = errno;
+    if (r == 0 && !ips_sys_quiet &&
+        ips_sys6(SYS_newfstatat, at, (long)path, (long)&st, AT_SYMLINK_NOFOLLOW,
+                 0, 0) == 0)
+        put_path(IPS_OP_MADE, &st, call, call, site);
+    errno = saved;
+    return r;
+}
+
+/* `real_call` puts something at `path`. */
+#define MAKE(at, path, real_call)                                              \
+    do {                                                                       \
+        if (!ips_wrap_on())                                                    \
+            return real_call;                                                  \
+        struct ips_moment call = ips_at_call();                                \
+        return record_made(at, path, real_call, call, IPS_SITE);               \
+    } while (0)
+
+IPS_EXPORT int rename(const char *from, const char *to)
+{
+    MAKE(AT_FDCWD, to, REAL(rename)(from, to));
+}
+
+IPS_EXPORT int renameat(int from_at, const char *from, int at, const char *to)
+{
+    MAKE(at, to, REAL(renameat)(from_at, from, at, to));
+}
+
+IPS_EXPORT int renameat2(int from_at, const char *from, int at, const char *to,
+                         unsigned flags)
+{
+    MAKE(at, to, REAL(renameat2)(from_at, from, at, to, flags));
+}
+
+IPS_EXPORT int mkdir(const char *path, mode_t mode)
+{
+    MAKE(AT_FDCWD, path, REAL(mkdir)(path, mode));
+}
+
+IPS_EXPORT int link(const char *from, const char *to)
+{
+    MAKE(AT_FDCWD, to, REAL(link)(from, to));
+}
+
+IPS_EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
+{
+    if (!ips_wrap_on())
+        return REAL(bind)(fd, name, len);
+    struct ips_moment call = ips_at_call();
+    int r = REAL(bind)(fd, name, len);
+    struct sockaddr_un un = {0};
+    if (r || !name || len < sizeof(un.sun_family) || len > sizeof(un) ||
+        name->sa_family != AF_UNIX)
+        return r;
+    memcpy(&un, name, len);
+    char path[sizeof(un.sun_path) + 1] = {0};
+    memcpy(path, un.sun_path, sizeof(un.sun_path));
+    return path[0] ? record_made(AT_FDCWD, path, r, call, IPS_SITE) : r;
+}
