@@ -116,7 +116,7 @@ static int collect_empty(struct shared *k)
     return rc;
 }
 
-static int collect(struct shared *k)
+static int collect_ops(struct shared *k)
 {
     const struct build *b = k->b;
     const struct b_end *from = &b->ends[b->out->ends[k->to].peer_end];
@@ -190,13 +190,13 @@ static uint64_t sum_of(const struct shared *k, uint32_t s, uint32_t end)
 }
 
 /* Where the next part begins. */
-struct part {
+struct position {
     uint32_t read, send;
 };
 
 /* At `t` all was read that had been sent. What was sent behind the return of
  * the last receive went to somebody else. */
-static void divide(struct shared *k, struct part *p, uint64_t t)
+static void divide_at(struct shared *k, struct position *p, uint64_t t)
 {
     uint32_t r = p->read, s = p->send, own;
     uint64_t read = 0, sent = 0, last = 0;
@@ -222,7 +222,7 @@ static void divide(struct shared *k, struct part *p, uint64_t t)
     else
         for (uint32_t i = p->read; i < r; i++)
             leave_alone(k, &k->read[i]);
-    *p = (struct part){r, s};
+    *p = (struct position){r, s};
 }
 
 int b_match_shared(struct build *b, uint32_t to)
@@ -232,14 +232,14 @@ int b_match_shared(struct build *b, uint32_t to)
                        .to = to,
                        .read = b->reads + e->first_read,
                        .reads = e->read_count};
-    struct part p = {0, 0};
+    struct position p = {0, 0};
     e->shared = true;
     b->broken |= b->incremental != NULL; /* a whole build makes such arcs */
-    int rc = collect(&k);
+    int rc = collect_ops(&k);
     for (uint32_t i = 0; i < k.empty.n && rc == 0; i++)
-        divide(&k, &p, k.empty.v[i]);
+        divide_at(&k, &p, k.empty.v[i]);
     if (rc == 0 && k.reads)
-        divide(&k, &p, k.read[k.reads - 1].t_ret);
+        divide_at(&k, &p, k.read[k.reads - 1].t_ret);
     for (; rc == 0 && p.read < k.reads; p.read++)
         leave_alone(&k, &k.read[p.read]);
     ips_free_large(k.send);
