@@ -45,6 +45,9 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     struct timespec *timeout, uint64_t site);
 
 /* preload/io/fd.c */
+/* A send with MSG_FASTOPEN, made at `call`, returned `r`: it connected, too. */
+void ips_connect_sent(int fd, ssize_t r, const struct sockaddr *to,
+                      socklen_t len, struct ips_moment call, uint64_t site);
 int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
                    uint64_t site);
 int ips_accept_at(int fd, struct sockaddr *from, socklen_t *len, uint64_t site);

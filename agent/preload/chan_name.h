@@ -23,6 +23,8 @@ struct ips_chan_hint {
     const struct sockaddr *peer; /* connect's argument, or NULL */
     socklen_t peer_len;
     uint64_t peer_ino; /* socketpair: the other end, 0 unknown */
+    bool
+        sent_too; /* connected by a send: what that moved is not recorded yet */
 };
 
 /* Looks at `fd` and stores what it is; CHAN is written for a channel. `seen`

@@ -238,8 +238,12 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     fill_weightings(q, i, i == c->first, present, out);
     out->t_ns = g->t_ns[i];
     out->channel = ips_wire_text(channel_name(q, c->machine, g->site[i]));
-    out->bytes =
-        g->xkind[i] == IPS_X_DATA && present ? g->xlen[i] : IPS_UNMEASURED;
+    /* Some receives have bytes of who is not recorded, and no arc. */
+    bool alone = g->kind[i] == IPS_NODE_RECV && g->xkind[i] == IPS_X_NONE &&
+                 g->xlen[i] > 0;
+    out->bytes = alone || (g->xkind[i] == IPS_X_DATA && present)
+                     ? g->xlen[i]
+                     : IPS_UNMEASURED;
 }
 
 /* The next at most `count` that are to be told. */

@@ -41,6 +41,7 @@ int b_run_passes(struct build *b)
         return rc;
     b_states(b);
     rc = b_untraced(b);
+    b->careful = b->out->untraced_count > 0;
     if (rc == 0)
         rc = b_ends(b);
     if (rc == 0)

@@ -15,7 +15,8 @@
  *            receives: build/plain/plain.c, in the scan build/plain/scan.c;
  *            receives whose sends are made already: build/plain/early.c)
  *   hold     who held which end when: the closes that end-of-file waits for
- *   match    sends and receives of two ends -> cross arcs
+ *   match    sends and receives of two ends -> cross arcs; where somebody
+ *            takes part who is not recorded: build/shared.c
  *   settle   END coordinates
  *   causal   no local arc is quicker than the clock
  *   far      whose peer may be on another machine
@@ -210,6 +211,8 @@ struct build {
     uint64_t *off;
     uint64_t off_ns; /* so far, since the last node */
     struct b_gaps gaps;
+    bool careful;   /* some processes are not recorded: build/shared.c */
+    bool doubtful;  /* ... and one may have read of a stream */
     bool spun;      /* cpu_at of some node is moved behind its making */
     uint8_t *far;   /* [end_count] its peer may be on another machine; NULL
                        where none is */

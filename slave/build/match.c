@@ -180,8 +180,8 @@ static bool wants_list(const struct build *b, uint32_t i)
         return false;
     uint32_t from = b->out->ends[i].peer_end;
     return b->incremental || e->read_many ||
-           (e->local &&
-            (b->ends[from].send_blocked || may_carry_tokens(b, from, i)));
+           (e->local && (b->careful || b->ends[from].send_blocked ||
+                         may_carry_tokens(b, from, i)));
 }
 
 struct lister {
@@ -303,13 +303,15 @@ static struct inflow inflow_of(const struct build *b, uint32_t to)
     return f;
 }
 
-static void match_listed(struct build *b, uint32_t to)
+static int match_listed(struct build *b, uint32_t to)
 {
     struct inflow f = inflow_of(b, to);
     const struct b_end *e = &b->ends[to];
     const struct b_read *before = NULL;
     const struct b_op *before_send = NULL;
     bool tokens = b_carries_tokens(b, b->out->ends[to].peer_end, to);
+    if (b->careful && !tokens && b_is_shared(b, to))
+        return b_match_shared(b, to);
     for (uint32_t i = 0; i < e->read_count; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
         struct b_op *send = sender_of(b, &f, r->len);
@@ -334,6 +336,7 @@ static void match_listed(struct build *b, uint32_t to)
         before = r;
         sent_by(b, &f, send, r->node);
     }
+    return 0;
 }
 
 /* b_whole() of the next message, at once. False: it is not so, and nothing was
@@ -414,21 +417,22 @@ static int match_data(struct build *b)
 {
     struct inflow *flows = b_calloc(b->out->end_count, sizeof(*flows), b->err);
     bool any = false;
+    int rc = 0;
     if (!flows)
         return IPS_E_NO_MEMORY;
-    for (uint32_t to = 0; to < b->out->end_count; to++) {
+    for (uint32_t to = 0; to < b->out->end_count && rc == 0; to++) {
         if (!b->ends[to].local || b->ends[to].datagram)
             continue;
         if (b->ends[to].listed)
-            match_listed(b, to);
+            rc = match_listed(b, to);
         else if (b->ends[to].read_count)
             flows[to] = inflow_of(b, to);
         any |= flows[to].open;
     }
-    if (any)
+    if (any && rc == 0)
         match_nodes(b, flows);
     ips_free_large(flows);
-    return 0;
+    return rc;
 }
 
 /* A send that was only preempted sits where one that did not block does. */

@@ -168,6 +168,18 @@ static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
  * incidental. */
 bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
 
+/* build/shared.c. Does the clock contradict the match of `r` with `send` (NULL:
+ * none is known, and `whole`: none will be), in a run with processes that are
+ * not recorded? */
+bool b_is_doubtful(const struct build *b, const struct b_read *r,
+                   const struct b_op *send, bool whole);
+/* Did one of them write or read between those that are recorded? Of an end
+ * whose receives are listed. Then: its receives, as far as they are certain;
+ * and behind them its polls. */
+bool b_is_shared(struct build *b, uint32_t to);
+int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;
+void b_shared_poll(struct build *b, const struct b_poll *p);
+
 /* Sends of one end that blocked, and the receives of the other. */
 struct b_full_sends {
     struct b_sending send;      /* the first */

@@ -345,7 +345,10 @@ static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
                 *rc = polled_elsewhere(b, p, f.read, at < last);
             continue;
         }
-        bool read = p->why & IPS_READY_IN && sent_meanwhile(b, &f, p, tokens);
+        if (b->ends[end].shared && p->why & IPS_READY_IN)
+            b_shared_poll(b, p);
+        bool read = p->why & IPS_READY_IN &&
+                    (b->ends[end].shared || sent_meanwhile(b, &f, p, tokens));
         if (!read && p->why != IPS_READY_OUT)
             closed_meanwhile(b, p);
         if (p->why & IPS_READY_OUT && b->out->g.xkind[p->node] == IPS_X_NONE)

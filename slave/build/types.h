@@ -310,6 +310,7 @@ struct b_end {
     bool listen, datagram;
     bool packets;   /* positions count messages, not bytes */
     bool local;     /* peer is here: `peer_end` */
+    bool shared;    /* build/shared.c: who is not recorded takes part */
     bool uncertain; /* several may be its peer: none is */
     uint64_t netns, dev, ino, peer_ino, name_hash;
     uint64_t sent_before, recv_before;

@@ -255,7 +255,8 @@ static uint64_t name_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
 }
 
 static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
-                          bool stream, bool listening, socklen_t peer_len)
+                          bool stream, bool listening, socklen_t peer_len,
+                          const struct ips_chan_hint *hint)
 {
     chan->netns = netns_of(fd);
     if (!stream) {
@@ -271,7 +272,8 @@ static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
     /* an accepted one may be reset by now */
     if (!peer_len && !(chan->flags & IPS_CHAN_ACCEPTED))
         return IPS_FD_NOT_A_CHANNEL; /* not connected: look again */
-    tcp_totals(fd, &chan->sent_before, &chan->recv_before);
+    if (!hint || !hint->sent_too)
+        tcp_totals(fd, &chan->sent_before, &chan->recv_before);
     uint64_t flags = IPS_FD_TCP;
     if (chan->flags & IPS_CHAN_CONNECTED)
         flags |= IPS_FD_CONNECTED;
@@ -338,7 +340,7 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
     if (inet) {
         addr_fold(&chan->local, &local, local_len);
         addr_fold(&chan->remote, &peer, peer_len);
-        return name_inet(fd, seen, chan, stream, listening, peer_len);
+        return name_inet(fd, seen, chan, stream, listening, peer_len, hint);
     }
     /* Who connected is found by the listener's name, whatever his own is. */
     if (!stream || !(chan->flags & IPS_CHAN_CONNECTED))

@@ -355,9 +355,9 @@ static void record_reached(int fd, uint64_t key, struct ips_moment call,
  * calls that only ask how a connect goes on (`word` says that one is recorded)
  * are left out; one that says it failed makes room for another attempt. */
 static void record_connect(int fd, int r, int err, const struct sockaddr *to,
-                           socklen_t len, struct ips_moment call, uint64_t site)
+                           socklen_t len, struct ips_moment call,
+                           struct ips_moment ret, bool sent, uint64_t site)
 {
-    struct ips_moment ret = ips_at_return(&call);
     uint64_t word = ips_fd_get(fd);
     bool before = word & IPS_FD_CONNECTED;
     bool under_way = r < 0 && (err == EINPROGRESS || err == EINTR);
@@ -376,8 +376,10 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
         ips_fd_clear(fd);
         return;
     }
-    const struct ips_chan_hint hint = {
-        .flags = IPS_CHAN_CONNECTED, .peer = to, .peer_len = len};
+    const struct ips_chan_hint hint = {.flags = IPS_CHAN_CONNECTED,
+                                       .peer = to,
+                                       .peer_len = len,
+                                       .sent_too = sent};
     ips_fd_clear(fd);
     word = ips_chan_name(fd, ips_fd_get(fd), &hint);
     if (ips_fd_class(word) != IPS_FD_STREAM)
@@ -398,9 +400,25 @@ int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_SEND, IPS_OP_CONNECT, 0), site, call);
     int r = REAL(connect)(fd, to, len);
     int saved = errno;
-    record_connect(fd, r, saved, to, len, call, site);
+    record_connect(fd, r, saved, to, len, call, ips_at_return(&call), false,
+                   site);
     errno = saved;
     return r;
+}
+
+/* The connect has a moment, the send all of the time. */
+void ips_connect_sent(int fd, ssize_t r, const struct sockaddr *to,
+                      socklen_t len, struct ips_moment call, uint64_t site)
+{
+    int saved = errno;
+    struct ips_moment ret = ips_at_return(&call);
+    record_connect(fd, r < 0 ? -1 : 0, saved, to, len, call, r > 0 ? call : ret,
+                   true, site);
+    uint64_t word = ips_fd_get(fd);
+    if (r > 0 && ips_fd_class(word) == IPS_FD_STREAM)
+        ips_record_io(IPS_REC_SEND, ips_fd_chan(word), IPS_OP_DATA, call, ret,
+                      r, 0, site, 0);
+    errno = saved;
 }
 
 IPS_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)

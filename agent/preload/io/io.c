@@ -37,9 +37,13 @@ static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
                            named ? (struct sockaddr *)&from : NULL, len);
 }
 
-/* A peek that waited is a wait for this channel; nothing was received. */
+/* A peek that waited is a wait for this channel; nothing was received. Urgent
+ * data counts where it was taken: it is never waited for, and its sender counts
+ * it (a receiver that never takes it is one byte behind). */
 static ssize_t record_peek(const struct ips_io *io, int flags, ssize_t r)
 {
+    if ((flags & NOT_DATA) == MSG_OOB && r > 0)
+        return ips_io_received(io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     if (flags & MSG_PEEK)
         ips_record_wait(IPS_OP_POLL, io->call, r < 0 ? -1 : 1, errno, io->site,
                         ips_ready(io->chan, IPS_READY_IN));
@@ -186,8 +190,8 @@ static __attribute__((noinline)) ssize_t
 send_other(int fd, const void *buf, size_t n, int flags, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, IPS_REC_SEND, fd, site))
-        return ips_wrap_on(), REAL(send)(fd, buf, n, flags);
+    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+        return REAL(send)(fd, buf, n, flags);
     ssize_t r = REAL(send)(fd, buf, n, flags);
     return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
 }
@@ -195,8 +199,7 @@ IPS_EXPORT IPS_HOT ssize_t send(int fd, const void *buf, size_t n, int flags)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(flags & MSG_OOB) ||
-        unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+    if (unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return send_other(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(send)(fd, buf, n, flags);
     return ips_stream_sent(&io, r);
@@ -208,9 +211,16 @@ __attribute__((noinline)) ssize_t ips_sendto_other(int fd, const void *buf,
                                                    const struct sockaddr *to,
                                                    socklen_t len, uint64_t site)
 {
+    if (flags & MSG_FASTOPEN && to && ips_wrap_on()) {
+        IPS_CALL_MARK;
+        struct ips_moment call = ips_at_call();
+        ssize_t got = REAL(sendto)(fd, buf, n, flags, to, len);
+        ips_connect_sent(fd, got, to, len, call, site);
+        return got;
+    }
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, IPS_REC_SEND, fd, site))
-        return ips_wrap_on(), REAL(sendto)(fd, buf, n, flags, to, len);
+    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+        return REAL(sendto)(fd, buf, n, flags, to, len);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
     return ips_io_sent(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), to, len);
 }
@@ -219,7 +229,7 @@ IPS_EXPORT IPS_HOT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
 {
     struct ips_io io;
     char frame;
-    if (unlikely(flags & MSG_OOB) ||
+    if (unlikely(flags & MSG_FASTOPEN) ||
         unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_sendto_other(fd, buf, n, flags, to, len, IPS_SITE);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);

@@ -41,9 +41,18 @@ static void take_rights(struct msghdr *m)
 __attribute__((noinline)) ssize_t
 ips_sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
 {
+    if (flags & MSG_FASTOPEN && ips_wrap_on()) {
+        IPS_CALL_MARK;
+        struct ips_moment call = ips_at_call();
+        ssize_t got = REAL(sendmsg)(fd, m, flags);
+        if (got > 0 || errno == EINPROGRESS)
+            ips_connect_sent(fd, got, (const struct sockaddr *)m->msg_name,
+                             m->msg_namelen, call, site);
+        return got;
+    }
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, IPS_REC_SEND, fd, site))
-        return ips_wrap_on(), REAL(sendmsg)(fd, m, flags);
+    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+        return REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     if (r < 0) /* `m` may be what was wrong */
         return ips_io_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
@@ -57,7 +66,7 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(flags & MSG_OOB) ||
+    if (unlikely(flags & MSG_FASTOPEN) ||
         unlikely(!ips_stream_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
         return ips_sendmsg_other(fd, m, flags, IPS_SITE);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
@@ -115,6 +124,8 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
         ssize_t r = REAL(recvmsg)(fd, m, flags);
         if (r >= 0)
             take_rights(m); /* a peek passes descriptors too */
+        if ((flags & NOT_DATA) == MSG_OOB && r > 0)
+            return ips_io_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
         if (flags & MSG_PEEK)
             ips_record_wait(IPS_OP_POLL, io.call, r < 0 ? -1 : 1, errno,
                             io.site, ips_ready(io.chan, IPS_READY_IN));
@@ -152,8 +163,8 @@ int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     uint64_t site)
 {
     IPS_IO(io);
-    if (flags & MSG_OOB || !ips_io_begin(&io, IPS_REC_SEND, fd, site))
-        return ips_wrap_on(), REAL(sendmmsg)(fd, v, n, flags);
+    if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
+        return REAL(sendmmsg)(fd, v, n, flags);
     int r = REAL(sendmmsg)(fd, v, n, flags);
     int saved = errno;
     if (r < 0)

@@ -80,6 +80,7 @@ static uint32_t match_until(struct build *b, struct g_end *x, struct inflow *f,
     for (; i < x->reads.n && x->reads.v[i].node < node; i++) {
         const struct b_read *r = &x->reads.v[i];
         struct b_op *send = sender_of(b, f, r->len);
+        b->broken |= b_is_doubtful(b, r, send, f->whole);
         if (send) {
             sent_by(b, f, send, r->node);
             continue;

@@ -71,7 +71,7 @@ static bool may_be_early(const struct build *b, uint32_t to, uint32_t c)
 
 int b_early_begin(struct build *b)
 {
-    if (b->incremental || !b->plain)
+    if (b->incremental || !b->plain || b->careful)
         return 0;
     count_users(b);
     for (uint32_t i = 0; i < b->uses.n; i++) {

@@ -38,3 +38,26 @@ def test_which_send(cluster, case):
                           key=lambda n: n["id"])
         assert [r["xkind"] for r in receives] == ["data"] * len(numbers)
         assert [sends.index(r["xpred"]) + 1 for r in receives] == numbers
+
+
+@pytest.mark.parametrize("case", ["sendto", "message", "urgent",
+                                  "urgent-inside"])
+def test_connections(cluster, case):
+    """Would catch: a connection that its first send made (MSG_FASTOPEN) and
+    whose accept and first receive find nothing; urgent data that is not
+    recorded, so that what comes behind it hangs on another send
+    (tests/programs/interposed/i_sends.c)."""
+    c = cluster()
+    done = c.ipsrun([c.build.program("i_sends"), case], name="r", check=True)
+    lines = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    ((reader,), numbers) = {p for p, _ in lines}, [n for _, n in lines]
+    c.wait_closed("r")
+    nodes = {n["id"]: n for n in c.graph("r")}
+    tcp = sorted((n for n in nodes.values()
+                  if (n["channel"] or "").startswith("tcp")),
+                 key=lambda n: n["id"])
+    sends = [n["id"] for n in tcp if n["kind"] == "SEND"]
+    receives = [n for n in tcp
+                if n["kind"] == "RECV" and n["pid"] == reader][:len(numbers)]
+    assert [n["xkind"] for n in receives] == ["data"] * len(numbers)
+    assert [sends.index(n["xpred"]) + 1 for n in receives] == numbers

@@ -323,7 +323,7 @@ static void test_build_causes__naps_until_one_listens(void **state)
         put_listen(p, IPS_REC_ACQUIRE, 8000, 9000, way == 2 ? 4520 : 30);
         rec_end(p, IPS_END_EXIT, 20000, way == 2 ? 4550 : 60, 0);
         struct ips_built *b = rec_alone(r);
-        uint32_t external = b->counts.external;
+        uint32_t external = (uint32_t)b->counts.external;
         assert_int_equal(external, way > 0);
         assert_int_equal(WAITED(b, 20, IPS_WAIT_SPIN), way ? 0 : 3900 + 3800);
         assert_int_equal(WAITED(b, 20, IPS_WAIT_TIMER), way ? 3900 + 3800 : 0);

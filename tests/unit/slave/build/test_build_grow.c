@@ -37,6 +37,8 @@ struct program {
     uint32_t threads, channels, rare; /* one of so many records; 0 never */
     uint32_t next_channel, seq;
     bool shared; /* channels that several threads use */
+    /* Somebody who is not recorded sends (1) and receives (2) on channels. */
+    uint32_t outsider;
 };
 
 static uint32_t below(uint64_t *seed, uint32_t n)
@@ -104,8 +106,9 @@ static void send_some(struct program *p, struct thread *th, uint32_t c,
     if (d->tail - d->head == QUEUE)
         return;
     uint64_t t = th->t;
-    call(th, IPS_REC_SEND, 2 * c + k + 1, 100 + pick(p, 400),
-         blocked ? 1000 + pick(p, 80000) : 0, len);
+    if (!(p->outsider & 1) || pick(p, 20))
+        call(th, IPS_REC_SEND, 2 * c + k + 1, 100 + pick(p, 400),
+             blocked ? 1000 + pick(p, 80000) : 0, len);
     d->len[d->tail % QUEUE] = len;
     d->at[d->tail++ % QUEUE] =
         t + pick(p, 2) * 100 + pick(p, (uint32_t)(th->t - t));
@@ -139,6 +142,8 @@ static void receive_some(struct program *p, struct thread *th, uint32_t c,
         }
     }
     uint64_t asleep = at > th->t ? at - th->t : 0;
+    if (p->outsider & 2 && pick(p, 20) == 0)
+        return;
     if (how == 0) { /* a poll waits, and the receive does not */
         call(th, IPS_REC_BLOCK, 0, 300, asleep, 1 + pick(p, 2))->op =
             IPS_OP_EPOLL;
@@ -285,6 +290,14 @@ static void make_program(struct program *p, uint64_t seed, uint32_t steps)
             p->ch[c].end[1] = THREADS_MAX;
         if (c < p->next_channel)
             name_channel(p, c, 2000);
+    }
+    if (seed % 4 == 3) {
+        struct thread *th = &p->th[0];
+        p->outsider = 1 + (uint32_t)(seed / 4 % 3);
+        rec_fork(th->s, IPS_FORK_SPAWN, th->t, th->t + 900, th->cpu,
+                 th->cpu + 800, 999, 999);
+        th->t += 900;
+        th->cpu += 800;
     }
     for (uint32_t n = 0; n < steps; n++)
         one_step(p);

@@ -1,0 +1,270 @@
+/*
+ * Directions of a stream in which a process that is not recorded wrote or read
+ * as well. Positions say nothing there: a receive may have bytes that nobody is
+ * known to have sent, or what was sent went to somebody else.
+ *
+ * What is left is the time. A receive or a poll that slept found nothing to
+ * read: so at that moment all that had been sent was read. Between two such
+ * moments the bytes sent have to be the bytes received; if they are, nobody
+ * else took part, and the receives between have their sends by position from
+ * the first moment on. If they are not, none of them has an arc: its wait ended
+ * by who is not recorded.
+ *
+ * A send under way at such a moment may be on either side: on the one where the
+ * sums are equal. If they are so on none, the moment divides nothing.
+ */
+#include "agent/pool/ready.h"
+#include "slave/build/match.h"
+
+struct shared {
+    struct build *b;
+    uint32_t to;
+    const struct b_read *read; /* in order of return */
+    uint32_t reads;
+    struct b_sending *send; /* likewise */
+    uint32_t sends;
+    bool taken; /* more was sent than read: by another reader, perhaps */
+    B_ARRAY(uint64_t) empty; /* moments when nothing was unread */
+};
+
+/* Since when the thread of a receive slept for it, itself or in the poll that
+ * came before; UINT64_MAX: it did not. Of the poll's call it is only known that
+ * it was no later. */
+static uint64_t asleep_since(const struct build *b, const struct b_read *r)
+{
+    uint64_t wait = b->out->g.wait[r->node];
+    uint64_t took = ips_sub_sat(r->t_ret, r->t);
+    if (!wait)
+        return UINT64_MAX;
+    return wait <= took ? r->t : ips_sub_sat(r->t, wait);
+}
+
+enum doubt { DOUBT_NONE, DOUBT_WRITER, DOUBT_READER };
+
+/* Does the clock contradict that `r` has its last byte from `send` (NULL: from
+ * none that is known)? Then somebody wrote, or read, before. */
+static enum doubt doubt_of(const struct build *b, const struct b_read *r,
+                           const struct b_op *send, bool whole)
+{
+    if (!send)
+        return whole ? DOUBT_WRITER : DOUBT_NONE;
+    if (send->t > r->t_ret)
+        return DOUBT_WRITER;
+    uint64_t since = asleep_since(b, r);
+    return since != UINT64_MAX && send->t < since ? DOUBT_READER : DOUBT_NONE;
+}
+
+bool b_is_doubtful(const struct build *b, const struct b_read *r,
+                   const struct b_op *send, bool whole)
+{
+    return b->careful && doubt_of(b, r, send, whole) != DOUBT_NONE;
+}
+
+bool b_is_shared(struct build *b, uint32_t to)
+{
+    const struct b_end *e = &b->ends[to];
+    const uint32_t from = b->out->ends[to].peer_end;
+    struct inflow f = b_inflow(b, to);
+    uint64_t sent = b->ends[from].sent_before;
+    bool taken = false;
+    for (uint32_t i = 0; i < e->read_count; i++) {
+        const struct b_read *r = &b->reads[e->first_read + i];
+        const struct b_op *send = b_find_sender(b, &f, r->len);
+        enum doubt doubt = doubt_of(b, r, send, b->out->ends[from].closed);
+        if (doubt == DOUBT_WRITER)
+            return true;
+        taken |= doubt == DOUBT_READER;
+    }
+    b->doubtful |= taken; /* more may be sent later */
+    struct b_sending s = b_first_send(b, &b->ends[from]);
+    for (; taken && s.op; b_next_send(b, &s))
+        sent = ips_add_sat(sent, s.op->len);
+    return taken && sent > f.read;
+}
+
+/* ---- what there is ---- */
+
+static int by_time(const void *va, const void *vb)
+{
+    CMP3(*(const uint64_t *)va, *(const uint64_t *)vb);
+    return 0;
+}
+
+static int add_empty(struct shared *k, uint64_t t)
+{
+    int rc = B_MORE(k->empty, k->b->err);
+    if (rc == 0)
+        k->empty.v[k->empty.n++] = t;
+    return rc;
+}
+
+static int collect_empty(struct shared *k)
+{
+    const struct build *b = k->b;
+    int rc = 0;
+    for (uint32_t i = 0; i < k->reads && rc == 0; i++) {
+        uint64_t since = asleep_since(b, &k->read[i]);
+        rc = since == UINT64_MAX ? 0 : add_empty(k, since);
+    }
+    for (uint32_t i = 0; i < b->polls.n && rc == 0; i++) {
+        const struct b_poll *p = &b->polls.v[i];
+        if (p->end == k->to && p->slept && p->why & IPS_READY_IN)
+            rc = add_empty(k, p->t);
+    }
+    if (k->empty.n)
+        qsort(k->empty.v, k->empty.n, sizeof(*k->empty.v), by_time);
+    return rc;
+}
+
+static int collect_ops(struct shared *k)
+{
+    const struct build *b = k->b;
+    const struct b_end *from = &b->ends[b->out->ends[k->to].peer_end];
+    uint64_t sent = from->sent_before, read = b->ends[k->to].recv_before;
+    k->send = b_calloc(from->sends.n, sizeof(*k->send), b->err);
+    if (!k->send)
+        return IPS_E_NO_MEMORY;
+    struct b_sending s = b_first_send(b, from);
+    for (; s.op && k->sends < from->sends.n; b_next_send(b, &s)) {
+        k->send[k->sends++] = s;
+        sent = ips_add_sat(sent, s.op->len);
+    }
+    for (uint32_t i = 0; i < k->reads; i++)
+        read = ips_add_sat(read, k->read[i].len);
+    k->taken = sent > read;
+    return collect_empty(k);
+}
+
+/* ---- what is certain ---- */
+
+static void leave_alone(struct shared *k, const struct b_read *r)
+{
+    struct build *b = k->b;
+    not_sent(b, r->node);
+    b->out->g.xlen[r->node] = r->len; /* that much is known */
+    if (b->out->ends[b->out->ends[k->to].peer_end].closed)
+        b->out->counts.unmatched++;
+    else
+        b->out->counts.pending++;
+}
+
+/* Where another reader may be: a receive that slept until after the send behind
+ * this one had begun was woken by that, and somebody else has this one. */
+static bool woken_later(const struct shared *k, const struct b_read *r,
+                        uint32_t send)
+{
+    if (!k->taken || send + 1 >= k->sends ||
+        asleep_since(k->b, r) == UINT64_MAX)
+        return false;
+    uint64_t next = k->send[send + 1].op->t;
+    return next >= k->send[send].op->t_ret && next < r->t_ret;
+}
+
+/* Receives [r, r_end) have the bytes of sends [s, s_end). */
+static void match_all(struct shared *k, uint32_t r, uint32_t r_end, uint32_t s,
+                      uint32_t s_end)
+{
+    uint64_t read = 0, sent = s < s_end ? k->send[s].op->len : 0;
+    for (; r < r_end; r++) {
+        const struct b_read *one = &k->read[r];
+        read = ips_add_sat(read, one->len);
+        while (s < s_end && sent < read)
+            if (++s < s_end)
+                sent = ips_add_sat(sent, k->send[s].op->len);
+        if (s >= s_end || k->send[s].op->t > one->t_ret ||
+            woken_later(k, one, s)) {
+            leave_alone(k, one);
+            continue;
+        }
+        struct inflow f = {.send = k->send[s]};
+        sent_by(k->b, &f, k->send[s].op, one->node);
+    }
+}
+
+static uint64_t sum_of(const struct shared *k, uint32_t s, uint32_t end)
+{
+    uint64_t sum = 0;
+    for (; s < end; s++)
+        sum = ips_add_sat(sum, k->send[s].op->len);
+    return sum;
+}
+
+/* Where the next part begins. */
+struct position {
+    uint32_t read, send;
+};
+
+/* At `t` all was read that had been sent. What was sent behind the return of
+ * the last receive went to somebody else. */
+static void divide_at(struct shared *k, struct position *p, uint64_t t)
+{
+    uint32_t r = p->read, s = p->send, own;
+    uint64_t read = 0, sent = 0, last = 0;
+    for (; r < k->reads && k->read[r].t_ret <= t; r++) {
+        read = ips_add_sat(read, k->read[r].len);
+        last = k->read[r].t_ret;
+    }
+    for (; s < k->sends && k->send[s].op->t_ret <= t; s++)
+        if (k->send[s].op->t <= last)
+            sent = ips_add_sat(sent, k->send[s].op->len);
+    bool under_way = s < k->sends && k->send[s].op->t < t;
+    for (; sent < read && s < k->sends && k->send[s].op->t < t &&
+           k->send[s].op->t <= last;
+         s++)
+        sent = ips_add_sat(sent, k->send[s].op->len);
+    for (own = p->send; own < s && k->send[own].op->t <= last; own++)
+        sent -= ips_min_u64(sent, k->send[own].op->len);
+    /* Of those behind `own` none may be theirs. */
+    if (sent == 0 && read == sum_of(k, p->send, own))
+        match_all(k, p->read, r, p->send, own);
+    else if (under_way)
+        return;
+    else
+        for (uint32_t i = p->read; i < r; i++)
+            leave_alone(k, &k->read[i]);
+    *p = (struct position){r, s};
+}
+
+int b_match_shared(struct build *b, uint32_t to)
+{
+    struct b_end *e = &b->ends[to];
+    struct shared k = {.b = b,
+                       .to = to,
+                       .read = b->reads + e->first_read,
+                       .reads = e->read_count};
+    struct position p = {0, 0};
+    e->shared = true;
+    b->broken |= b->incremental != NULL; /* a whole build makes such arcs */
+    int rc = collect_ops(&k);
+    for (uint32_t i = 0; i < k.empty.n && rc == 0; i++)
+        divide_at(&k, &p, k.empty.v[i]);
+    if (rc == 0 && k.reads)
+        divide_at(&k, &p, k.read[k.reads - 1].t_ret);
+    for (; rc == 0 && p.read < k.reads; p.read++)
+        leave_alone(&k, &k.read[p.read]);
+    ips_free_large(k.send);
+    ips_free_large(k.empty.v);
+    return rc;
+}
+
+void b_shared_poll(struct build *b, const struct b_poll *p)
+{
+    const struct b_end *e = &b->ends[p->end];
+    const struct b_read *v = b->reads + e->first_read;
+    uint32_t low = 0, high = e->read_count;
+    while (low < high) { /* the first receive that returned behind it */
+        uint32_t mid = low + (high - low) / 2;
+        if (v[mid].t_ret <= p->t_ret)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == e->read_count || b->out->g.xkind[v[low].node] != B_X_SENT)
+        return;
+    struct inflow f = {.send.position = b->out->g.xpred[v[low].node]};
+    struct b_op *send = b_op_at(b, f.send.position);
+    if (send->t > p->t_ret || send->t_ret <= p->t)
+        return;
+    b->out->g.xlen[p->node] = 1; /* of its bytes the first */
+    sent_by(b, &f, send, p->node);
+}
