@@ -127,15 +127,42 @@ static bool is_readable(uint64_t at)
 }
 
 /* Which stack sp is on. `alternate` NULL: it is our own frame's. */
+static bool on_own_stack(uint64_t sp)
+{
+    return sampling.low && sp >= sampling.low && sp < stack_end();
+}
+
+/* Records that need more of the segment make it, which takes 4 KB of stack. A
+ * coroutine's may have no more than a sample takes: there the sample is written
+ * only where the segment has the room, or has it with little. */
+static bool has_room(const stack_t *alternate)
+{
+    struct ips_stream *s = &ips_me.stream;
+    const uint64_t sp = ips_sp(), most = 2 * IPS_REC_MAX_BYTES;
+    const uint64_t at = alternate ? (uint64_t)alternate->ss_sp : 0;
+    const bool is_alternate = at && !(alternate->ss_flags & SS_DISABLE) &&
+                              sp >= at && sp - at < alternate->ss_size;
+    if (on_own_stack(sp) || (is_alternate && sp - at >= 8192))
+        return true;
+    if (s->cur != s->tail || !s->lo || *ips_core.alive != IPS_ALIVE ||
+        s->state != IPS_STREAM_BEGUN || s->cur + most > s->seg.end)
+        return false;
+    if (s->cur + most <= s->limit)
+        return true;
+    uint64_t signals = ips_sys_block_signals_little();
+    int rc = ips_segment_extend(s, s->cur + most);
+    ips_sys_restore_signals(signals);
+    return rc == 0;
+}
+
 static void set_bounds(struct ips_unwind *u, const stack_t *alternate)
 {
     uint64_t sp = u->reg[IPS_REG_SP];
-    uint64_t end = stack_end();
-    if (sampling.low && sp >= sampling.low && sp < end) {
+    if (on_own_stack(sp)) {
         if (alternate && !is_readable(sp))
             return;
         u->low = sp;
-        u->end = end;
+        u->end = stack_end();
         return;
     }
     uint64_t at = alternate ? (uint64_t)alternate->ss_sp : 0;
@@ -166,7 +193,7 @@ static void write_record(uint64_t t, uint64_t cpu, const uint64_t *frames,
     if (n)
         memcpy(rec->frames, frames, n * sizeof(frames[0]));
     ips_rec_publish(rec);
-    if (n && ips_beyond_due() >= IPS_BEYOND_DUE_NS)
+    if (n && ips_beyond_due() >= IPS_BEYOND_DUE_NS && on_own_stack(ips_sp()))
         ips_calls_due(0);
 }
 
@@ -182,6 +209,8 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
     uint64_t frames[IPS_FRAMES_MAX];
     struct ips_unwind u;
     uint64_t t = ips_core_now();
+    if (!has_room(&uc->uc_stack))
+        return;
     const struct ips_apart apart = ips_apart_begin();
     ips_unwind_context(&u, uc);
     set_bounds(&u, &uc->uc_stack);
@@ -198,6 +227,8 @@ void ips_sample_write_here(uint64_t real, bool late)
     struct ips_unwind u;
     IPS_UNWIND_HERE(&u);
     uint64_t t = ips_core_now(), cpu = ips_me.cpu_last;
+    if (!has_room(NULL))
+        return;
     const struct ips_apart apart = ips_apart_begin();
     set_bounds(&u, NULL);
     uint32_t n = ips_unwind(&u, all, IPS_FRAMES_MAX + 8);
