@@ -398,7 +398,7 @@ bool ips_tried_slow(uint32_t slot)
         atomic_exchange_explicit(&ips_tried[slot], 0, memory_order_relaxed);
     uint64_t now = ips_core_now();
     return last &&
-           (now < last || now - last < attempt_gap() * 1000); /* 100 ms */
+           (now < last || now - last < attempt_gap() * 20000); /* 2 s: naps */
 }
 
 void ips_try_failed(const volatile void *at)

@@ -72,7 +72,8 @@ def test_a_shell_naps_by_a_child(cluster, build, tmp_path, shell):
              name="r", check=True)
     c.wait_closed("r")
     path = c.json("path", "r")
-    assert not asleep(path)
+    # On a busy machine a nap before the first failed try may be on the path.
+    assert asleep(path) < MS * 1e6
     assert 5.9e6 * MS <= path["t_max_ns"] <= path["elapsed_ns"]
 
 

@@ -370,7 +370,8 @@ def test_places_of_syscalls(shared, tmp_path):
         "c_preadv2": "receive", "c_recvmmsg": "receive",
         "c_sendfile": "send", "c_vmsplice": "send", "c_tee": "send",
         "c_splice": "send", "c_connect": "send", "c_accept": "receive",
-        "c_connect_again": "send", "c_accept4": "receive"}
+        "c_connect_again": "send", "c_accept4": "receive",
+        "main": "release"}  # listen
 
 
 BY_NAME = r"""
