@@ -100,8 +100,10 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     io->site = io->klass == IPS_FD_FILE ? site : ips_site_now(site);
     ips_call_open(&ips_me, io, 0);
     io->call = io->klass == IPS_FD_FILE ? ips_file_call(false) : ips_at_call();
+    /* Files are read in hundreds when a program begins: without a site nothing
+     * is looked up. */
     ips_call_begins(&ips_me, io->mark, waits_for(io, type),
-                    site == IPS_SITE_LATER ? 0 : site, &io->call);
+                    io->klass == IPS_FD_FILE ? 0 : io->site, &io->call);
     return true;
 }
 

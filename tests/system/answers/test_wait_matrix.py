@@ -58,6 +58,7 @@ def test_who_ended_it(cluster, build, ender):
             good = not complete
         if not good:
             wrong.append((*cell, path, elapsed, answer["certificate"]["gaps"]))
+            print(wrong[-1], c.ipsq("events", run).stdout, done.stdout)
     assert not wrong
 
 
