@@ -637,8 +637,8 @@ struct ips_rec_close { /* a = channel id */
     uint64_t recv;
 };
 
-/* Of several datagrams that one call moved (UDP_SEGMENT, UDP_GRO): behind the
- * record the bytes of each but the last, and the hashes of the others. */
+/* If one call moved several datagrams (UDP_SEGMENT, UDP_GRO), the record is
+ * followed by the bytes of each but the last, and the hashes of the others. */
 struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
     struct ips_rec_head h;
     uint64_t hash;      /* FNV-1a of the payload, first 256 bytes and length */

@@ -265,7 +265,7 @@ static inline void ips_call_close(const uint32_t *mark)
     ips_call_open(&ips_me, &mark_, flags)
 #define IPS_CALL_MARK IPS_CALL_MARK_AS(0)
 #define IPS_WAIT_MARK IPS_CALL_MARK_AS(IPS_OPEN_WAIT)
-/* Behind one of them and before the call. */
+/* Comes after one of these marks and before the call. */
 #define IPS_CALL_BEGINS(what, site, call)                                      \
     ips_call_begins(&ips_me, mark_, what, site, &(call))
 /* A handler begins that found the thread as `context` says. */

@@ -517,7 +517,7 @@ struct payload {
     size_t iovcnt, at;
 };
 
-/* What DGRAM says of the next `len` bytes. */
+/* The hash of the next `len` bytes, as DGRAM has it. */
 static uint64_t next_hash(struct payload *p, uint64_t len)
 {
     uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256), rest = len;

@@ -295,7 +295,8 @@ IPS_EXPORT int login_tty(int fd)
 
 /* --- connecting ----------------------------------------------------------- */
 
-/* RELEASE of who tries to connect until somebody listens there. */
+/* Writes the RELEASE that lets go of those who try to connect there until
+ * somebody listens. */
 static void record_listen(int fd, struct ips_moment call, uint64_t site)
 {
     struct ips_listen_name at;
@@ -327,7 +328,8 @@ static uint64_t connect_key(int fd, const struct sockaddr *to, socklen_t len)
     return to && ips_listen_name_of(fd, to, len, &at) ? at.ino : 0;
 }
 
-/* It may succeed later, when somebody listens there, or can take it. */
+/* May the same connect succeed later, once somebody listens there or has room
+ * for it? */
 static bool may_connect_later(int err)
 {
     return err == ECONNREFUSED || err == ENOENT || err == EAGAIN ||

@@ -2,6 +2,7 @@
 jobserver - each wait has its record, and where somebody ended it an arc from
 there. Programs behave as without us (the `trace` fixture compares).
 """
+import errno
 import os
 import pathlib
 import re
@@ -320,3 +321,17 @@ def test_opens_of_a_fifo(build, trace, tmp_path):
     assert len({pid for pid, _ in ends}) == 2
     for w in r.of("ACQUIRE", a=13):
         assert (w["pid"], w["object"]) not in ends
+
+
+@pytest.mark.parametrize("how", ["longjmp", "exit", "cancel"])
+def test_a_call_that_is_left_is_a_wait(build, trace, how):
+    """Would catch: a call that a handler leaves, or a cancellation ends, without a record;
+    one that is counted as lost; a wait that ended before the thread left it."""
+    r = trace([program(build, "i_left"), how], status=0)
+    (wait,) = r.of("ACQUIRE", a=SEMAPHORE)
+    assert wait["err"] == errno.EINTR
+    assert not r.of("LOST")
+    (end,) = [x for x in r.of("SIGNAL") if x["pid"] == wait["pid"]]
+    assert wait["t"] < end["t"]
+    if how != "cancel":  # the handler has begun when it leaves
+        assert end["t"] <= wait["t_ret"]

@@ -30,6 +30,7 @@ struct rec_stream {
     size_t len, room;
     bool dead;
     uint64_t dead_t_ns;
+    struct ips_begun begun; /* the call that its thread is in */
     uint32_t dead_status;
     uint64_t lost[IPS_LOST_COUNT];
     struct ips_chunk chunk;
@@ -334,6 +335,7 @@ static inline int rec_try_build(struct recorder *r, struct ips_err *err)
         in[i].chunk_count = 1;
         in[i].dead = s->dead;
         in[i].dead_t_ns = s->dead_t_ns;
+        in[i].begun = s->begun;
         in[i].dead_status = s->dead_status;
         memcpy(in[i].lost, s->lost, sizeof(s->lost));
     }
