@@ -5,8 +5,9 @@
  * thread computes for MS ms and reads nothing. So the longest path is 2 * MS.
  * `i_matrix list`: one line for each cell that there is.
  *
- * Of WHERE `machine` there are two programs: the waiter says "PORT", and the
- * other is `i_matrix WAY ENDER tcp machine MS PORT`. */
+ * Of WHERE `machine` there are two programs: the waiter says "PORT PID", and
+ * the other is `i_matrix WAY ENDER tcp machine MS PORT PID`. The test's
+ * machines have one kernel, so it can see there whether the waiter sleeps. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -80,7 +81,7 @@ static int accept_one(void)
 {
     struct sockaddr_in a;
     int l = listener(&a);
-    printf("%d\n", ntohs(a.sin_port));
+    printf("%d %d\n", ntohs(a.sin_port), waiter);
     fflush(stdout);
     return accept(l, NULL, NULL);
 }
@@ -137,8 +138,7 @@ static void end_it(void)
     const struct linger reset = {1, 0};
     const uint64_t one = 1;
     compute(ms);
-    if (waiter) /* else on another machine */
-        until_asleep(waiter);
+    until_asleep(waiter);
     if (is(ender, "byte"))
         (void)!write(other, "x", 1);
     else if (is(ender, "event"))
@@ -372,12 +372,12 @@ int main(int argc, char **argv)
     if (is(ender, "ignored"))
         signal(SIGCHLD, SIG_IGN);
     waiter = getpid();
-    if (argc > 6) {
+    if (argc > 7) {
         struct sockaddr_in a = {.sin_family = AF_INET,
                                 .sin_port = htons((uint16_t)atoi(argv[6])),
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         other = dial(&a);
-        waiter = 0;
+        waiter = atoi(argv[7]);
         end_it();
         return 0;
     }

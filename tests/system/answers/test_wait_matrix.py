@@ -27,8 +27,8 @@ def record(c, command, run):
         c.ipsrun(command, name=run, check=True)
         return
     waiter = c.popen(command, name=run, stdout=subprocess.PIPE, text=True)
-    port = waiter.stdout.readline().strip()
-    c.ipsrun([*command, port], join=run, machine=1, check=True)
+    port, pid = waiter.stdout.readline().split()
+    c.ipsrun([*command, port, pid], join=run, machine=1, check=True)
     assert waiter.wait() == 0
 
 
