@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_FILES, MOST_LINES, MOST_README_LINES = 45, 700, 40
-CODE = {".c", ".h", ".S", ".def", ".py", ".sh", ".cmake", ""}
+CODE = {".c", ".h", ".S", ".def", ".py", ".sh", ".cmake", "", ".proto"}
 DATA = ("tests/frozen/", "tests/fuzz/corpus/", "docs/")
 
 
