@@ -248,8 +248,8 @@ def _arcs(pairs, result, dropped):
 
 
 def _rooms(model, view, pairs, result):
-    """The receive took bytes of the channel that the send wrote to, and did not
-    begin after the send's thread had gone on. Which of several made the room
+    """The receive took bytes of the channel that the send wrote to, and its stamp
+    of the call may be earlier than the send's thread went on. Which of several made the room
     that was needed, strace cannot say."""
     outs, ins = {}, {}
     for op, _ in sorted(pairs.values(), key=lambda p: p[0].last):
@@ -266,7 +266,8 @@ def _rooms(model, view, pairs, result):
         send = outs[tid][n] if n < len(outs.get(tid, [])) else None
         recv = ins[other][k] if k < len(ins.get(other, [])) else None
         if send is None or recv is None or recv.kind != "recv" or \
-                written.get(recv.key) != send.key or recv.first > send.call.until:
+                written.get(recv.key) != send.key or \
+                (recv.call.since or 0) > send.call.until:
             result.differ("room for %r by %r: not by strace", send, recv)
         else:
             result.count("room")
