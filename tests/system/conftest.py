@@ -17,7 +17,7 @@ it, private daemons included, is ended by its pid, and the directory removed.
 A test that takes longer than its `timeout` mark (300 s) fails. Time-outs are there
 for what hangs: they are far longer than anything takes on a machine five times slower.
 
-The build is $IPS_BUILD, else build/release. Marks: quick, timeout(seconds).
+The build is $IPS_BUILD, else build/release. Marks: quick, slow, timeout(seconds).
 """
 import json
 import os
@@ -46,6 +46,7 @@ sys.path += [str(p) for p in pathlib.Path(__file__).resolve().parent.iterdir() i
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "quick: part of tests/run --quick")
+    config.addinivalue_line("markers", "slow: left out of it, though its file is quick")
     config.addinivalue_line("markers", f"timeout(seconds): default {TIMEOUT_S}")
     # A shell ignores these in what it starts with &, and programs inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)

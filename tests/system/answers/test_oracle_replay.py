@@ -30,7 +30,6 @@ def asked(build, first, count, *limits, program="replay_graph"):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.quick
 def test_replay_agrees_with_fractions(build):
     """Would catch any error of the C replay's arithmetic, of its order of
     events, and of its accounts: the oracle has neither virtual time nor heaps."""

@@ -71,7 +71,6 @@ def test_known_phases_of_two_machines(cluster):
         assert abs(p["to_ns"] - q["to_ns"]) <= even["bin_ns"]
 
 
-@pytest.mark.quick
 def test_phase_as_window(cluster):
     """Would catch a phase that is no window: of the path, of procedures, of
     phases themselves; and one that is not there."""
@@ -108,7 +107,6 @@ def test_phase_as_window(cluster):
     assert done.returncode == 2 and "cannot be combined" in done.stderr
 
 
-@pytest.mark.quick
 def test_check_of_a_window(cluster):
     """Would catch limits that are held against the whole run's times, and what is
     not in a window at all taken for within limits."""
@@ -206,7 +204,6 @@ def windows_of(phases):
     yield ("--from", "350ms")
 
 
-@pytest.mark.quick
 def test_whatif_of_a_window(cluster):
     """Would catch a what-if of a window whose base is not the path of that window,
     in any weighting; one that edits what lies outside of it, or another

@@ -200,6 +200,7 @@ def helpers(machine):
     return found
 
 
+@pytest.mark.slow
 def test_sql_that_hangs(run):
     """A question that is stopped within a step of it. Would catch: one that goes on past its
     limit, a limit that is not named, a slave that answers no more."""

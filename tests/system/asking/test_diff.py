@@ -36,7 +36,6 @@ def change(row):
     return row["longer_ns"] - row["shorter_ns"]
 
 
-@pytest.mark.quick
 def test_two_runs(runs):
     """Would catch parts that do not add up to the difference, a part that is
     somebody else's, and a cause named of two runs."""
@@ -92,7 +91,6 @@ def test_sets_of_runs(runs):
     assert line.split() == ["critical", "path", *signed(time_text, 0, change(a)).split()]
 
 
-@pytest.mark.quick
 def test_windows(runs):
     """The second side computes longer in its first phase, and nowhere else. Would
     catch a difference of the whole runs, or a cause, in a window that has none of

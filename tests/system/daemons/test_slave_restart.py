@@ -160,7 +160,6 @@ def test_second_slave_refused(bench):
     wait_until("lock", lambda: lock.read_text().strip() == str(third.pid))
 
 
-@pytest.mark.quick
 def test_private_ends(bench):
     """Would catch: a private slave that leaves a run alone, or stays."""
     with open(os.devnull, "wb") as out:

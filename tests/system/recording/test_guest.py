@@ -185,6 +185,7 @@ def test_handlers_that_return_lose_nothing(build, guest, case):
 
 # --- under debuggers and checkers ---------------------------------------------
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", [
     ("valgrind", "-q"), ("strace", "-f", "-o", "/dev/null"),
     ("sh", "-c", "gdb -q -batch -ex 'set print thread-events off' "
@@ -206,6 +207,7 @@ def test_watched_by(build, guest, tool):
                     (r["pid"], r["image"]) == image]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words,status", [([], 0), (["race"], 9)], ids=["sound", "race"])
 @pytest.mark.parametrize("tool", ["helgrind", "drd"])
 def test_race_checkers(build, guest, tool, words, status):

@@ -94,6 +94,7 @@ def test_a_planted_pool_root_is_refused(build, top, kind):
     assert not (top / "nowhere").exists()
 
 
+@pytest.mark.slow
 def test_strange_files_in_roots_run(cluster, build):
     """Another user plants links, pipes, huge and senseless files beside the
     segments of root's run, and tries what he can on those. Would catch a slave

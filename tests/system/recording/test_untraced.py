@@ -154,7 +154,6 @@ KINDS = {"static": "static", "static-pie": "static",
          "AddressSanitizer": "AddressSanitizer"}
 
 
-@pytest.mark.quick
 def test_ways_to_start_one(cluster, programs):
     """Every kind, started in every way, prints and returns what it does
     without us, and is named."""

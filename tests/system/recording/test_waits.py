@@ -250,6 +250,7 @@ def postgres_with(load, settings=""):
     return prog
 
 
+@pytest.mark.slow
 @SERVERS
 def test_latches_of_postgresql(build, serve):
     """A backend waits on its latch in epoll; who sets it sends SIGURG, which is
@@ -265,6 +266,7 @@ def test_latches_of_postgresql(build, serve):
     assert [a for a, _ in arcs if a["kind"] == "END"]  # SIGCHLD, postmaster
 
 
+@pytest.mark.slow
 @SERVERS
 def test_group_commit_of_postgresql(build, serve):
     """Backends wait for each other's locks on semaphores in the memory that they
