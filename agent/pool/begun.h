@@ -22,9 +22,8 @@ struct ips_begun {      /* 48 bytes */
     uint64_t cpu;       /* thread CPU ns at the call */
     uint64_t site;      /* return address of the call, 0 unknown */
     uint64_t what;      /* IPS_BEGUN_*, below */
-    uint64_t
-        object; /* ACQUIRE: address or number; JOIN: fork_seq of the FORK */
-    uint64_t holder; /* ACQUIRE: thread id of the holder, 0 not known */
+    uint64_t object;    /* ACQUIRE: address or number; JOIN: FORK's fork_seq */
+    uint64_t holder;    /* ACQUIRE: thread id of the holder, 0 not known */
 };
 
 /* `type`: enum ips_rec_type of the record to come (SEND or RECV for a call that

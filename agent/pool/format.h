@@ -284,9 +284,7 @@ struct ips_rec_head {
     uint32_t a; /* small argument, see each record */
     uint64_t t; /* stamp: of the call, or of the moment */
 };
-#define IPS_REC_F_NS                                                           \
-    1u /* t, t_ret are ns, not stamps (explicit API stamps)                    \
-        */
+#define IPS_REC_F_NS 1u /* t, t_ret: ns, not stamps (API explicit stamps) */
 /* SEND, RECV: the record also represents earlier ones that were overwritten;
  * `result` is the sum of the bytes of all of them. */
 #define IPS_REC_F_SUM 2u

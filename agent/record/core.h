@@ -47,7 +47,7 @@ extern char **ips_core_arguments __attribute__((visibility("hidden")));
 #define IPS_WIPED_BYTES 4160u
 void *ips_core_wiped(void);
 
-uint64_t ips_core_now(void); /* stamp, test offset applied */
+uint64_t ips_core_now(void); /* current stamp, test offset applied */
 uint64_t ips_core_cpu(void); /* calling thread's CPU, ns */
 
 void *ips_rec_begin(enum ips_rec_type type, size_t bytes);

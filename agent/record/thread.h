@@ -66,7 +66,7 @@ struct ips_stream {
     uint8_t state;       /* enum ips_stream_state */
     uint8_t retry_cause; /* enum ips_lost_cause */
     bool parked;         /* `seg` is CLOSED and waits here to be DRAINED */
-    bool gave_up; /* waited for space in vain: no more waiting until there is
+    bool gave_up; /* waited for space in vain: waits again only after there was
                      some */
     uint8_t start_kind;  /* START will contain these and those below */
     uint8_t start_flags; /* IPS_REC_F_NS */
@@ -129,9 +129,8 @@ struct ips_open {
     uint64_t recs; /* recs_open at its start, and flags; one store */
 };
 #define IPS_OPEN_WAIT (1ull << 32) /* it moves no bytes */
-#define IPS_OPEN_IDLE                                                          \
-    (2ull << 32)        /* the newest handler interrupted it while waiting */
-#define IPS_OPEN_MAX 8u /* deeper calls replace the outermost */
+#define IPS_OPEN_IDLE (2ull << 32) /* newest handler interrupted its wait */
+#define IPS_OPEN_MAX 8u            /* deeper calls replace the outermost */
 
 /* --- the whole state -------------------------------------------------------
  */
@@ -153,27 +152,23 @@ struct ips_thread {
     uint32_t recs_open;
     uint32_t open_depth; /* calls in progress */
     uint32_t spin_count; /* fruitless attempts in a row: preload/io/spin.c */
-    bool in_vfork; /* a vfork child runs here, in its parent's memory: record
-                      nothing */
-    bool
-        own_table; /* a thread of agent/record/own_table.h runs on its behalf */
-    bool vfork_filter; /* a vfork child has a seccomp filter, the parent has not
-                        */
+    bool in_vfork;  /* a vfork child runs here, in its parent's memory: record
+                       nothing */
+    bool own_table; /* an own_table.h thread runs on its behalf */
+    bool vfork_filter; /* a vfork child, not the parent, has a seccomp filter */
     /* Samples (preload/sample/pace.h): whether calls must check for one;
      * complement of the stamp from which returns must check. */
     volatile uint8_t sample_watch;
     uint64_t sample_off;
     struct ips_stream stream;
     uint32_t vfork_depth; /* 2 or more: a vfork child called vfork */
-    uint32_t
-        file_calls; /* calls on files without a record: record/guessed_cpu.c */
-    uint32_t beyond_ns; /* agent work beyond its probe costs: guessed_cpu.c */
-    uint32_t said_ns;   /* total ns that records report as their own cost */
-    uint32_t opens;     /* opens of files; costed in guessed_cpu.c */
-    uint32_t passes;    /* reads and writes without a record; costed there */
-    uint32_t
-        handlers_run; /* the program's handlers; their callers count them */
-    uint64_t locks;   /* free locks taken; costed there, too */
+    uint32_t file_calls;  /* file calls without a record: guessed_cpu.c */
+    uint32_t beyond_ns;   /* agent work beyond its probe costs: guessed_cpu.c */
+    uint32_t said_ns;     /* total ns that records report as their own cost */
+    uint32_t opens;       /* opens of files; costed in guessed_cpu.c */
+    uint32_t passes;      /* reads and writes without a record; costed there */
+    uint32_t handlers_run; /* runs of the program's handlers */
+    uint64_t locks;        /* free locks taken; costed there, too */
     /* Calls that the kernel never restarts: agent/preload/sample/sample.h. */
     uint64_t sample_eintr;
     struct ips_cpu_slot slot[IPS_CPU_SLOTS];
