@@ -43,9 +43,8 @@
 
 struct ips_moment {
     uint64_t t, cpu;
-    uint64_t
-        mark; /* the mark then. With IPS_MARK_NOT: t and cpu are no baseline.
-                 Without marks: the stamp when `cpu` had been read. */
+    uint64_t mark;        /* mark then; IPS_MARK_NOT: t and cpu are no baseline.
+                             Without marks: the stamp when `cpu` had been read. */
     uint32_t mark_number; /* ips_me.cpu_next when that mark was the newest */
 };
 #define IPS_MARK_NOT 1u /* or'ed: no mark equals it */

@@ -25,9 +25,7 @@
 #include "common/types.h"
 
 #define STEP_NS 1000000
-#define LOOK_NS                                                                \
-    1000000000ull /* after this, checks whether there is a slave               \
-                   */
+#define LOOK_NS 1000000000ull /* then: is there a slave at all? */
 #define IPS_ROOM_WAIT_NS 10000000000ull
 
 struct ips_control *ips_shared(void)

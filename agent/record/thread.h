@@ -54,7 +54,7 @@ struct ips_stream {
     uint64_t lo;    /* address of the first record, 0 = no segment */
     struct ips_segment_map seg;
     struct ips_segment_map
-        prev; /* closed, kept for reuse; with a ring one of its segments */
+        prev; /* closed, for reuse; with a ring one of its segments */
     struct ips_kept_segments *kept_segments; /* older ones, of a fast writer */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
     uint64_t stamp;        /* when the stream began */
