@@ -24,9 +24,8 @@ enum answer { RUN_KNOWN, RUN_UNKNOWN, NO_ANSWER };
 
 struct asking {
     const struct ipsrun_options *o;
-    struct ips_nearest
-        near;      /* nearest name among the runs that the master knows */
-    char why[256]; /* reason for NO_ANSWER */
+    struct ips_nearest near; /* nearest of the runs that the master knows */
+    char why[256];           /* reason for NO_ANSWER */
 };
 
 /* Is the run in the pool, or drained from it into the state directory? */

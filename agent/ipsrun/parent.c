@@ -59,7 +59,7 @@ static void stop_too(pid_t child, int sig, const sigset_t *all)
     sigaddset(&one, sig);
     sigaction(sig, &act, &old);
     raise(sig);
-    sigprocmask(SIG_UNBLOCK, &one, NULL); /* here it stops */
+    sigprocmask(SIG_UNBLOCK, &one, NULL); /* the process stops here */
     sigprocmask(SIG_BLOCK, all, NULL);
     sigaction(sig, &old, NULL);
     /* ipsrun was continued. If the command was not, continue it as well: the

@@ -210,7 +210,7 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
                      2 * event, &ps[IPS_PROBE_STACK]);
     store_probe_cost(all, IPSRUN_LOCK, 0, ps[IPS_PROBE_LOCK],
                      &ps[IPS_PROBE_LOCK]);
-    /* FORK and JOIN are calls. */
+    /* The FORK and JOIN of a thread cost two calls. */
     store_probe_cost(all, IPSRUN_THREAD, 2 * call, event,
                      &ps[IPS_PROBE_THREAD]);
 }

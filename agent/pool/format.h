@@ -95,11 +95,10 @@ enum ips_probe {
      */
     IPS_PROBE_SPARE_IMAGE = 13,
     IPS_PROBE_SPARE_FORK = 14,
-    IPS_PROBE_POLL = 15, /* a poll that found a descriptor ready at once */
-    IPS_PROBE_THREAD =
-        16, /* a thread, from its creation to its end, for creator and thread */
-    IPS_PROBE_COLD = 17, /* extra cost, beyond CALL, of a call that comes
-                            IPS_COLD_NS or more after the last one */
+    IPS_PROBE_POLL = 15,   /* a poll that found a descriptor ready at once */
+    IPS_PROBE_THREAD = 16, /* creation to end of a thread, creator included */
+    IPS_PROBE_COLD = 17,   /* extra cost, beyond CALL, of a call that comes
+                              IPS_COLD_NS or more after the last one */
     /* The agent adds up the costs of these three itself and reports them in `a`
      * (ns) of CALLS. */
     IPS_PROBE_OPEN = 18, /* opening and closing a file */
@@ -546,13 +545,14 @@ struct ips_rec_sync { /* a = enum ips_sync */
     uint64_t ino;
     uint64_t object;
     uint64_t site;
-    int32_t value; /* RELEASE: number of waiters released (broadcast -1).
-                      ACQUIRE of a barrier: 1 in the serial thread; of COND: 0;
-                      of MUTEX: 1 taken again at the end of the wait for the
-                      condition in the record before; 2: waited by spinning
-                      (trylock); err EOWNERDEAD: tid of the thread that died; 3:
-                      it was free (as ACQUIRE_SHORT, if the object is shared) */
-    uint32_t err;  /* ACQUIRE: errno of the wait (ETIMEDOUT), 0 acquired */
+    int32_t
+        value; /* RELEASE: number of waiters released (broadcast -1). ACQUIRE of
+                  a barrier: 1 in the serial thread; of COND: 0; of MUTEX: 1
+                  taken again at the end of the wait for the condition in the
+                  record before. Others: 2 waited by spinning (trylock); 3 it
+                  was free (as ACQUIRE_SHORT, if the object is shared); err
+                  EOWNERDEAD: tid of the thread that died */
+    uint32_t err; /* ACQUIRE: errno of the wait (ETIMEDOUT), 0 acquired */
 };
 
 /* ACQUIRE_SHORT: a lock was taken without waiting (t: the moment it was held).
@@ -571,9 +571,9 @@ enum ips_signal_how {
     IPS_KILL_THREAD = 3,  /* pthread_kill, tgkill, pthread_sigqueue,
                              pthread_cancel */
     IPS_SIGNAL_HANDLER = 16,
-    IPS_SIGNAL_WAIT =
-        17, /* sigwait, sigwaitinfo, sigtimedwait; a wait that reported a change
-               of child `pid`: SIGCHLD, CLD_STOPPED or CLD_CONTINUED */
+    /* sigwait, sigwaitinfo, sigtimedwait; also a wait that reported a change of
+       child `pid`: SIGCHLD, CLD_STOPPED or CLD_CONTINUED */
+    IPS_SIGNAL_WAIT = 17,
     IPS_SIGNAL_FD = 18, /* read from a signalfd */
     /* the first ready descriptor of a poll is a pidfd: process `pid` ended
      * (SIGCHLD, CLD_EXITED); follows the poll's BLOCK, with the stamp of its

@@ -35,9 +35,9 @@ enum ips_ready_kind {
 enum ips_cut {
     IPS_CUT_NOT = 0,
     IPS_CUT_MAYBE = 1, /* the buffer was filled: the datagram may be longer */
-    IPS_CUT_KNOWN =
-        2, /* `result` is the datagram's length (MSG_TRUNC), the buffer was
-              shorter: the hash covers the bytes received */
+    /* `result` is the datagram's length (MSG_TRUNC) but the buffer was shorter;
+       the hash covers the bytes in the buffer. */
+    IPS_CUT_KNOWN = 2,
 };
 
 #endif

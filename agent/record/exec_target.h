@@ -49,7 +49,7 @@ enum ips_target_kind {
 #define IPS_TARGET_PATH 200u
 struct ips_target {
     enum ips_target_kind kind;
-    char path[IPS_TARGET_PATH]; /* as executed, cut; "" where traced */
+    char path[IPS_TARGET_PATH]; /* as executed, truncated; "" if traced */
 };
 
 /* Examines `path` relative to descriptor `dir` (AT_FDCWD); "" or NULL: the file

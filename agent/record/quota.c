@@ -34,10 +34,10 @@ struct ips_control *ips_shared(void)
         atomic_load_explicit(&ips_core.shared, memory_order_acquire);
     if (!c && !(c = ips_core_share()))
         return NULL;
-    /* A futex wait on a word that has another value already, without time:
-     * takes a third of MADV_POPULATE_WRITE, which empties the kernel's list of
-     * fresh pages each time. The word itself is written by nobody, and its page
-     * is mapped for writing. */
+    /* A futex wait on a word that has another value already, with a timeout of
+     * 0. It also maps the page for writing. It takes a third of
+     * MADV_POPULATE_WRITE, which empties the kernel's list of fresh pages each
+     * time. */
     const struct timespec none = {0, 0};
     const uint32_t other = ~(uint32_t)IPS_CONTROL_MAGIC;
     long rc =

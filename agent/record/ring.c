@@ -264,8 +264,8 @@ static void clear_segment(struct ips_segment_map *m)
     m->used_end = (uint64_t)first_of(m);
 }
 
-/* Fills the header of the new digest: that of `last`, with the losses of both.
- */
+/* Fills the header of the new digest: that of `last`, with the losses of `last`
+ * and of the old digest. */
 static void head_of(struct ips_segment_header *h, const struct ips_ring *r,
                     const struct ips_segment_map *last, uint64_t dropped)
 {

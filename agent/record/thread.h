@@ -53,8 +53,7 @@ struct ips_stream {
     uint64_t limit; /* equal to seg.limit; here for the fast path */
     uint64_t lo;    /* address of the first record, 0 = no segment */
     struct ips_segment_map seg;
-    struct ips_segment_map
-        prev; /* closed, for reuse; with a ring one of its segments */
+    struct ips_segment_map prev; /* closed, for reuse; part of a ring if any */
     struct ips_kept_segments *kept_segments; /* older ones, of a fast writer */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
     uint64_t stamp;        /* when the stream began */
@@ -65,7 +64,7 @@ struct ips_stream {
     uint32_t flags;
     uint8_t state;       /* enum ips_stream_state */
     uint8_t retry_cause; /* enum ips_lost_cause */
-    bool parked;         /* `seg` is CLOSED and waits here to be DRAINED */
+    bool parked;  /* `seg` is CLOSED and will be used again once DRAINED */
     bool gave_up; /* waited for space in vain: waits again only after there was
                      some */
     uint8_t start_kind;  /* START will contain these and those below */

@@ -62,7 +62,7 @@ enum rule {
     RULE_XIS, /* its value is what that expression computes */
 };
 struct row {
-    uint32_t named; /* bit per register that has had a rule */
+    uint32_t named; /* bit per register for which a rule was set */
     uint8_t kind[IPS_REGS];
     uint8_t cfa_kind; /* RULE_IS: reg + offset; RULE_XIS: expression */
     uint8_t cfa_reg;
@@ -321,8 +321,7 @@ static bool evaluate_expression(const struct ips_unwind *u, const struct fde *f,
 
 /* --- one frame ---------------------------------------------------------- */
 
-#define CALLER_SAVED                                                           \
-    0x0f37u /* rax rdx rcx rsi rdi r8-r11: a call may change them */
+#define CALLER_SAVED 0x0f37u /* rax rdx rcx rsi rdi r8-r11: lost in a call */
 
 static bool restore_register(const struct ips_unwind *u,
                              const struct machine *m, uint64_t at, unsigned reg,
