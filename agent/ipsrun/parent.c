@@ -252,9 +252,7 @@ int ipsrun_stay(const struct ipsrun_options *o, const char *name)
     fflush(NULL);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    sigaction(
-        SIGCHLD, &act,
-        &old); /* if SIGCHLD were ignored, the wait status would be lost */
+    sigaction(SIGCHLD, &act, &old); /* if ignored, no wait status */
     double begun = now_s();
     pid_t parent = getpid(), child = fork();
     if (child <= 0) {

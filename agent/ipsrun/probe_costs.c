@@ -220,8 +220,7 @@ void ipsrun_measure_calls(const struct ips_clock *clock, struct ips_measured *m)
     struct ipsrun_said all[SUBJECTS] = {{0}};
     int64_t end = now_ms() + SUBJECTS_MS;
     for (int i = 0; i < SUBJECTS && now_ms() < end; i++) {
-        struct probe_pool p = {
-            0}; /* one pool each, since subjects use up spares */
+        struct probe_pool p = {0}; /* a pool each: subjects use up spares */
         if (make_probe_pool(&p, clock, m)) {
             ask_subject(&p, end, &all[i]);
             without_libc(&all[i], end);

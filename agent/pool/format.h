@@ -545,13 +545,12 @@ struct ips_rec_sync { /* a = enum ips_sync */
     uint64_t ino;
     uint64_t object;
     uint64_t site;
-    int32_t
-        value; /* RELEASE: number of waiters released (broadcast -1). ACQUIRE of
-                  a barrier: 1 in the serial thread; of COND: 0; of MUTEX: 1
-                  taken again at the end of the wait for the condition in the
-                  record before. Others: 2 waited by spinning (trylock); 3 it
-                  was free (as ACQUIRE_SHORT, if the object is shared); err
-                  EOWNERDEAD: tid of the thread that died */
+    /* RELEASE: number of waiters released (broadcast -1). ACQUIRE of a barrier:
+     * 1 in the serial thread; of COND: 0; of MUTEX: 1 taken again at the end of
+     * the wait for the condition in the record before; otherwise 2 waited by
+     * spinning (trylock), 3 it was free (as ACQUIRE_SHORT, if the object is
+     * shared); with err EOWNERDEAD the tid of the thread that died */
+    int32_t value;
     uint32_t err; /* ACQUIRE: errno of the wait (ETIMEDOUT), 0 acquired */
 };
 

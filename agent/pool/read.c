@@ -59,8 +59,7 @@ size_t ips_rec_check(const void *rec, size_t avail)
 
 int ips_segment_set_drained(int fd, size_t zero_to, struct ips_err *err)
 {
-    static unsigned char
-        zeros[65536]; /* never written: its pages take no memory */
+    static unsigned char zeros[65536]; /* never written: takes no memory */
     off_t at = (off_t)(zero_to > HEADER_BYTES ? zero_to : HEADER_BYTES);
     /* Populated ranges only: writing into a hole would take space. */
     for (;;) {

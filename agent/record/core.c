@@ -196,12 +196,11 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         ips_me.recs_open++;
         rec = ips_reserve(s, at, bytes, type, stamp);
     }
-    if (type !=
-        IPS_REC_LOST) /* say_lost comes here, too, and would repeat it */
+    if (type != IPS_REC_LOST) /* else say_lost would recurse */
         say_lost(s, stamp);
     goto out;
 lost:
-    if (type != IPS_REC_LOST) /* the next LOST reports its count */
+    if (type != IPS_REC_LOST) /* the next LOST has its count */
         count_lost(s, cause, 1);
 passed_over:
     if (s->cur == at + bytes)
@@ -571,8 +570,7 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
     s->ppid = ips_core.pid;
     s->ptid = ptid;
     s->parent_image = ips_core.image_stamp;
-    if (s->state ==
-        IPS_STREAM_BEGUN) { /* by the handler of a signal that was pending */
+    if (s->state == IPS_STREAM_BEGUN) { /* by a pending signal's handler */
         if (!known)
             ips_start_known(s);
     } else if (s->state == IPS_STREAM_NEW) {

@@ -220,8 +220,7 @@ static struct ips_moment moment_by_mark(void)
     }
     struct cpu_baseline line = newest_baseline();
     struct reading r = read_clock();
-    uint64_t last =
-        ips_me.cpu_last; /* may be a handler's, before the reading */
+    uint64_t last = ips_me.cpu_last; /* may be a handler's */
     bool stood = s && r.slot;
     struct ips_guess *g = &ips_me.cpu.guess;
     int64_t off = (int64_t)(r.cpu - cpu_on_baseline(&line, stood, &r, last));

@@ -87,8 +87,7 @@ static inline bool ips_may_guess(struct ips_thread *me,
     const struct ips_cpu *c = &me->cpu;
     return __builtin_expect(
         !ips_not_ours() && ips_core.guesses && c->guess.block_ns &&
-            !(call->mark &
-              IPS_MARK_NOT) && /* else too much was reported already */
+            !(call->mark & IPS_MARK_NOT) && /* else too much so far */
             !ips_guess_due(&c->guess) &&
             (int64_t)(call->cpu - c->read_cpu) < (int64_t)IPS_GUESS_NS &&
             !ips_cpu_slot_of(me, *ips_cpu_mark()),

@@ -77,8 +77,7 @@ ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     rec->ready = ready;
     ips_rec_publish_here(me, rec);
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
-    if (moves &&
-        likely(!ips_ring_on())) { /* a ring's digest needs long records */
+    if (moves && likely(!ips_ring_on())) { /* a digest needs long ones */
         ips_baseline_draw_inline(me, &me->io_baseline, ret, era);
         /* The baseline must end when returns have to check for samples
          * (preload/sample). */

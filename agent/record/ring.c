@@ -44,7 +44,7 @@ struct ips_ring {
     struct ips_segment_map digest;
     struct ips_segment_map old[RING_MOST]; /* closed; oldest first */
     uint32_t old_count;
-    struct ips_segment_map spare[RING_MOST]; /* unused */
+    struct ips_segment_map spare[RING_MOST]; /* empty, not in use */
     uint32_t spare_count;
     struct sum sums[SUMS];
 };
@@ -369,8 +369,7 @@ int ips_ring_next(struct ips_stream *s)
     if (s->seg.base) {
         ips_segment_close(s);
         r->old[r->old_count++] = s->seg;
-        s->prev =
-            s->seg; /* an interrupted frame may have a reservation there */
+        s->prev = s->seg; /* a frame below may write there */
         s->seg = (struct ips_segment_map){0};
         s->cur = s->tail = s->lo = s->limit = 0;
     }
