@@ -2,7 +2,7 @@
  * Marks through the API. A program usually sets few different marks many times,
  * from texts at fixed addresses. So a text is recorded once and kept in a
  * *slot*; later marks are MARK_SHORT records of 16 bytes that refer to the slot
- * (format.h).
+ * (pool/format.h).
  *
  * Invariants:
  *  - a slot is valid only in its era (agent/record/cpu.h): its MARK is in this

@@ -64,8 +64,8 @@ void ips_core_fork_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
                          uint64_t parent_image);
 uint64_t ips_core_image_stamp(void);
 
-/* Threads: call `thread_start` in the new thread; `thread_end` writes END
- * (IPS_END_THREAD) and closes its segment. */
+/* Threads: call ips_core_thread_start in the new thread. ips_core_thread_end
+ * writes END (IPS_END_THREAD) and closes its segment. */
 void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid);
 void ips_core_thread_end(void);
 

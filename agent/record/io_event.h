@@ -1,8 +1,8 @@
 /*
- * SEND and RECV in 32 bytes instead of 64 (format.h). Possible if the thread
- * stayed on its core from the return of the last long record to the return of
- * this call, and the record has no content but bytes and times. The CPU
- * baseline (proc_event.h) starts at the long record's return.
+ * SEND and RECV in 32 bytes instead of 64 (pool/format.h). Possible if the
+ * thread stayed on its core from the return of the last long record to the
+ * return of this call, and the record has no content but bytes and times. The
+ * CPU baseline (proc_event.h) starts at the long record's return.
  */
 #ifndef IPS_AGENT_RECORD_IO_EVENT_H
 #define IPS_AGENT_RECORD_IO_EVENT_H
@@ -44,7 +44,7 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
     if (unlikely(call->t - from >= line->span || call->mark != mark ||
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;
-    ips_me.recs_open++; /* before the xadd: see segment_drop */
+    ips_me.recs_open++; /* before the xadd: see ips_segment_drop */
     uint64_t at = ips_reserve_bytes(&ips_me.stream.cur, bytes);
     if (unlikely(!ips_short_good(&ips_me, &ips_me.io_baseline, era, from, at,
                                  bytes))) {

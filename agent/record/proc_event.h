@@ -1,7 +1,7 @@
 /*
  * Short records, for events without duration: ENTER, EXIT, and the API's MARK.
  * A long record contains the CPU time. A short one of 16 bytes refers to the
- * last long one, its *baseline* (format.h).
+ * last long one, its *baseline* (pool/format.h).
  *
  * Invariants:
  *  - a short record is written only if the baseline's record precedes it in the
@@ -116,7 +116,7 @@ static inline uint64_t ips_event_short(struct ips_thread *me,
     bool other_half = !__builtin_constant_p(high) && high != line->high;
     if (unlikely(since >= line->span || other_half))
         return IPS_SHORT_NOT;
-    me->recs_open++; /* before the xadd: see segment_drop */
+    me->recs_open++; /* before the xadd: see ips_segment_drop */
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
     if (unlikely(!ips_short_good(me, of, era, from, at, bytes) ||
                  line->mark != *ips_cpu_mark()))

@@ -135,10 +135,11 @@ static bool slave_seen(const struct ips_control *c)
 }
 
 /* A slave in the initial namespace writes into `control` how to recognise it:
- * one system call. If that call is not permitted (another user's slave), a lock
- * tells: the kernel reports the pid of its holder in the caller's namespace, or
- * 0 if it is not visible there. Such a slave holds one (slave/base/lock.c);
- * this takes a third of the time of /proc. */
+ * checking that is one system call. If the call is not permitted (another
+ * user's slave), a file lock shows it: the kernel reports the pid of a lock's
+ * holder in the caller's namespace, or 0 if the holder is not visible there.
+ * Such a slave holds a lock (slave/base/lock.c); asking takes a third of the
+ * time of reading /proc. */
 uint64_t ips_pidns(void)
 {
     struct stat st;
