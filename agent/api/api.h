@@ -1,9 +1,9 @@
 /*
- * The API's functions as a table, so that one process has one state: the
- * preload library exports its table; libips, where it finds that table, passes
- * every call on to it and uses its own copy only where nothing is preloaded.
- * (The names alone are not enough: dlsym on libips' handle, as from Python,
- * finds libips' own functions.)
+ * The API's functions as a table, so that one process has one state. The
+ * preload library exports its table. libips passes every call on to that table
+ * if it finds it, and uses its own copy only if nothing is preloaded. (Symbol
+ * names alone are not enough: dlsym on libips' handle, as from Python, finds
+ * libips' own functions.)
  */
 #ifndef IPS_AGENT_API_API_H
 #define IPS_AGENT_API_API_H
@@ -13,7 +13,7 @@
 #define IPS_API_VERSION 1
 
 struct ips_api {
-    unsigned version; /* IPS_API_VERSION; others are not used */
+    unsigned version; /* IPS_API_VERSION; other versions are not used */
     int (*active)(void);
     void (*mark)(const char *text);
     struct ips_task *(*task_fork)(struct ips_task *parent,
@@ -31,9 +31,9 @@ struct ips_api {
     void (*task_free)(struct ips_task *task);
 };
 
-/* This library's own (api/task.c). */
+/* This library's own table (api/task.c). */
 extern const struct ips_api ips_api_own __attribute__((visibility("hidden")));
-/* Its mark, in the preload library (api/mark.c). */
+/* `mark` of the preload library's table (api/mark.c). */
 void ips_mark_record(const char *text) __attribute__((visibility("hidden")));
 
 #endif

@@ -1,4 +1,4 @@
-/* The exported names of the API. Compiled into libips as it is, and with
+/* The exported names of the API. Compiled into libips as they are, and with
  * IPS_PRELOAD into the preload library, which then exports its table too. */
 #include <stddef.h>
 
@@ -23,7 +23,8 @@ static const struct ips_api *find_api(void)
     return &ips_api_own;
 }
 
-/* At load, while there is one thread: the first call may come from several. */
+/* Attaches at load time, while there is one thread: the first calls may come
+ * from several threads at once. */
 static __attribute__((constructor)) void attach_at_load(void)
 {
     find_api()->active();

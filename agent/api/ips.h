@@ -1,24 +1,24 @@
 /*
- * libips: the agent's explicit API, for what the interposer cannot see. Plain
- * C ABI, usable from any language. Nothing here ever blocks, prints, or fails
- * the program: where no run is being recorded every call returns at once.
+ * libips: the agent's explicit API, for events that the interposer cannot see.
+ * Plain C ABI, usable from any language. No function blocks, prints, or makes
+ * the program fail: without a recorded run every call returns at once.
  *
  * Two uses:
  *  - marks in the calling thread: ips_mark(). "begin NAME ..." and "end NAME
- * ..." (NAME one word) hold a request, which `ipsq requests` tells of.
- *  - tasks: chains of one's own (green threads, simulated processes, a message
- *    system in shared memory). A task's stamps are given by the caller or, with
- *    IPS_NOW, taken from the clocks.
+ *    ..." (NAME one word) enclose a request, which `ipsq requests` reports.
+ *  - tasks: separate chains of events (green threads, simulated processes, a
+ *    message system in shared memory). The caller gives a task's stamps or,
+ *    with IPS_NOW, lets the clocks be read.
  *
- * A task belongs to one thread at a time; different tasks may be used by
- * different threads at once. The stamps of one task are all given or all
- * IPS_NOW; with IPS_NOW it stays in the thread that started it, whose CPU clock
- * is its own. A fork child has none of its parent's tasks: calls with them do
- * nothing there.
+ * A task belongs to one thread at a time; different threads may use different
+ * tasks at once. The stamps of one task are all given or all IPS_NOW. With
+ * IPS_NOW the task must stay in the thread that started it, whose CPU clock it
+ * uses. A fork child has none of its parent's tasks: calls with them do nothing
+ * there.
  *
- * A mark goes into the stream of the calling thread, which has one only where
- * the program runs under ipsrun (the preload library): a program that is merely
- * linked with libips records its tasks and nothing else.
+ * A mark goes into the stream of the calling thread. Threads have streams only
+ * if the program runs under ipsrun (the preload library): a program that is
+ * merely linked with libips records its tasks and nothing else.
  */
 #ifndef IPS_AGENT_API_IPS_H
 #define IPS_AGENT_API_IPS_H
@@ -34,23 +34,23 @@ extern "C" {
 struct ips_task;
 
 /* A moment: elapsed ns on this machine's clock (any zero) and the task's own
- * CPU ns since its start. IPS_NOW (NULL) = read the clocks. */
+ * CPU ns since its start. IPS_NOW (NULL): read the clocks. */
 struct ips_stamp {
     uint64_t t_ns;
     uint64_t cpu_ns;
 };
 #define IPS_NOW ((const struct ips_stamp *)0)
 
-/* 1 where this process is being recorded, else 0. */
+/* Returns 1 if this process is being recorded, else 0. */
 IPS_API int ips_active(void);
 
-/* Puts `text` (at most 511 bytes kept) in the calling thread's stream. */
+/* Writes `text` (truncated to 511 bytes) into the calling thread's stream. */
 IPS_API void ips_mark(const char *text);
 
-/* Starts a chain named `name`. NULL where nothing is recorded; every other
- * call takes a NULL task and does nothing. `parent` may be NULL: a root. Where
- * it is given, a FORK is recorded in `parent` at `parent_at` and the child's
- * START hangs on it. */
+/* Starts a chain named `name`. Returns NULL if nothing is recorded; every other
+ * function accepts a NULL task and does nothing. `parent` NULL: a root.
+ * Otherwise a FORK is recorded in `parent` at `parent_at`, and the child's
+ * START depends on it. */
 IPS_API struct ips_task *ips_task_start(const char *name,
                                         const struct ips_stamp *at);
 IPS_API struct ips_task *ips_task_fork(struct ips_task *parent,
@@ -58,17 +58,18 @@ IPS_API struct ips_task *ips_task_fork(struct ips_task *parent,
                                        const char *name,
                                        const struct ips_stamp *at);
 
-/* `channel` is a name shared by both ends on whatever machine; bytes are
- * counted in order per channel, from one sending task to one receiving task.
- * A receive has the stamps of its call and of its return; where one of them is
- * IPS_NOW the other stands for both. */
+/* `channel` is a name shared by both ends, on any machines; bytes are counted
+ * in order per channel, from one sending task to one receiving task. A receive
+ * has the stamps of its call and of its return; if one of them is IPS_NOW, the
+ * other is used for both. */
 IPS_API void ips_task_send(struct ips_task *task, const char *channel,
                            uint64_t bytes, const struct ips_stamp *at);
 IPS_API void ips_task_recv(struct ips_task *task, const char *channel,
                            uint64_t bytes, const struct ips_stamp *call,
                            const struct ips_stamp *ret);
 
-/* Takes the end of `child` (which must have been ended by ips_task_end). */
+/* Records that `task` waited for the end of `child` (which must have been ended
+ * by ips_task_end). */
 IPS_API void ips_task_join(struct ips_task *task, struct ips_task *child,
                            const struct ips_stamp *call,
                            const struct ips_stamp *ret);

@@ -1,35 +1,35 @@
 /*
- * Marks through the API. A program that sets marks sets few different ones
- * many times, from texts that stay where they are: the text is recorded once
- * and has a *place* then, and the next ones are MARK_SHORT of 16 bytes that
- * name it (format.h).
+ * Marks through the API. A program usually sets few different marks many times,
+ * from texts at fixed addresses. So a text is recorded once and kept in a
+ * *slot*; later marks are MARK_SHORT records of 16 bytes that refer to the slot
+ * (pool/format.h).
  *
  * Invariants:
- *  - a place counts while its era does (agent/record/cpu.h): its MARK is in
- *    this segment, of this process, and the thread has not been switched out
- *    since. After a switch the text is written again: that is rare, and one
- *    word tells it.
- *  - what the program may have written over is compared, byte for byte, with a
- *    copy of ours.
- *  - a mark below an unpublished record of the same thread (a handler's) has
- *    neither place nor line: that record may be the very MARK it would refer
- *    to, and never be published.
+ *  - a slot is valid only in its era (agent/record/cpu.h): its MARK is in this
+ *    segment, of this process, and the thread has not been switched out since.
+ *    After a switch the text is written again: switches are rare, and one word
+ *    shows them.
+ *  - the program may have overwritten the text, so it is compared, byte for
+ *    byte, with our copy.
+ *  - a mark set while the same thread has an unpublished record (in a handler)
+ *    gets neither slot nor baseline: that record may be the very MARK it would
+ *    refer to, and never be published.
  */
 #include "agent/api/api.h"
 #include "agent/api/text.h"
 #include "agent/record/extra.h"
 #include "agent/record/proc_event.h"
 
-/* Any two addresses that differ may share one; what counts is that texts side
- * by side do not. */
+/* Different addresses may share a slot, but texts side by side do not. */
 static inline uint32_t first_place(const char *text)
 {
     return (uint32_t)((uintptr_t)text * 0x9e3779b97f4a7c15ull >> 61);
 }
 _Static_assert(IPS_MARK_PLACES == 8, "61 = 64 - 3 bits");
 
-/* Reads up to 7 bytes behind its NUL, within a page (a page has at least 4096
- * bytes): what lies there does not count. So near to the end of one: false. */
+/* Is the slot's text still at `text`? Reads up to 7 bytes after its NUL, within
+ * a page (at least 4096 bytes); they do not count. Returns false if the text is
+ * too near to the end of a page for that. */
 __attribute__((no_sanitize("address"))) static inline bool
 same_text(const char *text, const struct ips_mark_slot *p)
 {
@@ -58,7 +58,7 @@ static __attribute__((noinline)) void mark_long(const char *text)
 {
     if (!ips_core_attach() || ips_me.in_vfork || !ips_core.main_stream)
         return;
-    /* Made before there is a record that waits for it. */
+    /* Mapped before a record is begun that would wait for it. */
     bool plain = ips_me.recs_open || !ips_core.cpu_marks;
     struct ips_extra *extra = plain ? NULL : ips_extra();
     struct ips_moment now = ips_moment_now();
@@ -74,7 +74,7 @@ static __attribute__((noinline)) void mark_long(const char *text)
     }
     uint32_t n = first_place(text);
     if (extra->mark_slot[n].era == era && extra->mark_slot[n].text != text)
-        n ^= 1; /* the other of two */
+        n ^= 1; /* the second of its two slots */
     struct ips_mark_slot *p = &extra->mark_slot[n];
     p->text = NULL;
     atomic_signal_fence(memory_order_seq_cst);
@@ -90,7 +90,8 @@ static __attribute__((noinline)) void mark_long(const char *text)
     ips_baseline_draw(&extra->mark_baseline, &now, era);
 }
 
-/* The second of its places, a text at the end of a page, or in full. */
+/* Handles the second slot, and a text at the end of a page; else writes the
+ * mark in full. */
 static __attribute__((noinline)) void mark_other(const char *text)
 {
     struct ips_thread *me = ips_here();
@@ -113,7 +114,8 @@ static __attribute__((noinline)) void mark_other(const char *text)
         mark_long(text);
 }
 
-/* What the short one did not come to. */
+/* The short record could not be written: gives its reservation back and writes
+ * a long one. */
 static __attribute__((noinline)) void mark_left(const char *text, uint64_t left)
 {
     ips_short_undo(left, sizeof(struct ips_rec_head));
@@ -131,7 +133,7 @@ void ips_mark_record(const char *text)
     }
     uint32_t era = *(volatile uint32_t *)&x->mark_baseline.era;
     const struct ips_mark_slot *p = &x->mark_slot[n];
-    /* There is no place for NULL: it has no era. */
+    /* A NULL text has no slot: its era is 0. */
     if (unlikely(!may_be(me, p, text, era) || !same_text(text, p))) {
         mark_other(text);
         return;

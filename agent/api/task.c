@@ -1,16 +1,17 @@
 /*
- * The API at work: tasks with a stream each (marks: api/mark.c).
+ * Implements tasks, each with its own stream (marks: api/mark.c).
  *
- * How a task is found again in the pool: its segments have the pid, pidns and
- * image_stamp of the process (the preload library's where that is loaded), so
- * all tasks belong to that image; tid is the task's number, 1, 2, ... within
- * the image, with IPS_SEGMENT_TASK in the flags. START (kind TASK) has the
+ * How tasks are identified in the pool: their segments have the pid, pidns and
+ * image_stamp of the process (those of the preload library if it is loaded), so
+ * all tasks belong to that image. tid is the task's number, 1, 2, ... within
+ * the image, and the flags contain IPS_SEGMENT_TASK. START (kind TASK) has the
  * FORK's fork_seq and ptid = number of the parent task, both 0 for a root; FORK
  * and JOIN (kind TASK) have a = number of the child and its fork_seq.
  *
- * A channel gets one CHAN per (task, channel, direction), kind USER, name_hash
+ * A channel gets one CHAN per (task, channel, direction): kind USER, name_hash
  * = FNV-1a of the name, side WRITE for sends and READ for receives. Its id has
- * bit 31 set: the interposer numbers its channels from 1 in the same image.
+ * bit 31 set, since the interposer numbers its channels from 1 in the same
+ * image.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -32,7 +33,7 @@ struct channel { /* id 0 = free */
 
 struct ips_task {
     struct ips_stream stream;
-    uint64_t cpu0; /* IPS_NOW: the thread's CPU when the task began */
+    uint64_t cpu0; /* IPS_NOW: the thread's CPU time at the task's start */
     uint64_t fork_seq;
     bool ended;
     struct channel *channels;  /* open addressing, by hash */
@@ -59,8 +60,8 @@ static struct moment moment_of(const struct ips_task *task,
     return (struct moment){now.t, ips_sub_sat(now.cpu, task->cpu0), 0};
 }
 
-/* Call and return: one kind of stamp in one record. Where only one is given it
- * stands for both. */
+/* Stamps of call and return, of the same kind. If only one is given, it is used
+ * for both. */
 static void moments_of(const struct ips_task *task,
                        const struct ips_stamp *call,
                        const struct ips_stamp *ret, struct moment *m_call,
@@ -77,7 +78,7 @@ static uint64_t count_pages(uint64_t bytes)
     return ips_sys_bad(at) ? 0 : at;
 }
 
-/* May `task` be recorded into? Not after its end, nor in a fork child. */
+/* May records be written for `task`? Not after its end, nor in a fork child. */
 static bool may_record(const struct ips_task *task)
 {
     return task && !task->ended && !ips_me.in_vfork &&
@@ -126,8 +127,8 @@ static bool channels_grow(struct ips_task *task)
     return true;
 }
 
-/* The id of `name` in this task, bound by a CHAN at its first use; 0 where
- * that could not be recorded. */
+/* Returns the id of `name` in this task; its first use writes a CHAN. 0 if that
+ * could not be recorded. */
 static uint32_t channel_id(struct ips_task *task, const char *name,
                            uint32_t side, const struct moment *m)
 {
@@ -185,7 +186,7 @@ static int own_active(void)
 }
 
 #ifndef IPS_PRELOAD
-/* Marks go into the threads' streams, which the preload library has. */
+/* Marks go into the threads' streams, which only the preload library has. */
 static void own_mark(const char *text)
 {
     (void)text;
@@ -237,7 +238,7 @@ static struct ips_task *own_fork(struct ips_task *parent,
         s->ptid = parent->stream.tid;
         record_fork(parent, &pm, task);
     }
-    /* START goes before the first record by itself. */
+    /* The first record writes START before it. */
     size_t len = ips_text_length(name ? name : "");
     struct ips_rec_text *rec =
         begin_record(task, IPS_REC_NAME, sizeof(*rec) + len + 1, &m);

@@ -1,5 +1,5 @@
 /*
- * Records that end with a text of the program's: MARK, and NAME of a task.
+ * Records that end with a text from the program: MARK, and NAME of a task.
  */
 #ifndef IPS_AGENT_API_TEXT_H
 #define IPS_AGENT_API_TEXT_H
@@ -8,7 +8,7 @@
 
 #include "agent/record/fast.h"
 
-#define IPS_TEXT_BYTES 512u /* with its NUL; what is longer is cut */
+#define IPS_TEXT_BYTES 512u /* with its NUL; longer texts are truncated */
 
 static inline size_t ips_text_length(const char *text)
 {
@@ -19,7 +19,7 @@ static inline size_t ips_text_length(const char *text)
     return n;
 }
 
-/* Fills and publishes; `rec` has room for len + 1. */
+/* Fills and publishes `rec`, which has space for len + 1 bytes of text. */
 static inline void ips_text_fill(struct ips_rec_text *rec, const char *text,
                                  size_t len, uint64_t cpu)
 {

@@ -1,4 +1,4 @@
-/* A private slave and master for whoever runs no daemons. */
+/* Starts a private slave and master where no daemons run. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "agent/pool/pool.h"
 #include "common/daemon.h"
 
-/* Is slave.lock held? Only asked under pool.lock, so no private slave decides
+/* Is slave.lock held? Called only under pool.lock, so no private slave decides
  * to end at this moment. */
 static bool slave_runs(const char *pool)
 {
@@ -27,7 +27,8 @@ static bool slave_runs(const char *pool)
     return held;
 }
 
-/* Does somebody answer at unix:PATH? Other addresses are not ours to serve. */
+/* Is no master listening at unix:PATH? Other addresses are not ours to serve:
+ * false. */
 static bool master_wanted(const char *address)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};

@@ -1,4 +1,4 @@
-/* main() of ipsrun is the map: what happens, in the order that matters. */
+/* main() of ipsrun shows all steps, in the order that matters. */
 #include "agent/ipsrun/ipsrun.h"
 
 #include <errno.h>
@@ -31,9 +31,10 @@ int ipsrun_failed(const char *fmt, ...)
     return IPSRUN_FAILED;
 }
 
-/* ipsrun inside a measured program is itself measured, and the daemons it
- * starts would be part of that run and keep it open. So it starts over without
- * the agent; by a raw call, since the interposer puts itself back at exec. */
+/* If ipsrun runs inside a measured program, it is itself measured, and the
+ * daemons it starts would belong to that run and keep it open. So it executes
+ * itself again without the agent; by a raw call, since the interposer adds
+ * itself again at exec. */
 static void leave_outer_run(char **argv)
 {
     const char *value = getenv("LD_PRELOAD");
@@ -53,10 +54,10 @@ static void leave_outer_run(char **argv)
     unsetenv("IPS_POOL");
     unsetenv("IPS_PRELOAD");
     ips_sys3(SYS_execve, (long)"/proc/self/exe", (long)argv, (long)environ);
-    free(rest); /* no /proc: go on as we are */
+    free(rest); /* no /proc: continue as it is */
 }
 
-/* Basename of the command, date, time, random: nobody can guess it. */
+/* Basename of the command, date, time, random: cannot be guessed. */
 static void make_up_name(char out[64], const char *command)
 {
     const char *slash = strrchr(command, '/');
@@ -92,7 +93,7 @@ static void join_words(char *out, size_t size, char *const *words)
     }
 }
 
-/* Holds pool.lock until the descriptor is closed. */
+/* Takes pool.lock; it is held until the returned descriptor is closed. */
 static int pool_lock(const char *pool, struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 32];
@@ -105,8 +106,8 @@ static int pool_lock(const char *pool, struct ips_err *err)
     return fd;
 }
 
-/* Is this run there already, in a pool of another user? Then his slave drains
- * it, and its locks are none of ours. */
+/* Does this run exist in the pool of another user? Then that user's slave
+ * drains it, and its locks are not ours. */
 static bool foreign_run(const struct ipsrun_options *o)
 {
     char path[IPS_PATH_BYTES + 80];
@@ -117,8 +118,8 @@ static bool foreign_run(const struct ipsrun_options *o)
     return access(path, R_OK | W_OK) == 0;
 }
 
-/* A run that was drained has left the pool; what is of it in the state
- * directory would be one with what we record. */
+/* A drained run has left the pool, but its data in the state directory would be
+ * merged with what we record: refuses the name. */
 static int new_to_slave(const struct ipsrun_options *o, const char *name,
                         struct ips_err *err)
 {
@@ -175,7 +176,8 @@ static int make_run(const struct ipsrun_options *o, const char *name,
     return rc < 0 ? ipsrun_failed("%s", err.msg) : -1;
 }
 
-/* IPS_RUN, IPS_POOL, IPS_PRELOAD, and our library behind the user's own. */
+/* Sets IPS_RUN, IPS_POOL, IPS_PRELOAD, and adds our library after the user's in
+ * LD_PRELOAD. */
 static int set_environment(const struct ipsrun_options *o, const char *name)
 {
     struct ips_err err = {0};
@@ -198,14 +200,14 @@ static int set_environment(const struct ipsrun_options *o, const char *name)
     return bad ? ipsrun_failed("environment: %s", strerror(errno)) : -1;
 }
 
-/* A command whose loader cannot bear our library is started without it. */
+/* A command whose loader cannot load our library is started without it. */
 static void look_at_command(char **command, struct ips_target *target)
 {
     ips_target_find(target, command[0], getenv("PATH"), getenv("IPS_PRELOAD"));
     ips_target_started(target, command, environ);
     if (ips_target_preload_stays(target->kind) && !getenv("LD_DEBUG") &&
         !getenv("LD_TRACE_LOADED_OBJECTS") && !getenv("LD_VERIFY"))
-        return; /* preload/process/exec.c says what these are */
+        return; /* described in preload/process/exec.c */
     const char *value = getenv("LD_PRELOAD"), *library = getenv("IPS_PRELOAD");
     char *rest = strdup(value);
     if (!rest)
@@ -233,7 +235,7 @@ static void record_text(enum ips_rec_type type, const char *text, size_t max)
     ips_rec_publish(rec);
 }
 
-/* The exit status of who could not execute the command. */
+/* Returns the exit status for a command that could not be executed. */
 static int not_executed(const char *command, int error)
 {
     fprintf(stderr, "ipsrun: %s: %s\n", command, strerror(error));
@@ -258,7 +260,8 @@ static void say_unrecorded(const struct ips_target *t)
                 why[t->kind]);
 }
 
-/* The first image of the root process: START, NAME, EXEC. */
+/* Records the first image of the root process (START, NAME, EXEC) and executes
+ * the command. */
 static int become_root(char **command, const char *command_line, bool quiet)
 {
     struct ips_target target;

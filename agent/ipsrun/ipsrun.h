@@ -1,9 +1,9 @@
 /*
- * ipsrun: makes or joins a run, sees to it that somebody drains its pool,
- * then *becomes* the command (exec), so that status, signals and terminal are
- * the command's own; on a terminal it stays as the parent. Options
- * (ipsrun/options.c), private daemons (ipsrun/daemons.c), the parent
- * (ipsrun/parent.c), the order of things (ipsrun.c).
+ * ipsrun makes or joins a run, makes sure that a slave drains its pool, then
+ * *becomes* the command (exec), so that status, signals and terminal are the
+ * command's own. On a terminal it stays as the parent. Options:
+ * ipsrun/options.c; private daemons: ipsrun/daemons.c; the parent:
+ * ipsrun/parent.c; the order of the steps: ipsrun.c.
  */
 #ifndef IPS_AGENT_IPSRUN_IPSRUN_H
 #define IPS_AGENT_IPSRUN_IPSRUN_H
@@ -15,12 +15,12 @@
 #include "common/err.h"
 #include "common/paths.h"
 
-/* Exit statuses besides the command's own; 126 and 127 as a shell's. */
+/* Exit statuses in addition to the command's own; 126 and 127 as in a shell. */
 #define IPSRUN_USAGE 2
 #define IPSRUN_FAILED 125
 
 struct ipsrun_options {
-    const char *name; /* --name; NULL = made up */
+    const char *name; /* --name; NULL = generated */
     const char *join; /* --join */
     char tags[256];   /* NUL separated, ends with an empty one */
     char pool[IPS_PATH_BYTES];
@@ -31,61 +31,62 @@ struct ipsrun_options {
     uint32_t sample_us;   /* --rate */
     uint32_t budget_ppm;  /* --budget */
     uint32_t on_full;     /* enum ips_on_full */
-    uint64_t quota_bytes; /* 0 = what the pool gives */
+    uint64_t quota_bytes; /* 0 = the pool's own limit */
     enum ips_cpu_mode cpu_mode;
     enum ips_locks locks;
     bool receive_stamps;
     bool no_delays;
     bool quiet;
     bool no_daemons;
-    bool exec;        /* --exec: never stay as the parent */
+    bool exec;        /* --exec: never stay as parent */
     bool insecure;    /* --insecure: for the private slave */
     bool state_given; /* --state */
     bool master_set;  /* --master: other machines may report to it */
     char **command;   /* NULL ended; borrowed from argv */
 };
 
-/* Fills `o`. Returns -1 to go on, else the exit status to end with (after
+/* Fills `o`. Returns -1 to continue, else the exit status to end with (after
  * --help, --version or a message). */
 int ipsrun_options_parse(struct ipsrun_options *o, int argc, char **argv);
 
-/* Where standard error is a terminal, forks: -1 in the child, which goes on to
- * become the command, or where there is nothing to stay for; in the parent the
- * exit status to end with, after the command has ended and a line was printed
- * (ipsrun/parent.c). The command's death by a signal kills the parent, too. */
+/* If standard error is a terminal, forks: the child gets -1 and becomes the
+ * command; the parent waits for its end, prints a line and returns the exit
+ * status to end with (ipsrun/parent.c). If the command dies by a signal, the
+ * parent dies by it, too. Without a terminal or with --exec or --quiet returns
+ * -1 without forking. */
 int ipsrun_stay(const struct ipsrun_options *o, const char *name);
 
-/* Says it on standard error; IPSRUN_FAILED. */
+/* Prints a message on standard error; returns IPSRUN_FAILED. */
 int ipsrun_failed(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* --join: is there such a run, here or at the master? -1 to go on, also where
- * that cannot be known (which is said); else the exit status to end with. */
+/* --join: does the run exist, here or at the master? Returns -1 to continue,
+ * also if that cannot be known (and says so); else the exit status to end with.
+ */
 int ipsrun_join_check(const struct ipsrun_options *o);
 
-/* Turns the library's path into one that the loader takes, for every user of
- * the run (ipsrun/library.c): a path with a blank or a colon becomes a link in
- * the pool's root, and for root a library that other users cannot reach a copy
- * there. 0, else the exit status, and it is said. */
+/* Changes the library's path to one that the loader accepts for every user of
+ * the run (ipsrun/library.c). A path with a blank or a colon becomes a link in
+ * the pool's root. For root, a library that other users cannot reach becomes a
+ * copy there. Returns 0, or prints a message and returns the exit status. */
 int ipsrun_loadable(char library[IPS_PATH_BYTES], const char *pool);
 
-/* Starts what is missing of a private slave and master, detached: they have
- * none of our descriptors, their output goes to STATE/slave.log and
- * master.log. The caller holds pool.lock. What could not be started is said on
- * standard error (not if quiet); never fatal. */
+/* Starts the private slave and master that are missing, detached: they have
+ * none of our descriptors, and their output goes to STATE/slave.log and
+ * master.log. The caller holds pool.lock. Failures are never fatal; they are
+ * printed on standard error (not if quiet). */
 void ipsrun_daemons(const struct ipsrun_options *o);
 
-/* Tries marks and measures the probes (ipsrun/probe.c, then
- * ipsrun/probe_costs.c): some 0.7 s, in children. false = nothing was learnt.
- */
+/* Tests marks and measures the probes (ipsrun/probe.c, then
+ * ipsrun/probe_costs.c): takes about 0.7 s, in children. false = no result. */
 bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out);
 
-/* What the interposer as a whole costs, into `m`, which has the costs of the
- * core alone (ipsrun/probe_costs.c). */
+/* Measures the cost of the whole interposer into `m`, which has the costs of
+ * the recording core alone (ipsrun/probe_costs.c). */
 void ipsrun_measure_calls(const struct ips_clock *clock,
                           struct ips_measured *m);
 
-/* First thing in main: the exit status where ipsrun was started by
- * ipsrun_measure_calls, `called` so; else -1. */
+/* Call it first in main: returns the exit status if ipsrun_measure_calls
+ * started this ipsrun, with `called` as its argv[0]; else -1. */
 int ipsrun_subject(const char *called);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Is there a run to join? One that this machine does not have may have begun on
- * another: the master knows, and ipsq asks it. Where all machines are started
- * at once the run may begin a moment later, so a master that other machines
- * report to is asked for a while.
+ * Is there a run to join? A run that does not exist on this machine may have
+ * started on another: the master knows, and ipsq asks it. If all machines are
+ * started at once, the run may start a moment later, so a master that other
+ * machines report to is asked repeatedly.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +24,11 @@ enum answer { RUN_KNOWN, RUN_UNKNOWN, NO_ANSWER };
 
 struct asking {
     const struct ipsrun_options *o;
-    struct ips_nearest near; /* of the runs that the master knows */
-    char why[256];           /* NO_ANSWER */
+    struct ips_nearest near; /* nearest of the runs that the master knows */
+    char why[256];           /* reason for NO_ANSWER */
 };
 
-/* In the pool, or drained from it into the state directory. */
+/* Is the run in the pool, or drained from it into the state directory? */
 static bool is_here(const struct ipsrun_options *o)
 {
     char path[2 * IPS_PATH_BYTES + 160];
@@ -48,7 +48,7 @@ static bool comes_here(const struct ipsrun_options *o)
     return is_here(o);
 }
 
-/* The list of runs, as `ipsq runs --format tsv` prints it. */
+/* Searches the list of runs, as `ipsq runs --format tsv` prints it. */
 static enum answer find_run(FILE *list, const char *run,
                             struct ips_nearest *near)
 {
@@ -73,7 +73,7 @@ static enum answer find_run(FILE *list, const char *run,
 struct child {
     char program[IPS_PATH_BYTES];
     const struct ipsrun_options *o;
-    FILE *out, *complaint; /* what ipsq prints */
+    FILE *out, *complaint; /* output and errors of ipsq */
 };
 
 static void become_ipsq(void *arg)
@@ -147,13 +147,14 @@ int ipsrun_join_check(const struct ipsrun_options *o)
 {
     struct asking a = {.o = o};
     if (!ips_run_name_ok(o->join) || is_here(o))
-        return -1; /* a wrong name: who makes the run says so */
+        return -1; /* making the run will report a wrong name */
     if (!o->master_set && comes_here(o))
         return -1;
     enum answer answer = o->master_set ? wait_for_run(&a) : ask_master(&a);
     if (answer == RUN_KNOWN)
         return -1;
-    /* No other machine reports to a master that was started here. */
+    /* No other machine reports to a master that was started here, so its
+     * silence means that the run does not exist. */
     if (answer == NO_ANSWER && o->master_set) {
         fprintf(stderr,
                 "ipsrun: cannot tell whether run %s exists: the master at %s "

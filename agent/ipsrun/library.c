@@ -1,4 +1,4 @@
-/* Where the loader finds our library, in every process of the run. */
+/* Makes our library available to the loader in every process of the run. */
 #include "agent/ipsrun/ipsrun.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "common/types.h"
 
-/* May any user enter every directory above `path`? */
+/* Can any user enter every directory above `path`? */
 static bool reached_by_all(const char *path)
 {
     char dir[IPS_PATH_BYTES];
@@ -26,7 +26,7 @@ static bool reached_by_all(const char *path)
     return true;
 }
 
-/* May any user open that file? */
+/* Can any user open that file? */
 static bool open_to_all(const char *path)
 {
     struct stat st;
@@ -45,7 +45,8 @@ static int copy_bytes(int from, int to)
     return n < 0 ? -1 : 0;
 }
 
-/* Whole or not at all: another ipsrun may copy the same. 0, or -1 and errno. */
+/* Copies a file whole or not at all: another ipsrun may make the same copy.
+ * Returns 0, or -1 and errno. */
 static int copy_library(const char *path, const char *to)
 {
     char part[IPS_PATH_BYTES + 16];
@@ -71,14 +72,15 @@ static int copy_library(const char *path, const char *to)
     return rc;
 }
 
-/* A directory of the pool's root for that library, and the path in it: its own
- * name, by which a measured ipsrun knows it. 0 where it does not fit. */
+/* Makes a directory for that library in the pool's root and fills `out` with
+ * the path in it. The file keeps its own name, by which a measured ipsrun
+ * recognises it. false: not possible. */
 static bool install_library(const char *library, const char *pool, mode_t mode,
                             char out[IPS_PATH_BYTES])
 {
     struct stat st;
     uint64_t hash = ips_fnv1a(IPS_FNV_SEED, library, strlen(library));
-    if (stat(library, &st) == 0) { /* another build is another file */
+    if (stat(library, &st) == 0) { /* another build gets another directory */
         hash = ips_fnv1a(hash, &st.st_mtim, sizeof(st.st_mtim));
         hash = ips_fnv1a(hash, &st.st_size, sizeof(st.st_size));
     }
@@ -89,14 +91,15 @@ static bool install_library(const char *library, const char *pool, mode_t mode,
     if (mkdir(out, 0700) < 0 && errno != EEXIST)
         return false;
     if (lstat(out, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
-        return false; /* a pool of root is open to others' files */
+        return false; /* other users may create files in a pool of root */
     (void)chmod(out, mode);
     snprintf(out + n, (size_t)(IPS_PATH_BYTES - n), "%s",
              strrchr(library, '/'));
     return true;
 }
 
-/* The loader takes no path with a blank or a colon in LD_PRELOAD. */
+/* Links the library to a path without blanks and colons: the loader accepts
+ * neither in LD_PRELOAD. */
 static int without_blanks(char library[IPS_PATH_BYTES], const char *pool)
 {
     char link[IPS_PATH_BYTES];
@@ -111,10 +114,11 @@ static int without_blanks(char library[IPS_PATH_BYTES], const char *pool)
     return 0;
 }
 
-/* A program that root starts may become another user, for whom the loader would
- * not find a library in a directory of root's own, and say so on his terminal.
- * Where the pool is closed to others, too, they are not recorded, and the copy,
- * which takes memory of the pool, is not made. */
+/* Copies the library to a place that other users reach. A program that root
+ * starts may become another user; the loader would not find a library in a
+ * private directory of root then, and print an error on that user's terminal.
+ * If other users cannot enter the pool either, they are not recorded, and no
+ * copy is made, which would take memory of the pool. */
 static void for_other_users(char library[IPS_PATH_BYTES], const char *pool)
 {
     char own[IPS_PATH_BYTES], inside[IPS_PATH_BYTES + 2];

@@ -1,5 +1,4 @@
-/* Options of ipsrun. docs/ipsrun.1 says the same; a test holds them together.
- */
+/* Options of ipsrun. docs/ipsrun.1 describes the same; a test compares them. */
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -155,7 +154,8 @@ static int take_tag(struct ipsrun_options *o, const char *tag)
     return -1;
 }
 
-/* The command and the daemons may be started from another directory. */
+/* Makes a path absolute: the command and the daemons may be started from
+ * another directory. */
 static int take_path(char out[IPS_PATH_BYTES], const char *option,
                      const char *path)
 {
@@ -184,7 +184,7 @@ _Static_assert(IPS_PROCEDURES_OFF == 0 && IPS_PROCEDURES_SAMPLE == 1 &&
                    IPS_LOCKS_ALL == 1,
                "the order of common/ipsrun_values.h");
 
-/* The position of `text` among the values of `option`, into *index. */
+/* Stores the position of `text` among the values of `option` in *index. */
 static int take_value(const char *option, const char *text, uint32_t *index)
 {
     const char *const *values = ipsrun_values(option);
@@ -223,7 +223,7 @@ static int take_budget(struct ipsrun_options *o, const char *text)
     return -1;
 }
 
-/* Below it a thread has no room for its first record. */
+/* With less, a thread has no space for its first record. */
 #define QUOTA_LEAST_BYTES (256u << 10)
 
 static int take_quota(struct ipsrun_options *o, const char *text)
@@ -322,12 +322,12 @@ static int take_option(struct ipsrun_options *o, int option, const char *value)
     case OPT_HELP:
         fputs(help, stdout);
         return 0;
-    default: /* wrong_option() says what */
+    default: /* wrong_option() prints the message */
         return IPSRUN_USAGE;
     }
 }
 
-/* `word` as it was typed. */
+/* `word`: the option as typed. */
 static int wrong_option(int option, const char *word)
 {
     struct ips_nearest near;

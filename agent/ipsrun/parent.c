@@ -1,14 +1,14 @@
 /*
  * On a terminal ipsrun stays the parent of the command, like time(1), and
  * prints one line when the command has ended. Nothing else may differ from the
- * bare command: ipsrun is in its process group, passes on the signals that were
+ * bare command: ipsrun is in its process group, passes on signals that were
  * sent to ipsrun alone, stops and continues with it, and ends as it ended.
  *
  * All signals are blocked and taken by sigwaitinfo() in a loop, so no handler
- * runs. What was sent to the whole group (^C, ^Z, kill %1) has reached the
- * command; what was sent to ipsrun alone is passed on. Which of both it was is
- * seen in the witness: another process of the group, which only sleeps with all
- * signals blocked, so that what it got stays pending.
+ * runs. A signal to the whole group (^C, ^Z, kill %1) has reached the command
+ * already; a signal to ipsrun alone must be passed on. The *witness* tells
+ * which of the two it was: another process of the group, which only sleeps with
+ * all signals blocked, so that signals to the group stay pending in it.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -33,8 +33,9 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* A pipe's other end must see that the command closed its own; a file system
- * must be free to unmount. Standard error stays, for the last line. */
+/* Releases descriptors and directory: the other end of a pipe must see that the
+ * command closed its own; a file system must be free to unmount. Standard error
+ * stays open, for the last line. */
 static void let_go(void)
 {
     int null = open("/dev/null", O_RDWR);
@@ -44,10 +45,11 @@ static void let_go(void)
     }
     close_range(STDERR_FILENO + 1, ~0u, 0);
     if (chdir("/") < 0)
-        return; /* then it stays where it was */
+        return; /* then the directory stays */
 }
 
-/* As the command stopped: by the same signal, so the shell says the same. */
+/* Stops ipsrun as the command stopped: by the same signal, so that the shell
+ * reports the same. */
 static void stop_too(pid_t child, int sig, const sigset_t *all)
 {
     struct sigaction act = {.sa_handler = SIG_DFL}, old = act;
@@ -57,17 +59,19 @@ static void stop_too(pid_t child, int sig, const sigset_t *all)
     sigaddset(&one, sig);
     sigaction(sig, &act, &old);
     raise(sig);
-    sigprocmask(SIG_UNBLOCK, &one, NULL); /* here it stops */
+    sigprocmask(SIG_UNBLOCK, &one, NULL); /* the process stops here */
     sigprocmask(SIG_BLOCK, all, NULL);
     sigaction(sig, &old, NULL);
-    /* It goes on; whoever continued it alone meant the command. */
+    /* ipsrun was continued. If the command was not, continue it as well: the
+     * sender of SIGCONT meant the command. */
     if (waitid(P_PID, (id_t)child, &info, WCONTINUED | WNOHANG | WNOWAIT) ==
             0 &&
         info.si_pid == 0)
         kill(child, SIGCONT);
 }
 
-/* -1: none is to be had. All signals are blocked. */
+/* Returns the witness's pid; -1: no process available. All signals are blocked.
+ */
 static pid_t start_witness(void)
 {
     pid_t parent = getpid(), pid = fork();
@@ -88,7 +92,7 @@ static void end_witness(pid_t witness)
     waitpid(witness, NULL, 0);
 }
 
-/* The witness' pending signals: bit 0 is signal 1. */
+/* The witness's pending signals: bit 0 is signal 1. */
 static uint64_t pending_signals(pid_t witness)
 {
     char path[64], line[256];
@@ -104,8 +108,9 @@ static uint64_t pending_signals(pid_t witness)
     return set;
 }
 
-/* Was it sent to ipsrun alone? The fork waits in the kernel until a kill() of
- * the group that goes on has reached all: the old witness knows. */
+/* Was the signal sent to ipsrun alone? The fork of a new witness waits in the
+ * kernel until a kill() of the group in progress has reached all members; so
+ * afterwards the old witness has the signal, if the group was its target. */
 static bool is_for_us(const siginfo_t *info, pid_t *witness)
 {
     if (info->si_code > 0 || info->si_signo == SIGCHLD ||
@@ -118,7 +123,7 @@ static bool is_for_us(const siginfo_t *info, pid_t *witness)
     return !(group >> (info->si_signo - 1) & 1);
 }
 
-/* Until the command has ended: its wait status. */
+/* Waits until the command has ended; returns its wait status. */
 static int wait_for(pid_t child, const sigset_t *all)
 {
     pid_t witness = start_witness();
@@ -136,14 +141,14 @@ static int wait_for(pid_t child, const sigset_t *all)
         }
         if (sigwaitinfo(all, &info) <= 0 || !is_for_us(&info, &witness))
             continue;
-        if (info.si_code == SI_QUEUE) /* with a value */
+        if (info.si_code == SI_QUEUE) /* the signal carries a value */
             sigqueue(child, info.si_signo, info.si_value);
         else
             kill(child, info.si_signo);
     }
 }
 
-/* Without a core of our own. */
+/* Ends as the command ended, without a core file of our own. */
 static int end_as(int status)
 {
     if (!WIFSIGNALED(status))
@@ -187,8 +192,8 @@ static pid_t start_summary(const struct ipsrun_options *o, const char *name,
     return pid;
 }
 
-/* The line that `ipsq summary` prints, without its newline; "" if it takes too
- * long. */
+/* Fills `out` with the line that `ipsq summary` prints, without its newline; ""
+ * if it takes too long. */
 static void ask_summary(const struct ipsrun_options *o, const char *name,
                         char *out, size_t size)
 {
@@ -247,17 +252,17 @@ int ipsrun_stay(const struct ipsrun_options *o, const char *name)
     fflush(NULL);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    sigaction(SIGCHLD, &act, &old); /* ignored, it would hide how it ended */
+    sigaction(SIGCHLD, &act, &old); /* if ignored, no wait status */
     double begun = now_s();
     pid_t parent = getpid(), child = fork();
     if (child <= 0) {
         sigaction(SIGCHLD, &old, NULL);
         sigprocmask(SIG_SETMASK, &before, NULL);
-        /* SIGKILL cannot be passed on. */
+        /* SIGKILL to ipsrun cannot be passed on. */
         if (child == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
             getppid() != parent)
             raise(SIGKILL);
-        return -1; /* no process to be had: the command in our place */
+        return -1; /* no process available: the command takes our place */
     }
     let_go();
     int status = wait_for(child, &all);

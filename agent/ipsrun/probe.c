@@ -1,9 +1,10 @@
 /*
- * What ipsrun tries before the first run of a boot (kept in POOL/clock): does
- * this kernel take our mark out of the rseq area whenever it switches a thread
- * out (agent/record/cpu.h), and what does each kind of probe cost here. In a
- * child of our own, so that a kernel that kills for it, or a handler, costs
- * nothing. */
+ * What ipsrun tests before the first run of a boot (results in POOL/clock):
+ * does this kernel clear our mark in the rseq area whenever it switches a
+ * thread out (agent/record/cpu.h), and what does each kind of probe cost on
+ * this machine? Done in a child of our own: a kernel that kills for it, or a
+ * handler, then does no harm.
+ */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,7 +28,7 @@
 #define BATCHES 41u
 #define ROOM (1u << 20)
 
-/* --- the recording core on memory of our own ------------------------- */
+/* --- the recording core on private memory ---------------------------- */
 
 static struct ips_control control;
 static const uint64_t alive = 1;
@@ -63,7 +64,7 @@ static bool core_begin(const struct ips_clock *clock)
     return true;
 }
 
-/* --- does the mark tell of every switch? ----------------------------- */
+/* --- does the mark show every switch? -------------------------------- */
 
 static uint64_t count_switches(void)
 {
@@ -111,10 +112,11 @@ static void a_spin(void)
         continue;
 }
 
-/* The order is such that a switch we did not mean makes no difference. */
+/* Did the mark survive a switch? In this order an unintended switch makes no
+ * difference. */
 static bool mark_survives_switch(void (*action)(void), unsigned *switched)
 {
-    ips_cpu_read(); /* leaves a mark */
+    ips_cpu_read(); /* sets a mark */
     uint64_t mark = *ips_cpu_mark(), before = count_switches();
     action();
     bool was = count_switches() != before;
@@ -129,7 +131,7 @@ static bool marks_are_reliable(void)
         if (mark_survives_switch(a_sleep, &slept) ||
             mark_survives_switch(to_another_core, &moved))
             return false;
-    /* Two on a core. */
+    /* Two processes on one core. */
     cpu_set_t all;
     bool had = sched_getaffinity(0, sizeof(all), &all) == 0;
     on_core((unsigned)sched_getcpu());
@@ -152,7 +154,7 @@ static bool marks_are_reliable(void)
     return good && slept > 0;
 }
 
-/* --- what a probe costs ----------------------------------------------- */
+/* --- the cost of a probe ---------------------------------------------- */
 
 static void do_nothing(void)
 {
@@ -200,8 +202,8 @@ static void one_sync(void)
     ips_rec_publish(r);
 }
 
-/* The kernel's code and data for the clock are not in the caches of a program
- * that has done something else meanwhile. */
+/* Replaces the contents of the caches: a program that did other work has the
+ * kernel's code and data for the clock not in them. */
 static char used[64 << 10];
 static void use_caches(void)
 {
@@ -252,8 +254,8 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Thousandths of a ns; the lower quartile: what others do on the machine only
- * ever adds. */
+/* Cost of `one` in thousandths of a ns. The lower quartile, since other load on
+ * the machine only ever adds. */
 static uint64_t cost_ps(void (*one)(void))
 {
     uint64_t took[BATCHES];
@@ -306,7 +308,7 @@ static bool measure_clock(const struct ips_clock *clock,
     if (pid == 0) {
         if (!core_begin(clock))
             _exit(1);
-        m->marks = IPS_MARKS_FAIL; /* stays where the kernel kills us */
+        m->marks = IPS_MARKS_FAIL; /* stays if the kernel kills us */
         if (!ips_core.cpu_marks)
             m->marks = IPS_MARKS_UNTRIED;
         else if (marks_are_reliable())
@@ -322,7 +324,7 @@ static bool measure_clock(const struct ips_clock *clock,
     munmap(m, sizeof(*m));
     if (ran && status == 0 && out->marks != IPS_MARKS_FAIL)
         ipsrun_measure_calls(clock, out);
-    /* A child that was killed half-way has its verdict on the marks. */
+    /* A child that was killed half-way has stored its verdict on the marks. */
     return ran && (status == 0 || out->marks == IPS_MARKS_FAIL);
 }
 
@@ -339,7 +341,8 @@ static void measure_child(void *arg)
     told->ok = measure_clock(told->clock, &told->m);
 }
 
-/* The command that this process becomes has cost no child anything so far. */
+/* In an uncounted child: the process that becomes the command must have no CPU
+ * time of children yet. */
 bool ipsrun_measure(const struct ips_clock *clock, struct ips_measured *out)
 {
     struct measurement *told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE,

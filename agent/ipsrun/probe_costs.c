@@ -1,15 +1,15 @@
 /*
- * What the interposer as a whole costs: wrapper, record, the kernel's part of a
- * mark, caches that the program has used in between. A loop round the recording
- * core alone (ipsrun/probe.c) says too little of that.
+ * Measures the cost of the whole interposer: wrapper, record, the kernel's part
+ * of a mark, and caches that the program has used in between. A loop around the
+ * recording core alone (ipsrun/probe.c) shows too little of that.
  *
  * ipsrun starts itself under the agent, in a pool of its own that is removed
- * again, as the subject (ipsrun/subject.c), SUBJECTS times: where a process
- * comes to lie, and when, decides as much as what it does, so each is short and
- * the median of what they say counts. Where a loaded machine makes it
- * SUBJECTS_MS, what was said until then does (the calls that wait come last,
- * since each waits for the core). Where it cannot be done (a sanitized ipsrun,
- * no library) nothing is changed.
+ * afterwards, as the *subject* (ipsrun/subject.c), SUBJECTS times. Where in
+ * memory and when a process runs matters as much as what it does, so each
+ * subject is short and the median of their results counts. If a loaded machine
+ * needs longer than SUBJECTS_MS, the results up to then are used (steps that
+ * wait come last, since each waits for the core). If it cannot be done (a
+ * sanitized ipsrun, no library), nothing is changed.
  */
 #include <fcntl.h>
 #include <ftw.h>
@@ -32,7 +32,7 @@
 #define SUBJECTS 5
 #define SUBJECTS_MS 12000
 
-/* A pool with a run in it, and the environment of what is recorded there. */
+/* A pool with a run, and the environment of the recorded subject. */
 struct probe_pool {
     char root[64], library[IPS_PATH_BYTES];
     char preload[IPS_PATH_BYTES + 16], installed[IPS_PATH_BYTES + 16], pool[80];
@@ -62,7 +62,7 @@ static bool make_probe_pool(struct probe_pool *p, const struct ips_clock *clock,
     snprintf(p->pool, sizeof(p->pool), "IPS_POOL=%s", p->root);
     return ips_pool_clock_store(p->root, clock, m, &err) == 0 &&
            ips_pool_make_run(&run, dir, sizeof(dir), &err) == 0 &&
-           /* As a slave would: an image asks less then. */
+           /* As a slave would: an image then needs fewer system calls. */
            (stat("/proc/self/ns/pid", &st) < 0 ||
             st.st_ino != IPS_PIDNS_INITIAL || ips_control_sign(dir, &err) == 0);
 }
@@ -82,7 +82,8 @@ static void remove_probe_pool(const struct probe_pool *p)
     (void)nftw(p->root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The subject, standard output to `out`; the pid or -1. NULL: unrecorded. */
+/* Starts the subject with standard output to `out`; returns the pid or -1. `p`
+ * NULL: unrecorded. */
 static pid_t start_subject(const struct probe_pool *p, int out)
 {
     char *argv[] = {(char *)(uintptr_t)IPSRUN_SUBJECT, NULL};
@@ -131,10 +132,11 @@ static void ask_subject(const struct probe_pool *p, int64_t end,
         waitpid(pid, NULL, 0);
 }
 
-/* --- what they said ------------------------------------------------------- */
+/* --- evaluation ------------------------------------------------------------
+ */
 
-/* The C library's fork does more than the system call that it is compared with:
- * what it adds without us is not ours. */
+/* Subtracts what the C library's fork adds by itself to the system call that it
+ * is compared with: that is not our cost. */
 static void without_libc(struct ipsrun_said *said, int64_t end)
 {
     static const enum ipsrun_step with_fork[] = {
@@ -145,7 +147,7 @@ static void without_libc(struct ipsrun_said *said, int64_t end)
         said->ps[with_fork[i]] -= bare.ps[IPSRUN_FORK];
 }
 
-/* The median of those who came that far; false: none did. */
+/* Median of the subjects that completed `step`; false: none did. */
 static bool take_median(const struct ipsrun_said *all, enum ipsrun_step step,
                         int64_t *ps)
 {
@@ -161,8 +163,8 @@ static bool take_median(const struct ipsrun_said *all, enum ipsrun_step step,
     return true;
 }
 
-/* What is left when `less` is taken off what they said of `step`; where noise
- * left nothing, the least that it can be. Into *cost, if they said anything. */
+/* Stores the median of `step` minus `less` in *cost, or `least` if noise made
+ * it less than that. Changes nothing if there is no result. */
 static void store_probe_cost(const struct ipsrun_said *all,
                              enum ipsrun_step step, uint64_t less,
                              uint64_t least, uint64_t *cost)
@@ -178,7 +180,7 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
 {
     const uint64_t event = ps[IPS_PROBE_EVENT];
     /* The agent reads the clock in one of 64 blocks (slave/build/cost.c). More
-     * readings than that are in the price of a block. */
+     * readings than that are part of the cost of a block. */
     const uint64_t read = ps[IPS_PROBE_READ] / 64;
     store_probe_cost(all, IPSRUN_CALL, 0, ps[IPS_PROBE_CALL],
                      &ps[IPS_PROBE_CALL]);
@@ -194,12 +196,12 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
                      &ps[IPS_PROBE_IMAGE]);
     store_probe_cost(all, IPSRUN_SPAWNED_IMAGE, call + ps[IPS_PROBE_IMAGE],
                      event, &ps[IPS_PROBE_SPAWN]);
-    /* An image says itself what a segment of its own takes. */
+    /* An image itself reports the cost of making its own segment. */
     ps[IPS_PROBE_SPARE_IMAGE] = ps[IPS_PROBE_IMAGE];
     ps[IPS_PROBE_SPARE_FORK] = ps[IPS_PROBE_FORK];
     store_probe_cost(all, IPSRUN_SPARE_FORK, 0, event,
                      &ps[IPS_PROBE_SPARE_FORK]);
-    /* Never dearer than without. */
+    /* Never more than without a spare. */
     ps[IPS_PROBE_SPARE_FORK] =
         ips_min_u64(ps[IPS_PROBE_SPARE_FORK], ps[IPS_PROBE_FORK]);
     store_probe_cost(all, IPSRUN_THREE_BLOCKED, 3 * call + read, 0,
@@ -208,7 +210,7 @@ static void store_probe_costs(const struct ipsrun_said *all, uint64_t *ps)
                      2 * event, &ps[IPS_PROBE_STACK]);
     store_probe_cost(all, IPSRUN_LOCK, 0, ps[IPS_PROBE_LOCK],
                      &ps[IPS_PROBE_LOCK]);
-    /* FORK and JOIN are calls. */
+    /* The FORK and JOIN of a thread cost two calls. */
     store_probe_cost(all, IPSRUN_THREAD, 2 * call, event,
                      &ps[IPS_PROBE_THREAD]);
 }
@@ -218,7 +220,7 @@ void ipsrun_measure_calls(const struct ips_clock *clock, struct ips_measured *m)
     struct ipsrun_said all[SUBJECTS] = {{0}};
     int64_t end = now_ms() + SUBJECTS_MS;
     for (int i = 0; i < SUBJECTS && now_ms() < end; i++) {
-        struct probe_pool p = {0}; /* each its own: spares are taken in turn */
+        struct probe_pool p = {0}; /* a pool each: subjects use up spares */
         if (make_probe_pool(&p, clock, m)) {
             ask_subject(&p, end, &all[i]);
             without_libc(&all[i], end);

@@ -1,8 +1,9 @@
 /*
- * Starts, as the subject (ipsrun/subject.c) makes them through the interposer
- * and past it, by turns: forks, spawns, images, threads. They are long and few,
- * so what counts is start_added. What the agent says itself of each
- * (CALLS) is taken off; an image says how much that was with its exit status.
+ * Measures starts of forks, spawns, images and threads. The subject
+ * (ipsrun/subject.c) makes them through the interposer and past it, in turn.
+ * They are long and few, so start_added compares the quickest ones. What the
+ * agent itself reports for each start (CALLS) is subtracted; an image returns
+ * that amount as its exit status.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -22,26 +23,27 @@
 #include "common/types.h"
 
 #define EMPTY "ipsrun: an image and its end"
-/* Exit status: of what could not be executed; of an image so many units that it
- * said. */
+/* Exit status if the image could not be executed; otherwise the status is the
+ * ns that the image reported, in units of SAID_NS. */
 #define NO_IMAGE 255
 #define SAID_NS 2000
-/* Of one subject: there are some. Of fewer the price of an image differed by
- * half from one measuring to the next. */
+/* Starts per subject; there are several subjects. With fewer, the cost of an
+ * image differed by half from one measurement to the next. */
 #define STARTS 32
-/* Of what begins in spares, which are found by the pid: so many find one. */
+/* Starts with spare segments: spares are found by the pid, and this many starts
+ * find one. */
 #define SPARED 12
 
-/* The interposer's. */
+/* Defined by the interposer. */
 extern uint32_t ips_preload_said_ns(void) __attribute__((weak));
 
-/* ns that a fork child said, for its parent. */
+/* ns that a fork child reported, for its parent. */
 static volatile uint32_t *said_ns;
-/* The environment without what preloads us. */
+/* The environment without the variable that preloads us. */
 static char *bare[1024];
 
-/* Programs work between two starts: little of the last one is in the first
- * caches. */
+/* Programs work between two starts: little of the last start is then in the
+ * first-level caches. */
 #define WORK_BYTES (1u << 20)
 static volatile char *lines;
 static void work_between(void)
@@ -84,7 +86,7 @@ int ipsrun_image(const char *called)
 {
     if (strcmp(called, EMPTY) != 0)
         return -1;
-    /* As the small tools end, to see whether all was written. */
+    /* As small tools do at their end, to check that all was written. */
     (void)fclose(stdout);
     (void)fclose(stderr);
     uint32_t said = ipsrun_recorded() ? ips_preload_said_ns() : 0;
@@ -94,7 +96,7 @@ int ipsrun_image(const char *called)
 /* --- both sides of a start -------------------------------------------------
  */
 
-/* In a child: another image, or none. */
+/* In a child: executes another image, or exits. */
 static __attribute__((noreturn)) void leave_child(bool wrapped,
                                                   enum ipsrun_child child)
 {
@@ -130,7 +132,8 @@ static long time_spawn(bool wrapped)
     return err ? -1 : pid;
 }
 
-/* CPU of one, both sides of it, without what the agent says there itself. */
+/* CPU time of one start, parent and child together, without what the agent
+ * itself reports for it. */
 static int64_t start_cpu(bool wrapped, enum ipsrun_child child, bool *good)
 {
     int status = -1;
@@ -166,10 +169,10 @@ static int64_t compute_mean(const int64_t *ns, int count)
     return sum / count;
 }
 
-/* ps that a recorded start takes more. The quickest quarter of either kind,
- * which differs by a third as much from one measuring to the next as all do;
- * and what makes all dearer than those - other work, caches - makes ours dearer
- * in proportion. */
+/* ps that recording adds to a start. Compares the quickest quarter of either
+ * kind, which varies between measurements by a third as much as the mean of
+ * all. The difference is scaled by mean over quickest quarter of the unrecorded
+ * starts: other load and caches make ours dearer in the same proportion. */
 static int64_t start_added(int64_t took[2][STARTS], int count)
 {
     for (int k = 0; k < 2; k++)

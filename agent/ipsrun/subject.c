@@ -1,7 +1,7 @@
 /*
  * The *subject* of ipsrun/probe_costs.c: ipsrun itself, under the agent, which
- * makes the same calls through the interposer and past it, by turns, on the
- * thread's CPU clock; starts are of ipsrun/starts.c. What it says of calls are
+ * makes the same calls through the interposer and past it, in turn, and reads
+ * the thread's CPU clock; ipsrun/starts.c measures starts. Results of calls are
  * means of the middle half of the differences of neighbouring batches, since
  * other load on the machine affects both alike. Unrecorded, the program prints
  * the time that the C library's fork adds by itself.
@@ -29,15 +29,15 @@
 #include "agent/record/sys.h"
 #include "common/types.h"
 
-/* Of one subject: there are some. */
+/* Per subject; there are several subjects. */
 #define BATCHES 21
 #define WAITS 5
 
 static int channel[2], pair[2], full[2], epoll_fd, full_epoll, file, null;
 static char bytes[64], used[64 << 10];
 
-/* A jump in each line of 64 bytes to the next, and a return; NULL: not to be
- * had. So much code is all that the first cache holds. */
+/* Code with a jump from each 64-byte line to the next, and a return; NULL: not
+ * available. It fills the first-level instruction cache. */
 #define CODE_BYTES (32u << 10)
 static void (*code)(void);
 
@@ -61,7 +61,7 @@ static void code_make(void)
         memcpy(&code, &at, sizeof(code));
 }
 
-/* What a program does between its calls, for the caches. */
+/* Uses the data caches, as a program does between its calls. */
 static void do_work(void)
 {
     for (size_t i = 0; i < sizeof(used); i += 64)
@@ -101,7 +101,7 @@ static bool two_cold_calls(bool wrapped)
     return good;
 }
 
-/* It leaves no record: files alone are looked at for how long they take. */
+/* Leaves no record: for files only the duration is checked. */
 static bool file_call(bool wrapped)
 {
     do_work();
@@ -122,7 +122,8 @@ static bool open_and_close(bool wrapped)
     return fd >= 0 && ips_sys_close(fd) == 0;
 }
 
-/* So little that it has to be seen apart from what the caches do. */
+/* Without do_work(): the cost is so small that the caches' effects would hide
+ * it. */
 static bool time_passed_call(bool wrapped)
 {
     return (wrapped ? write(null, bytes, 1)
@@ -138,7 +139,8 @@ static bool poll_ready(bool wrapped)
                                8)) == 1;
 }
 
-/* A question to the other process on this core; its answer is waited for. */
+/* Sends a question to the other process on this core and waits for the answer.
+ */
 static bool ask_other_process(bool wrapped)
 {
     struct epoll_event e;
@@ -167,7 +169,8 @@ static __attribute__((noinline)) bool call_deeper(bool wrapped, int depth)
                     0) == 0;
 }
 
-/* Each has another stack than the one before at its site, so it is written. */
+/* Each wait has another stack than the last one at its site, so the stack is
+ * written. */
 static bool long_wait(bool wrapped)
 {
     static int depth;
@@ -180,8 +183,8 @@ static uint64_t own_cpu(void)
     return ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* What lies far off was disturbed; the mean of what does not says more than one
- * of them. */
+/* Mean of the middle half: outliers were disturbed, and a mean tells more than
+ * a single value. */
 static int64_t mean_of_middle(int64_t *values, int count)
 {
     int64_t sum = 0;
@@ -192,8 +195,8 @@ static int64_t mean_of_middle(int64_t *values, int count)
     return sum / (count - 2 * cut);
 }
 
-/* ps that the interposer adds to `one`, of short batches, as the machine
- * changes from one moment to the next; *good is cleared where it failed. */
+/* ps that the interposer adds to `one`. In short batches, since the machine
+ * changes from one moment to the next; clears *good on failure. */
 static int64_t measure_added(bool (*one)(bool), int batches, int times,
                              bool *good)
 {
@@ -215,7 +218,7 @@ static int64_t measure_added(bool (*one)(bool), int batches, int times,
     return mean_of_middle(more, batches);
 }
 
-/* Past the interposer are the C library's own functions. */
+/* Past the interposer means the C library's own functions. */
 static bool lock_and_unlock(bool wrapped)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -233,7 +236,7 @@ static bool lock_and_unlock(bool wrapped)
     return past_unlock && past_lock(&mutex) == 0 && past_unlock(&mutex) == 0;
 }
 
-/* As a slave makes them for processes that come and go. */
+/* Makes them as a slave does for processes that come and go. */
 static bool make_spare_segments(void)
 {
     const struct ips_control *c = NULL;
@@ -258,7 +261,7 @@ static bool make_spare_segments(void)
     return good;
 }
 
-/* The other process: past the interposer. */
+/* The other process; it bypasses the interposer. */
 static void answer_questions(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -307,9 +310,9 @@ static int64_t step_ps(enum ipsrun_step step, bool *good)
     return 0;
 }
 
-/* Descriptors that an image would inherit it would name, at some 5 us each, and
- * that is not in the price of a start: what names take is said where they are
- * made. So ours are closed there. */
+/* Closes our descriptors on exec: an image would write the names of the ones
+ * that it inherits, at about 5 us each. That is not part of a start's probe
+ * cost: the agent reports the cost of names separately. */
 static bool begin_subject(void)
 {
     struct epoll_event e = {.events = EPOLLIN};

@@ -1,5 +1,6 @@
-/* The clock of a boot: which counter the stamps are, how it converts, and what
- * was measured on it. Once per boot, kept in POOL/clock. */
+/* The clock of a boot: which counter the stamps come from, how to convert them,
+ * and the probe costs measured on it. Determined once per boot, stored in
+ * POOL/clock. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +11,7 @@
 #include "common/types.h"
 
 #define BRACKETS 200
-#define APART_NS 50000000 /* >= 10 ms; the longer, the finer */
+#define APART_NS 50000000 /* at least 10 ms; longer is more precise */
 
 static uint64_t raw_ns(void)
 {
@@ -44,8 +45,8 @@ static bool file_has(const char *path, const char *line_start,
     return good;
 }
 
-/* The kernel's own clock runs on it, at one rate, on every core, in every
- * sleep state: then so may we. */
+/* True if the kernel's own clock uses the counter, with one rate, on every
+ * core, in every sleep state: then the agent may use it, too. */
 static bool counter_usable(void)
 {
     static const char *const none[] = {NULL};
@@ -59,7 +60,8 @@ static bool counter_usable(void)
     return good;
 }
 
-/* A raw reading between two counter readings, the tightest of many. */
+/* Reads the raw clock between two counter readings; keeps the tightest of many.
+ */
 static void read_bracketed(uint64_t *at_counter, uint64_t *at_ns)
 {
     uint64_t best = UINT64_MAX;
@@ -75,8 +77,9 @@ static void read_bracketed(uint64_t *at_counter, uint64_t *at_ns)
 
 #if defined(__x86_64__)
 /* ns per count, times 2^32, as the kernel itself converts (kernel/time:
- * clocks_calc_mult_shift for up to 600 s): its factor has some 23 bits, so
- * CLOCK_MONOTONIC_RAW runs up to 70 ns a second off the rate of `khz`. */
+ * clocks_calc_mult_shift for up to 600 s). The kernel's factor has about 23
+ * bits, so CLOCK_MONOTONIC_RAW runs up to 70 ns a second off the rate of `khz`.
+ */
 static uint64_t kernels_rate(uint64_t khz)
 {
     uint64_t mult = 0;
@@ -92,11 +95,11 @@ static uint64_t kernels_rate(uint64_t khz)
 }
 #endif
 
-/* ns per count, times 2^32, from `counts` in `ns`; 0 = absurd. */
+/* ns per count, times 2^32, from `counts` in `ns`; 0 = implausible. */
 static uint64_t measured_rate(uint64_t counts, uint64_t ns)
 {
 #if defined(__aarch64__)
-    /* Stated, so measured only to believe it. */
+    /* The firmware states the rate; the measurement only confirms it. */
     uint64_t hz = ips_counter_hz();
     uint64_t mult = hz ? (uint64_t)(((ips_u128)1000000000 << 32) / hz) : 0;
     uint64_t expect = (uint64_t)(((ips_u128)counts * mult) >> 32);
@@ -210,7 +213,7 @@ int ips_pool_clock(const char *pool_root, const char *boot_id,
     char path[IPS_PATH_BYTES + 16];
     snprintf(path, sizeof(path), "%s/clock", pool_root);
     bool kept = read_stored(path, boot_id, clock, measured);
-    /* Not measured: it was no ipsrun that made the file. */
+    /* Without costs, another program than ipsrun made the file: measure now. */
     if (kept && (!measure || measured->cost_ps[IPS_PROBE_CALL]))
         return 0;
     if (!kept) {

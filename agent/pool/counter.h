@@ -1,10 +1,10 @@
 /*
- * The processor's counter: what stamps of kind IPS_CLOCK_TSC are. x86-64: the
- * time stamp counter; aarch64: the virtual counter, which user programs may
- * read on Linux. Elsewhere there is none, and stamps are CLOCK_MONOTONIC_RAW.
- * Whether it is fit for stamps (one rate, on every core, in every sleep state)
- * is for pool/clock.c to find out: it is where the kernel's own clock runs on
- * it.
+ * The processor's counter, which stamps of kind IPS_CLOCK_TSC are read from.
+ * x86-64: the time stamp counter; aarch64: the virtual counter, which user
+ * programs may read on Linux. Other processors have none, and stamps are
+ * CLOCK_MONOTONIC_RAW. pool/clock.c decides whether the counter is fit for
+ * stamps (one rate, on every core, in every sleep state): it is if the kernel's
+ * own clock uses it.
  */
 #ifndef IPS_AGENT_POOL_COUNTER_H
 #define IPS_AGENT_POOL_COUNTER_H
@@ -24,12 +24,12 @@ static inline uint64_t ips_counter(void)
 static inline uint64_t ips_counter(void)
 {
     uint64_t value;
-    /* volatile: two readings are two; the asm memory clobber keeps them in
-     * place against the stores of a record. */
+    /* volatile: the compiler must not merge two readings; the memory clobber
+     * keeps each reading in order with the stores of a record. */
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value) : : "memory");
     return value;
 }
-/* Its rate in Hz, as the firmware stated it: exact. */
+/* The counter's rate in Hz, as the firmware states it: exact. */
 static inline uint64_t ips_counter_hz(void)
 {
     uint64_t value;

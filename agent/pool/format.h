@@ -1,14 +1,14 @@
 /*
- * The data pool's format, version 3: what the writer inside the measured
- * program stores and the slave reads. docs/pool-format.md is the same text
- * byte by byte; test_format holds the two together with static asserts.
+ * The data pool's format, version 3: the agent inside the measured program
+ * writes it and the slave reads it. docs/pool-format.md describes the same
+ * format byte by byte; test_format compares the two with static asserts.
  *
  * POOL/RUN/control        one struct ips_control, mapped by every process
  * POOL/RUN/PID.TID.STAMP.seg   one segment: header, then records
  *
  * Invariants:
  *  - one writer per segment (a thread); the slave only reads records, and
- *    writes `state` alone (CLOSED -> DRAINED).
+ *    writes nothing but `state` (CLOSED -> DRAINED).
  *  - little endian, natural alignment, every record a multiple of 8 bytes.
  *  - offsets, never pointers.
  *  - a record is published by a release store of its head word; the reader's
@@ -34,8 +34,9 @@
 #define IPS_SEGMENT_SUFFIX ".seg"
 #define IPS_SEGMENT_BYTES (1u << 20)      /* default size, sparse */
 #define IPS_SEGMENT_MAX_BYTES (64u << 20) /* reader refuses larger */
-/* Populated are first one page, then steps as long as what is there already
- * (MADV_POPULATE_WRITE), from the one to the other. */
+/* A segment's memory is populated (MADV_POPULATE_WRITE) piece by piece: first
+ * one page, then steps as long as what is populated already, but at least
+ * IPS_GROW_FIRST_BYTES and at most IPS_GROW_STEP_BYTES. */
 #define IPS_GROW_FIRST_BYTES (16u << 10)
 #define IPS_GROW_STEP_BYTES (64u << 10)
 
@@ -66,52 +67,54 @@ enum ips_lost_cause {
 #define X(name, number, text) IPS_LOST_##name = (number),
     IPS_LOST_CAUSES(X)
 #undef X
-        IPS_LOST_COUNT = 8 /* room in the header */
+        IPS_LOST_COUNT = 8 /* size of the table in the header */
 };
 
 enum ips_probe {
     IPS_PROBE_EVENT = 0, /* one stamp */
     IPS_PROBE_CALL = 1,  /* a recorded call: call and return stamps, CPU, site,
                             and the wrapper round it */
-    IPS_PROBE_BLOCK = 2, /* what a call that was switched out costs beyond CALL,
-                            the clock not read */
+    IPS_PROBE_BLOCK = 2, /* extra cost, beyond CALL, of a call that was switched
+                            out, if the CPU clock is not read */
     IPS_PROBE_SAMPLE = 3,
     IPS_PROBE_PROC = 4, /* entry and exit of a procedure */
     IPS_PROBE_COUNT = 5,
     IPS_PROBE_SYNC = 6,
     IPS_PROBE_READ = 7,  /* a reading of the thread's CPU clock */
-    IPS_PROBE_FIRST = 8, /* from here on in probe_more_ps */
-    IPS_PROBE_STACK = 8, /* the stack of a wait */
-    /* Both without what the beginning says of itself (CALLS). */
-    IPS_PROBE_IMAGE = 9,  /* a new image, from its exec to its end */
+    IPS_PROBE_FIRST = 8, /* costs from this one up are in probe_more_ps */
+    IPS_PROBE_STACK = 8, /* the call stack of a wait */
+    /* IMAGE and FORK exclude the cost of the start, which CALLS records report.
+     */
+    IPS_PROBE_IMAGE = 9,  /* a new program image, from its exec to its end */
     IPS_PROBE_FORK = 10,  /* a fork child, from fork to its end */
-    IPS_PROBE_LAST = 11,  /* and in probe_spawn_ps */
+    IPS_PROBE_LAST = 11,  /* this cost is in probe_spawn_ps */
     IPS_PROBE_SPAWN = 11, /* a spawn, vfork, popen or system beyond CALL */
-    IPS_PROBE_LATE = 12,  /* from here on in probe_late_ps */
-    IPS_PROBE_FILE = 12,  /* a call on a file, that leaves no record */
-    /* The same that begin in a spare segment. */
+    IPS_PROBE_LATE = 12,  /* costs from this one up are in probe_late_ps */
+    IPS_PROBE_FILE = 12,  /* a call on a file that leaves no record */
+    /* The same as IMAGE and FORK, where the stream starts in a spare segment.
+     */
     IPS_PROBE_SPARE_IMAGE = 13,
     IPS_PROBE_SPARE_FORK = 14,
-    IPS_PROBE_POLL = 15, /* a poll that found something at once */
-    IPS_PROBE_THREAD =
-        16,              /* a thread, from its making to its end, both sides */
-    IPS_PROBE_COLD = 17, /* what a call costs beyond CALL that comes
-                            IPS_COLD_NS or more after the last */
-    /* The three that the agent itself counts with beyond_ns of CALLS. */
-    IPS_PROBE_OPEN = 18, /* a file opened and closed */
-    IPS_PROBE_PASS = 19, /* a read or write of what is nothing to record */
-    IPS_PROBE_LOCK = 20, /* a free lock taken and given back */
+    IPS_PROBE_POLL = 15,   /* a poll that found a descriptor ready at once */
+    IPS_PROBE_THREAD = 16, /* creation to end of a thread, creator included */
+    IPS_PROBE_COLD = 17,   /* extra cost, beyond CALL, of a call that comes
+                              IPS_COLD_NS or more after the last one */
+    /* The agent adds up the costs of these three itself and reports them in `a`
+     * (ns) of CALLS. */
+    IPS_PROBE_OPEN = 18, /* opening and closing a file */
+    IPS_PROBE_PASS = 19, /* a read or write that needs no record */
+    IPS_PROBE_LOCK = 20, /* taking and releasing a free lock */
     IPS_PROBE_COSTS = 21
 };
-/* Who has done something else for so long finds none of us in the first caches.
- */
+/* After so long without a recorded call, none of the agent's code and data is
+ * left in the first-level caches. */
 #define IPS_COLD_NS 2000u
-/* Which takings of locks leave a record; --locks. */
+/* Which acquisitions of locks leave a record; --locks. */
 enum ips_locks { IPS_LOCKS_CONTENDED = 0, IPS_LOCKS_ALL = 1 };
 
-/* POOL/RUN/control. Written by ipsrun before CMD starts; `used_bytes` and
- * `lost` by everybody in the run, `released_bytes` by the slave. Readers treat
- * it as untrusted. */
+/* POOL/RUN/control. Written by ipsrun before CMD starts. Later every process of
+ * the run changes `used_bytes` and `lost`, and the slave changes
+ * `released_bytes`. Readers treat the file as untrusted. */
 struct ips_control {
     uint64_t magic;
     uint32_t version;
@@ -119,14 +122,14 @@ struct ips_control {
     char run[64];           /* run name, NUL ended */
     char machine[64];       /* machine name */
     char boot_id[40];       /* /proc/sys/kernel/random/boot_id */
-    char command[512];      /* what ipsrun was given, joined by spaces, cut */
+    char command[512];      /* ipsrun's command, joined by spaces, cut */
     struct ips_clock clock;
     uint64_t created_raw_ns;  /* CLOCK_MONOTONIC_RAW */
     uint64_t created_real_ns; /* CLOCK_REALTIME, for people */
-    uint64_t quota_bytes;     /* a quarter of the tmpfs's free space */
-    uint64_t probe_ns;        /* cost of one I/O record as measured here */
-    uint32_t root_pid; /* pid that became CMD: END of it is the goal; 0 where
-                          the run was only joined on this machine */
+    uint64_t quota_bytes;     /* at most a quarter of the tmpfs's free space */
+    uint64_t probe_ns; /* cost of one I/O record, measured on this machine */
+    uint32_t root_pid; /* pid that became CMD, whose END is the goal of the
+                          path; 0 if this machine only joined the run */
     uint32_t cpus;     /* usable cores, from affinity */
     uint32_t segment_bytes;
     uint32_t uid;
@@ -136,33 +139,34 @@ struct ips_control {
     int64_t test_drift_ppm;
     int64_t test_step_ns;
     uint64_t test_step_at_ns;              /* after created_raw_ns */
-    _Atomic uint64_t used_bytes;           /* populated by writers, ever */
-    _Atomic uint64_t lost[IPS_LOST_COUNT]; /* without a segment of their own */
-    /* Of used_bytes, what was freed by unlinking; stored by the slave alone. In
-     * use: ips_control_in_use(), held against quota_bytes. */
+    _Atomic uint64_t used_bytes;           /* populated by writers so far */
+    _Atomic uint64_t lost[IPS_LOST_COUNT]; /* threads without a segment */
+    /* Bytes that were freed by unlinking segments; only the slave stores it.
+     * The bytes in use (ips_control_in_use()) are compared with quota_bytes. */
     _Atomic uint64_t released_bytes;
-    /* What ipsrun was asked for; fixed before the command starts. */
+    /* Options of ipsrun; fixed before the command starts. */
     uint32_t procedures; /* enum ips_procedures */
-    uint32_t sample_us;  /* CPU time of a thread between two samples */
+    uint32_t sample_us;  /* CPU time of a thread between two samples, us */
     uint32_t cpu_mode;   /* enum ips_cpu_mode */
     uint32_t on_full;    /* enum ips_on_full */
-    uint32_t budget_ppm; /* procedures=exact: share of the CPU it may take */
-    uint32_t probe_extra_ns; /* tests: burnt at every record as well */
-    /* Cost of each kind of probe as measured here before the start, in
-     * thousandths of a ns; enum ips_probe. */
+    uint32_t budget_ppm; /* procedures=exact: share of the CPU that recording
+                            may use */
+    uint32_t probe_extra_ns; /* tests: extra CPU time burnt at every record */
+    /* Cost of each kind of probe in thousandths of a ns, measured on this
+     * machine before the start; index: enum ips_probe. */
     uint64_t probe_cost_ps[IPS_PROBE_FIRST];
     uint32_t receive_stamps; /* 1: QUEUE before a datagram that waited */
     uint32_t delays;         /* 1: RUNDELAY records are written */
-    uint64_t probe_more_ps[IPS_PROBE_LAST - IPS_PROBE_FIRST]; /* the others */
+    uint64_t probe_more_ps[IPS_PROBE_LAST - IPS_PROBE_FIRST]; /* next costs */
     uint32_t locks; /* enum ips_locks */
-    /* The slave that drains the run, if it is in the initial pid namespace: its
-     * pid there, and where the kernel has its list of robust locks, which no
-     * other process has at that address. pid 0: not known. */
+    /* Identifies the slave that drains the run, if it is in the initial pid
+     * namespace: its pid there, and the address of its robust list in the
+     * kernel, which no other process has at that address. pid 0: not known. */
     uint32_t slave_pid;
     uint64_t slave_list;
-    uint64_t probe_spawn_ps; /* of probe_cost_ps, the last */
-    /* In spare segments when they were made, ever; stored by the slave alone.
-     * In use = used_bytes + spare_bytes - released_bytes. */
+    uint64_t probe_spawn_ps; /* cost of IPS_PROBE_SPAWN */
+    /* Bytes that spare segments had when they were made, cumulative; only the
+     * slave stores it. In use = used_bytes + spare_bytes - released_bytes. */
     _Atomic uint64_t spare_bytes;
     uint64_t probe_late_ps[IPS_PROBE_COSTS - IPS_PROBE_LATE];
 };
@@ -175,7 +179,7 @@ static inline uint64_t ips_control_in_use(const struct ips_control *c)
         atomic_load_explicit(&c->released_bytes, memory_order_relaxed);
     return made > freed ? made - freed : 0;
 }
-/* What a control of an earlier version ends with, as archives have it. */
+/* Least size of an archived `control`: earlier versions end here. */
 #define IPS_CONTROL_LEAST offsetof(struct ips_control, probe_more_ps)
 
 static inline uint64_t ips_probe_ps(const struct ips_control *c,
@@ -194,8 +198,8 @@ enum ips_procedures {
 enum ips_cpu_mode {
     IPS_CPU_FAST = 0,  /* interpolated between readings of the clock */
     IPS_CPU_EXACT = 1, /* the clock is read after every switch */
-    IPS_CPU_CLOCK = 2, /* the clock is read at every moment: the kernel does
-                          not tell of switches (agent/record/cpu.h) */
+    IPS_CPU_CLOCK = 2, /* the clock is read at every event: the kernel does not
+                          show thread switches here (agent/record/cpu.h) */
 };
 enum ips_on_full {
     IPS_ON_FULL_DROP = 0,
@@ -209,7 +213,7 @@ enum ips_on_full {
 enum ips_segment_state {
     IPS_SEGMENT_OPEN = 1,   /* the writer appends */
     IPS_SEGMENT_CLOSED = 2, /* the writer is done; next is `seq` + 1 */
-    IPS_SEGMENT_DRAINED = 3 /* the slave has it all, and zeroed the records */
+    IPS_SEGMENT_DRAINED = 3 /* the slave has read all records and zeroed them */
 };
 
 struct ips_segment_header { /* 256 bytes */
@@ -218,7 +222,7 @@ struct ips_segment_header { /* 256 bytes */
     uint32_t header_bytes;  /* offset of the first record: 256 */
     uint32_t segment_bytes; /* whole file */
     uint32_t seq;           /* 0, 1, 2 ... within the stream */
-    uint32_t pid;           /* in its own pid namespace */
+    uint32_t pid;           /* in the process's own pid namespace */
     uint32_t tid;           /* kernel tid; for an API task, its number */
     uint64_t pidns;         /* inode of the pid namespace, 0 unknown */
     uint64_t image_stamp;   /* raw counter when this image of pid began */
@@ -230,19 +234,21 @@ struct ips_segment_header { /* 256 bytes */
     _Atomic uint32_t state;     /* enum ips_segment_state */
     _Atomic uint32_t abandoned; /* writer unmapped it: slave may unlink */
     _Atomic uint64_t lost[IPS_LOST_COUNT];
-    /* Of a spare (below): its writer has taken it; it is withdrawn. */
+    /* Spare segments only (below): its writer has taken it; the slave has
+     * withdrawn it. */
     _Atomic uint32_t taken;
     _Atomic uint32_t withdrawn;
     struct ips_begun begun;
     uint8_t reserved[16];
 };
 
-/* Spare segments: POOL/RUN/spare.N, made ahead by the slave, for a process to
- * take instead of making a file. Sized, its first page made and zero but for a
- * copy of `control` behind the header, which its writer reads and clears. Who
- * changes `taken` from 0 has it, unless `withdrawn` is set then; the slave sets
- * that before it looks whether it is taken. One that is taken is renamed to a
- * segment's name. */
+/* Spare segments: POOL/RUN/spare.N. The slave makes them ahead of need, so that
+ * a process can take one instead of creating a file. A spare has its full size;
+ * its first page exists and is zero except for a copy of `control` after the
+ * header, which the writer reads and clears. The process that changes `taken`
+ * from 0 owns the spare, unless `withdrawn` is set by then; the slave sets
+ * `withdrawn` before it checks `taken`. A spare that was taken is renamed to
+ * the name of a segment. */
 #define IPS_SPARE_PREFIX "spare."
 #define IPS_SPARES 128u
 #if defined(__x86_64__)
@@ -251,9 +257,10 @@ struct ips_segment_header { /* 256 bytes */
 #define IPS_SPARE_FIRST_BYTES 65536u
 #endif
 enum ips_segment_flags {
-    IPS_SEGMENT_TASK = 1, /* chain made by the API, not a kernel thread */
-    /* --on-full=ring: what was kept of the segments up to `seq`, whose place
-     * it takes. Of two, the one with the higher seq holds. */
+    IPS_SEGMENT_TASK = 1, /* stream of an API task, not of a kernel thread */
+    /* --on-full=ring: this segment replaces all segments up to `seq` and holds
+     * the records kept of them. If there are two, the one with the higher seq
+     * is valid. */
     IPS_SEGMENT_DIGEST = 2,
 };
 
@@ -276,25 +283,28 @@ struct ips_rec_head {
     uint32_t a; /* small argument, see each record */
     uint64_t t; /* stamp: of the call, or of the moment */
 };
-#define IPS_REC_F_NS 1u /* t, t_ret are ns already (API explicit stamps) */
-/* SEND, RECV: stands for earlier ones too, that were overwritten; `result` is
- * the bytes of all of them. */
+#define IPS_REC_F_NS 1u /* t, t_ret: ns, not stamps (API explicit stamps) */
+/* SEND, RECV: the record also represents earlier ones that were overwritten;
+ * `result` is the sum of the bytes of all of them. */
 #define IPS_REC_F_SUM 2u
-/* Of a START: its stream began in a spare segment. */
+/* START: the stream began in a spare segment. */
 #define IPS_REC_F_SPARE 4u
-/* SAMPLE: taken later than was due, in the kernel's tick or at the return of a
- * call: where the program is then may depend on it. */
+/* SAMPLE: the timer expired earlier, but the sample was taken late: at the
+ * kernel's next tick or when a call returned. The sampled address may therefore
+ * be biased towards such moments. */
 #define IPS_REC_F_LATE 2u
-/* MARK: its text has a place from here on, in the flags from bit 2: 1 to 8, 0
- * none. The text is no longer than that, NUL included. */
+/* MARK: from this record on, the agent keeps the text in a slot, so that
+ * MARK_SHORT can refer to it. The flags from bit 2 hold the slot's number, 1 to
+ * 8; 0: no slot. Such a text has at most IPS_MARK_PLACE_BYTES, NUL included. */
 #define IPS_REC_F_PLACE 2u /* bits to shift by */
-/* SEND_SHORT, RECV_SHORT: `op` in the flags from bit 2. */
+/* SEND_SHORT, RECV_SHORT: the flags from bit 2 hold `op`. */
 #define IPS_REC_F_OP 2u
 #define IPS_REC_OP_MAX 31u
 #define IPS_MARK_PLACES 8u
 #define IPS_MARK_PLACE_BYTES 40u
 
-/* SEND RECV RECVCALL BLOCK; a = channel id, 0 none; or why it was ready */
+/* SEND RECV RECVCALL BLOCK; a = channel id (0 none), or for BLOCK of a poll:
+ * why the descriptor was ready (pool/ready.h) */
 struct ips_rec_io {
     struct ips_rec_head h;
     uint64_t t_ret;
@@ -303,7 +313,7 @@ struct ips_rec_io {
     int64_t result;   /* bytes moved; RECV 0 = end-of-file; BLOCK: the value */
     uint64_t site;    /* return address of the call, 0 unknown */
     uint16_t op;      /* enum ips_op */
-    uint16_t err;     /* errno where the call failed, else 0 */
+    uint16_t err;     /* errno if the call failed, else 0 */
     uint32_t ready; /* BLOCK: the first ready descriptor, RECV: pool/ready.h */
 };
 
@@ -313,8 +323,8 @@ enum ips_start_kind {
     IPS_START_IMAGE = 3,  /* after exec (or spawn, vfork+exec: a new process) */
     IPS_START_THREAD = 4, /* pthread */
     IPS_START_TASK = 5,   /* API task */
-    /* No beginning: who made a thread that a pending signal's handler has begun
-     * to record before its creator was known. */
+    /* Not a start: names the creator of a thread whose recording began before
+     * its creator was known, in the handler of a pending signal. */
     IPS_START_KNOWN = 6,
 };
 struct ips_rec_start { /* a = enum ips_start_kind */
@@ -349,9 +359,10 @@ enum ips_fork_kind {
     IPS_FORK_THREAD = 6,
     IPS_FORK_TASK = 7,
 };
-/* SEND_SHORT, RECV_SHORT: the thread has been on its core since the last SEND
- * or RECV of its segment returned: CPU is that one's `cpu_ret` plus the time
- * since, at the call and at the return. err and ready are 0. */
+/* SEND_SHORT, RECV_SHORT: the thread has not left its core since the last long
+ * SEND or RECV in the same segment returned. CPU time at the call and at the
+ * return is therefore that record's `cpu_ret` plus the time since its return.
+ * err and ready are 0. */
 struct ips_rec_io_short { /* a = channel id */
     struct ips_rec_head h;
     uint32_t took;   /* t_ret - t */
@@ -359,8 +370,8 @@ struct ips_rec_io_short { /* a = channel id */
     uint64_t site;
 };
 
-/* FORK, JOIN, KILL and CLOSE of calls of the program have one more word behind
- * their structure: the call's return address, 0 unknown, or they have none. */
+/* FORK, JOIN, KILL and CLOSE may have one more word after their structure: the
+ * return address of the program's call, 0 unknown. */
 #define IPS_REC_SITE_BYTES 8u
 
 struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
@@ -368,7 +379,7 @@ struct ips_rec_fork { /* a = child's pid (process), 0 unknown */
     uint64_t t_ret;
     uint64_t cpu;
     uint64_t cpu_ret;
-    uint64_t fork_seq; /* unique within the image; START of the child has it */
+    uint64_t fork_seq; /* unique in the image; the child's START repeats it */
     uint32_t kind;     /* enum ips_fork_kind */
     uint32_t err;      /* errno: nothing was created */
 };
@@ -385,8 +396,9 @@ struct ips_rec_join { /* a = child's pid or 0 */
     uint64_t cpu;
     uint64_t cpu_ret;
     uint64_t seq;
-    uint64_t child_cpu_ns; /* rusage: child and what it waited for; or ~0 */
-    uint32_t status;       /* as wait gives it */
+    uint64_t child_cpu_ns; /* rusage: of the child and of the children it waited
+                              for; ~0 unknown */
+    uint32_t status;       /* as wait() returns it */
     uint32_t kind;         /* enum ips_join_kind */
 };
 
@@ -401,9 +413,9 @@ struct ips_rec_lost { /* a = enum ips_lost_cause */
     uint64_t count;
 };
 
-/* MARK_SHORT: a head only, `a` a place: the text is that of the last MARK of
- * this place before it in the stream, which stands in the same segment; its CPU
- * is that of the last MARK that has a place (any), plus the time since. */
+/* MARK_SHORT: a head only; `a` is a slot number. The text is that of the last
+ * MARK before it with the same slot, always in the same segment. CPU time is
+ * that of the last MARK with any slot, plus the time since. */
 struct ips_rec_text { /* a = length without the NUL */
     struct ips_rec_head h;
     uint64_t cpu;
@@ -415,41 +427,44 @@ struct ips_rec_cpu { /* a = tid */
     uint64_t cpu;
 };
 
-/* The kernel's figure for this thread since it was made (sched_info's
- * run_delay), wake-up latencies included. Written after the thread was off its
- * core, at most every IPS_DELAY_EVERY_NS, and at END; never where the kernel
- * does not keep it. */
+/* The kernel's run delay of this thread since the thread was created
+ * (sched_info's run_delay), wake-up latencies included. Written after the
+ * thread was off its core, at most every IPS_DELAY_EVERY_NS, and at END; never
+ * written if the kernel does not keep the figure. */
 struct ips_rec_delay { /* a = ns that the reading took */
     struct ips_rec_head h;
     uint64_t delay_ns;
 };
 #define IPS_DELAY_EVERY_NS 2000000u
 
-/* How much of the thread's CPU time is guessed (agent/record/cpu_guess.h), and
- * how far the guesses were off, since the thread began: the last one of a
- * stream has all. Written when guesses were settled, at most every
- * IPS_GUESSED_EVERY_NS, and before END. */
-struct ips_rec_guessed { /* a = readings of the clock that settled guesses */
+/* How much of the thread's CPU time was guessed (agent/record/cpu_guess.h) and
+ * how wrong the guesses were, both since the start of the thread: the last such
+ * record of a stream holds the totals. Written after the guesses were corrected
+ * by a reading of the clock, at most once every IPS_GUESSED_EVERY_NS, and
+ * before END. */
+struct ips_rec_guessed { /* a = number of clock readings that corrected guesses
+                          */
     struct ips_rec_head h;
-    uint64_t guessed_ns; /* CPU that was guessed */
-    uint64_t off_ns;     /* what was handed out differed from the clock by so
-                            much at these readings, without sign, all of them */
-    uint64_t off_max_ns; /* and by so much at most */
+    uint64_t guessed_ns; /* CPU time that was guessed */
+    uint64_t off_ns;     /* sum over these readings of the absolute error of the
+                            recorded CPU time */
+    uint64_t off_max_ns; /* largest absolute error */
 };
 #define IPS_GUESSED_EVERY_NS 10000000u
 
-/* Calls on files that left no record, since the CALLS before in this stream:
- * what they cost belongs to the dilation, as does what the agent did that has
- * no price, or took longer than that, as it measured it itself (IPS_APART):
- * stacks, of which the first of an image reads tables that nothing has touched,
- * more of the pool, names of channels, the CPU clock read where no record tells
- * of it; and at their prices opens, calls that passed through, and free locks.
- * The first of an image and of a fork child says what its beginning took. Then
- * every IPS_CALLS_EVERY calls, at a sample where `a` is IPS_BEYOND_DUE_NS, and
- * before END and EXEC where there were IPS_CALLS_LEAST or IPS_BEYOND_LEAST_NS.
- */
-struct ips_rec_calls { /* a = ns beyond prices, 0 in those of earlier versions
-                        */
+/* Counts calls on files that left no record, since the last CALLS of this
+ * stream. The analysis adds their cost to the dilation. `a` is more such cost:
+ * agent work without a probe cost of its own, or beyond that cost, which the
+ * agent measured itself (IPS_APART): stacks, the first of which in an image
+ * touches tables for the first time; growth of the pool; names of channels;
+ * readings of the CPU clock that no record shows. `a` also includes the probe
+ * costs of opens, of calls that passed through, and of free locks. The first
+ * CALLS of an image or fork child holds the cost of its start. Later ones are
+ * written every IPS_CALLS_EVERY calls, at a sample when `a` reached
+ * IPS_BEYOND_DUE_NS, and before END and EXEC when there were IPS_CALLS_LEAST
+ * calls or IPS_BEYOND_LEAST_NS. */
+struct ips_rec_calls { /* a = ns of agent work without a probe cost, 0 in
+                          earlier versions */
     struct ips_rec_head h;
     uint64_t calls;
 };
@@ -458,65 +473,69 @@ struct ips_rec_calls { /* a = ns beyond prices, 0 in those of earlier versions
 #define IPS_BEYOND_DUE_NS 1000000u
 #define IPS_BEYOND_LEAST_NS 2000u
 
-/* ENTER_SHORT, EXIT_SHORT: a head only. The last ENTER or EXIT before it in the
- * stream, which stands in the same segment, has the rest: `a` is the lower half
- * of the procedure's address, that one's procedure has the upper half, and the
- * thread has been on its core since: its CPU is that one's plus the time
- * between the two. */
+/* ENTER_SHORT, EXIT_SHORT: a head only. The rest follows from the last long
+ * ENTER or EXIT before it, always in the same segment. `a` is the lower half of
+ * the procedure's address; the upper half is that of the long record's
+ * procedure. The thread has not left its core since, so its CPU time is that of
+ * the long record plus the time between the two. */
 struct ips_rec_proc { /* ENTER, EXIT; a = 0 */
     struct ips_rec_head h;
     uint64_t cpu;
     uint64_t procedure; /* address of its entry */
 };
 
-/* Every module of an image right after its START and NAME (not with
- * procedures=off); one that comes later where an address of it is first seen:
- * before the SAMPLE or the call, after the STACK. gone = 1 (path empty) at
- * dlclose. [start, end) is the whole mapping. A fork child has its parent's. */
+/* The modules of an image follow its START and NAME (not with procedures=off).
+ * A module loaded later is recorded when one of its addresses is first seen:
+ * before a SAMPLE or call, after a STACK. gone = 1 (path empty) at dlclose.
+ * [start, end) is the whole mapping. A fork child has the modules of its
+ * parent. */
 struct ips_rec_module { /* a = length of path */
     struct ips_rec_head h;
-    uint64_t start; /* addresses [start, end) are its */
+    uint64_t start; /* the module's addresses are [start, end) */
     uint64_t end;
     uint64_t bias; /* address - bias = address in the file's symbol table */
     uint8_t build_id[20];
     uint8_t build_id_bytes; /* 0 = it has none */
     uint8_t gone;
-    uint8_t go; /* it has the note of Go's linker */
+    uint8_t go; /* 1: it has the note of Go's linker */
     uint8_t reserved;
     char path[]; /* NUL ended, padded to 8 bytes, at most 512 */
 };
 
 #define IPS_FRAMES_MAX 64u
-/* Stands for one period of the thread's CPU time. A stack of more frames is cut
- * at its outer end. Without frames: from here on the thread is sampled. */
+/* A sample represents one period of the thread's CPU time. A stack with more
+ * frames is cut at its outer end. Without frames: sampling of the thread starts
+ * here. */
 struct ips_rec_sample { /* a = frames */
     struct ips_rec_head h;
     uint64_t cpu;       /* thread CPU at the sample */
-    uint64_t period_ns; /* thread CPU that was asked for between two */
+    uint64_t period_ns; /* requested CPU time between two samples */
     uint64_t frames[];  /* program counter first, then return addresses */
 };
 
 /* Follows a SEND, RECV, RECVCALL, BLOCK, JOIN or ACQUIRE that lasted more than
- * 50 us. Left out where the last STACK of the same site in this stream was of
- * the same depth: then it holds again. */
+ * 50 us. Omitted if the last STACK of the same site in this stream had the same
+ * depth: that one is then valid again. */
 struct ips_rec_stack { /* a = frames; h.t = that of the record before it */
     struct ips_rec_head h;
     uint64_t frames[]; /* return addresses, the call's own first */
 };
 
-/* Calls of one procedure without ENTER. 0 calls: from `t` on it has none. */
-struct ips_rec_count { /* a = tid of the thread that called, 0 this one */
+/* Calls of one procedure that left no ENTER. 0 calls: from `t` on the procedure
+ * has no ENTER records. */
+struct ips_rec_count { /* a = tid of the calling thread, 0 this one */
     struct ips_rec_head h;
     uint64_t procedure; /* address of its entry */
-    uint64_t calls;     /* since the COUNT before of the same procedure */
+    uint64_t calls;     /* since the last COUNT of the same procedure */
 };
 
-/* ACQUIRE: a wait for the object that is over; only where it really waited (and
- * at every barrier). RELEASE: an unlock, post, wake, write; at least where
- * somebody may be waiting. The object is (dev, ino, object): in memory of this
- * image alone 0, 0, the address; in shared memory the file's device and inode
- * and the offset in it; of a descriptor its device, inode (eventfd: its id) and
- * 0 or the lock's start; others: docs/pool-format.md. */
+/* ACQUIRE: a wait for the object has ended; written only if the thread really
+ * waited (and at every barrier). RELEASE: an unlock, post, wake or write;
+ * written at least whenever a thread may be waiting. The object is (dev, ino,
+ * object): in private memory of this image 0, 0, the address; in shared memory
+ * the file's device and inode and the offset in it; for a descriptor its
+ * device, inode (eventfd: its id) and 0 or the lock's start; others:
+ * docs/pool-format.md. */
 struct ips_rec_sync { /* a = enum ips_sync */
     struct ips_rec_head h;
     uint64_t t_ret;
@@ -526,18 +545,19 @@ struct ips_rec_sync { /* a = enum ips_sync */
     uint64_t ino;
     uint64_t object;
     uint64_t site;
-    int32_t value; /* RELEASE: how many it lets go (broadcast -1); ACQUIRE of a
-                      barrier: 1 in the serial thread; COND: 0; MUTEX: 1 taken
-                      again at the end of the wait for the condition in the
-                      record before; 2: waited by spinning (trylock); err
-                      EOWNERDEAD: the tid that died; 3: it was free (as
-                      ACQUIRE_SHORT, where the object is shared) */
-    uint32_t err;  /* ACQUIRE: errno it ended with (ETIMEDOUT), 0 got it */
+    /* RELEASE: number of waiters released (broadcast -1). ACQUIRE of a barrier:
+     * 1 in the serial thread; of COND: 0; of MUTEX: 1 taken again at the end of
+     * the wait for the condition in the record before; otherwise 2 waited by
+     * spinning (trylock), 3 it was free (as ACQUIRE_SHORT, if the object is
+     * shared); with err EOWNERDEAD the tid of the thread that died */
+    int32_t value;
+    uint32_t err; /* ACQUIRE: errno of the wait (ETIMEDOUT), 0 acquired */
 };
 
-/* ACQUIRE_SHORT, RELEASE_SHORT, with --locks=all alone: taken without a wait
- * (t: when it had it); given back when nobody was seen to wait (t: before the
- * call). Of this image's own memory. */
+/* ACQUIRE_SHORT: a lock was taken without waiting (t: the moment it was held).
+ * RELEASE_SHORT: a lock was released and no thread was seen waiting for it (t:
+ * before the call). Written only with --locks=all, and only for locks in memory
+ * that this process shares with no other. */
 struct ips_rec_lock { /* a = enum ips_sync */
     struct ips_rec_head h;
     uint64_t cpu;    /* thread CPU at t */
@@ -550,30 +570,31 @@ enum ips_signal_how {
     IPS_KILL_THREAD = 3,  /* pthread_kill, tgkill, pthread_sigqueue,
                              pthread_cancel */
     IPS_SIGNAL_HANDLER = 16,
-    IPS_SIGNAL_WAIT = 17, /* sigwait, sigwaitinfo, sigtimedwait; a wait that was
-                             told of child `pid`: SIGCHLD, CLD_STOPPED or
-                             CLD_CONTINUED */
-    IPS_SIGNAL_FD = 18,   /* read from a signalfd */
-    /* a poll's first ready descriptor is a pidfd: process `pid` ended (SIGCHLD,
-     * CLD_EXITED); follows its BLOCK, with the stamp of its return */
+    /* sigwait, sigwaitinfo, sigtimedwait; also a wait that reported a change of
+       child `pid`: SIGCHLD, CLD_STOPPED or CLD_CONTINUED */
+    IPS_SIGNAL_WAIT = 17,
+    IPS_SIGNAL_FD = 18, /* read from a signalfd */
+    /* the first ready descriptor of a poll is a pidfd: process `pid` ended
+     * (SIGCHLD, CLD_EXITED); follows the poll's BLOCK, with the stamp of its
+     * return */
     IPS_SIGNAL_PIDFD = 19,
-    /* a thread ends because it was cancelled, by a KILL of IPS_CANCEL from its
-     * own process; after the cleanup handlers, before its END */
+    /* a thread ends because a KILL of IPS_CANCEL from its own process cancelled
+     * it; written after the cleanup handlers, before its END */
     IPS_SIGNAL_CANCELLED = 20,
 };
-/* The signal by which the C library cancels a thread: pthread_cancel's. */
+/* The signal with which the C library's pthread_cancel cancels a thread. */
 #define IPS_CANCEL 32u
 struct ips_rec_signal { /* KILL, SIGNAL: a = signal number */
     struct ips_rec_head h;
     uint64_t cpu;
-    int32_t pid;    /* KILL: target as given (a thread: its process; < 0 or 0 a
+    int32_t pid;    /* KILL: target as passed (a thread: its process; <= 0 a
                        group); SIGNAL: si_pid, 0 none */
     int32_t tid;    /* KILL of a thread: its tid, else 0 */
     int32_t code;   /* SIGNAL: si_code */
     uint32_t how;   /* enum ips_signal_how */
     uint64_t value; /* sigqueue's, si_value */
     uint64_t t_ret; /* same as t: KILL is written before the call, so that a
-                       signal to oneself comes after it */
+                       signal to the sender itself comes after it */
 };
 
 enum ips_chan_kind {
@@ -600,13 +621,14 @@ struct ips_rec_chan { /* a = channel id, unique within the image, from 1 */
     uint8_t flags; /* enum ips_chan_flags */
     uint8_t reserved;
     uint64_t dev;
-    uint64_t ino;         /* of this end (a pipe's two ends share it) */
+    uint64_t ino;         /* of this end (both ends of a pipe share one) */
     uint64_t peer_ino;    /* Unix: inode of the other end, 0 unknown */
     uint64_t cookie;      /* SO_COOKIE, 0 none */
     uint64_t netns;       /* SO_NETNS_COOKIE; before Linux 5.14 its inode */
-    uint64_t sent_before; /* TCP: bytes already sent and received when named */
+    uint64_t sent_before; /* TCP: bytes sent and received before this record */
     uint64_t recv_before;
-    uint64_t name_hash; /* USER: of the name; Unix: of the bound or peer path */
+    uint64_t name_hash; /* hash of the name (USER) or of the bound or peer path
+                           (Unix) */
     uint32_t peer_pid;  /* Unix: SO_PEERCRED */
     struct ips_addr local;
     struct ips_addr remote;
@@ -616,9 +638,9 @@ enum ips_chan_flags {
     IPS_CHAN_CONNECTED = 1, /* this process called connect on it */
     IPS_CHAN_ACCEPTED = 2,  /* this process accepted it */
     IPS_CHAN_CLOEXEC = 4,
-    IPS_CHAN_INHERITED = 8, /* named when the image began */
-    /* Seqpacket, O_DIRECT pipe: a receive takes one message, and drops what it
-     * has no room for. */
+    IPS_CHAN_INHERITED = 8, /* was open when the image began */
+    /* Seqpacket, O_DIRECT pipe: a receive takes one message, and drops the part
+     * that does not fit its buffer. */
     IPS_CHAN_PACKETS = 16,
 };
 
@@ -637,13 +659,14 @@ struct ips_rec_close { /* a = channel id */
     uint64_t recv;
 };
 
-/* If one call moved several datagrams (UDP_SEGMENT, UDP_GRO), the record is
- * followed by the bytes of each but the last, and the hashes of the others. */
+/* If one call moved several datagrams (UDP_SEGMENT, UDP_GRO), two lists follow
+ * the record: the bytes of each datagram but the last, and the hashes of all
+ * but the first. */
 struct ips_rec_dgram { /* a = channel id; precedes its SEND or RECV */
     struct ips_rec_head h;
     uint64_t hash;      /* FNV-1a of the payload, first 256 bytes and length */
-    uint64_t path_hash; /* Unix datagram: of the peer's path, 0 unnamed */
-    struct ips_addr local; /* port at least, for an unbound sender 0 */
+    uint64_t path_hash; /* Unix datagram: hash of the peer's path, 0 unnamed */
+    struct ips_addr local; /* at least the port; 0 for an unbound sender */
     struct ips_addr
         remote; /* peer: destination of a send, source of a receive */
 };

@@ -1,15 +1,15 @@
-/* Shared by the files of the pool library; nobody else includes it. */
+/* Shared by the files of the pool library; not to be included elsewhere. */
 #ifndef IPS_AGENT_POOL_INTERNAL_H
 #define IPS_AGENT_POOL_INTERNAL_H
 
 #include "agent/pool/pool.h"
 #include "common/paths.h"
 
-/* Text of /proc/sys/kernel/random/boot_id. */
+/* Reads /proc/sys/kernel/random/boot_id. */
 int ips_pool_boot_id(char out[40], struct ips_err *err) IPS_MUST_USE;
 
-/* The clock of this boot and what was measured on it: from POOL/clock, else
- * measured (100 ms) and kept there. */
+/* Fills `clock` of this boot and the probe costs measured on it: from
+ * POOL/clock, or else by measuring (100 ms) and storing them there. */
 int ips_pool_clock(const char *pool_root, const char *boot_id,
                    struct ips_clock *clock, struct ips_measured *measured,
                    bool (*measure)(const struct ips_clock *,

@@ -1,7 +1,7 @@
 /*
- * What a record's call did, and what it waited for: `op` of SEND, RECV,
- * RECVCALL and BLOCK, `a` of ACQUIRE and RELEASE. Numbers are part of the
- * pool's format.
+ * Codes of what a recorded call did, or which resource it waited for: `op` of
+ * SEND, RECV, RECVCALL and BLOCK, `a` of ACQUIRE and RELEASE. The numbers are
+ * part of the pool's format.
  */
 #ifndef IPS_AGENT_POOL_OPERATIONS_H
 #define IPS_AGENT_POOL_OPERATIONS_H
@@ -37,7 +37,7 @@ enum ips_op {
 #undef X
 };
 
-/* What is waited for and handed on. `any`: the order was incidental. */
+/* Kinds of resources that threads wait for and release. */
 #define IPS_SYNCS(X)                                                           \
     X(MUTEX, 1, "mutex")                                                       \
     X(RDLOCK, 2, "rwlock, to read")                                            \

@@ -1,7 +1,8 @@
 /*
- * The pool seen from outside the measured program: making a run (ipsrun),
- * reading segments (slave). Untrusted input: another process is writing, or a
- * hostile user prepared it. Nothing here asserts on what it reads.
+ * The pool's functions outside the measured program: making a run (ipsrun) and
+ * reading segments (slave). Input is untrusted: another process is writing it,
+ * or a hostile user prepared it. No function here asserts on data that it
+ * reads.
  */
 #ifndef IPS_AGENT_POOL_POOL_H
 #define IPS_AGENT_POOL_POOL_H
@@ -16,11 +17,12 @@
 
 /* --- making a run (ipsrun) ------------------------------------------- */
 
-/* Learnt once per boot before the first run, kept in POOL/clock. */
-enum ips_marks { /* do marks tell of every switch here? agent/record/cpu.h */
+/* Measured once per boot before the first run, and stored in POOL/clock. */
+enum ips_marks { /* do marks show every thread switch here? agent/record/cpu.h
+                  */
                  IPS_MARKS_UNTRIED = 0,
                  IPS_MARKS_WORK = 1,
-                 IPS_MARKS_FAIL = 2, /* the clock is read instead */
+                 IPS_MARKS_FAIL = 2, /* no: the CPU clock is read instead */
 };
 struct ips_measured {
     enum ips_marks marks;
@@ -33,81 +35,86 @@ struct ips_run_options {
     const char *machine;
     const char *command;
     const char *tags;    /* NUL separated list, may be NULL */
-    bool join;           /* the run may exist already: use it */
+    bool join;           /* the run may exist already and is then used */
     uint32_t procedures; /* enum ips_procedures */
     uint32_t sample_us;
     uint32_t budget_ppm;
     uint32_t on_full;     /* enum ips_on_full */
-    uint64_t quota_bytes; /* at most this; 0 = what the pool gives */
+    uint64_t quota_bytes; /* upper bound; 0 = the pool's own limit */
     enum ips_cpu_mode cpu_mode;
     bool receive_stamps; /* QUEUE records of datagrams */
     bool delays;         /* RUNDELAY records */
     enum ips_locks locks;
-    /* How to learn it; NULL = costs are not known (0). */
+    /* Measures the costs; NULL = they stay unknown (0). */
     bool (*measure)(const struct ips_clock *clock, struct ips_measured *out);
-    bool plain; /* the environment's test options do not count */
+    bool plain; /* ignores the test options of the environment */
 };
 
-/* Makes the pool root, or checks that it is a directory of ours that nobody
- * else may write: /dev/shm is everybody's. IPS_E_REFUSED where it is not. */
+/* Makes the pool root. If it exists, checks that it is a directory that belongs
+ * to us and that no other user may write: any user may create names in
+ * /dev/shm. Returns IPS_E_REFUSED if the check fails. */
 int ips_pool_make_root(const char *pool_root, struct ips_err *err) IPS_MUST_USE;
 
-/* Writes POOL/clock, as if it had been measured. */
+/* Writes POOL/clock as if its contents had been measured. */
 int ips_pool_clock_store(const char *pool_root, const struct ips_clock *clock,
                          const struct ips_measured *measured,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* Makes POOL/RUN/control (calibrating the clock and the probe's cost once per
- * boot, kept in POOL/clock). Writes the run's directory into `dir`. */
+/* Makes POOL/RUN/control. Calibrates the clock and measures probe costs once
+ * per boot, stored in POOL/clock. Writes the path of the run's directory into
+ * `dir`. */
 int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
                       size_t dir_len, struct ips_err *err) IPS_MUST_USE;
 
-/* Checks POOL/RUN/control and gives a copy of it; release it with
- * ips_control_unmap. A copy, since whoever may write the file may also cut it
- * off, and a mapping would then be a SIGBUS in the slave. Texts are NUL ended
- * in the copy whatever the file says. */
+/* Checks POOL/RUN/control and returns a copy of it; release it with
+ * ips_control_unmap. A copy, since a process that may write the file may also
+ * truncate it, and a mapping would then raise SIGBUS in the slave. Texts in the
+ * copy always end with NUL. */
 int ips_control_map(const char *dir, const struct ips_control **out,
                     struct ips_err *err) IPS_MUST_USE;
 void ips_control_unmap(const struct ips_control *control);
 
 /* Adds `bytes` (a segment's st_blocks * 512, when it is unlinked) to
- * released_bytes. For the holder of slave.lock alone. */
+ * released_bytes. Only the holder of slave.lock may call it. */
 int ips_control_release(const char *dir, uint64_t bytes,
                         struct ips_err *err) IPS_MUST_USE;
 
-/* The same for spare_bytes: segments that were made ahead. */
+/* Adds `bytes` of new spare segments to spare_bytes. Only the holder of
+ * slave.lock may call it. */
 int ips_control_spare(const char *dir, uint64_t bytes,
                       struct ips_err *err) IPS_MUST_USE;
 
-/* Says in `control` how programs know the caller, who is in the initial pid
- * namespace. For the holder of slave.lock alone; the calling thread has to live
- * as long as it does. */
+/* Writes into `control` how programs recognise the caller as the slave; the
+ * caller is in the initial pid namespace. Only the holder of slave.lock may
+ * call it; the calling thread must live as long as the slave. */
 int ips_control_sign(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
-/* Spare segments (agent/pool/format.h). The name of the nth; makes it in a
- * run's directory, with its `control`, and gives its descriptor and the bytes
- * that it takes; -1: there is no room, or it is there already. */
+/* Spare segments (agent/pool/format.h). ips_spare_name: the name of spare `n`.
+ * ips_spare_make: makes it in a run's directory, with a copy of `control`,
+ * returns its descriptor and stores its size in `bytes`; -1: no space, or it
+ * exists already. */
 void ips_spare_name(char out[32], unsigned n);
 int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
                    uint64_t *bytes) IPS_MUST_USE;
 
-/* Locks of a pool root. `slave.lock` is held (flock) by the one slave that
- * drains the pool; `pool.lock` orders run creation against a private slave's
- * decision to end (docs/design/pool.md, "Private daemons"). */
+/* Lock files of a pool root. The one slave that drains the pool holds
+ * `slave.lock` (flock). `pool.lock` makes the creation of a run and a private
+ * slave's decision to end exclude each other (docs/design/pool.md, "Private
+ * daemons"). */
 #define IPS_POOL_SLAVE_LOCK "slave.lock"
 #define IPS_POOL_LOCK "pool.lock"
 
 /* --- reading segments (slave) ---------------------------------------- */
 
 /* Zeroes the records of a CLOSED segment and stores DRAINED: the writer may
- * use it again. `fd` is open for writing; no mapping is needed. What lies
- * before `zero_to` the caller has zeroed (0: nothing). */
+ * then use the segment again. `fd` is open for writing; no mapping is needed.
+ * The caller has already zeroed the bytes before `zero_to` (0: none). */
 int ips_segment_set_drained(int fd, size_t zero_to,
                             struct ips_err *err) IPS_MUST_USE;
 
-/* Checks one record in archive or pool memory of `avail` bytes: the length of
- * a well-formed record (fits, right size for its type, texts NUL-ended), or 0.
- */
+/* Checks one record in archive or pool memory of `avail` bytes. Returns the
+ * length of a well-formed record (fits, right size for its type, texts
+ * NUL-ended), or 0. */
 size_t ips_rec_check(const void *rec, size_t avail);
 
 static inline uint32_t ips_rec_type(const struct ips_rec_head *h)
@@ -119,8 +126,8 @@ static inline uint32_t ips_rec_flags(const struct ips_rec_head *h)
     return h->word >> 16;
 }
 
-/* The word behind a FORK, JOIN, KILL or CLOSE of `own` bytes that was checked;
- * 0 where it has none. */
+/* The call's return address, stored after a FORK, JOIN, KILL or CLOSE of `own`
+ * bytes that was checked; 0 if the record has none. */
 static inline uint64_t ips_rec_site(const struct ips_rec_head *h, size_t own)
 {
     uint64_t site = 0;
@@ -129,7 +136,7 @@ static inline uint64_t ips_rec_site(const struct ips_rec_head *h, size_t own)
     return site;
 }
 
-/* Stamp to ns of this machine's CLOCK_MONOTONIC_RAW. */
+/* Converts a stamp to ns of this machine's CLOCK_MONOTONIC_RAW. */
 uint64_t ips_clock_ns(const struct ips_clock *clock, uint64_t stamp);
 
 #endif

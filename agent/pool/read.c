@@ -1,5 +1,5 @@
-/* Reading the pool, for the slave: checks records, hands segments back,
- * converts stamps. */
+/* Functions of the slave: check records, return segments to their writers,
+ * convert stamps. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,14 +14,14 @@ static size_t word_bytes(uint32_t word)
     return (size_t)(word >> 8 & 0xffu) * 8;
 }
 
-/* Least size of each type's record; 0: a type of later versions. */
+/* Least size of each type's record; 0: a type of a later version. */
 static const uint16_t least_bytes[256] = {
 #define X(name, code, record, text) [code] = sizeof(struct record),
 #include "agent/pool/events.def"
 #undef X
 };
 
-/* Offset of the text in the types that have one; 0 in others. */
+/* Offset of the text in record types that have one, else 0. */
 static const uint8_t text_at[256] = {
     [IPS_REC_MODULE] = offsetof(struct ips_rec_module, path),
     [IPS_REC_MARK] = offsetof(struct ips_rec_text, text),
@@ -51,7 +51,7 @@ size_t ips_rec_check(const void *rec, size_t avail)
     }
     size_t text = text_at[type];
     if (type == IPS_REC_EXECFAIL && len == sizeof(struct ips_rec_exec))
-        text = 0; /* it need not have one */
+        text = 0; /* its text is optional */
     if (text && !memchr((const char *)rec + text, '\0', len - text))
         return 0;
     return len;
@@ -59,7 +59,7 @@ size_t ips_rec_check(const void *rec, size_t avail)
 
 int ips_segment_set_drained(int fd, size_t zero_to, struct ips_err *err)
 {
-    static unsigned char zeros[65536]; /* never written, so no memory */
+    static unsigned char zeros[65536]; /* never written: takes no memory */
     off_t at = (off_t)(zero_to > HEADER_BYTES ? zero_to : HEADER_BYTES);
     /* Populated ranges only: writing into a hole would take space. */
     for (;;) {

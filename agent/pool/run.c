@@ -1,4 +1,4 @@
-/* Making a run: the pool root, the run's directory, `control`. */
+/* Makes a run: the pool root, the run's directory, `control`. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +53,8 @@ int ips_pool_make_root(const char *root, struct ips_err *err)
         return ips_err_set(err, IPS_E_REFUSED,
                            "%s is not yours alone: owner %u, mode %o", root,
                            (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
-    /* Not before it is known to be ours: somebody may have put a link there
-     * meanwhile. A umask may have taken bits. */
+    /* Only after the checks above: another user may have put a link there
+     * meanwhile. The umask may have removed bits. */
     if (fresh && chmod(root, mode) < 0)
         return ips_err_errno(err, "%s", root);
     return 0;
@@ -68,7 +68,8 @@ static int test_clock_from_environment(struct ips_control *c,
     if (!text ||
         sscanf(text, "%lld,%lld,%lld,%lld", &v[0], &v[1], &v[2], &v[3]) < 1)
         return 0;
-    /* No machine has such a clock, and readers take its stamps for damage. */
+    /* A stamp below zero occurs on no machine; readers would treat it as
+     * damage. */
     if ((ips_i128)c->created_raw_ns + v[0] + (v[3] < 0 ? v[3] : 0) < 0)
         return ips_err_set(err, IPS_E_USAGE,
                            "IPS_TEST_CLOCK=%s: the clock would be below zero: "
@@ -81,7 +82,7 @@ static int test_clock_from_environment(struct ips_control *c,
     return 0;
 }
 
-/* What the runs of this pool hold that nobody has drained yet. */
+/* Bytes in use by the runs of this pool. */
 static uint64_t pool_used(const char *root)
 {
     DIR *dir = opendir(root);
@@ -102,8 +103,9 @@ static uint64_t pool_used(const char *root)
     return sum;
 }
 
-/* All runs of a pool together get a quarter of what would be free without
- * them. (The caller holds pool.lock, so that two do not share one rest.) */
+/* All runs of a pool together get a quarter of the space that would be free
+ * without them. The caller holds pool.lock, so that two new runs do not count
+ * the same space. */
 static int compute_quota(const struct ips_run_options *opt, const char *dir,
                          uint64_t *bytes, struct ips_err *err)
 {
@@ -118,7 +120,7 @@ static int compute_quota(const struct ips_run_options *opt, const char *dir,
     return 0;
 }
 
-/* IPS_TEST_PROBE_NS: every record takes so much longer, and is known to. */
+/* IPS_TEST_PROBE_NS adds so many ns to every record; the costs include them. */
 static void probes_fill(const struct ips_run_options *opt,
                         const struct ips_measured *m, struct ips_control *c)
 {
@@ -126,8 +128,8 @@ static void probes_fill(const struct ips_run_options *opt,
     unsigned long extra = text ? strtoul(text, NULL, 10) : 0;
     c->probe_extra_ns = extra < 1000000 ? (uint32_t)extra : 1000000;
     c->cpu_mode = m->marks == IPS_MARKS_FAIL ? IPS_CPU_CLOCK : opt->cpu_mode;
-    /* Records that each kind writes; an image: CALLS and END, as it says itself
-     * what it took up to there. */
+    /* Records written per probe. An image or fork child counts 2, CALLS and
+     * END, since it reports the cost of its start itself. */
     static const uint64_t records[IPS_PROBE_COSTS] = {
         [IPS_PROBE_EVENT] = 1,       [IPS_PROBE_CALL] = 1,
         [IPS_PROBE_SAMPLE] = 1,      [IPS_PROBE_PROC] = 2,
@@ -179,14 +181,14 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
     c->receive_stamps = opt->receive_stamps;
     c->delays = opt->delays;
     c->locks = opt->locks;
-    /* What joins a run is a part of it, not its command. */
+    /* A command that joins a run is part of the run, not its root. */
     c->root_pid = opt->join ? 0 : (uint32_t)getpid();
     cpu_set_t set;
     c->cpus = sched_getaffinity(0, sizeof(set), &set) == 0
                   ? (uint32_t)CPU_COUNT(&set)
                   : 1;
     c->segment_bytes = IPS_SEGMENT_BYTES;
-    /* A ring has four segments at least, in a quarter of the quota. */
+    /* A ring takes a quarter of the quota and has at least four segments. */
     if (c->on_full == IPS_ON_FULL_RING &&
         c->quota_bytes / 16 < c->segment_bytes)
         c->segment_bytes =
@@ -208,7 +210,8 @@ static int control_fill(const struct ips_run_options *opt, const char *dir,
     return opt->plain ? 0 : test_clock_from_environment(c, err);
 }
 
-/* Written apart and renamed, so that nobody ever sees half of it. */
+/* Writes a temporary file and renames it, so that a reader never sees half of
+ * it. */
 static int control_write(const struct ips_control *c, const char *dir,
                          mode_t mode, struct ips_err *err)
 {
@@ -224,8 +227,8 @@ static int control_write(const struct ips_control *c, const char *dir,
     if (n != (ssize_t)sizeof(*c) || fchmod(fd, mode) < 0)
         rc = ips_err_errno(err, "write %s", fresh);
     close(fd);
-    /* Of two that join at once, the first one's stays. One step, not link and
-     * unlink: the slave refuses a control file that has two names. */
+    /* If two processes join at once, the first file stays. One rename, not link
+     * and unlink: the slave refuses a control file with two names. */
     bool placed = rc == 0 && renameat2(AT_FDCWD, fresh, AT_FDCWD, path,
                                        RENAME_NOREPLACE) == 0;
     if (rc == 0 && !placed && errno != EEXIST)
@@ -277,12 +280,12 @@ int ips_pool_make_run(const struct ips_run_options *opt, char *dir,
         rc = control_write(&c, dir, root ? 0666 : 0600, err);
     if (rc == 0)
         return 0;
-    if (made) /* the name is free again, unless another joined meanwhile */
+    if (made) /* frees the name, unless another process joined meanwhile */
         (void)rmdir(dir);
     return ips_err_wrap(err, "run %s", opt->run);
 }
 
-/* --- control as others see it -------------------------------------- */
+/* --- reading and changing control ------------------------------------ */
 
 static int control_open(const char *dir, int flags, struct ips_err *err)
 {
@@ -358,12 +361,13 @@ void ips_control_unmap(const struct ips_control *control)
     free((void *)(uintptr_t)control);
 }
 
-/* Adds to a number that the slave alone stores. */
+/* Adds to a number in control that only the slave stores. */
 static int control_add(const char *dir, off_t at, uint64_t bytes,
                        struct ips_err *err)
 {
-    /* By pread and pwrite: a mapping would be a SIGBUS where somebody cuts the
-     * file off. One writer, so nothing is lost between the two. */
+    /* By pread and pwrite: a mapping would raise SIGBUS if another process
+     * truncates the file. There is one writer, so no update is lost in between.
+     */
     int fd = control_open(dir, O_RDWR, err);
     if (fd < 0)
         return fd;
@@ -399,12 +403,13 @@ int ips_control_sign(const char *dir, struct ips_err *err)
     size_t bytes;
     void *list = NULL;
     if (syscall(SYS_get_robust_list, 0, &list, &bytes) < 0 || !list)
-        return 0; /* they ask otherwise */
+        return 0; /* programs then recognise the slave by other means */
     own.list = (uint64_t)(uintptr_t)list;
     int fd = control_open(dir, O_RDWR, err), rc = 0;
     if (fd < 0)
         return fd;
-    /* The pid last: with one of before it nobody takes the list for true. */
+    /* The pid last: with the previous slave's pid, no program trusts the list.
+     */
     if (pwrite(fd, &own.list, sizeof(own.list),
                offsetof(struct ips_control, slave_list)) != sizeof(own.list) ||
         pwrite(fd, &own.pid, sizeof(own.pid),

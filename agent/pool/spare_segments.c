@@ -1,4 +1,4 @@
-/* Making spare segments; agent/pool/format.h says what they are. */
+/* Makes spare segments; agent/pool/format.h describes them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ void ips_spare_name(char out[32], unsigned n)
     snprintf(out, 32, IPS_SPARE_PREFIX "%u", n);
 }
 
-/* Fills a fresh file. Its bytes, 0: no room. */
+/* Fills a new file. Returns its size on disk; 0: no space. */
 static uint64_t fill_segment(int fd, const struct ips_control *c)
 {
     static unsigned char first[IPS_SPARE_FIRST_BYTES];
@@ -36,7 +36,7 @@ int ips_spare_make(int dirfd, unsigned n, const struct ips_control *control,
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     ips_spare_name(name, n);
     int fd = openat(dirfd, NEW_NAME, flags, 0600);
-    if (fd < 0 && errno == EEXIST) { /* of a slave that was killed */
+    if (fd < 0 && errno == EEXIST) { /* left by a slave that was killed */
         (void)unlinkat(dirfd, NEW_NAME, 0);
         fd = openat(dirfd, NEW_NAME, flags, 0600);
     }

@@ -1,7 +1,7 @@
 /* Recording: reserve, fill, publish; processes, forks and threads.
  *
- * Why there is no recursion guard here: the fast path calls nothing, and the
- * slow path runs with all signals blocked and makes raw system calls only. */
+ * There is no recursion guard, since the fast path calls nothing, and the slow
+ * path runs with all signals blocked and makes raw system calls only. */
 #include "agent/record/core.h"
 
 #include <elf.h>
@@ -28,7 +28,7 @@ __thread struct ips_thread ips_me IPS_IE;
 
 /* --- stamps -------------------------------------------------------- */
 
-/* The test option: a clock that is off by an offset, a drift and one step. */
+/* Test option: makes the clock wrong by an offset, a drift and one step. */
 static __attribute__((noinline)) uint64_t test_clock(uint64_t stamp)
 {
     const struct ips_control *c = ips_core.control;
@@ -58,7 +58,7 @@ uint64_t ips_core_now(void)
     return unlikely(ips_core.test_clock) ? test_clock(stamp) : stamp;
 }
 
-/* --- reserve and publish: the slow path (fast.h has the other) --------- */
+/* --- reserve and publish: the slow path (fast path: fast.h) ------------ */
 
 static void count_lost(struct ips_stream *s, enum ips_lost_cause cause,
                        uint64_t count)
@@ -91,8 +91,8 @@ static void say_lost(struct ips_stream *s, uint64_t stamp)
     }
 }
 
-/* Where the reservation [at, at + bytes) may be written after making room, or
- * a negative -1 - cause. */
+/* Makes space for the reservation [*at, *at + bytes): extends the segment, or
+ * goes to the next one and changes *at. Returns 0 or -1 - cause. */
 static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
 {
     IPS_APART;
@@ -105,12 +105,12 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
         if (rc == 0 || !ips_ring_on())
             return rc;
     }
-    /* A handler that came after the xadd went on in a new segment; our place
-     * in the old one is still there and still ours. */
+    /* A handler after the xadd switched to a new segment. Our reservation in
+     * the old one is still valid. */
     if (ips_segment_is_kept(s, *at, bytes))
         return 0;
     if (s->cur == *at + bytes)
-        s->cur = *at; /* give back: it did not fit */
+        s->cur = *at; /* give it back: it did not fit */
     int rc = ips_segment_next(s);
     if (rc == 0) {
         *at = s->cur;
@@ -121,7 +121,7 @@ static int make_room(struct ips_stream *s, uint64_t *at, uint64_t bytes)
 
 static bool fork_noticed(void);
 
-/* The test option probe_extra_ns: this record takes so much CPU time more,
+/* Test option probe_extra_ns: uses this much more CPU time in each record,
  * however long the thread is off its core meanwhile. */
 static __attribute__((noinline, cold)) void burn_time(void)
 {
@@ -138,20 +138,20 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
 {
     void *rec = NULL;
     uint64_t signals = ips_sys_block_signals();
-    ips_me.recs_open--; /* ours is not one to come back to */
+    ips_me.recs_open--; /* this record is no longer pending */
     if (!ips_core.control || ips_core.stopped)
         goto out;
     if (*ips_core.alive == 0 && fork_noticed()) {
-        /* This is a child: `at` was an address of the parent's. */
+        /* A fork child: `at` was an address in the parent's segment. */
         at = s->cur;
         s->cur += bytes;
     }
     if (s->generation != ips_core.generation && s->state != IPS_STREAM_NEW)
-        goto out; /* a task of the parent's */
+        goto out; /* a task of the parent */
     enum ips_lost_cause cause = IPS_LOST_NO_SEGMENT;
     if (s->state == IPS_STREAM_ENDED) {
-        /* A signal handler may still run after the thread's END. Its signal
-         * is not counted; anything else that it does is counted as lost. */
+        /* A signal handler may still run after the thread's END. Its SIGNAL
+         * record is dropped silently; all other records count as lost. */
         cause = IPS_LOST_ENDED;
         if (type == IPS_REC_SIGNAL)
             goto passed_over;
@@ -172,7 +172,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         cause = (enum ips_lost_cause)(-1 - rc);
         if (ips_quota_wait(s, cause, &since_ns, &signals)) {
             if (ips_core.generation != generation)
-                goto out; /* forked by a handler: this record is the parent's */
+                goto out; /* a handler forked: the parent writes this record */
             if (s->state == IPS_STREAM_ENDED) {
                 cause = IPS_LOST_ENDED;
                 goto lost;
@@ -188,7 +188,7 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
     s->retry_at = 0;
     s->gave_up = false;
     if (s->state == IPS_STREAM_NEW) {
-        /* START comes first: give the place to it. */
+        /* START comes first: give it our place. */
         s->cur = at;
         ips_start_write(s);
         rec = ips_stream_begin(s, (enum ips_rec_type)type, bytes, stamp);
@@ -196,11 +196,11 @@ begin_slow(struct ips_stream *s, uint64_t at, uint64_t bytes, uint32_t type,
         ips_me.recs_open++;
         rec = ips_reserve(s, at, bytes, type, stamp);
     }
-    if (type != IPS_REC_LOST) /* which comes here, too, and would say it anew */
+    if (type != IPS_REC_LOST) /* else say_lost would recurse */
         say_lost(s, stamp);
     goto out;
 lost:
-    if (type != IPS_REC_LOST) /* its count is said by the next one */
+    if (type != IPS_REC_LOST) /* the next LOST has its count */
         count_lost(s, cause, 1);
 passed_over:
     if (s->cur == at + bytes)
@@ -269,7 +269,7 @@ void ips_stream_end(struct ips_stream *s)
 
 /* --- process ------------------------------------------------------- */
 
-/* Not getenv: bash and others bring their own. */
+/* Not getenv: bash and others replace it. */
 static const char *find_variable(const char *name)
 {
     size_t len = strlen(name);
@@ -339,7 +339,7 @@ static long open_with_own_table(void *arg)
     return 0;
 }
 
-/* Fills `*c`; the mapping of the file, or NULL. */
+/* Reads control into *c. Returns a mapping of the file, or NULL. */
 static struct ips_control *control_open(const char *dir, struct ips_control *c)
 {
     struct opening o = {dir, c, NULL};
@@ -353,7 +353,7 @@ struct ips_control *ips_core_share(void)
     if (!ips_core.share_later)
         return ips_core.shared;
     mapped = control_open(ips_core.dir, &unused);
-    /* Of two threads that come at once the first one's is kept. */
+    /* If two threads come at once, the first mapping is kept. */
     if (mapped &&
         !atomic_compare_exchange_strong(&ips_core.shared, &none, mapped))
         ips_sys_munmap((uint64_t)(uintptr_t)mapped, sizeof(*mapped));
@@ -369,7 +369,7 @@ static void set_alive(void)
                                      MAP_PRIVATE | MAP_ANONYMOUS, -1);
         if (ips_sys_bad(page))
             return;
-        /* Without it (Linux before 4.14) unannounced forks go unnoticed. */
+        /* If it fails (Linux before 4.14), unannounced forks go unnoticed. */
         if (ips_sys_madvise(page, bytes, MADV_WIPEONFORK) == 0)
             ips_core.wiped = (void *)(page + 64);
         ips_core.alive = (const volatile uint64_t *)page;
@@ -383,7 +383,7 @@ void *ips_core_wiped(void)
     return ips_core.wiped;
 }
 
-/* `to_begin`: a stream is begun next. */
+/* `to_begin`: the caller starts a stream next. */
 static bool attach_stream(bool to_begin)
 {
     static bool tried;
@@ -399,7 +399,7 @@ static bool attach_stream(bool to_begin)
     else if (!(ips_core.shared = control_open(ips_core.dir, c)))
         return false;
     uint64_t mult = c->clock.mult_q32 ? c->clock.mult_q32 : (uint64_t)1 << 32;
-    /* One millisecond between two attempts to find room. */
+    /* One millisecond between two attempts to find space. */
     ips_core.retry_ticks = (uint64_t)(((ips_u128)1000000 << 32) / mult);
     ips_core.clock_kind = c->clock.kind;
     ips_core.test_clock =
@@ -419,7 +419,7 @@ bool ips_core_attach(void)
     return attach_stream(false);
 }
 
-/* The library's own ELF header, as the linker says. */
+/* The library's own ELF header, defined by the linker. */
 extern const Elf64_Ehdr own_header __asm__("__ehdr_start")
     __attribute__((visibility("hidden")));
 
@@ -453,7 +453,7 @@ bool ips_core_init(enum ips_start_kind image_kind)
     ips_start_defaults(s, s->stamp);
     if (ips_segment_next(s) == 0)
         ips_start_write(s);
-    ips_beyond_reset(); /* it has a price */
+    ips_beyond_reset(); /* the start has a probe cost */
     ips_sys_restore_signals(signals);
     return true;
 }
@@ -494,8 +494,9 @@ uint64_t ips_core_image_stamp(void)
 
 uint64_t ips_core_fork_before(void)
 {
-    /* fork from a handler that interrupted a record: the child's copy of that
-     * frame will store into the segment, so this once it must be mapped. */
+    /* If a handler that interrupted a record forks, the child's copy of the
+     * interrupted frame will store into the segment. So this once the child
+     * must have it mapped. */
     struct ips_stream *s = &ips_me.stream;
     if (ips_me.recs_open && s->seg.base)
         ips_sys_madvise(s->seg.base, s->seg.end - s->seg.base, MADV_DOFORK);
@@ -503,13 +504,13 @@ uint64_t ips_core_fork_before(void)
                                          memory_order_relaxed);
 }
 
-/* With signals blocked. */
+/* Makes this process a new image after a fork. Signals are blocked. */
 static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
                          uint64_t parent_image)
 {
     ips_core.pid = ips_sys_getpid();
-    /* Who sees his parent under its own number shares its namespace; /proc
-     * costs a process 20 us. */
+    /* A child that sees its parent's number unchanged is in the same pid
+     * namespace; asking /proc would cost 20 us. */
     if (!ppid || ips_sys_getppid() != ppid)
         ips_core.pidns = ips_pidns();
     ips_core.image_stamp = ips_core_now();
@@ -530,7 +531,8 @@ static void become_child(uint64_t fork_seq, uint32_t ppid, uint32_t ptid,
     set_alive();
 }
 
-/* The page was emptied: a fork that went past us. */
+/* Did the kernel zero the page? Then this is a child of a fork that the agent
+ * did not see. */
 static bool fork_noticed(void)
 {
     if (ips_core.alive == &not_alive)
@@ -568,7 +570,7 @@ void ips_core_thread_start(uint64_t fork_seq, uint32_t ptid)
     s->ppid = ips_core.pid;
     s->ptid = ptid;
     s->parent_image = ips_core.image_stamp;
-    if (s->state == IPS_STREAM_BEGUN) { /* by the handler of a pending signal */
+    if (s->state == IPS_STREAM_BEGUN) { /* by a pending signal's handler */
         if (!known)
             ips_start_known(s);
     } else if (s->state == IPS_STREAM_NEW) {
@@ -616,8 +618,8 @@ void ips_core_process_end(enum ips_end_kind kind, int status)
     if (!ips_core.main_stream || ips_me.in_vfork)
         return;
     ips_core_flush();
-    /* The last thread of a program whose main thread has left ends the process
-     * after its own end was recorded: its stream goes on. */
+    /* In a program whose main thread has left, the last thread ends the process
+     * after its own END was recorded: its stream continues. */
     struct ips_stream *s = &ips_me.stream;
     if (s->state == IPS_STREAM_ENDED && s->generation == ips_core.generation) {
         s->state = IPS_STREAM_BEGUN;

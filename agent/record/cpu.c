@@ -1,4 +1,5 @@
-/* Where the mark is gone: the clock, or a guess that is settled soon. */
+/* CPU time when the mark is gone: reads the clock, or guesses and corrects
+ * later. */
 #include "agent/record/cpu.h"
 
 #include <string.h>
@@ -7,13 +8,13 @@
 #include "agent/record/cpu_gone.h"
 #include "agent/record/sys.h"
 
-/* A line is used so long at most: time the hypervisor took, or an interrupt,
- * which the kernel may not count as ours, then adds up no further. */
+/* Longest use of a baseline. Time that the hypervisor or an interrupt took, and
+ * that the kernel may not count as ours, adds up no longer than this. */
 #define LINE_NS 500000u
-/* Between the return and the reading; ten times longer, and there may have been
- * a switch in between. */
+/* Usual time between the return and the reading; after ten times this, there
+ * may have been a switch in between. */
 #define MARK_NS 1000u
-/* A reading of the clock takes so long at most, undisturbed. */
+/* Longest time of an undisturbed reading of the clock. */
 #define READING_NS 2500u
 #define HOLD_MAX_NS (1u << 30)
 
@@ -60,7 +61,7 @@ static uint64_t stamps_of_ns(uint64_t ns)
     return (ips_min_u64(ns, HOLD_MAX_NS) << 32) / ips_core.mult;
 }
 
-/* Does the mark still stand that was the `taken`-th left? */
+/* Is slot `s` still the mark, and was it the `taken`-th one set? */
 static bool mark_is_valid(const struct ips_cpu_slot *s, uint32_t taken)
 {
     return *ips_cpu_mark() == (uint64_t)(uintptr_t)s &&
@@ -68,13 +69,14 @@ static bool mark_is_valid(const struct ips_cpu_slot *s, uint32_t taken)
 }
 
 struct reading {
-    struct ips_cpu_slot *slot; /* NULL: no mark stood over the reading */
-    uint32_t mark_number;      /* its mark was that one */
+    struct ips_cpu_slot *slot; /* NULL: the mark did not survive the reading */
+    uint32_t mark_number;      /* number of that mark */
     uint64_t t, cpu;
 };
 
-/* Again where there was a switch, or something in between (a page fault, an
- * interrupt): the clock was read somewhere between the two stamps. */
+/* Reads the clock; again if there was a switch, or a disturbance between the
+ * two stamps (a page fault, an interrupt), since the clock was read at an
+ * unknown time between them. */
 static struct reading read_clock(void)
 {
     struct reading r = {0};
@@ -97,7 +99,7 @@ static struct reading read_clock(void)
     return r;
 }
 
-/* The slot's line: through the reading, from `floor` on. */
+/* Stores the slot's baseline: through the reading, but not below `floor`. */
 static void draw_baseline(const struct reading *r, uint64_t floor)
 {
     if (!r->slot)
@@ -107,14 +109,15 @@ static void draw_baseline(const struct reading *r, uint64_t floor)
                      r->t + stamps_of_ns(cpu0 - r->cpu), cpu0);
 }
 
-/* Signed: before t0 the line is what the clock would say, below cpu0. */
+/* CPU time at t by the slot's baseline; before t0 it is below cpu0. */
 static uint64_t true_cpu(const struct ips_cpu_slot *s, uint64_t t)
 {
     return t >= s->t0 ? s->cpu0 + ips_cpu_ns(t - s->t0)
                       : ips_sub_sat(s->cpu0, ips_cpu_ns(s->t0 - t));
 }
 
-/* Whenever the clock has been read: most of the times comparisons. */
+/* Called after each reading of the clock: writes RUNDELAY and GUESSED if due;
+ * most calls only compare. */
 static void clock_was_read(uint64_t t, uint64_t cpu)
 {
     if (ips_core.control->delays &&
@@ -125,7 +128,8 @@ static void clock_was_read(uint64_t t, uint64_t cpu)
         ips_guessed_due(t);
 }
 
-/* From here on the line is what is handed out: the clock less what is off. */
+/* Starts a window of guesses at a reading: reduces r->cpu to the reported CPU
+ * time, the clock minus `off`. */
 static void window_begins(struct reading *r, uint64_t t, int64_t off)
 {
     off = ips_guess_correct(&ips_me.cpu.guess, off);
@@ -135,7 +139,7 @@ static void window_begins(struct reading *r, uint64_t t, int64_t off)
     ips_me.cpu.read_cpu = r->cpu;
 }
 
-/* Where handed out times lie since the newest mark was left. */
+/* Baseline of the CPU times reported since the newest mark was set. */
 struct cpu_baseline {
     uint64_t t0, cpu0;
 };
@@ -143,7 +147,7 @@ static struct cpu_baseline newest_baseline(void)
 {
     struct cpu_baseline line;
     uint32_t taken;
-    do { /* again where a handler went round the slots meanwhile */
+    do { /* again if a handler reused the slots meanwhile */
         taken = ips_me.cpu_next;
         const volatile struct ips_cpu_slot *s =
             &ips_me.slot[(taken - 1) % IPS_CPU_SLOTS];
@@ -152,9 +156,9 @@ static struct cpu_baseline newest_baseline(void)
     return line;
 }
 
-/* What was handed out at the reading, by the line; where the mark was gone
- * before, were all guesses right: no more than there was time for since the
- * last. */
+/* CPU time that the baseline gives at the reading. If the mark was gone before
+ * it (`stood` false): what it would be if all guesses were right, at most the
+ * time elapsed since `last`. */
 static uint64_t cpu_on_baseline(const struct cpu_baseline *l, bool stood,
                                 const struct reading *r, uint64_t last)
 {
@@ -173,14 +177,14 @@ static struct ips_moment make_moment(uint64_t t, uint64_t cpu, uint64_t mark,
     ips_me.cpu_last = cpu;
     return (struct ips_moment){t, cpu, mark, taken};
 }
-/* One that no mark vouches for. */
+/* A moment without a mark: no baseline. */
 static struct ips_moment moment_alone(uint64_t t, uint64_t cpu)
 {
     return make_moment(t, cpu, IPS_MARK_NOT, 0);
 }
 
-/* Where the clock may not be asked (agent/record/sys.h): a call longer than
- * what counts as blocked waited, all else ran. */
+/* Quiet mode, where the clock cannot be read (agent/record/sys.h): a call at
+ * least as long as a block waited, all other time ran. */
 static struct ips_moment quiet_moment(uint64_t t)
 {
     uint64_t cpu = ips_max_u64(ips_quiet_cpu(), ips_me.cpu_last);
@@ -216,7 +220,7 @@ static struct ips_moment moment_by_mark(void)
     }
     struct cpu_baseline line = newest_baseline();
     struct reading r = read_clock();
-    uint64_t last = ips_me.cpu_last; /* by a handler before the reading, too */
+    uint64_t last = ips_me.cpu_last; /* may be a handler's */
     bool stood = s && r.slot;
     struct ips_guess *g = &ips_me.cpu.guess;
     int64_t off = (int64_t)(r.cpu - cpu_on_baseline(&line, stood, &r, last));
@@ -226,7 +230,8 @@ static struct ips_moment moment_by_mark(void)
     draw_baseline(&r, last);
     clock_was_read(r.t, r.cpu);
     uint64_t t = ips_core_now();
-    /* Gone again: a handler has read the clock, or there was a switch. */
+    /* The mark is gone again: a handler has read the clock, or there was a
+     * switch. */
     if (!r.slot || !mark_is_valid(r.slot, r.mark_number))
         return moment_alone(t, ips_max_u64(r.cpu, last));
     uint64_t cpu = ips_max_u64(true_cpu(r.slot, t), r.slot->cpu0);
@@ -235,8 +240,9 @@ static struct ips_moment moment_by_mark(void)
                        r.mark_number);
 }
 
-/* No record tells of the reading but where so much CPU went by since the last
- * (slave/build/cost.c): after a switch between two calls, most often. */
+/* This reading shows in no record unless IPS_GUESS_NS of CPU time went by since
+ * the last one (slave/build/cost.c), most often after a switch between two
+ * calls. So its cost is reported in CALLS. */
 __attribute__((cold)) struct ips_moment ips_moment_slow(void)
 {
     if (__builtin_expect(ips_sys_quiet, 0))
@@ -254,9 +260,8 @@ __attribute__((cold)) struct ips_moment ips_moment_slow(void)
     return m;
 }
 
-/* Before the first reading, and by the clock alone: a call shorter than what
- * counts as blocked was on the CPU all the time, so the kernel is not asked
- * again. */
+/* For moments without marks: a call shorter than a block was on the CPU all the
+ * time, so the clock is not read again. */
 static struct ips_moment return_by_clock(const struct ips_moment *call,
                                          uint64_t t)
 {
@@ -267,8 +272,9 @@ static struct ips_moment return_by_clock(const struct ips_moment *call,
     return make_moment(t, ips_max_u64(cpu, call->cpu), t, 0);
 }
 
-/* The mark stood over the call, but the line runs below what was handed out:
- * the call has all of its time, the line waits for that much longer. */
+/* The mark survived the call, but its baseline is below the reported CPU time.
+ * The call gets all of its time, and the baseline starts later by the excess.
+ */
 static __attribute__((noinline)) struct ips_moment
 return_capped(const struct ips_moment *call, uint64_t t, struct ips_cpu_slot *s)
 {
@@ -290,8 +296,9 @@ struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
     int64_t more = (int64_t)(ips_sub_sat(r.cpu, since) - call->cpu);
     int64_t took = more - g->off;
     uint64_t cost = took > 0 ? (uint64_t)took : 0;
-    /* If there was a switch since, this is too little, and the rest falls on
-     * what comes next: better than a block that does not look like one. */
+    /* If there was a switch since the return, this is too little, and the rest
+     * counts for the next arc: better than a block that does not look like one.
+     */
     bool good = since < MARK_NS * 10;
     if (good) {
         uint64_t each = ips_guess_learn(
@@ -302,7 +309,7 @@ struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
     g->given_ns += g->blocks ? cost : 0;
     uint64_t cpu = call->cpu + cost;
     int64_t off = more - (int64_t)cost;
-    if (!good) /* no more than there was time for */
+    if (!good) /* no more than the elapsed time */
         off = ips_max_i64(g->off, (int64_t)(r.cpu - cpu - since));
     window_begins(&r, t, off);
     draw_baseline(&r, cpu);
@@ -312,8 +319,8 @@ struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t)
     return make_moment(t, cpu, (uint64_t)(uintptr_t)r.slot, r.mark_number);
 }
 
-/* The mark stood over a call that was long: the clock tells what of it was
- * ours. */
+/* The mark survived a long call: the clock shows how much of it was CPU time.
+ */
 static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
 {
     struct reading r = read_clock();
@@ -323,7 +330,7 @@ static struct ips_moment return_long(const struct ips_moment *call, uint64_t t)
     uint64_t cost = more > off ? (uint64_t)(more - off) : 0;
     cost = ips_min_u64(cost, elapsed);
     uint64_t cpu = call->cpu + cost;
-    /* A switch since is what comes next. */
+    /* A switch since the return belongs to the next arc. */
     window_begins(&r, t, since < MARK_NS * 10 ? more - (int64_t)cost : off);
     draw_baseline(&r, cpu);
     clock_was_read(t, cpu);
@@ -350,7 +357,7 @@ ips_return_slow(const struct ips_moment *call, uint64_t t)
                                                 : return_long(call, t);
     if (!s)
         return ips_return_read(call, t);
-    /* A handler read the clock meanwhile. */
+    /* A handler read the clock during the call. */
     uint64_t most = call->cpu + ips_cpu_ns(t - call->t);
     uint64_t cpu = ips_max_u64(true_cpu(s, t), call->cpu);
     return moment_alone(t, ips_min_u64(cpu, most));

@@ -1,33 +1,36 @@
 /*
- * Moments: a stamp and the thread's CPU time at it, without a system call.
+ * A *moment* is a stamp with the thread's CPU time at it, taken without a
+ * system call.
  *
  * The kernel clears the pointer `rseq_cs` in a thread's rseq area (glibc
- * registers one for every thread) whenever it switches the thread out, moves
- * it to another core or delivers a signal to it. We leave a pointer of our own
- * there, the *mark*: while it stands the thread has been on its core all the
- * time, so CPU = cpu0 + (stamp - t0). Where it is gone, or somebody else's
- * stands there (tcmalloc, librseq), the clock is read again (record/cpu.c).
+ * registers one for every thread) whenever it switches the thread out, moves it
+ * to another core or delivers a signal to it. We store a pointer of our own
+ * there, the *mark*. While the mark is there, the thread has been on its core
+ * all the time, so CPU = cpu0 + (stamp - t0). If it is gone or replaced by
+ * another library's (tcmalloc, librseq), the clock is read again
+ * (record/cpu.c).
  *
  * Invariants:
- *  - the mark is left *before* the clock is read, and a moment looks at it
- *    *after* its stamp: a switch in between is never missed.
- *  - each mark points at a slot of its own thread, and the slot has the line
- *    (t0, cpu0) that this mark vouches for. A signal handler that reads the
- *    clock takes another slot, so what it interrupted never mixes two lines:
- *    no lock, no signals blocked. Slots come round again: a mark is the same
- *    one only if no slot was taken since (`taken`), not if it is equal.
- *  - CPU time as handed out never runs backwards in one thread.
- *  - the critical section that a slot describes is one byte that nobody ever
- *    executes, the slot's own first, and so is its abort handler: the kernel
- *    only ever clears the mark. Before that it reads the slot and the signature
- *    before the handler, at each switch: they are in one line.
- *  - slots lie in the thread's own TLS and the mark is used in programs that
- *    have the preload library only (it is never unloaded): what the kernel
- *    follows is always there.
+ *  - the mark is set *before* the clock is read, and a moment checks it *after*
+ *    its stamp: a switch in between is never missed.
+ *  - each mark points at a slot of its own thread, and the slot holds the
+ *    baseline (t0, cpu0) that is valid with this mark. A signal handler that
+ *    reads the clock takes another slot, so the code that it interrupted never
+ *    mixes two baselines: no lock, no signals blocked. Slots are reused: two
+ *    marks are the same only if no slot was taken in between (`taken`), not if
+ *    they are equal.
+ *  - reported CPU time never decreases in one thread.
+ *  - the critical section that a slot describes is one byte that is never
+ *    executed, the slot's own first, and so is its abort handler: the kernel
+ *    only ever clears the mark. Before that, at each switch, it reads the slot
+ *    and the signature before the handler: they are in one cache line.
+ *  - slots lie in the thread's own TLS, and only programs with the preload
+ *    library use marks (it is never unloaded): what the kernel follows is
+ *    always mapped.
  *
- * Where no marks can be used (no rseq, the kernel keeps them over a block -
- * ipsrun tries it -, stamps that are not the counter, the test clock) every
- * moment reads the clock: `ips_core.cpu_marks` false.
+ * Marks cannot be used without rseq, if the kernel keeps them over a block
+ * (ipsrun tests it), if stamps are not the counter, or with the test clock.
+ * Every moment then reads the clock: `ips_core.cpu_marks` is false.
  *
  * Units: t in stamps, CPU in ns. Async-signal-safe, errno untouched.
  */
@@ -40,10 +43,9 @@
 
 struct ips_moment {
     uint64_t t, cpu;
-    uint64_t mark; /* that stood then. IPS_MARK_NOT: vouches for nothing.
-                      Without marks: the stamp when `cpu` had been read. */
-    uint32_t
-        mark_number; /* ips_me.cpu_next when that mark was the last one left */
+    uint64_t mark;        /* mark then; IPS_MARK_NOT: t and cpu are no baseline.
+                             Without marks: the stamp when `cpu` had been read. */
+    uint32_t mark_number; /* ips_me.cpu_next when that mark was the newest */
 };
 #define IPS_MARK_NOT 1u /* or'ed: no mark equals it */
 
@@ -53,9 +55,9 @@ static inline volatile uint64_t *ips_cpu_mark(void)
     return (volatile uint64_t *)(void *)(tp + ips_core.mark_offset);
 }
 
-/* Does a mark point at one of a thread's slots? These are passed on, and not
- * the thread: where a sanitizer looks whether &ips_me is NULL, the linker makes
- * the addition that it looks at one that sets no flags. */
+/* Does a mark point at one of a thread's slots? The parameter is the slots, not
+ * the thread: where a sanitizer tests whether &ips_me is NULL, the linker turns
+ * the addition that it tests into one that sets no flags. */
 static inline bool ips_cpu_is_slot(const struct ips_cpu_slot *slots,
                                    uint64_t mark)
 {
@@ -68,7 +70,7 @@ ips_cpu_slot_among(const struct ips_cpu_slot *slots, uint64_t mark)
     return ips_cpu_is_slot(slots, mark) ? (struct ips_cpu_slot *)(uintptr_t)mark
                                         : NULL;
 }
-/* That slot, or NULL. */
+/* The slot that `mark` points at, or NULL. */
 static inline struct ips_cpu_slot *ips_cpu_slot_of(const struct ips_thread *me,
                                                    uint64_t mark)
 {
@@ -87,18 +89,19 @@ static inline uint64_t ips_cpu_ns(uint64_t stamps)
 #if IPS_HAVE_COUNTER
 #define IPS_STAMP() ips_counter()
 #else
-#define IPS_STAMP() ips_core_now() /* never: no marks there */
+#define IPS_STAMP() ips_core_now() /* unused: no marks there */
 #endif
 
 struct ips_moment ips_moment_slow(void);
 struct ips_moment ips_return_slow(const struct ips_moment *call, uint64_t t);
-/* The mark is gone, and there is no stamp yet. `waits`: the call itself does
- * nothing but wait. */
+/* The return of a call whose mark is gone; the stamp is not taken yet. `waits`:
+ * the call does nothing but wait. */
 struct ips_moment ips_return_gone(const struct ips_moment *call, bool waits);
 
-/* The moment of the stamp `t`, into `out`: field by field, since a struct that
- * goes through the stack as a whole is loaded again before its parts have
- * arrived there. `taken`: cpu_next before it; `mark` stood after it. */
+/* Stores the moment of the stamp `t` into `out`. Field by field: a struct that
+ * goes through the stack as a whole would be loaded again before its parts have
+ * arrived there. `taken`: cpu_next before the stamp; `mark`: the mark after it.
+ */
 static inline __attribute__((always_inline)) void
 ips_moment_of(struct ips_thread *me, uint64_t mark, uint32_t taken, uint64_t t,
               struct ips_moment *out)
@@ -121,8 +124,8 @@ ips_moment_of(struct ips_thread *me, uint64_t mark, uint32_t taken, uint64_t t,
     }
     *out = ips_moment_slow();
 }
-/* Now. No slot was taken from before the stamp to after the mark was looked at,
- * so it stood all the time. */
+/* The current moment. No slot was taken from before the stamp until after the
+ * mark was checked, so the mark was there all the time. */
 static inline __attribute__((always_inline)) void
 ips_moment_take(struct ips_thread *me, struct ips_moment *out)
 {
@@ -137,9 +140,10 @@ static inline struct ips_moment ips_moment_now(void)
     return m;
 }
 
-/* The return of a call that began at `call`. Where the mark still stands there
- * was no switch: all of it was CPU time - but of a call longer than a line is
- * used: a hypervisor's pause is no switch, and is none of our time either. */
+/* The moment of the return of a call that began at `call`. If the mark is still
+ * there, there was no switch, and all of the call was CPU time. A call longer
+ * than cpu_limit is an exception: a hypervisor's pause is no switch, but is not
+ * our CPU time either. */
 static inline struct ips_moment ips_moment_return(const struct ips_moment *call,
                                                   bool waits)
 {
@@ -161,36 +165,38 @@ static inline struct ips_moment ips_moment_after(const struct ips_moment *call)
 {
     return ips_moment_return(call, false);
 }
-/* The same of a call that moves nothing (a poll, a sleep): however long it
- * was, its CPU is that of going to sleep and waking up. */
+/* The same for a call that moves no bytes (a poll, a sleep): however long it
+ * was, its CPU time is that of going to sleep and waking up. */
 static inline struct ips_moment ips_moment_waited(const struct ips_moment *call)
 {
     return ips_moment_return(call, true);
 }
 
-/* The clock itself, for moments that must be settled: END. Never less than
- * what was handed out. */
+/* Reads the clock itself, for moments that must be exact: END. Never less than
+ * the CPU time reported before. */
 uint64_t ips_cpu_read(void);
 
-/* record/run_delay.c: RUNDELAY, where it is time for one: the clock was just
- * read, and the thread was off its core. At END: the last. */
+/* record/run_delay.c. ips_delay_due writes a RUNDELAY if one is due; call it
+ * when the clock was just read and the thread was off its core. ips_delay_end
+ * writes the last one, at END. */
 void ips_delay_due(uint64_t t, uint64_t cpu);
 void ips_delay_end(uint64_t cpu);
-/* record/guessed_cpu.c: GUESSED, now; before END, if there is anything new. */
+/* record/guessed_cpu.c. ips_guessed_due writes a GUESSED now; ips_guessed_end
+ * writes one before END, if there is anything new. */
 void ips_guessed_due(uint64_t t);
 void ips_guessed_end(void);
-/* CALLS, if there were any worth it. */
+/* Writes CALLS, if there were at least `least` calls or enough ns to report. */
 void ips_calls_due(uint32_t least);
-/* ... with what would be said beyond the calls, ns. */
+/* The ns that CALLS would report in addition to the calls. */
 uint64_t ips_beyond_due(void);
 
-/* What the agent does that has no price of its own is measured where it
- * happens: what it took beyond `priced_ps` is said with the calls (struct
- * ips_rec_calls). One within another counts once. */
+/* Measures agent work that has no probe cost of its own. The time beyond
+ * `priced_ps` is reported in CALLS (struct ips_rec_calls). Nested work counts
+ * once. */
 struct ips_apart {
     uint64_t t, mark;
     uint32_t mark_number;        /* ips_me.cpu_next */
-    uint32_t beyond_ns, said_ns; /* before */
+    uint32_t beyond_ns, said_ns; /* values at the start */
 };
 static inline struct ips_apart ips_apart_begin(void)
 {
@@ -198,7 +204,7 @@ static inline struct ips_apart ips_apart_begin(void)
                               ips_me.beyond_ns, ips_me.said_ns};
 }
 void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps);
-/* Until the scope ends. */
+/* Ends the measurement when the scope ends. */
 static inline void ips_apart_free(const struct ips_apart *apart)
 {
     ips_apart_end(apart, 0);
@@ -206,12 +212,12 @@ static inline void ips_apart_free(const struct ips_apart *apart)
 #define IPS_APART                                                              \
     const struct ips_apart apart_ __attribute__((cleanup(ips_apart_free))) =   \
         ips_apart_begin()
-/* In a fork child: nothing yet. Its beginning has a price. */
+/* In a fork child: resets the counts. Its start has a probe cost. */
 void ips_beyond_reset(void);
 
-/* Once the run is attached: can marks be used here? */
+/* After the run is attached: finds out whether marks can be used. */
 void ips_cpu_init(void);
-/* In a fork child: its CPU time starts anew. */
+/* In a fork child: its CPU time starts at 0. */
 void ips_cpu_reset(void);
 
 #endif

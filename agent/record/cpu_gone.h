@@ -1,7 +1,8 @@
 /*
- * The return of a call whose mark is gone (agent/record/cpu.h), inline: what
- * most calls that block come to. A block gets what blocks of this thread cost
- * before, where the clock is not due; all else is record/cpu.c's.
+ * The return of a call whose mark is gone (agent/record/cpu.h), inline, since
+ * most blocking calls need it. Unless a reading of the clock is due, a block
+ * gets the CPU time that earlier blocks of this thread cost; record/cpu.c
+ * handles all other cases.
  */
 #ifndef IPS_AGENT_RECORD_CPU_GONE_H
 #define IPS_AGENT_RECORD_CPU_GONE_H
@@ -9,26 +10,27 @@
 #include "agent/record/cpu.h"
 #include "agent/record/cpu_mark.h"
 
-/* IPS_CPU_FAST: the clock is read again at the first block after so much CPU of
- * the thread (what it did not run for cannot be wrong), or after so many blocks
- * as agent/record/cpu_guess.h says. A reading takes up to 1 us with all that it
- * does to caches. */
+/* IPS_CPU_FAST: the clock is read at the first block after the thread used so
+ * much CPU time (guesses cannot be wrong about time that it did not run), or
+ * after as many blocks as agent/record/cpu_guess.h says. A reading takes up to
+ * 1 us, with its effects on the caches. */
 #define IPS_GUESS_NS 500000u
-/* A call that moves data may have taken so much CPU before it slept. */
+/* A call that moves data may have used CPU time before it slept; from this
+ * length its CPU time is read. */
 #define IPS_GUESS_BLOCK_NS 25000u
 #define ips_barrier() __asm__ volatile("" ::: "memory")
 
-/* A fork that nobody announced: what we know is the parent's. Also before the
- * run is attached. */
+/* An unannounced fork: the state here is the parent's. Also true before the run
+ * is attached. */
 static inline bool ips_not_ours(void)
 {
     return *ips_core.alive == 0;
 }
 
-/* The clock tells what the call took, read now. */
+/* Reads the clock now to find the CPU time of the call. */
 struct ips_moment ips_return_read(const struct ips_moment *call, uint64_t t);
 
-/* One instruction: handlers of this thread take slots, nobody else. */
+/* One instruction: only handlers of this thread take slots, too. */
 static inline uint32_t ips_next_slot(struct ips_thread *me)
 {
     uint32_t one = 1;
@@ -43,7 +45,8 @@ static inline uint32_t ips_next_slot(struct ips_thread *me)
 #endif
 }
 
-/* NULL: this thread has no rseq area that the kernel knows. */
+/* Sets a new mark and returns its slot. NULL: this thread has no rseq area that
+ * the kernel knows. */
 static inline __attribute__((always_inline)) struct ips_cpu_slot *
 ips_leave_mark(struct ips_thread *me, uint32_t *taken)
 {
@@ -64,8 +67,9 @@ ips_leave_mark(struct ips_thread *me, uint32_t *taken)
     return s;
 }
 
-/* The line that the mark vouches for. Handlers may have gone round the slots
- * meanwhile: then it is the line of another mark, which is taken away. */
+/* Stores the baseline of the mark in slot `s`. If handlers have reused the slot
+ * meanwhile, the baseline would be stored for another mark, which is therefore
+ * removed. */
 static inline void ips_set_baseline(struct ips_thread *me,
                                     struct ips_cpu_slot *s, uint32_t taken,
                                     uint64_t t0, uint64_t cpu0)
@@ -83,15 +87,16 @@ static inline bool ips_may_guess(struct ips_thread *me,
     const struct ips_cpu *c = &me->cpu;
     return __builtin_expect(
         !ips_not_ours() && ips_core.guesses && c->guess.block_ns &&
-            !(call->mark & IPS_MARK_NOT) && /* else too much already */
+            !(call->mark & IPS_MARK_NOT) && /* else too much so far */
             !ips_guess_due(&c->guess) &&
             (int64_t)(call->cpu - c->read_cpu) < (int64_t)IPS_GUESS_NS &&
             !ips_cpu_slot_of(me, *ips_cpu_mark()),
         1);
 }
 
-/* Switched out within the call. The mark is left before the stamp: a switch
- * between the two is seen by the next moment, at no further stamp. */
+/* The thread was switched out within the call. The mark is set before the
+ * stamp: the next moment notices a switch between the two, without a further
+ * stamp. */
 static inline __attribute__((always_inline)) void
 ips_return_gone_to(struct ips_thread *me, const struct ips_moment *call,
                    bool waits, struct ips_moment *ret)
@@ -105,7 +110,7 @@ ips_return_gone_to(struct ips_thread *me, const struct ips_moment *call,
         return;
     }
     if (__builtin_expect(t < call->t, 0)) {
-        *ips_cpu_mark() = 0; /* it has no line */
+        *ips_cpu_mark() = 0; /* it has no baseline */
         *ret = ips_return_slow(call, t);
         return;
     }

@@ -1,26 +1,26 @@
 /*
- * What blocks cost a thread, guessed between two readings of its CPU clock, and
- * settled without a jump.
+ * Estimates the CPU time of blocks between two readings of a thread's CPU
+ * clock, and corrects the error gradually.
  *
- * Time handed out differs from the clock's by the guesses' errors. A reading
- * tells how much that is, `off`. It would be wrong to add it at once: it was
- * spent in blocks, and what comes next may be an arc in which there was no time
- * for it - then the thread would have more CPU than time went by, and the
- * longest path would stay where the error came to lie. So the blocks that come
- * get it, a part each, as far as they lasted long enough.
+ * Reported CPU time differs from the clock by the errors of the guesses. A
+ * reading shows the difference, `off`. Adding it at once would be wrong: it was
+ * spent in blocks, and the next arc may be too short for it. The thread would
+ * then have more CPU time than elapsed time there, and the longest path would
+ * stay in that arc. So the following blocks get a part of `off` each, as far as
+ * they lasted long enough.
  *
- * Invariants, of time handed out between readings:
- *  - a block costs no more than it lasted; one that can have been a block by
- *    its length (IPS_BLOCKED_NS) stays one.
- *  - what ran without a switch has all of its time, no more: errors are in
- *    blocks alone. But what the clock is short of by more than guesses can
- *    explain (the hypervisor took the core) is not theirs: then the thread's
- *    time stands still (record/cpu.c).
- *  - `off` is measured anew at each reading, so errors do not add up. Its last
- *    is given out at the thread's end, where the clock is what counts.
+ * Invariants of the CPU time reported between readings:
+ *  - a block costs no more than it lasted; a block that is long enough to be
+ *    recognised as one (IPS_BLOCKED_NS) stays recognisable.
+ *  - time without a switch counts in full and no more: errors are only in
+ *    blocks. If the clock is behind by more than guesses can explain (the
+ *    hypervisor took the core), the thread's time stands still instead
+ *    (record/cpu.c).
+ *  - `off` is measured anew at each reading, so errors do not add up. The last
+ *    `off` is applied at the thread's end, where the clock counts.
  *
- * Units: ns. No side effects, async-signal-safe: a handler in between makes a
- * guess worse, nothing else.
+ * Units: ns. No side effects, async-signal-safe: a handler in between only
+ * makes a guess worse.
  */
 #ifndef IPS_AGENT_RECORD_CPU_GUESS_H
 #define IPS_AGENT_RECORD_CPU_GUESS_H
@@ -30,34 +30,35 @@
 
 #include "common/types.h"
 
-/* A call is blocked where elapsed time and CPU time differ by so much. */
+/* A call counts as blocked if elapsed time exceeds CPU time by this much. */
 #define IPS_BLOCKED_NS 2000u
 
 struct ips_guess {
-    uint64_t block_ns; /* what a block costs in this thread; 0 not known yet */
-    uint64_t given_ns; /* guessed since the clock was read */
-    uint32_t blocks;   /* ... for so many */
-    uint32_t window;   /* ... of so many at most, and one that is read; 0 new */
-    int64_t off; /* the clock less what was handed out, as far as is known */
-    int64_t off_read; /* and at the reading */
-    /* How well they did, ever: struct ips_rec_guessed. */
+    uint64_t block_ns; /* CPU time of a block in this thread; 0 not known yet */
+    uint64_t given_ns; /* guessed since the last reading of the clock */
+    uint32_t blocks;   /* number of blocks guessed since then */
+    uint32_t window;   /* at most this many blocks, one of them read; 0 new */
+    int64_t off;       /* clock minus reported CPU time, as far as known */
+    int64_t off_read;  /* its value at the reading */
+    /* Totals of the guesses: struct ips_rec_guessed. */
     uint64_t all_ns, off_sum_ns, off_max_ns;
     uint32_t corrected_ns;
 };
 
-/* One block gets so much of what is off. */
+/* One block gets this fraction of `off`. */
 #define IPS_GUESS_PART 8
-/* A window is as long as guesses have been good: within one part in so many. */
+/* A window grows while guesses are good: the error is within one part in
+ * IPS_GUESS_GOOD. */
 #define IPS_GUESS_WINDOW_MIN 16u
 #define IPS_GUESS_WINDOW_MAX 64u
 #define IPS_GUESS_GOOD 8u
-/* ... but for the first 16, no longer than for so much. */
+/* After the first 16 blocks a window ends when this much was guessed. */
 #define IPS_GUESS_GIVEN_NS 100000u
-/* More is no guess's error: it is handed out at once. */
+/* A larger error is not due to guesses: it is reported at once. */
 #define IPS_GUESS_OFF_MAX 1000000
 
-/* What a call that was switched out may have cost, so that it looks like a
- * block if it can have been one. */
+/* `cost` of a call that was switched out, limited so that the call looks like a
+ * block if it was long enough for one. */
 static inline uint64_t ips_guess_as_block(uint64_t cost, uint64_t elapsed)
 {
     return __builtin_expect(elapsed > IPS_BLOCKED_NS + 2, 1)
@@ -65,12 +66,13 @@ static inline uint64_t ips_guess_as_block(uint64_t cost, uint64_t elapsed)
                : elapsed;
 }
 
-/* What a block that lasted `elapsed` ns is given, if `cost` is what it took. */
+/* CPU time to report for a block that lasted `elapsed` ns and took `cost`: adds
+ * a part of `off`. */
 static inline uint64_t ips_guess_give(struct ips_guess *g, uint64_t cost,
                                       uint64_t elapsed)
 {
     cost = ips_min_u64(cost, elapsed);
-    /* As measured it may be no block; then it has no room for more. */
+    /* By its measured cost it may be no block; then it gets no more. */
     uint64_t most = ips_max_u64(ips_guess_as_block(elapsed, elapsed), cost);
     int64_t part = g->off / IPS_GUESS_PART;
     if (part == 0)
@@ -82,7 +84,7 @@ static inline uint64_t ips_guess_give(struct ips_guess *g, uint64_t cost,
     return (uint64_t)give;
 }
 
-/* A block of which nothing is known but that it was one. */
+/* Guesses the CPU time of a block that lasted `elapsed` ns. */
 static inline uint64_t ips_guess_block(struct ips_guess *g, uint64_t elapsed)
 {
     uint64_t cost = ips_guess_as_block(g->block_ns, elapsed);
@@ -92,8 +94,8 @@ static inline uint64_t ips_guess_block(struct ips_guess *g, uint64_t elapsed)
     return cost;
 }
 
-/* `blocks` took `ns` together. Returns one's. One that was disturbed is no
- * measure: learnt slowly. */
+/* Learns the cost of a block from `blocks` that took `ns` together; returns the
+ * mean. Increases are learnt slowly, since a disturbed block is no measure. */
 static inline uint64_t ips_guess_learn(struct ips_guess *g, uint32_t blocks,
                                        int64_t ns)
 {
@@ -109,7 +111,7 @@ static inline uint64_t ips_guess_learn(struct ips_guess *g, uint32_t blocks,
     return each;
 }
 
-/* Has the next block to be read? */
+/* Must the clock be read at the next block? */
 static inline bool ips_guess_due(const struct ips_guess *g)
 {
     uint32_t next = g->blocks + 1;
@@ -127,7 +129,7 @@ static inline void ips_guess_judge(struct ips_guess *g, int64_t off)
         g->window = (uint32_t)ips_min_u64(2 * is, IPS_GUESS_WINDOW_MAX);
 }
 
-/* A reading found the guesses since the last one `off`. */
+/* Adds the error `off` of the guesses since the last reading to the totals. */
 static inline void ips_guess_account(struct ips_guess *g, int64_t off)
 {
     uint64_t wrong = (uint64_t)(off < 0 ? -off : off);
@@ -137,11 +139,13 @@ static inline void ips_guess_account(struct ips_guess *g, int64_t off)
     g->corrected_ns++;
 }
 
-/* The clock is `off` ns ahead of what has been handed out. Returns how much of
- * it is the guesses' and stays; the rest is the caller's to mend. */
+/* The clock is `off` ns ahead of the reported CPU time. Returns the part that
+ * guesses explain, to be given to later blocks; the caller corrects the rest.
+ */
 static inline int64_t ips_guess_correct(struct ips_guess *g, int64_t off)
 {
-    /* Too much: what the blocks of a window can give back, and was guessed. */
+    /* Reported too much: limited to what was guessed and the blocks of a window
+     * can give back. */
     uint64_t given =
         g->given_ns + (g->off_read < 0 ? (uint64_t)-g->off_read : 0);
     int64_t least =

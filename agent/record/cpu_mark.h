@@ -1,7 +1,6 @@
 /*
- * What a mark in the rseq area needs (agent/record/cpu.h): where the area is,
- * and the signature. Shared by the agent and by the test ipsrun makes of the
- * kernel.
+ * Where the rseq area of a thread is, and the signature that a mark in it needs
+ * (agent/record/cpu.h). Used by the agent and by ipsrun's test of the kernel.
  */
 #ifndef IPS_AGENT_RECORD_CPU_MARK_H
 #define IPS_AGENT_RECORD_CPU_MARK_H
@@ -10,19 +9,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* glibc 2.35 and later; others leave them undefined. */
+/* glibc 2.35 and later define these; elsewhere they stay undefined. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 
-/* What glibc registers with. The kernel wants it before the abort handler, also
- * where it has nothing to abort, and kills a program that has it not. */
+/* The signature that glibc registers. The kernel requires it before the abort
+ * handler, even if there is nothing to abort, and kills a program that lacks
+ * it. */
 #if defined(__aarch64__)
 #define IPS_RSEQ_SIGNATURE 0xd428bc00u
 #else
 #define IPS_RSEQ_SIGNATURE 0x53053053u
 #endif
 
-#define IPS_RSEQ_CPU_ID 4  /* int32: below 0 = not registered */
+#define IPS_RSEQ_CPU_ID 4  /* int32: negative = not registered */
 #define IPS_RSEQ_POINTER 8 /* u64: rseq_cs */
 
 static inline bool ips_rseq_there(void)
@@ -30,8 +30,8 @@ static inline bool ips_rseq_there(void)
     return &__rseq_offset && &__rseq_size && __rseq_size >= 16;
 }
 
-/* Did this thread's registration succeed? `mark` is where IPS_RSEQ_POINTER is
- * in its area. */
+/* Did this thread's registration succeed? `mark` is the address of
+ * IPS_RSEQ_POINTER in its area. */
 static inline bool ips_rseq_registered(volatile uint64_t *mark)
 {
     char *area = (char *)(uintptr_t)mark - IPS_RSEQ_POINTER;

@@ -1,4 +1,4 @@
-/* What a file is that is about to be executed: see exec_target.h. */
+/* Examines a file that is about to be executed: see exec_target.h. */
 #include "agent/record/exec_target.h"
 
 #include <elf.h>
@@ -16,7 +16,7 @@
 #define OUR_MACHINE EM_AARCH64
 #endif
 
-#define HEAD_BYTES 1024u /* a program's headers are within, nearly always */
+#define HEAD_BYTES 1024u /* nearly always contains a program's headers */
 #define SCRIPT_BYTES                                                           \
     256u /* as much of a script's first line as Linux reads                    \
           */
@@ -74,10 +74,11 @@ void ips_preload_without(char *out, const char *value, const char *name)
     *at = '\0';
 }
 
-/* --- the loader by hand ------------------------------------------------- */
+/* --- a loader that is run directly -----------------------------------------
+ */
 
-/* Its options before a program's name. With any other, and without a name, it
- * starts none. */
+/* Does the loader, run with `argv`, start a program? It does if a program's
+ * name follows, after the known options; any other option lists or checks. */
 static bool starts_program(char *const argv[])
 {
     static const char with_value[][24] = {"--library-path",
@@ -103,7 +104,7 @@ static bool starts_program(char *const argv[])
     return false;
 }
 
-/* Does the user let AddressSanitizer's runtime come later? */
+/* Does the user allow AddressSanitizer's runtime to be loaded later? */
 static bool may_be_later(char *const envp[])
 {
     static const char name[] = "ASAN_OPTIONS=";
@@ -131,7 +132,7 @@ static bool starts_with(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Is this loader the GNU C library's? By its name, as all ports have it. */
+/* Is this the GNU C library's loader? Decided by its name, on all ports. */
 static bool gnu_loader(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -140,7 +141,7 @@ static bool gnu_loader(const char *path)
            starts_with(base, "ld64.so") || strcmp(base, "ld.so") == 0;
 }
 
-/* musl's loader and its C library are one file, which can be called by hand. */
+/* musl's loader and C library are one file, which can be run directly. */
 static bool musl_by_hand(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -177,7 +178,7 @@ static bool read_segment(const struct program *p, unsigned i, Elf64_Phdr *out)
                      p->elf.e_phoff + (uint64_t)i * sizeof(*out));
 }
 
-/* The PT_INTERP of a program; false: it has none. */
+/* Reads the PT_INTERP of a program; false: it has none. */
 static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
 {
     Elf64_Phdr part;
@@ -192,7 +193,7 @@ static bool loader_of(const struct program *p, char out[SCRIPT_BYTES])
     return false;
 }
 
-/* The place in the file of what the program has at `address`; 0: none. */
+/* File offset of the program's `address`; 0: none. */
 static uint64_t offset_of(const struct program *p, uint64_t address)
 {
     Elf64_Phdr part;
@@ -203,14 +204,14 @@ static uint64_t offset_of(const struct program *p, uint64_t address)
     return 0;
 }
 
-/* AddressSanitizer's runtime ends a program where another library comes before
- * it; it knows itself by these names (asan_linux.cpp, IsDynamicRTName). */
+/* AddressSanitizer's runtime ends a program in which another library precedes
+ * it. It recognises itself by these names (asan_linux.cpp, IsDynamicRTName). */
 static bool must_be_first(const char *library)
 {
     return strstr(library, "libasan.so") || strstr(library, "libclang_rt.asan");
 }
 
-/* Does it need a library that must be loaded before ours? */
+/* Does the program need a library that must be loaded before ours? */
 static bool needs_to_be_first(const struct program *p)
 {
     Elf64_Dyn dynamic[64];
@@ -264,8 +265,8 @@ static enum ips_target_kind elf_kind(int fd, const char *head, size_t have,
     return musl_by_hand(path) ? IPS_TARGET_LOADER : IPS_TARGET_STATIC;
 }
 
-/* Will the kernel give it more rights than we have? Then its loader ignores
- * the environment. */
+/* Will the kernel give the program more rights than we have? Its loader then
+ * ignores the environment. */
 static bool gains_rights(int fd, const struct stat *st)
 {
     long uid = ips_sys3(SYS_getuid, 0, 0, 0), gid;
@@ -283,7 +284,8 @@ static bool gains_rights(int fd, const struct stat *st)
 
 /* --- files ------------------------------------------------------------ */
 
-/* The interpreter that a script's first line names; false: it is none. */
+/* Replaces `head` by the interpreter in a script's first line; false: it is no
+ * script. */
 static bool script_of(char *head, size_t have)
 {
     if (have < 3 || head[0] != '#' || head[1] != '!')
@@ -301,11 +303,12 @@ static bool script_of(char *head, size_t have)
     return true;
 }
 
-/* --- what was looked at before ---------------------------------------- */
+/* --- programs examined before --------------------------------------------- */
 
-/* A program that starts others mostly starts the same ones. Of a plain dynamic
- * program what was found holds while the file is the same, and who asks: by
- * thread, since a vfork child (which shares its parent's) is one of several. */
+/* A program that starts others mostly starts the same ones. The verdict on a
+ * plain dynamic program stays true while the file and the caller's ids are the
+ * same. It is kept per thread, since a vfork child shares the state of its
+ * parent's thread. */
 static struct ips_seen seen_of(const struct stat *st)
 {
     return (struct ips_seen){.dev = st->st_dev,
@@ -317,8 +320,8 @@ static struct ips_seen seen_of(const struct stat *st)
                              .valid = 1};
 }
 
-/* Seen to be traced. A handler that changes an entry while it is looked at has
- * made it invalid before and after. */
+/* Was this file found to be traced? If a handler changes an entry during the
+ * comparison, seen_next has changed. */
 static bool seen_traced(const struct ips_seen *is)
 {
     struct ips_extra *extra = ips_me.extra;
@@ -331,9 +334,10 @@ static bool seen_traced(const struct ips_seen *is)
     return false;
 }
 
-/* What changed within the last second could change again without a later
- * time: not kept. Nothing is mapped for it: who spawns has made an extra, and
- * a fork child that executes a program does not come back to it. */
+/* Remembers a traced file. Not if it changed within the last second: it could
+ * change again without a later time. No state is mapped for this: a thread that
+ * spawns has its extra state already, and a fork child that executes a program
+ * does not need it again. */
 static void keep_traced(const struct ips_seen *is)
 {
     struct ips_extra *extra = ips_me.extra;
@@ -349,10 +353,11 @@ static void keep_traced(const struct ips_seen *is)
     *s = *is;
 }
 
-/* --- looking ----------------------------------------------------------- */
+/* --- examination -----------------------------------------------------------
+ */
 
-/* An open program file: its kind, or true where `head` is now the path of its
- * interpreter. */
+/* Examines an open program file: sets its kind and returns false, or returns
+ * true if `head` is now the path of its interpreter. */
 static bool inspect_inside(int fd, const struct stat *st, const char *path,
                            enum ips_target_kind *kind, char head[HEAD_BYTES])
 {
@@ -368,8 +373,8 @@ static bool inspect_inside(int fd, const struct stat *st, const char *path,
     return script_of(head, (size_t)got);
 }
 
-/* Can a program that we execute open the library by this name? `before`: once
- * it could. */
+/* Can a program that we execute open the library by this name? `before`: it
+ * could at an earlier check. */
 static bool is_reachable(const char *library, bool before)
 {
     struct stat st;
@@ -383,7 +388,8 @@ static bool is_reachable(const char *library, bool before)
     return true;
 }
 
-/* No device is opened, no FIFO waited for. */
+/* Is it a regular executable file? Devices are not opened, FIFOs not waited
+ * for. */
 static bool is_program(int dir, const char *path, struct stat *st)
 {
     return ips_sys6(SYS_newfstatat, dir, (long)path, (long)st, 0, 0, 0) == 0 &&
@@ -396,8 +402,8 @@ static int open_program(int dir, const char *path)
                          O_RDONLY | O_CLOEXEC | O_NOCTTY, 0, 0, 0);
 }
 
-/* The open file `fd`, with its interpreters; closed. Was it a program itself?
- */
+/* Examines the open file `fd` and its interpreters, and closes it. Returns
+ * whether it is a program itself, not a script. */
 static bool inspect_image(struct ips_target *t, int fd, struct stat *st,
                           const char *path)
 {
@@ -438,14 +444,14 @@ static void finish_target(struct ips_target *t, const char *path,
 
 struct inspection {
     struct ips_target *t;
-    const char *name, *library; /* what the target is called */
-    const char *path;           /* where it is opened; NULL: nowhere */
-    struct stat *st;            /* of that file */
+    const char *name, *library; /* name of the target */
+    const char *path;           /* path to open; NULL: none */
+    struct stat *st;            /* status of that file */
 };
 
 enum { LOOKED_AT = 1, LOOKED_AT_PROGRAM = 2 };
 
-/* What ips_target_inspect() does that takes a descriptor. */
+/* The part of ips_target_inspect() that needs a descriptor. */
 static long inspect_with_own_table(void *arg)
 {
     const struct inspection *l = arg;
@@ -456,9 +462,9 @@ static long inspect_with_own_table(void *arg)
 }
 
 #define FOUND_BYTES 512u
-/* A name that opens `path` without the descriptor `dir` that it is relative to.
- * If `path` is NULL or "", a name of the file that `dir` itself is. NULL if the
- * name is too long. */
+/* Returns a name that opens `path` without the descriptor `dir` that it is
+ * relative to. If `path` is NULL or "", a name of the file `dir` itself. NULL
+ * if the name is too long. */
 static const char *path_without(char out[FOUND_BYTES], int dir,
                                 const char *path)
 {
@@ -477,8 +483,8 @@ static const char *path_without(char out[FOUND_BYTES], int dir,
     return ips_proc_name(out, FOUND_BYTES, "self", after) ? out : NULL;
 }
 
-/* The program file at `path`, of which `st` tells. false: it cannot be looked
- * at. */
+/* Examines the program file at `path`, whose status is `st`. false: it cannot
+ * be read. */
 static bool inspect_file(struct ips_target *t, int dir, const char *path,
                          struct stat *st, const char *library)
 {
@@ -515,9 +521,9 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
     }
 }
 
-/* The next program of that name in the directories of `*search`, which goes on
- * behind it (NULL: at its end). There may be many before it: no price of an
- * exec has that. */
+/* Finds the next program of that name in the directories of *search, and
+ * advances *search (NULL: at its end). There may be many directories, whose
+ * cost is in no probe cost of an exec: IPS_APART. */
 static bool find_next(const char **search, const char *file,
                       char path[FOUND_BYTES], struct stat *st)
 {
@@ -528,7 +534,7 @@ static bool find_next(const char **search, const char *file,
         bool fits = head + len + 1 <= FOUND_BYTES;
         if (fits) {
             memcpy(path, *search, n);
-            path[n] = '/'; /* none where it is the current directory */
+            path[n] = '/'; /* no slash for the current directory */
             memcpy(path + head, file, len + 1);
         }
         *search = (*search)[n] ? *search + n + 1 : NULL;

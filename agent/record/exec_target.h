@@ -1,23 +1,23 @@
 /*
- * What a file is that is about to be executed: will the program loader take
- * our library into it, and if not, why, and does LD_PRELOAD harm it?
+ * Examines a file that is about to be executed: will the program loader accept
+ * our library, and if not, why, and does LD_PRELOAD harm the program?
  *
  * A loader of another class (32-bit) prints an error for a library it cannot
  * load, one of another C library (musl) refuses to start the program, and the
- * runtime of AddressSanitizer ends it where another library was loaded first:
- * for those our entry must leave LD_PRELOAD. A static program takes no notice,
- * and what it starts may be traced again: the entry stays.
+ * runtime of AddressSanitizer ends it if another library was loaded first: for
+ * those our entry must be removed from LD_PRELOAD. A static program ignores it,
+ * and programs that it starts may be traced again: the entry stays.
  *
- * The loader called by hand starts a program, which is traced, or lists or
- * checks what one would load: then our entry leaves LD_PRELOAD, and it prints
- * what it prints without us.
+ * A loader that is run directly either starts a program, which is traced, or
+ * lists or checks the libraries of one. In the latter case our entry is
+ * removed, so that it prints what it prints without us.
  *
- * A script is what its interpreter is. What cannot be looked at (no
+ * A script counts as its interpreter. A file that cannot be examined (no
  * permission to read, no such file) counts as traced: nothing is changed.
  *
- * Cost: fstatat, open, read, close for each file looked at, and open, close of
+ * Cost: fstatat, open, read, close for each file examined, and open, close of
  * our library; two fstatat for a program that this thread has found traced
- * before. The only state is the thread's: fit for a vfork child.
+ * before. The only state is the thread's: safe for a vfork child.
  * Async-signal-safe, errno kept. Used by the exec wrappers and by ipsrun.
  */
 #ifndef IPS_AGENT_RECORD_EXEC_TARGET_H
@@ -49,26 +49,26 @@ enum ips_target_kind {
 #define IPS_TARGET_PATH 200u
 struct ips_target {
     enum ips_target_kind kind;
-    char path[IPS_TARGET_PATH]; /* as executed, cut; "" where traced */
+    char path[IPS_TARGET_PATH]; /* as executed, truncated; "" if traced */
 };
 
-/* `path` against descriptor `dir` (AT_FDCWD); "" or NULL: the file of `dir`
- * itself. `library`: ours, must be readable. */
+/* Examines `path` relative to descriptor `dir` (AT_FDCWD); "" or NULL: the file
+ * of `dir` itself. `library`: path of ours, must be readable. */
 void ips_target_inspect(struct ips_target *t, int dir, const char *path,
                         const char *library);
-/* As execvp and posix_spawnp find it: by PATH in `search` (NULL: the default)
- * where `file` has no slash. */
+/* Finds and examines `file` as execvp and posix_spawnp do: by PATH in `search`
+ * (NULL: the default) if `file` has no slash. */
 void ips_target_find(struct ips_target *t, const char *file, const char *search,
                      const char *library);
 
-/* To be called with what the target is executed with: BY_HAND becomes TRACED or
- * ASKED, FIRST may become TRACED. */
+/* Call it with the arguments and environment of the exec: BY_HAND becomes
+ * TRACED or ASKED, FIRST may become TRACED. */
 void ips_target_started(struct ips_target *t, char *const argv[],
                         char *const envp[]);
 
 bool ips_target_preload_stays(enum ips_target_kind kind);
 
-/* "untraced PID WORD PATH" into `out`; its length. */
+/* Writes "untraced PID WORD PATH" into `out`; returns its length. */
 #define IPS_TARGET_TEXT (IPS_TARGET_PATH + 64u)
 size_t ips_target_text(char out[IPS_TARGET_TEXT], const struct ips_target *t,
                        uint32_t pid);

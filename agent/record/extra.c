@@ -1,4 +1,4 @@
-/* State of a thread that is mapped when it is needed; see extra.h. */
+/* State of a thread that is mapped at its first use; see extra.h. */
 #include "agent/record/extra.h"
 
 #include "agent/record/sys.h"
@@ -9,7 +9,7 @@ __attribute__((noinline, cold)) struct ips_extra *ips_extra_make(void)
     struct ips_extra *none = NULL;
     if (me->stream.state == IPS_STREAM_ENDED)
         return me->extra;
-    /* Whoever asks writes to it: the pages come with the map. */
+    /* The caller will write to it: populate the pages with the map. */
     uint64_t at = ips_sys_mmap(0, sizeof(*none), PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1);
     if (ips_sys_bad(at))

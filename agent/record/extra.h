@@ -1,14 +1,12 @@
 /*
- * State of a thread that is large and that few threads need: mapped when it is
- * needed first, unmapped at the thread's end. Static TLS is scarce
- * (agent/record/thread.h).
+ * Large state that few threads need: mapped at its first use, unmapped at the
+ * thread's end. Static TLS is scarce (agent/record/thread.h).
  *
  * Invariants:
- *  - `ips_me.extra` changes twice in a thread: set when it is mapped, cleared
- * at the thread's end, when none of its frames comes back to what it read
- * there.
- *  - a fork child goes on with its copy; a vfork child uses its parent's.
- *  - where the map fails, or the thread's stream has ended, there is none: the
+ *  - `ips_me.extra` changes twice in a thread: set when the state is mapped,
+ *    cleared at the thread's end, when no frame of the thread uses it any more.
+ *  - a fork child continues with its copy; a vfork child uses its parent's.
+ *  - if mapping fails, or the thread's stream has ended, there is none: the
  *    caller does without.
  */
 #ifndef IPS_AGENT_RECORD_EXTRA_H
@@ -20,30 +18,31 @@
 #include "agent/record/exec_target.h"
 #include "agent/record/thread.h"
 
-/* A text that was recorded: api/mark.c. */
+/* A mark text that was recorded: api/mark.c. */
 struct ips_mark_slot {
-    const char *text; /* the program's */
+    const char *text; /* address in the program */
     uint32_t era;
-    uint32_t last; /* number of the word with its NUL */
-    uint64_t mask; /* what counts of that word */
+    uint32_t last; /* index of the word that contains its NUL */
+    uint64_t mask; /* the bytes of that word that count */
     uint64_t copy[IPS_MARK_PLACE_BYTES / 8];
 };
 _Static_assert(sizeof(struct ips_mark_slot) == 64, "a shift finds a place");
 
-/* Stacks written last: where the calls were, and how deep
+/* The newest stacks written: call site and depth of each
  * (preload/sample/sample.h). */
 #define IPS_STACKS_RECENT 16u
 struct ips_stack_recent {
     uint64_t site, sp;
 };
 
-/* Attempts in a row at a lock that another thread has: preload/sync/sync.c. */
+/* Consecutive failed attempts at a lock held by another thread:
+ * preload/sync/sync.c. */
 struct ips_try {
     uint64_t first, last, cpu; /* stamps; CPU at `first` */
     uint32_t count;
 };
 
-/* Tries of one condition, with naps between: preload/io/retry.c. */
+/* Repeated tests of one condition with naps in between: preload/io/retry.c. */
 enum ips_retry_kind {
     IPS_RETRY_CONNECT,
     IPS_RETRY_CHILD,
@@ -52,17 +51,17 @@ enum ips_retry_kind {
     IPS_RETRY_KINDS
 };
 struct ips_retry {
-    uint64_t key;         /* of the condition */
+    uint64_t key;         /* identifies the condition */
     uint64_t first, last; /* stamps of the calls that failed */
-    uint64_t cpu;         /* at the first */
-    uint32_t naps;        /* ips_extra.naps at the first */
-    uint32_t count;       /* failed; 0: there is no run */
+    uint64_t cpu;         /* CPU time at `first` */
+    uint32_t naps;        /* ips_extra.naps at `first` */
+    uint32_t count;       /* failed tries; 0: no series */
 };
 
-/* A program file that was looked at: exec_target.c. */
+/* A program file that was examined: exec_target.c. */
 struct ips_seen {
     uint64_t dev, ino;
-    struct timespec changed; /* of its content, name, rights or attributes */
+    struct timespec changed; /* ctime: content, name, rights or attributes */
     int64_t size;
     uint32_t uid, euid;
     uint32_t valid, zero;
@@ -75,33 +74,33 @@ struct ips_extra {
     struct ips_stack_recent stacks[IPS_STACKS_RECENT];
     struct ips_try tries;
     struct ips_retry retry[IPS_RETRY_KINDS];
-    uint32_t naps;  /* sleeps and other waits that may be naps, so far */
-    uint32_t joins; /* waits for children, which may have been naps */
+    uint32_t naps;  /* sleeps and other possible naps so far */
+    uint32_t joins; /* waits for children, also possible naps */
     struct ips_seen seen[IPS_SEEN];
     uint32_t seen_next;
-    /* A fork inside the C library that is under way: preload/process/fork.c. */
+    /* A fork in progress inside the C library: preload/process/fork.c. */
     struct {
         struct ips_moment call;
         uint64_t site;
     } fork;
-    /* A vfork that is under way: there, too. */
+    /* A vfork in progress: preload/process/fork.c. */
     struct {
-        uint64_t seq; /* 0: none is */
+        uint64_t seq; /* 0: none in progress */
         uint64_t site;
         struct ips_moment call;
-        struct ips_target target; /* what the child was about to become */
+        struct ips_target target; /* program that the child wanted to execute */
     } vfork;
 };
 
-/* The calling thread's, made where it has none; NULL: it does without.
- * Async-signal-safe. */
+/* Returns the calling thread's extra state, mapped if it has none; NULL: do
+ * without. Async-signal-safe. */
 struct ips_extra *ips_extra_make(void);
 static inline struct ips_extra *ips_extra(void)
 {
     struct ips_extra *extra = ips_me.extra;
     return __builtin_expect(extra != NULL, 1) ? extra : ips_extra_make();
 }
-/* At the thread's end. */
+/* Frees it, at the thread's end. */
 void ips_extra_free(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Reserve and publish, inline: for hooks where a call counts. What they promise
- * stands in agent/record/core.h and agent/record/stream.h.
+ * Reserve and publish, inline, for hooks whose cost matters.
+ * agent/record/core.h and agent/record/stream.h describe the contracts.
  */
 #ifndef IPS_AGENT_RECORD_FAST_H
 #define IPS_AGENT_RECORD_FAST_H
@@ -13,8 +13,8 @@
 static inline uint64_t ips_reserve_bytes(uint64_t *cur, uint64_t bytes)
 {
 #if defined(__x86_64__)
-    /* One instruction: atomic against this thread's signal handlers, which is
-     * all that is needed; no lock prefix. */
+    /* One instruction, so it is atomic against this thread's signal handlers.
+     * No other thread uses `cur`: no lock prefix. */
     __asm__ volatile("xaddq %0, %1"
                      : "+r"(bytes), "+m"(*cur)
                      :
@@ -31,20 +31,20 @@ static inline void *ips_reserve(struct ips_stream *s, uint64_t at,
                                 uint64_t bytes, uint32_t type, uint64_t stamp)
 {
     struct ips_rec_head *h = (struct ips_rec_head *)at;
-    /* The type waits in the flags until it is published; a reader that comes
-     * now can step over it by its length. */
+    /* Until the record is published its type is kept in the flags; a reader
+     * that comes now can skip it by its length. */
     atomic_store_explicit(
         &h->word, IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8 | type << 16,
         memory_order_relaxed);
-    /* A handler that comes between must not find the tail moved and no head
-     * before it. */
+    /* A handler that runs in between must not find the tail moved without a
+     * head before it. */
     atomic_signal_fence(memory_order_seq_cst);
     s->tail = at + bytes;
     h->t = stamp;
     return h;
 }
 
-/* ips_stream_begin. `me`: the calling thread's. */
+/* ips_stream_begin, inline. `me`: the calling thread's state. */
 static inline void *ips_stream_begin_here(struct ips_thread *me,
                                           struct ips_stream *s,
                                           enum ips_rec_type type, size_t size,
@@ -54,7 +54,7 @@ static inline void *ips_stream_begin_here(struct ips_thread *me,
     if (unlikely(bytes > IPS_REC_MAX_BYTES ||
                  bytes < sizeof(struct ips_rec_head)))
         return NULL;
-    me->recs_open++; /* before the xadd: see segment_drop */
+    me->recs_open++; /* before the xadd: see ips_segment_drop */
     uint64_t at = ips_reserve_bytes(&s->cur, bytes);
     if (unlikely(at != s->tail || at + bytes > s->limit ||
                  *ips_core.alive != IPS_ALIVE))
@@ -68,7 +68,7 @@ static inline void *ips_stream_begin_inline(struct ips_stream *s,
     return ips_stream_begin_here(&ips_me, s, type, size, stamp);
 }
 
-/* ips_rec_begin_at. */
+/* ips_rec_begin_at, inline. */
 static inline void *ips_rec_begin_here(struct ips_thread *me,
                                        enum ips_rec_type type, size_t bytes,
                                        uint64_t stamp)
@@ -83,19 +83,20 @@ static inline void *ips_rec_begin_inline(enum ips_rec_type type, size_t bytes,
     return ips_rec_begin_here(&ips_me, type, bytes, stamp);
 }
 
-/* ips_rec_publish. */
+/* ips_rec_publish, inline. */
 static inline void ips_rec_publish_here(struct ips_thread *me, void *rec)
 {
     struct ips_rec_head *h = rec;
     uint32_t word = atomic_load_explicit(&h->word, memory_order_relaxed);
-    /* Else a fork child comes back to what its parent has published. */
+    /* Not reserved: a fork child returns to a record that its parent has
+     * published. */
     if (likely((word & 0xffu) == IPS_REC_RESERVED)) {
         word = (word >> 16 & 0xffu) | (word & 0xff00u) | (word >> 24) << 16;
         /* Partner: the acquire fence in copy() of slave/drain/segment_reader.c.
          */
         atomic_store_explicit(&h->word, word, memory_order_release);
     }
-    me->recs_open--; /* after it: see segment_drop */
+    me->recs_open--; /* after the store: see ips_segment_drop */
 }
 static inline void ips_rec_publish_inline(void *rec)
 {

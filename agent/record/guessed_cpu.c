@@ -1,15 +1,15 @@
 /*
- * GUESSED: how much of the thread's CPU time was guessed, and how well. Written
- * where the clock was just read, so that the records of a run that goes on say
- * it, too; once more before END. And CALLS: calls on files that left no record,
- * and what was done that has no price.
+ * Writes GUESSED: how much of the thread's CPU time was guessed, and how well.
+ * Written when the clock was just read, so that a run in progress has it, too,
+ * and before END. Also writes CALLS: calls on files that left no record, and
+ * agent work without a probe cost.
  */
 #include "agent/record/cpu.h"
 #include "agent/record/fast.h"
 #include "agent/record/sys.h"
 
-/* Whatever took longer was interrupted; where it may have been, so much is ours
- * at most. */
+/* Longest time counted as ours: longer work was interrupted. The second is the
+ * limit if the thread may have been switched out. */
 #define TAKEN_NS_MAX 500000u
 #define SWITCHED_NS_MAX 20000u
 
@@ -25,7 +25,7 @@ __attribute__((cold)) void ips_guessed_due(uint64_t t)
     struct ips_cpu *c = &ips_me.cpu;
     if (!is_wanted())
         return;
-    /* A handler in between says it for us. */
+    /* A handler in between writes the record for us. */
     c->guessed_t = t;
     c->guessed_said = c->guess.corrected_ns;
     struct ips_rec_guessed *rec =
@@ -61,7 +61,7 @@ void ips_beyond_reset(void)
     ips_me.locks = 0;
 }
 
-/* One for the thread that calls: what others have counted, they say. */
+/* Writes CALLS for the calling thread; other threads write theirs. */
 __attribute__((cold)) void ips_calls_due(uint32_t least)
 {
     if (!is_wanted())
@@ -70,7 +70,7 @@ __attribute__((cold)) void ips_calls_due(uint32_t least)
     uint64_t beyond_ns = ips_beyond_due();
     if (calls < least && beyond_ns < IPS_BEYOND_LEAST_NS)
         return;
-    /* A handler that counts in between is not heard. */
+    /* Counts of a handler in between are lost. */
     ips_beyond_reset();
     struct ips_rec_calls *rec =
         ips_rec_begin_at(IPS_REC_CALLS, sizeof(*rec), ips_core_now());
@@ -83,7 +83,7 @@ __attribute__((cold)) void ips_calls_due(uint32_t least)
 
 void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps)
 {
-    /* The mark that stands still is that of then: it was on its core. */
+    /* The same mark is still there: the thread was on its core. */
     bool stayed =
         !ips_core.cpu_marks ||
         (apart->mark == *ips_cpu_mark() &&
@@ -91,7 +91,7 @@ void ips_apart_end(const struct ips_apart *apart, uint64_t priced_ps)
     uint64_t took = ips_min_u64(ips_cpu_ns(ips_core_now() - apart->t),
                                 stayed ? TAKEN_NS_MAX : SWITCHED_NS_MAX);
     took = ips_sub_sat(took, ips_me.said_ns - apart->said_ns);
-    /* Less, and it was said meanwhile. */
+    /* If it is less now, a CALLS was written meanwhile. */
     if (ips_me.beyond_ns >= apart->beyond_ns)
         ips_me.beyond_ns = apart->beyond_ns;
     ips_me.beyond_ns += (uint32_t)ips_sub_sat(took, priced_ps / 1000);

@@ -1,15 +1,15 @@
 /*
- * SEND and RECV in 32 bytes instead of 64, where the thread was on its core
- * from the return of the last long one to the return of this one, and nothing
- * is to be said but bytes and times (format.h). The line (proc_event.h) goes
- * through the long one's return.
+ * SEND and RECV in 32 bytes instead of 64 (pool/format.h). Possible if the
+ * thread stayed on its core from the return of the last long record to the
+ * return of this call, and the record has no content but bytes and times. The
+ * CPU baseline (proc_event.h) starts at the long record's return.
  */
 #ifndef IPS_AGENT_RECORD_IO_EVENT_H
 #define IPS_AGENT_RECORD_IO_EVENT_H
 
 #include "agent/record/proc_event.h"
 
-/* Into the place `at`, which is good. */
+/* Fills and publishes the record at `at`, which was checked. */
 static inline void ips_io_short_fill(struct ips_thread *me, uint64_t at,
                                      enum ips_rec_type type, uint32_t chan,
                                      enum ips_op op, uint64_t t, uint64_t took,
@@ -27,7 +27,7 @@ static inline void ips_io_short_fill(struct ips_thread *me, uint64_t at,
         chan);
 }
 
-/* false: it has to be a long one. */
+/* false: it must be a long record. */
 static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
                                       enum ips_op op,
                                       const struct ips_moment *call,
@@ -39,12 +39,12 @@ static inline bool ips_io_event_short(enum ips_rec_type type, uint32_t chan,
     uint32_t era = line->era;
     uint64_t from = line->t, mark = line->mark;
     uint64_t took = ret->t - call->t;
-    /* Both moments have looked at the mark after their stamps. A failure, too,
-     * has no room in 32 bits. */
+    /* Both moments have checked the mark after their stamps. A negative result
+     * (failure) does not fit 32 bits either. */
     if (unlikely(call->t - from >= line->span || call->mark != mark ||
                  ret->mark != mark || (took | (uint64_t)result) >> 32))
         return false;
-    ips_me.recs_open++; /* before the xadd: see segment_drop */
+    ips_me.recs_open++; /* before the xadd: see ips_segment_drop */
     uint64_t at = ips_reserve_bytes(&ips_me.stream.cur, bytes);
     if (unlikely(!ips_short_good(&ips_me, &ips_me.io_baseline, era, from, at,
                                  bytes))) {
@@ -77,9 +77,10 @@ ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     rec->ready = ready;
     ips_rec_publish_here(me, rec);
     bool moves = type == IPS_REC_SEND || type == IPS_REC_RECV;
-    if (moves && likely(!ips_ring_on())) { /* a digest adds up long ones */
+    if (moves && likely(!ips_ring_on())) { /* a digest needs long ones */
         ips_baseline_draw_inline(me, &me->io_baseline, ret, era);
-        /* No longer than until returns are looked at (preload/sample). */
+        /* The baseline must end when returns have to check for samples
+         * (preload/sample). */
         uint64_t left = ips_sub_sat(~me->sample_off, ret->t);
         if (unlikely(left < me->io_baseline.span))
             me->io_baseline.span = left;
@@ -87,7 +88,7 @@ ips_io_event_long(struct ips_thread *me, enum ips_rec_type type, uint32_t chan,
     return true;
 }
 
-/* Any record of struct ips_rec_io, in the form that it needs. false: lost. */
+/* Writes a record of struct ips_rec_io, short if possible. false: lost. */
 static inline __attribute__((always_inline)) bool
 ips_io_event(enum ips_rec_type type, uint32_t chan, enum ips_op op,
              const struct ips_moment *call, const struct ips_moment *ret,

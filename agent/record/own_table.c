@@ -10,16 +10,15 @@
 #include "agent/record/stream.h"
 #include "agent/record/sys.h"
 
-/* How often a thread that has stored 0 is looked for: a debugger may keep it.
- */
+/* How often to check for a thread that has stored 0: a debugger may hold it. */
 #define LOOKS 1000
 
 #define THREADS 16u
 #define COMING 1u /* no program thread has this tid */
 
 bool ips_own_table_on;
-/* The threads of the moment: COMING from before each is there, then its tid
- * until it is gone. */
+/* The current threads: COMING before each exists, then its tid until it is
+ * gone. */
 static _Atomic uint32_t threads[THREADS];
 
 struct work {
@@ -28,14 +27,14 @@ struct work {
     long result;
 };
 
-/* own_table_clone.S: the tid of a thread in which run(work) is called, or
+/* own_table_clone.S. Returns the tid of a thread that calls run(work), or
  * -errno. */
 long ips_own_table_clone(void (*run)(void *), void *work, uint32_t *gone,
                          _Atomic uint32_t *tid)
     __attribute__((visibility("hidden")));
 
-/* For an empty one; where the kernel has no close_range (before Linux 5.9), for
- * a copy. */
+/* Replaces the descriptor table by an empty one, or by a copy if the kernel has
+ * no close_range (before Linux 5.9). */
 static long leave_table(void)
 {
     long rc =
@@ -54,9 +53,9 @@ static void run_task(void *arg)
     ips_me.own_table = false;
 }
 
-/* The kernel says that it no longer uses our memory a moment before it is off
- * the list of threads, and a process with more than one may not unshare() all
- * that a process with one may. */
+/* Waits until the thread has left the list of threads. The kernel reports a
+ * moment earlier that it no longer uses our memory; but a process with several
+ * threads may not unshare() all that one with a single thread may. */
 static void wait_until_gone(long tid, const uint32_t *gone)
 {
     uint32_t v;
@@ -69,8 +68,8 @@ static void wait_until_gone(long tid, const uint32_t *gone)
             ips_sys3(SYS_sched_yield, 0, 0, 0);
 }
 
-/* A free place in `threads`. If there is none, `spare`: ips_own_table_has()
- * does not know that thread then. */
+/* A free slot in `threads`. If there is none, `spare`: ips_own_table_has() then
+ * does not know that thread. */
 static _Atomic uint32_t *claim_slot(_Atomic uint32_t *spare)
 {
     for (unsigned i = 0; i < THREADS; i++) {
@@ -159,7 +158,7 @@ bool ips_proc_name(char *out, size_t bytes, const char *link, const char *after)
     const size_t room = bytes - head - tail;
     long n = ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)(out + head),
                       (long)room, 0, 0);
-    if (n <= 0 || (size_t)n >= room) /* perhaps cut */
+    if (n <= 0 || (size_t)n >= room) /* maybe truncated */
         return false;
     memcpy(out + head + n, after, tail);
     return true;

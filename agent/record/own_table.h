@@ -3,21 +3,22 @@
  * has a descriptor table of its own.
  *
  * The program owns its descriptor table. It may close any number at any time,
- * and the number that we had opened may be its next file's before we use it: we
+ * and a number that we opened may refer to its next file before we use it: we
  * would write records into that file. A number that we hold for a moment also
- * moves the number that its `open` returns, and closing ours drops its record
- * locks on that file.
+ * changes the number that the program's `open` returns, and closing ours drops
+ * the program's record locks on that file.
  *
- * The thread is a bare clone(): it runs on its maker's stack and with its
- * maker's thread-local variables, while the maker waits with all signals
- * blocked until it is gone. A thread, since the CPU of a child would be told to
- * the program as that of its own children. It begins with the program's table
- * and leaves it at once for an empty one: a copy would hold pipes, locks and
- * ports that another thread closes meanwhile. 30 us beyond the work.
+ * The thread is a bare clone(): it runs on its creator's stack with its
+ * creator's thread-local variables, while the creator waits with all signals
+ * blocked until it is gone. It is a thread, since the program would see the CPU
+ * time of a child as that of its own children. It starts with the program's
+ * table and at once replaces it by an empty one: a copy would hold open pipes,
+ * locks and ports that another thread closes meanwhile. Cost: 30 us beyond the
+ * work.
  *
- * Not where the program has forbidden system calls to itself (ips_sys_quiet),
- * nor where the kernel makes no more threads (RLIMIT_NPROC, a pids cgroup,
- * unshare(CLONE_NEWPID) before): -errno then, and the caller does without.
+ * Returns -errno if the program has forbidden itself system calls
+ * (ips_sys_quiet), or if the kernel makes no more threads (RLIMIT_NPROC, a pids
+ * cgroup, an earlier unshare(CLONE_NEWPID)); the caller then does without.
  * Async-signal-safe.
  */
 #ifndef IPS_AGENT_RECORD_OWN_TABLE_H
@@ -27,31 +28,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Who waits for such a thread waits with this FUTEX_WAIT_BITSET: tests that
- * look whether a thread sleeps know by it that it does not for the program. */
+/* A thread that waits for such a thread uses this FUTEX_WAIT_BITSET: it tells
+ * tests that it does not sleep on behalf of the program. */
 #define IPS_OWN_TABLE_BITSET 0x49505354
 
-/* False while an image begins - its constructor runs before main() - and in
- * programs of ours: ips_with_own_table() calls the function directly then. */
+/* False while an image starts (its constructor runs before main()) and in our
+ * own programs: ips_with_own_table() then calls the function directly. */
 extern bool ips_own_table_on __attribute__((visibility("hidden")));
 
-/* Calls function(arg) where no descriptor of the program is in reach, and
- * returns what it returns, or -errno where that cannot be had. Calls within it
- * are direct. */
+/* Calls function(arg) in a thread that cannot reach the program's descriptors.
+ * Returns its result, or -errno if there is no such thread. Nested uses call
+ * the function directly. */
 long ips_with_own_table(long (*function)(void *), void *arg);
 
-/* Reads the beginning of a file so, at most `bytes`: how many were read, or
- * -errno. */
+/* Reads the start of a file this way, at most `bytes`. Returns the number of
+ * bytes read, or -errno. */
 long ips_read_with_own_table(const char *path, void *to, size_t bytes);
 
-/* Is that one of these threads? It may be gone by now. */
+/* Is `tid` one of these threads? It may have ended by now. */
 bool ips_own_table_has(uint32_t tid);
-/* In a fork child: those of the parent are not here. */
+/* In a fork child: forgets the parent's threads. */
 void ips_own_table_reset(void);
 
-/* Into out[0..bytes): "/proc/", what the link of that name in /proc says of the
- * caller ("self", "thread-self"; its numbers may be those of another pid
- * namespace), and `after`. false: it does not fit, or there is no /proc. */
+/* Writes into out[0..bytes): "/proc/", the target of the link /proc/`link`
+ * ("self", "thread-self": the caller's own numbers, which may be those of
+ * another pid namespace), and `after`. false: it does not fit, or there is no
+ * /proc. */
 bool ips_proc_name(char *out, size_t bytes, const char *link,
                    const char *after);
 

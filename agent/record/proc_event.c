@@ -1,5 +1,4 @@
-/* Entries and exits of procedures where the short form does not do; see
- * proc_event.h. */
+/* Long records of procedure entries and exits; see proc_event.h. */
 #include "agent/record/proc_event.h"
 
 #include "agent/record/sys.h"
@@ -27,8 +26,8 @@ bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
     return true;
 }
 
-/* Where a handler went on behind it, it is published as a reserved type, which
- * says nothing. */
+/* If a handler has recorded after the reservation, it cannot be taken back: it
+ * is published as a reserved type, which has no meaning. */
 void ips_baseline_give_back(uint64_t at, uint64_t bytes)
 {
     struct ips_stream *s = &ips_me.stream;

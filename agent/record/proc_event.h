@@ -1,19 +1,19 @@
 /*
- * Short records. Events of one moment - ENTER, EXIT, and the API's MARK -: the
- * long record where CPU time has to be said, else a short one of 16 bytes that
- * refers to the last long one, its *line* (format.h).
+ * Short records, for events without duration: ENTER, EXIT, and the API's MARK.
+ * A long record contains the CPU time. A short one of 16 bytes refers to the
+ * last long one, its *baseline* (pool/format.h).
  *
  * Invariants:
- *  - a short record is written only where the line's record stands in the same
- *    segment, before it, and the mark of then is still there
- *    (agent/record/cpu.h): the thread was on its core all the time. All of it
- *    is looked at after the record has its place, so a handler that comes
- *    before is seen, and one that comes after it changes nothing; and the line
- *    is still the one that the stamp was held against.
- *  - `era` of the line is stored last: a handler that draws another one in
- *    between leaves none that counts.
- *  - a short record is published with one store; before it there is no head,
- *    which a handler mends as it does a reservation without one.
+ *  - a short record is written only if the baseline's record precedes it in the
+ *    same segment, and the mark of that time is still there
+ *    (agent/record/cpu.h): the thread was on its core all the time. All this is
+ *    checked after space is reserved for the record, so the check covers a
+ *    handler that ran before, and a later one changes nothing. The baseline
+ *    must also still be the one that the stamp was compared with.
+ *  - `era` of the baseline is stored last: if a handler sets another baseline
+ *    in between, neither is valid.
+ *  - a short record is published with one store; before that it has no head,
+ *    and a handler mends it like any reservation without one.
  */
 #ifndef IPS_AGENT_RECORD_PROC_EVENT_H
 #define IPS_AGENT_RECORD_PROC_EVENT_H
@@ -21,8 +21,8 @@
 #include "agent/record/cpu.h"
 #include "agent/record/fast.h"
 
-/* A line for short records from `m` on, whose record is published. `era` is
- * that of before the record was begun. */
+/* Sets the baseline `line` for short records after `m`, whose record is
+ * published. `era` is the thread's era before that record was begun. */
 void ips_baseline_draw(struct ips_cpu_baseline *line,
                        const struct ips_moment *m, uint32_t era);
 static inline void ips_baseline_draw_inline(struct ips_thread *me,
@@ -30,12 +30,13 @@ static inline void ips_baseline_draw_inline(struct ips_thread *me,
                                             const struct ips_moment *m,
                                             uint32_t era)
 {
-    /* Where CPU stands still until the clock has caught up there is no line. */
+    /* While CPU time stands still until the clock has caught up, there is no
+     * baseline. */
     const struct ips_cpu_slot *slot =
         m->mark & IPS_MARK_NOT ? NULL : ips_cpu_slot_of(me, m->mark);
     line->span = 0;
     line->t = m->t;
-    /* A handler has left marks since: `era` may be one of them. */
+    /* A handler has set marks since: `era` may be that of one of them. */
     if (__builtin_expect(m->mark_number != me->cpu_next ||
                              !ips_core.cpu_marks || !slot ||
                              m->t - slot->t0 >= ips_core.cpu_limit,
@@ -48,12 +49,12 @@ static inline void ips_baseline_draw_inline(struct ips_thread *me,
     line->era = era;
 }
 
-/* The `bytes` at `at` will not be used. */
+/* Gives back the reservation of `bytes` at `at`, which will not be used. */
 void ips_baseline_give_back(uint64_t at, uint64_t bytes) __attribute__((cold));
 
-/* What a short record did not come to: 0 it was written, IPS_SHORT_NOT it was
- * not begun, else it has a place that is to be given back (ips_short_undo). So
- * the hooks have no call but at their end. */
+/* Results of writing a short record: 0 written; IPS_SHORT_NOT: not begun; else
+ * it has a reservation that ips_short_undo must give back. So the hooks call
+ * functions only at their end. */
 #define IPS_SHORT_NOT 1u
 #define IPS_SHORT_TAKEN 2u
 static inline void ips_short_undo(uint64_t left, uint64_t bytes)
@@ -62,7 +63,7 @@ static inline void ips_short_undo(uint64_t left, uint64_t bytes)
         ips_baseline_give_back(left & ~(uint64_t)7, bytes);
 }
 
-/* Is there a place for a record at `at`, of this image? */
+/* Can a record of this image be written at `at`? */
 static inline bool ips_short_fits(const struct ips_thread *me, uint64_t at,
                                   uint64_t bytes)
 {
@@ -71,8 +72,9 @@ static inline bool ips_short_fits(const struct ips_thread *me, uint64_t at,
            *ips_core.alive == IPS_ALIVE;
 }
 
-/* Is the place `at` of a short record good, on the line `of`, whose era and t
- * were `era` and `from`? What the caller found out in that era holds. */
+/* Can the short record at `at` be written with the baseline `of`, whose era and
+ * t were `era` and `from`? If so, what the caller checked in that era still
+ * holds. */
 static inline bool ips_short_good(struct ips_thread *me,
                                   struct ips_cpu_baseline *of, uint32_t era,
                                   uint64_t from, uint64_t at, uint64_t bytes)
@@ -81,7 +83,7 @@ static inline bool ips_short_good(struct ips_thread *me,
     return ips_short_fits(me, at, bytes) && line->t == from && era == me->era;
 }
 
-/* It is filled: its head and `a`, whole at once. */
+/* Publishes a filled record: stores its head and `a` at once. */
 static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
                                      uint64_t bytes, uint32_t type_and_flags,
                                      uint32_t a)
@@ -96,9 +98,10 @@ static inline void ips_short_publish(struct ips_thread *me, uint64_t at,
     me->recs_open--;
 }
 
-/* The head alone, on the line `of`, whose era was `era`; `high`:`a` is its
- * procedure. What the caller found out in that era holds when it was written.
- * Returns what it did not come to. */
+/* Writes a short record that is a head only, with the baseline `of`, whose era
+ * was `era`; `high`:`a` is its procedure. What the caller checked in that era
+ * holds when it was written. Returns 0, IPS_SHORT_NOT or a reservation with
+ * IPS_SHORT_TAKEN. */
 static inline uint64_t ips_event_short(struct ips_thread *me,
                                        struct ips_cpu_baseline *of,
                                        uint32_t era, enum ips_rec_type type,
@@ -109,11 +112,11 @@ static inline uint64_t ips_event_short(struct ips_thread *me,
     const uint64_t bytes = sizeof(struct ips_rec_head);
     uint64_t from = line->t, cpu = line->cpu;
     uint64_t t = ips_counter(), since = t - from;
-    /* One that is constant is that of all its line's. */
+    /* A constant `high` is the same for all records of the baseline. */
     bool other_half = !__builtin_constant_p(high) && high != line->high;
     if (unlikely(since >= line->span || other_half))
         return IPS_SHORT_NOT;
-    me->recs_open++; /* before the xadd: see segment_drop */
+    me->recs_open++; /* before the xadd: see ips_segment_drop */
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
     if (unlikely(!ips_short_good(me, of, era, from, at, bytes) ||
                  line->mark != *ips_cpu_mark()))
@@ -133,11 +136,11 @@ static inline uint64_t ips_event_short(struct ips_thread *me,
 #endif
 }
 
-/* The long form; and for what the short one leaves undone. false: lost. */
+/* The long form, also used when a short one cannot be written. false: lost. */
 bool ips_proc_event_long(enum ips_rec_type type, uint64_t procedure,
                          struct ips_moment *m);
 
-/* ENTER_SHORT or EXIT_SHORT. Returns what it did not come to. */
+/* Writes ENTER_SHORT or EXIT_SHORT. Returns as ips_event_short. */
 static inline uint64_t ips_proc_event_short(enum ips_rec_type type,
                                             uint64_t procedure)
 {

@@ -1,16 +1,17 @@
 /*
- * Room in the pool: the run's quota, and what a thread does that finds none.
+ * Space in the pool: the run's quota, and what a thread does when there is
+ * none.
  *
- * The counters that all processes of a run share lie in the mapped control
- * file. Whoever may write that file may also cut it off, and touching a page
- * that is gone is SIGBUS; so the kernel is let look at it first, which gives an
- * error instead. Only slow paths come here: a growth step, a record
- * that is lost.
+ * The counters that all processes of a run share are in the mapped control
+ * file. A process that may write that file may also truncate it, and touching a
+ * page that is gone raises SIGBUS. So a system call touches the page first and
+ * returns an error instead. Only slow paths come here: a growth step, a lost
+ * record.
  *
- * --on-full=block: the thread closes its segment, so that the slave can hand it
- * back, and sleeps in steps of a millisecond with its own signal mask. It gives
- * up - and counts as lost what it records until there is room - when the pool
- * has no slave, or when nothing came of waiting for IPS_ROOM_WAIT_NS.
+ * --on-full=block: the thread closes its segment, so that the slave can return
+ * it, and sleeps in steps of a millisecond with its own signal mask. It gives
+ * up, and counts its records as lost until there is space, if the pool has no
+ * slave or after waiting IPS_ROOM_WAIT_NS in vain.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -24,7 +25,7 @@
 #include "common/types.h"
 
 #define STEP_NS 1000000
-#define LOOK_NS 1000000000ull /* from then on: is there a slave at all? */
+#define LOOK_NS 1000000000ull /* then: is there a slave at all? */
 #define IPS_ROOM_WAIT_NS 10000000000ull
 
 struct ips_control *ips_shared(void)
@@ -33,9 +34,10 @@ struct ips_control *ips_shared(void)
         atomic_load_explicit(&ips_core.shared, memory_order_acquire);
     if (!c && !(c = ips_core_share()))
         return NULL;
-    /* A wait for a word that has another value already, and for no time: a
-     * third of what MADV_POPULATE_WRITE takes, which empties the kernel's list
-     * of fresh pages each time. The page is mapped to be written by it. */
+    /* A futex wait on a word that has another value already, with a timeout of
+     * 0. It also maps the page for writing. It takes a third of
+     * MADV_POPULATE_WRITE, which empties the kernel's list of fresh pages each
+     * time. */
     const struct timespec none = {0, 0};
     const uint32_t other = ~(uint32_t)IPS_CONTROL_MAGIC;
     long rc =
@@ -72,7 +74,7 @@ void ips_quota_give(uint64_t bytes)
         atomic_fetch_sub_explicit(&c->used_bytes, bytes, memory_order_relaxed);
 }
 
-/* In ips_with_own_table(). */
+/* Called in ips_with_own_table(). */
 static int open_slave_lock(void)
 {
     static const char name[] = "slave.lock";
@@ -86,7 +88,7 @@ static int open_slave_lock(void)
     return ips_sys_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
 }
 
-/* -ENOENT: there is no lock; 0: nobody held it. */
+/* Returns -ENOENT: there is no lock file; 0: the lock was free. */
 static long try_slave_lock(void *unused)
 {
     (void)unused;
@@ -98,15 +100,16 @@ static long try_slave_lock(void *unused)
     return rc;
 }
 
-/* Does a slave hold the pool's lock? true also where it cannot be asked. Who
- * asks holds the lock for a moment; slaves know that (slave/base/lock.c). */
+/* Does a slave hold the pool's lock? true also if that cannot be tested. The
+ * test itself holds the lock for a moment; slaves allow for that
+ * (slave/base/lock.c). */
 static bool slave_is_alive(void)
 {
     long rc = ips_with_own_table(try_slave_lock, NULL);
     return rc < 0 && rc != -ENOENT;
 }
 
-/* 1: a process that we can see holds the slave's POSIX lock. */
+/* 1: a process in our view of pids holds the slave's POSIX lock. */
 static long slave_holds_lock(void *unused)
 {
     (void)unused;
@@ -119,9 +122,9 @@ static long slave_holds_lock(void *unused)
     return rc == 0 && lock.l_type == F_WRLCK && lock.l_pid > 0;
 }
 
-/* Is the slave's pid the slave's as we count? The address of its list of robust
- * locks, which is as random as its addresses are, tells it from all that have
- * its number elsewhere, or after it. */
+/* Does the slave's pid denote the slave in our pid namespace? The address of
+ * its robust list, as random as its address space, distinguishes it from
+ * processes with the same pid in another namespace, or later. */
 static bool slave_seen(const struct ips_control *c)
 {
     uint64_t list = 0, bytes = 0;
@@ -131,12 +134,12 @@ static bool slave_seen(const struct ips_control *c)
            list == c->slave_list;
 }
 
-/* A slave of the initial namespace says in `control` how it is known: one
- * system call. Where that may not be asked (another user's), the kernel names
- * the holder of a lock as the one who asks would see him, and 0 where he
- * cannot: such a slave holds one (slave/base/lock.c); a third of what /proc
- * takes.
- */
+/* A slave in the initial namespace writes into `control` how to recognise it:
+ * checking that is one system call. If the call is not permitted (another
+ * user's slave), a file lock shows it: the kernel reports the pid of a lock's
+ * holder in the caller's namespace, or 0 if the holder is not visible there.
+ * Such a slave holds a lock (slave/base/lock.c); asking takes a third of the
+ * time of reading /proc. */
 uint64_t ips_pidns(void)
 {
     struct stat st;
@@ -147,7 +150,8 @@ uint64_t ips_pidns(void)
     return ips_sys_stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-/* Found without one once, this process asks at once the next time. */
+/* After finding no slave once, this process checks without delay the next time.
+ */
 static _Atomic bool no_slave;
 
 bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
@@ -171,8 +175,8 @@ bool ips_quota_wait(struct ips_stream *s, enum ips_lost_cause cause,
     if (s->seg.base && !s->parked)
         ips_segment_park(s);
     struct timespec step = {0, STEP_NS};
-    /* A handler that comes while we sleep and records waits in its turn, but
-     * takes no signals: they would pile up on the stack. */
+    /* A handler that records while we sleep waits in its turn, but with signals
+     * blocked: else handlers would pile up on the stack. */
     uint64_t here = (uint64_t)(uintptr_t)&step;
     bool nested = s->waits_at > here;
     if (!nested) {
@@ -218,7 +222,7 @@ void ips_core_quiet(bool on)
     if (on) {
         struct ips_stream *s = &ips_me.stream;
         uint64_t signals = ips_sys_block_signals();
-        /* As much as there is room for. */
+        /* As much as there is space for. */
         for (uint64_t want = s->seg.end - s->limit;
              s->lo && want >= IPS_GROW_STEP_BYTES; want /= 2)
             if (ips_segment_extend(s, s->limit + want) == 0)

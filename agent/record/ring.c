@@ -2,24 +2,25 @@
  * --on-full=ring, a flight recorder: each thread keeps its newest records.
  *
  * A thread has up to ring_max() segments. When it needs another, the oldest one
- * is condensed into a *digest*, together with the digest before, and is free to
- * be used again. A digest keeps what the newer records cannot be read without:
- * START, NAME, MODULE and the like, the names of channels that are open still,
- * and of every channel the last send and receive, with the bytes of those
- * before added in (IPS_REC_F_SUM), so that positions in the stream stay what
- * they are. All else is counted as OVERWRITTEN, in the digest's header and in
- * its last record.
+ * and the previous *digest* are condensed into a new digest, and the oldest
+ * segment can be used again. A digest keeps what newer records cannot be read
+ * without: START, NAME, MODULE and the like, the names of channels that are
+ * still open, and the last send and receive of every channel. The bytes of
+ * earlier ones are added to these (IPS_REC_F_SUM), so that positions in the
+ * byte stream stay right. All other records are counted as OVERWRITTEN, in the
+ * digest's header and in its last record.
  *
  * Invariants:
- *  - at any moment the digest of the highest seq and the segments of a higher
- *    one are all there is, each once: the new digest is CLOSED last, before
- *    that it is DRAINED as every segment is in which there is nothing; and only
- *    then the places that it condensed are cleared. (Where there
- *    is no room for a third segment it is written over the old one: a kill in
- *    between costs the digest.)
- *  - nothing is cleared that a frame below us on the stack still writes to.
+ *  - at any moment the digest with the highest seq and the segments with a
+ *    higher seq hold all records, each once. The new digest is DRAINED, like
+ *    every empty segment, until it is complete and becomes CLOSED; only then
+ *    the segments that it condensed are cleared. (If there is no space for a
+ *    third segment it overwrites the old digest: a kill in between costs the
+ *    digest.)
+ *  - nothing is cleared that an interrupted frame of this thread still writes
+ *    to.
  *
- * The slave reads a stream when nobody writes it any more.
+ * The slave reads a stream only after its writer has ended.
  */
 #include <string.h>
 
@@ -29,21 +30,21 @@
 
 #define RING_MOST 32u
 #define RING_LEAST 4u
-#define SUMS 2048u /* channels and directions that are added up; power of 2 */
+#define SUMS 2048u /* channels times directions with sums; power of 2 */
 #define LOST_BYTES (IPS_LOST_COUNT * sizeof(struct ips_rec_lost))
 
 struct sum {
     uint64_t key; /* channel << 1 | receives; 0 = empty */
     uint64_t bytes;
-    uint64_t last; /* address of the record that stands for all of them */
-    bool closed;   /* its channel was closed before the digest condensed last */
+    uint64_t last; /* address of the record that keeps the sum */
+    bool closed;   /* its channel was closed before the last digest was made */
 };
 
 struct ips_ring {
     struct ips_segment_map digest;
     struct ips_segment_map old[RING_MOST]; /* closed; oldest first */
     uint32_t old_count;
-    struct ips_segment_map spare[RING_MOST]; /* of nobody */
+    struct ips_segment_map spare[RING_MOST]; /* empty, not in use */
     uint32_t spare_count;
     struct sum sums[SUMS];
 };
@@ -78,11 +79,11 @@ static uint32_t total_segments(const struct ips_stream *s)
  */
 
 struct writer {
-    uint64_t at, end; /* of the place that is written */
-    uint64_t half;    /* forks and joins up to here only */
+    uint64_t at, end; /* of the output */
+    uint64_t half;    /* forks and joins are kept up to here only */
     uint64_t dropped;
-    uint64_t lost[IPS_LOST_COUNT]; /* as LOST records said so far */
-    uint64_t stamp;                /* the newest */
+    uint64_t lost[IPS_LOST_COUNT]; /* sums of LOST records so far */
+    uint64_t stamp;                /* stamp of the newest record */
 };
 
 static uint32_t word_of(const struct ips_rec_head *h)
@@ -100,7 +101,7 @@ static struct ips_rec_head *first_of(const struct ips_segment_map *m)
     return (struct ips_rec_head *)(m->base + sizeof(struct ips_segment_header));
 }
 
-/* The record after `h`, or the first for NULL; NULL = no more. */
+/* Returns the record after `h`, or the first one for NULL; NULL = no more. */
 static struct ips_rec_head *next_of(const struct ips_segment_map *m,
                                     struct ips_rec_head *h)
 {
@@ -127,7 +128,7 @@ static struct sum *sum_of(struct ips_ring *r, uint64_t key, bool add)
     return NULL;
 }
 
-/* Bytes that count in a channel's positions; a datagram's do not. */
+/* Do the record's bytes count in a channel's positions? A datagram's do not. */
 static bool adds_up(const struct ips_rec_head *h, uint32_t type)
 {
     return (type == IPS_REC_SEND || type == IPS_REC_RECV) && h->a &&
@@ -155,7 +156,7 @@ static void add_up(struct ips_ring *r, const struct ips_segment_map *m,
             sum->bytes += (uint64_t)((struct ips_rec_io *)h)->result;
             sum->last = (uint64_t)h;
         }
-        /* One that is in the digest has been so for a whole round. */
+        /* A close in the digest is at least a whole round old. */
         if (is_digest && type == IPS_REC_CLOSE &&
             ((struct ips_rec_close *)h)->how == IPS_CLOSE_FD)
             for (uint64_t side = 0; side < 2; side++) {
@@ -206,7 +207,7 @@ static bool keeps_record(struct ips_ring *r, const struct ips_rec_head *h,
     }
 }
 
-/* Second pass. */
+/* Second pass: copies the records to keep, counts the others. */
 static void condense_from(struct ips_ring *r, const struct ips_segment_map *m,
                           struct writer *w)
 {
@@ -254,7 +255,7 @@ static void say_lost(struct writer *w)
     }
 }
 
-/* What was in it is in the digest. */
+/* Empties a segment whose records are in the digest. */
 static void clear_segment(struct ips_segment_map *m)
 {
     struct ips_segment_header *h = ips_segment_head(m);
@@ -263,8 +264,8 @@ static void clear_segment(struct ips_segment_map *m)
     m->used_end = (uint64_t)first_of(m);
 }
 
-/* The header of the digest in `out`: that of `last`, with the losses of both.
- */
+/* Fills the header of the new digest: that of `last`, with the losses of `last`
+ * and of the old digest. */
 static void head_of(struct ips_segment_header *h, const struct ips_ring *r,
                     const struct ips_segment_map *last, uint64_t dropped)
 {
@@ -282,9 +283,9 @@ static void head_of(struct ips_segment_header *h, const struct ips_ring *r,
                      (i == IPS_LOST_OVERWRITTEN ? dropped : 0);
 }
 
-/* The oldest segment becomes part of the digest and is a spare one. Without a
- * spare one for the new digest it takes the place of the old one, by way of
- * memory of our own. */
+/* Condenses the oldest segment into the digest and makes it a spare one.
+ * Without a spare segment the new digest overwrites the old one, by way of
+ * anonymous memory. */
 static int condense_oldest(struct ips_ring *r)
 {
     struct ips_segment_map last = r->old[0], out = {0};
@@ -341,7 +342,7 @@ static int condense_oldest(struct ips_ring *r)
     return 0;
 }
 
-/* --- as record/segment.c would ---------------------------------------------
+/* --- the ring's version of record/segment.c --------------------------------
  */
 
 int ips_ring_next(struct ips_stream *s)
@@ -356,7 +357,7 @@ int ips_ring_next(struct ips_stream *s)
         rc = ips_segment_make(s, &next);
     else if (r->spare_count == 0 && total_segments(s) < most &&
              ips_segment_make(s, &spare) == 0) {
-        /* A header, so that the slave knows whose it is. */
+        /* Write a header, so that the slave knows the owner. */
         ips_segment_begin(s, &spare);
         s->seq--;
         spare.used_end = (uint64_t)first_of(&spare);
@@ -364,15 +365,15 @@ int ips_ring_next(struct ips_stream *s)
         r->spare[r->spare_count++] = spare;
     }
     if (rc < 0 && total_segments(s) < 2)
-        return rc; /* nothing to go round with */
+        return rc; /* too few segments for a ring */
     if (s->seg.base) {
         ips_segment_close(s);
         r->old[r->old_count++] = s->seg;
-        s->prev = s->seg; /* a frame below us may have its place there */
+        s->prev = s->seg; /* a frame below may write there */
         s->seg = (struct ips_segment_map){0};
         s->cur = s->tail = s->lo = s->limit = 0;
     }
-    /* One stays for the digest to come, if there are enough. */
+    /* Keep one spare for the next digest, if there are enough. */
     while (!next.base) {
         if (r->spare_count < 2 && r->old_count > (r->spare_count ? 1 : 0))
             rc = condense_oldest(r);
@@ -408,7 +409,7 @@ void ips_ring_leave(struct ips_stream *s)
         ips_segment_close(s);
         ips_segment_drop(&s->seg);
     }
-    /* Last: with it the slave knows that the stream is over. */
+    /* Last: this tells the slave that the stream has ended. */
     ips_segment_drop(&r->digest);
     ips_ring_reset(s);
 }

@@ -1,28 +1,28 @@
 /*
- * RUNDELAY: how long the thread has been runnable without running, by the
- * kernel's own account. It is read where the CPU clock is read again anyway,
- * and only where the thread was off its core since.
+ * Writes RUNDELAY: how long the thread has been runnable without running, as
+ * counted by the kernel. It is read when the CPU clock is read again anyway,
+ * and only if the thread was off its core since.
  */
 #include "agent/record/cpu.h"
 #include "agent/record/fast.h"
 #include "agent/record/own_table.h"
 #include "agent/record/sys.h"
 
-/* A thread that slept, but hardly queued, is asked less and less often. */
+/* A thread that slept but hardly queued is read less and less often. */
 #define EVERY_NS_MAX (16u * IPS_DELAY_EVERY_NS)
 #define HARDLY 16u
-/* Of the thread's CPU time, readings take one part in so many at most. */
+/* Readings take at most this fraction of the thread's CPU time. */
 #define COST_PART 128u
 #define COST_NS_FIRST 40000u /* with cold caches */
-#define COST_NS_MAX 80000u   /* longer, and it was disturbed */
-/* Off the core for less, and there is nothing to tell. */
+#define COST_NS_MAX 80000u   /* longer ones were disturbed */
+/* Shorter time off the core is not worth a reading. */
 #define OFF_NS 50000u
 
-/* The kernel does not tell; asked once a process. */
+/* The kernel does not give the figure; determined once per process. */
 static bool never;
 
-/* "CPU DELAY SLICES\n", ns; false: not known. A kernel that does not count says
- * 0 0 0. */
+/* Parses "CPU DELAY SLICES\n", ns; false: not known. A kernel that does not
+ * count gives 0 0 0. */
 static bool parse_schedstat(const char *text, long len, uint64_t *delay)
 {
     uint64_t n[2] = {0, 0};
@@ -45,7 +45,7 @@ static bool read_delay(uint64_t *delay)
         return false;
     }
     long len = ips_read_with_own_table(path, text, sizeof(text));
-    if (len < 0) { /* nothing to be had for a moment, or refused */
+    if (len < 0) { /* a temporary shortage, or refused */
         never = len != -EMFILE && len != -ENFILE && len != -EINTR &&
                 len != -EAGAIN && len != -ENOMEM && len != -ECHILD;
         return false;
@@ -63,7 +63,8 @@ static uint64_t off_ns(uint64_t t, uint64_t cpu)
     return ips_sub_sat(elapsed, ips_sub_sat(cpu, ips_me.cpu.delay_cpu));
 }
 
-/* A handler may have read it in between: then less is known, not wrong. */
+/* Adapts the interval. If a handler has read the delay in between, less is
+ * learnt, but nothing wrong. */
 static void learn_rate(uint64_t delay, uint64_t off)
 {
     uint64_t more = ips_sub_sat(delay, ips_me.cpu.delay_ns);
@@ -121,8 +122,8 @@ static bool is_wanted(void)
            s->generation == ips_core.generation;
 }
 
-/* Where the thread's account begins: with its stream. Of the run's command the
- * kernel's has begun before: it is read once, to count from. */
+/* The account of the thread starts with its stream. For the run's command the
+ * kernel's count started earlier: it is read once as a reference. */
 static void begin_account(uint64_t t, uint64_t cpu)
 {
     const struct ips_stream *s = &ips_me.stream;

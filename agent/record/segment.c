@@ -1,4 +1,4 @@
-/* Segments of the pool as their writer sees them: made, grown, changed. All of
+/* Segments of the pool, as their writer makes, extends and changes them. All of
  * it is the slow path and runs with all signals blocked. */
 #include <errno.h>
 #include <stdatomic.h>
@@ -16,16 +16,16 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* The greatest page size the architecture runs with: growth steps are
- * multiples of it. */
+/* The largest page size of the architecture: growth steps are multiples of it.
+ */
 #if defined(__x86_64__)
 #define PAGE_BYTES 4096u
 #else
 #define PAGE_BYTES 65536u
 #endif
 
-/* IPS_GAP_BYTES: a reservation that did not fit lies past a segment's end, by
- * more with every handler that interrupts it there; without the gap it would
+/* IPS_GAP_BYTES: a reservation that did not fit starts beyond a segment's end,
+ * further with every handler that interrupts it there. Without the gap it would
  * seem to lie in the segment mapped next. */
 
 static uint64_t round_up(uint64_t value, uint64_t to)
@@ -59,8 +59,8 @@ int ips_segment_extend(struct ips_stream *s, uint64_t need_end)
     uint64_t from = s->seg.limit;
     if (need_end <= from)
         return 0;
-    /* Most processes live for a page of records; who lives longer takes
-     * steps that grow with what he has. */
+    /* Most processes need one page of records; longer-lived ones take steps
+     * that grow with what they have. */
     uint64_t step = round_up(from - s->seg.base, IPS_GROW_FIRST_BYTES);
     uint64_t target =
         from + (step < IPS_GROW_STEP_BYTES ? step : IPS_GROW_STEP_BYTES);
@@ -93,8 +93,8 @@ static void segment_path(char *out, const struct ips_stream *s, uint64_t stamp)
     memcpy(out, IPS_SEGMENT_SUFFIX, sizeof(IPS_SEGMENT_SUFFIX));
 }
 
-/* A file longer than RLIMIT_FSIZE costs the program a SIGXFSZ: stay below.
- * Where the limit cannot be read there is no file. */
+/* A file longer than RLIMIT_FSIZE would raise SIGXFSZ in the program: stay
+ * below. If the limit cannot be read, no file is made. */
 static uint64_t allowed_bytes(uint64_t bytes)
 {
     struct {
@@ -108,9 +108,10 @@ static uint64_t allowed_bytes(uint64_t bytes)
     return bytes;
 }
 
-/* The first page of the file `fd`, mapped at `base`. A byte written makes it
- * where the kernel's pages are ours, at two thirds of what populating takes. Is
- * EINVAL where growing will be (before Linux 5.14). */
+/* Makes the first page of the file `fd`, mapped at `base`. Writing a byte does
+ * it if the kernel's page size is PAGE_BYTES, in two thirds of the time of
+ * populating. The empty MADV_POPULATE_WRITE first shows whether extending will
+ * work: -EINVAL before Linux 5.14. */
 static int first_page(int fd, uint64_t base, uint64_t bytes)
 {
     const char zero = 0;
@@ -123,7 +124,7 @@ static int first_page(int fd, uint64_t base, uint64_t bytes)
     return n == 1 ? 0 : n < 0 ? (int)n : -EIO;
 }
 
-/* Everything between having the file open and closing it. */
+/* Prepares the open file: size, mapping, first page. */
 static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
 {
     uint64_t first = PAGE_BYTES;
@@ -135,7 +136,7 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
         ips_sys_fchmod(fd, 0600);
     if (ips_sys_ftruncate(fd, bytes) < 0)
         return ips_refused(IPS_LOST_NO_SEGMENT);
-    /* The gap lies past the end of the file: no page can ever be there. */
+    /* The gap is beyond the end of the file, so it never has pages. */
     uint64_t base = ips_sys_mmap(0, bytes + IPS_GAP_BYTES,
                                  PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     if (ips_sys_bad(base))
@@ -147,7 +148,8 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
     }
     int err = first_page(fd, base, first);
     if (err == -EINVAL) {
-        /* Before Linux 5.14: all of it at once, while there is a descriptor. */
+        /* Before Linux 5.14: allocate all of it at once, while the file is
+         * open. */
         ips_quota_give(first);
         first = bytes;
         if (!ips_quota_take(first)) {
@@ -161,8 +163,8 @@ static int segment_fill(int fd, uint64_t bytes, struct ips_segment_map *out)
         rc = ips_refused(IPS_LOST_POOL_FULL);
         goto out;
     }
-    /* A fork child has no business in it; ips_core_fork_before has the
-     * exception. Nor has a core file. */
+    /* A fork child does not use the mapping (except as in
+     * ips_core_fork_before), and a core file does not need it. */
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTDUMP);
     *out = (struct ips_segment_map){base, base + first, base + bytes, 0};
@@ -173,8 +175,8 @@ out:
     return rc;
 }
 
-/* One for this stream's first segment: threads and fork children that come and
- * go. An image has looked for one already. */
+/* Takes a spare for this stream's first segment, for threads and fork children
+ * that come and go. An image has tried already. */
 static bool take_spare(const struct ips_stream *s, struct ips_segment_map *out)
 {
     return s->seq == 0 && s->start_kind != IPS_START_IMAGE && !ips_ring_on() &&
@@ -225,7 +227,7 @@ static long make_with_own_table(void *arg)
 int ips_segment_make(const struct ips_stream *s, struct ips_segment_map *out)
 {
     struct making m = {s, out, ips_refused(IPS_LOST_NO_SEGMENT)};
-    if (ips_core.spare.base) { /* the process took it when it began */
+    if (ips_core.spare.base) { /* taken at the start of the process */
         *out = ips_core.spare;
         ips_core.spare = (struct ips_segment_map){0};
         return 0;
@@ -254,8 +256,9 @@ void ips_segment_begin(struct ips_stream *s, const struct ips_segment_map *m)
         atomic_store_explicit(&h->lost[i], 0, memory_order_relaxed);
     atomic_store_explicit(&h->abandoned, 0, memory_order_relaxed);
     atomic_store_explicit(&h->begun.t, 0, memory_order_relaxed);
-    /* Last: a reader that sees the magic sees a new segment's header, one that
-     * sees OPEN again a reused one's. Partners: the reader's acquire loads. */
+    /* Last: a reader that sees the magic sees the complete header of a new
+     * segment; one that sees OPEN again, that of a reused one. Partners: the
+     * reader's acquire loads. */
     atomic_store_explicit(&h->state, IPS_SEGMENT_OPEN, memory_order_release);
     __atomic_store_n(&h->magic, IPS_SEGMENT_MAGIC, __ATOMIC_RELEASE);
     s->seq++;
@@ -285,8 +288,8 @@ static uint64_t word_bytes(const struct ips_rec_head *h)
     return (uint64_t)(word >> 8 & 0xff) * 8;
 }
 
-/* Is there a reservation in `m` that somebody below us on the stack may still
- * write to? Only asked when a count says it is possible. */
+/* Is there a reservation in `m` that an interrupted frame of this thread may
+ * still write to? Called only if recs_open says that it is possible. */
 static bool has_unpublished(const struct ips_segment_map *m)
 {
     uint64_t at = m->base + sizeof(struct ips_segment_header);
@@ -311,8 +314,8 @@ void ips_segment_drop(struct ips_segment_map *m)
         return;
     atomic_store_explicit(&ips_segment_head(m)->abandoned, 1,
                           memory_order_release);
-    /* Rather lose the address range than unmap what a frame below us, whose
-     * record we interrupted, is going to store into. */
+    /* Leak the address range rather than unmap it while an interrupted frame,
+     * whose record is unfinished, will store into it. */
     if (!ips_segment_in_use(m))
         ips_sys_munmap(m->base, m->end - m->base + IPS_GAP_BYTES);
     *m = (struct ips_segment_map){0};
@@ -332,13 +335,13 @@ void ips_mend(struct ips_stream *s, uint64_t upto)
 {
     uint64_t at = s->tail;
     if (at < s->lo || at > upto)
-        at = s->lo; /* a frame below us has finished in an older segment */
+        at = s->lo; /* an interrupted frame finished in an older segment */
     while (at < upto) {
         struct ips_rec_head *h = (struct ips_rec_head *)at;
         uint64_t bytes = word_bytes(h);
         if (bytes < sizeof(*h)) {
             bytes = upto - at;
-            if (bytes > IPS_REC_MAX_BYTES) /* what is left is never 8 bytes */
+            if (bytes > IPS_REC_MAX_BYTES) /* the rest is never 8 bytes */
                 bytes = IPS_REC_MAX_BYTES - sizeof(*h);
             atomic_store_explicit(&h->word,
                                   IPS_REC_RESERVED | (uint32_t)(bytes / 8) << 8,
@@ -368,7 +371,7 @@ bool ips_segment_park(struct ips_stream *s)
     return true;
 }
 
-/* --- segments kept to be used again ----------------------------------------
+/* --- segments kept for reuse -----------------------------------------------
  */
 
 static void keep_off(struct ips_kept_segments *k, uint32_t i)
@@ -377,7 +380,7 @@ static void keep_off(struct ips_kept_segments *k, uint32_t i)
     memmove(&k->map[i], &k->map[i + 1], (k->count - i) * sizeof(k->map[0]));
 }
 
-/* The oldest that the slave has done with; base 0: none. */
+/* Takes the oldest segment that the slave has drained; base 0: none. */
 static struct ips_segment_map take_drained(struct ips_stream *s)
 {
     struct ips_segment_map out = {0};
@@ -395,7 +398,7 @@ static struct ips_segment_map take_drained(struct ips_stream *s)
     return out;
 }
 
-/* `prev` makes place for another. */
+/* Moves `prev` to the kept segments, or drops it. */
 static void keep_prev(struct ips_stream *s)
 {
     if (!s->prev.base)

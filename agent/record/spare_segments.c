@@ -1,14 +1,14 @@
-/* Spare segments: taken instead of made. agent/pool/format.h says what they
- * are.
+/* Takes spare segments instead of making files. agent/pool/format.h describes
+ * them.
  *
- * Making a file, its length, its first page and the quota for them, and the
- * look at `control` before it, are 35 of the 100 us that a short process pays;
- * the slave does it ahead, where processes come and go
+ * Making a file, its length, its first page and the quota for them, and reading
+ * `control` before that, take 35 of the 100 us that a short process pays. The
+ * slave does this ahead, where processes come and go
  * (slave/drain/spare_segments.c).
  *
- * A spare is trusted as far as the files we make ourselves: it has to be of our
- * own user, for nobody else to write, and have one name. In a run of root's
- * anybody may put files beside ours. */
+ * A spare is trusted as much as the files that we make ourselves: it must
+ * belong to our user, be writable by no other, and have one name. In a run of
+ * root, any user may put files beside ours. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void spare_path(char *out, uint32_t id)
     *ips_put_number(out + n + sizeof(name) - 1, id % IPS_SPARES, 10) = '\0';
 }
 
-/* Its bytes; 0: not ours to take. */
+/* Size of the spare; 0: it is not ours to take. */
 static uint64_t spare_bytes(int fd)
 {
     struct stat st;
@@ -41,8 +41,9 @@ static uint64_t spare_bytes(int fd)
                : 0;
 }
 
-/* Where records will be: the page is met here for the first time, and by
- * reading, so that the kernel maps what else of the file is there. */
+/* Is the copy of `control` in the spare good? This is the first access to the
+ * page. It is a read, so that the kernel also maps the other pages of the file
+ * that exist. */
 static bool spare_good(const struct ips_control *there, uint64_t bytes,
                        struct ips_control *copy)
 {
@@ -56,7 +57,7 @@ static bool spare_good(const struct ips_control *there, uint64_t bytes,
 bool ips_spare_take(uint32_t id, struct ips_control *copy,
                     struct ips_segment_map *out)
 {
-    /* The process has changed its user: they are the former one's. */
+    /* The process has changed its user: the spares belong to the former one. */
     static bool not_ours;
     char path[sizeof(ips_core.dir) + 32];
     if (not_ours)
@@ -77,15 +78,15 @@ bool ips_spare_take(uint32_t id, struct ips_control *copy,
     struct ips_segment_header *h = (struct ips_segment_header *)base;
     struct ips_control *there = (struct ips_control *)(h + 1);
     uint32_t none = 0;
-    /* Partner: withdraw() in slave/drain/spare_segments.c stores and looks the
-     * other way round, so one of the two sees the other. */
+    /* Partner: withdraw() in slave/drain/spare_segments.c stores and checks in
+     * the opposite order, so one of the two sees the other. */
     if (!spare_good(there, bytes, copy) ||
         !atomic_compare_exchange_strong(&h->taken, &none, 1) ||
         atomic_load(&h->withdrawn)) {
         ips_sys_munmap(base, bytes + IPS_GAP_BYTES);
         return false;
     }
-    /* Read by nobody before the header has its magic. */
+    /* No reader looks at it before the header has its magic. */
     memset(there, 0, sizeof(*there));
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
     ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTDUMP);

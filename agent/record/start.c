@@ -1,4 +1,4 @@
-/* The beginning of a stream: START, and NAME of an image. */
+/* Starts a stream: START, and NAME of an image. */
 #include <string.h>
 
 #include "agent/record/fast.h"
@@ -7,7 +7,8 @@
 
 char **ips_core_arguments;
 
-/* As /proc/self/cmdline has it, cut; 0: not known. */
+/* Fills `out` in the format of /proc/self/cmdline, truncated; returns its
+ * length, 0: not known. */
 static long read_arguments(char *out, size_t size)
 {
     size_t at = 0;
@@ -22,7 +23,7 @@ static long read_arguments(char *out, size_t size)
 
 #define LINE_BYTES 512u
 
-/* The command line, blanks between the arguments. */
+/* Writes the command line, with blanks between the arguments. */
 static void write_name(struct ips_stream *s, uint64_t stamp)
 {
     char line[LINE_BYTES];
@@ -82,18 +83,18 @@ void ips_start_write(struct ips_stream *s)
     if (flags)
         ips_rec_add_flags(rec, flags);
     ips_rec_publish(rec);
-    /* ROOT: ipsrun names the command it is about to become. */
+    /* ROOT has none: ipsrun writes the NAME of the command itself. */
     if (s->start_kind == IPS_START_IMAGE)
         write_name(s, s->start_t);
     if (ips_core.begun && s == &ips_me.stream)
         ips_core.begun((enum ips_start_kind)s->start_kind);
 }
 
-/* A thread nobody announced begins with its first record. */
+/* For a stream that starts with its first record: no creator announced it. */
 void ips_start_defaults(struct ips_stream *s, uint64_t stamp)
 {
     if (s != &ips_me.stream)
-        return; /* a task, or a thread we speak for: set up already */
+        return; /* a task, or a silent thread: set up already */
     s->generation = ips_core.generation;
     s->tid = ips_sys_gettid();
     if (s->start_kind == 0) {

@@ -5,8 +5,8 @@
  * the program, or another preloaded library) may have replaced: bash has its
  * own getenv, libfaketime its own clock_gettime, we ourselves replace close and
  * syscall. So the few calls needed are made here directly. Every function
- * returns the kernel's answer, -errno on failure, and never touches `errno`.
- * Async-signal-safe, no state but that one switch.
+ * returns the kernel's result, -errno on failure, and never touches `errno`.
+ * Async-signal-safe; the only state is ips_sys_quiet.
  */
 #ifndef IPS_AGENT_RECORD_SYS_H
 #define IPS_AGENT_RECORD_SYS_H
@@ -59,9 +59,9 @@ static inline long ips_sys_raw(long n, long a, long b, long c, long d, long e,
 #error "agent/record/sys.h: no raw system call for this architecture yet"
 #endif
 
-/* Set where the program has forbidden system calls to itself (seccomp): a call
- * of ours might be the end of it. Each fails from then on, and whoever makes
- * one can do without. (preload/process/seccomp.c) */
+/* Set when the program has forbidden itself system calls (seccomp): a call of
+ * ours might end it. Every call here then fails, and every caller can do
+ * without. (preload/process/seccomp.c) */
 extern bool ips_sys_quiet __attribute__((visibility("hidden")));
 
 #ifdef IPS_FAULTS /* tests/support/agent_faults.c */
@@ -163,7 +163,7 @@ static inline uint32_t ips_sys_geteuid(void)
 {
     return (uint32_t)ips_sys3(SYS_geteuid, 0, 0, 0);
 }
-/* 0 where the kernel does not know the clock. */
+/* Returns 0 if the kernel does not know the clock. */
 static inline uint64_t ips_sys_clock(int clock)
 {
     struct timespec ts;
@@ -172,10 +172,11 @@ static inline uint64_t ips_sys_clock(int clock)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* A program that uses up its stack and handles that on another one gets its
- * SIGSEGV while nothing is half done and no signal blocked: with SIGSEGV
- * blocked the kernel would end it. What we do behind it needs less than this.
- */
+/* Touches the stack that the following agent code needs. A program may use up
+ * its stack and handle the SIGSEGV on another one. That signal must come here,
+ * while no work is half done and no signal is blocked: with SIGSEGV blocked the
+ * kernel would end the program. The code after this call needs less than 4 KB
+ * of stack. */
 static __attribute__((noinline)) void ips_sys_stack_left(void)
 {
     char room[4096];
@@ -183,8 +184,9 @@ static __attribute__((noinline)) void ips_sys_stack_left(void)
     *(volatile char *)room = 0;
 }
 
-/* The same for what takes a quarter of it, in a sample above all: its frame
- * may lie on a coroutine's stack of 8 KB, half of which is the kernel's. */
+/* The same for code that needs a quarter of that, above all in a sample: its
+ * frame may lie on a coroutine's stack of 8 KB, half of which is the kernel's.
+ */
 static __attribute__((noinline)) void ips_sys_memory_is_short(void)
 {
     char room[1024];
@@ -192,7 +194,8 @@ static __attribute__((noinline)) void ips_sys_memory_is_short(void)
     *(volatile char *)room = 0;
 }
 
-/* The kernel's own signal set: 64 bits. Blocks all that can be blocked. */
+/* Blocks all signals that can be blocked; returns the old mask (the kernel's
+ * signal set: 64 bits). */
 static inline uint64_t ips_sys_block_signals_only(void)
 {
     uint64_t all = ~(uint64_t)0, old = 0;

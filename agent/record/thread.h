@@ -1,14 +1,15 @@
 /*
- * What the agent knows of the calling thread, in one place: after a system call
- * that slept little of it is in the caches, and what a recorded call costs is
- * the lines of 64 bytes that it touches. Each part says which of them it is in.
+ * The agent's state of the calling thread, in one place. After a system call
+ * that slept, little of it is still in the caches, so a recorded call costs as
+ * much as the 64-byte cache lines that it touches. Comments say which parts
+ * share a line.
  *
  * Invariants:
- *  - the thread itself alone looks at it; its signal handlers do, too, so each
- *    part says in what order it is stored;
- *  - it is thread-local with a place that is known when the program begins: the
+ *  - only the thread itself and its signal handlers access it, so each part
+ *    states the order in which it is stored;
+ *  - it is thread-local at a place that is fixed when the program starts: the
  *    kernel follows pointers into it (agent/record/cpu.h);
- *  - it is small: with LD_AUDIT set the loader has some 1600 bytes for all
+ *  - it is small: with LD_AUDIT set the loader has about 1600 bytes for all
  *    libraries that want such a place, and ours takes 1024 at most
  *    (tests/system/recording/test_static_tls.py). Large state that few threads
  *    need is in agent/record/extra.h.
@@ -31,15 +32,15 @@ enum ips_stream_state {
     IPS_STREAM_ENDED, /* records are refused */
 };
 
-struct ips_segment_map { /* a segment as mapped here; base 0 = none */
+struct ips_segment_map { /* a segment mapped here; base 0 = none */
     uint64_t base;
-    uint64_t limit; /* end of what is populated */
+    uint64_t limit; /* end of the populated part */
     uint64_t end;
-    uint64_t used_end; /* of a closed one: where its records end at most */
+    uint64_t used_end; /* closed segment: upper bound of its records */
 };
 
-/* Closed segments before `prev`, oldest first: used again once DRAINED. None is
- * kept while more than half of the run's quota is in use. */
+/* Closed segments older than `prev`, oldest first; used again once DRAINED.
+ * None is kept while more than half of the run's quota is in use. */
 #define IPS_KEPT_MAX 7u
 struct ips_kept_segments {
     uint32_t count;
@@ -48,29 +49,28 @@ struct ips_kept_segments {
 
 struct ips_stream {
     uint64_t cur;
-    uint64_t tail;  /* up to here every place has its head: see ips_mend */
+    uint64_t tail;  /* every reservation before it has a head: see ips_mend */
     uint64_t limit; /* equal to seg.limit; here for the fast path */
-    uint64_t lo;    /* address of the first record place, 0 = no segment */
+    uint64_t lo;    /* address of the first record, 0 = no segment */
     struct ips_segment_map seg;
-    struct ips_segment_map prev; /* closed, kept to be used again; with a ring
-                                    one of its segments */
-    struct ips_kept_segments
-        *kept_segments;    /* those before it, of a fast writer */
+    struct ips_segment_map prev; /* closed, for reuse; part of a ring if any */
+    struct ips_kept_segments *kept_segments; /* older ones, of a fast writer */
     struct ips_ring *ring; /* --on-full=ring (record/ring.c) */
     uint64_t stamp;        /* when the stream began */
-    uint64_t retry_at;     /* no attempt to make room before, 0 = now */
-    uint32_t generation;   /* of the process state it belongs to */
+    uint64_t retry_at;     /* stamp before which no space is sought, 0 = now */
+    uint32_t generation;   /* of the process that it belongs to */
     uint32_t tid;
-    uint32_t seq; /* of the next segment */
+    uint32_t seq; /* number of the next segment */
     uint32_t flags;
     uint8_t state;       /* enum ips_stream_state */
     uint8_t retry_cause; /* enum ips_lost_cause */
-    bool parked;         /* `seg` is CLOSED and waits here to be DRAINED */
-    bool gave_up; /* waited for room in vain: no more before there is some */
-    uint8_t start_kind;            /* START will say these, and those below */
-    uint8_t start_flags;           /* IPS_REC_F_NS */
-    uint32_t lost[IPS_LOST_COUNT]; /* not yet said by a LOST record */
-    uint64_t waits_at; /* stack address where it waits for room, 0 does not */
+    bool parked;  /* `seg` is CLOSED and will be used again once DRAINED */
+    bool gave_up; /* waited for space in vain: waits again only after there was
+                     some */
+    uint8_t start_kind;  /* START will contain these and those below */
+    uint8_t start_flags; /* IPS_REC_F_NS */
+    uint32_t lost[IPS_LOST_COUNT]; /* not yet in a LOST record */
+    uint64_t waits_at; /* stack address of the wait for space, 0 none */
     uint32_t ppid;
     uint32_t ptid;
     uint64_t fork_seq;
@@ -89,89 +89,91 @@ struct ips_cpu_slot {
     uint64_t post_commit_offset;
     uint64_t abort_ip;
     uint32_t reserved;
-    uint32_t signature; /* right before abort_ip, where the kernel looks */
-    /* CPU at stamp t: cpu0 + (t - t0), and cpu0 before t0 (what was handed out
-     * was too much: stands still until the clock has caught up). */
+    uint32_t signature; /* right before abort_ip, as the kernel requires */
+    /* CPU time at stamp t: cpu0 + (t - t0), and cpu0 before t0 (too much was
+     * reported: CPU time stands still until the clock has caught up). */
     uint64_t t0;
     uint64_t cpu0;
 };
 
-/* Two: a handler's reading takes another one than what it interrupted. */
+/* Two: a handler's reading uses another slot than the code it interrupted. */
 #define IPS_CPU_SLOTS 2u
 struct ips_cpu {
-    /* A line: what a guess needs. */
-    uint64_t read_t, read_cpu; /* the clock was read last */
+    /* One cache line: what a guess needs. */
+    uint64_t read_t, read_cpu; /* last reading of the CPU clock */
     struct ips_guess guess;
-    uint64_t no_mark; /* always 0: where there is no rseq area */
-    /* The run delay was read last at this stamp, with so much CPU; 0 never. */
+    uint64_t no_mark; /* always 0: the mark if there is no rseq area */
+    /* Stamp and CPU time of the last reading of the run delay; 0 never. */
     uint64_t delay_t, delay_cpu;
-    uint64_t delay_ns;     /* and was so much */
-    uint32_t delay_wait;   /* ns until it is worth while again */
-    uint32_t delay_cost;   /* ns that a reading takes here; 0: not learnt */
-    uint32_t guessed_said; /* so many settlings in the newest GUESSED */
-    uint64_t guessed_t;    /* and its stamp; 0 none */
+    uint64_t delay_ns;     /* the run delay then */
+    uint32_t delay_wait;   /* ns until the next reading is worthwhile */
+    uint32_t delay_cost;   /* ns that a reading takes; 0: not measured */
+    uint32_t guessed_said; /* corrections counted in the newest GUESSED */
+    uint64_t guessed_t;    /* stamp of that GUESSED; 0 none */
 };
 
-/* Where a short record's CPU time comes from: agent/record/proc_event.h. */
+/* Long record that gives a short record its CPU time:
+ * agent/record/proc_event.h. */
 struct ips_cpu_baseline {
     uint64_t t, cpu; /* of the long record */
-    uint64_t span;   /* stamps after t for which it may be used, 0: none */
+    uint64_t span;   /* stamps after t for which it is valid, 0: none */
     uint64_t mark;
-    uint32_t high; /* of its procedure, 0 of a MARK */
+    uint32_t high; /* upper half of its procedure, 0 for a MARK */
     uint32_t era;
 };
 
-/* A call under way: agent/preload/wrap.h. */
+/* A call in progress: agent/preload/wrap.h. */
 struct ips_open {
     uint64_t frame;
-    uint64_t recs; /* recs_open when it began, and flags; one store */
+    uint64_t recs; /* recs_open at its start, and flags; one store */
 };
-#define IPS_OPEN_WAIT (1ull << 32) /* it moves nothing */
-#define IPS_OPEN_IDLE (2ull << 32) /* the newest handler found it waiting */
-#define IPS_OPEN_MAX 8u /* deeper ones take the place of the outermost */
+#define IPS_OPEN_WAIT (1ull << 32) /* it moves no bytes */
+#define IPS_OPEN_IDLE (2ull << 32) /* newest handler interrupted its wait */
+#define IPS_OPEN_MAX 8u            /* deeper calls replace the outermost */
 
-/* --- all of it -------------------------------------------------------------
+/* --- the whole state -------------------------------------------------------
  */
 
 struct ips_thread {
-    /* Two lines that every record needs, within 127 bytes of the first's end:
-     * so an instruction has one byte for the distance (ips_here). */
+    /* Two cache lines that every record needs. They lie within 127 bytes of the
+     * end of the first, so that an instruction needs one byte for the offset
+     * (ips_here). */
     struct ips_open outermost;
     struct ips_cpu_baseline io_baseline;
-    uint64_t site_page;         /* the newest site's: agent/unwind/modules.h */
-    uint64_t cpu_last;          /* CPU handed out last */
-    volatile uint32_t cpu_next; /* slots taken, ever */
-    /* Another after every mark that is left, and at each segment: a short
-     * record refers to one of the same era (agent/record/proc_event.h). */
+    uint64_t site_page; /* page of the newest site: agent/unwind/modules.h */
+    uint64_t cpu_last;  /* CPU time reported last */
+    volatile uint32_t cpu_next; /* slots taken so far */
+    /* Changes with every mark set and with each segment: a short record refers
+     * to a long one of the same era (agent/record/proc_event.h). */
     uint32_t era;
-    /* Reservations begun and not published in this thread (with those that a
-     * longjmp dropped). */
+    /* Reservations of this thread that are not published (including those that
+     * a longjmp dropped). */
     uint32_t recs_open;
-    uint32_t open_depth; /* calls under way */
+    uint32_t open_depth; /* calls in progress */
     uint32_t spin_count; /* fruitless attempts in a row: preload/io/spin.c */
-    bool in_vfork;       /* a vfork child (it runs in its parent's memory):
-                            record nothing */
-    bool own_table;      /* a thread of agent/record/own_table.h runs for it */
-    bool vfork_filter;   /* a vfork child has a seccomp filter, not we */
-    /* Samples (preload/sample/pace.h): whether calls have to look; ~ of the
-     * stamp from which on returns have to. */
+    bool in_vfork;  /* a vfork child runs here, in its parent's memory: record
+                       nothing */
+    bool own_table; /* an own_table.h thread runs on its behalf */
+    bool vfork_filter; /* a vfork child, not the parent, has a seccomp filter */
+    /* Samples (preload/sample/pace.h): whether calls must check for one;
+     * complement of the stamp from which returns must check. */
     volatile uint8_t sample_watch;
     uint64_t sample_off;
     struct ips_stream stream;
-    uint32_t vfork_depth;  /* 2 and more: a vfork child's own vfork */
-    uint32_t file_calls;   /* that left no record: record/guessed_cpu.c */
-    uint32_t beyond_ns;    /* that things took beyond their prices: there */
-    uint32_t said_ns;      /* ever, by records that say what they took */
-    uint32_t opens;        /* of files; both are priced there */
-    uint32_t passes;       /* reads and writes of what is nothing to record */
-    uint32_t handlers_run; /* of the program's: whoever calls them counts */
-    uint64_t locks;        /* free locks taken, priced there, too */
-    /* Calls that are never restarted: agent/preload/sample/sample.h. */
+    uint32_t vfork_depth; /* 2 or more: a vfork child called vfork */
+    uint32_t file_calls;  /* file calls without a record: guessed_cpu.c */
+    uint32_t beyond_ns;   /* agent work beyond its probe costs: guessed_cpu.c */
+    uint32_t said_ns;     /* total ns that records report as their own cost */
+    uint32_t opens;       /* opens of files; costed in guessed_cpu.c */
+    uint32_t passes;      /* reads and writes without a record; costed there */
+    uint32_t handlers_run; /* runs of the program's handlers */
+    uint64_t locks;        /* free locks taken; costed there, too */
+    /* Calls that the kernel never restarts: agent/preload/sample/sample.h. */
     uint64_t sample_eintr;
     struct ips_cpu_slot slot[IPS_CPU_SLOTS];
     struct ips_cpu cpu;
     struct ips_cpu_baseline proc_baseline;
-    /* Without system calls: the CPU time was `quiet_cpu` at this stamp. */
+    /* Quiet mode: the CPU time was `quiet_cpu` at stamp `quiet_t`. */
     uint64_t quiet_cpu, quiet_t;
     struct ips_open nested[IPS_OPEN_MAX - 1]; /* calls within the outermost */
     struct ips_extra *extra; /* agent/record/extra.h; NULL: none yet */
@@ -185,8 +187,8 @@ _Static_assert(offsetof(struct ips_thread, cpu_last) == 64 &&
                "two lines");
 extern __thread struct ips_thread ips_me IPS_IE;
 
-/* Its address in a register, and the compiler made to use that: instructions
- * that go by the thread's own register are twice as long. */
+/* Loads the address of ips_me into a general register and makes the compiler
+ * use that: instructions that address it through %fs are twice as long. */
 static inline struct ips_thread *ips_here(void)
 {
     struct ips_thread *me = &ips_me;

@@ -1,5 +1,5 @@
-/* The threads known in this process, for THREADCPU at its end: a list without
- * locks, blocks of slots that are never freed. */
+/* The known threads of this process, for THREADCPU at its end: a lock-free list
+ * of blocks of slots that are never freed. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
@@ -20,8 +20,8 @@ struct thread_block {
 static _Atomic uint32_t first_tids[THREADS_FIRST];
 static struct thread_block first_block = {NULL, first_tids, THREADS_FIRST};
 
-/* Those that ended last. A thread is in /proc for a while after its END, and
- * even after it was joined: it is not silent. */
+/* The threads that ended last. A thread is in /proc for a while after its END,
+ * even after it was joined: it must not count as silent. */
 #define ENDED 256u
 static _Atomic uint32_t ended[ENDED] IPS_TABLE;
 static _Atomic uint32_t next_ended;
@@ -35,7 +35,7 @@ static bool is_known(uint32_t tid)
     return false;
 }
 
-/* Again and again for a thread that can make no segment. */
+/* Also called repeatedly for a thread that can make no segment. */
 void ips_threads_add(uint32_t tid)
 {
     struct thread_block *b = &first_block;
@@ -55,7 +55,8 @@ void ips_threads_add(uint32_t tid)
             uint64_t fresh = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
                                           MAP_PRIVATE | MAP_ANONYMOUS, -1);
             if (ips_sys_bad(fresh))
-                return; /* its CPU is then known to its last record only */
+                return; /* its CPU time is then known up to its last record only
+                         */
             struct thread_block *made = (struct thread_block *)fresh;
             made->tid = (_Atomic uint32_t *)(made + 1);
             made->count = THREADS_PER_BLOCK;
@@ -78,7 +79,7 @@ static bool has_ended(uint32_t tid)
 
 void ips_threads_remove(uint32_t tid)
 {
-    /* Before it leaves the list: one of the two always has it. */
+    /* Before it is removed: one of the two always has it. */
     atomic_store(&ended[atomic_fetch_add(&next_ended, 1) % ENDED], tid);
     for (struct thread_block *b = &first_block; b; b = atomic_load(&b->next))
         for (unsigned i = 0; i < b->count; i++)
@@ -96,13 +97,13 @@ void ips_threads_reset(void)
             if (atomic_load_explicit(&b->tid[i], memory_order_relaxed))
                 atomic_store(&b->tid[i], 0);
     if (!atomic_load_explicit(&next_ended, memory_order_relaxed))
-        return;                          /* nothing there, and no page either */
-    for (unsigned i = 0; i < ENDED; i++) /* the page stays the parent's */
+        return;                          /* nothing there; no page is touched */
+    for (unsigned i = 0; i < ENDED; i++) /* avoids copying the parent's page */
         if (atomic_load_explicit(&ended[i], memory_order_relaxed))
             atomic_store(&ended[i], 0);
 }
 
-/* The kernel's own formula for the CPU clock of a thread of this process. */
+/* The kernel's formula for the CPU clock id of a thread of this process. */
 static int thread_clock(uint32_t tid)
 {
     return (int)(~tid << 3 | 6u);
@@ -133,9 +134,10 @@ void ips_threads_record_cpu(uint32_t except)
 
 /* --- threads that never recorded ----------------------------------------- */
 
-/* A library that looks pthread_create up by itself (jemalloc) makes threads
- * past us. One that records is noticed then; of one that never does, this is
- * all there is: that it was there, and its CPU. */
+/* Writes a stream for a thread that made no record. A library that looks
+ * pthread_create up itself (jemalloc) creates threads that the agent does not
+ * see. One that records is noticed then; for one that never does, all that is
+ * recorded is that it existed, and its CPU time. */
 static void speak_for(uint32_t tid)
 {
     uint64_t cpu = ips_sys_clock(thread_clock(tid));
@@ -156,7 +158,7 @@ static void speak_for(uint32_t tid)
     ips_stream_end(&s);
 }
 
-struct dirent_head { /* of getdents64 */
+struct dirent_head { /* as getdents64 returns it */
     uint64_t ino, off;
     uint16_t bytes;
     uint8_t type;
@@ -210,11 +212,11 @@ void ips_threads_speak_for_silent(void)
 {
     struct stat st;
     struct listing l = {.count = 0};
-    /* The C library made none, for us or anybody. */
+    /* The C library has made no thread for anyone. */
     if (&__libc_single_threaded && __libc_single_threaded)
         return;
-    /* Two links and one a thread: most programs have just the one. Threads of
-     * agent/record/own_table.h are in the list, too. */
+    /* The link count is two plus one per thread: most programs have one thread.
+     * Threads of agent/record/own_table.h are in the directory, too. */
     if (ips_sys_stat("/proc/self/task", &st) < 0 || st.st_nlink <= 3)
         return;
     if (ips_proc_name(l.path, sizeof(l.path), "self", "/task") &&

@@ -1,8 +1,9 @@
 /*
- * Does valgrind run this program? It reports what it finds odd on the program's
- * standard error, and our samples do odd things: so there are none under it,
- * where CPU time is not the program's anyway. A request (valgrind.h) is some
- * rotations that change nothing to a processor. A few ns.
+ * Does valgrind run this program? Valgrind reports on the program's standard
+ * error what it finds odd, and our samples do odd things. So there are no
+ * samples under it; CPU time there is not the program's anyway. A request to
+ * valgrind (valgrind.h) is a few rotations without effect on a real processor.
+ * A few ns.
  */
 #ifndef IPS_AGENT_RECORD_VALGRIND_H
 #define IPS_AGENT_RECORD_VALGRIND_H
@@ -11,8 +12,8 @@
 #include <stdint.h>
 
 #define IPS_VALGRIND_RUNS 0x1001u /* RUNNING_ON_VALGRIND */
-/* Not to check memory for data races: VALGRIND_HG_DISABLE_CHECKING of helgrind,
- * ANNOTATE_BENIGN_RACE_SIZED of drd. */
+/* Requests not to check memory for data races: VALGRIND_HG_DISABLE_CHECKING of
+ * helgrind, ANNOTATE_BENIGN_RACE_SIZED of drd. */
 #define IPS_VALGRIND_HELGRIND_IGNORES 0x48470127u
 #define IPS_VALGRIND_DRD_IGNORES 0x44520002u
 
@@ -46,8 +47,8 @@ static inline bool ips_in_valgrind(void)
     return ips_valgrind(IPS_VALGRIND_RUNS, 0, 0);
 }
 
-/* Our own memory: threads share it without locks, and checkers of data races
- * would report that as the program's. */
+/* Excludes our own memory from checks: threads share it without locks, and
+ * checkers of data races would report that as the program's. */
 static inline void ips_valgrind_ignore(uint64_t at, uint64_t bytes)
 {
     ips_valgrind(IPS_VALGRIND_HELGRIND_IGNORES, at, bytes);

@@ -1,20 +1,20 @@
 /*
- * Rules of frames that were read before: a walk up a stack that goes through
- * the same callers again costs some 5 ns a frame, where the search, the CIE,
- * the FDE and its instructions take 100. For unwind.c alone.
+ * Cache of unwind rules: a walk up a stack through callers that were met before
+ * costs about 5 ns a frame; the search, the CIE, the FDE and its instructions
+ * take 100. For unwind.c only.
  *
- * Kept are the rules that nearly all frames have: the CFA is rsp or rbp and an
- * offset, the return address lies right below it, and of the registers that a
- * callee saves each is as it was or lies within 120 bytes below the CFA. All
- * else is read anew each time. That is 41 bits, so a rule is one word.
+ * The cache holds the rules that nearly all frames have: the CFA is rsp or rbp
+ * plus an offset, the return address is right below it, and each callee-saved
+ * register is unchanged or saved within 120 bytes below the CFA. Other rules
+ * are read anew each time. Such a rule has 41 bits, so it fits one word.
  *
- * Invariants: two tables of the process, lock-free, async-signal-safe. A place
- * holds (rule, pc ^ rule): what two threads wrote at once, or a reader saw half
- * of, is not the rule of any pc but by a chance of one in 2^64. What is kept is
- * true while its module is mapped: modules.c calls ips_unwind_reset when one
- * went. A rule that is stale all the same (the C library's own dlclose, until
- * an address of the new module is seen) gives wrong frames, never a fault:
- * stacks are read within their bounds.
+ * Invariants: two tables per process, lock-free, async-signal-safe. A slot
+ * holds (rule, pc ^ rule): if two threads wrote at once, or a reader saw half
+ * of a write, the value matches some pc only with a chance of one in 2^64. A
+ * cached rule is true while its module is mapped: modules.c calls
+ * ips_unwind_reset after an unload. A rule can still be stale (after the C
+ * library's own dlclose, until an address of the new module is seen). It then
+ * gives wrong frames, never a fault: stacks are read within their bounds.
  */
 #ifndef IPS_AGENT_UNWIND_CACHE_H
 #define IPS_AGENT_UNWIND_CACHE_H
@@ -25,16 +25,16 @@
 
 #include "agent/unwind/unwind.h"
 
-/* Places, as a power of two. A short process needs a few rules: its own table
- * is 1 KB beside what else it touches, not five pages to be made. */
+/* Slots, as a power of two. A short process needs a few rules: it then touches
+ * a table of 1 KB, not five new pages. */
 #define IPS_KEPT_FEW 6u
 #define IPS_KEPT_MANY 10u
 #define IPS_KEPT_REGS 6u
 #define IPS_KEPT_REACH 15 /* words below the CFA */
 
-/* word: offset of the CFA (16) | by rbp (1) | a register's place, in words
- * below the CFA, 0 = as it was (4 each) | 1 << 62: the outermost frame, which
- * nobody called | 1 << 63: a rule */
+/* word: offset of the CFA (16 bits) | CFA by rbp (1) | for each register, words
+ * below the CFA where it is saved, 0 = unchanged (4 each) | 1 << 62: the
+ * outermost frame, which has no caller | 1 << 63: a rule */
 #define IPS_KEPT_BY_FP (1ull << 16)
 #define IPS_KEPT_PLACES 17u
 #define IPS_KEPT_LAST (1ull << 62)
@@ -47,14 +47,14 @@ struct ips_cached_rule {
     _Atomic uint64_t rule, check;
 };
 
-/* `bits`: the table has 1 << bits places. */
+/* The table has 1 << bits slots. */
 static inline struct ips_cached_rule *
 ips_rule_slot(struct ips_cached_rule *table, unsigned bits, uint64_t pc)
 {
     return &table[(pc * 0x9e3779b97f4a7c15ull) >> (64 - bits)];
 }
 
-/* 0: not kept. */
+/* Returns 0 if the rule is not cached. */
 static inline uint64_t ips_rule_find(struct ips_cached_rule *table,
                                      unsigned bits, uint64_t pc)
 {

@@ -1,4 +1,4 @@
-/* Which modules were written, and writing them. */
+/* Keeps a table of the modules written, and writes them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -23,9 +23,9 @@ static struct known {
     _Atomic uint64_t start; /* 0 = free */
     uint64_t end, bias;
 } modules[MODULES] IPS_TABLE;
-static _Atomic unsigned used; /* places from here on were never taken */
+static _Atomic unsigned used; /* slots from here on were never used */
 #define PAGES 256u
-static _Atomic uint64_t pages[PAGES] IPS_TABLE; /* whose module is written */
+static _Atomic uint64_t pages[PAGES] IPS_TABLE; /* module is written */
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
@@ -88,7 +88,7 @@ static void write_module(const struct module *m, bool gone)
                             (long)own, sizeof(own) - 1, 0, 0);
         n = got > 0 ? (size_t)got : 0;
         path = own;
-        /* No /proc: chroot. Asked only then: to bind a function takes the
+        /* No /proc: chroot. getauxval only then: binding a function takes the
          * loader 3 KB of a stack that may be a coroutine's. */
         const char *given = n ? NULL : (const char *)getauxval(AT_EXECFN);
         if (given && *given == '/') {
@@ -128,7 +128,7 @@ static void forget_module(struct known *k, uint64_t start)
     write_module(&m, true);
 }
 
-/* Writes `m` unless it is known. Two threads at once may both write it. */
+/* Writes `m` unless it is known. Two concurrent threads may both write it. */
 static void add_module(const struct module *m)
 {
     unsigned n = atomic_load(&used);
@@ -139,7 +139,7 @@ static void add_module(const struct module *m)
             continue;
         if (k->end == m->end && k->bias == m->bias)
             return;
-        forget_module(k, has); /* another one lies there now */
+        forget_module(k, has); /* another module is there now */
     }
     for (unsigned i = 0; i < MODULES; i++) {
         struct known *k = &modules[i];
@@ -221,11 +221,10 @@ static bool note_module(uint64_t pc)
 
 void ips_module_note_slow(uint64_t pc)
 {
-    uint64_t page =
-        ips_module_page(pc); /* of before: one that goes now is new */
+    uint64_t page = ips_module_page(pc); /* before: one unloaded now is new */
     _Atomic uint64_t *seen = &pages[pc >> 12 & (PAGES - 1)];
-    /* An addition of nothing: a load of a page that was never written maps the
-     * one of zeros, and the store below faults once more. */
+    /* Adds 0 instead of loading: a load from a page that was never written maps
+     * the zero page, and the store below would fault once more. */
     if (atomic_fetch_add_explicit(seen, 0, memory_order_relaxed) != pc >> 12) {
         if (!note_module(pc))
             return;

@@ -1,21 +1,23 @@
 /*
  * Code mapped into the image: MODULE records.
  *
- * Modules are found by the addresses that matter: a pc or a return address of a
- * sample or a stack, the site of a recorded call, a procedure. Each is looked
- * up in a table of pages seen, and a page that is new is asked of
- * _dl_find_object (glibc 2.35), which takes no lock and may be called in a
- * signal handler. Where there is none, all modules that are there when an image
- * begins are written then (dl_iterate_phdr, before the program's threads): 20
- * us that a program without a sample would pay for nothing. A module that is
- * new is written before the SAMPLE that needs it (a call's own record and a
- * STACK may precede theirs). dlopen is not wrapped: it searches with the
- * RUNPATH of its caller, which would be us; and a look after each dlopen would
- * need the loader's lock, which a fork child may find taken for ever. dlclose
- * is: what went is written with gone = 1; a module that went or was replaced
- * unseen is noticed when an address of it is seen again.
+ * Modules are found by the addresses that records contain: a pc or return
+ * address of a sample or stack, the site of a recorded call, a procedure. Each
+ * address is looked up in a table of known pages. For a new page
+ * _dl_find_object (glibc 2.35) gives the module; it takes no lock and may be
+ * called in a signal handler. On older glibc, all modules present at the start
+ * of an image are written then (dl_iterate_phdr, before the program's threads);
+ * doing so always would cost a program without samples 20 us for nothing.
  *
- * Async-signal-safe but for ips_modules_begin; errno kept. The table holds 1024
+ * A new module is written before the SAMPLE that needs it (a call's own record
+ * and a STACK may precede theirs). dlopen is not wrapped: it searches with the
+ * RUNPATH of its caller, which would be us; and a check after each dlopen would
+ * need the loader's lock, which a fork child may find locked for ever. dlclose
+ * is wrapped: unloaded modules are written with gone = 1. A module that was
+ * unloaded or replaced unseen is noticed when one of its addresses is seen
+ * again.
+ *
+ * Async-signal-safe except ips_modules_begin; errno kept. The table holds 1024
  * modules; more are not written. A fork child has its parent's.
  */
 #ifndef IPS_AGENT_UNWIND_MODULES_H
@@ -26,12 +28,13 @@
 
 #include "agent/record/stream.h"
 
-/* Once, when an image begins. */
+/* Call it once, at the start of an image. */
 void ips_modules_begin(void);
 
 void ips_module_note_slow(uint64_t pc);
 
-/* A page as this thread remembers it: of another era it is another one. */
+/* The page of `pc`, as kept in ips_me.site_page: includes the era, so it
+ * differs after an unload. */
 #define IPS_MODULES_ERA (1ull << 40)
 static inline uint64_t ips_module_page(uint64_t pc)
 {
@@ -39,15 +42,15 @@ static inline uint64_t ips_module_page(uint64_t pc)
            atomic_load_explicit(&ips_core.modules_era, memory_order_relaxed);
 }
 
-/* The module of `pc` is written if it was not. A comparison where the page is
- * that of the thread's last. */
+/* Writes the module of `pc` unless it was written. Costs one comparison if the
+ * page is the same as the thread's last. */
 static inline void ips_module_note(uint64_t pc)
 {
     if (__builtin_expect(ips_me.site_page != ips_module_page(pc), 0))
         ips_module_note_slow(pc);
 }
 
-/* After a dlclose: what is no longer there. */
+/* After a dlclose: writes which modules are gone. */
 void ips_modules_closed(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Finding and reading CIEs and FDEs; see unwind.c for where it is from. */
+/* Finds and reads CIEs and FDEs; unwind.c names the standards. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,7 +8,7 @@
 
 #if IPS_UNWIND_TABLES
 
-/* glibc 2.35: without it, frame pointers. */
+/* glibc 2.35 and later; without it only frame pointers are used. */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
 static bool read_cie(struct fde *f, const uint8_t *at)
@@ -78,7 +78,7 @@ static bool read_fde(struct fde *f, const uint8_t *at, uint64_t pc)
     return !r.bad && pc >= f->pc_begin && pc < f->pc_end;
 }
 
-struct entry { /* of the search table: both relative to the header */
+struct entry { /* entry of the search table: both relative to the header */
     int32_t pc, fde;
 };
 
@@ -102,7 +102,7 @@ bool ips_unwind_find(struct fde *f, uint64_t pc)
     if (!count || count > (size_t)(f->hi - (header + 12)) / sizeof(*table))
         return false;
     int64_t key = (int64_t)(pc - (uint64_t)(uintptr_t)header);
-    uint32_t low = 0, high = count; /* table[low].pc <= key, if at all */
+    uint32_t low = 0, high = count; /* table[low].pc <= key, if any is */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
         if (table[middle].pc <= key)

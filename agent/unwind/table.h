@@ -1,7 +1,7 @@
 /*
- * Unwind tables as they lie in a module (agent/unwind/unwind.h): from a pc to
- * its FDE. For unwind.c alone. Every pointer is held against the module's
- * mapping, and a reader that came to its end is `bad` and gives zeros.
+ * Unwind tables of a module (agent/unwind/unwind.h): finds the FDE of a pc. For
+ * unwind.c only. Every pointer is checked against the module's mapping; a
+ * reader that came to its end is `bad` and returns zeros.
  */
 #ifndef IPS_AGENT_UNWIND_TABLE_H
 #define IPS_AGENT_UNWIND_TABLE_H
@@ -18,8 +18,8 @@
 #define IPS_UNWIND_TABLES 0
 #endif
 
-/* What the table says of the frame of one pc. All pointers lie in [lo, hi),
- * the module's mapping. */
+/* The table's data on the frame of one pc. All pointers are in [lo, hi), the
+ * module's mapping. */
 struct fde {
     const uint8_t *lo, *hi;
     const uint8_t *cie_at, *cie_end; /* initial instructions */
@@ -27,7 +27,7 @@ struct fde {
     uint64_t pc_begin, pc_end;
     uint64_t code_align;
     int64_t data_align;
-    uint8_t pointer; /* encoding */
+    uint8_t pointer; /* encoding of pointers */
     bool augmented;
     bool signal_frame;
 };
@@ -85,8 +85,8 @@ static inline int64_t take_sleb(struct reader *r)
     }
 }
 
-/* A pointer in encoding `how` (DW_EH_PE_*): absolute or relative to its own
- * place. */
+/* Reads a pointer in encoding `how` (DW_EH_PE_*): absolute, or relative to its
+ * own address. */
 static inline uint64_t take_pointer(struct reader *r, uint8_t how,
                                     bool relative)
 {
@@ -115,7 +115,8 @@ static inline uint64_t take_pointer(struct reader *r, uint8_t how,
     return v;
 }
 
-/* The FDE of `pc`; false where there is none, or it is not understood. */
+/* Finds the FDE of `pc`; false: there is none, or its format is not supported.
+ */
 bool ips_unwind_find(struct fde *f, uint64_t pc);
 
 #endif

@@ -1,4 +1,4 @@
-/* The walk up the stack. From the DWARF 5 standard, section 6.4, and the
+/* The walk up the stack. Based on the DWARF 5 standard, section 6.4, and the
  * LSB's "Exception Frames" for .eh_frame and .eh_frame_hdr. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -13,7 +13,7 @@
 #include "agent/unwind/cache.h"
 #include "agent/unwind/table.h"
 
-/* One word of the stack. */
+/* Reads one word of the stack; false: outside [low, end). */
 static bool load_word(const struct ips_unwind *u, uint64_t at, uint64_t *out)
 {
     if (at < u->low || at % 8 || u->end < 8 || at > u->end - 8)
@@ -33,14 +33,14 @@ static void set_register(struct ips_unwind *u, unsigned reg, uint64_t value)
     u->known |= 1u << reg;
 }
 
-/* pc = [fp + 8], fp = [fp], sp = fp + 16, going up. */
+/* pc = [fp + 8], fp = [fp], sp = fp + 16; only up the stack. */
 static bool step_by_frame_pointer(struct ips_unwind *u)
 {
     uint64_t fp, pc, at = u->reg[IPS_REG_FP];
     if (!has_register(u, IPS_REG_FP) || at < u->reg[IPS_REG_SP] ||
         !load_word(u, at, &fp) || !load_word(u, at + 8, &pc))
         return false;
-    u->known = 0; /* nothing is known of the others */
+    u->known = 0; /* the other registers are unknown */
     set_register(u, IPS_REG_FP, fp);
     set_register(u, IPS_REG_SP, at + 16);
     set_register(u, IPS_REG_PC, pc);
@@ -55,19 +55,20 @@ static bool step_by_frame_pointer(struct ips_unwind *u)
 enum rule {
     RULE_SAME = 0,
     RULE_UNDEFINED,
-    RULE_AT,  /* saved at CFA + value */
-    RULE_IS,  /* is CFA + value */
-    RULE_REG, /* is in register `value` */
-    RULE_XAT, /* saved at what the expression at `value` computes */
-    RULE_XIS, /* is what it computes */
+    RULE_AT,  /* saved at address CFA + value */
+    RULE_IS,  /* its value is CFA + value */
+    RULE_REG, /* its value is in register `value` */
+    RULE_XAT, /* saved at the address that the expression at `value` computes */
+    RULE_XIS, /* its value is what that expression computes */
 };
 struct row {
-    uint32_t named; /* bit per register that has had a rule */
+    uint32_t named; /* bit per register for which a rule was set */
     uint8_t kind[IPS_REGS];
     uint8_t cfa_kind; /* RULE_IS: reg + offset; RULE_XIS: expression */
     uint8_t cfa_reg;
-    int32_t cfa;             /* offset, or expression's place from `lo` */
-    int32_t value[IPS_REGS]; /* offset, register, or place from `lo` */
+    int32_t cfa;             /* offset, or offset of an expression from `lo` */
+    int32_t value[IPS_REGS]; /* offset, register number, or offset of an
+                                expression from `lo`, by kind */
 };
 
 /* --- the rules -------------------------------------------------------- */
@@ -81,14 +82,14 @@ static bool narrow_value(int64_t v, int32_t *out)
 static bool set_rule(struct row *row, uint64_t reg, enum rule kind,
                      int64_t value)
 {
-    if (reg >= IPS_REGS) /* vector registers: of no use here */
+    if (reg >= IPS_REGS) /* vector registers: not needed */
         return true;
     row->named |= 1u << reg;
     row->kind[reg] = (uint8_t)kind;
     return narrow_value(value, &row->value[reg]);
 }
 
-/* An expression: where it is, and over it. */
+/* Skips an expression; returns its offset from `lo`. */
 static int64_t read_block(const struct fde *f, struct reader *r)
 {
     int64_t place = r->p - f->lo;
@@ -116,7 +117,8 @@ struct machine {
     uint64_t loc;
 };
 
-/* The operations beyond advance, offset and restore (DW_CFA_*, low 6 bits). */
+/* Runs the operations other than advance, offset and restore (DW_CFA_*, low 6
+ * bits). */
 static bool run_extended(struct machine *m, struct reader *r, uint8_t op)
 {
     const int64_t da = m->f->data_align;
@@ -263,7 +265,7 @@ static bool push_value(uint64_t *stack, unsigned *n, uint64_t v)
     return true;
 }
 
-/* One operation; `stack` has `*n` values. */
+/* Applies one operation; `stack` has `*n` values. */
 static bool apply_operation(const struct ips_unwind *u, struct reader *r,
                             uint8_t op, uint64_t *stack, unsigned *n)
 {
@@ -294,7 +296,8 @@ static bool apply_operation(const struct ips_unwind *u, struct reader *r,
     return apply_binary(op, stack[*n - 1], stack[*n], &stack[*n - 1]);
 }
 
-/* The expression at `place`; starts with `start` on its stack unless NULL. */
+/* Evaluates the expression at `place`; its stack starts with `start` unless
+ * NULL. */
 static bool evaluate_expression(const struct ips_unwind *u, const struct fde *f,
                                 int32_t place, const uint64_t *start,
                                 uint64_t *out)
@@ -318,7 +321,7 @@ static bool evaluate_expression(const struct ips_unwind *u, const struct fde *f,
 
 /* --- one frame ---------------------------------------------------------- */
 
-#define CALLER_SAVED 0x0f37u /* rax rdx rcx rsi rdi r8-r11: gone in a call */
+#define CALLER_SAVED 0x0f37u /* rax rdx rcx rsi rdi r8-r11: lost in a call */
 
 static bool restore_register(const struct ips_unwind *u,
                              const struct machine *m, uint64_t at, unsigned reg,
@@ -334,7 +337,8 @@ static bool restore_register(const struct ips_unwind *u,
         break;
     case RULE_AT:
         v = at + (uint64_t)(int64_t)value;
-        /* In an epilogue that has popped it, tables often do not say so. */
+        /* Tables often do not show that an epilogue has popped the register
+         * already. */
         if (v < u->reg[IPS_REG_SP] && reg != IPS_REG_PC)
             return true;
         if (!load_word(u, v, &v))
@@ -361,7 +365,7 @@ static bool restore_register(const struct ips_unwind *u,
     return reg != IPS_REG_PC;
 }
 
-/* At the return of a handler sp points at the ucontext. */
+/* At the return of a signal handler sp points at the ucontext. */
 static bool step_over_signal(struct ips_unwind *u)
 {
     static const struct {
@@ -382,9 +386,10 @@ static bool step_over_signal(struct ips_unwind *u)
     return true;
 }
 
-/* --- rules that are kept ------------------------------------------------- */
+/* --- the cache of rules -----------------------------------------------------
+ */
 
-/* In `few`, or where its place there is another's, in `many`. */
+/* A rule is in `few`, or, if its slot there is taken, in `many`. */
 static struct ips_cached_rule few[1 << IPS_KEPT_FEW];
 static struct ips_cached_rule many[1 << IPS_KEPT_MANY] IPS_TABLE;
 static _Atomic bool many_used;
@@ -421,7 +426,7 @@ static void add_cached(uint64_t pc, uint64_t rule)
     ips_rule_add(many, IPS_KEPT_MANY, pc, rule);
 }
 
-/* The row as one word; 0 where it does not fit one. */
+/* The row packed into one word; 0 if it does not fit. */
 static uint64_t rule_of(const struct row *row)
 {
     uint32_t others = row->named & ~(1u << IPS_REG_PC);
@@ -449,7 +454,7 @@ static uint64_t rule_of(const struct row *row)
     return others ? 0 : word | IPS_KEPT_RULE;
 }
 
-/* What step_by_table does where the row is `rule`. */
+/* Does what step_by_table does, for a row packed as `rule`. */
 static int step_by_rule(struct ips_unwind *u, uint64_t rule)
 {
     unsigned from = rule & IPS_KEPT_BY_FP ? IPS_REG_FP : IPS_REG_SP;
@@ -461,7 +466,7 @@ static int step_by_rule(struct ips_unwind *u, uint64_t rule)
     u->known &= ~CALLER_SAVED;
     for (unsigned i = 0; i < IPS_KEPT_REGS; i++) {
         uint64_t words = rule >> (IPS_KEPT_PLACES + 4 * i) & 0xf;
-        if (!words || at - 8 * words < sp) /* as in restore */
+        if (!words || at - 8 * words < sp) /* as in restore_register */
             continue;
         if (load_word(u, at - 8 * words, &v))
             set_register(u, ips_kept_reg[i], v);
@@ -473,8 +478,9 @@ static int step_by_rule(struct ips_unwind *u, uint64_t rule)
     return 1;
 }
 
-/* `called`: pc is a return address, so the call lies before it. Sets it to
- * false where the frame above was interrupted. 0: no table. */
+/* Unwinds one frame by its table. `called`: pc is a return address, so the call
+ * precedes it; set to false if the next frame up was interrupted by a signal.
+ * Returns 1, -1: end of the walk, 0: no table. */
 static __attribute__((noinline)) int read_table(struct ips_unwind *u,
                                                 bool *called)
 {
@@ -575,7 +581,7 @@ uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
             break;
         frames[n++] = pc;
         if (sp < u->low || sp >= u->end)
-            break; /* another stack than the one we know */
+            break; /* on another stack than the readable one */
         int by_table = step_by_table(u, &called);
         if (by_table < 0)
             break;
@@ -584,7 +590,7 @@ uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max)
             if (!step_by_frame_pointer(u))
                 break;
         }
-        /* A handler may run on a stack of its own, above or below. */
+        /* A handler may run on its own stack, above or below. */
         bool up = called ? u->reg[IPS_REG_SP] > sp : true;
         if (!has_register(u, IPS_REG_SP) || !up)
             break;

@@ -1,28 +1,28 @@
 /*
- * Who called: the call stack of the interrupted or the calling code.
+ * The call stack of interrupted or calling code.
  *
- * For use inside a measured program, in a signal handler at any instruction:
- * no allocation, no lock, no libc call but _dl_find_object (lock-free, glibc
- * 2.35 and later; without it only frame pointers are followed). Of the stack,
- * nothing outside [low, end) is ever read, so wrong tables or a wild register
- * end the walk and cannot fault; of modules, only what the loader says is
- * mapped: the unwind table of a module whose code is running.
+ * Usable inside a measured program, in a signal handler at any instruction: no
+ * allocation, no lock, no libc call but _dl_find_object (lock-free, glibc 2.35
+ * and later; without it only frame pointers are followed). Of the stack, only
+ * [low, end) is ever read, so wrong tables or a wild register end the walk and
+ * cannot fault. Of modules, only memory that the loader reports as mapped is
+ * read: the unwind table of a module whose code is running.
  *
- * Tables first, frame pointers second: whether rbp is a frame pointer or a
- * variable cannot be told by looking at it, and the table knows. So each frame
- * goes by the FDE of its pc (PT_GNU_EH_FRAME's binary search table, a CFI
- * interpreter for the rules that compilers and the C library emit); where
- * there is none - code made at run time, hand-written assembly - by the frame
- * pointer, which must point up the stack. A signal frame (augmentation `S`) is
- * read as the ucontext it is. On an architecture other than x86-64 frame
- * pointers alone are followed.
+ * Tables first, frame pointers second: the value of rbp does not show whether
+ * it is a frame pointer or a variable, but the table does. So each frame is
+ * unwound by the FDE of its pc (PT_GNU_EH_FRAME's binary search table, a CFI
+ * interpreter for the rules that compilers and the C library emit). Without an
+ * FDE (code made at run time, hand-written assembly) the frame pointer is used,
+ * which must point up the stack. A signal frame (augmentation `S`) is read as
+ * the ucontext that it is. On architectures other than x86-64 only frame
+ * pointers are followed.
  *
- * Why not libgcc's _Unwind_Backtrace: libgcc_s is loaded with dlopen and
- * malloc at its first use, older ones take the loader's lock, it aborts on
- * tables it does not know, and it reads wherever a register points.
+ * Why not libgcc's _Unwind_Backtrace: libgcc_s is loaded with dlopen and malloc
+ * at its first use, older ones take the loader's lock, it aborts on tables it
+ * does not know, and it reads wherever a register points.
  *
  * Bounds: IPS_FRAMES_MAX frames, 512 CFI instructions a frame, 32 steps of
- * search. Cost: some 0.1 us a frame, 5 ns where its pc was met before
+ * search. Cost: about 0.1 us a frame, 5 ns if its pc was met before
  * (unwind/cache.h).
  */
 #ifndef IPS_AGENT_UNWIND_UNWIND_H
@@ -31,21 +31,21 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* DWARF's numbers of x86-64; 16 is the return address column. */
+/* DWARF register numbers of x86-64; 16 is the return address column. */
 enum { IPS_REG_BX = 3, IPS_REG_FP = 6, IPS_REG_SP = 7, IPS_REG_PC = 16 };
 #define IPS_REGS 17u
 
 struct ips_unwind {
     uint64_t reg[IPS_REGS];
     uint32_t known; /* bit per register */
-    /* Readable stack: the caller's to set. low > SP: no frame is read. */
+    /* Readable stack, set by the caller. low > SP: no frame is read. */
     uint64_t low, end;
 };
 
-/* The registers at which a signal interrupted; low = end = 0. */
+/* Takes the registers from the context of a signal; low = end = 0. */
 void ips_unwind_context(struct ips_unwind *u, const ucontext_t *uc);
 
-/* The registers here, in the calling function. */
+/* Takes the current registers of the calling function. */
 #if defined(__x86_64__)
 #define IPS_UNWIND_HERE(u)                                                     \
     do {                                                                       \
@@ -79,7 +79,7 @@ void ips_unwind_context(struct ips_unwind *u, const ucontext_t *uc);
     } while (0)
 #endif
 
-/* The stack pointer in the function that this is inlined into. */
+/* The stack pointer of the function that this is inlined into. */
 static inline __attribute__((always_inline)) uint64_t ips_sp(void)
 {
     uint64_t sp;
@@ -91,11 +91,11 @@ static inline __attribute__((always_inline)) uint64_t ips_sp(void)
     return sp;
 }
 
-/* Fills frames: the program counter first, then return addresses, outwards.
- * Returns how many, at most `max`; at least 1 where max > 0. `u` is used up. */
+/* Fills `frames`: the program counter first, then return addresses, outwards.
+ * Returns their number, at most `max`; at least 1 if max > 0. Changes `u`. */
 uint32_t ips_unwind(struct ips_unwind *u, uint64_t *frames, uint32_t max);
 
-/* A module went: what was learnt of its frames is not true any more. */
+/* A module was unloaded: clears the cached rules. */
 void ips_unwind_reset(void);
 
 #endif
