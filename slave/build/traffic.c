@@ -9,8 +9,8 @@ int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
         *index = e->traffic;
         return 0;
     }
-    /* Chains come process by process, so each (end, process) pair needs only
-     * one lookup of the end's last row. */
+    /* Chains come process by process, so each (end, process) pair gets one
+     * row. */
     uint32_t n = b->out->traffic_count;
     if (b->from) {
         b->broken |= !b_incremental_traffic(b, end, m->proc, index);
