@@ -80,7 +80,7 @@ enum ips_wait_cause {
     IPS_WAIT_TIMER, /* sleep, timed wait that expired, timerfd */
     IPS_WAIT_SIGNAL,
     IPS_WAIT_EVENT, /* eventfd */
-    IPS_WAIT_IDLE,  /* poll whose return no recorded event explains */
+    IPS_WAIT_IDLE,  /* poll after which nothing was read */
     IPS_WAIT_RESOLVE,
     IPS_WAIT_OTHER,
     IPS_WAIT_LOCK, /* locks and other synchronisation objects: ACQUIRE */
@@ -217,11 +217,12 @@ struct ips_spun {
     uint64_t node, ns;
 };
 
-/* How long the thread slept, within the arc into `node`, in calls whose end
+/* Time that the thread slept, within the arc into `node`, in calls whose end
  * left no arc: polls after which nothing was read, calls ended by a signal
  * handler, locks whose release was not recorded, and what a node without a
  * cross arc waited for itself. `by_node`: the record of that call made the
- * node, so a cross arc of the node is the end of the wait. */
+ * node, so if the node has a cross arc, that is the end of the wait after
+ * all. */
 struct ips_unended {
     uint64_t ns;
     uint32_t node, by_node;

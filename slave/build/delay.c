@@ -36,7 +36,7 @@ static uint64_t wake_space(const struct build *b, uint32_t i, uint32_t first)
                   g->xkind[i] != IPS_X_IDLE;
     uint64_t since = caused ? ips_sub_sat(g->t_ns[i], g->t_ns[x]) : 0;
     if (i == first)
-        return since; /* made, but not running yet */
+        return since; /* the new thread was runnable, but did not run yet */
     return caused ? ips_min_u64(b->out->g.wait[i], since) : b->out->g.wait[i];
 }
 

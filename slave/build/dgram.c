@@ -105,7 +105,8 @@ static int cmp_ref(const void *va, const void *vb)
     return 0;
 }
 
-/* Equal for a send and the receive of the same datagram. */
+/* A key that a send and the receive of the same datagram share: only datagrams
+ * of equal port, length and payload are compared. */
 static uint64_t match_key(const struct build *b, const struct b_dgram *d)
 {
     uint8_t kind = b->out->ends[d->end].kind;
@@ -124,7 +125,7 @@ static bool addr_fits(const struct ips_addr *a, const struct ips_addr *b)
            memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
 }
 
-/* Checks kind, time and addresses; the port is part of the key as well. */
+/* Can `s` and `r` be the same datagram, judging by kind, time and addresses? */
 static bool addresses_fit(const struct build *b, const struct b_dgram *s,
                           const struct b_dgram *r)
 {

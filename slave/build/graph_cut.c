@@ -1,5 +1,5 @@
-/* How processes ended, and the coordinate of END: the CPU that a thread used
- * after its last record. */
+/* Finds how processes ended, and sets the coordinate of END: the CPU that a
+ * thread used after its last record. */
 #include <stdio.h>
 
 #include "slave/build/match.h"
@@ -176,8 +176,7 @@ static void own_rusage(struct build *b)
             !j->ended || row->rusage_cpu_ns == IPS_CPU_UNKNOWN)
             continue;
         if (j->child_cpu == IPS_CPU_UNKNOWN)
-            row->rusage_cpu_ns =
-                IPS_CPU_UNKNOWN; /* the shares are indistinguishable */
+            row->rusage_cpu_ns = IPS_CPU_UNKNOWN; /* indistinguishable shares */
         else
             row->rusage_cpu_ns = ips_sub_sat(row->rusage_cpu_ns, j->child_cpu);
     }

@@ -414,6 +414,7 @@ static int on_sleep(struct maker *m, const struct ips_rec_io *r,
 {
     if (!v->blocked)
         return 0;
+    /* A signal ended it: sleep() returns the rest, the other calls fail. */
     if (v->by_signal && (r->err == EINTR || r->result > 0)) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
         return 0;
@@ -610,8 +611,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
     if (eventfd) {
         note_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
-            b_wait_idle(
-                m); /* else it tells what ended the wait on the outer epoll */
+            b_wait_idle(m); /* else it tells what the last poll was for */
         return b_on_eventfd(m, eventfd, &v);
     }
     enum ips_wait_cause cause = b_cause_of_op(r.op);

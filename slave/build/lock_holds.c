@@ -1,5 +1,5 @@
-/* Which process held which end of a channel at what time, and so which close
- * can have caused an end-of-file (docs/design/build.md, "Ends, positions,
+/* Finds which process held which end of a channel at what time, and so which
+ * close can have caused an end-of-file (docs/design/build.md, "Ends, positions,
  * peers"). Replays all CHANs, closes, forks, execs and process ends in order of
  * time.
  *

@@ -117,7 +117,7 @@ b_plain_used(uint8_t *used, uint32_t *top, uint32_t id, bool receive)
 bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
                   bool *received);
 
-/* What one thread does with one end in one direction while one stream is read.
+/* Traffic of one thread on one end in one direction while one stream is read.
  * It collects what would otherwise be added to the tables at every record, and
  * is added to them once. Slots are found by the channel of the record. An end
  * has one slot per direction, however many channels name it. */

@@ -1,5 +1,5 @@
-/* Polls, selects and epolls that slept for the end of a stream: finds what
- * ended them.
+/* Polls, selects and epolls that waited for a stream's channel end: finds the
+ * event that ended each wait.
  *
  * The return of such a poll gets a node of its own, at the coordinate of its
  * call, with an arc from the event that made the first descriptor ready,
@@ -254,9 +254,9 @@ static void closed_meanwhile(struct build *b, const struct b_poll *p)
     if (local && (hung_up || ended_before(b, from, p->t_ret)))
         node = b_release_before(b, from, p->t_ret,
                                 ips_chain_of(&b->out->g, p->node), true);
-    /* The stream was open at the call. A close is stamped just before it
-     * happens. But a process that execs or ends closes its descriptors some
-     * time after its record. */
+    /* The stream was open at the call, so a close stamped before the call did
+     * not end the poll. An exec or a process end may have: it closes
+     * descriptors some time after its record. */
     if (node != IPS_NO_NODE && b->out->g.kind[node] == IPS_NODE_AUX &&
         b->out->g.site[node] != IPS_NONE && b->out->g.t_ns[node] < p->t)
         node = IPS_NO_NODE;
@@ -264,8 +264,8 @@ static void closed_meanwhile(struct build *b, const struct b_poll *p)
         b_cross(b, p->node, node, IPS_X_LIFETIME, 0);
 }
 
-/* How far the sends of a polling writer, and the reads of the other end, had
- * come when the current poll was called. */
+/* The positions that a polling writer's sends, and the reads of the other end,
+ * had reached when the current poll was called. */
 struct poll_room {
     struct b_sending send;
     uint64_t sent, read;

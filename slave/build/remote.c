@@ -117,8 +117,7 @@ static bool is_written(const struct b_ext *x, const struct peer *p)
     if (p->closed || x->pos == IPS_POS_SYN)
         return true; /* the merge decides whether it exists */
     if (x->pos & IPS_POS_EXACT)
-        return x->pos !=
-               IPS_POS_EOF; /* the merge decides about datagrams too */
+        return x->pos != IPS_POS_EOF; /* datagrams: likewise */
     return x->pos <= p->sent_bytes;
 }
 

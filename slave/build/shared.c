@@ -29,9 +29,9 @@ struct shared {
     B_ARRAY(uint64_t) empty; /* moments at which nothing was unread */
 };
 
-/* Since when the thread slept for a receive, in the receive itself or in the
- * poll before it; UINT64_MAX: it did not sleep. For a poll this is an upper
- * bound of the time of its call. */
+/* The time since when the thread slept for a receive, in the receive itself or
+ * in the poll before it; UINT64_MAX: it did not sleep. For a poll this is an
+ * upper bound of the time of its call. */
 static uint64_t asleep_since(const struct build *b, const struct b_read *r)
 {
     uint64_t wait = b->out->g.wait[r->node];
@@ -192,7 +192,7 @@ static uint64_t sum_of(const struct shared *k, uint32_t s, uint32_t end)
     return sum;
 }
 
-/* Where the next part of the stream begins. */
+/* Start of the next part of the stream. */
 struct position {
     uint32_t read, send;
 };

@@ -20,7 +20,7 @@ const char *ips_wait_name(enum ips_wait_cause cause)
 
 /* ---- processes ---- */
 
-#define FORKS_MAX 64u /* limit of fork children in one line without an exec */
+#define FORKS_MAX 64u /* limit of nested forks without an exec */
 
 /* Copies at most `len` bytes as printable text; returns the bytes copied. */
 static size_t put_text(char *out, size_t size, const void *text, size_t len)

@@ -13,8 +13,8 @@
 #define STACK_AFTER_NS 50000u
 
 /* The last stack of a call site in the current stream. It applies to later
- * waits of the site too, because the agent writes a stack only when it
- * changes. */
+ * waits of the site too, because the agent leaves out a stack that the site had
+ * before. */
 struct recent_stack {
     uint64_t site;
     uint32_t stack;

@@ -23,7 +23,8 @@ struct ips_wait_row {
     uint32_t stack;
     uint64_t site; /* return address; 0: unknown */
     uint8_t cause; /* enum ips_wait_cause */
-    /* what that node depends on, if anything, ended the wait */
+    /* the node of `arc` is the end of the wait: its cross arc, if any, ended
+     * it */
     bool of_node;
 };
 struct ips_wait_stack {
@@ -65,7 +66,8 @@ struct ips_wait_rows {
     uint32_t stack_count, stack_capacity;
     uint64_t *frame; /* return addresses, innermost first */
     uint32_t frame_count, frame_capacity;
-    uint32_t *dropped; /* arcs into sends that were only preempted */
+    /* nodes: the returns of sends that were only preempted */
+    uint32_t *dropped;
     uint32_t dropped_count, dropped_capacity;
     struct ips_lock_row *lock; /* ordered as struct ips_lock_row states */
     uint32_t lock_count, lock_capacity;

@@ -17,8 +17,8 @@
 #define ROUNDS 64
 #define AHEAD 16u
 
-/* v joined the thread of END u. END may carry CPU from after its record: moves
- * END later by that, but not after v. */
+/* v joined the thread of END u. END may carry CPU from after its record: shifts
+ * the time of END by that CPU, but not past v. */
 static void last_words(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
@@ -27,7 +27,8 @@ static void last_words(struct build *b, uint32_t v)
         return;
     int64_t shift = b->chains[ips_chain_of(g, u)].end_shift;
     uint64_t at = ips_min_u64(b_moved(g->at[u], shift), g->at[v]);
-    b->bends |= at < g->at[u]; /* else no node waits for it */
+    /* a later END needs no correction: it has no wait */
+    b->bends |= at < g->at[u];
     g->at[u] = at;
 }
 

@@ -55,7 +55,7 @@ int ips_build_further(struct b_incremental **kept,
                       struct ips_err *err) IPS_MUST_USE;
 /* The same, with a whole build where that fails to continue. *kept: NULL at
  * first; afterwards the kept state or NULL, also on failure. `in->waits` must
- * be NULL. Nodes younger than lag_ns at the end of all records are not final
+ * be NULL. Nodes less than lag_ns older than the newest record are not final
  * yet. A smaller lag is quicker, until it forces whole builds. */
 #define IPS_BUILD_LAG_NS 5000000u
 int ips_build_on(struct b_incremental **kept, const struct ips_build_input *in,

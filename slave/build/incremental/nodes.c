@@ -221,8 +221,8 @@ int b_incremental_nodes(struct build *b)
     int rc = add_ends(k);
     for (uint32_t c = 0; c < n && rc == 0; c++) {
         uint32_t end = b->out->g.chains[c].first + b->out->g.chains[c].count;
-        /* The space after the chain begins here; a prefetch may look at this
-         * entry. */
+        /* The space after the chain begins here: a pass that looks one entry
+         * ahead must not find garbage. */
         b->out->g.xpred[end] = IPS_NO_NODE;
         rc = save_raw(k, c, raw_from(k, c));
     }

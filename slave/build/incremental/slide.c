@@ -20,7 +20,7 @@ struct slide {
     B_ARRAY(uint32_t)
     pins;    /* final nodes to keep; sorted after all were found */
     struct { /* per chain */
-        /* node_count: the first node that is not final */
+        /* before the move; node_count: first node that is not final */
         uint32_t first, node_count, end;
         /* its first pin; the new number of its first node */
         uint32_t pin, to;
@@ -380,7 +380,7 @@ static int keep_sends(struct b_incremental *k, const struct build *was,
     struct b_sending s = b_first_send(was, &old);
     e->sends = (struct b_sends){.first = IPS_NONE, .last = IPS_NONE};
     x->sends = 0;
-    if (x->shut) /* no new record may name the end */
+    if (x->shut) /* no new send may come */
         return 0;
     for (uint32_t n = 0; s.op; n++, b_next_send(was, &s)) {
         struct b_op *op;

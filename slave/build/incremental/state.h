@@ -59,8 +59,8 @@ struct g_mark {
 };
 
 struct g_end {
-    /* used by several threads, or carries no bytes: no new record may name the
-     * end */
+    /* used by several threads, or carries no bytes: no new send or receive of
+     * it may come */
     bool shut;
     uint32_t sends, read_count;   /* as of the start of this call */
     B_ARRAY(struct b_read) reads; /* reads before reads.v[open] are final */
@@ -129,7 +129,7 @@ struct b_incremental {
     uint8_t *names;
     /* [traffic_count] a close counted on no later use of the end */
     uint8_t *let_go;
-    /* What the passes from `match` on counted for final nodes. */
+    /* Counts of the passes from `match` on, for final nodes. */
     struct ips_build_counts matched, before_match, behind_match;
     B_ARRAY(struct ips_spun) spun;
     B_ARRAY(struct g_roomless) roomless;

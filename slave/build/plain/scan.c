@@ -1,7 +1,7 @@
 /* Scans plain records (build/plain.h). */
 #include "slave/build/plain.h"
 
-/* What the scan collects from plain records. */
+/* The values that the scan collects from plain records. */
 struct seen {
     uint64_t first_ns, last_ns, first_cpu, last_cpu;
     uint64_t before; /* latest return so far */
@@ -10,8 +10,9 @@ struct seen {
     uint32_t used_top;
 };
 
-/* What the scan collects from records stamped by the stream's clock. Converting
- * stamps to ns keeps their order, so only the results are converted, once. */
+/* The values that the scan collects from records stamped by the stream's clock.
+ * Converting stamps to ns keeps their order, so only the results are converted,
+ * once. */
 struct stamped {
     uint64_t first, last; /* earliest call; latest return */
     uint64_t last_cpu, n, sends, one_node;
