@@ -148,8 +148,8 @@ static void take_threadcpu(struct build *b)
             continue;
         b->chains[c].cpu_known =
             ips_max_u64(b->chains[c].cpu_known, b->cpus.v[i].cpu);
-        /* A thread in a call until its process ended: another thread read its
-         * clock at this time, so it still lived. */
+        /* A thread in a call until its process ended: its clock was read at
+         * this time, so it still lived. */
         if (!b->streams[b->chains[c].last_stream].end_kind)
             b->out->threads[c].end_ns =
                 ips_max_u64(b->out->threads[c].end_ns, b->cpus.v[i].t);

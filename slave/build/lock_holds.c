@@ -11,12 +11,10 @@
 #include "slave/build/internal.h"
 
 #define INHERIT_MAX                                                            \
-/* limit of holdings copied by forks; no rule depends on it */
-(4u << 20)
-/* own closes skipped for one end-of-file; a limit only */
-#define OWN_CLOSES 64u
+    (4u << 20)         /* limit of holdings copied by forks; only a limit */
+#define OWN_CLOSES 64u /* own closes skipped for one end-of-file, likewise */
 
-    struct holding { /* of one process on one end */
+struct holding { /* of one process on one end */
     uint64_t last_op;
     uint32_t proc, end;
     uint32_t next; /* next in the list of the process */

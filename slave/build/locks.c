@@ -13,9 +13,9 @@
  *   at the latest when the first waiter asked for it; how long before is
  *   unknown. It counts as held from the estimate below.
  * - An ACQUIRE that waited, without a RELEASE: the time it was held is unknown,
- *   and it is left out. So is a lock that was taken free and released before
- *   another thread came. That leaves records only with ipsrun --locks=all: then
- *   it was held between the two.
+ *   and this hold is left out. So is a lock that was taken free and released
+ * before another thread came. That leaves records only with ipsrun --locks=all:
+ * then it was held between the two.
  *
  * Semaphores have no owner: a post that let a thread go is one unit, and the
  * wait of that thread takes one. Posts and waits without a partner are left

@@ -144,7 +144,7 @@ static inline struct b_matched b_sent_alone_by(struct build *b,
  * were received as whole messages, and there is more than enough time for the
  * CPU of both sides (`after` the arc: the receiver's). Returns the kind of its
  * arc; 0: not the common case. Which receives slept is unpredictable, so this
- * needs no branch for it. */
+ * avoids a branch on it. */
 static inline __attribute__((always_inline)) uint8_t
 b_whole(const struct b_op *send, uint64_t t_ns, uint64_t after, uint64_t wait,
         uint64_t read, bool memory)

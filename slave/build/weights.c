@@ -13,7 +13,7 @@
 
 #define AHEAD 16u /* nodes whose sends are prefetched ahead */
 #define EVEN 64u
-#define EACH 0x0101010101010101ULL /* a byte in each of eight */
+#define EACH 0x0101010101010101ULL /* a 1 in each of eight bytes */
 
 struct weigher {
     struct build *b;

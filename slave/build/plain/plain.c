@@ -199,9 +199,9 @@ struct run {
     uint32_t *xpred, *site, *probe;
     uint8_t *kind, *xkind;
     uint32_t node, chain;
-    uint64_t last_ret,
-        /* no signal taken can have ended a call that begins later */
-        no_signal_after;
+    /* no_signal_after: no signal taken can have ended a call that begins
+     * later */
+    uint64_t last_ret, no_signal_after;
     uint64_t off_ns, probe_ps, cost_ps, call_ps, cold_ps;
     uint64_t wait_ns, waits; /* waits for peers */
     struct b_gaps gaps;

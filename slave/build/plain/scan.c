@@ -189,7 +189,7 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
     s->first_cpu = k.first_cpu;
     s->last_cpu = ips_max_u64(s->last_cpu, k.last_cpu);
     s->events += k.n;
-    if (b->incremental) /* reserves space for later sends */
+    if (b->incremental) /* the reserved space is for records to come */
         k.one_node = 0;
     s->node_capacity += k.n + k.sends - k.one_node;
     s->one_node += k.one_node;
