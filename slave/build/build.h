@@ -31,7 +31,7 @@ struct ips_stream_in {
     struct ips_segment_header head;
     /* the call that its thread is in, or was in */
     struct ips_begun begun;
-    const struct ips_chunk *chunks; /* in order */
+    const struct ips_chunk *chunks; /* in the order they were written */
     uint32_t chunk_count;
     uint64_t lost[IPS_LOST_COUNT]; /* sum over the headers of the segments */
     bool dead;                     /* its process is known to have ended */
@@ -239,8 +239,9 @@ struct ips_build_counts {
     /* waits for a resource whose release was not seen */
     uint64_t any_unmatched;
     uint64_t unended_ns; /* ips_unended_ns() summed over all arcs */
-    uint64_t tasks;      /* chains whose times the program gave itself */
-    uint64_t spin_ns;    /* CPU burnt by spinning waits */
+    /* chains of tasks, whose times the program reported itself */
+    uint64_t tasks;
+    uint64_t spin_ns; /* CPU burnt by spinning waits */
     /* CPU cost of recording, by the kinds of records */
     uint64_t overhead_ns;
     /* part of overhead_ns that arcs of the graph contain */
@@ -262,7 +263,7 @@ struct ips_built {
     struct ips_graph g;
     struct ips_proc *procs;
     uint32_t proc_count;
-    struct ips_thread_row *threads; /* [g.chain_count], by chain */
+    struct ips_thread_row *threads; /* [g.chain_count], indexed by chain */
     struct ips_end *ends;
     uint32_t end_count;
     struct ips_traffic *traffic;

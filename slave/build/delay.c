@@ -217,7 +217,7 @@ static void chain_delays(struct build *b, uint32_t c)
     }
     uint64_t before = b->out->counts.delay_ns;
     last_window(b, c, i, end, w.last_t, w.left);
-    w.node = end; /* for a chain that has its END */
+    w.node = end; /* a chain with its END gets no more readings */
     w.left = 0;
     if (b->incremental)
         window_begins(b, c, &w, b->out->counts.delay_ns - before);

@@ -286,7 +286,7 @@ static void match_all(const struct match *m)
 /* ---- messages that were cut ---- */
 
 #define HASHED_BYTES 256u
-#define FNV_PRIME 0x100000001b3ULL /* of ips_fnv1a() */
+#define FNV_PRIME 0x100000001b3ULL /* the prime of ips_fnv1a() */
 
 /* Recovers the hash of the payload alone: FNV-1a can be inverted byte by
  * byte. */

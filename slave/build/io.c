@@ -471,7 +471,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
     b_wait_idle(m);
     if (!v->blocked && !spin.elapsed_ns)
         return 0;
-    if (r->err == ECONNRESET) { /* a peek */
+    if (r->err == ECONNRESET) { /* only a failed MSG_PEEK */
         b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
         v->chan = b_chan_find(m->b, m->s->image, r->ready);
         v->end = v->chan ? v->chan->end_recv : IPS_NONE;

@@ -12,7 +12,7 @@ struct inflow {
     uint64_t read, sent;
     bool whole;  /* the peer is closed: missing sends were never recorded */
     bool open;   /* its receives are visited in the order of nodes */
-    bool memory; /* b_by_memory() */
+    bool memory; /* bytes arrive through memory: b_by_memory() */
     /* some receives were matched when they were made (build/plain/early.c)
      * ... */
     bool early;
@@ -187,14 +187,15 @@ bool b_is_shared(struct build *b, uint32_t to);
 int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;
 void b_shared_poll(struct build *b, const struct b_poll *p);
 
-/* Sends of one end that blocked, and the receives of the other. */
+/* Input of b_match_full_sends(): sends of one end that blocked, and the
+ * receives of the other. */
 struct b_full_sends {
     struct b_sending send; /* the first send */
     /* bytes sent before it, and read before reads[0] */
     uint64_t sent, read;
-    const struct b_read *reads; /* in order of return */
+    const struct b_read *reads; /* in order of their returns */
     uint32_t count;
-    uint32_t last;   /* receive before reads[0], or IPS_NO_NODE */
+    uint32_t last;   /* node of the receive before reads[0], or IPS_NO_NODE */
     uint32_t always; /* with no more than this unread there is always space */
 };
 /* A pipe holds at least this much. A send that leaves no more than this unread

@@ -107,7 +107,7 @@ int b_more(struct build *b, struct ips_built *out)
 
 /* ---- peers ---- */
 
-struct peer { /* of a REMOTE end */
+struct peer { /* the peer of a REMOTE end */
     uint64_t sent_bytes;
     bool closed;
 };

@@ -17,7 +17,7 @@
 
 struct weigher {
     struct build *b;
-    struct ips_graph g; /* its columns */
+    struct ips_graph g; /* copy of the graph, for its columns */
     uint64_t *cpu_at;   /* may be the same as g.at: read before it is written */
     const uint64_t *off;
     /* [end_count]; NULL: no peer may be on another machine */

@@ -25,7 +25,7 @@ struct slide {
         /* its first pin; the new number of its first node */
         uint32_t pin, to;
     } * at;
-    uint32_t chain; /* looked up last */
+    uint32_t chain; /* the chain looked up last */
 };
 
 typedef int seen(struct slide *s, uint32_t *node);
