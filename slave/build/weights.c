@@ -59,9 +59,9 @@ static int found_sent(struct build *b, uint32_t i, uint64_t *sent)
     return 0;
 }
 
-/* Corrects the wait of node i, which cannot be longer than `apart` and was not
- * for a send that was there before. `passed`: of node i; `sent`: when its send
- * was passed, UINT64_MAX if not known; see build/wall.c. */
+/* Corrects the wait of node i: it cannot be longer than `apart`, and it is 0 if
+ * the send was there before the sleep. `passed`: of node i; `sent`: when its
+ * send was passed, UINT64_MAX if not known; see build/wall.c. */
 static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
                     uint64_t passed, uint64_t sent, bool found)
 {

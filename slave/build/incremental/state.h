@@ -127,7 +127,8 @@ struct b_incremental {
     /* [traffic_count] last use as of the end of the last call */
     uint64_t *used;
     uint8_t *names;
-    /* [traffic_count] a close counted on no later use of the end */
+    /* [traffic_count] a close was taken for a release because no later use of
+     * the end had come */
     uint8_t *let_go;
     /* Counts of the passes from `match` on, for final nodes. */
     struct ips_build_counts matched, before_match, behind_match;
