@@ -115,7 +115,7 @@ struct peer { /* the peer of a REMOTE end */
 static bool is_written(const struct b_ext *x, const struct peer *p)
 {
     if (p->closed || x->pos == IPS_POS_SYN)
-        return true; /* the merge decides whether it exists */
+        return true; /* the master's merge decides whether it exists */
     if (x->pos & IPS_POS_EXACT)
         return x->pos != IPS_POS_EOF; /* datagrams: likewise */
     return x->pos <= p->sent_bytes;

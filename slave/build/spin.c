@@ -1,8 +1,9 @@
 /* Spinning as a wait. The agent records (BLOCK op SPIN) a thread that tried for
- * something at least three times, in a row and without work in between, before
- * it came. It waited from the first failed attempt to the success. The node of
- * the success gets the coordinate of the first attempt. The CPU burnt up to the
- * success is in neither T nor t_max (b_sync_spins takes it out).
+ * something at least three times, in a row and without work in between, until
+ * it succeeded. The thread waited from the first failed attempt to the success.
+ * The node of the success gets the coordinate of the first attempt. The CPU
+ * burnt up to the success is in neither T nor t_max (b_sync_spins takes it
+ * out).
  *
  * Also: waits whose end left no arc (build.h, struct ips_unended). */
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* The call that a thread was in when its process ended or executed another
  * image. The call has no record, but the segment's header has its start
- * (agent/pool/begun.h). It lasted up to that end; that is known to have ended
- * it, and the time was no work. The call makes no node: it delays the thread's
- * END. If the process still lives, the call is in no graph, but is reported
- * with the waits. */
+ * (agent/pool/begun.h). The end or the exec is known to have ended the call,
+ * and the time was no work. The call makes no node: it delays the thread's END.
+ * If the process still lives, the call is in no graph, but is reported with the
+ * waits. */
 #include "slave/build/node.h"
 #include "slave/build/waits.h"
 

@@ -60,7 +60,7 @@ struct ips_blocked_row {
     uint32_t end;
 };
 struct ips_wait_rows {
-    struct ips_wait_row *row; /* ordered by arc, within an arc as recorded */
+    struct ips_wait_row *row; /* ordered by arc, then by end_ns */
     uint32_t count, capacity;
     struct ips_wait_stack *stack;
     uint32_t stack_count, stack_capacity;
