@@ -1,11 +1,11 @@
 /*
- * From records to the graph: one machine's archived streams of one run become
- * processes, threads, channel ends, matched arcs and an ips_graph. A pure
- * function of its input: no clock, no file, no SQL; the same records give the
- * same result, whenever and however often it runs.
+ * Turns records into the graph: the archived streams of one run on one machine
+ * become processes, threads, channel ends, matched arcs and an ips_graph. This
+ * is a pure function of its input: it reads no clock, no file and no database,
+ * so the same records always give the same result.
  *
- * Files: build.c has the order of the passes, build/internal.h says what each
- * does; slave/build/channel.h says what keys and positions of ends mean.
+ * Files: build.c has the order of the passes, build/internal.h describes each
+ * pass, slave/build/channel.h defines the keys and positions of channel ends.
  * The rules: ALGORITHMS 1, docs/design/build.md.
  */
 #ifndef IPS_SLAVE_BUILD_BUILD_H
@@ -27,20 +27,26 @@ struct ips_chunk {
 };
 #define IPS_DEAD_KNOWN 0x10000u
 struct ips_stream_in {
-    struct ips_segment_header head; /* of its first segment, but for `begun` */
-    struct ips_begun begun;         /* that its thread is in, or was */
-    const struct ips_chunk *chunks; /* in order */
+    /* of its first segment, except for `begun` */
+    struct ips_segment_header head;
+    /* the call that its thread is in, or was in */
+    struct ips_begun begun;
+    const struct ips_chunk *chunks; /* in the order they were written */
     uint32_t chunk_count;
-    uint64_t lost[IPS_LOST_COUNT]; /* sum of the segments' headers */
+    uint64_t lost[IPS_LOST_COUNT]; /* sum over the headers of the segments */
     bool dead;                     /* its process is known to have ended */
-    uint32_t dead_status; /* as wait has it | IPS_DEAD_KNOWN, or 0: not known */
-    uint64_t dead_t_ns;   /* local raw time at which the slave saw that; 0 */
-    const uint64_t *types; /* [4] bit set: others its records do not have; or
-                              NULL, not known */
+    /* status as wait() reports it | IPS_DEAD_KNOWN; 0: not known */
+    uint32_t dead_status;
+    /* local raw time at which the slave noticed the end; 0: not known */
+    uint64_t dead_t_ns;
+    /* [4] bit set of the record types that may occur in the stream; NULL: not
+     * known, any may */
+    const uint64_t *types;
 };
-/* `permille` of an input: shares of the time that a build takes, measured with
- * a run of 6 million records (`bench_calls pingpong 1500000`, two cores) whose
- * records were not in memory. Reading them comes first. */
+/* Values of ips_build_input.permille: the progress of a build in shares of its
+ * time. Measured with a run of 6 million records (`bench_calls pingpong
+ * 1500000`, two cores) whose records were not in memory; reading them comes
+ * first. */
 enum {
     B_BUILT_READ = 250,
     B_BUILT_NODES = 600,
@@ -52,11 +58,15 @@ struct ips_build_input {
     const struct ips_control *control;
     const struct ips_stream_in *streams; /* any order */
     uint32_t stream_count;
-    uint32_t machine; /* index written into the chains: 0, master renumbers */
-    struct ips_wait_rows *waits; /* build/waits.h: filled; NULL: not wanted */
-    struct ips_traffic_window *traffic; /* filled; NULL: not wanted */
-    atomic_uint *permille; /* how far it is, for other threads; NULL */
-    bool general; /* for tests: no short cuts, neither for plain records */
+    /* machine index to write into the chains: 0; the master renumbers */
+    uint32_t machine;
+    /* build/waits.h: filled in; NULL: not wanted */
+    struct ips_wait_rows *waits;
+    struct ips_traffic_window *traffic; /* filled in; NULL: not wanted */
+    /* progress, for other threads to read; NULL: not wanted */
+    atomic_uint *permille;
+    /* for tests: take no short cuts, not for plain records either */
+    bool general;
 };
 
 /* ---- output --------------------------------------------------------- */
@@ -65,37 +75,42 @@ struct ips_build_input {
 #define IPS_NONE UINT32_MAX
 
 enum ips_wait_cause {
-    IPS_WAIT_PEER = 0, /* receive, send without room, poll ended by a peer */
+    IPS_WAIT_PEER = 0, /* receive, send without space, poll ended by a peer */
     IPS_WAIT_CHILD,
-    IPS_WAIT_TIMER, /* sleep, timed wait that ran out, timerfd */
+    IPS_WAIT_TIMER, /* sleep, timed wait that expired, timerfd */
     IPS_WAIT_SIGNAL,
     IPS_WAIT_EVENT, /* eventfd */
-    IPS_WAIT_IDLE,  /* poll that got nothing for us */
+    IPS_WAIT_IDLE,  /* poll after which nothing was read */
     IPS_WAIT_RESOLVE,
     IPS_WAIT_OTHER,
-    IPS_WAIT_LOCK, /* locks and their like: ACQUIRE */
+    IPS_WAIT_LOCK, /* locks and other synchronisation objects: ACQUIRE */
     IPS_WAIT_DISK,
     IPS_WAIT_FILE_LOCK,
     IPS_WAIT_TERMINAL,
-    IPS_WAIT_SPIN, /* fruitless attempts: elapsed, to the one that got it */
+    /* failed attempts: elapsed time up to the attempt that succeeded */
+    IPS_WAIT_SPIN,
     IPS_WAIT_COUNT
 };
-/* "peer"; static. */
+/* Returns a static string such as "peer". */
 const char *ips_wait_name(enum ips_wait_cause cause);
 
 struct ips_proc {
     uint32_t pid;
     uint64_t pidns;
-    uint32_t parent; /* index, IPS_NONE */
+    uint32_t parent; /* index in procs; IPS_NONE: not known */
     char name[64];   /* "redis-server.812", made unique with "#2" */
     char command[512];
-    uint64_t start_ns, end_ns; /* local raw; end_ns 0 while open */
-    bool open;                 /* no end known */
+    /* local raw time; end_ns is 0 while the process runs */
+    uint64_t start_ns, end_ns;
+    bool open; /* the end is not known */
     bool root;
-    char end[32];             /* "exit 0", "signal 9", "running", "unknown" */
-    uint64_t cpu_ns;          /* sum of its threads, settled */
-    uint64_t rusage_cpu_ns;   /* its own share by its parent's wait, or ~0 */
-    uint64_t unattributed_ns; /* rusage less threads, not chargeable */
+    char end[32];    /* "exit 0", "signal 9", "running", "unknown" */
+    uint64_t cpu_ns; /* sum over its threads, as settled */
+    /* own CPU time as its parent's wait reported it; ~0: not known */
+    uint64_t rusage_cpu_ns;
+    /* rusage CPU that no thread accounts for and that cannot be charged to
+     * one */
+    uint64_t unattributed_ns;
     uint64_t events;
     uint32_t first_chain, chain_count;
 };
@@ -104,30 +119,39 @@ struct ips_thread_row {
     char name[32];
     uint64_t start_ns, end_ns;
     bool open;
-    bool ended; /* it said so itself: not killed, nor cut off by an exec */
-    uint64_t base_cpu_ns; /* what its CPU clock showed at its START node */
+    /* the thread recorded its own end: it was neither killed nor cut off by an
+     * exec */
+    bool ended;
+    uint64_t base_cpu_ns; /* reading of its CPU clock at its START node */
     uint64_t cpu_ns;
-    /* Off the core in calls, by cause. With cpu_ns no more than its life. */
+    /* Time off the CPU in calls, by cause. The sum with cpu_ns does not exceed
+     * the thread's lifetime. */
     uint64_t wait_ns[IPS_WAIT_COUNT];
     uint32_t wait_count[IPS_WAIT_COUNT];
-    uint64_t delay_ns;   /* runnable but not running, as the kernel told; not
-                            what it queued before its START */
-    uint64_t woken_ns;   /* as much of it as lies in wait_ns: after wake-ups */
-    uint64_t unknown_ns; /* off the core outside of calls, and no figure */
+    /* runnable but not running, as reported by the kernel; without the delay
+     * before its START */
+    uint64_t delay_ns;
+    /* part of delay_ns that is inside wait_ns: delay after wake-ups */
+    uint64_t woken_ns;
+    /* off the CPU outside of calls, where the kernel's run delay was not
+     * read */
+    uint64_t unknown_ns;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
-    /* Polls that another channel ended than the last one of the same place, or
-     * more than one at once; polls that slept and gave up, and each spinning.
-     */
+    /* choices: polls ended by another channel than the previous poll at the
+     * same call site, or by more than one channel at once. empty_polls: polls
+     * that slept and gave up, and each spinning. */
     uint64_t choices, empty_polls;
 };
 
-/* One end of a channel on this machine (two for a local channel; a pipe's
- * write end and read end are two ends). */
+/* One end of a channel on this machine. A local channel has two; the write end
+ * and the read end of a pipe are two ends. */
 enum ips_end_peer {
-    IPS_PEER_LOCAL,    /* `peer_end` */
-    IPS_PEER_REMOTE,   /* another machine has it, by ips_built_set_peers */
-    IPS_PEER_UNTRACED, /* nobody: external */
-    IPS_PEER_UNKNOWN,  /* not asked yet, or channel still open */
+    IPS_PEER_LOCAL, /* the peer is `peer_end` */
+    /* the peer is on another machine, see ips_built_set_peers */
+    IPS_PEER_REMOTE,
+    IPS_PEER_UNTRACED, /* no recorded process has the peer: external */
+    /* other machines were not asked yet, or the channel is still open */
+    IPS_PEER_UNKNOWN,
 };
 struct ips_end {
     uint8_t kind; /* enum ips_chan_kind */
@@ -135,12 +159,13 @@ struct ips_end {
     enum ips_end_peer peer;
     uint32_t peer_end;
     char name[128]; /* "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe 13:771" */
-    uint8_t key_local[40], key_remote[40]; /* canonical, compared bytewise:
-        family, port, address; user channels: the name's hash */
+    /* canonical, compared bytewise: family, port, address; user channels: hash
+     * of the name */
+    uint8_t key_local[40], key_remote[40];
     uint8_t key_len;
-    uint32_t ordinal; /* among this machine's ends of equal key */
+    uint32_t ordinal; /* number among this machine's ends with an equal key */
     uint64_t sent_bytes, recv_bytes, sent_messages, recv_messages;
-    uint64_t first_ns, last_ns; /* local raw, of its events */
+    uint64_t first_ns, last_ns; /* local raw time of its first and last event */
     bool closed, connected, accepted;
 };
 /* Traffic of one process on one end (message matrix, ChannelRow). */
@@ -149,51 +174,55 @@ struct ips_traffic {
     uint64_t sent_messages, sent_bytes, recv_messages, recv_bytes;
 };
 
-/* The same of a window of time, row by row: what was sent before it, and sent
- * and received in it. A message is sent at its call, received at its return. */
+/* Traffic within a window of time, one row per struct ips_traffic row: what was
+ * sent before the window, and what was sent and received in it. A message is
+ * sent at the call of the send and received at the return of the receive. */
 struct ips_traffic_cut {
     uint64_t sent_messages_before, sent_bytes_before;
     uint64_t sent_messages, sent_bytes, recv_messages, recv_bytes;
 };
 struct ips_traffic_window {
-    uint64_t from_ns, to_ns;     /* from <= t < to, local raw */
-    struct ips_traffic_cut *row; /* [count] for ips_free_large() */
+    uint64_t from_ns, to_ns;     /* from_ns <= t < to_ns, local raw time */
+    struct ips_traffic_cut *row; /* [count], freed by ips_free_large() */
     uint32_t count, capacity;
 };
 
-/* Processes that were not traced, or not from an exec on; of equal cause and
- * program one row. */
+/* Processes that were not traced, or traced only up to an exec; one row for
+ * each pair of cause and program. */
 struct ips_untraced {
     char cause[24];    /* a word of agent/record/exec_target.h, or "unknown" */
-    char program[200]; /* "" not known */
-    uint32_t pid;      /* of one of them, 0 not known */
+    char program[200]; /* "": not known */
+    uint32_t pid;      /* one of these processes; 0: not known */
     uint64_t count;
 };
 
-/* Said by the agent: this process does something that leaves no record. */
+/* Reported by the agent: this process does something that leaves no record. */
 struct ips_unrecorded {
     uint32_t process;
-    bool runtime;  /* what it does is not lost: it is a runtime's that waits in
-                      its own way */
+    /* nothing is lost: this is a runtime whose threads wait in its own way */
+    bool runtime;
     char what[59]; /* "io_uring", "seccomp filter: new channels, ..." */
 };
 
-/* What a library whose file this is makes of threads' waits, in words; NULL:
- * nothing that we know of. */
+/* Describes how the runtime whose library has this path makes threads wait.
+ * NULL: `path` is not the library of a known runtime. */
 const char *ips_runtime_of(const char *path, size_t len);
-#define IPS_GO_RUNTIME "Go's runtime" /* told by its note, not by a file */
+/* recognised by its note, not by a file */
+#define IPS_GO_RUNTIME "Go's runtime"
 
-/* CPU burnt by spinning, taken out of the arc into `node`, at its begin. So a
- * node's place on its thread's CPU clock is the base, and all w and spun ns of
- * its chain up to it. */
+/* CPU burnt by spinning. It was taken out of the arc into `node`, at the start
+ * of that arc. So the position of a node on its thread's CPU clock is the base
+ * plus all weights and spun ns of its chain up to the node. */
 struct ips_spun {
     uint64_t node, ns;
 };
 
-/* In the arc into `node` its thread slept so long in calls whose end left no
- * arc: polls after which nothing was read, calls that a handler ended, locks
- * whose release was not seen, and what a node without an arc waited for itself.
- * `by_node`: that record made the node, and a cross arc of it is the end. */
+/* Time that the thread slept, within the arc into `node`, in calls whose end
+ * left no arc: polls after which nothing was read, calls ended by a signal
+ * handler, locks whose release was not recorded, and what a node without a
+ * cross arc waited for itself. `by_node`: the record of that call made the
+ * node, so if the node has a cross arc, that is the end of the wait after
+ * all. */
 struct ips_unended {
     uint64_t ns;
     uint32_t node, by_node;
@@ -202,28 +231,39 @@ struct ips_unended {
 struct ips_build_counts {
     uint64_t events, lost[IPS_LOST_COUNT];
     uint64_t unmatched, ambiguous, pending, external, idle, untraced;
-    /* As many of `external` and `idle` as other machines' ends decided. */
+    /* The part of `external` and of `idle` that follows from the answers about
+     * ends on other machines. */
     uint64_t external_decided, idle_decided;
     uint64_t unattributed_ns;
-    uint64_t order_dependent; /* resource arcs: their order was incidental */
-    uint64_t any_unmatched;   /* waits for resources without a release seen */
-    uint64_t unended_ns;      /* ips_unended_ns of all arcs */
-    uint64_t tasks;           /* chains whose times the program gave itself */
-    uint64_t spin_ns;         /* CPU burnt by waiting for them */
-    uint64_t overhead_ns;     /* CPU that recording cost, by its kinds */
-    uint64_t probe_arc_ns;    /* as much of it as arcs of the graph hold */
-    uint64_t delay_ns;        /* runnable but not running, as the kernel told */
-    uint64_t delay_unknown_ns; /* off the CPU outside of waits, and no figure */
-    /* struct ips_rec_guessed, of all threads; guess_corrected is its `a`. */
+    uint64_t order_dependent; /* resource arcs whose order was incidental */
+    /* waits for a resource whose release was not seen */
+    uint64_t any_unmatched;
+    uint64_t unended_ns; /* ips_unended_ns() summed over all arcs */
+    /* chains of tasks, whose times the program reported itself */
+    uint64_t tasks;
+    uint64_t spin_ns; /* CPU burnt by spinning waits */
+    /* CPU cost of recording, by the kinds of records */
+    uint64_t overhead_ns;
+    /* part of overhead_ns that arcs of the graph contain */
+    uint64_t probe_arc_ns;
+    /* runnable but not running, as reported by the kernel */
+    uint64_t delay_ns;
+    /* off the CPU outside of waits, where the kernel's run delay was not
+     * read */
+    uint64_t delay_unknown_ns;
+    /* Sums of struct ips_rec_guessed over all threads; guess_corrected is its
+     * `a`. */
     uint64_t guessed_ns, guess_corrected, guess_off_ns, guess_off_max_ns;
-    uint64_t code; /* samples, entries, exits, counters: none, no procedures */
+    /* samples, entries, exits, counters; 0: nothing is known about
+     * procedures */
+    uint64_t code;
 };
 
 struct ips_built {
     struct ips_graph g;
     struct ips_proc *procs;
     uint32_t proc_count;
-    struct ips_thread_row *threads; /* [g.chain_count], by chain */
+    struct ips_thread_row *threads; /* [g.chain_count], indexed by chain */
     struct ips_end *ends;
     uint32_t end_count;
     struct ips_traffic *traffic;
@@ -231,36 +271,39 @@ struct ips_built {
     struct ips_untraced *untraced;
     uint32_t untraced_count;
     struct ips_unrecorded *unrecorded;
-    struct ips_spun *spun;       /* by node */
-    struct ips_unended *unended; /* by node */
+    struct ips_spun *spun;       /* ordered by node */
+    struct ips_unended *unended; /* ordered by node */
     uint32_t unrecorded_count, spun_count, unended_count;
     struct ips_build_counts counts;
-    uint64_t first_ns;      /* earliest event here */
-    uint64_t root_start_ns; /* START of the run's command, 0 not here */
+    uint64_t first_ns; /* earliest event on this machine */
+    /* START of the run's command; 0: not on this machine */
+    uint64_t root_start_ns;
     uint64_t goal_elapsed_ns;
-    uint32_t goal_node; /* END of the command, IPS_NO_NODE not here */
+    /* END of the command; IPS_NO_NODE: not on this machine */
+    uint32_t goal_node;
     bool open;
-    struct ips_build_more *more; /* what set_peers needs again; private */
+    /* private: what ips_built_set_peers() needs for another call */
+    struct ips_build_more *more;
 };
 
 int ips_build(const struct ips_build_input *in, struct ips_built *out,
               struct ips_err *err) IPS_MUST_USE;
 void ips_built_release(struct ips_built *b);
-/* How long its threads slept for what left no arc, in the chain arcs into nodes
- * from + 1 to `to` of one chain. */
+/* Time in ns that the thread slept in calls whose end left no arc, summed over
+ * the chain arcs into nodes from + 1 to `to`, all of one chain. */
 uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to);
-/* The same of each node's arc: [g.node_count], for ips_free_large(). NULL: no
- * memory. */
+/* The same for the arc into each node: [g.node_count], freed by
+ * ips_free_large(). NULL: out of memory. */
 uint64_t *ips_unended_of(const struct ips_built *b,
                          struct ips_err *err) IPS_MUST_USE;
-/* The last moment known of the machine, local raw ns: what is open has lived
- * till then. */
+/* The latest known moment of the machine, local raw ns. Processes and threads
+ * without an end are taken to have lived until then. */
 uint64_t ips_built_last_ns(const struct ips_built *b);
 
-/* Settles every end that has no local peer: remote (its receives become remote
- * ins) or untraced (external arcs by the rule of DPM-4). Ends not named stay
- * UNKNOWN and count as pending. May be called again with other answers; the
- * result depends on the last call alone. */
+/* Decides every end without a local peer: remote (its receives become remote
+ * ins) or untraced (external arcs by the rule of DPM-4). Ends without a row
+ * stay UNKNOWN and count as pending. May be called again with other answers;
+ * the result depends only on the last call. */
 struct ips_peer_row {
     uint32_t end;
     bool traced;

@@ -1,33 +1,35 @@
 /*
- * No arc between two threads of this machine is quicker than the clock.
+ * Corrects the coordinates so that no arc between two threads of this machine
+ * needs more time than the clock allows.
  *
- * The CPU of a send lies before the arrival of its bytes, and the CPU of a
- * receive after it, but only as far as there was time: some of the send's runs
- * on after the receiver woke, and some of the receive's was spent before it
- * slept. Taken whole on both sides, a request loop's path would come out
- * longer than the run took (property 9). So with
+ * The CPU of a send is spent before its bytes arrive, and the CPU of a receive
+ * after that. Both hold only as far as there was time: part of the send's CPU
+ * runs after the receiver woke, and part of the receive's CPU was spent before
+ * it slept. If both were counted in full, the path of a request loop would come
+ * out longer than the run took (property 9). With
  *
- *     before = CPU the sender's coordinate lies past its call
- *     after  = CPU of the receive's call that its coordinate leaves for later
- *     time   = the receive's return less the send's call, one clock
+ *     before = CPU by which the sender's coordinate is past its call
+ *     after  = CPU of the receive's call that comes after its coordinate
+ *     time   = the receive's return less the send's call, on one clock
  *
- * before + after <= time is made true: first the send (SEND, the rest of its
- * call stays behind it on the chain) gives way, then the receive. Coordinates
- * move within their own calls alone, so their order in the chain stays.
+ * this pass establishes before + after <= time. First the send gives way (the
+ * rest of the send's call stays after it on the chain), then the receive. A
+ * coordinate moves only within its own call, so the order in the chain stays.
  *
- * An end-of-file by the death of its writer hangs on END, which carries the
- * exit's CPU; where that was still going on when the reader returned, it hangs
- * on the writer's last record instead. A SIGCHLD comes when the exit is over:
- * END was settled with more than the exit took, and gives way.
+ * An end-of-file that the death of the writer caused depends on END, which
+ * carries the CPU of the exit. If the exit was still going on when the reader
+ * returned, the end-of-file depends on the writer's last record instead. A
+ * SIGCHLD comes when the exit is over: END was settled with more CPU than the
+ * exit took, and gives way.
  *
- * Arcs that pass `match` made - nearly all - are not visited here: the send
- * gives way when its receive is found (build/match.c), the receive when its
- * chain's weights are made (b_weights). No other arc is at their nodes: so the
- * order is the same.
+ * This pass does not visit arcs that pass `match` made, which are nearly all:
+ * there, the send gives way when its receive is found (build/match.c), and the
+ * receive when the weights of its chain are made (b_weights). No other arc
+ * touches their nodes, so the order of the two steps is the same.
  */
 #include "slave/build/internal.h"
 
-/* For build/wall.c; without memory it looks at all nodes. */
+/* Keeps arcs for build/wall.c; if memory runs out, that looks at all nodes. */
 static void keep_arc(struct build *b, uint32_t v)
 {
     if (B_MORE(b->arcs, NULL) < 0)
@@ -48,7 +50,8 @@ static bool between_threads(const struct ips_graph *g, uint32_t v)
            g->xkind[v] != IPS_X_IDLE;
 }
 
-/* A release sits at its return as a send does: it wakes within the call. */
+/* Does the source of v's arc give way? A release does as a send does: it wakes
+ * the waiter within its call. */
 static bool gives_way(const struct ips_graph *g, uint32_t v)
 {
     uint32_t u = g->xpred[v];
@@ -92,7 +95,8 @@ static void receive_gives_way(struct build *b, uint32_t v)
         before = time;
     } else if (before > time && g->kind[u] == IPS_NODE_END &&
                g->kind[v] != IPS_NODE_JOIN) {
-        g->xpred[v] = u - 1; /* a chain has START before its END */
+        /* u - 1 exists: a chain has START before its END */
+        g->xpred[v] = u - 1;
         b->backwards |= g->t_ns[u - 1] >= g->t_ns[v];
         before = 0;
     }
@@ -102,8 +106,9 @@ static void receive_gives_way(struct build *b, uint32_t v)
         g->w[v] = b->cpu_at[v] - room;
 }
 
-/* Every node with a cross arc but those that pass `match` found: they are few,
- * so the others are passed over eight at a time. */
+/* Calls f for every node with a cross arc, except for those that pass `match`
+ * found. Only few nodes have one, so nodes without one are skipped eight at a
+ * time. */
 static void each_arc_of(struct build *b, uint32_t c,
                         void (*f)(struct build *, uint32_t))
 {

@@ -1,4 +1,4 @@
-/* Streams to chains to objects; see chain_index.h. */
+/* Finds the chain of a stream and the object of a chain; see chain_index.h. */
 #include "slave/build/chain_index.h"
 
 #include "common/object.h"

@@ -1,9 +1,9 @@
-/* CHAN records -> ends of channels.
+/* Turns CHAN records into ends of channels.
  *
- * Ends of equal identity are one end, in whatever process and under whatever
- * id they were named: that is how fork, exec, dup and descriptor passing need
- * no tracking. A pipe or FIFO is one object with two ends. A USER channel has
- * one end in each task that uses it. */
+ * Ends of equal identity are one end, whatever process and id they were named
+ * under. Therefore fork, exec, dup and descriptor passing need no tracking. A
+ * pipe or FIFO is one object with two ends. A USER channel has one end in each
+ * task that uses it. */
 #include <arpa/inet.h>
 #include <stdio.h>
 
@@ -22,7 +22,8 @@ static int cmp_chan(const void *va, const void *vb)
     return a->rec < b->rec ? -1 : a->rec > b->rec;
 }
 
-/* Sorts CHAN records by (image, id); an id bound twice keeps its first. */
+/* Sorts CHAN records by (image, id). If an id was bound twice, the first
+ * binding counts. */
 static void sort_chans(struct build *b)
 {
     for (uint32_t i = 0; i < b->chans.n; i++)
@@ -65,7 +66,7 @@ struct b_chan *b_chan_search(const struct build *b, uint32_t image, uint32_t id)
 
 /* ---- ends ---- */
 
-/* A new end (zeroed, no peer); its index in *end. */
+/* Adds an end (zeroed, without peer) and stores its index in *end. */
 static int add_end(struct build *b, uint32_t *end)
 {
     uint32_t n = b->out->end_count;
@@ -161,7 +162,7 @@ static int cmp_identity(const void *va, const void *vb)
     return a->chan < b->chan ? -1 : a->chan > b->chan;
 }
 
-/* What one more CHAN says of a socket's end. */
+/* Adds what one more CHAN record says about a socket's end. */
 static void learn_end(struct build *b, uint32_t end, const struct b_chan *c)
 {
     struct b_end *e = &b->ends[end];
@@ -200,7 +201,8 @@ static void learn_end(struct build *b, uint32_t end, const struct b_chan *c)
     row->last_ns = ips_max_u64(row->last_ns, c->t);
 }
 
-/* The end of side `side` of a pipe, made at its first use. */
+/* Learns one side of a pipe from a CHAN record; makes the end at its first
+ * use. */
 static int side_end(struct build *b, uint32_t pair[2], uint32_t side,
                     const struct b_chan *c)
 {
@@ -236,13 +238,14 @@ static int bind_pair(struct build *b, const struct identity *id, uint32_t n)
             c->end_send = pair[1];
     }
     if (pair[0] == IPS_NONE || pair[1] == IPS_NONE)
-        return 0; /* the other side is nobody's we know: untraced */
+        return 0; /* no recorded process has the other side: untraced */
     for (int i = 0; i < 2; i++) {
         b->ends[pair[i]].local = true;
         b->out->ends[pair[i]].peer = IPS_PEER_LOCAL;
         b->out->ends[pair[i]].peer_end = pair[!i];
     }
-    b->ends[pair[0]].packets = b->ends[pair[1]].packets; /* the writer's mode */
+    /* the writer decides the mode */
+    b->ends[pair[0]].packets = b->ends[pair[1]].packets;
     return 0;
 }
 
@@ -305,7 +308,7 @@ static uint32_t flow_slot(const struct build *b, uint32_t end,
     return i;
 }
 
-/* Room for one more flow in the table, which is at most half full. */
+/* Makes space for one more flow in the table, which is at most half full. */
 static int reserve_flow(struct build *b)
 {
     if ((b->flow_count + 1) * 2 <= b->flow_capacity)

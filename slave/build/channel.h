@@ -1,31 +1,32 @@
 /*
- * What the fields of a channel end mean, for those who join ends of different
- * machines (slave/build/build.h makes them, the master joins them).
+ * Defines the fields of a channel end for code that joins ends of different
+ * machines: slave/build/build.h makes the ends, the master joins them.
  *
- * Keys. `key_local` and `key_remote` of TCP and UDP ends are IPS_KEY_INET
- * bytes: family (u16 LE), port (u16 LE), address (16 bytes, v4 mapped); where
- * either address is loopback, IPS_KEY_LOOPBACK: 8 bytes each of the boot id's
- * hash and the network namespace follow in both. Two ends are one connection
- * when each one's key_local is the other's key_remote, ordinal to ordinal.
- * Those of USER ends are the 8 bytes (LE) of the name's
- * hash, both alike: the two ends of a name on two machines are joined; `side`
- * says whether this one was written (IPS_SIDE_WRITE), read, or both. A UDP end
- * is one flow: a socket and one remote address. Where the local address is a
- * wildcard (a socket bound to 0.0.0.0) its bytes are zero, and a join must
- * compare the port alone.
+ * Keys. `key_local` and `key_remote` of TCP and UDP ends have IPS_KEY_INET
+ * bytes: family (u16 LE), port (u16 LE), address (16 bytes, v4 mapped). If
+ * either address is loopback, both keys have IPS_KEY_LOOPBACK bytes: the hash
+ * of the boot id and the network namespace follow, 8 bytes each. Two ends
+ * belong to one connection if the key_local of each is the key_remote of the
+ * other, and their ordinals are equal. Both keys of a USER end are the hash of
+ * its name (8 bytes, LE), so the two ends of a name on two machines are joined;
+ * `side` tells whether the end was written (IPS_SIDE_WRITE), read, or both. A
+ * UDP end is one flow: a socket and one remote address. If the local address is
+ * a wildcard (a socket bound to 0.0.0.0), its bytes are zero and a join must
+ * compare only the port.
  *
- * Positions in one direction of a stream: IPS_POS_SYN the connect, 1..n bytes,
- * IPS_POS_EOF the last close. They are absolute: what was sent before the end
- * was first named counts, in `sent_bytes` and `recv_bytes` of struct ips_end
- * too, so that `peer_sent_bytes` of the one compares with positions of the
- * other.
+ * Positions in one direction of a stream: IPS_POS_SYN is the connect, 1..n are
+ * bytes, IPS_POS_EOF is the last close. Positions are absolute: they also count
+ * bytes sent before the end was first named. So do `sent_bytes` and
+ * `recv_bytes` of struct ips_end, and therefore `peer_sent_bytes` of one end
+ * can be compared with positions of the other.
  *
- * Positions of datagrams have IPS_POS_EXACT set and are no order: a key folded
- * from (length, payload hash, how many of the same went before on this flow).
- * Both ends compute the same key, so a receive depends on the out of EQUAL
- * position or on none (lost or unknown). No stream reaches IPS_POS_EXACT, and
- * IPS_POS_EOF obeys the same rule: "a position with the top bit set matches by
- * equality". In a sorted list they stand like any other.
+ * Positions of datagrams have IPS_POS_EXACT set and are not ordered. Such a
+ * position is a hash of the length, the payload hash and the number of earlier
+ * equal datagrams of the flow. Both ends compute the same position, so a
+ * receive depends on the out of EQUAL position, or on none (lost or unknown).
+ * No stream reaches IPS_POS_EXACT, and IPS_POS_EOF obeys the same rule: "a
+ * position with the top bit set matches by equality". In a sorted list these
+ * positions sort like all others.
  */
 #ifndef IPS_SLAVE_BUILD_CHANNEL_H
 #define IPS_SLAVE_BUILD_CHANNEL_H

@@ -1,21 +1,23 @@
 /*
- * Run delay: the kernel's sum for a thread, read now and then (RUNDELAY), put
- * where it can have been. Between two readings the thread was off its core
+ * Run delay: the kernel keeps one sum per thread, which the agent reads now and
+ * then (RUNDELAY). This pass distributes the sum over the times where the delay
+ * can have been. Between two readings the thread was off the CPU
  *
- *   between calls   taken off it, so runnable: this comes first
+ *   between calls    taken off the CPU, so it was runnable: filled first
  *   asleep in calls  the end of a sleep is the delay after the wake-up, which
- *                    cannot have begun before what woke it
+ *                    cannot have begun before the event that woke the thread
  *
- * and the sum of a window is dealt out over the gaps of that window in
- * proportion to their length. So a window's sum is the kernel's, and where in
- * it is known as well as the window is short (IPS_DELAY_EVERY_NS). The delay
- * after a wake-up leaves the wait and is in the arc that follows the node.
- * What was off the core between calls with no reading is `unknown`.
- * Source: ALGORITHMS 1 `sched`, IPS-14.
+ * The sum of a window is divided over the gaps of that window in proportion to
+ * their length. So the sum of a window is the kernel's, and its position is
+ * known as precisely as the window is short (IPS_DELAY_EVERY_NS). The delay
+ * after a wake-up leaves the wait and becomes part of the arc after the node.
+ * Time off the CPU between calls without a reading is `unknown`. Source:
+ * ALGORITHMS 1 `sched`, IPS-14.
  */
 #include "slave/build/internal.h"
 
-/* Off the core between the node before and i, outside of calls that slept. */
+/* Time off the CPU between the node before and i, outside of calls that
+ * slept. */
 static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)
 {
     const struct ips_graph *g = &b->out->g;
@@ -25,7 +27,7 @@ static uint64_t free_gap(const struct build *b, uint32_t i, uint32_t first)
                      b->off[i]);
 }
 
-/* How much of the node's own sleep can be delay after the wake-up. */
+/* The part of the node's own sleep that can be delay after the wake-up. */
 static uint64_t wake_space(const struct build *b, uint32_t i, uint32_t first)
 {
     const struct ips_graph *g = &b->out->g;
@@ -34,11 +36,11 @@ static uint64_t wake_space(const struct build *b, uint32_t i, uint32_t first)
                   g->xkind[i] != IPS_X_IDLE;
     uint64_t since = caused ? ips_sub_sat(g->t_ns[i], g->t_ns[x]) : 0;
     if (i == first)
-        return since; /* made, but not running yet */
+        return since; /* the new thread was runnable, but did not run yet */
     return caused ? ips_min_u64(b->out->g.wait[i], since) : b->out->g.wait[i];
 }
 
-/* ...and of what it slept in calls that have no node. */
+/* The same for sleep in calls that have no node. */
 static uint64_t call_space(const struct build *b, uint32_t i)
 {
     return ips_sub_sat(b->off[i], b->out->g.wait[i]);
@@ -49,8 +51,8 @@ static uint64_t part_of(uint64_t ns, uint64_t share, uint64_t all)
     return all ? (uint64_t)((ips_u128)ns * share / all) : 0;
 }
 
-/* Nodes [from, to) of chain `c` lie in the window;
- * returns what found no place. */
+/* Distributes `ns` over nodes [from, to) of chain `c`, which are in the window.
+ * Returns the rest for which there was no space. */
 static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
                          uint32_t to, uint64_t ns)
 {
@@ -69,13 +71,15 @@ static uint64_t deal_out(struct build *b, uint32_t c, uint32_t from,
         uint64_t wake = part_of(late, wake_space(b, i, first), sleeps);
         g->delay[i] = part_of(early, free_gap(b, i, first), gaps) +
                       part_of(late, call_space(b, i), sleeps);
-        if (!b_far(b, i)) { /* when it was sent is not known here */
+        if (!b_far(b, i)) { /* the time of the send is not known here */
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);
         }
-        b->off[i] = wake; /* for the arc that follows; done with else */
+        /* for the arc that follows; `off` is not needed for anything else
+         * now */
+        b->off[i] = wake;
         if (i == first)
-            born = wake; /* before its life */
+            born = wake; /* the delay before its life */
     }
     b->out->counts.delay_ns =
         ips_add_sat(b->out->counts.delay_ns, early + late);
@@ -101,8 +105,9 @@ static void not_known(struct build *b, uint32_t c, uint32_t from, uint32_t to)
     }
 }
 
-/* Behind the last reading, at t: what is left of the sum lies in the gap that
- * the reading fell in; what came later is not known. */
+/* Nodes after the last reading, which was at t. The rest of the sum belongs to
+ * the gap that contains the reading; the delay after the reading is not
+ * known. */
 static void last_window(struct build *b, uint32_t c, uint32_t from,
                         uint32_t end, uint64_t t, uint64_t left)
 {
@@ -118,7 +123,8 @@ static void last_window(struct build *b, uint32_t c, uint32_t from,
     not_known(b, c, from + 1, end);
 }
 
-/* Of one chain, stream after stream. A stream that may get more is the last. */
+/* The next reading of one chain, stream by stream. A stream that may still get
+ * records is the last. */
 static const struct b_delay *next_reading(const struct build *b,
                                           struct b_window *w)
 {
@@ -133,7 +139,7 @@ static const struct b_delay *next_reading(const struct build *b,
     }
 }
 
-/* Did the kernel's sum begin with the chain? */
+/* Did the kernel's sum start at zero with the chain? */
 static bool from_nothing(const struct build *b, uint32_t c)
 {
     uint8_t kind = b->streams[b->chains[c].first_stream].start_kind;
@@ -148,7 +154,8 @@ struct b_window b_window_first(const struct build *b, uint32_t c)
                              .has_base = from_nothing(b, c)};
 }
 
-/* Where a chain's windows begin, and what those before gave it. */
+/* The first window to process of a chain; restores what earlier windows
+ * added. */
 static struct b_window first_window(struct build *b, uint32_t c)
 {
     if (!b->from)
@@ -164,7 +171,8 @@ static struct b_window first_window(struct build *b, uint32_t c)
     return w;
 }
 
-/* `w` begins: what came before is done. */
+/* Notes the state at the start of window `w`, when the earlier ones are
+ * done. */
 static void window_begins(struct build *b, uint32_t c, struct b_window *w,
                           uint64_t dealt)
 {
@@ -188,7 +196,8 @@ static void chain_delays(struct build *b, uint32_t c)
         add_unknown(b, c, b->chains[c].unknown_ns);
         return;
     }
-    b->broken |= w.node != b_first(b, c); /* the first reading changes all */
+    /* the first reading changes all nodes */
+    b->broken |= w.node != b_first(b, c);
     for (; d; d = next_reading(b, &w)) {
         uint64_t before = b->out->counts.delay_ns;
         uint32_t to = i;
@@ -208,7 +217,7 @@ static void chain_delays(struct build *b, uint32_t c)
     }
     uint64_t before = b->out->counts.delay_ns;
     last_window(b, c, i, end, w.last_t, w.left);
-    w.node = end; /* for a chain that has its END */
+    w.node = end; /* a chain with its END gets no more readings */
     w.left = 0;
     if (b->incremental)
         window_begins(b, c, &w, b->out->counts.delay_ns - before);

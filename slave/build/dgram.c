@@ -1,17 +1,18 @@
-/* Datagrams find each other by addresses, length and payload hash, the first
- * sent first; so loss and reordering do not mis-match.
+/* Matches datagrams by addresses, length and payload hash; among equal ones the
+ * first sent is received first. So loss and reordering cause no wrong match.
  *
- * One call may move several (UDP_SEGMENT, UDP_GRO): each is matched by itself,
- * and a receive hangs on the send of the last that it took. One sent to a group
- * or by broadcast is received once by each socket. Of one that the receiver's
- * buffer was too short for only the beginning is known: it takes the first that
- * it may be of those that are left. */
+ * One call may move several datagrams (UDP_SEGMENT, UDP_GRO): each is matched
+ * by itself, and a receive depends on the send of the last datagram that it
+ * took. A datagram sent to a group or by broadcast is received once by each
+ * socket. If the receiver's buffer was too short for a datagram, only the
+ * beginning is known: the receive takes the first possible one of the datagrams
+ * that are left. */
 #include "agent/pool/ready.h"
 #include "slave/build/node.h"
 
-#define TRIES 256u /* unmatched sends looked at for one receive */
+#define TRIES 256u /* unmatched sends tried for one receive */
 
-/* ---- making them ---- */
+/* ---- adding datagrams ---- */
 
 static int add_one_dgram(struct maker *m, const struct ips_rec_io *r,
                          const struct b_dgram *d)
@@ -29,8 +30,9 @@ static int add_one_dgram(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-/* The datagrams of a call that moved several, of which `first` is the first.
- * A build that goes on is told anew where there are any (as_expected()). */
+/* Adds the datagrams of a call that moved several; `first` is the first of
+ * them. Only a whole build comes here: if a run has such calls, an incremental
+ * build starts over (as_expected()). */
 static int add_cut_dgrams(struct maker *m, const struct ips_rec_io *r,
                           const struct b_dgram *first)
 {
@@ -103,7 +105,8 @@ static int cmp_ref(const void *va, const void *vb)
     return 0;
 }
 
-/* Equal for a send and the receive of the same datagram. */
+/* A key that a send and the receive of the same datagram share: only datagrams
+ * of equal port, length and payload are compared. */
 static uint64_t match_key(const struct build *b, const struct b_dgram *d)
 {
     uint8_t kind = b->out->ends[d->end].kind;
@@ -122,7 +125,7 @@ static bool addr_fits(const struct ips_addr *a, const struct ips_addr *b)
            memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
 }
 
-/* What has another key has another port, length or payload. */
+/* Can `s` and `r` be the same datagram, judging by kind, time and addresses? */
 static bool addresses_fit(const struct build *b, const struct b_dgram *s,
                           const struct b_dgram *r)
 {
@@ -131,7 +134,7 @@ static bool addresses_fit(const struct build *b, const struct b_dgram *s,
         s->t > r->t_ret)
         return false;
     if (b->out->ends[s->end].kind == IPS_CHAN_UDP) {
-        /* a receive says where it came from, a send not always */
+        /* a receive knows its source, a send not always */
         const struct ips_addr *source = r->remote.port ? &r->remote : &s->local;
         if (b_addr_same_netns(&s->remote, source) && from->netns != to->netns)
             return false;
@@ -151,8 +154,9 @@ static bool may_match(const struct build *b, const struct b_dgram *s,
     return s->len == r->len && s->hash == r->hash && addresses_fit(b, s, r);
 }
 
-/* A group, or everybody on a network: its broadcast address is known for sure
- * only of one whose last byte is the host's. */
+/* Was it sent to a group, or broadcast on a network? Prefix lengths are
+ * unknown, so a broadcast address is recognised only if its last byte is
+ * 255. */
 static bool is_many(const struct b_dgram *d)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
@@ -164,7 +168,7 @@ static bool is_many(const struct b_dgram *d)
     return (a[12] & 0xf0) == 0xe0 || a[15] == 0xff;
 }
 
-/* The socket of an end or of one of its flows. */
+/* The socket of an end that may be one of the socket's flows. */
 static uint32_t socket_of(const struct build *b, uint32_t end)
 {
     return b->ends[end].socket == IPS_NONE ? end : b->ends[end].socket;
@@ -187,8 +191,9 @@ static void join_datagram(struct build *b, struct b_dgram *s, struct b_dgram *r,
     }
 }
 
-/* The receives of one group that `s` of `many` has had, newest first: linked
- * through `next`, by the index of the receive. */
+/* State of the match. A datagram sent to many has several receives: `twin` of
+ * the send is the newest, and `next`, indexed by receive, links to the one
+ * before. */
 struct match {
     struct build *b;
     const struct ref *send, *recv;
@@ -208,8 +213,8 @@ static bool had_it(const struct match *m, const struct b_dgram *s,
     return false;
 }
 
-/* Is it too old for a receive that slept? What had been sent before the call
- * would have been there. */
+/* Is the datagram too old for a receive that slept? A datagram sent before the
+ * call would have been there, and the receive would not have slept. */
 static bool was_there(const struct build *b, const struct b_dgram *s,
                       const struct b_dgram *r)
 {
@@ -218,7 +223,8 @@ static bool was_there(const struct build *b, const struct b_dgram *s,
            s->t_ret < r->t;
 }
 
-/* One sent to many, of those from `k` on. */
+/* Matches the receive with a datagram sent to many; looks at sends from `k` on.
+ * False: there is none. */
 static bool join_one_of_many(const struct match *m, uint32_t k, uint32_t recv)
 {
     struct build *b = m->b;
@@ -249,7 +255,7 @@ static bool join_one_of_many(const struct match *m, uint32_t k, uint32_t recv)
 static void match_all(const struct match *m)
 {
     struct build *b = m->b;
-    uint32_t head = 0, group = 0; /* the first that is left; of this key */
+    uint32_t head = 0, group = 0; /* first unmatched send; first of this key */
     for (uint32_t i = 0; i < m->recvs; i++) {
         uint64_t key = m->recv[i].key;
         while (group < m->sends && m->send[group].key < key)
@@ -280,20 +286,22 @@ static void match_all(const struct match *m)
 /* ---- messages that were cut ---- */
 
 #define HASHED_BYTES 256u
-#define FNV_PRIME 0x100000001b3ULL /* of ips_fnv1a() */
+#define FNV_PRIME 0x100000001b3ULL /* the prime of ips_fnv1a() */
 
-/* The hash of the payload alone: FNV-1a can be taken back, byte by byte. */
+/* Recovers the hash of the payload alone: FNV-1a can be inverted byte by
+ * byte. */
 static uint64_t payload_hash(const struct b_dgram *d)
 {
     uint64_t inverse = 1, hash = d->hash;
-    for (int i = 0; i < 6; i++) /* each doubles the bits that are right */
+    /* each step doubles the number of correct bits */
+    for (int i = 0; i < 6; i++)
         inverse *= 2 - FNV_PRIME * inverse;
     for (int i = 7; i >= 0; i--)
         hash = hash * inverse ^ (d->len >> 8 * i & 0xff);
     return hash;
 }
 
-/* May the receive have the beginning of this datagram? */
+/* May the receive hold the beginning of this datagram? */
 static bool may_be_cut(const struct build *b, const struct b_dgram *s,
                        const struct b_dgram *r)
 {
@@ -313,8 +321,9 @@ static int cmp_time(const void *va, const void *vb)
     return 0;
 }
 
-/* The sends and the receives that are left, in order. A receive takes the first
- * that it may have: whoever sends to a socket is received in turn. */
+/* Matches the sends and receives that are left, in order of time. A receive
+ * takes the first possible send, because a socket delivers datagrams in the
+ * order they came. */
 static void match_cut(const struct match *m, struct ref *send, struct ref *recv)
 {
     struct build *b = m->b;
@@ -398,7 +407,8 @@ static int position_all(struct build *b)
     return 0;
 }
 
-/* Receives on ends that have a peer here, but no send for them. */
+/* Decides receives on ends whose peer is here; those without a send count as
+ * unmatched. */
 static void decide_external(struct build *b)
 {
     for (uint32_t i = 0; i < b->dgrams.n; i++) {

@@ -1,5 +1,5 @@
-/* How processes ended, and END's coordinate: what the last record did not see
- * of a thread's CPU. */
+/* Finds how processes ended, and sets the coordinate of END: the CPU that a
+ * thread used after its last record. */
 #include <stdio.h>
 
 #include "slave/build/match.h"
@@ -59,7 +59,7 @@ static void end_text(struct ips_proc *row, const struct ended *e,
         snprintf(row->end, sizeof(row->end), "%s %u", what, number);
 }
 
-/* Its pid belongs to somebody else since. */
+/* Did another process get the pid since? */
 static bool pid_reused(const struct build *b, const struct b_proc *p)
 {
     uint32_t next = p->first_image + p->image_count;
@@ -86,14 +86,14 @@ void b_states(struct build *b)
         if (row->open)
             continue;
         row->end_ns = p->last_ns;
-        if (!e.kind && j) /* killed: nobody wrote when */
+        if (!e.kind && j) /* killed: no record has the time of its end */
             row->end_ns = ips_max_u64(row->end_ns, j->t_ret);
         else if (!e.kind)
             row->end_ns = ips_max_u64(row->end_ns, e.dead_ns);
     }
 }
 
-/* ---- CPU read by others ---- */
+/* ---- CPU times read by other threads ---- */
 
 static int cmp_tid(const void *va, const void *vb, void *arg)
 {
@@ -106,7 +106,8 @@ static int cmp_tid(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* The chain that had `tid` in the image of stream `s` at t, or IPS_NONE. */
+/* The chain of thread c->tid, in the image of the stream of `c`, at time c->t;
+ * or IPS_NONE. */
 static uint32_t chain_of_tid(const struct build *b, const uint32_t *v,
                              uint32_t n, const struct b_cpu *c)
 {
@@ -147,7 +148,8 @@ static void take_threadcpu(struct build *b)
             continue;
         b->chains[c].cpu_known =
             ips_max_u64(b->chains[c].cpu_known, b->cpus.v[i].cpu);
-        /* In a call until its process ended: it was there to be read. */
+        /* A thread in a call until its process ended: its clock was read at
+         * this time, so it still lived. */
         if (!b->streams[b->chains[c].last_stream].end_kind)
             b->out->threads[c].end_ns =
                 ips_max_u64(b->out->threads[c].end_ns, b->cpus.v[i].t);
@@ -157,8 +159,8 @@ static void take_threadcpu(struct build *b)
 
 /* ---- rusage ---- */
 
-/* rusage_cpu_ns of a process: what its parent's wait said, less what its own
- * waits said of its children (each with all their descendants). */
+/* rusage_cpu_ns of a process: the CPU that its parent's wait reported, less
+ * what its own waits reported for its children (each with all descendants). */
 static void own_rusage(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
@@ -174,14 +176,14 @@ static void own_rusage(struct build *b)
             !j->ended || row->rusage_cpu_ns == IPS_CPU_UNKNOWN)
             continue;
         if (j->child_cpu == IPS_CPU_UNKNOWN)
-            row->rusage_cpu_ns = IPS_CPU_UNKNOWN; /* not to be told apart */
+            row->rusage_cpu_ns = IPS_CPU_UNKNOWN; /* indistinguishable shares */
         else
             row->rusage_cpu_ns = ips_sub_sat(row->rusage_cpu_ns, j->child_cpu);
     }
 }
 
-/* What no thread's records have of it goes to the end of the main thread, as
- * far as there was time for it. */
+/* CPU of the process that no thread's records have goes to the end of the main
+ * thread, as far as there was time for it. */
 static void finish_process(struct build *b, uint32_t p)
 {
     const struct b_proc *proc = &b->procs[p];

@@ -1,5 +1,5 @@
-/* Sends, receives and waits -> nodes and operations: the rows of the table in
- * docs/design/build.md that move bytes or wait for them. */
+/* Makes nodes and operations from sends, receives and waits: the rows of the
+ * table in docs/design/build.md that move bytes or wait for them. */
 #include <errno.h>
 
 #include "slave/build/node.h"
@@ -50,7 +50,7 @@ void b_wait_idle(struct maker *m)
     if (!m->wait.pending)
         return;
     m->wait.pending = false;
-    if (!m->wait.blocked_ns) /* it only span */
+    if (!m->wait.blocked_ns) /* it only spun */
         return;
     m->b->out->counts.idle++;
     b_add_wait(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
@@ -59,8 +59,9 @@ void b_wait_idle(struct maker *m)
         b_waits_pending(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
 }
 
-/* Is the pending wait one for this receive? `ready`, where it is known, is its
- * channel: that of the listening socket for an accept. */
+/* Does the pending wait belong to this receive? `ready`, if known, is the
+ * channel that the poll reported; for an accept that of the listening
+ * socket. */
 static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
                              const struct interval *v)
 {
@@ -79,7 +80,7 @@ static inline bool wait_fits(const struct maker *m, const struct ips_rec_io *r,
 
 /* ---- operations ---- */
 
-/* A pipe cuts what is written into packets of a page. */
+/* A pipe in packet mode splits a write into packets of a page. */
 #define PIPE_PACKET_BYTES 4096u
 static uint64_t packets_of(const struct build *b, uint32_t end, uint64_t bytes)
 {
@@ -120,7 +121,8 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
     struct ips_graph *g = &b->out->g;
     struct b_end *e = &b->ends[v->end];
     uint64_t took = v->t_ret - v->t;
-    if (!e->local && e->listen) /* its position is nobody's */
+    /* no send has a position on a listening socket */
+    if (!e->local && e->listen)
         return 0;
     if (e->read_count++ == 0)
         e->read_chain = m->chain;
@@ -133,7 +135,8 @@ static inline int add_read(struct maker *m, const struct ips_rec_io *r,
         int rc = B_MORE(b->packets, b->err);
         if (rc < 0)
             return rc;
-        b->broken |= b->from != NULL; /* bytes are put back in a whole build */
+        /* only a whole build can restore the bytes */
+        b->broken |= b->from != NULL;
         b->packets.v[b->packets.n++] = (struct b_packet){node, len};
         len = 1;
     }
@@ -176,7 +179,8 @@ static int add_event(struct maker *m, const struct interval *v, uint32_t node,
     return 0;
 }
 
-/* What DPM-4 needs of a receive whose sender may not be here. */
+/* Adds what DPM-4 needs of a receive whose sender may not be on this
+ * machine. */
 static inline __attribute__((always_inline)) int
 add_ext(struct maker *m, const struct interval *v, uint32_t node, uint64_t pos,
         uint64_t len, uint64_t slept, uint32_t *ext)
@@ -190,8 +194,9 @@ add_ext(struct maker *m, const struct interval *v, uint32_t node, uint64_t pos,
     if (rc < 0)
         return rc;
     *ext = b->exts.n;
-    /* Who accepted the connection serves: what comes is a request, though we
-     * have sent something on it - the answer to the one before. */
+    /* A thread that accepted the connection is a server: the bytes are a
+     * request, although the server has sent something before, the answer to the
+     * request before. */
     bool asked = e->send_chain == m->chain && !b->out->ends[v->end].accepted;
     b->exts.v[b->exts.n++] = (struct b_ext){
         .pos = pos,
@@ -374,7 +379,7 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     struct interval v;
     io_interval(m, &r, false, &v);
-    if (v.blocked) /* a wait that a handler ended is not idle */
+    if (v.blocked) /* a wait that a signal handler ended is not idle */
         b_count_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
                      v.blocked_ns);
     b_unended_call(m, &v, r.err);
@@ -384,7 +389,8 @@ int b_on_recvcall(struct maker *m, const uint8_t *p)
 
 /* ---- waits without bytes ---- */
 
-/* sleep() returns what is left, the others fail: a signal ended it. */
+/* Nodes for a wait that no recorded thread ends (timer, disk): its call and its
+ * return, with an external arc between them. */
 static int external_wait(struct maker *m, const struct interval *v,
                          enum ips_wait_cause cause)
 {
@@ -408,6 +414,7 @@ static int on_sleep(struct maker *m, const struct ips_rec_io *r,
 {
     if (!v->blocked)
         return 0;
+    /* A signal ended it: sleep() returns the rest, the other calls fail. */
     if (v->by_signal && (r->err == EINTR || r->result > 0)) {
         b_count_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
         return 0;
@@ -422,7 +429,8 @@ static int on_disk(struct maker *m, const struct interval *v)
     return external_wait(m, v, IPS_WAIT_DISK);
 }
 
-/* Did this poll end by another channel than the last one of its place? */
+/* Counts a choice if another channel ended this poll than the previous poll at
+ * the same call site, or if several channels were ready. */
 static void note_choice(struct maker *m, const struct ips_rec_io *r)
 {
     struct chosen *c = NULL;
@@ -443,7 +451,8 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
 {
     struct spin spin = b_spin_before(m, v);
     note_choice(m, r);
-    /* An epoll within another says what was ready when it is asked itself. */
+    /* The outer epoll reported that an inner epoll is ready; this poll of the
+     * inner one tells which channel. */
     if (b_polled_epoll(m) && r->result > 0) {
         struct wait *w = &m->wait;
         if (v->blocked)
@@ -454,14 +463,15 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
         b_poll_node(m, r);
         return 0;
     }
-    /* No sleep is carried past the next wait; but to ask again what is ready,
-     * without waiting, is none, where it is known what ended the sleep. */
+    /* A pending sleep is dropped at the next wait. But a poll that does not
+     * wait and only asks again what is ready is no wait, if it is known what
+     * ended the sleep. */
     if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
         return 0;
     b_wait_idle(m);
     if (!v->blocked && !spin.elapsed_ns)
         return 0;
-    if (r->err == ECONNRESET) { /* a peek */
+    if (r->err == ECONNRESET) { /* only a failed MSG_PEEK */
         b_count_wait(m, IPS_WAIT_PEER, v->blocked_ns);
         v->chan = b_chan_find(m->b, m->s->image, r->ready);
         v->end = v->chan ? v->chan->end_recv : IPS_NONE;
@@ -480,7 +490,7 @@ static int on_poll(struct maker *m, const struct ips_rec_io *r,
     } else if (r->ready == IPS_READY_TIMERFD) {
         b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
-        /* The SIGNAL that follows has the sleep. */
+        /* The SIGNAL record that follows gets the sleep. */
         m->sigwait_ret = v->t_ret;
         m->sigwait_cpu = v->cpu;
         m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
@@ -523,7 +533,8 @@ enum ips_wait_cause b_cause_of_op(uint32_t op)
     }
 }
 
-/* A read of what is no channel: what a poll before it waited for. */
+/* A read of a descriptor that is no channel: it takes the pending wait of a
+ * poll. */
 static void on_other_read(struct maker *m, const struct ips_rec_io *r,
                           struct interval *v, enum ips_wait_cause cause)
 {
@@ -543,7 +554,8 @@ static void on_other_read(struct maker *m, const struct ips_rec_io *r,
     m->sigwait_slept = slept;
 }
 
-/* Where SIGCHLD is ignored a wait ends with the last child, and fails. */
+/* A wait for children that fails. If SIGCHLD is ignored, wait() blocks until
+ * the last child ended and then fails with ECHILD. */
 static int on_vain_wait(struct maker *m, const struct ips_rec_io *r,
                         const struct interval *v)
 {
@@ -555,7 +567,7 @@ static int on_vain_wait(struct maker *m, const struct ips_rec_io *r,
         b_unended_call(m, v, r->err);
     if (!v->blocked || r->err != ECHILD)
         return 0;
-    b->broken |= b->from != NULL; /* such arcs are made in a whole build */
+    b->broken |= b->from != NULL; /* only a whole build makes such arcs */
     int rc = B_MORE(b->vains, b->err);
     if (rc < 0)
         return rc;
@@ -570,7 +582,7 @@ static int on_vain_wait(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-/* The b_sync of this poll, if it waited for an eventfd; or NULL. */
+/* The b_sync of this poll if an eventfd ended it, else NULL. */
 static struct b_sync *polled_eventfd(struct maker *m,
                                      const struct ips_rec_io *r)
 {
@@ -599,7 +611,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
     if (eventfd) {
         note_choice(m, &r);
         if (v.blocked && !b_polled_epoll(m))
-            b_wait_idle(m); /* else it says what the last one was for */
+            b_wait_idle(m); /* else it tells what the last poll was for */
         return b_on_eventfd(m, eventfd, &v);
     }
     enum ips_wait_cause cause = b_cause_of_op(r.op);
@@ -628,7 +640,7 @@ int b_on_block(struct maker *m, const uint8_t *p)
         break;
     case IPS_OP_CHILD:
         return on_vain_wait(m, &r, &v);
-    case IPS_OP_RESOLVE: /* of servers that are not traced */
+    case IPS_OP_RESOLVE: /* waits for servers that are not traced */
     case IPS_OP_SYSLOG:
         break;
     default:

@@ -1,22 +1,24 @@
-/* Stopped processes: what let each of their threads go on.
+/* Stopped processes: what let each of their threads continue.
  *
- * A process that SIGSTOP stopped goes on when somebody sends it SIGCONT; all of
- * its threads wait for that, in whatever they do, and the kernel tells none of
- * them. So it is told by the KILLs: a process is stopped from a SIGSTOP, or
- * from when somebody was seen to be told so (CLD_STOPPED: a terminal's Ctrl-Z,
- * too), until the next SIGCONT for it. Each thread that was off the core then,
- * has behind it a node with a SIGNAL arc from that KILL: its sleep up to there
- * was for it, no CPU is. What a call waits for may come later still: its own
- * node comes behind this one. A parent that is told of either (wait with
- * WUNTRACED or WCONTINUED, SIGCHLD) hangs on the KILL that did it.
+ * A process that SIGSTOP stopped continues when another process sends it
+ * SIGCONT. All its threads wait for that, whatever they are doing, and the
+ * kernel notifies none of them. So the KILL records decide: a process is
+ * stopped from a SIGSTOP, or from the moment that a process was notified of the
+ * stop (CLD_STOPPED: also after a Ctrl-Z at the terminal), up to the next
+ * SIGCONT for it. Each thread that was off the CPU at that time gets a node
+ * after it, with a SIGNAL arc from that KILL: its sleep up to there was due to
+ * the stop, none of its CPU is. What the thread's call waits for may come later
+ * still; the node of the call comes after this one. A parent that is notified
+ * of a stop or of a continue (wait with WUNTRACED or WCONTINUED, SIGCHLD)
+ * depends on the KILL that caused it.
  *
- * Of a group that is stopped only its leader is known to be in it; one that
- * goes on is taken for that of all that are stopped. */
+ * If a group is stopped, only its leader is known to be a member. If a group is
+ * continued, all stopped processes are taken for its members. */
 #include <signal.h>
 
 #include "slave/build/node.h"
 
-/* What happens so soon behind a SIGCONT may be due to it. */
+/* An event this soon after a SIGCONT may be due to it. */
 #define WOKEN_NS 1000000u
 
 /* ---- when processes were stopped ---- */
@@ -24,19 +26,19 @@
 enum change_kind { ASKED, STOPPED, GOES_ON, SEEN };
 struct change {
     uint64_t t;
-    uint32_t proc;  /* or IPS_NONE: all that are stopped */
-    uint32_t which; /* of kills[]; SEEN: of takings[] */
+    uint32_t proc;  /* IPS_NONE: all stopped processes */
+    uint32_t which; /* index in kills[]; SEEN: in takings[] */
     uint8_t kind;
 };
 struct sweep {
     struct build *b;
     const uint32_t *by_pid;
     B_ARRAY(struct change) changes;
-    struct state {                /* of a process */
+    struct state {                /* of one process */
         uint64_t since_ns;        /* UINT64_MAX: it runs */
-        uint32_t stop_kill, cont; /* the last KILL */
+        uint32_t stop_kill, cont; /* the last KILL of each kind */
     } * state;
-    uint32_t *stopped_process; /* processes that are */
+    uint32_t *stopped_process; /* processes that are stopped now */
     uint32_t stopped_count;
 };
 
@@ -110,7 +112,7 @@ static void stop_process(struct sweep *s, uint32_t proc, uint64_t t)
     s->stopped_process[s->stopped_count++] = proc;
 }
 
-/* The k-th of those that are stopped. */
+/* Ends the stop of the k-th stopped process. */
 static int goes_on(struct sweep *s, uint32_t k, const struct change *c)
 {
     struct build *b = s->b;
@@ -145,7 +147,7 @@ static void on_seen(struct sweep *s, const struct change *c)
     struct b_signal_taken *y = &s->b->takings.v[c->which];
     struct state *st = &s->state[c->proc];
     bool stop = y->code == CLD_STOPPED;
-    /* A handler may be told late, of a stop that is over. */
+    /* A handler may run late, when the stop is over already. */
     if (stop &&
         (st->cont == IPS_NONE || c->t > s->b->kills.v[st->cont].t + WOKEN_NS))
         stop_process(s, c->proc, c->t);
@@ -180,7 +182,8 @@ static int sweep_changes(struct sweep *s)
     return rc;
 }
 
-/* Rows by process; which KILLs have a node; room for threads' nodes. */
+/* Sorts the stops by process, marks the KILLs that need a node, and counts the
+ * nodes that threads need. */
 static void assign_rows(struct build *b)
 {
     struct b_job_stop *v = b->job_stops.v;
@@ -236,7 +239,7 @@ out:
 
 /* ---- nodes ---- */
 
-/* What a record says of its thread's clocks; false: nothing. */
+/* Reads the times and CPU times of a record; false: it has no CPU time. */
 static bool read_clocks(const struct maker *m, uint32_t type, const uint8_t *p,
                         struct interval *v)
 {
@@ -269,19 +272,22 @@ static bool read_clocks(const struct maker *m, uint32_t type, const uint8_t *p,
         memcpy(&v->cpu, p + 16, 8);
         v->cpu_ret = v->cpu;
         return true;
-    default: /* a handler's signal, a sample: they came in what follows */
+    /* a signal's handler, a sample: they happened within the call that
+     * follows */
+    default:
         return false;
     }
 }
 
-/* Where the stop's node is among those of a call that slept through it. */
+/* The position of the stop's node among the nodes of a call that slept through
+ * the stop. */
 enum where { BEFORE, WITHIN, BEHIND };
 static enum where place_in_call(uint32_t type, const uint8_t *p)
 {
     struct ips_rec_io io;
     struct ips_rec_head h;
     switch (type) {
-    case IPS_REC_SEND: /* what was moved, was moved before it */
+    case IPS_REC_SEND: /* the bytes were moved before the stop */
     case IPS_REC_FORK:
         return BEHIND;
     case IPS_REC_BLOCK:
@@ -295,12 +301,13 @@ static enum where place_in_call(uint32_t type, const uint8_t *p)
     }
 }
 
-/* Off the core for `slept`, for `ns` of it stopped, until `stop` let it go. */
+/* Adds the node of a stop: the thread was off the CPU for `slept`, `ns` of it
+ * stopped, until `stop` ended. */
 static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
                     uint64_t cpu, uint64_t slept, uint64_t ns)
 {
     struct build *b = m->b;
-    /* Such arcs are made once, in a whole build. */
+    /* Only a whole build makes such arcs. */
     b->broken |= b->from != NULL;
     int rc = B_MORE(b->job_stopped, b->err);
     if (rc < 0)
@@ -317,7 +324,7 @@ static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
     b_add_wait(m, IPS_WAIT_SIGNAL, ns);
     if (!b->notes)
         return 0;
-    uint32_t signal_node = m->signal_node; /* the call's */
+    uint32_t signal_node = m->signal_node; /* belongs to the call */
     m->signal_node = IPS_NO_NODE;
     b_waits_count(m, IPS_WAIT_SIGNAL, ns, stop->until);
     rc = b_waits_record(m, 0, NULL, 0, node);
@@ -325,7 +332,7 @@ static int add_node(struct maker *m, const struct b_job_stop *stop, uint64_t t,
     return rc;
 }
 
-/* Between two records, until `v`. */
+/* The stop ended between the last record and `v`. */
 static int place_between(struct maker *m, const struct b_job_stop *stop,
                          const struct interval *v)
 {
@@ -342,7 +349,7 @@ static int place_between(struct maker *m, const struct b_job_stop *stop,
     return add_node(m, stop, stop->until + 1, s->cpu, slept, slept);
 }
 
-/* In the call `v`. */
+/* The stop ended within the call `v`. */
 static void place_inside(struct maker *m, const struct b_job_stop *stop,
                          const struct interval *v)
 {
@@ -385,7 +392,8 @@ int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
         const struct b_job_stop *stop = &m->b->job_stops.v[s->next];
         if (stop->until >= v.t_ret)
             break;
-        if (s->t == 0 || stop->until <= s->t) /* before its first record */
+        /* before the thread's first record */
+        if (s->t == 0 || stop->until <= s->t)
             continue;
         if (stop->until >= v.t)
             place_inside(m, stop, &v);
@@ -397,7 +405,7 @@ int b_stop_before(struct maker *m, uint32_t type, const uint8_t *p)
     s->cpu = v.cpu;
     enum where where = place_in_call(type, p);
     if (where == BEHIND)
-        s->stopped_ns = 0; /* the call's own */
+        s->stopped_ns = 0; /* the call's own node counts the wait */
     return where == BEFORE ? b_stop_within(m) : 0;
 }
 

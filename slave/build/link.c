@@ -1,9 +1,11 @@
-/* Forks to the processes and threads they made, waits to those they took.
+/* Links forks to the processes and threads that they made, and waits to those
+ * whose end they returned.
  *
- * A fork child and a thread say which FORK made them (image and fork_seq). A
- * vforked or spawned child recorded nothing until its image began: the FORK
- * that has its pid, the latest before it. popen and system do not tell the
- * pid: the next such FORK of its parent that is still without a child. */
+ * A fork child and a thread record which FORK made them (image and fork_seq). A
+ * vforked or spawned child recorded nothing before its image began: it belongs
+ * to the latest earlier FORK with its pid. popen and system do not know the
+ * pid: their child belongs to the parent's next such FORK that has no child
+ * yet. */
 #include "slave/build/internal.h"
 
 struct links {
@@ -80,8 +82,7 @@ static int cmp_proc(const void *va, const void *vb, void *arg)
 
 /* ---- look-ups ---- */
 
-/* FORK of `image` with `seq` that has no child yet, of a kind that makes
- * threads (or tasks) or not. */
+/* The FORK of `image` with number `seq`, or IPS_NONE. */
 static uint32_t fork_of_seq(const struct links *l, uint32_t image, uint64_t seq)
 {
     const struct build *b = l->b;
@@ -100,8 +101,8 @@ static uint32_t fork_of_seq(const struct links *l, uint32_t image, uint64_t seq)
     return fork_image(b, f) == image && b->forks.v[f].seq == seq ? f : IPS_NONE;
 }
 
-/* The image that began at raw stamp `stamp`; where there are several, of `pid`,
- * and of those the one in `pidns`. */
+/* The image that began at raw stamp `stamp`. If there are several, one of
+ * `pid`, preferably in `pidns`. */
 static uint32_t image_of_stamp(const struct links *l, uint64_t stamp,
                                uint32_t pid, uint64_t pidns)
 {
@@ -129,7 +130,7 @@ static uint32_t image_of_stamp(const struct links *l, uint64_t stamp,
     return best;
 }
 
-/* Where forks with `pid` begun at or before t end in by_pid. */
+/* Index in by_pid after the last fork with `pid` that began at t or before. */
 static uint32_t pid_upper(const struct links *l, uint32_t pid, uint64_t t)
 {
     const struct build *b = l->b;
@@ -150,7 +151,7 @@ static bool makes_process(const struct b_fork *f)
     return !f->failed && f->kind != IPS_FORK_THREAD && f->kind != IPS_FORK_TASK;
 }
 
-/* The latest FORK that got `pid` by t and has no child yet. */
+/* The latest FORK that had `pid` at t or before and has no child yet. */
 static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
                             uint64_t t)
 {
@@ -166,12 +167,13 @@ static uint32_t fork_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
         if (makes_process(f) && f->child == IPS_NONE)
             return i;
         if (f->child != IPS_NONE)
-            break; /* an earlier child of this pid: older ones are gone */
+            break; /* an earlier child of this pid: still older forks cannot be
+                      meant */
     }
     return IPS_NONE;
 }
 
-/* The process that had `pid` at t: the latest begun by then. */
+/* The process that had `pid` at t: the latest that began at t or before. */
 static uint32_t proc_of_pid(const struct links *l, uint32_t pid, uint64_t pidns,
                             uint64_t t)
 {
@@ -208,9 +210,9 @@ static void take_fork(struct build *b, uint32_t f, uint32_t chain)
     }
 }
 
-/* popen and system: the first FORK without pid of `parent` that is open at the
- * child's start. Children come in order of start, so what is passed over for
- * good (not such a FORK, taken, returned before) need not be seen again. */
+/* For popen and system: the first FORK of `parent` without a pid that is open
+ * when the child starts. Children come in order of start. So forks that can no
+ * longer match (another kind, taken, returned before) are skipped for good. */
 static uint32_t fork_of_order(const struct links *l, uint32_t parent,
                               uint64_t t)
 {
@@ -234,7 +236,8 @@ static uint32_t fork_of_order(const struct links *l, uint32_t parent,
     return IPS_NONE;
 }
 
-/* Where each process's forks begin in by_proc, and when popens ended. */
+/* Sets where the forks of each process begin in by_proc, and when popens
+ * ended. */
 static void prepare_order(struct links *l)
 {
     struct build *b = l->b;
@@ -305,19 +308,20 @@ static void link_process(struct links *l, uint32_t p)
         parent = l->fork_proc[f];
         take_fork(b, f, s->chain);
     }
-    /* The child of an untraced one is his who started that. */
+    /* A process whose parent is untraced becomes the child of the process that
+     * forked that parent. */
     if (parent == IPS_NONE && s->ppid) {
         uint32_t g = fork_of_pid(l, s->ppid, row->pidns, row->start_ns);
         parent = g == IPS_NONE ? IPS_NONE : l->fork_proc[g];
     }
-    /* Order of start is order of birth: so the tree has no cycle. */
+    /* Processes are in order of birth, so the tree has no cycle. */
     if (parent != IPS_NONE && parent < p)
         row->parent = parent;
 }
 
 /* ---- JOIN ---- */
 
-/* FORK of process `proc` that got `pid`, the latest by t. */
+/* The latest FORK of process `proc` that had `pid` at t or before. */
 static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
                             uint64_t t)
 {
@@ -334,8 +338,8 @@ static uint32_t fork_waited(const struct links *l, uint32_t proc, uint32_t pid,
     return IPS_NONE;
 }
 
-/* A task that nobody forked is joined by its number: tasks are the last
- * streams of an image, by start, and so nearly by number. */
+/* A task without a FORK is joined by its number. Tasks are the last streams of
+ * an image, ordered by start and so nearly by number. */
 static uint32_t task_of_number(const struct build *b, uint32_t image,
                                uint32_t number)
 {
@@ -381,7 +385,7 @@ static void link_join(struct links *l, struct b_join *j)
         break;
     }
     if (j->child_proc == proc)
-        j->child_proc = IPS_NONE; /* nobody waits for himself */
+        j->child_proc = IPS_NONE; /* no process waits for itself */
     if (j->child_proc == IPS_NONE || !j->ended)
         return;
     struct b_proc *child = &b->procs[j->child_proc];

@@ -1,25 +1,26 @@
-/* Who held which end of a channel when, and so which closes an end-of-file can
- * have waited for (docs/design/build.md, "Ends, positions, peers"). All
- * namings, closes, forks, execs and ends of processes are played in order of
+/* Finds which process held which end of a channel at what time, and so which
+ * close can have caused an end-of-file (docs/design/build.md, "Ends, positions,
+ * peers"). Replays all CHANs, closes, forks, execs and process ends in order of
  * time.
  *
  * A process holds an end from the CHAN of its first descriptor, or from its
- * fork if its parent held it, to the CLOSE of its last named descriptor, its
- * exec (the new image names what it inherited) or its end. Descriptors nobody
- * used are not named, so a process that closed its last named one and works on
- * the end later still holds it. */
+ * fork if its parent held the end, up to the CLOSE of its last named
+ * descriptor, its exec (the new image names what it inherited) or its end.
+ * Descriptors that were never used are not named. So a process that closed its
+ * last named one and uses the end later still holds it. */
 #include "slave/build/internal.h"
 
 #define INHERIT_MAX                                                            \
-    (4u << 20)         /* holdings copied by forks: a bound, not a rule */
-#define OWN_CLOSES 64u /* passed over for one end-of-file, likewise */
+    (4u << 20)         /* limit of holdings copied by forks; only a limit */
+#define OWN_CLOSES 64u /* own closes skipped for one end-of-file, likewise */
 
 struct holding { /* of one process on one end */
     uint64_t last_op;
     uint32_t proc, end;
-    uint32_t next;         /* in the process's list */
-    uint32_t named, plain; /* descriptors; those without close-on-exec */
-    uint32_t traffic;      /* row + 1; 0 none */
+    uint32_t next; /* next in the list of the process */
+    /* open descriptors; those of them without close-on-exec */
+    uint32_t named, plain;
+    uint32_t traffic; /* traffic row + 1; 0: none */
     bool is_held, listed;
 };
 
@@ -28,7 +29,7 @@ struct play {
     B_ARRAY(struct holding) all;
     uint32_t *table; /* (proc, end) -> index + 1 */
     uint32_t capacity;
-    uint32_t *list; /* [proc] first holding */
+    uint32_t *list; /* [proc] its first holding */
     uint32_t inherited;
 };
 
@@ -58,7 +59,7 @@ static int reserve_table(struct play *p)
     return 0;
 }
 
-/* The holding of (proc, end), made if missing; its index in *at. */
+/* Finds or makes the holding of (proc, end); stores its index in *at. */
 static int holding_of(struct play *p, uint32_t proc, uint32_t end, uint32_t *at)
 {
     int rc = reserve_table(p);
@@ -109,7 +110,7 @@ static int release_lock(struct play *p, struct holding *h, uint64_t t,
     return 0;
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static bool chan_plain(const struct b_chan *c)
 {
@@ -199,12 +200,13 @@ static int on_forked(struct play *p, const struct b_hold *e)
         if (rc < 0)
             return rc;
         hold_lock(p, at);
-        p->all.v[at].plain++; /* how it was opened is not known any more */
+        /* whether it has close-on-exec is not known in the child */
+        p->all.v[at].plain++;
     }
     return 0;
 }
 
-/* Exec and end of a process. */
+/* Handles an exec, and the end of a process. */
 static int on_gone(struct play *p, const struct b_hold *e)
 {
     const struct b_proc *proc = &p->b->procs[e->proc];
@@ -214,7 +216,7 @@ static int on_gone(struct play *p, const struct b_hold *e)
     while (*link != IPS_NONE) {
         struct holding *h = &p->all.v[*link];
         if (h->is_held && goes_on && h->plain) {
-            link = &h->next; /* into an image that never spoke */
+            link = &h->next; /* inherited by an image that recorded nothing */
             continue;
         }
         int rc = h->is_held ? release_lock(p, h, e->t, e->node) : 0;
@@ -226,7 +228,7 @@ static int on_gone(struct play *p, const struct b_hold *e)
     return 0;
 }
 
-/* ---- the order ---- */
+/* ---- order of events ---- */
 
 static int add_hold(struct build *b, const struct b_hold *e)
 {
@@ -258,7 +260,8 @@ static int add_events(struct build *b)
     for (uint32_t p = 0; p < b->out->proc_count && rc == 0; p++) {
         const struct b_proc *proc = &b->procs[p];
         const struct ips_proc *row = &b->out->procs[p];
-        /* A spawned image names what it inherited; a fork child does not. */
+        /* A spawned image names what it inherited, so only fork children
+         * inherit here. */
         if (row->parent != IPS_NONE && !proc->spawned)
             rc = add_hold(b,
                           &(struct b_hold){.t = proc->fork == IPS_NONE
@@ -381,9 +384,10 @@ uint32_t b_release_before(const struct build *b, uint32_t end, uint64_t t_ns,
         else
             high = mid;
     }
-    /* Stamps lie before what they are of: an exec closes, and a process ends,
-     * later than its record says. So a thread's own close may have the later
-     * stamp, but it was over before the thread went to sleep. */
+    /* Records are stamped before the event: an exec closes descriptors, and a
+     * process ends, later than its record says. So a thread's own close may
+     * have the later stamp, although it was over before the thread went to
+     * sleep: skip the sleeper's own closes. */
     for (uint32_t i = low, n = 0; i > 0 && n < OWN_CLOSES; i--, n++)
         if (sleeper == IPS_NONE ||
             ips_chain_of(&b->out->g, v[i - 1].node) != sleeper)

@@ -1,37 +1,39 @@
-/* Locks as a replay needs them: where each chain asked for one and where it
- * gave it back. A wait's arc says who had it before; settled anew that may be
- * another, who gives it back where nobody waited then.
+/* Lock rows for a replay: where each chain asked for a lock and where it
+ * released it. The arc of a wait only names the previous holder. If a replay
+ * decides anew, that may be another chain, which released the lock at a point
+ * where no thread waited in the recorded run.
  *
- * What the records hold (agent/preload/sync.h): an ACQUIRE where a thread
- * waited, a RELEASE where somebody may have been waiting - which is always so
- * after a mutex was waited for. So, of what one thread has at a time:
+ * The records (agent/preload/sync.h) contain an ACQUIRE where a thread waited,
+ * and a RELEASE where a thread may have been waiting, which is always the case
+ * after a wait for the mutex. So, for locks with one holder at a time:
  *
- *  - waited for it, and its next RELEASE of it: from the one to the other;
- *  - a RELEASE that let somebody go, of what was free when it was taken: held
- * at the latest when the first of these asked for it, and so long before is not
- *    known. From then on;
- *  - waited for it, and no RELEASE: nothing is known of how long, and it is
- * left out; so is what was taken free and given back before anybody came, of
- * which there is no record but with ipsrun --locks=all: then from the one to
- *    the other.
+ * - An ACQUIRE that waited, and the thread's next RELEASE: held between the
+ *   two.
+ * - A RELEASE that let a waiter go, of a lock taken without a wait: it was held
+ *   at the latest when the first waiter asked for it; how long before is
+ *   unknown. It counts as held from the estimate below.
+ * - An ACQUIRE that waited, without a RELEASE: the time it was held is unknown,
+ *   and this hold is left out. So is a lock that was taken free and released
+ * before another thread came. That leaves records only with ipsrun --locks=all:
+ * then it was held between the two.
  *
- * Semaphores have no owner: a post that let a thread go is one unit, and that
- * thread's wait takes one. What nobody waited for is left out on both sides;
- * with --locks=all it is not, and as many units are free at the begin as were
- * taken before there was a post for them.
+ * Semaphores have no owner: a post that let a thread go is one unit, and the
+ * wait of that thread takes one. Posts and waits without a partner are left
+ * out. With --locks=all they are kept, and the number of units that are free at
+ * the start is the number taken before there was a post for them.
  *
- * Which arc something was done in is told by the order of the thread's records,
- * and where in it by the thread's CPU time then: the nodes' times are bent
- * until no arc runs against the clock (build/wall.c), and a lock given back
- * before a wait would come to lie behind it. Since when somebody had what was
- * free when he took it is a guess, by time, as if he had computed evenly; it is
- * not before the last wait of his that was over when the first one asked: what
- * he waited for may have been of somebody who had the lock.
+ * The order of the thread's records decides in which arc a row is, and the
+ * thread's CPU time its position in the arc. Times of nodes cannot be used:
+ * build/wall.c bends them until no arc runs against the clock, so a release
+ * before a wait could end up after it. Since when a thread held a lock that it
+ * took free is a guess, by time, as if the thread had computed evenly. It is
+ * not before the thread's last wait that was over when the first waiter asked:
+ * whoever ended that wait may have held the lock.
  *
- * Only what one has at a time: mutexes, spin locks, locks of files unless one
- * RELEASE let several go (they read). Locks for readers and writers only where
- * all was recorded. Not once (all go), barriers and conditions (nobody has
- * one). */
+ * Covered are locks with one holder: mutexes, spin locks, and file locks unless
+ * one RELEASE let several waiters go (then they were shared). Reader-writer
+ * locks are covered only with --locks=all. Not covered are pthread_once (all
+ * waiters go), barriers and conditions (no holder). */
 #include "slave/build/internal.h"
 
 #include "analysis/replay/graph.h"
@@ -41,17 +43,19 @@ struct locks {
     struct build *b;
     struct ips_wait_rows *out;
     bool all;        /* ipsrun --locks=all */
-    uint32_t *order; /* of syncs: by object, chain, time */
+    uint32_t *order; /* indexes of syncs, by object, chain, time */
     uint32_t *sorted;
-    uint64_t *asked; /* [syncs] RELEASE: when the first that it let go asked */
-    uint32_t *went;  /* [syncs] how many it let go */
-    uint64_t *
-        release_node; /* [given_count] RELEASEs of the object at hand, sorted */
+    /* [syncs] RELEASE: when the first waiter that it let go had asked */
+    uint64_t *asked;
+    uint32_t *went; /* [syncs] RELEASE: number of waiters that it let go */
+    uint64_t *release_node; /* [given_count] times of the RELEASEs of the
+                               current object, sorted */
     uint32_t given_count;
-    uint64_t *cpu;        /* [nodes] the thread's CPU time at it */
-    uint32_t lock;        /* number of the object at hand */
-    uint32_t lock_number; /* of an object that is two locks here: 0 or 1 */
-    uint32_t begin;       /* its first row, and of the chain at hand */
+    uint64_t *cpu; /* [nodes] CPU time of the thread at the node */
+    uint32_t lock; /* number of the current object */
+    /* 0 or 1, for an object that is modelled as two locks */
+    uint32_t lock_number;
+    uint32_t begin; /* first row of the object; of the current chain */
     uint32_t chain_begin;
 };
 
@@ -62,7 +66,7 @@ static uint32_t chain_of(const struct build *b, const struct b_sync *s)
     return b->streams[s->stream].chain;
 }
 
-/* When it had it, or had it no more. */
+/* When the thread had got the lock, or released it. */
 static uint64_t moment_of(const struct b_sync *s)
 {
     return s->release ? s->t : s->t_ret;
@@ -88,8 +92,8 @@ static bool is_before(const struct ips_lock_row *x,
     return x->node < y->node || (x->node == y->node && x->w < y->w);
 }
 
-/* What comes later in a chain does not come earlier, whatever the stamps say.
- */
+/* Keeps rows of a chain in the order of its records, whatever the stamps
+ * say. */
 static void not_before(const struct ips_lock_row *last,
                        struct ips_lock_row *row)
 {
@@ -118,20 +122,22 @@ static int put_row(struct locks *l, uint64_t t, uint32_t node, uint64_t w,
     return 0;
 }
 
-/* Between its chain's nodes, where its record was. */
+/* Puts a row between the chain's nodes, where the record was. */
 static int put_between(struct locks *l, const struct b_sync *s, uint32_t units)
 {
     const struct ips_graph *g = &l->b->out->g;
     const struct ips_chain *c = &g->chains[chain_of(l->b, s)];
-    /* A chain has START and END; damaged records may lie outside. */
+    /* Every chain has START and END, but damaged records may be outside of
+     * them. */
     uint32_t last = c->first + c->count - 1;
     uint32_t i = s->next < last ? ips_max_u32(s->next, c->first + 1) : last;
     uint64_t w = ips_min_u64(ips_sub_sat(s->cpu, l->cpu[i - 1]), g->w[i]);
     return put_row(l, moment_of(s), i, w, s->release, units);
 }
 
-/* Takes it at time t, or when it had waited for the last time at `asked`; when
- * it begins, where it had not begun. */
+/* Puts a row that takes the lock at time t, but not before the last wait that
+ * was over at `asked`. If the chain had not begun, it takes the lock at its
+ * start. */
 static int put_had_since(struct locks *l, uint32_t chain, uint64_t t,
                          uint64_t asked)
 {
@@ -154,17 +160,17 @@ static int put_had_since(struct locks *l, uint32_t chain, uint64_t t,
     return put_row(l, t, cut.node, cut.w, false, 1);
 }
 
-/* Did it make a node, and the lock alone decide when that is passed? */
+/* Does the record have a node whose time only the lock decides? */
 static bool at_node(const struct locks *l, const struct b_sync *s)
 {
     return s->node != IPS_NO_NODE &&
            (s->release || l->b->out->g.xkind[s->node] == IPS_X_RESOURCE);
 }
 
-/* ---- what one has at a time --------------------------------------------- */
+/* --- locks with one holder ------------------------------------------------ */
 
-/* Behind a wait for a condition, and for an owner that died, it asks when that
- * is over. */
+/* Puts the row of `s`. After a wait for a condition, or for an owner that died,
+ * the thread asks for the lock when that wait is over. */
 static int put_done(struct locks *l, const struct b_sync *s, uint32_t units)
 {
     if (at_node(l, s))
@@ -190,13 +196,13 @@ static void list_given(struct locks *l, const uint32_t *order, uint32_t n)
               by_time);
 }
 
-/* Since when somebody had what he gave back at `until`, and what the first that
- * waited asked for at `asked`. */
+/* Estimates since when a thread held the lock that it released at `until` and
+ * for which the first waiter asked at `asked`. */
 static uint64_t had_since(const struct locks *l, uint64_t asked, uint64_t until)
 {
     uint32_t low = 0, high = l->given_count;
     asked = ips_min_u64(asked, until);
-    while (low < high) { /* the first one given back at `asked` or later */
+    while (low < high) { /* the first release at `asked` or later */
         uint32_t mid = low + (high - low) / 2;
         if (l->release_node[mid] < asked)
             low = mid + 1;
@@ -207,8 +213,9 @@ static uint64_t had_since(const struct locks *l, uint64_t asked, uint64_t until)
                        ips_sub_sat(asked, until - asked));
 }
 
-/* Taken again behind a wait for a condition that ran out: the replay has that
- * wait behind the work of its arc, and it would be held meanwhile. */
+/* Was this lock taken again after a wait for a condition that timed out? The
+ * replay puts that wait after the work of its arc, so the lock would count as
+ * held during the wait. */
 static bool after_timeout(const struct locks *l, uint32_t index)
 {
     const struct b_sync *s = &l->b->syncs.v[index], *cond = index ? s - 1 : s;
@@ -216,7 +223,7 @@ static bool after_timeout(const struct locks *l, uint32_t index)
            cond->stream == s->stream && cond->t_ret == s->t_ret;
 }
 
-/* One chain's records of the object. */
+/* Adds the rows of one chain for the object. */
 static int add_chain(struct locks *l, const uint32_t *order, uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v, *had = NULL;
@@ -253,7 +260,8 @@ static bool of_file(const struct b_sync *s)
     return s->kind == IPS_SYNC_FLOCK || s->kind == IPS_SYNC_RECORD_LOCK;
 }
 
-/* Behind the records from `k` on of that one's chain. */
+/* Index after the run of records, from order[k] on, that belong to one
+ * chain. */
 static uint32_t chain_end(const struct locks *l, const uint32_t *order,
                           uint32_t k, uint32_t n)
 {
@@ -292,7 +300,8 @@ static int by_moment(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* How many were free at the begin, at least: taken before there were posts. */
+/* Units that were free at the start, at least: those taken before there were
+ * posts. */
 static uint32_t units_at_begin(const struct locks *l, const uint32_t *order,
                                uint32_t n)
 {
@@ -314,7 +323,8 @@ static uint32_t units_at_begin(const struct locks *l, const uint32_t *order,
     return units < UNITS_MAX ? units : UNITS_MAX;
 }
 
-/* Every unit that was taken and every one that was given (--locks=all). */
+/* Adds every unit that was taken and every one that was released
+ * (--locks=all). */
 static int add_all_counted(struct locks *l, const uint32_t *order, uint32_t n)
 {
     const struct b_sync *v = l->b->syncs.v;
@@ -352,20 +362,20 @@ static int add_counted(struct locks *l, const uint32_t *order, uint32_t n)
 
 /* ---- readers and writers (--locks=all) --------------------------------- */
 
-/* A lock for readers and writers as two of the replay's: whoever wants it takes
- * the gate, then as many units as he may not share - a reader one of as many as
- * there are readers, a writer all - and gives the gate back. First come, first
- * served; no two have some of the units each and wait for the rest. */
+/* A reader-writer lock becomes two locks in the replay. A thread takes the
+ * gate, then its units (a reader one, a writer as many as there can be
+ * readers), and releases the gate. So the lock is first come, first served, and
+ * no two threads hold some units each and wait for the rest. */
 enum { GATE = 0, UNITS = 1 };
-#define READERS_MAX 64u /* at once; a writer has so many rows */
+#define READERS_MAX 64u /* readers at once; a writer has this many rows */
 
 static bool is_read(const struct b_sync *s)
 {
     return s->kind == IPS_SYNC_RDLOCK;
 }
 
-/* At most so many have it at once to read: the threads that do, or as many as
- * were seen (a thread may read twice at a time). */
+/* The most readers at once: the number of threads that read, or the number seen
+ * at once if that is greater (a thread may hold several read locks). */
 static uint32_t readers_of(const struct locks *l, const uint32_t *order,
                            uint32_t n)
 {
@@ -390,7 +400,7 @@ static uint32_t readers_of(const struct locks *l, const uint32_t *order,
     return ips_max_u32(ips_max_u32(threads, most), 1);
 }
 
-/* What follows at once on the row before. */
+/* Puts a row directly after the previous one. */
 static int put_also(struct locks *l, uint64_t t, bool gives, uint32_t units)
 {
     const struct ips_lock_row *last = &l->out->lock[l->out->lock_count - 1];
@@ -414,7 +424,8 @@ static int put_units(struct locks *l, const struct b_sync *s, uint32_t readers)
     return rc;
 }
 
-/* One chain's records: what is given back in the end, each kind for itself. */
+/* Adds the rows of one chain: only locks that it releases later, reading and
+ * writing counted separately. */
 static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
                       uint32_t readers)
 {
@@ -429,7 +440,7 @@ static int add_reader(struct locks *l, const uint32_t *order, uint32_t n,
         if (s->release) {
             left[kind]--;
             if (!has[kind])
-                continue; /* taken before there was a record */
+                continue; /* taken before the first record */
             has[kind]--;
         } else {
             if (!b_sync_got(s) || has[kind] >= left[kind])
@@ -456,7 +467,7 @@ static int add_readers(struct locks *l, const uint32_t *order, uint32_t n)
 
 /* ---- all ---------------------------------------------------------------- */
 
-/* Of rows that are all one chain's nobody waits for another. */
+/* Rows of one chain alone are dropped: no thread waits for another. */
 static bool is_contended(const struct locks *l)
 {
     const struct ips_wait_rows *o = l->out;
@@ -488,8 +499,8 @@ static int add_object(struct locks *l, const uint32_t *order, uint32_t n)
     return rc;
 }
 
-/* Behind a wait for a condition it is asked for when the signal comes: until
- * then the mutex is others', who need it to signal. */
+/* After a wait for a condition, the thread asks for the mutex when the signal
+ * comes: before that, other threads need the mutex to signal. */
 static uint64_t asked_at(const struct b_sync *v, uint32_t i)
 {
     if (!b_sync_after_cond(&v[i]) || !i || v[i - 1].cause == IPS_NONE)
@@ -520,7 +531,8 @@ static int by_place(const void *va, const void *vb)
     return 0;
 }
 
-/* Each thread's CPU time at its nodes: their coordinates, as they were. */
+/* CPU time of each thread at its nodes: their coordinates, before they became
+ * weights. */
 static void make_cpu(const struct build *b, uint64_t *cpu)
 {
     const struct ips_built *o = b->out;

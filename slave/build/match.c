@@ -1,4 +1,5 @@
-/* Operations of the two ends of a stream -> cross arcs; forks and joins. */
+/* Matches the operations of the two ends of a stream, and forks and joins, and
+ * makes their cross arcs. */
 #include "slave/build/match.h"
 
 /* ---- order of sends ---- */
@@ -32,7 +33,7 @@ static int new_slab(struct build *b)
     int rc = B_MORE(b->slabs, b->err);
     if (rc < 0)
         return rc;
-    /* A small run's only slab is small. */
+    /* The only slab of a small run is small. */
     uint64_t most = b->send_capacity * 2 + B_BLOCK_OPS;
     if (b->slabs.n)
         most = B_SLAB_OPS;
@@ -85,8 +86,9 @@ static int sort_sends(struct build *b, struct b_end *e)
     return 0;
 }
 
-/* In order of return, as they are met where they are one chain's. Writes of
- * different threads that overlap: which of them came first is a guess. */
+/* Puts the sends of an end in order of return. Sends of one chain are in that
+ * order already. If writes of different threads overlap, their order is a
+ * guess. */
 static int order_sends(struct build *b, struct b_end *e)
 {
     bool ordered = true;
@@ -109,8 +111,8 @@ static int order_sends(struct build *b, struct b_end *e)
 
 /* ---- tokens ---- */
 
-/* Processes that moved bytes through an end (at most `max`, each once); 0 where
- * an operation was not of one byte. */
+/* Processes that moved bytes through an end (each once, at most `max`).
+ * not_one: some operation was not of one byte. */
 struct users {
     uint32_t *procs, n, max;
     bool not_one;
@@ -129,7 +131,9 @@ static void one_byte_user(const struct build *b, struct users *u,
 
 #define USERS_MAX 64u
 
-/* Who made the pipe may put all its tokens there at once (cargo does). */
+/* Counts the processes that write tokens; 0: they do not. The first write may
+ * be of any length: the process that makes the pipe may put all tokens there at
+ * once (cargo does). */
 static uint32_t token_givers(const struct build *b, uint32_t from,
                              uint32_t *procs)
 {
@@ -168,11 +172,11 @@ bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to)
     return both > 1;
 }
 
-/* ---- receives that are listed by end ---- */
+/* ---- receives listed by end ---- */
 
-/* Most ends are read by one thread, in the order of its nodes. What several
- * threads read is put in order of return; so is what blocked sends have to be
- * compared with, and what may be tokens. */
+/* Most ends are read by one thread, in the order of its nodes, and need no
+ * list. A list in order of return is made if several threads read, for
+ * comparison with blocked sends, and for pipes that may carry tokens. */
 static bool wants_list(const struct build *b, uint32_t i)
 {
     const struct b_end *e = &b->ends[i];
@@ -205,7 +209,7 @@ static void list_node(struct lister *l, uint32_t i, uint32_t chain)
                 l->long_read++;
             r.t = b->long_reads.v[l->long_read].t;
         }
-    } else { /* nobody asks when it was called */
+    } else { /* the time of the call is not needed */
         while (l->ext < b->exts.n && b->exts.v[l->ext].node < i)
             l->ext++;
         if (l->ext < b->exts.n && b->exts.v[l->ext].node == i) {
@@ -263,7 +267,7 @@ static int list_reads(struct build *b)
     return n && !b->reads ? IPS_E_NO_MEMORY : 0;
 }
 
-/* The positions of receives whose sender may be elsewhere. */
+/* Sets the positions of receives whose sender may be on another machine. */
 static int position_exts(struct build *b)
 {
     uint64_t *pos = b_calloc(b->out->end_count, sizeof(*pos), b->err);
@@ -327,7 +331,7 @@ static int match_listed(struct build *b, uint32_t to)
             b->out->counts.order_dependent += waited;
             continue;
         }
-        /* Two readers at once: which was first matters where their bytes came
+        /* Two threads read at once: their order matters if their bytes came
          * from different sends. */
         if (e->read_many && before && before->chain != r->chain &&
             before->t_ret > r->t && before_send != send)
@@ -339,8 +343,8 @@ static int match_listed(struct build *b, uint32_t to)
     return 0;
 }
 
-/* b_whole() of the next message, at once. False: it is not so, and nothing was
- * done. */
+/* Matches the next message at once, if it is the common case of b_whole().
+ * False: it is not, and nothing was changed. */
 static inline bool sent_whole(struct build *b, struct inflow *f, uint32_t v,
                               uint64_t len)
 {
@@ -363,7 +367,7 @@ static inline bool sent_whole(struct build *b, struct inflow *f, uint32_t v,
     return true;
 }
 
-/* Bit k: node k of 64 or fewer is a receive that knows no send. */
+/* Bit k is set if node k (of at most 64) is a receive without a known send. */
 static uint64_t receives_of(const uint8_t *kind, const uint8_t *xkind,
                             uint32_t n)
 {
@@ -374,7 +378,8 @@ static uint64_t receives_of(const uint8_t *kind, const uint8_t *xkind,
         uint64_t eight, known;
         memcpy(&eight, kind + k, 8);
         memcpy(&known, xkind + k, 8);
-        eight = (eight ^ each * IPS_NODE_RECV) | known; /* what became 0 */
+        /* a byte is 0 for such a receive */
+        eight = (eight ^ each * IPS_NODE_RECV) | known;
         eight = ~(((eight & each * 0x7f) + each * 0x7f) | eight) >> 7 & each;
         bits |= (eight * 0x0102040810204080ULL >> 56) << k;
     }
@@ -383,7 +388,7 @@ static uint64_t receives_of(const uint8_t *kind, const uint8_t *xkind,
     return bits;
 }
 
-/* All others, in the order of their nodes. */
+/* Matches all receives that are not listed, in the order of their nodes. */
 static void match_nodes(struct build *b, struct inflow *flows)
 {
     const struct ips_graph *g = &b->out->g;
@@ -435,7 +440,8 @@ static int match_data(struct build *b)
     return rc;
 }
 
-/* A send that was only preempted sits where one that did not block does. */
+/* A send that was only preempted gets the coordinate of one that did not block,
+ * and its wait is taken back. */
 static void not_for_space(struct build *b, struct b_op *send)
 {
     struct ips_graph *g = &b->out->g;
@@ -453,8 +459,8 @@ static void not_for_space(struct build *b, struct b_op *send)
     send->past_bytes = ips_sub_sat(g->w[send->node], b->cpu_at[send->node]);
 }
 
-/* A send that blocked for room returned when the last receive before its return
- * made some. */
+/* A send that blocked for space returned when the last receive before its
+ * return had made some. */
 void b_match_full_sends(struct build *b, struct b_full_sends *k)
 {
     const struct b_read *reads = k->reads;
@@ -471,7 +477,8 @@ void b_match_full_sends(struct build *b, struct b_full_sends *k)
         if (!send->blocked)
             continue;
         uint32_t last = r > 0 ? reads[r - 1].node : k->last;
-        /* A reader that was taken off its core returns later. */
+        /* A reader that lost the CPU in its call returns later than it made
+         * space. */
         bool during = r > 0 && reads[r - 1].t_ret >= send->t;
         if (!during && r < k->count && reads[r].t <= send->t_ret)
             last = reads[r].node;
@@ -527,7 +534,8 @@ int b_match(struct build *b)
         rc = position_exts(b);
     if (rc < 0)
         return rc;
-    match_rooms(b); /* coordinates first: arcs may move them further */
+    /* this sets coordinates, so it comes first: arcs may move them further */
+    match_rooms(b);
     rc = match_data(b);
     for (uint32_t i = 0; i < b->out->end_count && rc == 0; i++) {
         b->out->ends[i].sent_bytes =
@@ -538,7 +546,7 @@ int b_match(struct build *b)
     return rc;
 }
 
-/* Positions of packets counted messages: now nodes have their bytes. */
+/* For packets, positions counted messages; now their nodes get the bytes. */
 void b_packet_bytes(struct build *b)
 {
     for (uint32_t i = 0; i < b->packets.n; i++) {
@@ -549,7 +557,7 @@ void b_packet_bytes(struct build *b)
 
 /* ---- receives of no bytes ---- */
 
-/* The chain of a node that its thread slept for, or IPS_NONE. */
+/* The chain of a node if its thread slept for the node, else IPS_NONE. */
 static uint32_t sleeper_of(const struct build *b, uint32_t node)
 {
     const struct ips_graph *g = &b->out->g;
@@ -572,7 +580,7 @@ bool b_own_shutdown(struct build *b, uint32_t node, uint32_t end,
 static void match_event(struct build *b, const struct b_event *e)
 {
     uint32_t from = b->out->ends[e->end].peer_end, node = IPS_NO_NODE;
-    if (!b->ends[e->end].local) { /* its b_ext says the rest */
+    if (!b->ends[e->end].local) { /* its b_ext decides the rest */
         if (e->kind == B_EOF && e->ext != IPS_NONE &&
             b_own_shutdown(b, e->node, e->end, e->t_ret, IPS_NO_NODE))
             b->exts.v[e->ext].is_decided = true;
@@ -591,7 +599,8 @@ static void match_event(struct build *b, const struct b_event *e)
             b_own_shutdown(b, e->node, e->end, e->t_ret, node))
             return;
         if (node == IPS_NO_NODE && b->ends[from].release_count) {
-            /* By the clock nobody had closed yet: it stepped. */
+            /* By the clock no process had closed the end yet: the clock
+             * stepped. */
             node = b->releases.v[b->ends[from].first_release].node;
             b->out->counts.ambiguous++;
         }
@@ -631,14 +640,15 @@ static void match_fork(struct build *b, const struct b_fork *f)
                 IPS_X_LIFETIME, 0);
 }
 
-/* The child that ended last before a wait in vain returned. */
+/* A wait for children failed with ECHILD: it depends on the child that ended
+ * last before it returned. */
 static void match_vain(struct build *b, const struct b_vain *x)
 {
     uint32_t last = IPS_NONE;
     for (uint32_t i = 0; i < b->out->proc_count; i++) {
         const struct ips_proc *row = &b->out->procs[i];
         bool child = row->parent == x->proc && !row->open &&
-                     b->procs[i].join == IPS_NONE && /* no wait took it */
+                     b->procs[i].join == IPS_NONE && /* no wait returned it */
                      (!x->pid || row->pid == x->pid);
         if (child && b->procs[i].last_ns <= x->t_ret &&
             (last == IPS_NONE || b->procs[i].last_ns > b->procs[last].last_ns))

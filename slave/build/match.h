@@ -1,23 +1,26 @@
-/* How receives find their sends: between build/match.c, which has all of them,
- * and build/incremental/match.c, which has those of a run that goes on. */
+/* Finds the sends of receives. Shared by build/match.c, which has all receives
+ * of a run, and build/incremental/match.c, which has those of a run that goes
+ * on. */
 #ifndef IPS_SLAVE_BUILD_MATCH_H
 #define IPS_SLAVE_BUILD_MATCH_H
 
 #include "slave/build/internal.h"
 
-/* Where the receives of one end stand in the sends of its peer. */
+/* Position of the receives of one end in the sends of its peer. */
 struct inflow {
     struct b_sending send;
     uint64_t read, sent;
-    bool whole;  /* the peer is closed: what is missing was never recorded */
-    bool open;   /* its receives come in the order of nodes */
-    bool memory; /* b_by_memory() */
-    bool early;  /* some were matched when they were made (build/plain/early.c)
-                    ... */
-    bool late;   /* ... and no others will be */
+    bool whole;  /* the peer is closed: missing sends were never recorded */
+    bool open;   /* its receives are visited in the order of nodes */
+    bool memory; /* bytes arrive through memory: b_by_memory() */
+    /* some receives were matched when they were made (build/plain/early.c)
+     * ... */
+    bool early;
+    bool late; /* ... and no further ones will be */
 };
 
-/* Before the first receive, of what is known while nodes are made. */
+/* The state before the first receive, from what is known while nodes are
+ * made. */
 static inline struct inflow b_inflow(const struct build *b, uint32_t to)
 {
     const struct b_end *e = &b->ends[b->out->ends[to].peer_end];
@@ -30,7 +33,8 @@ static inline struct inflow b_inflow(const struct build *b, uint32_t to)
     return f;
 }
 
-/* The send that wrote the last of the next `len` bytes read; NULL: not here. */
+/* Returns the send that wrote the last of the next `len` bytes read; NULL: that
+ * send is not here. */
 static inline struct b_op *b_find_sender(const struct build *b,
                                          struct inflow *f, uint64_t len)
 {
@@ -48,7 +52,7 @@ static inline struct b_op *b_find_sender(const struct build *b,
     return NULL;
 }
 
-/* The same; what is not here is counted. */
+/* The same, and counts a receive whose send is not here. */
 static inline struct b_op *sender_of(struct build *b, struct inflow *f,
                                      uint64_t len)
 {
@@ -68,8 +72,9 @@ static inline void not_sent(struct build *b, uint32_t node)
     b->out->g.xpred[node] = IPS_NO_NODE;
 }
 
-/* The arc, and what it says of the send: build/causal.c has the rule. That of
- * the receive is b_weights', when all receives of the send are known. */
+/* Makes the arc, and limits the coordinate of the send; build/causal.c has the
+ * rule. b_weights() limits that of the receive, when all receives of the send
+ * are known. */
 static inline void sent_by(struct build *b, const struct inflow *f,
                            struct b_op *send, uint32_t v)
 {
@@ -88,21 +93,22 @@ static inline void sent_by(struct build *b, const struct inflow *f,
     g->w[send->node] = b->cpu_at[send->node] + room;
 }
 
-/* A receive that knows its send: what its columns say then. */
+/* The columns of a receive whose send is known. */
 struct b_matched {
     uint64_t coord;
     uint32_t xpred;
     uint8_t xkind;
 };
 
-/* sent_by() of a build that does not go on, of a receive of `len` bytes at
- * `coord` that slept for `wait`. Where no other receive is of that send,
- * nothing of it moves any more: the receive gives way at once, and b_weights
- * need not look at the send, whose line is at hand here.
+/* sent_by() for a build that does not go on and for a receive of `len` bytes at
+ * `coord` that slept for `wait`. If no other receive depends on that send, the
+ * send does not move any more. Then the receive gives way at once, and
+ * b_weights() need not look at the send, whose cache line is loaded here
+ * anyway.
  *
- * What b_gives_way() says of both follows from one difference here, as the send
- * has given way: the receive moves where its CPU after the arc does not fit in
- * the time at all. */
+ * The send has given way already, so one difference decides what b_gives_way()
+ * computes: the receive moves only if its CPU after the arc does not fit into
+ * the time between send and receive at all. */
 static inline struct b_matched b_sent_alone_by(struct build *b,
                                                const struct inflow *f,
                                                struct b_op *send, uint64_t t_ns,
@@ -131,13 +137,14 @@ static inline struct b_matched b_sent_alone_by(struct build *b,
                               (uint8_t)(B_X_FOUND + there * B_X_THERE)};
 }
 
-/* What has bits above this is negative, or damaged. */
+/* A value with bits above this one is negative, or damaged. */
 #define B_WHOLE_BITS 60
 
-/* The same of most receives: all bytes before, up to `read` with it, were of
- * whole messages, and this is one; there is time for the CPU of both sides -
- * `after` the arc the receiver's - and more. Its kind of arc; 0: it is not so.
- * Nobody can tell which receives slept, so that is done without a branch. */
+/* The same for the common case: all bytes up to `read`, this receive included,
+ * were received as whole messages, and there is more than enough time for the
+ * CPU of both sides (`after` the arc: the receiver's). Returns the kind of its
+ * arc; 0: not the common case. Which receives slept is unpredictable, so this
+ * avoids a branch on it. */
 static inline __attribute__((always_inline)) uint8_t
 b_whole(const struct b_op *send, uint64_t t_ns, uint64_t after, uint64_t wait,
         uint64_t read, bool memory)
@@ -153,8 +160,8 @@ b_whole(const struct b_op *send, uint64_t t_ns, uint64_t after, uint64_t wait,
     return (uint8_t)(B_X_FOUND + there * B_X_THERE);
 }
 
-/* The coordinate of a receive at t_ns that knows its send, which has given way:
- * now it does the same (build/causal.c). */
+/* The coordinate of a receive at t_ns whose send is known and has given way:
+ * now the receive gives way as well (build/causal.c). */
 static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
                                    uint64_t t_ns, uint64_t cpu_at)
 {
@@ -163,37 +170,40 @@ static inline uint64_t b_gives_way(const struct b_op *send, uint64_t coord,
     return ips_sub_sat(cpu_at, coord) > room ? cpu_at - room : coord;
 }
 
-/* A pipe through which at least two processes both take and give single bytes
- * carries tokens - make's jobserver -, not data: which of them one gets is
- * incidental. */
+/* A pipe to which at least two processes write single bytes, and from which
+ * they read single bytes, carries tokens (make's jobserver), not data: which
+ * token a process gets is incidental. */
 bool b_carries_tokens(const struct build *b, uint32_t from, uint32_t to);
 
-/* build/shared.c. Does the clock contradict the match of `r` with `send` (NULL:
- * none is known, and `whole`: none will be), in a run with processes that are
- * not recorded? */
+/* build/shared.c. In a run with processes that are not recorded: does the clock
+ * contradict the match of `r` with `send`? `send` NULL: no send is known; with
+ * `whole` none will be. */
 bool b_is_doubtful(const struct build *b, const struct b_read *r,
                    const struct b_op *send, bool whole);
-/* Did one of them write or read between those that are recorded? Of an end
- * whose receives are listed. Then: its receives, as far as they are certain;
- * and behind them its polls. */
+/* b_is_shared: did an unrecorded process write or read between the recorded
+ * ones? The receives of the end must be listed. If so: b_match_shared() matches
+ * the receives that are certain, and afterwards b_shared_poll() the polls. */
 bool b_is_shared(struct build *b, uint32_t to);
 int b_match_shared(struct build *b, uint32_t to) IPS_MUST_USE;
 void b_shared_poll(struct build *b, const struct b_poll *p);
 
-/* Sends of one end that blocked, and the receives of the other. */
+/* Input of b_match_full_sends(): sends of one end that blocked, and the
+ * receives of the other. */
 struct b_full_sends {
-    struct b_sending send;      /* the first */
-    uint64_t sent, read;        /* before it, and before reads[0] */
-    const struct b_read *reads; /* in order of return */
+    struct b_sending send; /* the first send */
+    /* bytes sent before it, and read before reads[0] */
+    uint64_t sent, read;
+    const struct b_read *reads; /* in order of their returns */
     uint32_t count;
-    uint32_t last;   /* receive before reads[0], or IPS_NO_NODE */
-    uint32_t always; /* so much unread leaves room */
+    uint32_t last;   /* node of the receive before reads[0], or IPS_NO_NODE */
+    uint32_t always; /* with no more than this unread there is always space */
 };
-/* A pipe holds at least so much. A send that leaves no more than this unread
- * did not wait for room: it slept because somebody else had the CPU. */
+/* A pipe holds at least this much. A send that leaves no more than this unread
+ * did not wait for space: it slept because another thread had the CPU. */
 #define B_ROOM_ALWAYS_BYTES 4096u
 void b_match_full_sends(struct build *b, struct b_full_sends *k);
-/* The other end is elsewhere: what it has read is not known here. */
+/* The other end is on another machine, so what it has read is not known
+ * here. */
 void b_full_sends_far(struct build *b, struct b_sending send);
 
 #endif

@@ -1,23 +1,25 @@
-/* No cycle leaves here. Where records are true, time orders all arcs; records
- * that are not (a clock that stepped, a hostile writer, a lost send) may
- * describe a cycle, and one false arc must not cost the whole run. The nodes
- * are run as ips_longest_path runs them; when nothing is ready, every awaited
- * chain waits for another, and an arc of such a circle is dropped and counted
- * as ambiguous. */
+/* Makes sure that the graph has no cycle. If the records are true, time orders
+ * all arcs. Other records (a clock that stepped, a hostile writer, a lost send)
+ * may describe a cycle, and one false arc must not cost the whole run. The
+ * nodes are run as in ips_longest_path. When no chain is ready, every
+ * unfinished chain waits for another; then one arc of such a cycle is dropped
+ * and counted as ambiguous. */
 #include "slave/build/internal.h"
 
 #define DONE (UINT32_MAX - 1)
-/* After so many circles broken one by one, all that waits is let go. */
+/* After this many cycles were broken one by one, all waiting chains are let
+ * go. */
 #define CAREFUL 1000u
 
 struct run {
     struct build *b;
     struct ips_graph *g;
-    uint32_t *waiter; /* [node] first chain that waits for it; DONE; NONE */
+    uint32_t *waiter; /* [node] first chain that waits for it; DONE; IPS_NONE */
     uint32_t *next;   /* [chain] next waiter of the same node */
     uint32_t *at;     /* [chain] next node to run */
     uint32_t *ready;  /* stack of chains */
-    uint32_t *seen;   /* [chain] round in which a walk came by */
+    /* [chain] last round in which break_circle() visited it */
+    uint32_t *seen;
     uint32_t ready_count, unfinished, dropped;
 };
 
@@ -49,7 +51,7 @@ static bool is_finished(const struct run *r, uint32_t c)
     return r->at[c] == r->g->chains[c].first + r->g->chains[c].count;
 }
 
-/* Chain c waits no more: its arc goes. */
+/* Ends the wait of chain c by dropping its arc. */
 static void let_go(struct run *r, uint32_t c)
 {
     struct ips_graph *g = r->g;
@@ -66,7 +68,7 @@ static void let_go(struct run *r, uint32_t c)
     r->ready[r->ready_count++] = c;
 }
 
-/* Follows who waits for whom from chain c to a circle, and drops the arc of it
+/* Follows the waits from chain c to a cycle, and drops the arc of the cycle
  * that goes back furthest in time. */
 static void break_circle(struct run *r, uint32_t c, uint32_t round)
 {
@@ -114,8 +116,8 @@ static void run_all(struct run *r)
 int b_break_cycles(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
-    /* All arcs run forwards in time, those between chains by at least a tick:
-     * there is no cycle to look for. */
+    /* If all arcs run forwards in time, those between chains by at least a
+     * tick, there is no cycle. */
     if (!b->backwards)
         return 0;
     struct run r = {.b = b, .g = g, .unfinished = g->chain_count};

@@ -1,5 +1,6 @@
-/* Which end is the other end of which, on this machine. Pipes know by their
- * inode (build/channel.c), datagrams by themselves (build/dgram.c). */
+/* Finds which two ends on this machine are the ends of one channel. Ends of
+ * pipes are joined by inode in build/channel.c, datagrams one by one in
+ * build/dgram.c. */
 #include "slave/build/internal.h"
 
 static void join_ends(struct build *b, uint32_t x, uint32_t y)
@@ -10,13 +11,13 @@ static void join_ends(struct build *b, uint32_t x, uint32_t y)
     b->out->ends[y].peer_end = x;
 }
 
-/* Ends for sorting: by `key`, then by first use. */
+/* An end to be joined; entries are sorted by `key`, then by first use. */
 struct entry {
     uint8_t key[48];
     uint64_t first_ns;
-    uint64_t netns; /* 0: it does not matter */
+    uint64_t netns; /* 0: the namespace does not matter */
     uint32_t end;
-    uint8_t side; /* two entries of one key and different sides match */
+    uint8_t side; /* entries of one key match if their sides differ */
 };
 
 static int cmp_entry(const void *va, const void *vb)
@@ -30,9 +31,10 @@ static int cmp_entry(const void *va, const void *vb)
     return a->end < b->end ? -1 : a->end > b->end;
 }
 
-/* Of v[0, n), which wait: several network namespaces have these addresses, and
- * which of them a peer is in cannot be told. Then none is joined, neither here
- * nor with an end of another machine. */
+/* v[0, n) are ends of one key that wait for a peer. If they are in several
+ * network namespaces with these addresses, it cannot be decided which one a
+ * peer belongs to. Then no end is joined, neither here nor with an end of
+ * another machine. */
 static bool is_uncertain(struct build *b, const struct entry *v, uint32_t n)
 {
     uint32_t others = 0;
@@ -43,15 +45,17 @@ static bool is_uncertain(struct build *b, const struct entry *v, uint32_t n)
     return others > 0;
 }
 
-/* Joins within each key: every entry with one of the other side that is still
- * alone. `in_turn`: the one that has waited longest (a listener's queue); else
- * the latest, which for a TCP 4-tuple is the only one that can still live. */
+/* Joins, within each key, every entry with an unjoined entry of the other side.
+ * `in_turn`: with the one that has waited longest (a listener's queue).
+ * Otherwise: with the latest, because only the latest use of a TCP 4-tuple can
+ * still be open. */
 static void join_entries(struct build *b, struct entry *v, uint32_t n,
                          bool in_turn)
 {
     if (n)
         qsort(v, n, sizeof(*v), cmp_entry);
-    uint32_t head = 0, tail = 0; /* v[head, tail) wait, all of one side */
+    /* v[head, tail) wait for a peer, all of one side */
+    uint32_t head = 0, tail = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (i == 0 || memcmp(v[i].key, v[i - 1].key, sizeof(v[i].key)) != 0)
             head = tail = i;
@@ -104,7 +108,8 @@ static void join_inodes(struct build *b, const uint32_t *v, uint32_t n)
     }
 }
 
-/* Those without a peer's inode: the name, who connected, and the order. */
+/* Makes entries of ends without a peer's inode. Such ends are joined by name,
+ * by the process that connected, and by order. */
 static uint32_t unix_names(const struct build *b, const uint32_t *v, uint32_t n,
                            struct entry *out)
 {
@@ -159,7 +164,8 @@ static uint32_t tcp_names(const struct build *b, struct entry *out)
     return count;
 }
 
-/* USER: the two tasks of a name; more than two can be meant many ways. */
+/* Makes entries of USER ends, sorted. The two tasks of a name are joined; with
+ * more than two tasks the choice is ambiguous. */
 static uint32_t user_names(struct build *b, struct entry *out)
 {
     uint32_t count = 0;
@@ -175,7 +181,7 @@ static uint32_t user_names(struct build *b, struct entry *out)
     return count;
 }
 
-/* The first of v[from, to) but `not` that has `side`, or `to`. */
+/* Returns the first of v[from, to), except `not`, that has `side`; or `to`. */
 static uint32_t user_of(const struct build *b, const struct entry *v,
                         uint32_t from, uint32_t to, uint8_t side, uint32_t not )
 {
@@ -196,7 +202,7 @@ static void join_users(struct build *b, const struct entry *v, uint32_t n)
             b->out->counts.ambiguous += next - i - 2;
         uint32_t w = user_of(b, v, i, next, IPS_SIDE_WRITE, next);
         uint32_t r = user_of(b, v, i, next, IPS_SIDE_READ, w);
-        if (r == next) { /* the first that writes is the only one that reads */
+        if (r == next) { /* the first writer is also the only reader */
             r = w;
             w = user_of(b, v, i, next, IPS_SIDE_WRITE, r);
         }
@@ -205,11 +211,11 @@ static void join_users(struct build *b, const struct entry *v, uint32_t n)
     }
 }
 
-/* ---- who may be on another machine ---- */
+/* ---- ends that may have a peer on another machine ---- */
 
-/* Ends without a peer here may have one in another pool - on another machine,
- * or on this one, where several pools are "machines" - whatever the address:
- * who knows all of them is the master. */
+/* An end without a peer here may have one in another pool, whatever its
+ * address: on another machine, or on this one if several pools act as
+ * "machines". Only the master knows all ends. */
 int b_far_ends(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->end_count; i++) {

@@ -1,21 +1,22 @@
 /*
- * Plain records: sends and receives of bytes that went well, nearly all that a
- * run has. The two readings of the records (build/scan.c, build/node.c) take
- * them in tight loops of their own (build/plain/plain.c); what is not plain, or
- * comes where something is open that a record may settle, goes the general way,
- * one record, and then on. The result is the same, bit for bit
- * (ips_build_input.general, test_build_plain.c).
+ * Fast path for plain records: sends and receives of bytes that succeeded,
+ * which are nearly all records of a run. Both readings of the records
+ * (build/scan.c, build/node.c) process them in tight loops of their own
+ * (build/plain/plain.c). Any other record, and any record that may decide
+ * something still open, takes the general path; afterwards the fast loop
+ * continues. The result is the same, bit for bit (ips_build_input.general,
+ * test_build_plain.c).
  */
 #ifndef IPS_SLAVE_BUILD_PLAIN_H
 #define IPS_SLAVE_BUILD_PLAIN_H
 
 #include "slave/build/internal.h"
 
-/* A plain record, its times put right; and the line that short records stand
- * on (slave/build/proc_line.h). */
+/* A plain record with corrected times, and the CPU baseline that short records
+ * refer to (slave/build/proc_line.h). */
 struct b_plain {
     bool send;
-    uint32_t id, bytes;         /* channel; of the record itself */
+    uint32_t id, bytes;         /* channel id; size of the record itself */
     uint64_t t, t_ret;          /* t <= t_ret */
     uint64_t cpu, cpu_ret, len; /* cpu <= cpu_ret; len > 0 */
     bool baseline_known;
@@ -41,10 +42,11 @@ static inline uint32_t b_load32(const uint8_t *p)
 /* Bits of the operations that are not plain. */
 #define B_OPS_APART (1ull << IPS_OP_CONNECT | 1ull << IPS_OP_ACCEPT)
 
-/* Records are asked for so far ahead. */
+/* Records are prefetched this many bytes ahead. */
 #define B_PLAIN_AHEAD 2048u
 
-/* Is the record at `p`, of `left` bytes, plain? */
+/* Decodes the record at `p`, with `left` bytes in the chunk, into *r. Returns
+ * false if it is not plain. */
 static inline __attribute__((always_inline)) bool
 b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
              const struct ips_clock *clock)
@@ -93,13 +95,14 @@ b_plain_read(struct b_plain *r, const uint8_t *p, size_t left,
     return r->t <= r->t_ret;
 }
 
-/* b_blocked_ns of it: neither clock runs backwards in it. */
+/* b_blocked_ns() of a plain record, in which neither clock runs backwards. */
 static inline uint64_t b_plain_slept(const struct b_plain *r)
 {
     return ips_sub_sat(r->t_ret - r->t, r->cpu_ret - r->cpu);
 }
 
-/* A send or receive of channel `id` (build/plain/early.c). */
+/* Notes that the stream sends to, or receives from, channel `id`
+ * (build/plain/early.c). */
 static inline __attribute__((always_inline)) void
 b_plain_used(uint8_t *used, uint32_t *top, uint32_t id, bool receive)
 {
@@ -108,46 +111,53 @@ b_plain_used(uint8_t *used, uint32_t *top, uint32_t id, bool receive)
     *top = *top < id ? id : *top;
 }
 
-/* The plain records at `walk` and behind, of its chunk. `received`: there was a
- * receive among them. False: there were none. */
+/* Scans the plain records from `walk` to the end of its chunk or to the first
+ * other record. Sets `received` if one of them is a receive. Returns false if
+ * there was no plain record. */
 bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
                   bool *received);
 
-/* An end as one thread sends to it, or receives from it, while one stream is
- * read: what else goes to tables with every record is added to them once. It is
- * found by the channel of the record; an end has one slot a direction, whatever
- * number of channels it is known by. */
+/* Traffic of one thread on one end in one direction while one stream is read.
+ * It collects what would otherwise be added to the tables at every record, and
+ * is added to them once. Slots are found by the channel of the record. An end
+ * has one slot per direction, however many channels name it. */
 struct b_plain_slot {
-    uint32_t id;            /* channel; of a free slot one that has another */
-    uint32_t end, row;      /* IPS_NONE: free; in out->traffic */
-    uint32_t messages, put; /* of them the sends that are in its blocks */
-    bool local, noted;      /* in `used` */
+    /* channel id; in a free slot an id that maps to another slot */
+    uint32_t id;
+    uint32_t end, row; /* IPS_NONE: free slot; row in out->traffic */
+    /* sends among them that are in the end's blocks already */
+    uint32_t messages, put;
+    bool local, noted; /* noted in `used` */
     uint64_t bytes, t, t_ret;
-    /* Next send's place, behind the last one. Of receives that are matched as
-     * they are made (`flow`): the next send, whose bytes begin where those of
-     * the receives before end, and behind the last one of its block. */
+    /* Place of the next send, and the end of the places. For receives that are
+     * matched as they are made (`flow`): the next send, whose bytes begin where
+     * those of the earlier receives end, and the end of its block. */
     struct b_op *op, *last;
-    struct inflow *flow; /* as it is at `op`, but for its receives */
-    uint64_t read;       /* before the slot's receives */
+    struct inflow *flow; /* state as of `op`, without the slot's receives */
+    uint64_t read;       /* bytes read before the slot's receives */
 };
 #define B_PLAIN_SLOTS 128u
 struct b_plain_slots {
-    struct b_plain_slot v[2][B_PLAIN_SLOTS]; /* by enum b_dir, channel */
-    /* By end: that slot, if any, is in use by it. */
+    struct b_plain_slot v[2][B_PLAIN_SLOTS]; /* by enum b_dir and channel */
+    /* By end: the slot that the end uses, if that slot is in use by it. */
     struct b_plain_slot *of_end[2][B_PLAIN_SLOTS];
-    uint32_t used[2 * B_PLAIN_SLOTS], n; /* numbers of those that were taken */
+    /* indexes of the slots that are in use */
+    uint32_t used[2 * B_PLAIN_SLOTS], n;
 };
 
 struct maker;
-/* b->plain, where this build's records may be read so. */
+/* Allocates b->plain if this build may read its records in this way. */
 int b_plain_begin(struct build *b) IPS_MUST_USE;
-/* The nodes of the plain records at `walk` and behind, of its chunk. */
+/* Makes the nodes of the plain records from `walk` to the end of its chunk or
+ * to the first other record. */
 int b_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
-/* The sends of `end` are in its blocks: the general way may add one. */
+/* Moves the slot's sends of `end` into its blocks, so that the general path may
+ * add one. */
 void b_plain_put(struct maker *m, uint32_t end);
-/* A receive of `end` goes the general way: no other is matched early. */
+/* A receive of `end` takes the general path, so no other receive of that end is
+ * matched early. */
 void b_plain_late(struct maker *m, uint32_t end);
-/* What is kept of all ends is in the tables. */
+/* Moves what all slots hold into the tables. */
 void b_plain_put_all(struct maker *m);
 
 #endif

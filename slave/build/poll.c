@@ -1,20 +1,22 @@
-/* Polls, selects and epolls that slept for the end of a stream: who ended them.
+/* Polls, selects and epolls that waited for a stream's channel end: finds the
+ * event that ended each wait.
  *
- * Its return is a node of its own at the coordinate of its call, with an arc
- * from what made the first descriptor ready, whether or not a read follows.
- * Only where the thread's next record is the receive that it polled for, called
- * at once, is the one node enough for both: the receive takes the wait
- * (slave/build/io.c), and the node goes again.
+ * The return of such a poll gets a node of its own, at the coordinate of its
+ * call, with an arc from the event that made the first descriptor ready,
+ * whether or not a read follows. There is one exception: if the thread's next
+ * record is the receive that it polled for, called at once, one node is enough
+ * for both. Then the receive takes the wait (slave/build/io.c), and the node of
+ * the poll is removed.
  *
- * Passes: the nodes while the chains are read; their arcs behind `match`, as
- * the bytes that had been read before the poll's call say which send came next.
- */
+ * The nodes are made while the chains are read. Their arcs are made after
+ * `match`, because the bytes read before the poll's call determine which send
+ * came next. */
 #include "slave/build/match.h"
 #include "slave/build/node.h"
 
-/* CPU between a poll's return and the call of its receive, at most, for both to
- * be one node. In that node it comes behind the arrival of all bytes received,
- * of which some may have been sent meanwhile. */
+/* The most CPU between a poll's return and the call of its receive for both to
+ * become one node. In that node this CPU counts as spent after the arrival of
+ * all bytes received, although some may have been sent meanwhile. */
 #define MERGE_CPU_NS 20000u
 
 /* ---- nodes ---- */
@@ -35,7 +37,8 @@ void b_poll_node(struct maker *m, const struct ips_rec_io *r)
     w->node = IPS_NO_NODE;
     if (!c)
         return;
-    w->why = r->h.a ? r->h.a : IPS_READY_IN; /* older agents wrote none */
+    /* older agents did not record it */
+    w->why = r->h.a ? r->h.a : IPS_READY_IN;
     bool reads = w->why != IPS_READY_OUT && c->end_recv != IPS_NONE;
     w->end = reads ? c->end_recv : c->end_send;
     if (!is_stream(b, w->end))
@@ -76,7 +79,7 @@ static int note_poll(struct maker *m)
     const struct b_end *e = &b->ends[w->end];
     bool asked = e->send_chain == m->chain && !b->out->ends[w->end].accepted;
     if (b->tables || (b->incremental && b_grow_tables(b)))
-        return 0; /* they have no arcs */
+        return 0; /* tables need no arcs */
     int rc = B_MORE(b->polls, b->err);
     if (rc == 0)
         b->polls.v[b->polls.n++] = (struct b_poll){
@@ -107,7 +110,8 @@ void b_poll_stays(struct maker *m)
 
 /* ---- arcs ---- */
 
-/* Bytes received at an end that is polled; `t`: about when the call began. */
+/* A receive of bytes at an end that is polled; `t`: approximate time of the
+ * call. */
 struct poll_read {
     uint64_t t, t_ret, len;
     uint32_t end, node;
@@ -180,7 +184,7 @@ static int collect_reads(struct pollings *p)
     return rc;
 }
 
-/* The reads of `end`: [*from, returned). */
+/* The reads of `end` are reads.v[*from, returned). */
 static uint32_t reads_of(const struct pollings *p, uint32_t end, uint32_t *from)
 {
     uint32_t low = 0, high = p->reads.n;
@@ -197,10 +201,10 @@ static uint32_t reads_of(const struct pollings *p, uint32_t end, uint32_t *from)
     return low;
 }
 
-/* The send of the first byte that `f` has not read. Bytes that came by memory
- * were not there yet when the thread went to sleep; a network may have held it
- * back.
- */
+/* Makes the arc from the send of the first byte that `f` has not read. False:
+ * no byte was sent in time, so the poll ended for another reason. Bytes that
+ * arrive through memory were not there yet when the thread went to sleep; a
+ * network may have delayed them. */
 static bool sent_meanwhile(struct build *b, struct inflow *f,
                            const struct b_poll *p, bool tokens)
 {
@@ -208,9 +212,9 @@ static bool sent_meanwhile(struct build *b, struct inflow *f,
     struct b_op *send = b_find_sender(b, &next, 1);
     if (!send)
         return false;
-    f->send = next.send; /* bytes before it are read */
+    f->send = next.send; /* all bytes before it are read */
     f->sent = next.sent;
-    /* Another reader may have taken what was there. */
+    /* Bytes that were there already must have gone to another reader. */
     while (b->ends[p->end].read_many && send && send->t_ret <= p->t) {
         b_next_send(b, &next.send);
         send = next.send.op;
@@ -225,12 +229,13 @@ static bool sent_meanwhile(struct build *b, struct inflow *f,
         b->out->counts.order_dependent++;
         return true;
     }
-    b->out->g.xlen[p->node] = 1; /* of its bytes the first */
+    b->out->g.xlen[p->node] = 1; /* the first byte of the send */
     sent_by(b, &next, send, p->node);
     return true;
 }
 
-/* Without a hang-up the stream has ended only if nobody may write to it. */
+/* Without a hang-up the stream has ended only if no process holds its write end
+ * any more. */
 static bool ended_before(const struct build *b, uint32_t from, uint64_t t)
 {
     const struct b_end *e = &b->ends[from];
@@ -249,8 +254,9 @@ static void closed_meanwhile(struct build *b, const struct b_poll *p)
     if (local && (hung_up || ended_before(b, from, p->t_ret)))
         node = b_release_before(b, from, p->t_ret,
                                 ips_chain_of(&b->out->g, p->node), true);
-    /* It was open at the call. A close has its stamp just before it; a process
-     * that executes or ends closes its descriptors some time after that. */
+    /* The stream was open at the call, so a close stamped before the call did
+     * not end the poll. An exec or a process end may have: it closes
+     * descriptors some time after its record. */
     if (node != IPS_NO_NODE && b->out->g.kind[node] == IPS_NODE_AUX &&
         b->out->g.site[node] != IPS_NONE && b->out->g.t_ns[node] < p->t)
         node = IPS_NO_NODE;
@@ -258,12 +264,12 @@ static void closed_meanwhile(struct build *b, const struct b_poll *p)
         b_cross(b, p->node, node, IPS_X_LIFETIME, 0);
 }
 
-/* How far a writer's polls have come in its sends, and in the reads of the
- * other end: all that was over before the call at hand. */
+/* The positions that a polling writer's sends, and the reads of the other end,
+ * had reached when the current poll was called. */
 struct poll_room {
     struct b_sending send;
     uint64_t sent, read;
-    uint32_t at, last; /* of the reads */
+    uint32_t at, last; /* range of the reads that are left */
 };
 
 static struct poll_room room_begin(const struct pollings *k, uint32_t end)
@@ -277,9 +283,10 @@ static struct poll_room room_begin(const struct pollings *k, uint32_t end)
     return r;
 }
 
-/* Room came with the last receive at the other end that returned meanwhile, or
- * was about to. Where it came by TCP and nothing was unread at the call, the
- * network was slow. */
+/* Makes the arc to a poll that waited for space: the space came with the last
+ * receive at the other end that returned during the poll, or that was about to
+ * return. But over TCP, if nothing was unread at the call, the network was
+ * slow, and there is no arc. */
 static void room_meanwhile(const struct pollings *k, const struct b_poll *p,
                            struct poll_room *r)
 {
@@ -297,7 +304,8 @@ static void room_meanwhile(const struct pollings *k, const struct b_poll *p,
         b_cross(b, p->node, node, IPS_X_ROOM, 0);
 }
 
-/* The peer is not here: the arc is that of a receive of the next byte. */
+/* The peer is not on this machine: the poll depends on what a receive of the
+ * next byte would depend on. */
 static int polled_elsewhere(struct build *b, const struct b_poll *p,
                             uint64_t read, bool more)
 {
@@ -319,7 +327,8 @@ static int polled_elsewhere(struct build *b, const struct b_poll *p,
     return rc;
 }
 
-/* Polls [i, returned) are of one end; *rc as of a pass. */
+/* Makes the arcs of polls [i, returned), which are of one end. *rc: 0 or an
+ * error. */
 static uint32_t arcs_of_end(const struct pollings *k, uint32_t i, int *rc)
 {
     struct build *b = k->b;

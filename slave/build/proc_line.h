@@ -1,7 +1,8 @@
 /*
- * ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT and RECV_SHORT as the long
- * records that they stand for (agent/pool/format.h): what reads a stream's
- * records one after the other keeps one of these, zeroed at the stream's begin.
+ * Expands ENTER_SHORT, EXIT_SHORT, MARK_SHORT, SEND_SHORT and RECV_SHORT to the
+ * long records that they abbreviate (agent/pool/format.h). A reader of a
+ * stream's records keeps one struct slave_proc_line, zeroed at the start of the
+ * stream.
  */
 #ifndef IPS_SLAVE_BUILD_PROC_LINE_H
 #define IPS_SLAVE_BUILD_PROC_LINE_H
@@ -14,26 +15,27 @@
 #include "common/types.h"
 
 struct slave_mark_text {
-    uint32_t bytes; /* of the text, with its NUL and what pads it; 0: none */
+    /* length of the text with its NUL and padding; 0: no text */
+    uint32_t bytes;
     char text[IPS_MARK_PLACE_BYTES];
 };
 
 struct slave_proc_line {
     bool known, mark_known, io_known;
-    struct ips_rec_proc last;  /* the last long one */
-    struct ips_rec_proc whole; /* the short one at hand */
-    uint64_t mark_t, mark_cpu; /* of the last MARK with a place */
+    struct ips_rec_proc last;  /* the last long record */
+    struct ips_rec_proc whole; /* expansion of the current short record */
+    uint64_t mark_t, mark_cpu; /* of the last MARK with a place number */
     uint64_t io_t, io_cpu;     /* return of the last long SEND or RECV */
-    struct ips_rec_io io;      /* the short one at hand */
+    struct ips_rec_io io;      /* expansion of the current short record */
     struct slave_mark_text mark_text[IPS_MARK_PLACES];
-    struct { /* the short one at hand */
+    struct { /* expansion of the current short record */
         struct ips_rec_head h;
         uint64_t cpu;
         char text[IPS_MARK_PLACE_BYTES];
     } mark;
 };
 
-/* At the begin of another stream. */
+/* To be called at the start of another stream. */
 static inline void slave_line_reset(struct slave_proc_line *line)
 {
     line->known = line->mark_known = line->io_known = false;
@@ -41,7 +43,7 @@ static inline void slave_line_reset(struct slave_proc_line *line)
         line->mark_text[i].bytes = 0;
 }
 
-/* CPU at `t`, on the line from (t0, cpu0). */
+/* CPU time at `t`, on the baseline through (t0, cpu0). */
 static inline uint64_t slave_line_cpu(const struct ips_clock *clock,
                                       uint64_t t0, uint64_t cpu0, uint64_t t)
 {
@@ -66,7 +68,7 @@ static inline void slave_mark_keep(struct slave_proc_line *line,
     line->mark_t = r.h.t;
     line->mark_cpu = r.cpu;
     if (bytes == 0 || bytes > sizeof(p->text) ||
-        record[len - 1] != '\0') /* else no writer's */
+        record[len - 1] != '\0') /* no agent writes this */
         return;
     p->bytes = bytes;
     memcpy(p->text, record + sizeof(r), bytes);
@@ -114,8 +116,9 @@ static inline const uint8_t *slave_io_whole(struct slave_proc_line *line,
     return (const uint8_t *)&line->io;
 }
 
-/* `record` itself, or what it stands for (until the next call) with its type
- * and length; NULL where it refers to nothing. */
+/* Returns `record` itself, or the long record that it abbreviates, with the
+ * type and length of that (valid until the next call). NULL: a short record
+ * without the long record that it refers to. */
 static inline const uint8_t *slave_proc_whole(struct slave_proc_line *line,
                                               const struct ips_clock *clock,
                                               const uint8_t *record,
@@ -146,7 +149,7 @@ static inline const uint8_t *slave_proc_whole(struct slave_proc_line *line,
     case IPS_REC_EXIT_SHORT:
     case IPS_REC_MARK_SHORT:
         break;
-    default: /* a plain number: later versions have more */
+    default: /* type is a plain number: later versions have more types */
         return record;
     }
     struct ips_rec_head h;

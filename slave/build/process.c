@@ -1,4 +1,5 @@
-/* Images -> processes, threads -> chains (docs/design/pool.md, "Processes"). */
+/* Groups images into processes and threads into chains (docs/design/pool.md,
+ * "Processes"). */
 #include "slave/build/internal.h"
 
 /* ---- images ---- */
@@ -35,7 +36,7 @@ static int make_images(struct build *b)
     return 0;
 }
 
-/* The thread of the image whose last act was exec, or IPS_NONE. */
+/* The thread of the image whose last record is an exec, or IPS_NONE. */
 static uint32_t exec_stream(const struct build *b, const struct b_image *im)
 {
     uint32_t best = IPS_NONE;
@@ -70,7 +71,7 @@ static bool image_continues(const struct build *b, uint32_t i)
 
 /* ---- processes ---- */
 
-struct process_key { /* a process while they are put in order */
+struct process_key { /* a process before processes are sorted */
     uint64_t start_ns;
     uint32_t pid, first_image, image_count;
 };
@@ -151,9 +152,9 @@ static void fill_process(struct build *b, uint32_t p,
 
 /* ---- chains ---- */
 
-struct thread { /* a chain while they are put in order */
+struct thread { /* a chain before chains are sorted */
     uint64_t start_ns;
-    uint32_t first, last; /* streams */
+    uint32_t first, last; /* indexes of streams */
     uint32_t process;
     bool main;
 };
@@ -170,8 +171,8 @@ static int cmp_thread(const void *va, const void *vb)
     return a->first < b->first ? -1 : 1;
 }
 
-/* The streams of one image become threads; `from` continues in its main
- * stream. Returns the thread of the main stream, or IPS_NONE. */
+/* Makes threads of the streams of one image. Thread `from` continues in the
+ * image's main stream. Returns the thread of the main stream, or IPS_NONE. */
 static uint32_t image_threads(struct build *b, uint32_t image,
                               struct thread *threads, uint32_t *count,
                               uint32_t from)
@@ -185,7 +186,7 @@ static uint32_t image_threads(struct build *b, uint32_t image,
         if (i == im->main)
             t = from;
         else if (!s->task && s->in->head.tid == s->in->head.pid)
-            t = main; /* the main thread's stream, begun anew */
+            t = main; /* another stream of the main thread */
         if (t != IPS_NONE) {
             b->streams[threads[t].last].next = i;
             threads[t].last = i;
@@ -197,15 +198,16 @@ static uint32_t image_threads(struct build *b, uint32_t image,
                 .last = i,
                 .process = im->proc};
         }
-        s->chain = t; /* thread for now */
+        /* index of the thread; make_chains() replaces it by the chain */
+        s->chain = t;
         if (i == im->main)
             main = t;
     }
     return main;
 }
 
-/* The threads of all processes; the one that survives each process's execs is
- * marked. */
+/* Finds the threads of all processes and marks the one that survives the execs
+ * of its process. */
 static void find_threads(struct build *b, struct thread *threads,
                          uint32_t *count)
 {
@@ -234,13 +236,14 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
     b->out->threads = b_calloc(count, sizeof(*b->out->threads), b->err);
     if (!b->chains || !b->out->threads)
         return IPS_E_NO_MEMORY;
-    /* Behind another stream's last return a send may have slept, as it seems.
-     */
+    /* In a stream that continues a chain, a send may seem to have slept, if the
+     * stream before returned later. Then the send needs a second node. */
     for (uint32_t c = 0; c < count; c++)
         for (uint32_t i = b->streams[threads[c].first].next; i != IPS_NONE;
              i = b->streams[i].next)
             b->node_capacity += b->streams[i].one_node;
-    if (b->incremental) /* room behind each chain (build/incremental/grow.h) */
+    /* spare space after each chain (build/incremental/grow.h) */
+    if (b->incremental)
         b->node_capacity +=
             b->node_capacity / 2 + (uint64_t)count * B_GROW_ROOM;
     if (b->node_capacity >= IPS_NO_NODE)
@@ -273,8 +276,9 @@ static int make_chains(struct build *b, struct thread *threads, uint32_t count)
     return 0;
 }
 
-/* The chain whose END is its process's: the thread that called exit, else the
- * main thread; where that one only ended itself, the last of all. */
+/* Chooses the chain whose END is the end of the process: the thread that called
+ * exit, else the main thread. If the main thread ended only itself, the thread
+ * with the last record. */
 static void choose_end(struct build *b, uint32_t p)
 {
     struct b_proc *proc = &b->procs[p];

@@ -1,8 +1,9 @@
-/* Ends without a peer here: remote, untraced or not known yet. Receives on them
- * get their arcs by ips_built_set_peers, as often as it is asked. */
+/* Ends without a peer on this machine: remote, untraced or not known yet.
+ * ips_built_set_peers() makes the arcs of receives on them, as often as it is
+ * called. */
 #include "slave/build/internal.h"
 
-/* ---- what is kept ---- */
+/* ---- data kept for ips_built_set_peers ---- */
 
 static int add_out(struct build *b, uint32_t node, uint32_t end, uint64_t pos,
                    uint64_t len)
@@ -71,7 +72,7 @@ static int all_outs(struct build *b)
     return rc;
 }
 
-/* b's array itself, or where b goes on a copy. */
+/* Returns the array of b itself, or a copy if b goes on. */
 static void *array_of(const struct build *b, void **v, uint32_t n, size_t size)
 {
     void *to = *v;
@@ -106,7 +107,7 @@ int b_more(struct build *b, struct ips_built *out)
 
 /* ---- peers ---- */
 
-struct peer { /* of a REMOTE end */
+struct peer { /* the peer of a REMOTE end */
     uint64_t sent_bytes;
     bool closed;
 };
@@ -114,7 +115,7 @@ struct peer { /* of a REMOTE end */
 static bool is_written(const struct b_ext *x, const struct peer *p)
 {
     if (p->closed || x->pos == IPS_POS_SYN)
-        return true; /* the merge says whether it is there */
+        return true; /* the master's merge decides whether it exists */
     if (x->pos & IPS_POS_EXACT)
         return x->pos != IPS_POS_EOF; /* datagrams: likewise */
     return x->pos <= p->sent_bytes;
@@ -183,7 +184,7 @@ static int take_rows(struct ips_built *b, const struct ips_peer_row *rows,
             return ips_err_set(err, IPS_E_USAGE, "peer of end %u of %u",
                                rows[i].end, b->end_count);
         if (b->more->base_peer[rows[i].end] != IPS_PEER_UNKNOWN)
-            continue; /* settled here, whatever others believe */
+            continue; /* decided on this machine, whatever others report */
         b->ends[rows[i].end].peer =
             rows[i].traced ? IPS_PEER_REMOTE : IPS_PEER_UNTRACED;
         peers[rows[i].end] =

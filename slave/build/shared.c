@@ -1,17 +1,18 @@
 /*
- * Directions of a stream in which a process that is not recorded wrote or read
- * as well. Positions say nothing there: a receive may have bytes that nobody is
- * known to have sent, or what was sent went to somebody else.
+ * Directions of a stream in which an unrecorded process wrote or read as well.
+ * Positions are useless there: a receive may contain bytes without a known
+ * send, and bytes of a known send may have gone to another reader.
  *
- * What is left is the time. A receive or a poll that slept found nothing to
- * read: so at that moment all that had been sent was read. Between two such
- * moments the bytes sent have to be the bytes received; if they are, nobody
- * else took part, and the receives between have their sends by position from
- * the first moment on. If they are not, none of them has an arc: its wait ended
- * by who is not recorded.
+ * What remains is the time. A receive or a poll that slept found nothing to
+ * read. So at that moment, everything that had been sent was read. Between two
+ * such moments, the bytes sent have to be the bytes received. If the sums are
+ * equal, no unrecorded process took part, and the receives in between get their
+ * sends by position, counted from the first moment. If not, none of these
+ * receives has an arc: an unrecorded process ended its wait.
  *
- * A send under way at such a moment may be on either side: on the one where the
- * sums are equal. If they are so on none, the moment divides nothing.
+ * A send under way at such a moment belongs to the side where this makes the
+ * sums equal. If it makes them equal on neither side, the moment divides
+ * nothing.
  */
 #include "agent/pool/ready.h"
 #include "slave/build/match.h"
@@ -21,15 +22,16 @@ struct shared {
     uint32_t to;
     const struct b_read *read; /* in order of return */
     uint32_t reads;
-    struct b_sending *send; /* likewise */
+    struct b_sending *send; /* in order of return */
     uint32_t sends;
-    bool taken; /* more was sent than read: by another reader, perhaps */
-    B_ARRAY(uint64_t) empty; /* moments when nothing was unread */
+    /* more was sent than read, perhaps because another reader took it */
+    bool taken;
+    B_ARRAY(uint64_t) empty; /* moments at which nothing was unread */
 };
 
-/* Since when the thread of a receive slept for it, itself or in the poll that
- * came before; UINT64_MAX: it did not. Of the poll's call it is only known that
- * it was no later. */
+/* The time since when the thread slept for a receive, in the receive itself or
+ * in the poll before it; UINT64_MAX: it did not sleep. For a poll this is an
+ * upper bound of the time of its call. */
 static uint64_t asleep_since(const struct build *b, const struct b_read *r)
 {
     uint64_t wait = b->out->g.wait[r->node];
@@ -41,8 +43,8 @@ static uint64_t asleep_since(const struct build *b, const struct b_read *r)
 
 enum doubt { DOUBT_NONE, DOUBT_WRITER, DOUBT_READER };
 
-/* Does the clock contradict that `r` has its last byte from `send` (NULL: from
- * none that is known)? Then somebody wrote, or read, before. */
+/* Does the clock contradict that `send` wrote the last byte of `r` (NULL: no
+ * known send did)? Then an unrecorded process wrote, or read, before. */
 static enum doubt doubt_of(const struct build *b, const struct b_read *r,
                            const struct b_op *send, bool whole)
 {
@@ -82,7 +84,7 @@ bool b_is_shared(struct build *b, uint32_t to)
     return taken && sent > f.read;
 }
 
-/* ---- what there is ---- */
+/* ---- collecting sends, receives and empty moments ---- */
 
 static int by_time(const void *va, const void *vb)
 {
@@ -135,21 +137,22 @@ static int collect_ops(struct shared *k)
     return collect_empty(k);
 }
 
-/* ---- what is certain ---- */
+/* ---- matching what is certain ---- */
 
 static void leave_alone(struct shared *k, const struct b_read *r)
 {
     struct build *b = k->b;
     not_sent(b, r->node);
-    b->out->g.xlen[r->node] = r->len; /* that much is known */
+    b->out->g.xlen[r->node] = r->len; /* the length is known */
     if (b->out->ends[b->out->ends[k->to].peer_end].closed)
         b->out->counts.unmatched++;
     else
         b->out->counts.pending++;
 }
 
-/* Where another reader may be: a receive that slept until after the send behind
- * this one had begun was woken by that, and somebody else has this one. */
+/* Only where there may be another reader: did `r` sleep until after the next
+ * send had begun? Then the next send woke it, and another reader has the bytes
+ * of this one. */
 static bool woken_later(const struct shared *k, const struct b_read *r,
                         uint32_t send)
 {
@@ -160,7 +163,7 @@ static bool woken_later(const struct shared *k, const struct b_read *r,
     return next >= k->send[send].op->t_ret && next < r->t_ret;
 }
 
-/* Receives [r, r_end) have the bytes of sends [s, s_end). */
+/* Matches receives [r, r_end), which have the bytes of sends [s, s_end). */
 static void match_all(struct shared *k, uint32_t r, uint32_t r_end, uint32_t s,
                       uint32_t s_end)
 {
@@ -189,13 +192,13 @@ static uint64_t sum_of(const struct shared *k, uint32_t s, uint32_t end)
     return sum;
 }
 
-/* Where the next part begins. */
+/* Start of the next part of the stream. */
 struct position {
     uint32_t read, send;
 };
 
-/* At `t` all was read that had been sent. What was sent behind the return of
- * the last receive went to somebody else. */
+/* At `t` everything that had been sent was read. Bytes sent after the return of
+ * the last receive went to another reader. */
 static void divide_at(struct shared *k, struct position *p, uint64_t t)
 {
     uint32_t r = p->read, s = p->send, own;
@@ -214,7 +217,7 @@ static void divide_at(struct shared *k, struct position *p, uint64_t t)
         sent = ips_add_sat(sent, k->send[s].op->len);
     for (own = p->send; own < s && k->send[own].op->t <= last; own++)
         sent -= ips_min_u64(sent, k->send[own].op->len);
-    /* Of those behind `own` none may be theirs. */
+    /* The sends after `own` may all have gone to other readers. */
     if (sent == 0 && read == sum_of(k, p->send, own))
         match_all(k, p->read, r, p->send, own);
     else if (under_way)
@@ -234,7 +237,8 @@ int b_match_shared(struct build *b, uint32_t to)
                        .reads = e->read_count};
     struct position p = {0, 0};
     e->shared = true;
-    b->broken |= b->incremental != NULL; /* a whole build makes such arcs */
+    /* only a whole build makes such arcs */
+    b->broken |= b->incremental != NULL;
     int rc = collect_ops(&k);
     for (uint32_t i = 0; i < k.empty.n && rc == 0; i++)
         divide_at(&k, &p, k.empty.v[i]);
@@ -252,7 +256,7 @@ void b_shared_poll(struct build *b, const struct b_poll *p)
     const struct b_end *e = &b->ends[p->end];
     const struct b_read *v = b->reads + e->first_read;
     uint32_t low = 0, high = e->read_count;
-    while (low < high) { /* the first receive that returned behind it */
+    while (low < high) { /* the first receive that returned after the poll */
         uint32_t mid = low + (high - low) / 2;
         if (v[mid].t_ret <= p->t_ret)
             low = mid + 1;
@@ -265,6 +269,6 @@ void b_shared_poll(struct build *b, const struct b_poll *p)
     struct b_op *send = b_op_at(b, f.send.position);
     if (send->t > p->t_ret || send->t_ret <= p->t)
         return;
-    b->out->g.xlen[p->node] = 1; /* of its bytes the first */
+    b->out->g.xlen[p->node] = 1; /* the first byte of the send */
     sent_by(b, &f, send, p->node);
 }

@@ -1,17 +1,18 @@
-/* Signals: which KILL, or which child's end, each taking of one hangs on.
+/* Finds which KILL, or which child's end, each signal taken depends on.
  *
  * ALGORITHMS 1: "newest kill of that (sender, signal) -> handler, sigwait,
- * signalfd, EINTR; child END -> SIGCHLD". The taking tells sender and signal;
- * the newest KILL of that process before it that can have meant the taker, and
- * carried the same value, is its cause. A taking whose sender is not here - a
- * terminal, a timer, an untraced process - has no arc and no node, and neither
- * has a KILL that nobody took. */
+ * signalfd, EINTR; child END -> SIGCHLD". The record of a signal taken has
+ * sender and signal. Its cause is the newest earlier KILL of that process that
+ * can have been meant for the taker and carried the same value. If the sender
+ * is not recorded here (a terminal, a timer, an untraced process), the signal
+ * has no arc and no node. A KILL whose signal no thread took has no node
+ * either. */
 #include <signal.h>
 
 #include "slave/build/internal.h"
 
-/* A process sends at most so many signals of one kind to others between the
- * one that was taken and the taking; the search ends there. */
+/* The search for a KILL goes back this far: between a KILL and the taking, its
+ * sender hardly sends more signals of that kind to other processes. */
 #define LOOK_BACK 256u
 
 struct index {
@@ -50,7 +51,7 @@ static int cmp_proc(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* ---- one taking ---- */
+/* ---- one signal taken ---- */
 
 static bool is_meant(const struct build *b, const struct b_kill *k,
                      const struct b_signal_taken *y)
@@ -61,8 +62,9 @@ static bool is_meant(const struct build *b, const struct b_kill *k,
     return k->to_group || k->pid == to->pid;
 }
 
-/* Kill i is of (sender, signal) of taking y: < 0 it comes before those, 0 it
- * is one before the taking, > 0 it comes after. */
+/* Compares kill i with the (sender, signal) of taking y: < 0 sorted before
+ * them; 0 a match that is not later than the taking; > 0 sorted after, or
+ * later. */
 static int kill_place(const struct build *b, uint32_t i,
                       const struct b_signal_taken *y)
 {
@@ -118,7 +120,7 @@ uint32_t b_pid_search(const struct build *b, const uint32_t *by_pid,
     return procs[p].pid == pid && procs[p].pidns == pidns ? p : IPS_NONE;
 }
 
-/* The process whose end a SIGCHLD tells of. */
+/* The process whose end a SIGCHLD reports. */
 static uint32_t find_child(const struct index *x,
                            const struct b_signal_taken *y)
 {

@@ -1,10 +1,11 @@
-/* Spinning as a wait. The agent tells (BLOCK op SPIN) of a thread that tried at
- * least three times, in a row and without work between, for what then came:
- * from the first fruitless attempt to the success it waited. The coordinate of
- * what came is the first attempt's, and the CPU burnt until the success is in
- * neither T nor t_max (b_sync_spins takes it out).
+/* Spinning as a wait. The agent records (BLOCK op SPIN) a thread that tried for
+ * something at least three times, in a row and without work in between, until
+ * it succeeded. The thread waited from the first failed attempt to the success.
+ * The node of the success gets the coordinate of the first attempt. The CPU
+ * burnt up to the success is in neither T nor t_max (b_sync_spins takes it
+ * out).
  *
- * And waits whose end left no arc (build.h, struct ips_unended). */
+ * Also: waits whose end left no arc (build.h, struct ips_unended). */
 #include <errno.h>
 
 #include "slave/build/node.h"
@@ -39,7 +40,8 @@ struct spin b_spin_before(struct maker *m, struct interval *v)
     if (m->b->notes)
         b_waits_count(m, IPS_WAIT_SPIN, s.elapsed_ns, s.ended);
     v->cpu = ips_min_u64(v->cpu, s.cpu);
-    /* A wait as a whole: no part of it is time that nothing explains. */
+    /* The whole spinning is a wait, so no part of it may count as
+     * unexplained. */
     m->b->off_ns = ips_add_sat(m->b->off_ns, s.awake_ns);
     return s;
 }
@@ -96,10 +98,10 @@ static int by_arc(const void *va, const void *vb)
     return 0;
 }
 
-/* Node i is the return of a send that slept and has no arc. Where what was sent
- * could be followed it did not sleep for room (not_for_room in build/match.c);
- * of small messages to other machines that is taken for granted there, and here
- * of UDP, which has the network's own queues. */
+/* Is node i the return of a send that slept without having to wait for space?
+ * If its bytes could be followed, build/match.c decided that (not_for_space),
+ * and it assumes it for small messages to other machines. Here it is assumed
+ * for UDP too, because the network has queues of its own. */
 static bool only_preempted(const struct ips_built *b, uint32_t i)
 {
     const struct ips_graph *g = &b->g;
@@ -107,13 +109,14 @@ static bool only_preempted(const struct ips_built *b, uint32_t i)
         g->site[i] == IPS_NONE || g->site[i] != g->site[i - 1])
         return false;
     const struct ips_end *e = &b->ends[g->site[i]];
-    if (e->kind == IPS_CHAN_UNIX_DGRAM) /* it waits for a place in a queue */
+    /* it waits for space in the receiver's queue */
+    if (e->kind == IPS_CHAN_UNIX_DGRAM)
         return false;
     return e->kind == IPS_CHAN_UDP || e->peer == IPS_PEER_LOCAL || g->w[i] == 0;
 }
 
-/* Node i slept, and has no arc so far. Whether it gets one may depend on
- * another machine: it is asked when the sum is made. */
+/* Node i slept, and has no arc so far. Another machine may still give it one,
+ * so ips_unended_ns() checks that when it makes the sum. */
 static bool slept_alone(const struct ips_built *b, uint32_t i)
 {
     return b->g.wait[i] && b->g.xkind[i] == IPS_X_NONE && !only_preempted(b, i);
@@ -176,7 +179,7 @@ uint64_t ips_unended_ns(const struct ips_built *b, uint32_t from, uint32_t to)
     return ns;
 }
 
-/* Of damaged records: no more in all than the kernels can add, as in
+/* Damaged records: limits the sum to what the kernels can add, as in
  * build/weights.c. */
 static void bound_spins(uint64_t *ns, uint32_t n)
 {

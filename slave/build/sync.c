@@ -1,34 +1,36 @@
-/* Locks and their like: which RELEASE let the thread of each ACQUIRE go.
+/* Locks and other synchronisation objects: finds the RELEASE that let the
+ * thread of each ACQUIRE go.
  *
- * Before the nodes are made, because a RELEASE becomes a node only where it let
- * somebody go: a program may give back a contended lock a million times.
+ * This runs before the nodes are made, because a RELEASE becomes a node only if
+ * it let a thread go: a program may release a contended lock a million times.
  *
- * Of an object's releases, by other threads, the newest that began before the
- * waiter returned and was not over before the waiter asked is the one. Posts
- * and signals let one go each: waiters take them from the last return
- * backwards, so the first to return has the first of the posts. Where two
- * threads' calls overlap, either may have been the one: counted as ambiguous.
- * Where there is none (a release that nobody recorded: by an untraced process,
- * or in the few ns after the releaser looked for waiters), the wait has no arc
- * and is counted.
+ * Of the releases of an object by other threads, the match is the newest that
+ * began before the waiter returned and was not over before the waiter asked.
+ * Posts and signals let one thread go each. Waiters are matched with them from
+ * the last return backwards, so the first to return gets the first of the
+ * posts. If the calls of two releasers overlap, either may be the one: counted
+ * as ambiguous. If there is no such release (it was not recorded: by an
+ * untraced process, or in the few ns after the releaser looked for waiters),
+ * the wait has no arc and is counted.
  *
- * A robust mutex whose owner died was let go by that thread's end.
+ * A robust mutex whose owner died was released by the end of that thread.
  *
- * A wait for a condition has a second record, for its mutex: that has a cause
- * of its own only where the mutex was let go after the signal.
+ * A wait for a condition has a second record, for its mutex. That record has a
+ * cause of its own only if the mutex was released after the signal.
  *
- * A barrier lets go with its last arrival. Rounds are told apart by time: who
- * arrives after somebody of a round has left belongs to the next one. */
+ * A barrier lets its threads go at the last arrival. Rounds are separated by
+ * time: a thread that arrives after another has left a round belongs to the
+ * next round. */
 #include <errno.h>
 
 #include "slave/build/internal.h"
 
-/* As the agent writes `value` (agent/preload/sync.h). */
+/* `value` of an ACQUIRE after a wait for a condition (agent/preload/sync.h). */
 #define VALUE_AFTER_COND 1
-/* Releases looked at for one waiter: all of a burst of posts. */
+/* Releases tried for one waiter: enough for a burst of posts. */
 #define LOOK_BACK 512u
 
-/* Both sides of a rwlock are one object. */
+/* Readers and writers of a rwlock use one object. */
 static uint8_t class_of(uint32_t kind)
 {
     return (uint8_t)(kind == IPS_SYNC_RDLOCK ? IPS_SYNC_WRLOCK : kind);
@@ -62,7 +64,8 @@ int b_sync_object(const struct b_sync *x, const struct b_sync *y)
     return 0;
 }
 
-/* By object; of each the releases first, by their beginning. */
+/* Sorts by object; within an object the releases come first, in order of
+ * call. */
 static int cmp_sync(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
@@ -81,7 +84,7 @@ static int cmp_return(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
-    CMP3(b->syncs.v[k].t_ret, b->syncs.v[i].t_ret); /* last first */
+    CMP3(b->syncs.v[k].t_ret, b->syncs.v[i].t_ret); /* latest first */
     CMP3(k, i);
     return 0;
 }
@@ -90,11 +93,12 @@ static int cmp_return(const void *va, const void *vb, void *arg)
 
 struct object {
     struct build *b;
-    uint32_t *release, releases; /* indices of its records, by t */
+    uint32_t *release, releases; /* indexes of its records, ordered by t */
     uint32_t *acquire, acquires;
 };
 
-/* How many it may let go: the rest of `left`, else any number. */
+/* May the release let another thread go? Some kinds let at most `left` go, the
+ * others any number. */
 static bool has_left(const struct b_sync *r)
 {
     bool counts = r->kind == IPS_SYNC_SEMAPHORE || r->kind == IPS_SYNC_COND ||
@@ -102,7 +106,8 @@ static bool has_left(const struct b_sync *r)
     return !counts || r->value < 0 || r->left > 0;
 }
 
-/* Is another thread's release, one place earlier or later, as likely? */
+/* Does a neighbouring release by another thread overlap with this one, so that
+ * it is as likely a match? */
 static bool overlaps_other(const struct object *o, uint32_t at,
                            uint32_t acquirer)
 {
@@ -117,8 +122,8 @@ static bool overlaps_other(const struct object *o, uint32_t at,
     return false;
 }
 
-/* The release that let `a` go, at `earliest` or later; or IPS_NONE. A poll
- * of an eventfd ends with the first write that began after its call. */
+/* Returns the release that let `a` go, at `earliest` or later; or IPS_NONE. A
+ * poll of an eventfd ends with the first write that began after its call. */
 static uint32_t find_release(const struct object *o, const struct b_sync *a,
                              uint64_t earliest, bool *doubtful)
 {
@@ -148,8 +153,9 @@ static uint32_t find_release(const struct object *o, const struct b_sync *a,
     return found;
 }
 
-/* The thread that died with the robust mutex: the last of its number that had
- * begun, of the same image or, where the mutex is shared, of any. */
+/* Returns the thread that died while it owned the robust mutex: the last one
+ * with that tid that had begun, of the same image or, if the mutex is shared,
+ * of any. */
 static uint32_t owner_chain(const struct build *b, const struct b_sync *a)
 {
     uint32_t best = IPS_NONE;
@@ -200,7 +206,7 @@ static void match_one(const struct object *o, uint32_t index, bool after)
 
 /* ---- barriers ---- */
 
-/* One round: its arrivals, in order, wait for the last. */
+/* Matches one round: all arrivals, in order, wait for the last. */
 static void match_round(const struct object *o, uint32_t first, uint32_t n)
 {
     struct b_sync *v = o->b->syncs.v;
@@ -220,7 +226,7 @@ static void match_barrier(const struct object *o)
     const struct b_sync *v = o->b->syncs.v;
     for (uint32_t at = 0; at < o->acquires;) {
         uint32_t n = 0;
-        uint64_t left = UINT64_MAX; /* when the first of the round returned */
+        uint64_t left = UINT64_MAX; /* earliest return of the round */
         for (; at + n < o->acquires; n++) {
             const struct b_sync *a = &v[o->acquire[at + n]];
             if (a->t > left)
@@ -331,11 +337,13 @@ void b_sync_arcs(struct build *b)
             b_cross(b, node, b_end_node(b, s->dead_owner), IPS_X_LIFETIME, 0);
         if (s->cause == IPS_NONE)
             continue;
-        if (s->kind == IPS_SYNC_LISTEN) { /* no other order is possible */
+        /* the listener had to exist first: no other order is possible */
+        if (s->kind == IPS_SYNC_LISTEN) {
             b_cross(b, node, b->syncs.v[s->cause].node, IPS_X_LIFETIME, 0);
             continue;
         }
-        /* A barrier's node is the arrival; leaving comes after it. */
+        /* The node of a barrier wait is the arrival; its return is the next
+         * node. */
         b_cross(b, node + (s->kind == IPS_SYNC_BARRIER),
                 b->syncs.v[s->cause].node, IPS_X_RESOURCE,
                 resource_kind_of(s->kind));

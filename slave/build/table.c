@@ -1,4 +1,4 @@
-/* Names and rows: processes, threads, ends. */
+/* Names and table rows of processes, threads and ends. */
 #include <arpa/inet.h>
 #include <stdio.h>
 
@@ -20,9 +20,9 @@ const char *ips_wait_name(enum ips_wait_cause cause)
 
 /* ---- processes ---- */
 
-#define FORKS_MAX 64u /* one in the other, none of which executed anything */
+#define FORKS_MAX 64u /* limit of nested forks without an exec */
 
-/* Copies at most `len` bytes as one printable word part; returns what went. */
+/* Copies at most `len` bytes as printable text; returns the bytes copied. */
 static size_t put_text(char *out, size_t size, const void *text, size_t len)
 {
     const unsigned char *p = text;
@@ -33,7 +33,7 @@ static size_t put_text(char *out, size_t size, const void *text, size_t len)
     return n;
 }
 
-/* The last part of the first word's path: "/usr/bin/sort -u" -> "sort". */
+/* Copies the base name of the program: "/usr/bin/sort -u" -> "sort". */
 static void put_program(char *out, size_t size, const uint8_t *line, size_t len)
 {
     size_t first = 0, end = 0;
@@ -54,8 +54,9 @@ static const struct b_stream *main_stream(const struct build *b, uint32_t image)
     return &b->streams[im->main == IPS_NONE ? im->first_stream : im->main];
 }
 
-/* The command that a fork child was made with: its parent's at that moment,
- * which may have executed another program since. NULL: not known. */
+/* The stream with the command that a fork child inherited: its parent's command
+ * at the fork, since the parent may have executed another program later. NULL:
+ * not known. */
 static const struct b_stream *forked_with(const struct build *b, uint32_t p)
 {
     for (uint32_t depth = 0; depth < FORKS_MAX; depth++) {
@@ -141,7 +142,7 @@ static int name_processes(struct build *b)
     return 0;
 }
 
-/* Did the process execute a program that recorded nothing? */
+/* Did the process exec a program that recorded nothing? */
 static bool went_on_unrecorded(const struct build *b, const struct b_proc *p)
 {
     const struct b_image *last =
@@ -168,8 +169,8 @@ static void find_root(struct build *b)
         out->procs[p].root = p == root;
     if (root == IPS_NONE || b->procs[root].main_chain == IPS_NONE)
         return;
-    /* Its last thread's end: the main thread may have ended long before, or
-     * have done nothing since, as Java's does. */
+    /* The run ends with the last thread of the process: the main thread may
+     * have ended long before, or have done nothing since, as Java's does. */
     const struct ips_proc *row = &out->procs[root];
     uint64_t end = 0;
     for (uint32_t c = 0; c < row->chain_count; c++) {
@@ -206,9 +207,9 @@ static void name_threads(struct build *b)
 
 /* ---- ends ---- */
 
-/* Loopback, or an address with itself: it means something in one network
- * namespace of one boot alone; two pools there ("machines" on loopback) do
- * share it. */
+/* Completes the keys of a loopback address, or of an address with itself. Such
+ * an address is valid only in one network namespace of one boot; two pools
+ * there ("machines" on loopback) do share it. */
 static void put_place(const struct build *b, const struct b_end *e,
                       struct ips_end *row)
 {

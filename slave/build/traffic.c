@@ -1,4 +1,4 @@
-/* What each process moved through each end: the rows of the message matrix. */
+/* Traffic of each process on each end: the rows of the message matrix. */
 #include "slave/build/node.h"
 
 int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
@@ -9,7 +9,8 @@ int b_traffic_row(struct maker *m, uint32_t end, uint32_t *index)
         *index = e->traffic;
         return 0;
     }
-    /* Chains come process by process, so each pair comes once. */
+    /* Chains come process by process, so each (end, process) pair gets one
+     * row. */
     uint32_t n = b->out->traffic_count;
     if (b->from) {
         b->broken |= !b_incremental_traffic(b, end, m->proc, index);

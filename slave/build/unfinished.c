@@ -1,9 +1,9 @@
-/* The call that a thread was in when its process ended, or another image took
- * its place: it has no record, and the segment's header says that it had begun
- * (agent/pool/begun.h). It lasted until then; what ended it is known, and it
- * was no work. It makes no node: the thread's END comes later by it. Of a
- * process that lives it is in no graph; that it waits is told with the waits.
- */
+/* The call that a thread was in when its process ended or executed another
+ * image. The call has no record, but the segment's header has its start
+ * (agent/pool/begun.h). The end or the exec is known to have ended the call,
+ * and the time was no work. The call makes no node: it delays the thread's END.
+ * If the process still lives, the call is in no graph, but is reported with the
+ * waits. */
 #include "slave/build/node.h"
 #include "slave/build/waits.h"
 
@@ -26,7 +26,7 @@ static enum ips_wait_cause cause_of_begun(uint64_t what)
     }
 }
 
-/* When what the stream was written by came to its end; 0: it has not. */
+/* When the image that wrote the stream ended; 0: it has not. */
 static uint64_t stream_end_ns(const struct build *b, const struct b_stream *s)
 {
     const uint32_t p = b->images[s->image].proc;
@@ -39,7 +39,7 @@ static uint64_t stream_end_ns(const struct build *b, const struct b_stream *s)
     return b->out->procs[p].open ? 0 : b->out->procs[p].end_ns;
 }
 
-/* The thread of that number in the image of `s`, or IPS_NONE. */
+/* The thread with this tid in the image of `s`, or IPS_NONE. */
 static uint32_t chain_of_thread(const struct build *b, const struct b_stream *s,
                                 uint64_t tid)
 {
@@ -52,7 +52,7 @@ static uint32_t chain_of_thread(const struct build *b, const struct b_stream *s,
     return IPS_NONE;
 }
 
-/* Whose end such a JOIN waits for, or IPS_NONE. */
+/* The chain whose end this JOIN waits for, or IPS_NONE. */
 static uint32_t chain_to_join(const struct build *b, const struct b_stream *s,
                               const struct ips_begun *begun)
 {

@@ -1,19 +1,19 @@
-/* Processes that were seen to begin, or to go on, without us: named by the
- * agent's UNSEEN records ("untraced PID CAUSE PROGRAM",
- * agent/record/exec_target.h) or known by their silence alone - a FORK whose
- * child never spoke, an EXEC that nothing came after. */
+/* Processes that began, or continued after an exec, without being traced. Known
+ * from the agent's UNSEEN records ("untraced PID CAUSE PROGRAM",
+ * agent/record/exec_target.h), or only from missing records: a FORK whose child
+ * recorded nothing, an EXEC without a later record. */
 #include "slave/build/internal.h"
 
 #include <stdio.h>
 
 #define ROWS_MAX 64u
 
-struct untraced { /* an UNSEEN record, taken apart */
+struct untraced { /* a parsed UNSEEN record */
     uint32_t pid;
     char cause[24], program[200];
 };
 
-/* The word up to the blank or the end; what follows it. */
+/* Copies the word up to the blank or the end; returns the text after it. */
 static const char *next_word(const char *p, char *out, size_t size)
 {
     size_t n = strcspn(p, " ");
@@ -43,7 +43,7 @@ static struct ips_untraced *row_of(struct ips_built *o, const char *cause,
         if (strcmp(o->untraced[i].cause, cause) == 0 &&
             strcmp(o->untraced[i].program, program) == 0)
             return &o->untraced[i];
-    if (o->untraced_count == ROWS_MAX) { /* the last row is all the others' */
+    if (o->untraced_count == ROWS_MAX) { /* the last row collects all others */
         struct ips_untraced *last = &o->untraced[ROWS_MAX - 1];
         snprintf(last->cause, sizeof(last->cause), "various");
         last->program[0] = '\0';
@@ -64,15 +64,16 @@ static void count_cause(struct build *b, const char *cause, const char *program,
     b->out->counts.untraced++;
 }
 
-/* Does the process of this stream go on in another image after its EXEC? */
+/* Does the process of this stream continue in another image after its EXEC? */
 static bool goes_on(const struct build *b, const struct b_stream *s)
 {
     return s->image + 1 < b->image_count && b->images[s->image + 1].continues;
 }
 
-/* The agent cannot be sure that the kernel gives a program other rights: then
- * it spoke after all. Of the other causes that means that an untraced program
- * has become a traced one. */
+/* The agent cannot be sure that the kernel gives a set-user-id program other
+ * rights: if it does not, the program is traced after all. With the other
+ * causes, a later record means that an untraced program executed a traced
+ * one. */
 static bool spoke_after_all(const struct untraced *u, bool spoke)
 {
     return spoke && strcmp(u->cause, "set-user-id") == 0;
@@ -99,7 +100,7 @@ static void take_unrecorded(struct build *b, const struct b_unrecorded *u)
     count_cause(b, t.cause, t.program, t.pid);
 }
 
-/* A process that is over, whose last act was an exec that nobody explained. */
+/* Counts a process that ended and whose last record is an unexplained exec. */
 static void silent_exec(struct build *b, const struct b_stream *s)
 {
     if (!s->exec_last || s->named_exec || goes_on(b, s) ||
@@ -111,7 +112,7 @@ static void silent_exec(struct build *b, const struct b_stream *s)
     count_cause(b, "unknown", program, s->in->head.pid);
 }
 
-/* Any other UNSEEN: the process does something that leaves no record. */
+/* Takes all other UNSEENs: the process does something that leaves no record. */
 static void take_other(struct build *b, const struct b_unrecorded *u)
 {
     struct ips_built *o = b->out;
@@ -144,7 +145,7 @@ int b_untraced(struct build *b)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->unseens.n; i++)
         take_other(b, &b->unseens.v[i]);
-    /* Backwards: of several in a stream the last one is the exec's. */
+    /* Backwards, because the last one of a stream belongs to its exec. */
     for (uint32_t i = b->unseens.n; i > 0; i--)
         take_unrecorded(b, &b->unseens.v[i - 1]);
     for (uint32_t f = 0; f < b->forks.n; f++) {

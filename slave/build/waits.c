@@ -1,24 +1,28 @@
-/* Waits one by one; see build/waits.h. Called at each place that counts one,
- * and after each record, when it is known which node it made. */
+/* Notes every single wait; see build/waits.h. Called wherever a wait is
+ * counted, and after each record, when it is known which node the record
+ * made. */
 #include "slave/build/waits.h"
 
 #include "agent/pool/pool.h"
 #include "common/large.h"
 #include "slave/build/node.h"
 
-#define KEPT 512u /* sites of one stream; then the oldest goes */
-/* Shorter waits have no stack: agent/pool/format.h. */
+/* call sites kept of one stream; then the oldest is replaced */
+#define KEPT 512u
+/* Shorter waits have no stack, see agent/pool/format.h. */
 #define STACK_AFTER_NS 50000u
 
-/* The last stack of a site of the stream at hand: it holds again. */
+/* The last stack of a call site in the current stream. It applies to later
+ * waits of the site too, because the agent leaves out a stack that the site had
+ * before. */
 struct recent_stack {
     uint64_t site;
     uint32_t stack;
 };
 struct b_wait_notes {
     struct ips_wait_rows *out;
-    uint32_t first; /* rows of the record at hand */
-    /* Of the last record that may have a stack: its rows, its stamp, and
+    uint32_t first; /* first row of the current record */
+    /* About the last record that may have a stack: its rows, its stamp, and
      * whether it was a wait whose cause came later. */
     uint32_t last_from, last_to;
     uint64_t last_t;
@@ -95,7 +99,7 @@ void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
         r->end_ns = end_ns;
 }
 
-/* The pending wait, taken by the record at hand, or by none. */
+/* Adds the pending wait: taken by the current record, or by none. */
 void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      bool taken)
 {
@@ -110,7 +114,7 @@ void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
         r->of_node = !taken && node;
         r->call = r->arc;
     }
-    /* What was span for before it goes with it. */
+    /* The spinning before the pending wait goes to the same node. */
     if (taken && n->spin_row != IPS_NONE)
         n->out->row[n->spin_row].arc = IPS_NO_NODE;
     if (!taken)
@@ -175,7 +179,8 @@ static int add_stack(struct maker *m, const uint64_t *frame, uint32_t count,
     return rc;
 }
 
-/* Is it the stack that the site had before? Then it is not kept twice. */
+/* Is it the same stack that the site had before? Then it is not stored
+ * again. */
 static bool is_same_stack(const struct ips_wait_rows *o,
                           const struct recent_stack *k, const uint64_t *frame,
                           uint32_t count)
@@ -225,8 +230,9 @@ static int on_stack(struct maker *m, const uint8_t *p, uint32_t len)
 
 /* ---- records ------------------------------------------------------------ */
 
-/* The node that the record made and slept for; else (it made none, or one at
- * its call, as connect does) *of_node is false and it is the next one. */
+/* The node that the record made and slept for. If it made none, or only one at
+ * its call (as connect does), *of_node is false and the result is the next
+ * node. */
 static uint32_t node_of(const struct build *b, uint32_t from, bool *of_node)
 {
     for (uint32_t i = b->nodes; i-- > from;) {
@@ -261,8 +267,8 @@ static uint64_t site_of(uint32_t type, const uint8_t *p)
     }
 }
 
-/* Rows of sigwait, of a signalfd and of the poll before it, by the SIGNAL that
- * follows them. */
+/* A SIGNAL record completes the rows before it: of sigwait, of a signalfd, and
+ * of the poll before that. */
 static void on_signal(struct maker *m, uint32_t node)
 {
     struct b_wait_notes *n = m->b->notes;
@@ -281,7 +287,8 @@ static bool may_have_stack(uint32_t type)
            type == IPS_REC_JOIN || type == IPS_REC_ACQUIRE;
 }
 
-/* The record was a poll: whoever takes its sleep needs to know of it. */
+/* The record was a poll: keeps what the record that takes its wait will
+ * need. */
 static void keep_pending(struct maker *m, uint64_t site)
 {
     struct b_wait_notes *n = m->b->notes;
@@ -321,7 +328,7 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
     for (uint32_t i = n->first; i < n->out->count; i++) {
         struct ips_wait_row *r = &n->out->row[i];
         if (r->of_node && r->arc != IPS_NO_NODE)
-            continue; /* of a poll that keeps its node */
+            continue; /* row of a poll that keeps its node */
         r->call = node;
         if (!r->site) {
             r->site = site;
@@ -329,7 +336,7 @@ int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
         }
         if (r->arc != IPS_NO_NODE)
             continue;
-        /* A signal that came meanwhile has the sleep (b_take_signal). */
+        /* A signal that came meanwhile ended the sleep (b_take_signal). */
         bool by_signal = m->signal_node != IPS_NO_NODE;
         r->arc = by_signal ? m->signal_node : node;
         r->of_node = by_signal || of_node;

@@ -1,23 +1,24 @@
 /*
- * When each node was passed, and how long its thread slept for it: what the
- * weightings `sched` and `wall` are made of (analysis/graph/view.h).
+ * When each node was passed, and how long its thread slept for it: the basis of
+ * the weightings `sched` and `wall` (analysis/graph/view.h).
  *
- * A node's coordinate lies so much CPU before or after the moment its clocks
- * were read; it was passed as much earlier or later. Towards another machine a
- * send is passed at its call and a receive at its return, by which the clocks
- * are aligned: so no message arrives before it was sent (b_weights). Here all
- * is bent until no arc of this machine runs against the clock: a node is passed
- * no later than what hangs on it. So EST in `wall` is `at`, exactly.
+ * The coordinate of a node is some CPU time before or after the reading of its
+ * clocks, and the node was passed earlier or later by the same time. Towards
+ * another machine, a send is passed at its call and a receive at its return,
+ * because the clocks are aligned by these moments: so no message arrives before
+ * it was sent (b_weights). This pass then bends the times until no arc of this
+ * machine runs against the clock: a node is passed no later than the nodes that
+ * depend on it. Therefore EST in `wall` equals `at` exactly.
  */
 #include "slave/build/internal.h"
 
-/* Arcs against the clock are few, and by little; damaged records may take more
- * rounds than anybody would wait for. */
+/* Arcs against the clock are few, and off by little. The limit is for damaged
+ * records, which may need more rounds than a user would wait for. */
 #define ROUNDS 64
 #define AHEAD 16u
 
-/* What a thread did behind its last record, as far as there was time until
- * somebody took its end: END may carry CPU of after its record. */
+/* v joined the thread of END u. END may carry CPU from after its record: shifts
+ * the time of END by that CPU, but not past v. */
 static void last_words(struct build *b, uint32_t v)
 {
     struct ips_graph *g = &b->out->g;
@@ -26,7 +27,8 @@ static void last_words(struct build *b, uint32_t v)
         return;
     int64_t shift = b->chains[ips_chain_of(g, u)].end_shift;
     uint64_t at = ips_min_u64(b_moved(g->at[u], shift), g->at[v]);
-    b->bends |= at < g->at[u]; /* or else it waits for nothing */
+    /* a later END needs no correction: it has no wait */
+    b->bends |= at < g->at[u];
     g->at[u] = at;
 }
 
@@ -36,7 +38,8 @@ static int by_number(const void *va, const void *vb)
     return 0;
 }
 
-/* Joins in the order of their nodes: several may take one END. */
+/* Applies last_words() to joins in the order of their nodes: several may take
+ * one END. */
 static int all_last_words(struct build *b)
 {
     uint32_t n = 0, *nodes;
@@ -56,7 +59,7 @@ static int all_last_words(struct build *b)
     return 0;
 }
 
-/* Node u is passed no later than i. */
+/* Makes node u pass no later than i. True: it was later. */
 static bool bend_to(struct build *b, uint32_t u, uint32_t i)
 {
     struct ips_graph *g = &b->out->g;
@@ -69,7 +72,7 @@ static bool bend_to(struct build *b, uint32_t u, uint32_t i)
     return true;
 }
 
-/* One round: every node no later than its successors. */
+/* One round: every node passes no later than its successors. */
 static bool bend_round(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -90,8 +93,8 @@ static bool bend_round(struct build *b)
     return bent;
 }
 
-/* Is there any arc against the clock? Those of a chain and of matched receives
- * the weights' pass has looked at, as no time was moved since. */
+/* Is any arc against the clock? b_weights() checked the arcs of chains and of
+ * matched receives, and that still holds if no time was moved since. */
 static bool has_backward_arc(const struct build *b)
 {
     const struct ips_graph *g = &b->out->g;
@@ -103,9 +106,9 @@ static bool has_backward_arc(const struct build *b)
     return against;
 }
 
-/* Was what it waited for there already? What comes by memory is there when it
- * was sent: then the thread did not sleep for it, it was taken off its core or
- * slept for something else. A network may hold a message back. */
+/* Was the awaited event over before node i began to sleep? Bytes sent through
+ * memory are there at once. Then the thread did not sleep for the event: it was
+ * preempted or slept for something else. A network may delay a message. */
 static bool was_there(const struct build *b, uint32_t i)
 {
     const struct ips_graph *g = &b->out->g;
@@ -116,7 +119,8 @@ static bool was_there(const struct build *b, uint32_t i)
     return g->xkind[i] != IPS_X_DATA || b_by_memory(b, end);
 }
 
-/* What b_weights left of it, where nothing bends: most nodes are done. */
+/* Corrects the waits that b_weights() left, if nothing bends. Most nodes are
+ * correct already. */
 static void fit_rest(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -151,9 +155,10 @@ static void fit_chain(struct build *b, uint32_t c)
         }
         if (!g->delay[i])
             continue;
-        /* Off the core, and not asleep: no more can be run delay. */
+        /* The time off the CPU and not asleep limits the run delay. */
         uint64_t room = ips_sub_sat(apart - g->wait[i], g->w[i]);
-        if (queued && b_far(b, i - 1)) /* woken by another machine, queued */
+        /* woken by another machine, then in the run queue */
+        if (queued && b_far(b, i - 1))
             room += b->off[i - 1];
         g->delay[i] = ips_min_u64(g->delay[i], room);
     }

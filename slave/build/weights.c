@@ -1,44 +1,46 @@
 /*
- * Coordinates become weights (b_weights), and what follows from one node and
- * the one before is found in the same reading of the columns.
+ * Turns coordinates into weights (b_weights). The same pass over the columns
+ * computes what else follows from a node and the one before.
  *
- * Nearly all nodes come in runs where nothing is to be decided: coordinates and
- * clocks that go forwards, sleeps as long as there was time for, sends that are
- * done with. EVEN of them are taken at a time, without a branch, in a form that
- * a compiler makes vectors of; whether they are such is found on the way, and
- * nothing is stored before it is known. All others are taken one by one.
+ * Nearly all nodes come in runs without decisions: coordinates and clocks that
+ * go forwards, sleeps no longer than the time for them, sends that do not move
+ * any more. These are processed EVEN at a time, without a branch, in a form
+ * that the compiler vectorises. Whether a group qualifies is found on the way,
+ * and nothing is stored before that is known. All other nodes are processed one
+ * by one.
  */
 #include "slave/build/match.h"
 
-#define AHEAD 16u /* nodes whose sends are asked for ahead */
+#define AHEAD 16u /* nodes whose sends are prefetched ahead */
 #define EVEN 64u
-#define EACH 0x0101010101010101ULL /* byte of eight */
+#define EACH 0x0101010101010101ULL /* a 1 in each of eight bytes */
 
 struct weigher {
     struct build *b;
-    struct ips_graph g; /* its columns */
-    uint64_t *cpu_at;   /* may be g.at: read before it is written */
+    struct ips_graph g; /* copy of the graph, for its columns */
+    uint64_t *cpu_at;   /* may be the same as g.at: read before it is written */
     const uint64_t *off;
-    const uint8_t *far; /* [end_count], or NULL: no end is */
+    /* [end_count]; NULL: no peer may be on another machine */
+    const uint8_t *far;
     uint64_t *coord;
-    bool fits;      /* waits are put right on the way */
-    ips_u128 xlen;  /* sum of all */
-    uint64_t probe; /* sum of what is left of g.probe */
+    bool fits;      /* waits are corrected on the way */
+    ips_u128 xlen;  /* sum over all nodes */
+    uint64_t probe; /* sum of g.probe after clamping */
 };
 
-/* What a chain's nodes have been added to, one after the other. */
+/* Running sums over the nodes of a chain. */
 struct weight_sums {
-    uint64_t at, t, cpu; /* of the node before: coordinate, g.t_ns, cpu_at */
-    uint64_t passed;     /* ... g.at */
+    uint64_t at, t, cpu; /* coordinate, g.t_ns, cpu_at of the node before */
+    uint64_t passed;     /* g.at of the node before */
     uint64_t probe, unknown;
     ips_u128 xlen;
-    uint32_t end; /* of the chain */
+    uint32_t end; /* end of the chain */
     bool forwards, bends;
 };
 
-/* When the send of a receive was made that pass `match` found: the sends of a
- * channel are walked along with its receives, whose order is theirs. Few ask.
- */
+/* Stores when the send of receive i, which pass `match` found, was passed. The
+ * sends of a channel are walked along with its receives, whose order is the
+ * same. Few receives need this. */
 static int found_sent(struct build *b, uint32_t i, uint64_t *sent)
 {
     const struct ips_graph *g = &b->out->g;
@@ -57,8 +59,9 @@ static int found_sent(struct build *b, uint32_t i, uint64_t *sent)
     return 0;
 }
 
-/* Node i slept so long, was passed then, and what it waited for, where that is
- * known (else UINT64_MAX), when that was sent: build/wall.c. */
+/* Corrects the wait of node i: it cannot be longer than `apart`, and it is 0 if
+ * the send was there before the sleep. `passed`: of node i; `sent`: when its
+ * send was passed, UINT64_MAX if not known; see build/wall.c. */
 static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
                     uint64_t passed, uint64_t sent, bool found)
 {
@@ -78,15 +81,14 @@ static int fit_wait(struct build *b, uint32_t i, uint64_t apart,
     return 0;
 }
 
-/* Coordinates -> weights of the nodes from `i` to `end`, all but a chain's
- * first and last in one go; and in the same reading of the columns what else
- * follows from one node and the one before: when it was passed, what of its arc
- * recording took, the time off the core that nothing explains, and whether the
- * clock ran backwards.
+/* Makes weights of the coordinates of nodes [i, end): all but the first and
+ * last of a chain in one call. The same pass computes what else follows from a
+ * node and the one before: when it was passed, the recording cost in its arc,
+ * the unexplained time off the CPU, and whether the clock ran backwards.
  *
- * A receive that knows its send, which has given way, does the same now
- * (build/causal.c), and its arc is finished. `k` by value: so nothing that is
- * stored can change it, and what is NULL in all of a run costs nothing. */
+ * A receive whose send has given way now gives way too (build/causal.c), and
+ * its arc is finished. `k` is passed by value: so no store can change it, and
+ * tests for members that are NULL throughout a run cost nothing. */
 static inline __attribute__((always_inline)) int
 weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
              uint32_t end, bool first, bool last)
@@ -127,7 +129,7 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
                 s.unknown, b_free_ns(t_ns, s.t, cpu_at, s.cpu, k.off[i]));
         s.forwards &= t_ns >= s.t;
         s.bends |= (sent > passed) | (s.passed > passed);
-        if (coord != own) /* its receives have been told otherwise */
+        if (coord != own) /* its receives assumed the other coordinate */
             s.bends |= k.g.kind[i] == IPS_NODE_SEND;
         s.at = coord;
         s.t = t_ns;
@@ -135,7 +137,7 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
         s.passed = passed;
         k.g.w[i] = w;
         k.g.at[i] = passed;
-        /* Without a branch for whether it slept, which nobody can foretell. */
+        /* No branch on whether it slept, which is unpredictable. */
         uint64_t wait = k.g.wait[i];
         bool look = match | (coord != own) | (xkind & B_X_THERE);
         if (k.fits && (wait > apart || (look && wait)))
@@ -148,12 +150,12 @@ weight_nodes(const struct weigher k, struct weight_sums *to, uint32_t i,
     return rc;
 }
 
-/* What has bits above this is not even: negative, or damaged. */
+/* A value with bits above this is not even: it is negative, or damaged. */
 #define EVEN_BITS 56
 
-/* EVEN nodes from `i` on, none of them its chain's first, by the rule of
- * weight_nodes(); `k` has no `off`, `far` or `coord`, and fits. False:
- * something is to be decided, and nothing was done. */
+/* Processes nodes [i, i + EVEN), none of them the first of its chain, by the
+ * rules of weight_nodes(). `k` has no `off`, `far` or `coord`, and fits. False:
+ * some node needs a decision, and nothing was changed. */
 static bool weight_even(const struct weigher *k, struct weight_sums *s,
                         uint32_t i)
 {
@@ -201,7 +203,8 @@ static bool weight_even(const struct weigher *k, struct weight_sums *s,
     return true;
 }
 
-/* A chain's nodes but the first and the last, of what most builds need. */
+/* Processes the nodes of a chain between the first and the last, for builds
+ * without the optional columns. */
 static int weight_runs(const struct weigher *k, struct weight_sums *s,
                        uint32_t i, uint32_t end)
 {
@@ -216,7 +219,7 @@ static int weight_runs(const struct weigher *k, struct weight_sums *s,
     return rc;
 }
 
-/* One chain's coordinates -> weights. *cpu: the CPU of the chain. */
+/* Makes the weights of one chain. *cpu: the CPU of the chain. */
 static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
 {
     struct build *b = k->b;
@@ -255,14 +258,14 @@ static int chain_weights(struct weigher *k, uint32_t c, uint64_t *cpu)
     b->bends |= s.bends;
     k->xlen += s.xlen;
     k->probe += s.probe;
-    /* What was burnt by spinning before is taken out already. */
+    /* CPU burnt by spinning in the final nodes is taken out already. */
     *cpu = begins ? s.at - base : s.at - b->from[c].at + b->from[c].cpu_ns;
     return rc;
 }
 
 #define WEIGHTS_MOST (1ull << 58)
 
-/* Clamps *v to cap; returns what is left of it. */
+/* Clamps *v to cap; returns the clamped value. */
 static uint64_t clamp_value(uint64_t *v, uint64_t cap, uint64_t *clamped)
 {
     if (*v > cap) {
@@ -272,7 +275,7 @@ static uint64_t clamp_value(uint64_t *v, uint64_t cap, uint64_t *clamped)
     return *v;
 }
 
-/* Everything that may become a weight, none above `cap`. */
+/* Clamps everything that may become a weight to `cap`; returns the sum. */
 static ips_u128 sum_weights(struct build *b, uint64_t cap)
 {
     struct ips_graph *g = &b->out->g;
@@ -292,8 +295,8 @@ static ips_u128 sum_weights(struct build *b, uint64_t cap)
 }
 
 /* No path may be longer than the kernels can add (2^62 ns). Only damaged
- * records come near: then single values above half a year are cut first, and
- * less absurd ones only if that is not enough. */
+ * records come near. Then single values above half a year are cut first, and
+ * smaller ones only if that is not enough. */
 static void bound_weights(struct build *b)
 {
     uint64_t cap = UINT64_MAX;
@@ -301,7 +304,7 @@ static void bound_weights(struct build *b)
         cap = cap == UINT64_MAX ? 1ull << 54 : cap / 16;
 }
 
-/* Damaged records: everything again, with what is left of the weights. */
+/* Damaged records: makes all sums again from the clamped weights. */
 static void weight_again(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
@@ -316,7 +319,7 @@ static void weight_again(struct build *b)
     }
 }
 
-/* `sum`: of CPU and cross arcs. */
+/* `sum`: total of CPU and cross arcs. */
 void b_sum_up(struct build *b, ips_u128 sum)
 {
     struct ips_graph *g = &b->out->g;
@@ -324,7 +327,7 @@ void b_sum_up(struct build *b, ips_u128 sum)
     sum -= b->out->counts.spin_ns;
     uint32_t n = 0;
     const struct ips_spun *cut = b_incremental_spun(b, &n);
-    for (uint32_t i = 0; i < n; i++) /* taken out before */
+    for (uint32_t i = 0; i < n; i++) /* taken out in earlier calls */
         sum += cut[i].ns;
     for (uint32_t i = 0; i < b->exts.n; i++) {
         const struct b_ext *x = &b->exts.v[i];
@@ -348,7 +351,7 @@ int b_weights(struct build *b)
                         .fits = b_fits(b)};
     ips_u128 sum = 0;
     int rc = 0;
-    if (k.fits) { /* nobody asks for cpu_at any more */
+    if (k.fits) { /* cpu_at is not needed any more: reuse its memory */
         g->at = b->cpu_at;
         b->cpu_at = NULL;
     } else if (!b->from) {

@@ -1,8 +1,8 @@
-/* The result of a build that goes on: its graph without the room between
- * chains (build/incremental/grow.h). */
+/* Copies the result of an incremental build: its graph without the spare space
+ * between chains (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-/* Where nodes went: those of the chain looked up last are at hand. */
+/* Maps nodes to their new numbers; caches the chain looked up last. */
 struct moved {
     const struct ips_graph *from, *to;
     uint32_t first, end, shift;
@@ -103,7 +103,7 @@ static int copy_tables(const struct b_incremental *k, struct ips_built *out)
     return 0;
 }
 
-/* What b_more() makes of a build that ends here. */
+/* Makes what b_more() makes in a whole build. */
 static int copy_more(struct b_incremental *k, struct ips_built *out)
 {
     struct build *b = &k->b;

@@ -1,7 +1,8 @@
-/* Which nodes of a run that goes on are final (build/incremental/grow.h). */
+/* Decides which nodes of a run that goes on are final
+ * (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-/* ---- behind the first call ---- */
+/* ---- after the first call ---- */
 
 static bool of_several(const struct b_end *e)
 {
@@ -33,7 +34,7 @@ static int begin_end(struct b_incremental *k, uint32_t i)
     return 0;
 }
 
-/* What matching the receives from reads.v[open] on counts. */
+/* The counts that matching the receives from reads.v[open] on adds. */
 static struct ips_build_counts count_data(struct b_incremental *k, uint32_t to)
 {
     struct build *b = &k->b;
@@ -50,7 +51,8 @@ static struct ips_build_counts count_data(struct b_incremental *k, uint32_t to)
     return n;
 }
 
-/* Texts that lie in records, which may go. */
+/* Copies the names of streams: they point into records, which may be freed
+ * before the next call. */
 static int own_names(struct b_incremental *k)
 {
     struct build *b = &k->b;
@@ -73,7 +75,8 @@ static int own_names(struct b_incremental *k)
     return 0;
 }
 
-/* A child that began without a word may yet have had its last one. */
+/* A child without any record may have recorded its last event already. Then a
+ * later whole build would add an arc for the fork. */
 static bool child_is_quiet(const struct build *b, const struct b_fork *f)
 {
     return f->child != IPS_NONE && f->child_proc != IPS_NONE &&
@@ -118,9 +121,10 @@ int g_begin(struct b_incremental *k)
 
 /* ---- borders ---- */
 
-/* The chain looked up last: most arcs of a chain come from a few others. */
+/* The chain looked up last. A cache: most arcs of a chain come from few other
+ * chains. */
 struct near {
-    uint32_t chain, first, end; /* end 0: none yet */
+    uint32_t chain, first, end; /* end 0: empty */
 };
 
 static inline uint32_t chain_near(const struct b_incremental *k, struct near *n,
@@ -160,7 +164,7 @@ uint32_t g_old(const struct b_incremental *k, uint32_t c, uint64_t newest)
     uint32_t end = g_end_of(k, c), i = b_first(&k->b, c), high = end;
     if (!k->chains[c].goes_on)
         return end;
-    while (i < high) { /* passed one after the other */
+    while (i < high) { /* nodes of a chain are in order of time */
         uint32_t mid = i + (high - i) / 2;
         if (ips_add_sat(g->t_ns[mid], k->lag_ns) <= newest)
             i = mid + 1;
@@ -170,7 +174,8 @@ uint32_t g_old(const struct b_incremental *k, uint32_t c, uint64_t newest)
     return i;
 }
 
-/* Old enough, and no signal may still change it. */
+/* First estimate of the border: nodes that are old enough and that no signal
+ * can still change. */
 static void first_limit(struct b_incremental *k, uint32_t c, uint64_t newest)
 {
     struct g_chain *x = &k->chains[c];
@@ -180,7 +185,8 @@ static void first_limit(struct b_incremental *k, uint32_t c, uint64_t newest)
             lower_limit(k, c, x->m.taken_signal[n].node);
 }
 
-/* A chain whose run delay was read: only between two windows. */
+/* If the run delay of the chain was read, moves its border back to the start of
+ * a window. */
 static void to_window(struct b_incremental *k, uint32_t c)
 {
     const struct g_chain *x = &k->chains[c];
@@ -189,15 +195,16 @@ static void to_window(struct b_incremental *k, uint32_t c)
         return;
     for (uint32_t i = 0; i < x->windows.n; i++) {
         uint32_t node = x->windows.v[i].node;
-        /* Where it goes on there has to be a node: else what comes may still
-         * lie before that reading. */
+        /* A chain that goes on needs a node at the border: otherwise a later
+         * node may still be before that reading. */
         if (node > best && node <= x->limit && (!x->goes_on || node < end))
             best = node;
     }
     lower_limit(k, c, best);
 }
 
-/* A send that blocked and the end of its call are one. */
+/* Moves the border so that a send that blocked and the node of its return are
+ * on the same side. */
 static void not_between(struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
@@ -208,7 +215,7 @@ static void not_between(struct b_incremental *k, uint32_t c)
         lower_limit(k, c, v - 1);
 }
 
-/* No node that is not final was passed before this. */
+/* The earliest time of all nodes that are not final. */
 static uint64_t first_open(const struct b_incremental *k)
 {
     uint64_t t = UINT64_MAX;
@@ -218,8 +225,9 @@ static uint64_t first_open(const struct b_incremental *k)
     return t;
 }
 
-/* Nothing final comes from what is not. All arcs lead forwards (else nothing is
- * kept): so none to a node that was passed before `t`, first_open(). */
+/* Moves the border back until no final node of the chain has a cross arc from a
+ * node that is not final. All arcs lead forwards (otherwise nothing is kept),
+ * so nodes passed before t = first_open() need no check. */
 static void close_chain(struct b_incremental *k, uint32_t c, uint64_t t)
 {
     const struct ips_graph *g = &k->built.g;
@@ -230,7 +238,7 @@ static void close_chain(struct b_incremental *k, uint32_t c, uint64_t t)
         uint32_t from = g->xpred[i - 1];
         if (from == IPS_NO_NODE ||
             (from >= g->chains[c].first && from < x->limit))
-            continue; /* its own */
+            continue; /* from its own chain */
         if (from >= k->chains[chain_near(k, &near, from)].limit)
             x->limit = i - 1;
     }
@@ -291,7 +299,7 @@ static void find_limits(struct b_incremental *k)
     } while (sum_limits(k) != before);
 }
 
-/* Is what is behind the borders something that can be made again? */
+/* Can the nodes after the border be made again from what is kept? */
 static bool may_stay(const struct b_incremental *k, uint32_t c)
 {
     const struct ips_graph *g = &k->built.g;
@@ -309,12 +317,12 @@ static bool may_stay(const struct b_incremental *k, uint32_t c)
         uint32_t of = from == IPS_NO_NODE ? 0 : chain_near(k, &near, from);
         if (from != IPS_NO_NODE && k->chains[of].goes_on &&
             from == g_end_of(k, of))
-            return false; /* an END that moves */
+            return false; /* the source is an END that will move */
     }
     return true;
 }
 
-/* ---- what is final ---- */
+/* ---- making nodes final ---- */
 
 static void finalize_chain(struct b_incremental *k, uint32_t c)
 {
@@ -368,7 +376,8 @@ static void finalize_sends(struct b_incremental *k, uint32_t end)
     }
 }
 
-/* No send that is not final, or will come, began before. */
+/* A bound in time: all sends that are not final, or will come, begin at it or
+ * later. */
 static uint64_t sends_from(const struct b_incremental *k, uint32_t end)
 {
     const struct b_end *e = &k->b.ends[end];
@@ -461,7 +470,7 @@ static int finalize_spins(struct b_incremental *k)
     return 0;
 }
 
-/* What the next call compares with. */
+/* Saves the counts that the next call compares with. */
 static void note_counts(struct b_incremental *k)
 {
     const struct build *b = &k->b;

@@ -1,4 +1,4 @@
-/* A build that goes on: one call (build/incremental/grow.h). */
+/* Incremental build: one call (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
 void g_counts(struct ips_build_counts *a, const struct ips_build_counts *b,
@@ -40,12 +40,12 @@ void ips_build_incremental_free(struct b_incremental *k)
     ips_free_large(k);
 }
 
-/* ---- what the passes tell ---- */
+/* ---- reports of the passes ---- */
 
 void b_incremental_window(struct build *b, uint32_t c, const struct b_window *w)
 {
     struct g_chain *x = &b->incremental->chains[c];
-    if (w->node < x->raw.from) /* before what is kept of it */
+    if (w->node < x->raw.from) /* before the nodes that are kept raw */
         return;
     if (B_MORE(x->windows, NULL) < 0)
         b->broken = true;
@@ -112,19 +112,19 @@ const struct ips_spun *b_incremental_spun(const struct build *b,
     return *count ? b->incremental->spun.v : NULL;
 }
 
-/* ---- the same run, further ---- */
+/* ---- continuing the same run ---- */
 
 static bool same_control(const struct ips_control *a,
                          const struct ips_control *b)
 {
     struct ips_control x = *a, y = *b;
-    /* What a run that goes on counts, and no build reads. */
+    /* Counters that change while the run goes on, and that no build reads. */
     memset(x.lost, 0, sizeof(x.lost));
     memset(y.lost, 0, sizeof(y.lost));
     x.used_bytes = y.used_bytes = 0;
     x.spare_bytes = y.spare_bytes = 0;
     x.released_bytes = y.released_bytes = 0;
-    /* Padding that differs costs a whole build, no more. */
+    /* If only padding differs, the result is a needless whole build. */
     /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
     return memcmp(&x, &y, sizeof(x)) == 0;
 }
@@ -138,7 +138,8 @@ static bool same_stream(const struct ips_stream_in *a,
            a->dead_t_ns == b->dead_t_ns;
 }
 
-/* Takes the caller's records in place of those of the last call. */
+/* Replaces the records of the last call by the caller's. False: they do not
+ * continue the kept run. */
 static bool take_input(struct b_incremental *k,
                        const struct ips_build_input *in)
 {
@@ -159,10 +160,10 @@ static bool take_input(struct b_incremental *k,
     return true;
 }
 
-/* ---- what came since ---- */
+/* ---- new records ---- */
 
-/* Has a thread begun to use an end that only another one of its process used?
- * Then their row of the traffic may have a place before others. */
+/* Has a thread begun to use an end that only another thread of its process
+ * used? Then a whole build may order the traffic rows differently. */
 static bool new_user(const struct b_end *e, const struct g_end *x)
 {
     bool sends = !x->sends && e->sends.n,
@@ -170,7 +171,7 @@ static bool new_user(const struct b_end *e, const struct g_end *x)
     return (sends || reads) && e->send_op_chain != e->read_chain;
 }
 
-/* Has anything come that was not to? */
+/* Did only such records come as the incremental build can handle? */
 static bool as_expected(const struct b_incremental *k)
 {
     const struct build *b = &k->b;
@@ -190,7 +191,7 @@ static bool as_expected(const struct b_incremental *k)
     return true;
 }
 
-/* The passes behind `node`, for what is behind the borders. */
+/* Runs the passes after `node` for the nodes after the borders. */
 static int other_passes(struct b_incremental *k)
 {
     struct build *b = &k->b;
@@ -215,7 +216,7 @@ static int other_passes(struct b_incremental *k)
         k->chains[c].windows.n = 0;
     }
     if (rc == 0 && !b->broken && k->tables)
-        b_delays(b); /* all of b_wall() that a table has */
+        b_delays(b); /* the only part of b_wall() that tables need */
     if (rc == 0 && !b->broken && !k->tables)
         rc = b_wall(b);
     if (rc == 0 && !b->broken)
@@ -234,7 +235,8 @@ static void count_work(const struct b_incremental *k, uint64_t events,
             g->chains[c].first + g->chains[c].count - b_first(&k->b, c);
 }
 
-/* True: *out is there. */
+/* Continues the build; *out (if not NULL) is valid if it returns 0 and
+ * b->broken is false. */
 static int go_on(struct b_incremental *k, struct ips_built *out,
                  struct ips_build_effort *took)
 {
@@ -245,7 +247,8 @@ static int go_on(struct b_incremental *k, struct ips_built *out,
     int rc = g_scan_more(k);
     if (rc == 0 && !b->broken)
         rc = g_more_nodes(k);
-    b->broken |= b->polls.n > 0; /* whose arcs a whole build makes */
+    /* only a whole build makes the arcs of polls */
+    b->broken |= b->polls.n > 0;
     if (rc < 0 || b->broken || !as_expected(k)) {
         b->broken = true;
         return rc;
@@ -257,7 +260,7 @@ static int go_on(struct b_incremental *k, struct ips_built *out,
     return out ? g_copy(k, out) : 0;
 }
 
-/* ---- a call ---- */
+/* ---- one call ---- */
 
 static int start_build(struct b_incremental **kept,
                        const struct ips_build_input *in, uint64_t lag_ns,
@@ -294,7 +297,8 @@ static int build_plain(const struct ips_build_input *in, struct ips_built *out,
     return rc;
 }
 
-/* Records that cannot go on are built without. */
+/* A whole build. Records that cannot be continued are built without kept
+ * state. */
 static int build_whole(struct b_incremental **kept,
                        const struct ips_build_input *in, uint64_t lag_ns,
                        bool tables, struct ips_built *out,
@@ -357,7 +361,7 @@ int ips_build_on(struct b_incremental **kept, const struct ips_build_input *in,
 
 /* ---- tables alone ---- */
 
-/* The records that were read may go. */
+/* Drops the pointers to records that were read; the caller may free them. */
 static void let_records_go(struct b_incremental *k)
 {
     for (uint32_t i = 0; i < k->in.stream_count; i++) {
@@ -391,7 +395,7 @@ int ips_tables_further(struct b_incremental **kept,
                        struct ips_err *err)
 {
     int rc = ips_build_further(kept, news, NULL, took, done, err);
-    *done &= *kept != NULL; /* or they are gone with it */
+    *done &= *kept != NULL; /* else the tables were freed with it */
     if (*kept)
         let_records_go(*kept);
     return rc;

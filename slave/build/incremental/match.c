@@ -1,5 +1,5 @@
-/* Sends and receives of a run that goes on: the passes `match` of those that
- * are not final (build/incremental/grow.h). */
+/* Pass `match` of an incremental build, for sends and receives that are not
+ * final (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
 struct b_op *g_send_at(const struct build *b, const struct b_end *e,
@@ -46,7 +46,7 @@ struct inflow g_inflow(const struct build *b, const struct g_end *x,
     return f;
 }
 
-/* Coordinates as the records have them. */
+/* Restores the coordinates of sends as the records have them. */
 static void match_sends_again(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
@@ -73,7 +73,8 @@ static void match_full_sends(struct b_incremental *k, uint32_t from,
         b->broken |= x->reads.v[i].t_ret <= y->room_ns;
 }
 
-/* Those from the i-th on that are of nodes before `node`; returns the next. */
+/* Matches the receives from the i-th on whose nodes are before `node`; returns
+ * the index of the next one. */
 static uint32_t match_until(struct build *b, struct g_end *x, struct inflow *f,
                             uint32_t i, uint32_t node)
 {
@@ -103,8 +104,9 @@ static void match_data(struct b_incremental *k, uint32_t to)
     x->waits = x->reads.n;
     if (i == x->waits)
         return;
-    /* All are one thread's. Those that are old enough are final, but for few:
-     * then g_finalize goes on behind them. */
+    /* All receives of the end are of one thread. Nearly all that are old enough
+     * will become final; then g_finalize() continues after them, from this
+     * mark. */
     i = match_until(b, x, &f, i, k->chains[x->reads.v[i].chain].old);
     x->mark = (struct g_mark){.made = true,
                               .i = i,
@@ -114,7 +116,8 @@ static void match_data(struct b_incremental *k, uint32_t to)
     (void)match_until(b, x, &f, i, UINT32_MAX);
 }
 
-/* The positions of receives whose sender may be elsewhere; by node. */
+/* Sets the positions of receives whose sender may be on another machine, and
+ * sorts these receives by node. */
 static int position_exts(struct b_incremental *k)
 {
     struct build *b = &k->b;

@@ -1,8 +1,8 @@
-/* The passes `scan` and `node` of a build that goes on
+/* The passes `scan` and `node` of an incremental build
  * (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-/* Does the stream begin with the chunks that were read? */
+/* Does the stream start with the chunks that were read? */
 static bool goes_on(const struct b_incremental *k, const struct g_chain *x)
 {
     const struct ips_stream_in *in =
@@ -22,7 +22,7 @@ static void note_bytes(struct g_chain *x)
         x->bytes += x->walk.in->chunks[i].len;
 }
 
-/* ---- snapshots ---- */
+/* ---- saving and restoring rows ---- */
 
 static int keep_rows(struct b_incremental *k)
 {
@@ -80,7 +80,7 @@ static bool may_go_on(const struct build *b, uint32_t c)
            !s->exec_last && !s->in->dead;
 }
 
-/* Behind the records of a chain: as it stands. */
+/* Saves the state after the records of a chain. */
 static void finish_chain(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
@@ -93,7 +93,8 @@ static void finish_chain(struct b_incremental *k, uint32_t c)
 static int add_end(struct b_incremental *k, uint32_t c)
 {
     struct g_chain *x = &k->chains[c];
-    struct maker m = x->m; /* what it waits for may come yet */
+    /* a copy: its pending wait may still be taken later */
+    struct maker m = x->m;
     k->b.nodes = g_end_of(k, c);
     k->b.off_ns = x->off_ns;
     k->b.probe_ps = x->probe_ps;
@@ -103,7 +104,8 @@ static int add_end(struct b_incremental *k, uint32_t c)
 static int add_ends(struct b_incremental *k)
 {
     int rc = keep_rows(k);
-    k->unended_count = k->b.unended.n; /* an END's is said anew */
+    /* unended waits of an END are computed anew */
+    k->unended_count = k->b.unended.n;
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)
         rc = k->chains[c].goes_on ? add_end(k, c) : 0;
     return rc;
@@ -132,14 +134,15 @@ static uint32_t capacity_of(const struct build *b, uint32_t c)
     return (uint32_t)(room + room / 2 + B_GROW_ROOM - 1);
 }
 
-/* What of a chain's end may be behind the border. */
+/* The first node to keep raw: those near the chain's end may be after the
+ * border. */
 static uint32_t raw_from(const struct b_incremental *k, uint32_t c)
 {
     uint32_t n = k->chains[c].nodes, most = n / 8 > 8192 ? n / 8 : 8192;
     return k->built.g.chains[c].first + (n > most ? n - most : 0);
 }
 
-/* Calls DO(column of the raw, column of nodes). */
+/* Calls DO(column in g_raw, column of nodes) for each column. */
 #define RAW_COLUMNS(DO, r, k)                                                  \
     DO((r)->w, (k)->built.g.w)                                                 \
     DO((r)->off, (k)->b.off)                                                   \
@@ -218,15 +221,17 @@ int b_incremental_nodes(struct build *b)
     int rc = add_ends(k);
     for (uint32_t c = 0; c < n && rc == 0; c++) {
         uint32_t end = b->out->g.chains[c].first + b->out->g.chains[c].count;
-        /* Behind it is room; ahead of it nobody may read what is not there. */
+        /* The space after the chain begins here: a pass that looks one entry
+         * ahead must not find garbage. */
         b->out->g.xpred[end] = IPS_NO_NODE;
         rc = save_raw(k, c, raw_from(k, c));
     }
     return rc;
 }
 
-/* Receives and datagrams were matched as they stand: what counts from here on
- * is not of those. And cross arcs that no later record changes are raw. */
+/* Called before and after (`done`) the arcs of receives and datagrams are made,
+ * to separate the counts of that pass. When done, also saves in g_raw the cross
+ * arcs that no later record changes. */
 void b_incremental_arcs(struct build *b, bool done)
 {
     struct b_incremental *k = b->incremental;
@@ -249,9 +254,9 @@ void b_incremental_arcs(struct build *b, bool done)
     }
 }
 
-/* ---- more records ---- */
+/* ---- new records ---- */
 
-/* b->delays stream by stream again. */
+/* Brings b->delays into the order of streams again. */
 static int regroup_delays(struct build *b)
 {
     uint32_t n = 0;
@@ -301,7 +306,7 @@ static int scan_chain(struct b_incremental *k, uint32_t c,
     s->fresh = s->delay_count - readings;
     k->built.procs[p].events += s->events - events;
     b->procs[p].last_ns = ips_max_u64(b->procs[p].last_ns, s->last_ns);
-    uint64_t need = s->node_capacity - room + 2; /* END has its place */
+    uint64_t need = s->node_capacity - room + 2; /* END has its place already */
     x->need = (uint32_t)ips_min_u64(need, UINT32_MAX);
     b->broken |= !k->tables && x->nodes + need > x->space;
     return rc;

@@ -1,27 +1,31 @@
 /*
- * A build for tables alone (build/incremental/grow.h): of what is final only
- * that stays which what is not may still hang on; all of it moves together, and
- * the room behind each chain is as large as what came needs. So memory is that
- * of what is not final, however long the run.
+ * Drops final nodes of a build for tables alone (build/incremental/grow.h). A
+ * final node is kept only if a node that is not final may still refer to it.
+ * The kept nodes are moved together, and the spare space after each chain is as
+ * large as the new records need. So memory grows with what is not final, not
+ * with the length of the run.
  *
- * Of a chain stay, in their order: its first node, final nodes that some
- * operation, receive or cross arc names, the last final node, and what is not
- * final. Between g_more_nodes' taking back and making of nodes: columns are
- * those of the records then, and no arc names a send by its place.
+ * Kept of each chain, in their order: its first node, final nodes that an
+ * operation, a receive or a cross arc refers to, the last final node, and all
+ * nodes that are not final. g_more_nodes() calls this after it restored the raw
+ * columns and before it makes new nodes: so the columns are as the records made
+ * them, and no arc refers to a send by its place.
  */
 #include "slave/build/incremental/state.h"
 
-/* ---- which nodes stay ---- */
+/* ---- which nodes are kept ---- */
 
 struct slide {
     struct b_incremental *k;
     B_ARRAY(uint32_t)
-    pins;    /* final nodes that stay; sorted when all are seen */
-    struct { /* of each chain: */
-        uint32_t first, node_count, end; /* nodes before */
-        uint32_t pin, to;                /* its first pin; its first node now */
+    pins;    /* final nodes to keep; sorted after all were found */
+    struct { /* per chain */
+        /* before the move; node_count: first node that is not final */
+        uint32_t first, node_count, end;
+        /* its first pin; the new number of its first node */
+        uint32_t pin, to;
     } * at;
-    uint32_t chain; /* looked up last */
+    uint32_t chain; /* the chain looked up last */
 };
 
 typedef int seen(struct slide *s, uint32_t *node);
@@ -46,7 +50,7 @@ static int pin_node(struct slide *s, uint32_t *node)
     return rc;
 }
 
-/* Where a node went that stays. */
+/* Replaces the number of a kept node by its new number. */
 static int move_node(struct slide *s, uint32_t *node)
 {
     if (*node == IPS_NO_NODE)
@@ -78,7 +82,8 @@ static int of_sends(struct slide *s, const struct b_end *e, seen *see)
     int rc = 0;
     for (struct b_sending i = b_first_send(&s->k->b, e); i.op && rc == 0;
          b_next_send(&s->k->b, &i)) {
-        uint32_t behind = i.op->node + 1; /* of one that blocked: its return */
+        /* node of the return, if the send blocked */
+        uint32_t behind = i.op->node + 1;
         rc = see(s, &i.op->node);
         if (i.op->blocked && rc == 0)
             rc = see(s, &behind);
@@ -101,7 +106,7 @@ static int of_ends(struct slide *s, seen *see)
     return rc;
 }
 
-/* Every number of a node that is used again. */
+/* Calls `see` for every node number that is used again later. */
 static int all_nodes(struct slide *s, seen *see)
 {
     struct b_incremental *k = s->k;
@@ -164,7 +169,7 @@ static int find_pins(struct slide *s)
 
 /* ---- columns ---- */
 
-/* All of them, `c` in the graph or in the build. */
+/* Calls X for every column, in the graph or in the build. */
 #define COLUMNS(X)                                                             \
     X(built.g.kind)                                                            \
     X(built.g.w)                                                               \
@@ -177,7 +182,7 @@ static int find_pins(struct slide *s)
     X(built.g.wait)                                                            \
     X(built.g.delay) X(built.g.probe) X(b.cpu_at) X(b.off) X(b.coord)
 
-/* Bytes of a node in all columns. */
+/* Bytes per node over all columns. */
 static size_t node_bytes(void)
 {
     const struct b_incremental *k = NULL;
@@ -188,8 +193,9 @@ static size_t node_bytes(void)
     return bytes;
 }
 
-/* Two sets of columns in turns, so that no turn has fresh pages: each is one
- * array with a column behind the other. The first set is the build's own. */
+/* Two sets of columns are used in turn, so that a call needs no fresh pages.
+ * Each set is one array with the columns one after the other. The first columns
+ * are the build's own. */
 static int spare_columns(struct b_incremental *k, size_t nodes)
 {
     if (k->spare_capacity >= nodes)
@@ -204,7 +210,8 @@ static int spare_columns(struct b_incremental *k, size_t nodes)
     return 0;
 }
 
-/* `to` gets the columns of the spare set; widest first, so all are aligned. */
+/* Points the columns of `to` into `set`; the widest come first, so all are
+ * aligned. */
 static void spread_columns(struct b_incremental *to, void *set, size_t room)
 {
     uint8_t *p = set;
@@ -237,7 +244,7 @@ static void copy_chain(const struct slide *s, struct b_incremental *to,
     }
     for (; i < s->pins.n && s->pins.v[i] < s->at[c].end; i++) {
         copy_nodes(s->k, to, at, s->pins.v[i], 1);
-        to->built.g.xpred[at++] = IPS_NO_NODE; /* nobody asks again */
+        to->built.g.xpred[at++] = IPS_NO_NODE; /* the arc is not needed again */
     }
     copy_nodes(s->k, to, at, s->at[c].node_count,
                s->at[c].end - s->at[c].node_count);
@@ -254,7 +261,8 @@ void g_slide_release(struct b_incremental *k)
 #undef CLEAR
 }
 
-/* The build's own columns go with the first set. */
+/* Switches to the new set; the build's own columns are freed at the first
+ * switch. */
 static void take_columns(struct b_incremental *k,
                          const struct b_incremental *to)
 {
@@ -272,7 +280,8 @@ static void take_columns(struct b_incremental *k,
     k->spare_capacity = room;
 }
 
-/* Places for all chains as they will be, with room for what came. */
+/* Computes the new place of every chain, with space for the new records.
+ * Returns the total number of places. */
 static uint64_t lay_out(struct slide *s)
 {
     struct b_incremental *k = s->k;
@@ -280,7 +289,8 @@ static uint64_t lay_out(struct slide *s)
     for (uint32_t c = 0; c < k->built.g.chain_count; c++) {
         uint32_t node = s->at[c].end, had = s->at[c].end - s->at[c].first;
         s->at[c].to = (uint32_t)first;
-        (void)move_node(s, &node); /* behind its last */
+        /* new number of the place after its last node */
+        (void)move_node(s, &node);
         uint32_t stay = node - (uint32_t)first;
         struct g_chain *x = &k->chains[c];
         uint64_t more = x->goes_on ? 2 * (uint64_t)x->need + B_GROW_ROOM : 1;
@@ -324,9 +334,9 @@ static int slide_nodes(struct slide *s)
     return rc;
 }
 
-/* ---- what else grows ---- */
+/* ---- other arrays that grow ---- */
 
-/* The number of the send at *at, counted from the first of `e`. */
+/* The index of the send at *at, counted from the first send of `e`. */
 static uint32_t number_of(const struct build *b, const struct b_end *e,
                           const struct g_at *at)
 {
@@ -354,8 +364,8 @@ static struct g_at place_of(const struct build *b, const struct b_end *e,
     return at;
 }
 
-/* Sends of end `i` that somebody may still read, or that are not final; one at
- * least, so that it is known whose they are. `was`: where they are. */
+/* Keeps the sends of end `i` that may still be read or are not final; at least
+ * one, so that their chain stays known. `was`: holds the old arrays. */
 static int keep_sends(struct b_incremental *k, const struct build *was,
                       uint32_t i)
 {
@@ -370,7 +380,7 @@ static int keep_sends(struct b_incremental *k, const struct build *was,
     struct b_sending s = b_first_send(was, &old);
     e->sends = (struct b_sends){.first = IPS_NONE, .last = IPS_NONE};
     x->sends = 0;
-    if (x->shut) /* nothing may come */
+    if (x->shut) /* no new send may come */
         return 0;
     for (uint32_t n = 0; s.op; n++, b_next_send(was, &s)) {
         struct b_op *op;
@@ -411,7 +421,7 @@ static bool is_final(const struct b_incremental *k, uint32_t node)
     return node != IPS_NO_NODE && b_final(&k->b, node);
 }
 
-/* Joins, receives from elsewhere and spinning of final nodes. */
+/* Drops joins, receives from other machines and spinning of final nodes. */
 static void drop_final(struct b_incremental *k)
 {
     struct build *b = &k->b;
@@ -431,7 +441,7 @@ static void drop_final(struct b_incremental *k)
     for (uint32_t i = 0; i < k->spun.n; i++) {
         struct ips_spun s = k->spun.v[i];
         uint32_t c = ips_chain_of(&k->built.g, (uint32_t)s.node);
-        s.node = c; /* until all are counted */
+        s.node = c; /* the chain, until all nodes have moved */
         if (n && k->spun.v[n - 1].node == c)
             k->spun.v[n - 1].ns = ips_add_sat(k->spun.v[n - 1].ns, s.ns);
         else
@@ -440,7 +450,7 @@ static void drop_final(struct b_incremental *k)
     k->spun.n = n;
 }
 
-/* Readings of the run delay before the window that goes on. */
+/* Drops readings of the run delay before the window that is still open. */
 static void drop_readings(struct b_incremental *k)
 {
     struct build *b = &k->b;
@@ -455,7 +465,7 @@ static void drop_readings(struct b_incremental *k)
         s->delay_count -= w->next;
         w->next = 0;
     }
-    /* They lie stream by stream, in this order. */
+    /* b->delays is ordered by stream. */
     for (uint32_t i = 0; i < b->in->stream_count; i++) {
         struct b_stream *s = &b->streams[i];
         if (s->delay_count)

@@ -1,5 +1,5 @@
-/* The passes of a build for tables alone where that is quicker: what only a
- * graph shows is left out (build/incremental/grow.h). */
+/* Quicker versions of passes for a build of tables alone: they leave out what
+ * only a graph needs (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 #include "slave/build/match.h"
 
@@ -7,8 +7,9 @@
 
 /* ---- scan ---- */
 
-/* b_scan_more() of a record that moves bytes or waits, which nearly all do;
- * false: not one of those, or not one that may come so. */
+/* Scans one record that moves bytes or waits, as nearly all do. False: another
+ * kind of record, or one that an incremental build may not accept;
+ * b_scan_more() then handles it. */
 bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
 {
     const struct ips_rec_io *r = (const struct ips_rec_io *)(const void *)p;
@@ -17,7 +18,7 @@ bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
         return false;
     if (!block && (r->op == IPS_OP_CONNECT || r->op == IPS_OP_ACCEPT ||
                    r->err || (type == IPS_REC_RECV && !r->result)))
-        return false; /* rare: as any record */
+        return false; /* rare: handled as any record */
     if (block && (IPS_READY_KIND(r->ready) == IPS_READY_EVENTFD ||
                   b_is_of_tries(r->op) || (s->try_count && !r->result)))
         return false;
@@ -37,14 +38,14 @@ bool b_scan_call(struct b_stream *s, uint32_t type, const uint8_t *p)
 
 /* ---- weights ---- */
 
-/* Of the nodes so far, and the last of them. */
+/* Sums over the nodes so far, and values of the last node. */
 struct weight_sums {
     uint64_t at, t, cpu, unknown, probe;
     ips_u128 xlen;
     bool forwards;
 };
 
-/* Nodes [from, to) of a chain that begins at `first`. */
+/* Processes nodes [from, to) of a chain whose first node is `first`. */
 static inline __attribute__((always_inline)) void
 weight_nodes(struct build *b, uint32_t first, uint32_t from, uint32_t to,
              struct weight_sums *sums)
@@ -76,7 +77,8 @@ weight_nodes(struct build *b, uint32_t first, uint32_t from, uint32_t to,
     *sums = s;
 }
 
-/* chain_weights() without `at` and what recording took of each arc. */
+/* As chain_weights() in build/weights.c, but without `at` and without clamping
+ * the recording cost of each arc. */
 static uint64_t chain_weights(struct b_incremental *k, uint32_t c,
                               ips_u128 *sum)
 {

@@ -1,13 +1,14 @@
 /*
- * Receives that find their sends while nodes are made, chain by chain: where
- * bytes come from a chain that has all its nodes, and nobody else sends on that
- * channel or reads from it, nothing is needed of what pass `match` knows
- * besides, and the receive's columns are at hand. Pass `match` has what is
- * left: of chains that have both kinds all, as no branch foretells which is
- * next.
+ * Matches receives with their sends while nodes are made, chain by chain. This
+ * works if the bytes come from a chain that has all its nodes already, and no
+ * other chain sends or reads on that channel. Then nothing else that pass
+ * `match` knows is needed, and the columns of the receive are still in the
+ * cache. Pass `match` matches the other receives. If a chain has both kinds,
+ * `match` gets all of its receives, because no branch could predict which kind
+ * is next.
  *
- * Who uses which channel the scan tells: of each stream, the channels of its
- * sends and of its receives.
+ * The scan finds out who uses which channel: the channels of the sends and
+ * receives of each stream.
  */
 #include "slave/build/match.h"
 
@@ -38,7 +39,8 @@ static void used_by(uint32_t *is, uint32_t user)
     *is = *is == 0 || *is == user ? user : B_USERS;
 }
 
-/* Channels whose number is too great are nobody's alone. */
+/* Sets the only reader and writer of each end. Channels with a number that is
+ * too great count as used by several chains. */
 static void count_users(struct build *b)
 {
     for (uint32_t i = 0; i < b->uses.n; i++) {
@@ -60,7 +62,8 @@ static void count_users(struct build *b)
     }
 }
 
-/* Are all sends to `to` there when chain `c` is made, its only reader? */
+/* Is chain `c` the only reader of `to`, and are all sends to `to` made before
+ * `c`? */
 static bool may_be_early(const struct build *b, uint32_t to, uint32_t c)
 {
     const struct b_end *e = &b->ends[to];

@@ -1,4 +1,4 @@
-/* Plain records -> nodes (build/plain.h). */
+/* Makes nodes of plain records (build/plain.h). */
 #include "slave/build/plain.h"
 
 #include "slave/build/match.h"
@@ -6,9 +6,9 @@
 
 #define NODES_AHEAD 64u
 
-/* ---- ends in use ---- */
+/* ---- slots of ends ---- */
 
-/* The sends at hand are the end's. */
+/* Adds the slot's pending sends to the blocks of its end. */
 static void put_sends(struct maker *m, struct b_plain_slot *x)
 {
     struct build *b = m->b;
@@ -25,7 +25,7 @@ static void put_sends(struct maker *m, struct b_plain_slot *x)
     x->put = x->messages;
 }
 
-/* The flow is where the slot's receives are. */
+/* Moves the flow forward to the last receive of the slot. */
 static void put_flow(struct b_plain_slot *x)
 {
     struct inflow *f = x->flow;
@@ -37,7 +37,7 @@ static void put_flow(struct b_plain_slot *x)
     x->op = x->last = NULL;
 }
 
-/* What is kept there is in the tables: the slot is free. */
+/* Adds what the slot holds to the tables and frees the slot. */
 static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
 {
     struct build *b = m->b;
@@ -68,8 +68,8 @@ static void put_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
     x->id++;
 }
 
-/* Slot `x` becomes that of channel `id`. 0; 1: not by this way; negative:
- * failed. */
+/* Gives slot `x` to channel `id`. Returns 0; 1: the record has to take the
+ * general path; negative: error. */
 static int __attribute__((noinline))
 take_slot(struct maker *m, enum b_dir dir, uint32_t id, struct b_plain_slot *x)
 {
@@ -173,7 +173,8 @@ far_receive(struct maker *m, uint64_t t, uint64_t t_ret, uint32_t end,
     return b_add_ext(m, &v, node, len, slept);
 }
 
-/* Of a build that goes on (build/incremental/grow.h). */
+/* Adds a receive to the list of its end, for an incremental build
+ * (build/incremental/grow.h). */
 static int listed_receive(struct maker *m, const struct b_plain *r,
                           uint32_t end, uint32_t node)
 {
@@ -189,8 +190,8 @@ static int listed_receive(struct maker *m, const struct b_plain *r,
     return 0;
 }
 
-/* What the loop has at hand, in registers where there are enough: nothing else
- * knows its address. In the build again when it ends. */
+/* The state of the loop. No pointer to it escapes, so the compiler can keep it
+ * in registers. run_end() writes it back into the build. */
 struct run {
     struct maker *m;
     struct b_plain_slots *slots;
@@ -198,10 +199,11 @@ struct run {
     uint32_t *xpred, *site, *probe;
     uint8_t *kind, *xkind;
     uint32_t node, chain;
-    uint64_t last_ret,
-        no_signal_after; /* behind it no signal taken ends a call */
+    /* no_signal_after: no signal taken can have ended a call that begins
+     * later */
+    uint64_t last_ret, no_signal_after;
     uint64_t off_ns, probe_ps, cost_ps, call_ps, cold_ps;
-    uint64_t wait_ns, waits; /* for peers */
+    uint64_t wait_ns, waits; /* waits for peers */
     struct b_gaps gaps;
     bool with_costs, goes_on;
 };
@@ -263,8 +265,8 @@ static inline __attribute__((always_inline)) void run_end(const struct run *k)
     k->m->row->wait_count[IPS_WAIT_PEER] += (uint32_t)k->waits;
 }
 
-/* The columns' next lines are asked for: more of them are written at a time
- * than the hardware follows. */
+/* Prefetches the next lines of the columns: the loop writes more columns at a
+ * time than the hardware prefetcher follows. */
 static inline __attribute__((always_inline)) void
 prefetch_columns(const struct run *k, uint32_t i)
 {
@@ -321,7 +323,8 @@ count_record(struct b_plain_slot *x, const struct b_plain *r)
     x->t_ret = r->t_ret;
 }
 
-/* Each: 0; 1: this record goes the general way; negative: failed. */
+/* plain_send() and plain_receive() return 0; 1: this record has to take the
+ * general path; negative: error. */
 static inline __attribute__((always_inline)) int
 plain_send(struct run *k, const struct b_plain *r)
 {
@@ -351,9 +354,9 @@ plain_send(struct run *k, const struct b_plain *r)
     return 0;
 }
 
-/* The send of a receive, where all of its channel are there
- * (build/plain/early.c); where this one is not pass `match` goes on from here.
- */
+/* Finds the send of a receive on a channel whose sends are all made
+ * (build/plain/early.c). If there is none, pass `match` continues from this
+ * receive. */
 static struct b_matched __attribute__((noinline))
 match_early(struct build *b, struct b_plain_slot *x, const struct b_plain r,
             uint64_t slept, struct b_matched to)
@@ -422,7 +425,8 @@ plain_receive(struct run *k, const struct b_plain *r, uint64_t slept)
                                   r->len, slept);
 }
 
-/* The record's cost: of a call alone, where the agent read no clock. */
+/* Adds the cost of the record: only that of a call, unless the agent read a
+ * clock. */
 static inline __attribute__((always_inline)) void
 plain_cost(struct run *k, const struct b_plain *r, bool blocked)
 {
@@ -445,7 +449,7 @@ plain_record(struct run *k, const struct b_plain *r)
     uint64_t slept = b_plain_slept(r);
     bool blocked = slept >= B_BLOCKED_NS;
     slept &= -(uint64_t)blocked;
-    if (r->send && blocked) /* two nodes */
+    if (r->send && blocked) /* needs two nodes */
         return 1;
     int rc = r->send ? plain_send(k, r) : plain_receive(k, r, slept);
     if (rc)
@@ -456,17 +460,20 @@ plain_record(struct run *k, const struct b_plain *r)
     return 0;
 }
 
-/* The line that short records stand on: stamps and CPU ns since its begin have
- * one product, and where that lies in these bounds no sum is too large. */
+/* The CPU baseline that short records refer to. One product of the stamps since
+ * the baseline serves time and CPU; within the limits below no sum
+ * overflows. */
 struct cpu_baseline {
-    uint64_t t, ns, frac; /* its begin: stamp, ns, and 2^-32 ns beyond them */
+    /* the baseline's stamp, its ns, and the rest in units of 2^-32 ns */
+    uint64_t t, ns, frac;
     uint64_t cpu;
-    uint64_t mult; /* of a stamp: 2^-32 ns */
+    uint64_t mult; /* length of one tick, in units of 2^-32 ns */
 };
-#define LINE_BITS 30         /* of stamps */
-#define LINE_NS (1ull << 62) /* at its begin */
+#define LINE_BITS 30         /* limit of the stamps since the baseline */
+#define LINE_NS (1ull << 62) /* limit of the time and CPU at the baseline */
 
-/* False: not by this way. */
+/* Computes the baseline after `r`. False: the limits do not hold, so
+ * b_plain_read() has to compute the times. */
 static inline __attribute__((always_inline)) bool
 baseline_of(const struct b_plain *r, const struct ips_clock *c,
             struct cpu_baseline *l)
@@ -485,8 +492,9 @@ baseline_of(const struct b_plain *r, const struct ips_clock *c,
     return ns < LINE_NS && l->cpu < LINE_NS && l->mult <= 1ull << 32;
 }
 
-/* Short records from `p` on, all on line `l`. None of them slept: it is no
- * longer than its CPU. Returns behind the last; *rc as of a record. */
+/* Makes the nodes of the short records from `p` on, all relative to baseline
+ * `l`. None of them slept, because their elapsed time equals their CPU time.
+ * Returns the address after the last one; *rc as of plain_send(). */
 static inline __attribute__((always_inline)) const uint8_t *
 short_nodes(struct run *k, const struct cpu_baseline l, const uint8_t *p,
             const uint8_t *end, int *rc)
@@ -524,8 +532,9 @@ short_nodes(struct run *k, const struct cpu_baseline l, const uint8_t *p,
     return p;
 }
 
-/* `lean`: without what only some builds need; and `uncosted`. Both
- * are constants, and what they leave out costs nothing. */
+/* `lean`: leaves out what only some builds need; `uncosted`: also leaves out
+ * the cost of recording. Both are compile-time constants, so the parts left out
+ * cost nothing. */
 static inline __attribute__((always_inline)) int
 nodes_of(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
 {
@@ -559,7 +568,8 @@ nodes_of(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
     if (uncosted)
         k.probe_ps = m->b->probe_ps;
     run_end(&k);
-    /* As far as it was read: a long record is read again. */
+    /* The position and baseline after the last record read; the general path
+     * reads a long record there again. */
     walk->proc_line.io_known = r.baseline_known;
     walk->proc_line.io_t = r.baseline_t;
     walk->proc_line.io_cpu = r.baseline_cpu;

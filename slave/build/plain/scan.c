@@ -1,25 +1,27 @@
-/* Plain records -> what the scan keeps of them (build/plain.h). */
+/* Scans plain records (build/plain.h). */
 #include "slave/build/plain.h"
 
-/* What the scan keeps of plain records, one after the other. */
+/* The values that the scan collects from plain records. */
 struct seen {
     uint64_t first_ns, last_ns, first_cpu, last_cpu;
-    uint64_t before; /* latest return */
+    uint64_t before; /* latest return so far */
     uint64_t n, sends, one_node;
     uint8_t *used;
     uint32_t used_top;
 };
 
-/* What is kept of records whose stamps are of the stream's clock: these keep
- * their order when they become ns, which so is done once. */
+/* The values that the scan collects from records stamped by the stream's clock.
+ * Converting stamps to ns keeps their order, so only the results are converted,
+ * once. */
 struct stamped {
-    uint64_t first, last; /* the earliest call, the latest return */
+    uint64_t first, last; /* earliest call; latest return */
     uint64_t last_cpu, n, sends, one_node;
     uint32_t used_top;
 };
 
-/* Short records from `p` on, all on the line of `r`; none is longer than its
- * CPU, so its sends are of one node. Returns behind the last. */
+/* Scans short records from `p` on, all relative to the baseline of `r`. None
+ * takes longer than its CPU, so no send slept and each needs one node. Returns
+ * the address after the last one. */
 static inline __attribute__((always_inline)) const uint8_t *
 scan_short(const struct b_plain *r, const struct ips_clock *clock,
            const uint8_t *p, const uint8_t *end, uint8_t *used,
@@ -27,7 +29,7 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
 {
     const size_t bytes = sizeof(struct ips_rec_io_short);
     uint64_t first = to->first, last = to->last, sends = 0, one_node = 0;
-    uint64_t here = 0; /* the latest return of these */
+    uint64_t here = 0; /* latest return among these records */
     uint32_t used_top = to->used_top;
     const uint8_t *from = p;
     for (; (size_t)(end - p) >= bytes; p += bytes) {
@@ -64,9 +66,10 @@ scan_short(const struct b_plain *r, const struct ips_clock *clock,
     return p;
 }
 
-/* Long records from `p` on; `r` has the line of the last one then. How long a
- * send slept is known up to a ns: where it may be too long it has the room of
- * two. */
+/* Scans long records from `p` on; afterwards `r` has the baseline of the last
+ * one. The time that a send slept is known up to 1 ns here, so a send that may
+ * have slept too long is counted with two nodes. Returns the address after the
+ * last one. */
 static inline __attribute__((always_inline)) const uint8_t *
 scan_long(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
           const uint8_t *end, uint8_t *used, struct stamped *to)
@@ -105,9 +108,10 @@ scan_long(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
     return p;
 }
 
-/* Records from `p` on, long or short, as far as they have stamps; on the line
- * of `r`, which is known. Where stamps are not as a writer's are, sends have
- * the room of two. Returns behind the last. */
+/* Scans the stamped records from `p` on, long or short, relative to the
+ * baseline of `r`, which must be known. If stamps are not as the agent writes
+ * them, sends are counted with two nodes. Returns the address after the last
+ * one. */
 static inline __attribute__((always_inline)) const uint8_t *
 scan_stamped(struct b_plain *r, const struct ips_clock *clock, const uint8_t *p,
              const uint8_t *end, struct seen *s)
@@ -185,7 +189,7 @@ bool b_plain_scan(struct build *b, struct b_stream *s, struct b_walk *walk,
     s->first_cpu = k.first_cpu;
     s->last_cpu = ips_max_u64(s->last_cpu, k.last_cpu);
     s->events += k.n;
-    if (b->incremental) /* its room is for what will come */
+    if (b->incremental) /* the reserved space is for records to come */
         k.one_node = 0;
     s->node_capacity += k.n + k.sends - k.one_node;
     s->one_node += k.one_node;
