@@ -41,7 +41,7 @@
 /* ---- bytes --------------------------------------------------------------- */
 
 struct ips_cm_bytes {
-    uint8_t *data; /* malloc'd */
+    uint8_t *data; /* allocated with malloc() */
     size_t len, cap;
     bool failed; /* out of memory: some bytes are missing */
 };
@@ -71,8 +71,9 @@ struct ips_cm_peer {
     uint32_t *want;      /* [want_count] indices into g->in, in channel order */
     bool matched;        /* its matches have arrived */
     uint32_t in_count;   /* number of links from it */
-    uint32_t *in_first;  /* [in_count] first of the link's ins in `want` */
-    uint32_t *in_served; /* [in_count] how many ins it serves */
+    uint32_t *in_first;  /* [in_count] index in `want` of the first in that the
+                            link serves */
+    uint32_t *in_served; /* [in_count] number of ins that the link serves */
     uint64_t *in_len;    /* [in_count] length of the message in bytes, or ns */
     /* what it awaits from us */
     bool asked; /* its wants have arrived */
@@ -148,7 +149,7 @@ struct ips_cm_counts {
 enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
 struct ips_cm_message {
     enum ips_cm_kind kind;
-    uint32_t to;    /* index of a peer, or IPS_CM_ROOT */
+    uint32_t to;    /* index into l->peer, or IPS_CM_ROOT */
     uint64_t count; /* ACK: number of messages acknowledged */
     const uint8_t *data;
     size_t len;
@@ -165,7 +166,7 @@ struct ips_cm_outs {
     uint32_t count;
     struct ips_cm_out {
         uint32_t node, peer, link;
-    } * at; /* by node */
+    } * at; /* sorted by node */
 };
 int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;

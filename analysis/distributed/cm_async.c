@@ -27,20 +27,22 @@ struct ips_cm_async {
     const struct ips_graph *g;
     struct ips_scenario scenario;
     struct ips_arcs arcs;
-    uint64_t *est;      /* [node_count] */
-    uint32_t *hops;     /* [node_count] */
+    uint64_t *est;      /* [node_count] longest path to each node so far, ns */
+    uint32_t *hops;     /* [node_count] machine changes of that path */
     uint8_t *first;     /* [node_count + 1] 1: first node of its chain */
     uint64_t *in_value; /* [in_count] value with the arc's weight;
                            IPS_IN_ABSENT: none yet */
     uint32_t *in_hops;
-    uint32_t *succ_start; /* [node_count + 1] local cross successors */
+    uint32_t *succ_start; /* [node_count + 1] index of each node's first local
+                             cross successor in `succ` */
     uint32_t *succ;
     struct ips_cm_outs outs;
     uint32_t *queue; /* ring buffer of nodes, each in it at most once */
     uint8_t *queued;
     uint32_t head, waiting, ring;
     struct traffic *traffic;
-    uint32_t parent; /* IPS_CM_NONE: none */
+    uint32_t parent; /* peer whose LEN made it the parent, IPS_CM_ROOT, or
+                        IPS_CM_NONE */
     bool begun;      /* the values known without any peer were listed for
                         sending */
     uint64_t unacked, root_owed;
@@ -121,8 +123,8 @@ static void fill_successors(struct ips_cm_async *a)
 }
 
 /* Computes the values that hold without other machines: remote ins without a
- * value yet count as absent. Also finds cycles within the subgraph, without
- * which relaxing always ends. */
+ * value yet count as absent. Also finds cycles within the subgraph; without
+ * them relaxing always ends. */
 static int first_values(struct ips_cm_async *a, struct ips_err *err)
 {
     struct ips_est e;

@@ -46,7 +46,7 @@ struct ips_cm_sync {
                             IPS_IN_ABSENT or IN_UNKNOWN */
     uint32_t *in_waiter; /* [in_count] chain that waits for this in */
     struct ips_cm_outs outs;
-    struct traffic *traffic; /* [peer_count] */
+    struct traffic *traffic; /* [peer_count] state of each peer */
     struct ips_cm_bytes bytes;
     struct ips_cm_counts counts;
     uint32_t batch_values;

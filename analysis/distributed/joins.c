@@ -22,7 +22,8 @@ struct maker {
     struct ips_arcs arcs;
     struct ips_est e;  /* est: P; for folded nodes (computed locally) the EST
                           itself */
-    uint32_t *reached; /* [chain_count] */
+    uint32_t *reached; /* [chain_count] first node of each chain that depends on
+                          a remote in */
     uint32_t *join;    /* [node_count] the join on which a JOINED node
                           depends */
     uint32_t *last;    /* [chain_count] number of the chain's last join */

@@ -53,13 +53,13 @@
 /* ---- a slave ------------------------------------------------------------- */
 
 struct ips_joins_bytes {
-    uint8_t *data; /* common/large.h */
+    uint8_t *data; /* freed with ips_free_large() */
     size_t len, cap;
 };
 struct ips_joins {
     struct ips_joins_bytes head, arcs; /* to be sent one after the other */
     uint32_t count, arc_count;
-    uint64_t total; /* T of the full graph */
+    uint64_t total; /* T of the full graph: the sum of its chain arcs */
 };
 void ips_joins_release(struct ips_joins *j);
 
@@ -81,7 +81,7 @@ int ips_joins_values(const uint8_t *data, size_t len, uint32_t count,
 /* ---- the master ---------------------------------------------------------- */
 
 struct ips_machine_joins {
-    const uint8_t *data; /* [len + IPS_JOINS_PAD] */
+    const uint8_t *data; /* [len + IPS_JOINS_PAD] the bytes of ips_joins */
     size_t len;
     uint64_t nodes; /* nodes of the full graph, to check node numbers */
     const struct ips_peer_end *peer; /* see ips_graph_merge() */
@@ -94,14 +94,14 @@ struct ips_joined {
     uint32_t machine_count;
     struct ips_joined_machine *machine;
     uint32_t chain_count, join_count, in_count, out_count;
-    uint64_t *d;       /* [join_count] D + 1 */
+    uint64_t *d;       /* [join_count] D of each join + 1; 0: not known yet */
     uint32_t *won;     /* [join_count] the winner, see joins_solve.c */
     uint8_t *first;    /* [join_count / 8 + 1] bit set: the join is the first of
                           its chain */
     uint32_t *in_out;  /* [in_count] the out that wrote it; IPS_NO_NODE: none
                           did */
     uint32_t *in_src;  /* [in_count] out_src of that out */
-    uint64_t *in_add;  /* [in_count] P of the sender + the arc's weight */
+    uint64_t *in_add;  /* [in_count] P of the sending node + the arc's weight */
     uint8_t *in_kind;  /* [in_count] xkind; top bit: no out wrote it, or the arc
                           is absent in this scenario */
     uint32_t *out_src; /* [out_count] join that determines its D, or
@@ -109,8 +109,9 @@ struct ips_joined {
     uint64_t *out_p;   /* [out_count] P of the sending node */
     uint64_t t_max;
     uint32_t end_machine, end_node; /* IPS_NO_NODE: there is no END */
-    uint32_t end_join;              /* IPS_NO_NODE: D is 0 */
-    uint64_t total;                 /* T */
+    uint32_t end_join;              /* join that determines D of the END;
+                                       IPS_NO_NODE: D is 0 */
+    uint64_t total;                 /* T, the sum of all parts */
     uint64_t unmatched;             /* remote ins that no out wrote */
 };
 void ips_joined_release(struct ips_joined *j);

@@ -5,8 +5,8 @@
 #include "analysis/distributed/joins.h"
 
 /* Sources of an arc's D other than a join: */
-#define IPS_JOIN_ZERO 0xfffffffeu /* a constant: its D is 0 */
-#define IPS_JOIN_IN 0xfffffffdu   /* the chain's next remote in */
+#define IPS_JOIN_ZERO 0xfffffffeu /* the source is a constant: its D is 0 */
+#define IPS_JOIN_IN 0xfffffffdu   /* the source is the chain's next remote in */
 
 #define IPS_JOIN_ABSENT 0x80u /* in in_kind: see struct ips_joined */
 
@@ -75,7 +75,8 @@ struct ips_joins_reader {
     const struct ips_machine_joins *machines;
     const struct ips_scenario *scenario;
     struct ips_joined *j;
-    struct ips_joined_chain *chain; /* [chain_count] */
+    struct ips_joined_chain *chain; /* [chain_count] entries of all parts'
+                                       chains */
     struct ips_joined_outs outs;
     bool moments; /* reading ips_joins_moments(), else ips_joins_make() */
     ips_moment_fn *fn;

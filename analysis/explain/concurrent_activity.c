@@ -55,7 +55,7 @@ struct sweep {
     size_t changes, change_capacity, next;
     struct piece *piece;
     size_t pieces;
-    uint8_t *state;                /* [chains] */
+    uint8_t *state;                /* [chains] enum state of each chain */
     bool *awaits_space;            /* [chains] it waits for buffer space to
                                       send */
     uint64_t *began;               /* [chains] when the chain started */
@@ -69,7 +69,7 @@ struct sweep {
     uint64_t *works;          /* [chains] all work of the chain, ns */
     uint32_t *queue, *sender; /* [chains] messages that have arrived; sender of
                                  the last */
-    struct ended *ended;      /* [roles] */
+    struct ended *ended;      /* [roles] ended threads of each role */
     uint32_t *busy;           /* [machines] busy chains, workers or not */
     uint64_t cores;
 };
@@ -356,7 +356,7 @@ static uint32_t ended_since(const struct ended *e, uint64_t t)
 }
 
 struct moment {
-    int of; /* class, or -1 */
+    int of; /* enum ips_concurrent_class, or -1: not underused */
     uint32_t waiter, busy, wanted;
 };
 

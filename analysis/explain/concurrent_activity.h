@@ -64,7 +64,8 @@ struct ips_concurrent_ask {
     /* [chain_count] messages to this thread may queue, for example because it
      * accepted connections; NULL: true for all */
     const bool *serves;
-    const uint32_t *cores; /* [machine_count]; by ips_chain.machine */
+    const uint32_t *cores; /* [machine_count] cores of each machine, by
+                              ips_chain.machine */
     uint32_t machine_count;
 };
 

@@ -15,7 +15,7 @@ struct span {
 
 /* Iterates over a chain span by span. */
 struct teller {
-    uint32_t first, end;  /* nodes */
+    uint32_t first, end;  /* first node of the chain, one past its last */
     uint32_t node;        /* the current arc is the arc into this node */
     uint64_t wait;        /* the next wait of that arc to report */
     uint64_t reported_ns; /* everything up to this moment is reported */

@@ -73,8 +73,7 @@ struct ips_order_dependent {
                            concerned. WRITERS marks the receiver and the
                            writers. */
     uint64_t arcs;      /* all cross arcs of the graph */
-    uint64_t marked;    /* the number of marked nodes, each with its cross
-                           arc */
+    uint64_t marked;    /* cross arcs into nodes that show a pattern */
     uint64_t unchecked; /* number of pairs */
     bool sources_known; /* `choices` was given, and the graph has `site` */
 };

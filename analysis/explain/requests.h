@@ -5,7 +5,8 @@
  * arrival, so the parts of its time add up to it exactly:
  *  - queued: its thread, or another thread of the service, worked on another
  *    request
- *  - untaken: its thread worked on no request and had not received this one yet
+ *  - untaken: its thread worked on no other request of the service and had not
+ *    received this one yet
  *  - own: its threads worked on it, after the receive
  *  - elsewhere: it waited for other threads (of a back end)
  *  - message: messages were on the way

@@ -104,7 +104,7 @@ struct ips_blame {
                        waiter */
     uint32_t node;  /* the arc into this node; DELIVERY: the node that sent */
     uint32_t cause; /* only for WAITED */
-    uint64_t ns;    /* > 0 */
+    uint64_t ns;    /* length of this part, > 0 */
 };
 
 /* State of ips_blame_wait(). The caller sets w, put, arg and budget, and zeroes

@@ -14,7 +14,7 @@
 /* All zero: the identity. Else t -> (t - from) * (1 + drift / 2^40) + shift, at
  * least 0. */
 struct ips_clock_map {
-    uint64_t from;     /* local raw ns */
+    uint64_t from;     /* moment of the local raw clock, ns */
     int64_t drift_q40; /* within +-IPS_DRIFT_MAX_Q40 */
     int64_t shift_ns;
 };

@@ -36,7 +36,8 @@ struct ips_peer_end {
 };
 struct ips_machine_graph {
     const struct ips_graph *g;
-    const struct ips_peer_end *peer; /* [end_count] */
+    const struct ips_peer_end *peer; /* [end_count] what each channel end is
+                                        connected to */
     uint32_t end_count;
 };
 int ips_graph_merge(const struct ips_machine_graph *parts, uint32_t part_count,

@@ -72,7 +72,8 @@ int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
     if (rc < 0)
         return rc;
     size_t n = (size_t)nodes + 1;
-    memset(g->xpred, 0xff, n * sizeof(*g->xpred)); /* IPS_NO_NODE */
+    memset(g->xpred, 0xff, n * sizeof(*g->xpred)); /* 0xffffffff is
+                                                      IPS_NO_NODE */
     memset(g->site, 0xff, n * sizeof(*g->site));
     return 0;
 }

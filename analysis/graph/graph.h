@@ -73,7 +73,7 @@ enum ips_resource_kind {
 
 #define IPS_NO_NODE UINT32_MAX
 
-struct ips_mtime_map; /* analysis/graph/mtime.h */
+struct ips_mtime_map; /* defined in analysis/graph/mtime.h */
 
 struct ips_chain {
     uint32_t first;   /* first node; chains follow each other without gaps */
@@ -116,7 +116,8 @@ struct ips_graph {
     /* [node_count] weight of the arc from the chain predecessor, ns of the
      * weighting `cpu`; at a chain's first node its EST */
     uint64_t *w;
-    uint32_t *xpred; /* [node_count] node, or IPS_NO_NODE */
+    uint32_t *xpred; /* [node_count] cross predecessor: a node, or
+                        IPS_NO_NODE */
     uint8_t *xkind;  /* [node_count] enum ips_xkind. Data from another machine
                         is DATA with xpred IPS_NO_NODE and an entry in `in`. */
     /* [node_count] DATA: bytes of the message; EXTERNAL and IDLE: elapsed ns;
@@ -124,7 +125,8 @@ struct ips_graph {
     uint64_t *xlen;
     uint64_t *t_ns; /* [node_count] local CLOCK_MONOTONIC_RAW, for display
                        only */
-    uint32_t *site; /* [node_count] channel end (index) or UINT32_MAX */
+    uint32_t *site; /* [node_count] index of the node's channel end, or
+                       UINT32_MAX */
     /* The weightings `sched` and `wall` need these three arrays
      * (analysis/graph/view.h). A graph that is used with `cpu` alone may have
      * none of them. */
@@ -221,7 +223,8 @@ struct ips_scenario {
     enum ips_external external;
     bool calibrated; /* message times come from the graph's `mtimes`; `mtime` is
                         then the identity (1 ns for each ns) */
-    bool order_dependent_off; /* RESOURCE arcs are absent */
+    bool order_dependent_off; /* RESOURCE arcs are absent (their order could
+                                 have been another) */
     bool probe_off; /* cpu, sched: chain arcs are shortened by what recording
                        cost */
     bool unended;   /* cpu, sched: chain arcs are lengthened by their

@@ -60,7 +60,7 @@ static inline struct ips_mtime ips_mtime_identity(void)
 #define IPS_NO_CURVE UINT32_MAX
 
 struct ips_mtime_map {
-    struct ips_curve *curve; /* [curve_count] */
+    struct ips_curve *curve; /* [curve_count] the curves */
     uint32_t curve_count;
     /* [end_count] the curve of messages that leave or reach this end; messages
      * of a greater end, or without one, use `other` */

@@ -50,7 +50,7 @@ struct kernel {
     const uint64_t *in_value; /* NULL: stop at remote ins */
     uint64_t *est;
     uint8_t *crossed;
-    struct cursor *cur; /* [chain_count] */
+    struct cursor *cur; /* [chain_count] position of each chain */
     uint32_t absent;    /* bit of each enum ips_xkind whose arcs are absent in
                            this scenario */
     uint32_t odd;       /* bit of each kind that is absent or has a weight */
@@ -337,7 +337,8 @@ static int kernel_init(struct kernel *k, const struct ips_graph *g,
     int rc = est_alloc(e, g->node_count, ips_alloc_large, err);
     if (rc < 0)
         return rc;
-    memset(e->est, 0xff, g->node_count * sizeof(*e->est)); /* UNKNOWN */
+    memset(e->est, 0xff,
+           g->node_count * sizeof(*e->est)); /* 0xff.. is UNKNOWN */
     e->est[g->node_count] = 0;
     k->g = g;
     arcs_init(k, scenario);

@@ -16,7 +16,7 @@
 #include "analysis/graph/graph.h"
 
 struct ips_est {
-    uint64_t *est;    /* [node_count] ns */
+    uint64_t *est;    /* [node_count] earliest time of each node, ns */
     uint8_t *crossed; /* [node_count] 1: the cross arc determined the node's
                          EST */
     uint64_t t_max;   /* greatest EST of an END */
@@ -60,7 +60,7 @@ struct ips_path_segment {
     enum ips_segment_kind kind;
     uint8_t xkind;
     uint32_t chain; /* chain of `to` */
-    uint32_t from;  /* node */
+    uint32_t from;  /* first node of the segment */
     uint32_t to;
     uint64_t ns;
 };

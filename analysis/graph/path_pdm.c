@@ -14,13 +14,14 @@ enum queued { NEVER = 0, WAS = 1, IS = 2 };
 struct pdm {
     const struct ips_graph *g;
     struct ips_arcs arcs;
-    uint64_t *label;     /* [n] */
+    uint64_t *label;     /* [n] longest path to each node so far, ns */
     uint8_t *reached;    /* [n] 1: the node has a label */
-    uint8_t *queued;     /* [n] enum queued */
+    uint8_t *queued;     /* [n] enum queued of each node */
     uint8_t *first;      /* [n] 1: first node of its chain */
-    uint32_t *out_start; /* [n + 1] cross successors in `out` */
+    uint32_t *out_start; /* [n + 1] index of each node's first cross successor
+                            in `out` */
     uint32_t *out;
-    uint32_t *ring; /* [n + 1]; a node is in it at most once */
+    uint32_t *ring; /* [n + 1] ring buffer; a node is in it at most once */
     uint32_t head, tail;
     bool overflow;
 };

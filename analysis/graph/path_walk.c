@@ -77,7 +77,7 @@ static int walk_back(const struct ips_graph *g, const struct ips_est *e,
         i = low;
         if (rc < 0 || i == until)
             break;
-        if (!e->crossed[i]) { /* the chain's first node */
+        if (!e->crossed[i]) { /* i is the chain's first node */
             bool folded = g->kind[i] != IPS_NODE_START || g->w[i];
             if (folded)
                 rc = seen(arg,

@@ -147,7 +147,7 @@ ips_u128 rp_cores_slowest(const struct rp *r, uint32_t m, uint64_t total)
         return 0;
     const struct rp_machine *core = &r->machine[r->core_of[m]];
     /* The first core has the most whole loads; another core may have a fraction
-     * more, which the second turn_ns covers. */
+     * of a load more, less than one turn_ns. */
     ips_u128 turns = (ips_u128)(total / turn_work(core)) + 1;
     return (ips_u128)total * core->is.speed.den / core->is.speed.num + 1 +
            turns * (most_turn_ns(r, m) + core->is.turn_ns);

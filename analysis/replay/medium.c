@@ -29,7 +29,8 @@ int rp_media_alloc(struct rp *r, struct ips_err *err)
                            g->node_count);
     for (uint32_t m = 0; r->bucket && m < r->media; m++)
         r->bucket[m].saved_t = 1ULL << 62; /* as much as the burst allows */
-    memset(r->sends, 0xff, nodes * sizeof(*r->sends)); /* IPS_NO_NODE */
+    memset(r->sends, 0xff, nodes * sizeof(*r->sends)); /* 0xffffffff is
+                                                          IPS_NO_NODE */
     for (uint32_t i = g->node_count; i-- > 0;) {
         if (!ips_arc_present(g, &r->arcs, i) ||
             r->arcs.mode[g->xkind[i]] != IPS_ARC_MTIME)

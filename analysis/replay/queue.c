@@ -32,7 +32,8 @@ struct rp_queues {
     const struct ips_queues *is;
     uint32_t *at;   /* [nodes] 0; 1: bound; 2 + block: sends that block's
                        result */
-    uint32_t *role; /* [chains] 0, or 2 * queue + 1, or 2 * worker + 2 */
+    uint32_t *role; /* [chains] 0: in no queue; dispatcher: 2 * queue + 1;
+                       worker: 2 * worker + 2 */
     struct worker *worker;
     struct dispatcher *queue;
     uint32_t *next;   /* [blocks] next in the list of arrived results or given
@@ -229,7 +230,7 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i)
     return s->is->worker[s->holder[low]].chain;
 }
 
-/* The block whose result comes with node i's first message, or NONE. */
+/* The block whose result begins to arrive with node i's message, or NONE. */
 uint32_t rp_queue_result(const struct rp *r, uint32_t i)
 {
     uint32_t at = r->queues->at[i];

@@ -26,8 +26,8 @@
  *    result it took, and gave that worker at most one block.
  *  - All that a block received from the dispatcher is of one turn.
  *  - Each worker's last block begins with what the dispatcher sent after the
- *    last result; or each worker got it for a result, and then it has no result
- *    (the worker is told to stop).
+ *    last result; or each worker's last block was given in return for a result,
+ *    and has no result itself (the worker is told to stop).
  *  - There are at least two workers, no chain is in two queues, and some block
  *    is given in a turn.
  *

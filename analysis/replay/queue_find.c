@@ -10,13 +10,13 @@
 struct finding {
     const struct ips_graph *g;
     const bool *order_dependent;
-    uint32_t *chain_of; /* [nodes] */
+    uint32_t *chain_of; /* [nodes] chain of each node */
     uint32_t *sent_to;  /* [nodes] the first chain that received from the node,
                            or NONE */
     uint32_t *mark;     /* [nodes] 0, or 1 + index: the block in which a
                            worker's node is, the turn in which a dispatcher's
                            node is */
-    uint8_t *role;      /* [chains] */
+    uint8_t *role;      /* [chains] enum role */
     struct ips_queues *out;
     size_t blocks_cap, turns_cap, workers_cap, queues_cap;
     bool no_memory;

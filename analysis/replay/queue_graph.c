@@ -18,7 +18,8 @@ struct making {
     uint32_t *holder; /* [blocks] worker that does it */
     uint32_t *behind; /* [blocks] its worker's next block, or NONE */
     uint32_t *last;   /* [workers] last block of each worker so far */
-    uint32_t *role;   /* [chains] 0, or 2 * queue + 1, or 2 * worker + 2 */
+    uint32_t *role;   /* [chains] 0: in no queue; dispatcher: 2 * queue + 1;
+                         worker: 2 * worker + 2 */
     uint32_t *works;  /* [chains] 0, or 1 + worker of a lock queue */
     uint32_t *piece;  /* [workers of lock queues] first piece, or NONE */
     uint32_t *then;   /* [pieces] its worker's next piece, or NONE */

@@ -99,7 +99,7 @@
 #define IPS_REPLAY_CORES_MAX 65536u
 #define IPS_REPLAY_RATIO_MAX 10000u /* limit of a ratio's num and den */
 #define IPS_REPLAY_LOCKS_MAX 0x7ffffffeu
-#define IPS_REPLAY_TURN_MAX 10000000000ull /* ns */
+#define IPS_REPLAY_TURN_MAX 10000000000ull /* greatest turn_ns */
 /* Limit of cores of all machines with turns and load together. */
 #define IPS_REPLAY_LINES_MAX 1048576u
 
@@ -110,8 +110,8 @@ struct ips_ratio {
 };
 
 struct ips_replay_machine {
-    uint32_t cores;         /* at least 1 */
-    struct ips_ratio speed; /* above 0; default 1 */
+    uint32_t cores;         /* number of cores, at least 1 */
+    struct ips_ratio speed; /* sigma, above 0; default 1 */
     struct ips_ratio load;  /* b: how many other threads want a core; default
                                0 */
     uint64_t turn_ns;       /* length of a turn; 0: chains and load share the
@@ -150,7 +150,7 @@ struct ips_replay_locks {
 };
 
 struct ips_replay_ask {
-    uint32_t machine_count; /* at least 1 */
+    uint32_t machine_count; /* number of machines, at least 1 */
     const struct ips_replay_machine *machine;
     const uint32_t *map; /* [chain_count] machine of each chain; NULL: all 0 */
     uint32_t move_count;
@@ -176,7 +176,8 @@ struct ips_replay_ask {
     /* [medium_count] or NULL: a token bucket. An idle medium saves up to this
      * much of its time; the next transfer gets the saved time at once. */
     const uint64_t *burst_ns;
-    const struct ips_replay_locks *locks; /* NULL: none */
+    const struct ips_replay_locks *locks; /* NULL: RESOURCE arcs stay as
+                                             recorded */
     /* NULL: none. The replay decides their order anew and sets `taken_block`;
      * not with moves or `relabel`. The times are those of a replay of
      * ips_queued_graph_make(). */
@@ -222,13 +223,13 @@ struct ips_replay {
                              goal */
     uint32_t end;         /* that END; IPS_NO_NODE in an empty graph */
     uint64_t last_ns;     /* when the last chain ended */
-    uint64_t *reach;      /* [node_count] ns */
+    uint64_t *reach;      /* [node_count] when each node is reached, ns */
     /* [node_count], NULL unless `relabel`: new length of the arc from the chain
      * predecessor, from its start to the end of its work, without the wait that
      * follows. In the graph with these weights the longest path is `reach`,
      * hence the makespan. */
     uint64_t *weight;
-    struct ips_replay_chain *chain; /* [chain_count] */
+    struct ips_replay_chain *chain; /* [chain_count] times of each chain */
     /* [machine_count + medium_count] time until last_ns without an active
      * chain, or without a transfer */
     uint64_t *idle_ns;

@@ -27,7 +27,7 @@ struct rp_chain {
     uint32_t machine;
     uint32_t core;       /* index into rp.machine (replay/core.c), or
                             RP_NO_CORE */
-    uint32_t move;       /* index of the next move, */
+    uint32_t move;       /* index of the chain's next move ... */
     uint32_t move_node;  /* ... and that move's node, or IPS_NO_NODE */
     uint32_t next;       /* next chain that waits for the same node */
     uint64_t done_t;     /* when the work of the current arc was done */
@@ -45,7 +45,8 @@ struct rp_machine {
                               the receiving nodes of its transfers */
     uint32_t count;        /* number of active chains (k), including the hole */
     bool hole; /* the first entry has completed: to be replaced or removed */
-    struct ips_replay_machine is; /* ratios in lowest terms */
+    struct ips_replay_machine is; /* the machine as asked for, ratios in lowest
+                                     terms */
     uint64_t num, den;            /* num depends on the current k, den is
                                      constant */
     unsigned shift;               /* den == 1 << shift, or RP_NO_SHIFT */
@@ -63,7 +64,7 @@ struct rp_machine {
     uint64_t resume_t;    /* if stopped: when the loads' turn ends */
     uint64_t empty_since; /* since when it has had no chain; RP_NEVER: it has
                              already tried to pull one */
-    uint32_t of;          /* its machine */
+    uint32_t of;          /* number of the machine to which it belongs */
     bool is_stopped;
 };
 
@@ -129,7 +130,7 @@ struct rp {
     uint32_t *had_unit;     /* scratch: chains that got a unit in this round of
                                rp_grant() */
     uint32_t due_count;
-    struct rp_queues *queues; /* replay/queue.c; NULL: none */
+    struct rp_queues *queues; /* state of replay/queue.c; NULL: no queues */
     uint32_t queue_due;       /* not 0: some dispatcher may take a result */
     /* For replay/core.c. Cores follow the media in `machine`. */
     uint32_t first_core, end_core; /* first_core == end_core: no machine has

@@ -35,8 +35,9 @@ struct ips_search_worth {
 };
 
 struct ips_search_ask {
-    uint32_t item_count;    /* at least 1 */
-    uint32_t machine_count; /* 1 to IPS_REPLAY_MACHINES_MAX */
+    uint32_t item_count;    /* number of items, at least 1 */
+    uint32_t machine_count; /* number of machines, 1 to
+                               IPS_REPLAY_MACHINES_MAX */
     const uint32_t *fixed;  /* [item_count] machine, or IPS_SEARCH_FREE; NULL:
                                all are free */
     const uint32_t *start_map; /* [item_count] a map to start from, or NULL */
@@ -71,7 +72,7 @@ enum ips_search_end {
 struct ips_search_map {
     uint64_t makespan_ns;
     uint32_t used;     /* number of machines used */
-    uint32_t *machine; /* [item_count] */
+    uint32_t *machine; /* [item_count] machine of each item */
 };
 struct ips_search {
     struct ips_search_map *best; /* different maps, best first */

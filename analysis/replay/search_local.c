@@ -8,7 +8,7 @@
 #define STALE_STARTS 64
 #define ONE_MACHINE_STARTS 4
 
-/* splitmix64 */
+/* A random number below `limit` (splitmix64). */
 static uint32_t random_below(struct search *s, uint32_t limit)
 {
     uint64_t z = s->rng += 0x9e3779b97f4a7c15ULL;

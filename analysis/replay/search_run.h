@@ -22,9 +22,10 @@ struct search {
                           FREE */
     uint32_t *next;    /* [machines] the next higher machine of its class, or
                           FREE */
-    uint32_t *users;   /* [machines] scratch */
-    uint32_t *renamed; /* [machines] scratch */
-    uint32_t *canon;   /* [items] scratch */
+    uint32_t *users;   /* [machines] scratch of next_map() and
+                          make_canonical() */
+    uint32_t *renamed; /* [machines] scratch of several functions */
+    uint32_t *canon;   /* [items] scratch: a map in canonical form */
     uint32_t *map;     /* [items] the current map */
     struct ips_search_worth worth;  /* worth of the current map */
     struct ips_search_worth *known; /* [known_capacity] worth of the maps that

@@ -20,7 +20,7 @@
 
 struct ips_shared_ask {
     uint32_t machine_count;
-    const uint32_t *map; /* [chain_count] */
+    const uint32_t *map; /* [chain_count] machine of each chain */
     /* [machine_count * machine_count], index f * machine_count + t. If set,
      * xlen of the graph's DATA arcs is in ns, and this is the share of an empty
      * message. NULL: xlen is in bytes, and the scenario's message time

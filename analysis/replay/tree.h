@@ -28,7 +28,7 @@ struct rp_item {
 struct rp_tree {
     struct rp_item *at; /* [2 * capacity]; at[1] is the first item, at[capacity
                            + k] is leaf k */
-    uint32_t capacity;  /* a power of two, at least 1 */
+    uint32_t capacity;  /* number of leaves: a power of two, at least 1 */
     uint32_t used;      /* leaves that were ever used */
     uint32_t free_leaf; /* freed leaves, linked by their `who` */
 };

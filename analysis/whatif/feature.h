@@ -26,7 +26,8 @@ struct ips_features {
                               arcs, or IPS_NO_FEATURE */
     const uint64_t *first; /* [node_count + 1] index of the first share of each
                               node's chain arc; NULL: there are no shares */
-    const struct ips_arc_share *arc_share; /* [first[node_count]] */
+    const struct ips_arc_share *arc_share; /* [first[node_count]] the shares of
+                                              all nodes */
     const uint32_t *cross;    /* [node_count] feature of a node's cross arc, or
                                  IPS_NO_FEATURE; NULL: no cross arc has one */
     const uint64_t *cross_ns; /* [node_count] how much of that arc belongs to

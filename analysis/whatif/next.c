@@ -45,7 +45,7 @@ struct search {
     uint64_t group_count, group_cap;
     struct ips_idmap longer; /* (group, label) -> the group with the label
                                 before it */
-    struct ips_idmap met;    /* (node, group) */
+    struct ips_idmap met;    /* set of the (node, group) met */
     struct ips_idmap joined; /* SET: (group, label) -> the set with the label
                                 added */
     uint64_t bytes, limit;
@@ -391,7 +391,7 @@ static int expand_path(const struct search *s, uint32_t self,
 }
 
 /* Paths without any label form a group too (number 0), possibly the only one.
- * It has no entry in `group` while it is the only one. */
+ * It may have no entry in `group`, so its flag is `none_emitted`. */
 static bool is_emitted(const struct search *s, uint32_t group)
 {
     return group ? s->group[group].emitted : s->none_emitted;

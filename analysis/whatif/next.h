@@ -39,15 +39,17 @@ enum ips_next_group { IPS_NEXT_PATHS, IPS_NEXT_SEQUENCE, IPS_NEXT_SET };
 struct ips_next_ask {
     enum ips_next_group group;
     uint32_t k;                  /* greatest number of paths, 1 or more */
-    const uint32_t *chain_label; /* [chain_count] */
-    const uint32_t *node_label;  /* [node_count], or NULL */
-    uint64_t limit_bytes;        /* 0: IPS_NEXT_LIMIT_BYTES */
+    const uint32_t *chain_label; /* [chain_count] label of each chain */
+    const uint32_t *node_label;  /* [node_count] label of each node, or NULL:
+                                    use the chain's */
+    uint64_t limit_bytes;        /* greatest memory; 0 means
+                                    IPS_NEXT_LIMIT_BYTES */
 };
 #define IPS_NEXT_LIMIT_BYTES (128ULL << 20)
 
 struct ips_next_path {
     uint64_t ns;
-    uint32_t end;    /* the END */
+    uint32_t end;    /* the END of the path */
     uint32_t *label; /* [label_count] from the start of the path to its end */
     uint32_t label_count;
     struct ips_path path; /* the longest path of the group */

@@ -19,8 +19,8 @@
 
 struct ips_run {
     uint32_t chain;
-    uint32_t first; /* node */
-    uint32_t count; /* at least 1 */
+    uint32_t first; /* first node */
+    uint32_t count; /* number of nodes, at least 1 */
 };
 struct ips_order {
     struct ips_run *run; /* runs of one chain are in the chain's order */

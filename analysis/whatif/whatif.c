@@ -21,8 +21,10 @@ struct pass {
     struct ips_arcs arcs;
     uint8_t *mask;           /* [features] bit set of the scenarios that edit
                                 it */
-    uint32_t (*ppm)[LANES];  /* [features] */
-    struct scenarios *slot;  /* [order->slot_count] */
+    uint32_t (*ppm)[LANES];  /* [features] by how much each scenario makes it
+                                faster */
+    struct scenarios *slot;  /* [order->slot_count] values that cross arcs still
+                                need */
     struct scenarios *carry; /* [chains] value of the last node computed */
     uint8_t *won;            /* [nodes] bit set of the scenarios in which the
                                 cross arc won */
