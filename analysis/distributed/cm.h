@@ -66,7 +66,7 @@ uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
 
 struct ips_cm_peer {
     uint32_t machine;
-    /* what we await from it */
+    /* what this part awaits from the peer */
     uint32_t want_count;
     uint32_t *want;      /* [want_count] indices into g->in, in channel order */
     bool matched;        /* its matches have arrived */
@@ -75,7 +75,7 @@ struct ips_cm_peer {
                             link serves */
     uint32_t *in_served; /* [in_count] number of ins that the link serves */
     uint64_t *in_len;    /* [in_count] length of the message in bytes, or ns */
-    /* what it awaits from us */
+    /* what the peer awaits from this part */
     bool asked; /* its wants have arrived */
     uint32_t out_count;
     uint32_t *out_node; /* [out_count] sending node of each link to it */
@@ -150,7 +150,7 @@ enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
 struct ips_cm_message {
     enum ips_cm_kind kind;
     uint32_t to;    /* index into l->peer, or IPS_CM_ROOT */
-    uint64_t count; /* ACK: number of messages acknowledged */
+    uint64_t count; /* ACK: number of messages that it acknowledges */
     const uint8_t *data;
     size_t len;
 };

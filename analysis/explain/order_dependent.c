@@ -9,10 +9,10 @@
 
 struct reception {    /* a receive of a message from another node of the
                          graph */
-    uint64_t channel; /* machine and channel end */
+    uint64_t channel; /* machine and channel end of the receiver */
     uint64_t t_ns;
     uint32_t node, chain;
-    uint32_t sent, sender; /* node and chain of the send */
+    uint32_t sent, sender; /* node and chain of the message's send */
     bool accept;
 };
 /* Did node `first` have to be passed before `then`? If not, `node` shows the

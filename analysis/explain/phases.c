@@ -87,8 +87,8 @@ static uint64_t cost_of(const struct work *w, uint32_t from, uint32_t to)
         uint32_t c = (uint32_t)b[r] - a[r];
         less += w->xlogx[c] + w->xlogx[m - c];
     }
-    return ips_sub_sat(sum, less); /* may be negative because logarithms are
-                                      rounded */
+    return ips_sub_sat(sum, less); /* rounding of the logarithms may make the
+                                      difference negative */
 }
 
 static void solve_cuts(struct work *w)

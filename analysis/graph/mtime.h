@@ -25,7 +25,8 @@
 
 #define IPS_CURVE_POINTS 64u
 #define IPS_CURVE_MAX_BYTES (1ULL << 40)
-#define IPS_CURVE_MAX_NS 3600000000000ULL /* of a point: an hour */
+/* Limit of the ns of a point: an hour. */
+#define IPS_CURVE_MAX_NS 3600000000000ULL
 
 struct ips_curve {
     uint32_t count; /* number of points, sorted by bytes; 0: no curve, every

@@ -59,7 +59,7 @@ enum ips_segment_kind {
 struct ips_path_segment {
     enum ips_segment_kind kind;
     uint8_t xkind;
-    uint32_t chain; /* chain of `to` */
+    uint32_t chain; /* chain of the node `to` */
     uint32_t from;  /* first node of the segment */
     uint32_t to;
     uint64_t ns;

@@ -44,8 +44,8 @@ struct ips_lock_queue_piece { /* sorted by the time when they were taken */
 };
 struct ips_lock_queue_worker {
     uint32_t chain, lock_queue;
-    uint32_t begin; /* node: its first taking of the lock */
-    uint32_t tail;  /* node: its last taking of the lock */
+    uint32_t begin; /* node at which it takes the lock first */
+    uint32_t tail;  /* node at which it takes the lock last */
 };
 struct ips_lock_queue {
     uint32_t lock;

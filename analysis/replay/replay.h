@@ -242,9 +242,10 @@ struct ips_replay {
                               result each turn took */
     uint32_t *had;         /* [pieces of lock_queues], NULL without queues: the
                               worker of each piece */
-    uint32_t kept_count;   /* locks that kept the recorded order */
+    uint32_t kept_count;   /* number of locks that kept the recorded order */
     unsigned bits;         /* internal times were multiples of 2^-bits ns */
-    uint64_t units_taken;  /* units taken of the other locks */
+    uint64_t units_taken;  /* units taken of the locks whose order was decided
+                              anew */
     uint64_t events;       /* completions of work, arrivals that a chain waited
                               for, and units taken */
     uint64_t resources; /* RESOURCE arcs replayed as recorded although another
