@@ -33,8 +33,8 @@ void ips_cm_put(struct ips_cm_bytes *b, uint64_t v)
     b->data[b->len++] = (uint8_t)v;
 }
 
-/* A difference of either sign, small where it is near 0: modulo 2^64, so every
- * pair of values has one. */
+/* A signed difference modulo 2^64, encoded so that values near 0 are short.
+ * Every pair of values has one. */
 void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to)
 {
     uint64_t d = to - from;
@@ -74,7 +74,7 @@ static uint32_t sum_of(const uint8_t *data, size_t len)
 int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err)
 {
     size_t len = b->len;
-    ips_cm_put(b, UINT64_MAX); /* room for the sum */
+    ips_cm_put(b, UINT64_MAX); /* reserves room for the sum */
     if (b->failed)
         return ips_err_set(err, IPS_E_NO_MEMORY, "a message of %zu bytes", len);
     uint32_t sum = sum_of(b->data, len);
@@ -161,7 +161,7 @@ static int find_peers(struct ips_cm_links *l, uint32_t self,
     return rc;
 }
 
-/* Channel order is that of the sender's ends and positions. */
+/* Channel order: by the sender's end, then by position. */
 static int by_channel(const void *a, const void *b, void *arg)
 {
     const struct ips_cm_links *l = arg;
@@ -235,8 +235,8 @@ int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
 
 /* ---- agreeing on the links ----------------------------------------------- */
 
-/* Per end of the sender: the step from the end before, how many positions,
- * the positions as steps. */
+/* For each end of the sender: the step from the previous end, the number of
+ * positions, and the positions as steps. */
 int ips_cm_wants(const struct ips_cm_links *l, uint32_t p,
                  struct ips_cm_bytes *out, struct ips_err *err)
 {
@@ -261,8 +261,8 @@ int ips_cm_wants(const struct ips_cm_links *l, uint32_t p,
     return ips_cm_seal(out, err);
 }
 
-/* One awaited position: 0 nobody wrote it, 1 the link before serves it too,
- * 2 + len a link of its own. */
+/* Writes the match of one awaited position. 0: no node wrote it; 1: the
+ * previous link serves it too; 2 + len: a new link. */
 static void match_one(struct ips_cm_links *l, struct ips_cm_peer *to,
                       uint32_t end, uint64_t pos,
                       const struct ips_remote_out **last,
@@ -321,7 +321,8 @@ int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
     if (to->asked)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it says twice what messages it awaits");
-    /* A position takes a byte at least, so nothing is made for mere claims. */
+    /* A position takes at least one byte, so a false count cannot make us
+     * allocate much. */
     if (r.bad || left > len)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "its list of awaited messages is damaged");
@@ -344,7 +345,7 @@ int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
 {
     struct ips_cm_peer *from = &l->peer[p];
     struct ips_cm_reader r;
-    bool linked = false; /* the position before has a link */
+    bool linked = false; /* the previous position has a link */
     int rc = ips_cm_open(&r, data, len, err);
     if (rc < 0)
         return rc;
@@ -390,7 +391,7 @@ uint64_t ips_cm_unmatched(const struct ips_cm_links *l)
     return n;
 }
 
-/* Links from this part. */
+/* Number of links from this part. */
 static uint64_t links_out(const struct ips_cm_links *l)
 {
     uint64_t n = 0;

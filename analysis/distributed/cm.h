@@ -1,29 +1,30 @@
 /*
  * What the two distributed engines (cm_async.h, cm_sync.h) share: the links
- * between the subgraphs of two machines, the batches that travel over them,
- * and what is counted.
+ * between the subgraphs of two machines, the batches that travel over them, and
+ * the counters.
  *
- * A *link* is one message that crosses from one machine to another and is
- * awaited there: an out of the sender's graph and the ins of the receiver's
- * that it serves (one send may serve many receives of a byte stream). Both
- * sides number the links of a direction alike, in channel order: by the
- * sender's channel end, then by position. So a value needs no name on the
- * wire, only the step from the link before it. The numbering is agreed once a
- * graph, whatever the scenario:
+ * A *link* is one message from one machine to another that is awaited there: an
+ * out of the sender's graph and the ins of the receiver's graph that it serves
+ * (one send may serve many receives of a byte stream). Both sides number the
+ * links of a direction alike, in channel order: by the sender's channel end,
+ * then by position. So a value is sent without a name, only with the step from
+ * the previous link. The numbering is agreed once for a graph, for all
+ * scenarios:
+ *  - wants: the receiver sends the positions that it awaits.
+ *  - matches: the sender answers which of them are one link, how long the
+ *    message was (for MTIME), and which positions nobody wrote.
  *
- *   wants    the receiver tells the sender the positions it awaits
- *   matches  the sender tells which of them are one link, how long the message
- *            was (for MTIME), and which positions nobody wrote
- *
- * A match obeys the rules of ips_graph_merge(): same links, same unmatched.
+ * Matching obeys the rules of ips_graph_merge(): same links, same unmatched
+ * ins.
  *
  * Messages are strings of varints (7 bits a byte, low first) and a checksum of
- * 4 bytes. Whatever comes from a peer is checked before it is believed: what
- * is damaged, has bytes left over, names an unknown link, repeats one, or
- * comes twice or out of order is IPS_E_PROTOCOL with the fact in the message.
+ * 4 bytes. All that comes from a peer is checked: a message that is damaged,
+ * has bytes left over, names an unknown link, repeats one, comes twice or out
+ * of order returns IPS_E_PROTOCOL, with the reason in the error text.
  *
- * Pure: no I/O, no clock. Parts are numbered 0..part_count-1 in order of
- * machine name; a peer is named by its part.
+ * Pure: no I/O, no clock. Parts (machines) are numbered 0..part_count-1 in
+ * order of machine name; `peer` is an index into the list of parts to which
+ * this one is connected.
  * Source: IPS-11, ALGORITHMS 3; Chandy & Misra 1982.
  */
 #ifndef IPS_ANALYSIS_DISTRIBUTED_CM_H
@@ -33,29 +34,29 @@
 #include "analysis/graph/graph.h"
 #include "analysis/graph/path.h"
 
-/* Who a message comes from or goes to, beside the parts. */
+/* Senders and receivers of messages other than the parts. */
 #define IPS_CM_ROOT (UINT32_MAX - 1)
 #define IPS_CM_NONE UINT32_MAX
 
 /* ---- bytes --------------------------------------------------------------- */
 
 struct ips_cm_bytes {
-    uint8_t *data; /* malloc'd */
+    uint8_t *data; /* allocated with malloc() */
     size_t len, cap;
-    bool failed; /* no memory: some of it is missing */
+    bool failed; /* out of memory: some bytes are missing */
 };
 void ips_cm_bytes_release(struct ips_cm_bytes *b);
 void ips_cm_put(struct ips_cm_bytes *b, uint64_t v);
-/* The step from `from` to `to`, either way. */
+/* Appends the difference, which may be negative. */
 void ips_cm_put_step(struct ips_cm_bytes *b, uint64_t from, uint64_t to);
 
 struct ips_cm_reader {
     const uint8_t *at, *end;
-    bool bad; /* cut short or no varint: what was read since is 0 */
+    bool bad; /* truncated or no varint: the numbers read since then are 0 */
 };
-/* Puts the checksum of all of `b` behind it. */
+/* Appends the checksum of all of `b`. */
 int ips_cm_seal(struct ips_cm_bytes *b, struct ips_err *err) IPS_MUST_USE;
-/* Checks it; *r reads what is before it. */
+/* Checks the checksum; *r then reads the bytes before it. */
 int ips_cm_open(struct ips_cm_reader *r, const uint8_t *data, size_t len,
                 struct ips_err *err) IPS_MUST_USE;
 uint64_t ips_cm_get(struct ips_cm_reader *r);
@@ -65,133 +66,142 @@ uint64_t ips_cm_get_step(struct ips_cm_reader *r, uint64_t from);
 
 struct ips_cm_peer {
     uint32_t machine;
-    /* awaited of it */
+    /* what this part awaits from the peer */
     uint32_t want_count;
-    uint32_t *want;      /* [want_count] index in g->in, in channel order */
-    bool matched;        /* its matches came */
-    uint32_t in_count;   /* links */
-    uint32_t *in_first;  /* [in_count] first of the link's ins in `want` */
-    uint32_t *in_served; /* [in_count] how many ins it serves */
-    uint64_t *in_len;    /* [in_count] bytes of the message, or ns */
-    /* awaited of us */
-    bool asked; /* its wants came */
+    uint32_t *want;      /* [want_count] indices into g->in, in channel order */
+    bool matched;        /* its matches have arrived */
+    uint32_t in_count;   /* number of links from it */
+    uint32_t *in_first;  /* [in_count] index in `want` of the first in that the
+                            link serves */
+    uint32_t *in_served; /* [in_count] number of ins that the link serves */
+    uint64_t *in_len;    /* [in_count] length of the message in bytes, or ns */
+    /* what the peer awaits from this part */
+    bool asked; /* its wants have arrived */
     uint32_t out_count;
-    uint32_t *out_node; /* [out_count] */
+    uint32_t *out_node; /* [out_count] sending node of each link to it */
 };
 
 struct ips_cm_links {
     const struct ips_graph *g; /* borrowed */
     const struct ips_peer_end *end;
     uint32_t end_count;
-    struct ips_cm_peer *peer; /* [peer_count] by part */
+    struct ips_cm_peer *peer; /* [peer_count] sorted by part */
     uint32_t peer_count;
-    uint32_t *in_peer; /* [g->in_count] index in `peer`, IPS_CM_NONE: nobody
-                          wrote what it awaits (once all have matched) */
-    uint32_t *in_link; /* [g->in_count] */
+    /* [g->in_count] index into `peer`; IPS_CM_NONE: no node wrote the awaited
+     * position (final once all peers have matched) */
+    uint32_t *in_peer;
+    uint32_t *in_link; /* [g->in_count] link of that peer */
 };
 
-/* Finds the peers: machines that a channel end of ours is joined to. `g` must
- * have passed ips_graph_check(); it and `end` ([end_count], as for
- * ips_graph_merge) are borrowed while the links live. */
+/* Finds the peers: the machines to which a channel end of ours is connected.
+ * `g` must have passed ips_graph_check(). `g` and `end` ([end_count], see
+ * ips_graph_merge) are borrowed until the links are released. */
 int ips_cm_links_init(struct ips_cm_links *l, const struct ips_graph *g,
                       uint32_t self, uint32_t part_count,
                       const struct ips_peer_end *end, uint32_t end_count,
                       struct ips_err *err) IPS_MUST_USE;
 void ips_cm_links_release(struct ips_cm_links *l);
-/* Index in l->peer of that part, or IPS_CM_NONE. */
+/* Index into l->peer of a part, or IPS_CM_NONE. */
 uint32_t ips_cm_peer_of(const struct ips_cm_links *l, uint32_t part);
 
-/* What peer p (an index) is told to send us, put into `out`, which is empty. */
+/* Writes the message to peer p (an index) that lists what we await from it.
+ * `out` must be empty. */
 int ips_cm_wants(const struct ips_cm_links *l, uint32_t p,
                  struct ips_cm_bytes *out, struct ips_err *err) IPS_MUST_USE;
-/* Its wants came: fixes the links to it and puts our matches into `matches`,
- * which is empty. Once. */
+/* Takes the wants of peer p: fixes the links to it and writes our matches into
+ * `matches`, which must be empty. Called once for each peer. */
 int ips_cm_take_wants(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
                       size_t len, struct ips_cm_bytes *matches,
                       struct ips_err *err) IPS_MUST_USE;
-/* Its matches came: fixes the links from it. Once. */
+/* Takes the matches of peer p: fixes the links from it. Called once for each
+ * peer. */
 int ips_cm_take_matches(struct ips_cm_links *l, uint32_t p, const uint8_t *data,
                         size_t len, struct ips_err *err) IPS_MUST_USE;
-/* All wants and matches came, of every peer. */
+/* Whether the wants and matches of every peer have arrived. */
 bool ips_cm_links_ready(const struct ips_cm_links *l);
-/* Ins whose position nobody wrote. */
+/* Number of ins whose position no node wrote. */
 uint64_t ips_cm_unmatched(const struct ips_cm_links *l);
-/* Links to this part. */
+/* Number of links to this part. */
 uint64_t ips_cm_links_in(const struct ips_cm_links *l);
 
-/* The in (index in g->in) that a path came back to: who sent it. */
+/* The sender of a remote in, for following a path back to its machine. */
 struct ips_cm_hop {
-    uint32_t peer; /* index */
-    uint32_t link; /* ask that peer for its out_node of this number */
+    uint32_t peer; /* index into l->peer */
+    uint32_t link; /* that peer continues the path at its out_node of this
+                      link */
 };
 int ips_cm_hop(const struct ips_cm_links *l, uint32_t node,
                struct ips_cm_hop *out, struct ips_err *err) IPS_MUST_USE;
 
-/* ---- what is counted ----------------------------------------------------- */
+/* ---- counters ------------------------------------------------------------ */
 
 struct ips_cm_counts {
-    uint64_t values;   /* sent to other machines */
-    uint64_t batches;  /* messages with values, sent */
-    uint64_t received; /* such messages taken */
-    uint64_t acks;     /* sent; cm-async */
-    uint64_t bytes;    /* of batches sent, as this module makes them */
-    uint64_t passes;   /* times the slave ran */
-    uint64_t computed; /* nodes given a value, again and again in cm-async */
+    uint64_t values;   /* values sent to other machines */
+    uint64_t batches;  /* batches sent */
+    uint64_t received; /* batches received */
+    uint64_t acks;     /* acknowledgements sent; only cm-async */
+    uint64_t bytes;    /* bytes of the batches sent */
+    uint64_t passes;   /* how often the slave computed */
+    uint64_t computed; /* nodes computed; cm-async computes nodes repeatedly */
 };
 
 /* A message to be sent; `data` is borrowed until the next call. */
 enum ips_cm_kind { IPS_CM_BATCH, IPS_CM_ACK };
 struct ips_cm_message {
     enum ips_cm_kind kind;
-    uint32_t to;    /* index of a peer, or IPS_CM_ROOT */
-    uint64_t count; /* ACK: messages acknowledged */
+    uint32_t to;    /* index into l->peer, or IPS_CM_ROOT */
+    uint64_t count; /* ACK: number of messages that it acknowledges */
     const uint8_t *data;
     size_t len;
 };
 
-/* At most so many values in one batch where the caller does not say. */
+/* Default of the greatest number of values in a batch. */
 #define IPS_CM_BATCH_VALUES 65536u
 
 /* ---- shared by the two engines ------------------------------------------- */
 
-/* Links to peers by node, so that a run along a chain meets them in order. */
+/* Links to peers sorted by node, so that a run along a chain meets them in
+ * order. */
 struct ips_cm_outs {
     uint32_t count;
     struct ips_cm_out {
         uint32_t node, peer, link;
-    } * at; /* by node */
+    } * at; /* sorted by node */
 };
 int ips_cm_outs_make(const struct ips_cm_links *l, struct ips_cm_outs *out,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* What the arc into in k of `g` (a view of the scenario) weighs: a link of
- * `len` bytes, whose sender was passed at `at` (in `wall`; else it does not
- * matter). As ips_graph_merge() and the kernel weigh it. */
+/* Weight of the arc into in k of `g` (a view of the scenario). The link has
+ * `len` bytes; `at` is when its sender was passed, used only in `wall`. The
+ * same weight as in ips_graph_merge() and the kernel. */
 struct ips_arcs;
 uint64_t ips_cm_xweight(const struct ips_graph *g, uint32_t k,
                         const struct ips_scenario *scenario,
                         const struct ips_arcs *arcs, uint64_t len, uint64_t at);
-/* A view of that scenario? IPS_E_USAGE where `wall` has no times. */
+/* Checks that `g` is a view of that scenario: IPS_E_USAGE if `wall` has no
+ * times. */
 int ips_cm_check_view(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
                       struct ips_err *err) IPS_MUST_USE;
-/* In `wall` each value is followed by the step from it to when its node was
- * passed, by the aligned clock; 0 in most, for there EST is that time. */
+/* In `wall` each value is followed by the step from it to the time at which its
+ * node was passed, by the aligned clock. It is mostly 0, because there EST is
+ * that time. */
 void ips_cm_put_at(struct ips_cm_bytes *b, const struct ips_graph *g,
                    const struct ips_scenario *scenario, uint32_t node,
                    uint64_t est);
 int ips_cm_get_at(struct ips_cm_reader *r, const struct ips_scenario *scenario,
                   uint64_t est, uint64_t *at, struct ips_err *err) IPS_MUST_USE;
 
-/* Refuses a batch that is not the next of its sender. Reads the head. */
+/* Reads the head of a batch and refuses a batch that is not the next of its
+ * sender. */
 int ips_cm_batch_head(struct ips_cm_reader *r, uint64_t *next_seq,
                       uint32_t link_count, uint32_t *values,
                       struct ips_err *err) IPS_MUST_USE;
-/* The link of the next value: `*link` is the last one's, + 1 (0 before the
- * first), and becomes this one's + 1. */
+/* Reads the link of the next value. *link is the previous value's link + 1 (0
+ * before the first), and becomes this one's link + 1. */
 int ips_cm_batch_link(struct ips_cm_reader *r, uint32_t link_count,
                       uint32_t *link, struct ips_err *err) IPS_MUST_USE;
-/* The batch must be over here. */
+/* Checks that the batch ends here. */
 int ips_cm_batch_end(const struct ips_cm_reader *r,
                      struct ips_err *err) IPS_MUST_USE;
 

@@ -6,20 +6,20 @@
 #include "analysis/graph/kernel.h"
 #include "common/large.h"
 
-/* What is known of a node or a link: the longest path to it so far and, of
- * the longest, the most machine changes. */
+/* The best path known to a node or a link: its length and, among paths of that
+ * length, the greatest number of machine changes. */
 struct label {
     uint64_t est;
     uint32_t hops;
 };
 
-struct traffic {     /* of one peer */
-    uint32_t *link;  /* [out_count] improved since they were sent */
-    uint8_t *listed; /* [out_count] */
+struct traffic {     /* state of one peer */
+    uint32_t *link;  /* [out_count] links that improved since they were sent */
+    uint8_t *listed; /* [out_count] 1: the link is in `link` */
     uint32_t count;
-    uint64_t next_in, next_out; /* numbers of batches */
-    uint64_t unacked;           /* of ours */
-    uint64_t owed;              /* acknowledgements */
+    uint64_t next_in, next_out; /* numbers of the next batches */
+    uint64_t unacked;           /* our messages that it has not acknowledged */
+    uint64_t owed;              /* its messages that we have not acknowledged */
 };
 
 struct ips_cm_async {
@@ -27,20 +27,24 @@ struct ips_cm_async {
     const struct ips_graph *g;
     struct ips_scenario scenario;
     struct ips_arcs arcs;
-    uint64_t *est;      /* [node_count] */
-    uint32_t *hops;     /* [node_count] */
-    uint8_t *first;     /* [node_count + 1] first of its chain */
-    uint64_t *in_value; /* [in_count] with weight, IPS_IN_ABSENT none yet */
+    uint64_t *est;      /* [node_count] longest path to each node so far, ns */
+    uint32_t *hops;     /* [node_count] machine changes of that path */
+    uint8_t *first;     /* [node_count + 1] 1: first node of its chain */
+    uint64_t *in_value; /* [in_count] value with the arc's weight;
+                           IPS_IN_ABSENT: none yet */
     uint32_t *in_hops;
-    uint32_t *succ_start; /* [node_count + 1] local cross successors */
+    uint32_t *succ_start; /* [node_count + 1] index of each node's first local
+                             cross successor in `succ` */
     uint32_t *succ;
     struct ips_cm_outs outs;
-    uint32_t *queue; /* ring of nodes, each at most once */
+    uint32_t *queue; /* ring buffer of nodes, each in it at most once */
     uint8_t *queued;
     uint32_t head, waiting, ring;
     struct traffic *traffic;
-    uint32_t parent; /* IPS_CM_NONE: none */
-    bool begun;      /* what we know by ourselves was sent */
+    uint32_t parent; /* peer whose LEN made it the parent, IPS_CM_ROOT, or
+                        IPS_CM_NONE */
+    bool begun;      /* the values known without any peer were listed for
+                        sending */
     uint64_t unacked, root_owed;
     uint64_t hop_limit;
     struct ips_cm_bytes bytes;
@@ -118,8 +122,9 @@ static void fill_successors(struct ips_cm_async *a)
     }
 }
 
-/* All that is true without any other machine: remote ins not heard of yet
- * count as absent. Finds a cycle of the subgraph, so that relaxing ends. */
+/* Computes the values that hold without other machines: remote ins without a
+ * value yet count as absent. Also finds cycles within the subgraph; without
+ * them relaxing always ends. */
 static int first_values(struct ips_cm_async *a, struct ips_err *err)
 {
     struct ips_est e;
@@ -206,7 +211,7 @@ static uint32_t dequeue_node(struct ips_cm_async *a)
     return node;
 }
 
-/* First in of node i, or in_count: its remote in, if it has one. */
+/* Index of the remote in of node i; g->in_count if it has none. */
 static uint32_t in_of(const struct ips_graph *g, uint32_t i)
 {
     uint32_t low = 0, high = g->in_count;
@@ -259,7 +264,7 @@ static void list_links(struct ips_cm_async *a, uint32_t node)
     }
 }
 
-/* From node i down its chain, as far as values improve. */
+/* Relaxes node i and then its chain as long as values improve. */
 static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
 {
     do {
@@ -369,8 +374,8 @@ int ips_cm_async_len(struct ips_cm_async *a, uint32_t from, const uint8_t *data,
         rc = take_batch(a, from, data, len, err);
     if (rc < 0)
         return fail_with(a, rc);
-    /* "The first sender becomes the parent": its message is acknowledged when
-     * all that came of it is. */
+    /* The first sender becomes the parent. Its message is acknowledged only
+     * when all messages that it caused are. */
     if (a->parent == IPS_CM_NONE)
         a->parent = from;
     else if (from == IPS_CM_ROOT)
@@ -459,7 +464,8 @@ int ips_cm_async_next(struct ips_cm_async *a, struct ips_cm_message *out,
         if (a->traffic[p].count)
             return fail_with(a, make_batch(a, p, out, err));
     }
-    /* Nothing is left to send or relax, and all that we sent is done with. */
+    /* Nothing is left to send or relax, and all our messages are
+     * acknowledged. */
     if (a->parent != IPS_CM_NONE && a->unacked == 0 && a->waiting == 0 &&
         a->begun) {
         if (a->parent == IPS_CM_ROOT)
@@ -495,7 +501,7 @@ int ips_cm_async_finish(struct ips_cm_async *a, struct ips_est *out,
         return fail_with(a, ips_err_set(err, IPS_E_PROTOCOL,
                                         "told that values are final while some "
                                         "are on the way"));
-    a->failed = true; /* there is nothing to go on with */
+    a->failed = true; /* no further call may use the state */
     int rc = ips_longest_path(a->g, &a->scenario, a->in_value, out, err);
     if (rc == 0 && a->g->node_count &&
         memcmp(out->est, a->est, a->g->node_count * sizeof(*a->est)) != 0) {

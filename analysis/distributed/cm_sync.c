@@ -1,7 +1,7 @@
 /*
- * The kernel of path.c that can be stopped: a chain that needs a value of
- * another machine waits for it, and goes on when it has come. As there, a node
- * without a value keeps the list of chains that wait for it in its EST.
+ * The kernel of path.c in a form that can pause: a chain that needs a value of
+ * another machine waits for it and continues when it has arrived. As in path.c,
+ * a node without a value stores the list of its waiting chains in its EST.
  */
 #include "analysis/distributed/cm_sync.h"
 
@@ -12,10 +12,10 @@
 #include "analysis/graph/kernel.h"
 #include "common/large.h"
 
-#define UNKNOWN UINT64_MAX /* no value, nobody waits */
+#define UNKNOWN UINT64_MAX /* no value; no chain waits */
 #define WAITER_BIT (1ULL << 63)
 #define NO_CHAIN UINT32_MAX
-#define IN_UNKNOWN (UINT64_MAX - 1) /* in `in_value`: not told yet */
+#define IN_UNKNOWN (UINT64_MAX - 1) /* in `in_value`: not received yet */
 #define STALL_NAMED 10
 
 struct cursor {
@@ -24,11 +24,12 @@ struct cursor {
     uint32_t next;     /* next chain waiting on the same node */
 };
 
-struct traffic {    /* of one peer */
-    uint32_t *link; /* [out_count] values known, in order of becoming so */
+struct traffic {    /* state of one peer */
+    uint32_t *link; /* [out_count] links whose values are known, in the order in
+                       which they became known */
     uint32_t known, sent;
-    uint8_t *received;          /* [in_count] */
-    uint64_t next_in, next_out; /* numbers of batches */
+    uint8_t *received;          /* [in_count] 1: the link's value has arrived */
+    uint64_t next_in, next_out; /* numbers of the next batches */
 };
 
 struct ips_cm_sync {
@@ -41,10 +42,11 @@ struct ips_cm_sync {
     struct cursor *cur;
     uint32_t *ready; /* stack of chains; each at most once */
     uint32_t ready_count, unfinished;
-    uint64_t *in_value;  /* [in_count] with weight, or the two marks */
-    uint32_t *in_waiter; /* [in_count] chain that waits for it */
+    uint64_t *in_value;  /* [in_count] value with the arc's weight, or
+                            IPS_IN_ABSENT or IN_UNKNOWN */
+    uint32_t *in_waiter; /* [in_count] chain that waits for this in */
     struct ips_cm_outs outs;
-    struct traffic *traffic; /* [peer_count] */
+    struct traffic *traffic; /* [peer_count] state of each peer */
     struct ips_cm_bytes bytes;
     struct ips_cm_counts counts;
     uint32_t batch_values;
@@ -168,7 +170,7 @@ static void wake_waiters(struct ips_cm_sync *s, uint64_t list)
         s->ready[s->ready_count++] = c;
 }
 
-/* Its links' values are known now. */
+/* Adds the node's links to those whose values are known. */
 static void offer_node(struct ips_cm_sync *s, struct cursor *cur, uint32_t node)
 {
     for (; cur->out < s->outs.count && s->outs.at[cur->out].node == node;
@@ -179,7 +181,8 @@ static void offer_node(struct ips_cm_sync *s, struct cursor *cur, uint32_t node)
     }
 }
 
-/* The greater of the two in-arcs of node i; false: the chain waits. */
+/* Raises *a, the chain arc's value of node i, to the cross arc's if that is
+ * greater. False: the chain has to wait. */
 static bool value_of(struct ips_cm_sync *s, uint32_t c, uint32_t i, uint64_t *a,
                      uint8_t *won)
 {
@@ -190,12 +193,12 @@ static bool value_of(struct ips_cm_sync *s, uint32_t c, uint32_t i, uint64_t *a,
         uint8_t mode = s->arcs.mode[g->xkind[i]];
         if (mode == IPS_ARC_ABSENT)
             return true;
-        if (s->est[x] & WAITER_BIT) { /* UNKNOWN has it too */
+        if (s->est[x] & WAITER_BIT) { /* UNKNOWN has this bit too */
             wait_on(s, c, x);
             return false;
         }
         uint64_t b = s->est[x] + ips_arc_ns(&s->arcs, mode, g->xlen, i);
-        *won = b > *a; /* a tie is the chain's */
+        *won = b > *a; /* at a tie the chain arc wins */
         *a = *won ? b : *a;
     } else if (cur->in < g->in_count && g->in[cur->in].node == i) {
         uint64_t v = s->in_value[cur->in];
@@ -411,7 +414,7 @@ int ips_cm_sync_finish(struct ips_cm_sync *s, struct ips_est *out,
     out->crossed = s->crossed;
     s->est = NULL;
     s->crossed = NULL;
-    s->failed = true; /* there is nothing to go on with */
+    s->failed = true; /* no further call may use the state */
     for (uint32_t c = 0; c < s->g->chain_count; c++)
         ips_est_offer(out, s->g, &s->scenario, c);
     out->total = ips_graph_total(s->g);
@@ -438,7 +441,8 @@ enum ips_cm_state ips_cm_tally_add(struct ips_cm_tally *t, uint64_t sent,
         t->has_last && t->last_sent == t->sent && t->last_taken == t->received;
     enum ips_cm_state state = IPS_CM_ASK_AGAIN;
     if (quiet && t->unfinished == 0)
-        state = IPS_CM_OVER; /* who has finished sends nothing any more */
+        state = IPS_CM_OVER; /* a slave without unfinished chains sends no more
+                                batches */
     else if (quiet && same)
         state = IPS_CM_STALLED;
     t->rounds++;

@@ -1,5 +1,5 @@
-/* A slave's joins: four passes over its graph - partial kernel, who is awaited,
- * numbers and sums, arcs - and the head, which says what came of them. */
+/* Makes a slave's joins in four passes over its graph (partial kernel; marking
+ * awaited nodes; numbers and sums; arcs), and then the head with the counts. */
 #include "analysis/distributed/joins.h"
 
 #include <stdlib.h>
@@ -10,18 +10,24 @@
 #include "analysis/graph/varint.h"
 #include "common/large.h"
 
-#define AWAITED 2u /* in `crossed`, which the kernel is done with */
-#define JOINED 4u  /* awaited, and behind a join of its chain */
+/* in `crossed`, which the kernel no longer needs: another node needs this
+ * node's value */
+#define AWAITED 2u
+/* replaces AWAITED: the value depends on a join of its chain */
+#define JOINED 4u
 
 struct maker {
     const struct ips_graph *g;
     const struct ips_scenario *scenario;
     struct ips_arcs arcs;
-    struct ips_est e;  /* est: P; of what is folded the value itself */
-    uint32_t *reached; /* [chain_count] */
-    uint32_t *join;    /* [node_count] of nodes that are JOINED */
-    uint32_t *last;    /* [chain_count] the chain's last join */
-    uint64_t *bytes;   /* [chain_count] of its arcs */
+    struct ips_est e;  /* est: P; for folded nodes (computed locally) the EST
+                          itself */
+    uint32_t *reached; /* [chain_count] first node of each chain that depends on
+                          a remote in */
+    uint32_t *join;    /* [node_count] the join on which a JOINED node
+                          depends */
+    uint32_t *last;    /* [chain_count] number of the chain's last join */
+    uint64_t *bytes;   /* [chain_count] bytes of the chain's arcs */
     uint32_t joins, chains, arcs_made;
     struct ips_joins *out;
 };
@@ -33,7 +39,7 @@ void ips_joins_release(struct ips_joins *j)
     memset(j, 0, sizeof(*j));
 }
 
-/* Room for `more` bytes; returns where they go. */
+/* Makes room for `more` bytes; returns their address. */
 static uint8_t *reserve_bytes(struct ips_joins_bytes *b, size_t more)
 {
     if (b->cap - b->len < more) {
@@ -57,7 +63,8 @@ static int no_memory(struct ips_err *err)
     return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for the joins");
 }
 
-/* ---- who is awaited ------------------------------------------------------ */
+/* ---- awaited nodes
+ * --------------------------------------------------------- */
 
 static void mark_awaited(struct maker *m)
 {
@@ -76,7 +83,8 @@ static void mark_awaited(struct maker *m)
 
 /* ---- numbers and sums ---------------------------------------------------- */
 
-/* The remote ins of a chain, in turn. */
+/* Whether node i has a remote in; *in advances through the ins in node
+ * order. */
 static inline bool is_in(const struct ips_graph *g, uint32_t i, uint32_t *in)
 {
     if (*in == g->in_count || g->in[*in].node != i)
@@ -94,7 +102,8 @@ static int number_chain(struct maker *m, uint32_t c, uint32_t *in,
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
     uint32_t i = m->reached[c], before = m->joins;
     uint64_t sum = i > first ? p[i - 1] : 0;
-    bool open = false; /* nobody awaits a value since the join's last arc */
+    bool open = false; /* no value has been needed since the join's last arc, so
+                          the next arc continues the join */
     for (; i < end; i++) {
         sum += g->w[i];
         bits |= g->w[i] | sum;
@@ -157,7 +166,7 @@ static uint8_t *put_source(const struct maker *m, uint32_t node,
     return at;
 }
 
-/* `m` NULL: moments. */
+/* m is NULL for ips_joins_moments(). */
 static int put_outs(const struct maker *m, const struct ips_graph *g,
                     unsigned flags, struct ips_joins_bytes *b,
                     struct ips_err *err)
@@ -216,7 +225,8 @@ static int put_ins(const struct ips_graph *g, unsigned flags, uint32_t ends,
     return fine ? 0 : no_memory(err);
 }
 
-/* The candidates for the END: the best of what is folded, the others' all. */
+/* The best END among the folded chains; it is their only candidate. Chains that
+ * are not folded are all candidates. */
 static uint32_t best_folded(const struct maker *m)
 {
     const struct ips_graph *g = m->g;
@@ -228,7 +238,7 @@ static uint32_t best_folded(const struct maker *m)
     return best.end;
 }
 
-/* Puts them (b NULL: counts them). */
+/* Writes the candidates; if b is NULL only counts them. */
 static int put_ends(const struct maker *m, struct ips_joins_bytes *b,
                     uint32_t *count, struct ips_err *err)
 {
@@ -309,7 +319,7 @@ static int put_head(struct maker *m, struct ips_err *err)
 
 /* ---- arcs ---------------------------------------------------------------- */
 
-/* What the arc into i, which is there, adds to whose D. */
+/* Source and addend of the arc into i, which must be present. */
 static int arc_of(const struct maker *m, uint32_t i, bool remote,
                   uint32_t *source, uint64_t *add, struct ips_err *err)
 {
@@ -375,7 +385,8 @@ static int make_all(struct maker *m, struct ips_err *err)
     int rc = ips_kernel_partial(g, m->scenario, &m->e, m->reached, err);
     if (rc < 0)
         return rc;
-    /* Winners of what is folded: nobody asks for them here. */
+    /* `crossed` of folded nodes is not needed here; clear it for AWAITED and
+     * JOINED. */
     for (uint32_t c = 0; c < g->chain_count; c++)
         memset(m->e.crossed + g->chains[c].first, 0,
                m->reached[c] - g->chains[c].first);
@@ -468,7 +479,7 @@ int ips_joins_values(const uint8_t *data, size_t len, uint32_t count,
         }
         at = ips_varint_get(at, &step);
         last = ips_varint_go(last, step);
-        (*value)[k] = last - 1; /* 0: absent */
+        (*value)[k] = last - 1; /* 0 means absent (IPS_IN_ABSENT) */
     }
     if (k == count && at == end)
         return 0;

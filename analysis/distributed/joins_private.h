@@ -1,19 +1,21 @@
-/* What joins.c writes and joins_read.c and joins_solve.c read. */
+/* The format that joins.c writes and joins_read.c and joins_solve.c read. */
 #ifndef IPS_ANALYSIS_DISTRIBUTED_JOINS_PRIVATE_H
 #define IPS_ANALYSIS_DISTRIBUTED_JOINS_PRIVATE_H
 
 #include "analysis/distributed/joins.h"
 
-/* Whose D: */
-#define IPS_JOIN_ZERO 0xfffffffeu /* a constant: its D is 0 */
-#define IPS_JOIN_IN 0xfffffffdu   /* the chain's next remote in */
+/* Sources of an arc's D other than a join: */
+#define IPS_JOIN_ZERO 0xfffffffeu /* the source is a constant: its D is 0 */
+#define IPS_JOIN_IN 0xfffffffdu   /* the source is the chain's next remote in */
 
-#define IPS_JOIN_ABSENT 0x80u /* in in_kind */
+#define IPS_JOIN_ABSENT 0x80u /* in in_kind: see struct ips_joined */
 
 enum {
-    IPS_JOINS_WALL = 1,    /* `at` of outs, `at` and `wait` of ins */
-    IPS_JOINS_NS = 2,      /* of a calibrated scenario: outs say their ns */
-    IPS_JOINS_MOMENTS = 4, /* t_ns of outs and ins, nothing else */
+    IPS_JOINS_WALL = 1,    /* outs have `at`, ins have `at` and `wait` */
+    IPS_JOINS_NS = 2,      /* calibrated scenario: outs have message times in
+                              ns */
+    IPS_JOINS_MOMENTS = 4, /* outs and ins have t_ns, and nothing else is
+                              there */
 };
 
 struct ips_joins_head {
@@ -22,13 +24,14 @@ struct ips_joins_head {
     uint32_t ends, chains, joins, ins, outs, candidates;
 };
 
-/* What the next one is a step from. */
+/* The previous numbers, from which the next ones are encoded as steps. */
 struct ips_joins_last {
     uint32_t end, join;
     uint64_t pos, p, at;
 };
 
-/* Of a chain whose first join has that number. */
+/* The previous numbers of each slot, for a chain whose first join is
+ * `number`. */
 struct ips_join_slots {
     uint64_t add[IPS_JOIN_SLOTS];
     uint32_t source[IPS_JOIN_SLOTS];
@@ -48,20 +51,22 @@ int ips_joins_overflow(struct ips_err *err);
 
 struct ips_joined_machine {
     struct ips_joins_head head;
-    uint32_t chain, join, in, out; /* the first of this part's */
-    const uint8_t *at, *end;       /* what is read next, behind the last */
+    uint32_t chain, join, in, out; /* number of this part's first one */
+    const uint8_t *at, *end;       /* next byte to read, end of the bytes */
     const uint8_t *candidates;
-    uint32_t *out_end; /* [ends + 1] first out of each end, of the part */
-    uint32_t *next;    /* [ends] out that was found last, of the part */
+    uint32_t *out_end; /* [ends + 1] first out of each end, numbered within the
+                          part */
+    uint32_t *next;    /* [ends] the out found last, numbered within the part */
 };
 
-/* What is needed of outs only until ins have found them. */
+/* Columns of the outs that are needed only until all ins have found their
+ * outs. */
 struct ips_joined_outs {
     uint64_t *pos, *xlen, *at;
     uint32_t *len;
 };
 
-struct ips_joined_chain { /* as it is told */
+struct ips_joined_chain { /* a chain's entry in the bytes */
     uint64_t bytes;
     uint32_t joins, ins, pid, tid;
 };
@@ -70,15 +75,17 @@ struct ips_joins_reader {
     const struct ips_machine_joins *machines;
     const struct ips_scenario *scenario;
     struct ips_joined *j;
-    struct ips_joined_chain *chain; /* [chain_count] */
+    struct ips_joined_chain *chain; /* [chain_count] entries of all parts'
+                                       chains */
     struct ips_joined_outs outs;
-    bool moments; /* else joins */
+    bool moments; /* reading ips_joins_moments(), else ips_joins_make() */
     ips_moment_fn *fn;
     void *arg;
     uint32_t *blame;
 };
 
-/* Reads all but the arcs; IPS_E_PROTOCOL, and *blame, for what does not fit. */
+/* Reads everything except the arcs. IPS_E_PROTOCOL, with *blame set, if
+ * something is inconsistent. */
 int ips_joins_read(struct ips_joins_reader *r, struct ips_err *err);
 void ips_joins_reader_release(struct ips_joins_reader *r);
 int ips_joins_bad(struct ips_joins_reader *r, uint32_t part, const char *what,

@@ -1,4 +1,5 @@
-/* The heads of all parts' joins, and who sent what was awaited. */
+/* Reads the heads of all parts' joins, and finds the out that wrote what each
+ * in awaits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 
 #define MOST_NUMBERS ((1u << 31) - 16u)
 #define MOST_ENDS (1u << 22)
-#define LOOK_AHEAD 8u /* outs, before it is searched for */
+#define LOOK_AHEAD 8u /* outs tried in sequence before the binary search */
 
 int ips_joins_overflow(struct ips_err *err)
 {
@@ -30,8 +31,8 @@ static int no_memory(struct ips_err *err)
     return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for the joins");
 }
 
-/* The next number of part p, at most `most`; *bad where it is more, or the
- * part is at its end. */
+/* Reads the next number of part p. *bad is set if it exceeds `most` or the part
+ * has ended; the result is then 0. */
 static inline uint64_t read_number(struct ips_joined_machine *p, uint64_t most,
                                    bool *bad)
 {
@@ -74,7 +75,8 @@ static int read_head(struct ips_joins_reader *r, uint32_t part,
     h->flags = (unsigned)read_number(p, 7, &bad);
     h->total = read_number(p, UINT64_MAX, &bad);
     h->ends = (uint32_t)read_number(p, MOST_ENDS, &bad);
-    /* Each takes two bytes at least: no more room than what was sent. */
+    /* Each entry takes at least two bytes, so a damaged count cannot make us
+     * allocate much more than what was sent. */
     h->chains = (uint32_t)read_number(p, len / 2, &bad);
     h->joins = (uint32_t)read_number(p, len / 2, &bad);
     h->ins = (uint32_t)read_number(p, len / 2, &bad);
@@ -179,7 +181,7 @@ static bool read_out(struct ips_joins_reader *r, struct ips_joined_machine *p,
     uint64_t pos = read_number(p, UINT64_MAX, &bad);
     if (on)
         last->pos = 0;
-    bad = bad || last->pos + pos < pos; /* they rise */
+    bad = bad || last->pos + pos < pos; /* positions must not decrease */
     last->pos += pos;
     r->outs.pos[k] = last->pos;
     r->outs.len[k] = (uint32_t)read_number(p, UINT32_MAX, &bad);
@@ -220,8 +222,8 @@ static int read_outs(struct ips_joins_reader *r, uint32_t part,
 
 /* ---- ins ----------------------------------------------------------------- */
 
-/* The first out of that end at or behind `pos`: mostly the one after that found
- * before. */
+/* The first out of the end with position `pos` or later. It is mostly the one
+ * after the out that was found last. */
 static uint32_t out_behind(const struct ips_joins_reader *r,
                            struct ips_joined_machine *p, uint32_t end,
                            uint64_t pos)
@@ -249,7 +251,8 @@ static uint32_t out_behind(const struct ips_joins_reader *r,
     return low;
 }
 
-/* The out that wrote it (in all outs), by the rules of ips_graph_merge. */
+/* The out (numbered over all parts) that wrote position `pos`, by the rules of
+ * ips_graph_merge(). */
 static uint32_t find_out(const struct ips_joins_reader *r, uint32_t part,
                          uint32_t end, uint64_t pos, uint32_t *from)
 {
@@ -281,7 +284,7 @@ struct in {
     uint64_t pos, at, wait;
 };
 
-/* How long the arc from out o, which is there, takes. */
+/* Weight of the arc from out o, which exists. */
 static uint64_t in_weight(const struct ips_joins_reader *r,
                           const struct ips_arcs *arcs, const struct in *in,
                           uint32_t o, uint32_t from, uint32_t part)
@@ -311,7 +314,7 @@ static void keep_in(struct ips_joins_reader *r, const struct ips_arcs *arcs,
     j->in_add[k] = j->out_p[o] + in_weight(r, arcs, in, o, from, part);
 }
 
-/* A moment of a message that came from another machine. */
+/* Reports the send and receive times of a message from another machine. */
 static bool read_moment(struct ips_joins_reader *r, const struct in *in,
                         uint32_t part)
 {
@@ -359,8 +362,8 @@ static int read_ins(struct ips_joins_reader *r, uint32_t part,
 
 /* ---- candidates ---------------------------------------------------------- */
 
-/* Their values are not known yet: where they stand, and that they are well
- * made. */
+/* The candidates' values are not known yet: only checks them and notes where
+ * they are. */
 static int skip_candidates(struct ips_joins_reader *r, uint32_t part,
                            struct ips_err *err)
 {

@@ -1,12 +1,13 @@
 /*
- * All machines' joins, solved as they are read: each chain is run as far as the
- * D it needs are known, as the kernel (path.c) runs chains over nodes. A D that
- * is not known yet keeps the list of the chains that wait for it: top bit set,
- * the chain's number below, the others linked by chain.
+ * Solves the joins of all machines while reading them. Each chain runs until it
+ * needs a D that is not known yet, as the kernel (path.c) runs chains over
+ * nodes. An unknown D stores the list of the chains that wait for it: the top
+ * bit is set, the first chain's number is in the low bits, the others are
+ * linked by chain.
  *
- * won[j] is whose D (with what is added) join j has: WON_CHAIN, the chain's
- * join before it (or 0 where it is the first), WON_ZERO a constant, WON_IN + k
- * remote in k, else a join.
+ * won[j] is the candidate that won join j: WON_CHAIN: the chain's previous join
+ * (0 if it is the first); WON_ZERO: a constant; WON_IN + k: remote in k; else
+ * the number of a join.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,22 +25,25 @@
 #define WAITER_BIT (1ULL << 63)
 #define NO_CHAIN UINT32_MAX
 #define STALL_NAMED 10
-#define AHEAD 16u /* joins and remote ins that are asked for ahead */
+#define AHEAD 16u /* prefetch distance in joins and remote ins */
 
 struct chain {
     const uint8_t *at, *end;
-    int64_t best; /* D of `join` as far as it is known */
-    int64_t add;  /* of the arc that waits */
-    uint64_t far; /* as much of it as comes from another machine */
+    int64_t best; /* D of `join` from the candidates so far */
+    int64_t add;  /* addend of the arc that waits */
+    uint64_t far; /* the part of `add` that comes from another machine */
     uint32_t won;
-    uint32_t join, join_end; /* the one at hand, one past the last; of all */
-    uint32_t in, in_stop;    /* the next remote in, one past the last; of all */
+    uint32_t join, join_end; /* current join, one past the last; numbered over
+                                all parts */
+    uint32_t in, in_stop;    /* next remote in, one past the last; numbered over
+                                all parts */
     uint32_t machine;
-    uint32_t waits; /* for whose D, IPS_NO_NODE: for nobody's */
+    uint32_t waits; /* the join for whose D the chain waits; IPS_NO_NODE:
+                       none */
     uint32_t waits_won;
-    uint32_t next;   /* chain that waits for the same */
-    uint8_t slot;    /* of the arc before */
-    bool open, over; /* it has an arc; it is solved */
+    uint32_t next;   /* next chain that waits for the same join */
+    uint8_t slot;    /* slot of the previous arc */
+    bool open, over; /* the current join has an arc; the chain is solved */
     struct ips_join_slots s;
 };
 
@@ -48,8 +52,8 @@ struct solver {
     struct chain *chain;
     uint32_t *ready; /* stack of chains; each at most once */
     uint32_t ready_count;
-    uint64_t bits; /* of all times met, or-ed */
-    bool bad;      /* what was read does not fit */
+    uint64_t bits; /* bitwise or of all times met, for the check of limits */
+    bool bad;      /* the bytes are inconsistent */
     uint32_t bad_machine;
 };
 
@@ -74,7 +78,8 @@ void ips_joined_release(struct ips_joined *j)
 
 /* ---- chains -------------------------------------------------------------- */
 
-/* The join at hand has all its candidates. */
+/* Stores the D of the current join, all of whose candidates were read, and
+ * wakes the chains that wait for it. */
 static inline void publish_join(struct solver *s, struct chain *c)
 {
     uint64_t *d = &s->j->d[c->join];
@@ -87,9 +92,9 @@ static inline void publish_join(struct solver *s, struct chain *c)
         s->ready[s->ready_count++] = k;
 }
 
-/* Reads the next arc: whose D (IPS_NO_NODE: a constant's), how it is called
- * where it wins, what is added. False: there is none for this join, or it is
- * absent; look again. */
+/* Reads the next arc: its source (IPS_NO_NODE: a constant), the value of `won`
+ * if it wins, and what is added. False: the arc is absent or the bytes are bad;
+ * the caller tries the next one. */
 static inline bool read_arc(struct solver *s, struct chain *c,
                             const struct ips_joined_machine *p,
                             uint32_t *source, uint32_t *won, int64_t *add,
@@ -98,7 +103,7 @@ static inline bool read_arc(struct solver *s, struct chain *c,
     uint64_t what, step;
     c->at = ips_varint_get(c->at, &what);
     c->at = ips_varint_get(c->at, &step);
-    if (what & 1) { /* begins a join */
+    if (what & 1) { /* the arc begins a join */
         if (c->open) {
             publish_join(s, c);
             c->join++;
@@ -140,7 +145,7 @@ static inline bool read_arc(struct solver *s, struct chain *c,
     return fits;
 }
 
-/* Is that D known? Else the chain waits for it. */
+/* Whether the D of `source` is known. If not, the chain waits for it. */
 static inline bool is_known(struct solver *s, struct chain *c, uint32_t number,
                             uint32_t source, uint64_t *d)
 {
@@ -157,7 +162,8 @@ static inline void offer_candidate(struct solver *s, struct chain *c,
                                    uint64_t d, int64_t add, uint64_t far,
                                    uint32_t won)
 {
-    int64_t value = (int64_t)(d + (uint64_t)add); /* `bits` says if it wraps */
+    int64_t value = (int64_t)(d + (uint64_t)add); /* if this wraps, `bits` shows
+                                                     it */
     s->bits |= d + far;
     if (value > c->best) {
         c->best = value;
@@ -165,9 +171,9 @@ static inline void offer_candidate(struct solver *s, struct chain *c,
     }
 }
 
-/* What the chain will need when it is its turn again: there are more chains
- * than streams that the machine foresees. (Not always inline, it would be taken
- * for a function that does nothing, and left out.) */
+/* Prefetches what the chain will need on its next turn: there are more chains
+ * than the hardware prefetcher can follow. Must be inline: otherwise the
+ * compiler takes it for a function without effect and removes the calls. */
 static inline __attribute__((always_inline)) void
 prefetch_next(const struct solver *s, const struct chain *c)
 {
@@ -358,7 +364,8 @@ int ips_joined_solve(const struct ips_machine_joins *parts, uint32_t part_count,
     return rc;
 }
 
-/* ---- what came of it ----------------------------------------------------- */
+/* ---- results
+ * -------------------------------------------------------------- */
 
 static uint64_t d_of(const struct ips_joined *j, uint32_t join)
 {
@@ -390,15 +397,16 @@ size_t ips_joined_put_values(const struct ips_joined *j, uint32_t p,
     uint32_t n = ips_joined_ins(j, p);
     uint8_t *at = to;
     for (; *k < n && cap - (size_t)(at - to) >= IPS_VARINT_BYTES; ++*k) {
-        uint64_t value = ips_joined_in_value(j, p, *k) + 1; /* absent: 0 */
+        uint64_t value =
+            ips_joined_in_value(j, p, *k) + 1; /* absent is sent as 0 */
         at = ips_varint_put(at, ips_varint_step(*last, value));
         *last = value;
     }
     return (size_t)(at - to);
 }
 
-/* The remote in by which the path comes to `join`, or IPS_NO_NODE: it begins on
- * this machine. */
+/* The remote in through which the path reaches `join`, or IPS_NO_NODE: the path
+ * starts on this machine. */
 static uint32_t back_to_in(const struct ips_joined *j, uint32_t join)
 {
     while (join != IPS_NO_NODE) {

@@ -7,39 +7,42 @@
 
 #define NO_CHAIN UINT32_MAX
 
-/* What a chain does: nothing yet or no more, work, or wait. */
+/* What a chain does: GONE is before its start and after its end; OUTSIDE is a
+ * wait for something not recorded or not worth counting. */
 enum state {
     GONE,
     BUSY,
     OUTSIDE,
     WAIT_LOCK,
-    WAIT_PEER,  /* for a message of one alike */
-    WAIT_ASKED, /* ... of another role */
+    WAIT_PEER,  /* for a message of a thread of the same role */
+    WAIT_ASKED, /* for a message of another role */
     WAIT_OTHER,
     STATES
 };
-/* Not states: a message of another connection came for it, or was received. */
+/* Not states: a message for the chain arrived on another connection, or was
+ * received. */
 enum { QUEUE_MORE = STATES, QUEUE_LESS };
 
-struct change {           /* a chain's state from `t` on */
-    uint64_t t, number;   /* as they were put */
-    uint32_t chain, from; /* QUEUE_*: the sender's */
+struct change {           /* the state of a chain after `t` */
+    uint64_t t, number;   /* `number` keeps the order in which changes were
+                             added */
+    uint32_t chain, from; /* `from`: sender's chain (QUEUE_*) */
     uint8_t state;
-    bool awaits_space; /* it waits for room to send */
+    bool awaits_space; /* it waits for buffer space to send */
 };
-struct piece { /* of the path */
+struct piece { /* a chain arc of the path */
     uint64_t from, to;
     uint32_t node, chain;
 };
-struct link { /* chains in a list, by their next and the one before */
+struct link { /* doubly linked list of chains */
     uint32_t next, before;
 };
-struct seen { /* the last receive of a connection, by the thread `chain` */
+struct seen { /* the last receive on a connection, by thread `chain` */
     uint32_t chain, site;
-    uint64_t left; /* when it turned to another one */
+    uint64_t left; /* when the thread turned to another connection */
 };
 #define SEEN 1024u
-struct ended { /* of a role, in order of time */
+struct ended { /* threads of a role that have ended, in order of time */
     uint64_t *t;
     uint32_t count, capacity, last;
 };
@@ -52,18 +55,22 @@ struct sweep {
     size_t changes, change_capacity, next;
     struct piece *piece;
     size_t pieces;
-    uint8_t *state;                /* [chains] */
-    bool *awaits_space;            /* [chains] it waits, for room to send */
-    uint64_t *began;               /* [chains] */
-    struct link *by_state, *alike; /* [chains] of workers that wait */
+    uint8_t *state;                /* [chains] enum state of each chain */
+    bool *awaits_space;            /* [chains] it waits for buffer space to
+                                      send */
+    uint64_t *began;               /* [chains] when the chain started */
+    struct link *by_state, *alike; /* [chains] lists of waiting workers */
     uint32_t head[STATES], *role_head, *asked_head;
-    uint32_t workers[STATES]; /* that are in this state */
-    uint32_t *role_waits;     /* [roles] workers that wait, but to be asked */
-    uint32_t *role_there;     /* [roles] workers that have begun, not ended */
-    uint64_t *works;          /* [chains] all of its work */
-    uint32_t *queue, *sender; /* [chains] messages there; who sent the last */
-    struct ended *ended;      /* [roles] */
-    uint32_t *busy;           /* [machines], all chains */
+    uint32_t workers[STATES]; /* number of workers in each state */
+    uint32_t *role_waits;     /* [roles] waiting workers, without those in
+                                 WAIT_ASKED */
+    uint32_t *role_there;     /* [roles] workers that have begun and not
+                                 ended */
+    uint64_t *works;          /* [chains] all work of the chain, ns */
+    uint32_t *queue, *sender; /* [chains] messages that have arrived; sender of
+                                 the last */
+    struct ended *ended;      /* [roles] ended threads of each role */
+    uint32_t *busy;           /* [machines] busy chains, workers or not */
     uint64_t cores;
 };
 
@@ -114,7 +121,8 @@ static enum state waits_for(const struct ips_concurrent_ask *ask,
         return by_alike(ask, chain, i) ? WAIT_PEER : WAIT_ASKED;
     case IPS_X_LIFETIME:
         return WAIT_OTHER;
-    case IPS_X_SIGNAL: /* to be told that there is something to do is no want */
+    case IPS_X_SIGNAL: /* waiting to be notified of new work counts as
+                          OUTSIDE */
         return lock                      ? WAIT_LOCK
                : by_alike(ask, chain, i) ? WAIT_OTHER
                                          : OUTSIDE;
@@ -148,8 +156,8 @@ static int chain_changes(struct sweep *s, uint32_t c)
     return rc == 0 ? put_change(s, e->est[end - 1], c, GONE) : rc;
 }
 
-/* A message is in line from when it is there, and the thread at something else
- * than its connection, until just before it is received. */
+/* A message is queued if the thread is busy with another connection when it
+ * arrives; it stays queued until just before it is received. */
 static int queue_changes(struct sweep *s, uint32_t c, struct seen *seen)
 {
     const struct ips_graph *g = s->ask->g;
@@ -197,7 +205,8 @@ static int in_time(const void *a, const void *b)
     return (p->number > q->number) - (p->number < q->number);
 }
 
-/* Changes of one chain at one moment are one, the last. */
+/* Merges the changes of one chain at one moment into one; the last state
+ * wins. */
 static void drop_moments(struct sweep *s)
 {
     size_t kept = 0;
@@ -212,7 +221,8 @@ static void drop_moments(struct sweep *s)
     s->changes = kept;
 }
 
-/* ---- lists of who waits -------------------------------------------------- */
+/* ---- lists of waiting workers
+ * ---------------------------------------------- */
 
 static void list_add(uint32_t *head, struct link *l, uint32_t c)
 {
@@ -331,7 +341,7 @@ static int path_pieces(struct sweep *s)
     return 0;
 }
 
-/* Ended since chain c began. */
+/* How many of a role have ended since `t`. */
 static uint32_t ended_since(const struct ended *e, uint64_t t)
 {
     uint32_t low = 0, high = e->count;
@@ -346,13 +356,14 @@ static uint32_t ended_since(const struct ended *e, uint64_t t)
 }
 
 struct moment {
-    int of; /* class, or -1 */
+    int of; /* enum ips_concurrent_class, or -1: not underused */
     uint32_t waiter, busy, wanted;
 };
 
-#define ASKED_LOOKED 8 /* of those that wait */
+#define ASKED_LOOKED 8 /* waiting threads examined at most */
 
-/* Whom of those alike the path's thread leaves without work, or NO_CHAIN. */
+/* A thread of the same role that has no work while the path's thread works, or
+ * NO_CHAIN. */
 static uint32_t idle_alike(const struct sweep *s, uint32_t c, uint32_t gone)
 {
     uint32_t r = s->ask->role[c];
@@ -379,7 +390,8 @@ static struct moment look_at_chain(const struct sweep *s, uint32_t c)
         return m;
     m.busy = s->workers[BUSY] + !s->ask->worker[c];
     uint64_t could = (uint64_t)m.busy + waits + gone;
-    /* Where others alike are there, it is not for want of them. */
+    /* If there are other workers of the role, a queued message is not due to a
+     * lack of workers. */
     bool one = s->role_there[s->ask->role[c]] <= 1 &&
                (!s->ask->serves || s->ask->serves[c]);
     uint64_t queued = (uint64_t)m.busy + (one ? s->queue[c] : 0);
@@ -415,7 +427,7 @@ static uint64_t scale_ns(uint64_t ns, uint64_t num, uint64_t den)
     return den ? (uint64_t)((ips_u128)ns * num / den) : 0;
 }
 
-/* Of a class within the arc at hand. */
+/* A class's share of the current arc. */
 struct share {
     uint64_t ns, spread_ns, longest_ns;
     uint32_t waiter;
@@ -485,7 +497,8 @@ static int look_along(struct sweep *s, const struct piece *p)
     return flush_piece(s, p, share);
 }
 
-/* ---- who works more ------------------------------------------------------ */
+/* ---- the work of each chain
+ * ------------------------------------------------ */
 
 static uint64_t working_ns(const struct ips_concurrent_ask *ask, uint32_t c)
 {

@@ -1,30 +1,33 @@
 /*
- * What all the others do while the critical path goes on: every moment of the
- * path's chain arcs is told by how many threads are busy then, and by what
- * those wait for that could work. Times are those of EST: a thread is busy for
- * the weight of an arc and waits from its end to the next node's EST; so what
- * is found is the program's own, whatever else its machines did.
+ * What all other threads do while the critical path runs. For every moment of
+ * the path's chain arcs: how many threads are busy, and what those threads wait
+ * for that could work. Times are those of EST: a thread is busy for the weight
+ * of an arc and waits from the arc's end to the EST of the next node. So the
+ * result shows the program's own behaviour, whatever else ran on its machines.
  *
- * A moment counts as wanting where at most half of the cores that could be used
- * are: the lesser of the cores there are, and of the threads that are busy or
- * might be. It then belongs to one class, of these the first that fits:
- *   LOCK   somebody waits for a lock
- *   ALIKE  a thread of the path's own role waits, or has ended since this one
- *          began. One that waits for messages of another role, to be told what
- *          to do, counts where the path's own has more to do in all than that
- *          one (by IPS_BESIDE_MORE_PPM): else it is nobody's unevenness
- *   QUEUE  on another connection a message is there for the path's own thread,
- *          which is at something else, and no worker alike is there
- *   PEER   somebody waits for a message, or to get rid of one
- *   OTHER  somebody waits for a barrier, a condition, a child, a token
- *   ALONE  nobody waits, but at most half of all cores are used
- * A thread counts among those that could work (`worker`) where the caller says
- * so: a shell that waits for its child wants no core.
+ * A moment counts as underused if at most half of the usable cores are used;
+ * usable is the lesser of the number of cores and of the threads that are busy
+ * or could be. An underused moment belongs to the first of these classes that
+ * fits:
+ *  - LOCK: a thread waits for a lock.
+ *  - ALIKE: a thread of the role of the path's thread waits, or has ended since
+ *    the path's thread began. A thread that waits for a message of another
+ *    role, to get work, counts only if the path's thread has more work in all
+ *    (by IPS_BESIDE_MORE_PPM): else the work is spread evenly enough.
+ *  - QUEUE: a message for the path's thread has arrived on another connection,
+ *    but the thread is busy, and there is no other worker of its role.
+ *  - PEER: a thread waits for a message, or for buffer space to send one.
+ *  - OTHER: a thread waits for a barrier, a condition, a child or a token.
+ *  - ALONE: no thread waits, but at most half of all cores are used.
  *
- * `spread_ns` is what would be left out were the work of these moments spread
- * over all that could do it: ns * (1 - busy / wanted). `oversubscription_ns` is
- * what the moments with more busy threads than cores would take longer, if the
- * cores were shared evenly: ns * (busy / cores - 1), of the path's machine.
+ * A thread counts among those that could work only if the caller says so
+ * (`worker`): a shell that waits for its child needs no core.
+ *
+ * `spread_ns` is the time that would be saved if the work of these moments were
+ * spread over all threads that could do it: ns * (1 - busy / wanted).
+ * `oversubscription_ns` is how much longer the moments with more busy threads
+ * than cores would take if the cores of the path's machine were shared evenly:
+ * ns * (busy / cores - 1).
  * Source: IPS-15 (idle time by cause); ALGORITHMS 4, 5.
  */
 #ifndef IPS_ANALYSIS_EXPLAIN_CONCURRENT_ACTIVITY_H
@@ -47,42 +50,49 @@ enum ips_concurrent_class {
 struct ips_concurrent_ask {
     const struct ips_graph *g;
     const struct ips_est *est;
-    const struct ips_scenario *scenario; /* that est was computed with */
+    const struct ips_scenario *scenario; /* the scenario of `est` */
     const uint8_t
-        *resource_kind; /* [node_count] enum ips_resource_kind of RESOURCE and
-                   SIGNAL arcs; LOCK: one lets the other go on */
-    const uint64_t *outside; /* [node_count] of the end of its chain arc: slept
-                                for what nobody traced */
-    const uint32_t *role;    /* [chain_count] equal: alike; < role_count */
+        /* [node_count] enum ips_resource_kind of RESOURCE and SIGNAL arcs; a
+         * SIGNAL arc with LOCK is a lock that one thread passes to another */
+        *resource_kind;
+    const uint64_t *outside; /* [node_count] time asleep at the end of the
+                                node's chain arc for something not recorded */
+    const uint32_t *role;    /* [chain_count] threads of equal role do the same
+                                work; < role_count */
     uint32_t role_count;
-    const bool *worker;    /* [chain_count] */
-    const bool *serves;    /* [chain_count] whose messages may stand in line, as
-                              those of who accepted connections; NULL: all */
-    const uint32_t *cores; /* [machine_count]; by ips_chain.machine */
+    const bool *worker; /* [chain_count] the thread could do work */
+    /* [chain_count] messages to this thread may queue, for example because it
+     * accepted connections; NULL: true for all */
+    const bool *serves;
+    const uint32_t *cores; /* [machine_count] cores of each machine, by
+                              ips_chain.machine */
     uint32_t machine_count;
 };
 
-/* Part of the path's chain arc into `node` that belongs to a class. Each (node,
- * class) comes once; in order of the path. */
+/* The part of the path's chain arc into `node` that belongs to class `of`. Each
+ * (node, class) occurs once; in order of the path. */
 struct ips_concurrent_share {
     uint32_t node;
     uint32_t chain;
     enum ips_concurrent_class of;
-    uint32_t waiter;   /* chain that waits, or has ended, or sent (QUEUE);
-                          UINT32_MAX ALONE */
-    bool awaits_space; /* PEER: the waiter could not send, for want of room */
+    uint32_t waiter;   /* chain that waits, has ended, or sent the message
+                          (QUEUE); UINT32_MAX: ALONE */
+    bool awaits_space; /* PEER: the waiter could not send for lack of buffer
+                          space */
     uint64_t ns, spread_ns;
 };
 struct ips_concurrent {
     struct ips_concurrent_share *share;
     size_t count, cap;
     uint64_t oversubscription_ns;
-    uint64_t *oversubscription; /* [chain_count] of it, in arcs of each */
-    uint32_t peak;              /* most threads busy at once, of a machine */
+    uint64_t *oversubscription; /* [chain_count] oversubscription_ns by the
+                                   path's chain */
+    uint32_t peak;              /* the most threads busy at once on one
+                                   machine */
     uint32_t peak_machine;
 };
 
-/* O(n log n) for n nodes that waited; 64 bytes each. */
+/* O(n log n) time and 64 bytes a node, for n nodes that waited. */
 int ips_find_concurrent(const struct ips_concurrent_ask *ask,
                         struct ips_concurrent *out,
                         struct ips_err *err) IPS_MUST_USE;

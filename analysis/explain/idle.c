@@ -5,35 +5,37 @@
 
 #include "common/types.h"
 
-/* What a thread does from `from` to `to`. */
+/* What a thread does between `from` and `to`. */
 struct span {
     uint64_t from, to;
     bool waits;
     uint32_t cause;
-    uint64_t cpu, delay; /* of an active one; the rest is unknown */
+    uint64_t cpu, delay; /* ns of an active span; the rest of it is unknown */
 };
 
-/* A chain, told span by span. */
+/* Iterates over a chain span by span. */
 struct teller {
-    uint32_t first, end;  /* nodes */
-    uint32_t node;        /* the arc at hand goes into it */
-    uint64_t wait;        /* of that arc, the next to be told */
-    uint64_t reported_ns; /* the clock up to which it is told */
+    uint32_t first, end;  /* first node of the chain, one past its last */
+    uint32_t node;        /* the current arc is the arc into this node */
+    uint64_t wait;        /* the next wait of that arc to report */
+    uint64_t reported_ns; /* everything up to this moment is reported */
     struct ips_arc_time arc;
-    uint64_t gone; /* of arc.length */
+    uint64_t gone; /* ns of arc.length that are reported */
     bool begun;
     struct span now;
 };
 
-/* Rates are in 2^-32 of a core. */
+/* Rates are in units of 2^-32 core. */
 struct sweep {
     const struct ips_waits *w;
     struct teller *teller;
-    uint32_t *heap; /* tellers by now.to */
+    uint32_t *heap; /* indices of tellers, by now.to */
     uint32_t count, left, begun;
     uint64_t cpu_rate, delay_rate, off_rate;
-    uint64_t cpu_rest, delay_rest, off_rest; /* 2^-32 ns not yet given out */
-    uint64_t backlog;                        /* ns */
+    uint64_t cpu_rest, delay_rest, off_rest; /* fractions of a ns not yet
+                                                accounted for, in 2^-32 ns */
+    uint64_t backlog;                        /* CPU time (ns) for which there
+                                                was no core yet */
     uint32_t waiting[IPS_IDLE_CAUSES], all_waiting, spinners;
     uint32_t spinning, cores;
     uint64_t from, to;
@@ -49,7 +51,7 @@ static void begin_arc(const struct sweep *s, struct teller *t)
     t->gone = 0;
 }
 
-/* Active up to `to`. */
+/* Makes the next span an active one, up to `to`. */
 static void report_active(struct teller *t, uint64_t to)
 {
     const struct ips_arc_time *a = &t->arc;
@@ -75,7 +77,8 @@ static void report_wait(struct teller *t, uint64_t to, uint32_t cause)
     t->reported_ns = to;
 }
 
-/* Of the arc's own sleep: the part of one of its waits. */
+/* Makes the next span a part of the arc's sleep, up to the end of one of its
+ * waits. */
 static void report_asleep(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;
@@ -89,14 +92,14 @@ static void report_asleep(const struct sweep *s, struct teller *t)
             to = x->to;
             cause = x->cause;
         } else {
-            to = x->from; /* nobody's, up to the first of them */
+            to = x->from; /* no wait covers this part, up to the first wait */
         }
         break;
     }
     report_wait(t, to, cause);
 }
 
-/* The next span that is longer than nothing. False: the chain is over. */
+/* Makes the next span that is not empty. False: the chain has ended. */
 static bool report_next(const struct sweep *s, struct teller *t)
 {
     const struct ips_waits *w = s->w;
@@ -133,7 +136,7 @@ static uint64_t rate_of(uint64_t ns, uint64_t length)
     return (uint64_t)(((ips_u128)ns << 32) / length);
 }
 
-/* What rates leave of a span when it is over, in 2^-32 ns. */
+/* The part of a span that its rounded rate leaves out, in 2^-32 ns. */
 static uint64_t rest_of_rate(uint64_t ns, uint64_t length)
 {
     return (uint64_t)(((ips_u128)ns << 32) % length);
@@ -177,7 +180,8 @@ static void leave_span(struct sweep *s, const struct span *x)
     s->off_rest += rest_of_rate(off, length);
 }
 
-/* ns of `length` at a rate. */
+/* The whole ns that `length` at rate `per` gives; the fraction goes to
+ * *left. */
 static uint64_t accrue_ns(uint64_t per, uint64_t length, uint64_t *left)
 {
     ips_u128 sum = (ips_u128)per * length + *left;
@@ -192,8 +196,8 @@ static uint64_t take_ns(uint64_t *room, uint64_t ns)
     return got;
 }
 
-/* `room` over the causes of those who wait: the k-th of all has its share by
- * where it stands, so that the shares add up. */
+/* Splits `room` over the causes of the waiting threads. Cumulative shares are
+ * rounded, so that the shares add up to `room`. */
 static void split_by_cause(struct sweep *s, uint64_t room)
 {
     uint64_t before = 0, gone = 0;
@@ -205,7 +209,7 @@ static void split_by_cause(struct sweep *s, uint64_t room)
     }
 }
 
-/* From a to b nothing changes. */
+/* Accounts for the time from a to b, during which nothing changes. */
 static void account_span(struct sweep *s, uint64_t a, uint64_t b)
 {
     struct ips_idle *o = s->out;
@@ -311,7 +315,8 @@ int ips_idle_make(const struct ips_waits *w, uint32_t machine, uint32_t cores,
         t->first = t->node = ch->first;
         t->end = ch->first + ch->count;
         t->reported_ns = w->at[ch->first];
-        t->now = (struct span){.to = t->reported_ns}; /* until it begins */
+        t->now = (struct span){.to = t->reported_ns}; /* an empty span until the
+                                                         chain begins */
         s.heap[s.count] = s.count;
         s.count++;
     }

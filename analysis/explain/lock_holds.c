@@ -5,7 +5,8 @@
 
 #include "common/types.h"
 
-struct span { /* held by a chain, which had slept for it since `asked` */
+struct span { /* a chain held the lock, after it had slept for it since
+                 `asked` */
     uint32_t lock, chain;
     uint64_t asked, from, to;
 };
@@ -65,7 +66,7 @@ static struct span span_of(const struct ips_graph *g, const struct ips_est *est,
                          .to = est->est[gave]};
 }
 
-/* Every getting with the next giving of its chain. */
+/* One span for each acquisition, up to the chain's next release. */
 static size_t collect_spans(const struct ips_graph *g,
                             const struct ips_est *est, const bool *is,
                             const bool *gives, uint32_t *of, struct span *out)
@@ -87,14 +88,16 @@ static size_t collect_spans(const struct ips_graph *g,
                 got = i;
             }
         }
-        /* Nobody waited for what it gave: it slept for it all the same. */
+        /* No thread waited for the release, but the sleep before counts all the
+         * same. */
         if (got != IPS_NO_NODE && slept_ns(g, got))
             out[n++] = span_of(g, est, c, got, got);
     }
     return n;
 }
 
-/* Of one lock: who held it longest, and how often it was handed on. */
+/* For one lock: the chain that held it longest, and how often it was handed
+ * on. */
 static void add_holders(const struct span *s, size_t n, struct ips_lock_hold *h)
 {
     uint64_t most = 0, ns = 0;
@@ -109,7 +112,8 @@ static void add_holders(const struct span *s, size_t n, struct ips_lock_hold *h)
     }
 }
 
-/* Of one lock, by when they asked: the time that any of them covers. */
+/* For one lock, spans sorted by `asked`: the time that at least one span
+ * covers. */
 static uint64_t covered_ns(const struct span *s, size_t n)
 {
     uint64_t ns = 0, until = 0;
@@ -134,7 +138,8 @@ static void add_up(struct span *s, size_t n, struct ips_lock_holds *out)
     }
 }
 
-static _Thread_local const uint64_t *naming; /* while sorting */
+static _Thread_local const uint64_t *naming; /* names for by_name() while
+                                                sorting */
 
 static int by_name(const void *a, const void *b)
 {
@@ -143,7 +148,8 @@ static int by_name(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-/* Spans have the node that got it for `lock` still. */
+/* Joins the sets of locks with equal names. span.lock still is the acquiring
+ * node here. */
 static void join_named(const uint64_t *name, struct span *s, size_t n,
                        uint32_t *of)
 {

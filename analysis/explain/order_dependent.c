@@ -7,18 +7,20 @@
 #include "common/large.h"
 #include "common/types.h"
 
-struct reception {    /* a receive of what some thread sent */
-    uint64_t channel; /* machine and end */
+struct reception {    /* a receive of a message from another node of the
+                         graph */
+    uint64_t channel; /* machine and channel end of the receiver */
     uint64_t t_ns;
     uint32_t node, chain;
-    uint32_t sent, sender; /* node and chain */
+    uint32_t sent, sender; /* node and chain of the message's send */
     bool accept;
 };
-/* Had node `first` to be passed before `then`? If not, `node` shows it. */
+/* Did node `first` have to be passed before `then`? If not, `node` shows the
+ * pattern. */
 struct question {
-    uint32_t chain; /* of `first` */
+    uint32_t chain; /* the chain of `first` */
     uint32_t first, then, node;
-    uint32_t concerned[3]; /* chains */
+    uint32_t concerned[3]; /* chains to mark */
     enum ips_order_pattern pattern;
 };
 struct looker {
@@ -26,12 +28,14 @@ struct looker {
     const struct ips_graph *g;
     struct ips_order_dependent *out;
     struct ips_err *err;
-    struct reception *reception; /* by node, so each chain's are adjacent */
+    struct reception *reception; /* sorted by node, so those of a chain are
+                                    adjacent */
     uint32_t reception_count, reception_capacity;
     struct question *question;
     uint32_t question_count, question_capacity;
-    uint32_t *known; /* [nodes] 1 + the last node of a chain that had to be */
-    uint8_t *mark;   /* [nodes] */
+    uint32_t *known; /* [nodes] 1 + the last node of the current chain that had
+                        to come before */
+    uint8_t *mark;   /* [nodes] 1: the node shows a pattern */
 };
 
 const char *ips_order_name(enum ips_order_pattern pattern)
@@ -65,7 +69,7 @@ static void mark_chain(struct looker *l, enum ips_order_pattern pattern,
     *of |= bit;
 }
 
-/* Room for one more, doubled as needed. */
+/* Makes room for one more entry, doubling the capacity. */
 static int reserve_one(struct looker *l, void **array, uint32_t count,
                        uint32_t *room, size_t size)
 {
@@ -126,7 +130,8 @@ static int collect_takes(struct looker *l)
     return 0;
 }
 
-/* What another sender's take `b` did not need `a` for could have been first. */
+/* If `b`, a receive from another sender, did not depend on `a`, it could have
+ * been first. */
 static int ask_turn(struct looker *l, const struct reception *a,
                     const struct reception *b, enum ips_order_pattern pattern)
 {
@@ -140,7 +145,7 @@ static int ask_turn(struct looker *l, const struct reception *a,
                                     .pattern = pattern});
 }
 
-/* Every thread's takes in its order. */
+/* Compares successive receives of each thread, in the thread's order. */
 static int ask_turns(struct looker *l)
 {
     const struct reception *last_accept = NULL;
@@ -172,7 +177,8 @@ static int by_channel(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Every channel's takes in the order of its machine's clock. Leaves them so. */
+/* Compares successive receives of each channel, in order of its machine's
+ * clock. Leaves them sorted so. */
 static int ask_channels(struct looker *l)
 {
     if (!l->g->site || !l->g->t_ns || l->reception_count == 0)
@@ -204,7 +210,7 @@ static int ask_channels(struct looker *l)
 /* ---- children -------------------------------------------------------------
  */
 
-/* The node that began chain c, or IPS_NO_NODE. */
+/* The node that started chain c, or IPS_NO_NODE. */
 static uint32_t begun_by(const struct ips_graph *g, uint32_t c)
 {
     uint32_t first = g->chains[c].first;
@@ -217,7 +223,8 @@ static bool same_process(const struct ips_graph *g, uint32_t a, uint32_t b)
            g->chains[a].process == g->chains[b].process;
 }
 
-/* The child process that the JOIN i took, whose fork is in chain c, too. */
+/* The child process whose end the JOIN i saw, if it was forked in chain c; else
+ * UINT32_MAX. */
 static uint32_t child_of(const struct ips_graph *g, uint32_t c, uint32_t i)
 {
     if (g->kind[i] != IPS_NODE_JOIN || g->xkind[i] != IPS_X_LIFETIME ||
@@ -259,8 +266,8 @@ static int ask_children(struct looker *l)
     return rc;
 }
 
-/* ---- had it to be? --------------------------------------------------------
- */
+/* ---- answering the questions
+ * ---------------------------------------------- */
 
 static int by_chain(const void *a, const void *b)
 {
@@ -268,8 +275,8 @@ static int by_chain(const void *a, const void *b)
     return (x->chain > y->chain) - (x->chain < y->chain);
 }
 
-/* known[i]: 1 + the last node of chain c that had to be passed before i, or is
- * i; 0 none. */
+/* Sets known[i] to 1 + the last node of chain c that had to be passed before i,
+ * or is i; 0: none. */
 static void pass_chain(struct looker *l, const struct ips_order *order,
                        uint32_t c)
 {
@@ -331,10 +338,11 @@ static int answer_all(struct looker *l)
     return 0;
 }
 
-/* ---- what needs no questions ----------------------------------------------
- */
+/* ---- patterns that need no questions
+ * ----------------------------------------- */
 
-/* SIGCHLD: a child of the process that took it, at its end. */
+/* SIGCHLD: the sender is a child of the receiving process, at the child's
+ * end. */
 static bool of_a_child(const struct ips_graph *g, uint32_t c, uint32_t sent)
 {
     uint32_t child = ips_chain_of(g, sent), fork = begun_by(g, child);

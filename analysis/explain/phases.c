@@ -7,10 +7,12 @@
 
 struct work {
     uint32_t n, rows;
-    uint16_t *below; /* [n + 1][rows]: of the first i bins, below level r */
+    uint16_t *below; /* [n + 1][rows]: how many of the first i bins are below
+                        the level of the row */
     uint64_t *xlogx; /* [n + 1]: i * log2(i) * 2^20 */
     uint64_t *best;  /* [n + 1] cost of the first i bins */
-    uint32_t *from;  /* [n + 1] where the last stretch of them begins */
+    uint32_t *from;  /* [n + 1] where the last segment of the cheapest cut of
+                        them begins */
     uint64_t *sorted;
     uint64_t penalty;
 };
@@ -18,7 +20,7 @@ struct work {
 /* ---- logarithms ---- */
 
 /* log2(x) * 2^20, rounded down; x > 0. Bit by bit: a number between 1 and 2 is
- * squared, and what passes 2 is a one. */
+ * squared; if the square is 2 or more the next bit is 1. */
 static uint64_t log2_q20(uint64_t x)
 {
     unsigned whole = 63u - (unsigned)__builtin_clzll(x);
@@ -43,9 +45,10 @@ static int by_value(const void *a, const void *b)
 
 /* ---- levels ---- */
 
-/* The k-th level as the least value that is not below it. Values that are equal
- * fall on one side: the upper levels lie above a quantile's value, the lower
- * ones beneath it, where there is something on the other side. */
+/* The k-th level: values below it are on one side, the others on the other.
+ * Equal values are on the same side. Upper levels are above the quantile's
+ * value and lower levels at it, as long as some values remain on either
+ * side. */
 static uint64_t level_value(const uint64_t *sorted, uint32_t n, uint32_t k)
 {
     uint64_t least = sorted[0], most = sorted[n - 1];
@@ -84,7 +87,8 @@ static uint64_t cost_of(const struct work *w, uint32_t from, uint32_t to)
         uint32_t c = (uint32_t)b[r] - a[r];
         less += w->xlogx[c] + w->xlogx[m - c];
     }
-    return ips_sub_sat(sum, less); /* logarithms are rounded */
+    return ips_sub_sat(sum, less); /* rounding of the logarithms may make the
+                                      difference negative */
 }
 
 static void solve_cuts(struct work *w)
@@ -117,7 +121,7 @@ static void read_cut(const struct work *w, struct ips_phases *out)
     }
 }
 
-/* ---- what does not matter ---- */
+/* ---- irrelevant changes ---- */
 
 static uint64_t sum_of(const uint64_t *v, uint32_t from, uint32_t to)
 {
@@ -131,7 +135,8 @@ static bool bins_differ(const struct ips_phase_series *series, uint32_t count,
                         uint32_t from, uint32_t mid, uint32_t to)
 {
     for (uint32_t s = 0; s < count; s++) {
-        /* Both means times the lengths of both. */
+        /* Compare both means multiplied by both lengths, to avoid a
+         * division. */
         ips_u128 lengths = (ips_u128)(mid - from) * (to - mid);
         ips_u128 a = (ips_u128)sum_of(series[s].v, from, mid) * (to - mid);
         ips_u128 b = (ips_u128)sum_of(series[s].v, mid, to) * (mid - from);
@@ -143,8 +148,8 @@ static bool bins_differ(const struct ips_phase_series *series, uint32_t count,
     return false;
 }
 
-/* Of the neighbours that are alike those first whose being apart saves least.
- */
+/* Merges similar neighbours, the pair whose separation saves least cost
+ * first. */
 static void merge_alike(const struct work *w,
                         const struct ips_phase_series *series, uint32_t count,
                         struct ips_phases *p)
@@ -173,7 +178,7 @@ static void merge_alike(const struct work *w,
     }
 }
 
-/* ---- */
+/* ---- all ---- */
 
 static void work_release(struct work *w)
 {

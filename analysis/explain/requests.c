@@ -3,21 +3,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A send or receive on a served end. */
+/* A send or a receive at a served end. */
 struct touch {
     uint32_t end, node;
     uint64_t at;
     bool send;
 };
 
-/* A thread was at a request of a service. */
+/* A period in which a thread worked on a request of a service. */
 struct spell {
     uint32_t chain, service, request;
     uint64_t from, to;
-    uint64_t last_to; /* greatest `to` of the chain's spells up to this one */
+    uint64_t last_to; /* greatest `to` of the chain's spells up to and including
+                         this one */
 };
 
-/* How long request `of` was behind one: only of the request at hand. */
+/* How long request `of` was queued behind one other request. Entries are valid
+ * only while `of` is the current request. */
 struct behind {
     uint32_t of;
     uint64_t ns;
@@ -31,10 +33,10 @@ struct finding {
     uint32_t end_count;
     struct touch *touch;
     uint64_t touches;
-    struct spell *spell; /* by chain, from */
+    struct spell *spell; /* sorted by chain, then by `from` */
     uint64_t spells;
     uint64_t *spell_of;    /* [chain_count + 1] first spell of each chain */
-    struct behind *behind; /* [out->count], by the request in front */
+    struct behind *behind; /* [out->count], indexed by the request in front */
     struct ips_requests *out;
     uint32_t capacity;
     struct ips_err *err;
@@ -74,7 +76,7 @@ static int by_end(const void *a, const void *b)
     return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Bytes came in at this node; an end of file brings none. */
+/* Whether the node received bytes; an end of file brings none. */
 static bool is_receive(const struct ips_graph *g, uint32_t i)
 {
     return g->kind[i] == IPS_NODE_RECV && g->xkind[i] != IPS_X_LIFETIME;
@@ -112,7 +114,7 @@ static int find_touches(struct finding *f)
 /* ---- turns ----------------------------------------------------------------
  */
 
-/* When what `i` received was there to be received. */
+/* When the data that node i received had arrived. */
 static uint64_t arrival_of(const struct finding *f, uint32_t i)
 {
     const struct ips_graph *g = f->g;
@@ -146,7 +148,8 @@ static int add_request(struct finding *f, uint32_t end, uint32_t first,
     return 0;
 }
 
-/* The turns of one end: `t` its touches in order of time. */
+/* Finds the turns of one end; `t` has its sends and receives in order of
+ * time. */
 static int find_turns(struct finding *f, const struct touch *t, uint64_t count)
 {
     uint32_t before = f->out->count, first = UINT32_MAX, last = UINT32_MAX;
@@ -161,7 +164,8 @@ static int find_turns(struct finding *f, const struct touch *t, uint64_t count)
             if (rc < 0)
                 return rc;
             first = last = UINT32_MAX;
-            /* Sent before the answer to the last one. */
+            /* It was sent before the previous request was answered:
+             * pipelined. */
             uint32_t from = f->g->xpred[t[i].node];
             if (from != IPS_NO_NODE && f->g->xkind[t[i].node] == IPS_X_DATA &&
                 f->est->est[from] < f->out->r[f->out->count - 1].finished_ns) {
@@ -207,8 +211,8 @@ static int find_requests(struct finding *f)
     return 0;
 }
 
-/* ---- who was at what ------------------------------------------------------
- */
+/* ---- which thread works on which request
+ * ------------------------------------- */
 
 static int by_chain(const void *a, const void *b)
 {
@@ -220,9 +224,9 @@ static int by_chain(const void *a, const void *b)
     return (x->request > y->request) - (x->request < y->request);
 }
 
-/* A request is with the thread that received it, up to its answer, or where
- * another thread answers, with that one too from its first part of it on; here:
- * the whole time from receive to answer, in both. */
+/* The thread that received a request works on it until the answer. If another
+ * thread answers, that one works on it too. For simplicity both get a spell
+ * over the whole time from receive to answer. */
 static int find_spells(struct finding *f)
 {
     struct ips_requests *out = f->out;
@@ -275,15 +279,15 @@ static void wait_behind(const struct finding *f, struct ips_request *r,
     }
 }
 
-/* How much of [from, to) `chain` was at other requests of r's service. Where
- * several were in work at once the one begun first has the time. */
+/* How much of [from, to) `chain` worked on other requests of r's service. Where
+ * several overlap, the one that began first gets the time. */
 static uint64_t at_others(const struct finding *f, struct ips_request *r,
                           uint32_t chain, uint64_t from, uint64_t to)
 {
     uint64_t low = f->spell_of[chain], high = f->spell_of[chain + 1], sum = 0;
     uint64_t end = high;
     uint32_t self = (uint32_t)(r - f->out->r);
-    while (low < high) { /* the first that is not over by `from` */
+    while (low < high) { /* the first spell that does not end by `from` */
         uint64_t mid = low + (high - low) / 2;
         if (f->spell[mid].last_to <= from)
             low = mid + 1;
@@ -306,14 +310,15 @@ static uint64_t at_others(const struct finding *f, struct ips_request *r,
 /* ---- a request's path ------------------------------------------------------
  */
 
-/* A piece of the walk, cut off at the arrival. */
+/* A step of the walk back, cut off at the arrival. */
 struct step {
-    uint32_t node, chain; /* the piece ends here */
+    uint32_t node, chain; /* the step ends at this node */
     uint64_t from, to;
     bool crossed;
 };
 
-/* One arc back; false at the arrival. `node` IPS_NO_NODE at the end. */
+/* Makes the step over one arc back from *node; *node becomes IPS_NO_NODE before
+ * the chain's first node. False: the arrival is reached. */
 static bool step_back(const struct ips_graph *g, const struct ips_est *est,
                       const struct ips_request *r, uint32_t *node,
                       struct step *s)
@@ -334,7 +339,8 @@ static bool step_back(const struct ips_graph *g, const struct ips_est *est,
     return true;
 }
 
-/* Time of its own thread, or of another of its service. */
+/* Assigns the time of a step in the request's own thread (`own`) or in another
+ * thread. */
 static void spend_served(struct finding *f, struct ips_request *r,
                          const struct step *s, bool own)
 {
@@ -348,7 +354,8 @@ static void spend_served(struct finding *f, struct ips_request *r,
     *(own ? &r->untaken : &r->elsewhere) += to - from - queued;
 }
 
-/* What its last thread did after the last node; false: it ends with that. */
+/* What the last thread did after the request's last node. False: the request
+ * ends at that node. */
 static bool last_piece(const struct ips_graph *g, const struct ips_est *est,
                        const struct ips_request *r, struct step *s)
 {
@@ -424,7 +431,7 @@ void ips_request_chains(const struct ips_graph *g, const struct ips_est *est,
     }
 }
 
-/* The last steps of both ways to find them. */
+/* The common last steps of ips_requests_find() and ips_requests_of_marks(). */
 static int follow_requests(struct finding *f, int rc)
 {
     struct ips_requests *out = f->out;

@@ -1,26 +1,27 @@
 /*
- * The requests of a service, from the graph alone: one turn of an accepted
- * stream connection - received, then answered - is a request. Its path is the
- * walk back along the winning arcs of `wall` from its answer to its arrival, so
- * the parts of its time add up to it exactly:
+ * The requests of a service, from the graph alone. One turn of an accepted
+ * stream connection, a receive and then an answer, is a request. Its path is
+ * the walk back along the winning arcs of `wall` from its answer to its
+ * arrival, so the parts of its time add up to it exactly:
+ *  - queued: its thread, or another thread of the service, worked on another
+ *    request
+ *  - untaken: its thread worked on no other request of the service and had not
+ *    received this one yet
+ *  - own: its threads worked on it, after the receive
+ *  - elsewhere: it waited for other threads (of a back end)
+ *  - message: messages were on the way
+ *  - external: it waited for something that is not recorded
  *
- *   queued     its thread, or another of the service, was at another request
- *   untaken    its thread was at nothing of it, and had not received it
- *   own        its threads, from the receive on
- *   elsewhere  other threads it waited for (a back end's)
- *   message    messages under way
- *   external   waits for what is not traced
+ * A request arrives when its first message was sent plus the message time. If
+ * the sender is not recorded it arrives when it was received; time before that
+ * is unknown. A connection on which a request is sent before the previous one
+ * was answered (pipelined, multiplexed) is counted and left out completely;
+ * this is noticed only if the client is recorded. What a server sends first (a
+ * greeting) is no request.
  *
- * It arrives when its first message was sent and had its message time; where
- * the sender is not traced, when it was received: what it had waited before
- * that nobody saw. Connections on which a request is sent before the last one
- * is answered (pipelined, multiplexed) are counted and left out whole; that is
- * seen where the client is traced. What a server says first (a greeting) is no
- * request.
- *
- * Or a request is a stretch of one thread's time that the program itself told
- * of (marks, tasks of the API): ips_requests_of_marks. It arrives, and is
- * taken, when it begins; the same walk says what its time was.
+ * A request may also be a span of one thread's time that the program itself
+ * marked (marks, tasks of the API): ips_requests_of_marks(). It arrives, and is
+ * accepted, when it begins; the same walk explains its time.
  *
  * Times are EST of the graph: ns since the run's origin. Pure.
  * Source: ALGORITHMS 4 (requests); IPS-13.
@@ -32,34 +33,36 @@
 
 #define IPS_NO_REQUEST UINT32_MAX
 
-/* An end that a service has accepted, told by its machine and its number there
- * (graph.site). Sorted by (machine, end), each once. */
+/* A channel end that a service accepted, identified by its machine and its
+ * number on that machine (graph.site). Sorted by (machine, end), without
+ * duplicates. */
 struct ips_served_end {
     uint32_t machine, end;
-    uint32_t
-        service; /* those of equal number share a queue; below `services` */
+    uint32_t service; /* ends of the same service share a queue; less than the
+                         number of services */
 };
 
 struct ips_request {
-    uint32_t end;         /* index of the served ends */
+    uint32_t end;         /* index into the served ends */
     uint32_t first, last; /* nodes: the first receive, the last send */
     uint64_t arrived_ns, accepted_ns, finished_ns;
     uint64_t queued, untaken, own, elsewhere, message, external;
-    uint32_t behind; /* most of `queued`; IPS_NO_REQUEST */
+    uint32_t behind; /* the request on which most of `queued` was spent, or
+                        IPS_NO_REQUEST */
     uint64_t behind_ns;
 };
 
 struct ips_requests {
-    struct ips_request *r; /* by finish, then node */
+    struct ips_request *r; /* sorted by finish, then by last node */
     uint32_t count;
-    bool *pipelined_end; /* [end_count] left out */
-    uint32_t pipelined;  /* how many */
-    uint32_t unanswered; /* turns that the end of the records cut off */
-    uint32_t idle_ends;  /* ends without a request */
+    bool *pipelined_end; /* [end_count] the end is pipelined and was left out */
+    uint32_t pipelined;  /* number of such ends */
+    uint32_t unanswered; /* turns without an answer when the recording ended */
+    uint32_t idle_ends;  /* ends without any request */
 };
 
-/* `g` a merged graph as `wall` sees it, `scenario` its scenario, `est` its
- * values. IPS_E_USAGE: ends not sorted. */
+/* Finds the requests. `g` is a merged graph as a view of `wall`, `scenario` its
+ * scenario, `est` its values. IPS_E_USAGE: the ends are not sorted. */
 int ips_requests_find(const struct ips_graph *g,
                       const struct ips_scenario *scenario,
                       const struct ips_est *est,
@@ -68,31 +71,33 @@ int ips_requests_find(const struct ips_graph *g,
                       struct ips_err *err) IPS_MUST_USE;
 void ips_requests_release(struct ips_requests *r);
 
-/* A piece of the way back from a request's end. */
+/* A step of the walk back from a request's end. */
 struct ips_request_step {
-    uint32_t chain;    /* whose */
-    uint32_t arc;      /* it lies in the arc into this node */
-    uint64_t from, to; /* of it */
-    uint64_t whole;    /* how long that arc is */
-    bool crossed; /* the cross arc: a message, a wait for what nobody traced */
+    uint32_t chain;    /* the thread in whose chain the step is */
+    uint32_t arc;      /* the step is part of the arc into this node */
+    uint64_t from, to; /* the part [from, to) of that arc */
+    uint64_t whole;    /* length of the whole arc */
+    bool crossed;      /* the step is the cross arc: a message, or a wait for
+                          something not recorded */
 };
 void ips_request_walk(const struct ips_graph *g, const struct ips_est *est,
                       const struct ips_request *r,
                       void (*step)(void *arg, const struct ips_request_step *s),
                       void *arg);
 
-/* A moment of a chain: so long after a node of it, no later than the next. */
+/* A moment of a chain: `ns` after a node, but no later than the next node. */
 struct ips_moment {
     uint32_t node;
     uint64_t ns;
 };
-/* In the chain of `begin.node`; `end` indexes the ends, which say whose
- * requests they are: in any order. */
+/* A request that the program marked, in the chain of `begin.node`. `end` is an
+ * index into `ends`, which gives its service. In any order. */
 struct ips_marked_request {
     uint32_t end;
     struct ips_moment begin, finish;
 };
-/* IPS_E_CORRUPT: one that ends in another chain. */
+/* As ips_requests_find(), for marked requests. IPS_E_CORRUPT: a request does
+ * not end in the chain in which it begins. */
 int ips_requests_of_marks(const struct ips_graph *g,
                           const struct ips_scenario *scenario,
                           const struct ips_est *est,
@@ -106,8 +111,8 @@ static inline uint64_t ips_request_ns(const struct ips_request *r)
     return r->finished_ns - r->arrived_ns;
 }
 
-/* The parts of one request's time in threads: `ns` [chain_count] grows by what
- * it spent in each, queued and untaken included. */
+/* Splits the time of one request by thread: adds to `ns` [chain_count] what it
+ * spent in each, including queued and untaken time. */
 void ips_request_chains(const struct ips_graph *g, const struct ips_est *est,
                         const struct ips_request *r, uint64_t *ns);
 

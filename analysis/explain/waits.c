@@ -13,7 +13,7 @@ void ips_waits_release(struct ips_waits *w)
     memset(w, 0, sizeof(*w));
 }
 
-/* ---- laying ------------------------------------------------------------- */
+/* ---- placing waits on the clock ------------------------------------------ */
 
 static bool has_wait(const struct ips_waits *w, uint32_t i)
 {
@@ -25,7 +25,8 @@ static bool has_wait(const struct ips_waits *w, uint32_t i)
 
 uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i)
 {
-    /* Slept in a call, but for nothing: it was taken off its core. */
+    /* The thread slept during a call, but waited for nothing: it was
+     * preempted. */
     if (w->g->xkind[i] == IPS_X_NONE && !has_wait(w, i))
         return w->at[i];
     uint64_t from = ips_sub_sat(w->at[i], w->g->wait[i]);
@@ -33,8 +34,8 @@ uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i)
     return first ? from : ips_max_u64(from, w->at[i - 1]);
 }
 
-/* Those that the node ended share what it slept, the last ones first; what
- * came before them was in the order it was. */
+/* Waits that the node ended share the time it slept, the last ones at its end;
+ * earlier waits keep their moments, in order. */
 static void lay_arc(struct ips_waits *w, uint32_t i, bool first_node)
 {
     uint64_t asleep = ips_waits_asleep(w, i), to = w->at[i];
@@ -86,7 +87,8 @@ int ips_waits_lay(const struct ips_graph *g, struct ips_wait *wait,
             for (; k < count && wait[k].arc == i; k++)
                 wait[k].from = wait[k].to = 0;
             out->first[i + 1] = k;
-            /* No later than the node before: a damaged figure. */
+            /* Damaged input: lay_arc() places nothing before the previous
+             * node. */
             lay_arc(out, i, i == first);
         }
     }
@@ -112,7 +114,8 @@ struct ips_arc_time ips_waits_arc(const struct ips_waits *w, uint32_t i)
 
 /* ---- blame -------------------------------------------------------------- */
 
-/* What the chain of `node` did from lo to hi, up to that node. */
+/* Blame what the chain of `node` did from lo to hi, following only nodes up to
+ * that one. */
 struct ips_blame_task {
     uint32_t node;
     uint64_t lo, hi;
@@ -155,7 +158,8 @@ static void find_chain(struct ips_blamer *b, uint32_t node)
         b->chain = ips_chain_of(b->w->g, node);
 }
 
-/* Does a thread that we know of have to be looked at? */
+/* Whether a recorded thread ended node i's wait, so that its activity is
+ * blamed. */
 static bool is_followed(const struct ips_graph *g, uint32_t i)
 {
     return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE &&
@@ -170,7 +174,7 @@ static uint32_t cause_of(const struct ips_waits *w, uint32_t i)
     return IPS_WAITS_NO_CAUSE;
 }
 
-/* Asleep for node i from lo to hi. */
+/* The thread slept from lo to hi for node i. */
 static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
                        uint64_t lo, uint64_t hi, struct ips_err *err)
 {
@@ -180,7 +184,7 @@ static int blame_sleep(struct ips_blamer *b, uint32_t i, uint32_t cause,
     return 0;
 }
 
-/* `ns` of the active time of the arc into i. */
+/* Blames `ns` of the active time of the arc into i. */
 static void blame_active(struct ips_blamer *b, uint32_t i, uint64_t ns)
 {
     struct ips_arc_time t = ips_waits_arc(b->w, i);
@@ -193,8 +197,8 @@ static void blame_active(struct ips_blamer *b, uint32_t i, uint64_t ns)
     put_blame(b, IPS_BLAME_OFF_CPU, i, 0, ns - cpu - delay);
 }
 
-/* The arc into i, which is not its chain's first node, from lo to hi, both
- * within it. */
+/* Blames the part [lo, hi] of the arc into i, which is not its chain's first
+ * node. */
 static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
                      struct ips_err *err)
 {
@@ -220,8 +224,8 @@ static int blame_arc(struct ips_blamer *b, uint32_t i, uint64_t lo, uint64_t hi,
     return 0;
 }
 
-/* The first node of the chain, up to `node`, that was not passed before t; at
- * `node` it was not. */
+/* The first node of the chain with time t or later, at most `node`. `node`
+ * itself must be so late. */
 static uint32_t node_at(const struct ips_blamer *b, uint32_t node, uint64_t t)
 {
     uint32_t low = b->w->g->chains[b->chain].first, high = node;

@@ -1,72 +1,80 @@
 /*
- * What threads waited for: every wait is blamed on what the others did
+ * What threads waited for. Every wait is blamed on what other threads did
  * meanwhile, along chains of waits, and the parts of the blame add up to the
  * wait exactly.
  *
- * A wait lies in the arc into one node of its chain. Where that node's cross
- * arc ended it (`of_node`), it is laid at the end of the arc, within what the
- * graph says the thread slept for it ([at - wait, at]); else it is laid where
- * it was, before that. What of its length has no room on the clock - it was
- * woken and had no core yet, or what it waited for was there already - is
- * WOKEN: its own.
+ * A wait belongs to the arc into one node of its chain and is placed on the
+ * clock: if that node's cross arc ended it (`of_node`), at the end of the arc,
+ * within the time that the thread slept for it according to the graph ([at -
+ * wait, at]); else at its own moment before that. The part of a wait that does
+ * not fit there is WOKEN, blamed on the waiter itself: the thread was woken but
+ * had no CPU yet, or what it waited for had arrived already.
  *
- * A wait from `lo` to `hi` that node u of another chain ended is blamed so:
+ * A wait from `lo` to `hi` that node u of another chain ended is blamed as
+ * follows:
+ *  - DELIVERY: from at(u) to hi, the message was on the way or the wake-up took
+ *    that long.
+ *  - Before at(u), what u's chain did from lo on, following only nodes up to u:
+ *    COMPUTE, RUNNABLE and OFF_CPU (off the CPU outside of waits, reason
+ *    unknown), in the proportions of the arc. Its own waits that no recorded
+ *    thread ended are WAITED, with their cause. For a wait that a thread did
+ *    end, the same rules apply to that thread. The time before the chain began
+ *    is followed in the chain that created it, or is NOT_BEGUN if no recorded
+ *    thread did.
  *
- *   DELIVERY   from at(u) to hi: on the way, or the wake-up
- *   before     what u's chain did from lo to at(u), looking at nodes up to u
- *              alone: COMPUTE, RUNNABLE, OFF_CPU (off its core outside of
- *              waits; nobody knows why) in the proportions of the arc; its own
- *              waits that no traced thread ended are WAITED, with their cause;
- *              for one that some thread did end, the same again with that
- *              thread. Before the chain began, with what made it; NOT_BEGUN
- *              where nobody seen did.
+ * Only causal predecessors are followed, so this ends whatever the clocks say.
+ * The time that the budget of steps does not reach is reported as CUT.
  *
- * Only causal predecessors are looked at, so this ends whatever the clocks say;
- * what a budget of steps did not reach is CUT, and said.
- *
- * Times are `at` of the graph: for one machine local ns, for several on one
- * scale (analysis/graph/clock_align.h), with the error of that scale in where
- * the parts end, never in their sum. Pure. Source: IPS-15; ALGORITHMS 1.
+ * Times are `at` of the graph: local ns for one machine, a common scale for
+ * several (analysis/graph/clock_align.h). Errors of that scale move the ends of
+ * the parts but never change their sum.
+ * Pure. Source: IPS-15; ALGORITHMS 1.
  */
 #ifndef IPS_ANALYSIS_EXPLAIN_WAITS_H
 #define IPS_ANALYSIS_EXPLAIN_WAITS_H
 
 #include "analysis/graph/graph.h"
 
-/* A cause that nobody named. The others are the caller's numbers. */
+/* The cause of a wait is unknown. All other causes are numbers of the
+ * caller. */
 #define IPS_WAITS_NO_CAUSE 255u
 
 struct ips_wait {
-    uint32_t arc;    /* the wait lies in the arc into this node */
-    uint8_t cause;   /* the caller's */
-    bool of_node;    /* that node is what it waited for */
-    uint64_t ns;     /* how long: what is blamed */
-    uint64_t end_ns; /* it was over then; of_node: not looked at */
-    /* ips_waits_lay: [from, to) of the clock, at most ns; equal: nothing. */
+    uint32_t arc;    /* the wait is in the arc into this node */
+    uint8_t cause;   /* number given by the caller */
+    bool of_node;    /* the cross arc of that node ended the wait */
+    uint64_t ns;     /* its length, which is blamed */
+    uint64_t end_ns; /* when it ended; not read if of_node is set */
+    /* Set by ips_waits_lay(): the wait's place [from, to) on the clock, at most
+     * `ns` long; empty if from == to. */
     uint64_t from, to;
 };
 
 struct ips_waits {
-    const struct ips_graph *g; /* borrowed, with times; complete */
-    struct ips_wait *wait;     /* borrowed; by arc */
+    const struct ips_graph *g; /* borrowed; has times and no remote
+                                  references */
+    struct ips_wait *wait;     /* borrowed; sorted by arc */
     uint64_t count;
-    uint64_t *at;    /* [nodes] never running backwards within a chain */
-    uint64_t *first; /* [nodes + 1] waits of each node's arc */
+    uint64_t *at;    /* [nodes] time of each node; within a chain it never
+                        decreases */
+    uint64_t *first; /* [nodes + 1] index of the first wait of each node's
+                        arc */
 };
 
-/* Lays all waits. They must be sorted by arc, within an arc in the order in
- * which they were. IPS_E_USAGE: no times, or out of order. O(nodes). */
+/* Places all waits on the clock. They must be sorted by arc, and in order of
+ * time within an arc. IPS_E_USAGE: the graph has no times, or the waits are not
+ * sorted. O(nodes). */
 int ips_waits_lay(const struct ips_graph *g, struct ips_wait *wait,
                   uint64_t count, struct ips_waits *out,
                   struct ips_err *err) IPS_MUST_USE;
 void ips_waits_release(struct ips_waits *w);
 
-/* When node i's thread began to sleep for it; at[i] where it did not, and where
- * it has neither a cross arc nor a wait. */
+/* When the thread of node i fell asleep for the node's cross arc or wait; at[i]
+ * if it did not sleep, or if the node has neither. */
 uint64_t ips_waits_asleep(const struct ips_waits *w, uint32_t i);
 
-/* The arc into node i without its waits, as parts that add up: `length` ns of
- * which so much was computed and so much runnable; the rest is off the CPU. */
+/* The arc into node i without its waits: `length` ns, of which `cpu` were
+ * computed and `delay` were runnable; the rest was off the CPU. */
 struct ips_arc_time {
     uint64_t length, cpu, delay;
 };
@@ -92,37 +100,40 @@ enum ips_blame_kind {
 
 struct ips_blame {
     enum ips_blame_kind kind;
-    uint32_t chain; /* whose doing; of DELIVERY the sender, WOKEN the waiter */
-    uint32_t node;  /* the arc into it; of DELIVERY the node that was sent */
-    uint32_t cause; /* WAITED */
-    uint64_t ns;    /* > 0 */
+    uint32_t chain; /* the chain to blame; DELIVERY: the sender, WOKEN: the
+                       waiter */
+    uint32_t node;  /* the arc into this node; DELIVERY: the node that sent */
+    uint32_t cause; /* only for WAITED */
+    uint64_t ns;    /* length of this part, > 0 */
 };
 
-/* Where blame is being made; zeroed but for what is said. */
+/* State of ips_blame_wait(). The caller sets w, put, arg and budget, and zeroes
+ * the rest. */
 struct ips_blamer {
     const struct ips_waits *w;
     void (*put)(void *arg, const struct ips_blame *part);
     void *arg;
-    uint64_t budget; /* steps left, for all waits of this blamer */
+    uint64_t budget; /* steps left, for all waits of this blamer together */
     struct ips_blame_task *task;
     uint32_t task_count, task_capacity;
-    uint32_t chain; /* found last */
+    uint32_t chain; /* the chain of the last lookup */
 };
-/* Calls `put` with parts that add up to the wait's ns, or as much of it as lies
- * between from_ns and to_ns; WOKEN lies at its end (with to_ns UINT64_MAX and
- * from_ns 0 all is blamed). The sum is put in *ns. Cost: as many steps as the
- * others had nodes meanwhile, at most the budget. */
+/* Calls `put` with parts that add up to the wait's ns, or to the part of the
+ * wait between from_ns and to_ns. WOKEN counts as being at the end of the wait.
+ * from_ns 0 and to_ns UINT64_MAX blame the whole wait. *ns is set to the sum.
+ * Takes as many steps as the other threads had nodes meanwhile, at most the
+ * budget. */
 int ips_blame_wait(struct ips_blamer *b, const struct ips_wait *wait,
                    uint64_t from_ns, uint64_t to_ns, uint64_t *ns,
                    struct ips_err *err) IPS_MUST_USE;
 void ips_blamer_release(struct ips_blamer *b);
 
-/* Who made the receiver wait: the one who had to send, or the one who had to
- * take. */
+/* Who made the waiter wait: the thread that had to send, or the thread that had
+ * to receive. */
 enum ips_lateness {
     IPS_LATE_NONE,
-    IPS_LATE_SENDER,   /* a receive waited for what was sent */
-    IPS_LATE_RECEIVER, /* a send waited for room */
+    IPS_LATE_SENDER,   /* a receive waited for a send */
+    IPS_LATE_RECEIVER, /* a send waited for buffer space */
 };
 enum ips_lateness ips_wait_lateness(const struct ips_graph *g,
                                     const struct ips_wait *wait);

@@ -6,9 +6,9 @@
 #include "common/types.h"
 
 #define SLOPE_MAX 1e-3L
-#define OFFSET_MAX 1e15L /* ns from the first point's; some ten days */
+#define OFFSET_MAX 1e15L /* ns relative to the first point; some ten days */
 #define CORNERS_MAX 512
-/* Of rounding here: a point may lie so far beyond a line. */
+/* Tolerance for rounding: a point may exceed a line by this much. */
 #define SLIP_NS 1.0L
 #define Q40 1099511627776.0L
 
@@ -20,7 +20,7 @@ struct polygon {
     size_t n;
 };
 
-/* Relative to the first point. */
+/* Coordinates relative to the first point. */
 struct point {
     long double x, y;
     bool upper;
@@ -40,7 +40,7 @@ static long double line_at(const struct corner *c, long double x)
     return c->offset + c->slope * x;
 }
 
-/* How far the line of a corner lies beyond the point; <= 0: within. */
+/* How far the line of a corner violates the point's bound; <= 0: not at all. */
 static long double distance_beyond(const struct corner *c,
                                    const struct point *p)
 {
@@ -48,8 +48,9 @@ static long double distance_beyond(const struct corner *c,
     return p->upper ? d : -d;
 }
 
-/* The lines of *from that the point allows; false: none (or too many corners:
- * a polygon a little too large is no error). */
+/* The lines of *from that satisfy the point's bound. False: none. If there
+ * would be too many corners the polygon is left as it is: a polygon that is a
+ * little too large is no error. */
 static bool clip_polygon(const struct polygon *from, const struct point *p,
                          struct polygon *to)
 {
@@ -82,7 +83,8 @@ static bool violates_point(const struct polygon *poly, const struct point *p)
     return false;
 }
 
-/* Clips as long as a line is left; returns how many points that took. */
+/* Clips the polygon point by point while a line is left; returns the number of
+ * points used. */
 static size_t longest_piece(const struct point *p, size_t count,
                             struct polygon *poly)
 {
@@ -110,7 +112,9 @@ static int by_time(const void *va, const void *vb)
     return p->b < q->b ? -1 : p->b > q->b;
 }
 
-/* With messages one way alone one side is open: the line that touches. */
+/* The mean of the polygon's corners. If there are messages in one direction
+ * only, the polygon is open on one side (*bounded is false) and the mean is
+ * taken of the corners on the closed side: a line that touches the points. */
 static struct corner middle_of(const struct polygon *poly, bool *bounded)
 {
     struct corner sum = {0, 0};
@@ -132,7 +136,7 @@ static struct corner middle_of(const struct polygon *poly, bool *bounded)
                            sum.offset / (long double)n};
 }
 
-/* Among the lines of the polygon, the furthest from `line` at x. */
+/* Distance at x between `line` and the furthest line of the polygon. */
 static long double furthest_line(const struct polygon *poly,
                                  const struct corner *line, long double x)
 {
@@ -150,7 +154,8 @@ static int64_t round_value(long double v)
     return (int64_t)(v < 0 ? v - 0.5L : v + 0.5L);
 }
 
-/* The piece of the longest time; *pieces of them. */
+/* Cuts the points into pieces; *best is the polygon of the piece that spans the
+ * longest time, *pieces their number. */
 static void best_piece(const struct point *p, size_t count,
                        struct polygon *best, uint32_t *pieces)
 {
@@ -170,9 +175,9 @@ static void best_piece(const struct point *p, size_t count,
     }
 }
 
-/* How far the truth can be from `line` in all pieces: from any line that a
- * piece allows, and where it allows nearly all (messages one way), from its
- * points and `own` further. */
+/* How far the truth can be from `line` in all pieces: the distance to any line
+ * that a piece allows. A piece with messages one way allows nearly all lines:
+ * there it is the distance to its points plus `own`. */
 static long double other_pieces(const struct point *p, size_t count,
                                 const struct corner *line, long double own)
 {
@@ -206,10 +211,10 @@ static void make_fit(const struct ips_clock_point *points,
     out->from = points[0].a;
     out->drift_q40 = round_value(line.slope * Q40);
     out->offset_ns = y0 + round_value(line.offset);
-    /* What is said is the rounded line. */
+    /* The bound is computed for the rounded line, which is what is returned. */
     line = (struct corner){(long double)out->drift_q40 / Q40,
                            (long double)(out->offset_ns - y0)};
-    /* The distance of two lines is greatest at an end. */
+    /* The distance of two lines is greatest at one end of the span. */
     long double before =
         span.from < points[0].a ? (long double)(points[0].a - span.from) : 0;
     long double after = span.to > points[count - 1].a
@@ -248,14 +253,15 @@ int ips_clock_align(struct ips_clock_point *points, size_t count,
     return 0;
 }
 
-/* A's clock from the origin that `parent` gives B's. */
+/* Maps A's clock to the origin, given the map of B's clock (`parent`). */
 static struct ips_clock_map compose_maps(const struct ips_clock_fit *fit,
                                          const struct ips_clock_map *parent)
 {
     typedef ips_i128 wide;
     const wide one = (wide)1 << 40;
     wide d = parent->drift_q40, s = fit->drift_q40;
-    /* B's clock at A's `from`, from the origin: below 0 before it. */
+    /* A's moment `from` on B's clock, relative to B's `from`; may be
+     * negative. */
     wide x = (wide)fit->from + fit->offset_ns - (wide)parent->from;
     return (struct ips_clock_map){
         .from = fit->from,

@@ -1,8 +1,8 @@
 /*
- * One machine's clock seen from the run's origin: where another machine's
- * clock is the reference, by the alignment of the two
- * (analysis/graph/clock_align.h). Integers only, so that every engine makes the
- * same weights of it.
+ * Maps one machine's clock to the run's origin. If another machine's clock is
+ * the reference, the map comes from the alignment of the two clocks
+ * (analysis/graph/clock_align.h). Integers only, so that every engine computes
+ * the same weights.
  */
 #ifndef IPS_ANALYSIS_GRAPH_CLOCK_MAP_H
 #define IPS_ANALYSIS_GRAPH_CLOCK_MAP_H
@@ -11,14 +11,14 @@
 
 #include "common/types.h"
 
-/* Zeroed: the clock itself. Else t -> (t - from) * (1 + drift / 2^40) + shift,
- * never below 0. */
+/* All zero: the identity. Else t -> (t - from) * (1 + drift / 2^40) + shift, at
+ * least 0. */
 struct ips_clock_map {
-    uint64_t from;     /* local raw ns */
-    int64_t drift_q40; /* at most IPS_DRIFT_MAX_Q40 either way */
+    uint64_t from;     /* moment of the local raw clock, ns */
+    int64_t drift_q40; /* within +-IPS_DRIFT_MAX_Q40 */
     int64_t shift_ns;
 };
-/* 0.1 %: a clock that is further off is damaged. */
+/* 0.1 %: a greater drift means a damaged clock. */
 #define IPS_DRIFT_MAX_Q40 1099511627LL
 
 static inline uint64_t ips_clock_map_ns(const struct ips_clock_map *m,
@@ -33,8 +33,8 @@ static inline uint64_t ips_clock_map_ns(const struct ips_clock_map *m,
     return y > INT64_MAX ? (uint64_t)INT64_MAX : (uint64_t)y;
 }
 
-/* The other way: the last moment of the local clock that is mapped to y or
- * less (the first of all where none is). */
+/* The inverse: the last moment of the local clock that is mapped to y or less
+ * (the first moment of all if there is none). */
 static inline uint64_t ips_clock_unmap_ns(const struct ips_clock_map *m,
                                           uint64_t y)
 {

@@ -39,7 +39,7 @@ static int allocate_columns(struct ips_graph *g, uint32_t nodes,
     if (nodes == IPS_NO_NODE)
         return ips_err_set(err, IPS_E_LIMIT, "a graph of %u nodes", nodes);
     ips_graph_init(g);
-    /* + 1: calloc(0) may answer NULL, which is no failure here. */
+    /* + 1: calloc(0) may return NULL, which would look like a failure. */
     size_t n = (size_t)nodes + 1;
     g->chains = calloc((size_t)chains + 1, sizeof(*g->chains));
     g->kind = column(n, sizeof(*g->kind));
@@ -72,7 +72,8 @@ int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
     if (rc < 0)
         return rc;
     size_t n = (size_t)nodes + 1;
-    memset(g->xpred, 0xff, n * sizeof(*g->xpred)); /* IPS_NO_NODE */
+    memset(g->xpred, 0xff, n * sizeof(*g->xpred)); /* 0xffffffff is
+                                                      IPS_NO_NODE */
     memset(g->site, 0xff, n * sizeof(*g->site));
     return 0;
 }
@@ -282,6 +283,6 @@ uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
         *present = scenario->external == IPS_EXTERNAL_ALL;
         return *present ? g->xlen[i] : 0;
     }
-    *present = false; /* not reached: ips_graph_check */
+    *present = false; /* not reached: ips_graph_check() refuses other kinds */
     return 0;
 }

@@ -1,11 +1,13 @@
 /*
- * The program activity graph: one chain of nodes per thread, at most two
- * in-arcs a node (its chain predecessor, and one cross predecessor). Struct of
- * arrays, nodes of a chain adjacent and in order, so a chain predecessor is
- * i - 1. All weights are unsigned nanoseconds; no floating point.
+ * The program activity graph. Each thread has one chain of nodes. A node has at
+ * most two in-arcs: from its chain predecessor and from one cross predecessor.
+ * The graph is a struct of arrays in which the nodes of a chain are adjacent
+ * and in order, so the chain predecessor of node i is i - 1. All weights are
+ * unsigned nanoseconds; no floating point.
  *
- * A graph is one slave's subgraph (cross predecessors on other machines are
- * `remote` references) or the whole run's (no remote references left).
+ * A graph is either one slave's subgraph, whose cross predecessors on other
+ * machines are `remote` references, or the graph of the whole run, which has no
+ * remote references.
  *
  * Pure: no I/O, no clock, no libevent, no SQL.
  * Source: ALGORITHMS 1-2; DPM-2, DPM-4, IPS-11.
@@ -28,25 +30,27 @@
     X(JOIN, 4)                                                                 \
     X(END, 5)                                                                  \
     X(AUX, 6)                                                                  \
-    X(POLL, 7) /* return of a wait for a descriptor */
+    X(POLL, 7) /* a wait for a descriptor returned */
 enum ips_node_kind {
 #define X(name, number) IPS_NODE_##name = (number),
     IPS_NODE_KINDS(X)
 #undef X
 };
 
-/* What the cross in-arc of a node is. */
+/* The kind of a node's cross in-arc. */
 #define IPS_XKINDS(X)                                                          \
     X(NONE, 0, "none")                                                         \
     X(DATA, 1, "data")         /* weight MTIME(xlen) */                        \
     X(LIFETIME, 2, "lifetime") /* weight 0 */                                  \
-    X(ROOM, 3, "room")         /* receive that made room -> AUX, weight 0 */   \
+    X(ROOM, 3, "room")         /* from the receive that freed buffer space to  \
+                                  the blocked send (AUX), weight 0 */          \
     X(EXTERNAL, 4,                                                             \
-      "external")          /* weight xlen: elapsed ns (reply, disk, sleep)*/   \
-    X(IDLE, 5, "idle")     /* external, but weight only in --external=all */   \
-    X(SIGNAL, 6, "signal") /* kill -> its taking, weight 0 */                  \
-    X(RESOURCE, 7, "resource") /* release -> acquisition, weight 0: `any`, the \
-                                  order was incidental */
+      "external")          /* weight xlen: elapsed ns (reply, disk, sleep) */  \
+    X(IDLE, 5, "idle")     /* as EXTERNAL, but has a weight only with          \
+                              --external=all */                                \
+    X(SIGNAL, 6, "signal") /* from the kill to the delivery, weight 0 */       \
+    X(RESOURCE, 7, "resource") /* from the release to the acquisition, weight  \
+                                  0: another order was possible */
 enum ips_xkind {
 #define X(name, number, text) IPS_X_##name = (number),
     IPS_XKINDS(X)
@@ -54,7 +58,7 @@ enum ips_xkind {
 };
 #define IPS_X_LAST IPS_X_RESOURCE
 
-/* What a RESOURCE arc is of. */
+/* The kind of resource of a RESOURCE arc. */
 enum ips_resource_kind {
     IPS_THING_UNKNOWN = 0,
     IPS_THING_LOCK, /* mutex, rwlock, spin lock, once, file lock */
@@ -62,14 +66,14 @@ enum ips_resource_kind {
     IPS_THING_BARRIER,
     IPS_THING_SEMAPHORE,
     IPS_THING_EVENT, /* eventfd */
-    IPS_THING_TOKEN, /* of a jobserver */
+    IPS_THING_TOKEN, /* a token of a make jobserver */
     IPS_THING_FUTEX,
 };
 #define IPS_THING_LAST IPS_THING_FUTEX
 
 #define IPS_NO_NODE UINT32_MAX
 
-struct ips_mtime_map; /* analysis/graph/mtime.h */
+struct ips_mtime_map; /* defined in analysis/graph/mtime.h */
 
 struct ips_chain {
     uint32_t first;   /* first node; chains follow each other without gaps */
@@ -81,16 +85,16 @@ struct ips_chain {
     uint32_t thread; /* ordinal of the thread within its process */
 };
 
-/* A cross predecessor on another machine: the node that wrote position `pos`
- * of direction `dir` of channel end `end`'s peer. Sorted by node. */
+/* A cross predecessor on another machine: the node that wrote position `pos` at
+ * the peer of channel end `end`. Sorted by node. */
 struct ips_remote_in {
     uint32_t node;
     uint32_t end; /* local channel end (index) */
-    uint64_t pos; /* the position awaited, see ips_pos_* */
+    uint64_t pos; /* the awaited position, see IPS_POS_* */
 };
 
-/* A node that something on another machine may await: it wrote positions up
- * to and including `pos` on its end. Sorted by (end, pos). */
+/* A node that a node on another machine may wait for: it wrote the positions up
+ * to and including `pos` at its end. Sorted by (end, pos). */
 struct ips_remote_out {
     uint32_t node;
     uint32_t end;
@@ -99,7 +103,7 @@ struct ips_remote_out {
 };
 
 /* Positions in one direction of a stream: 0 is the connect (SYN), data bytes
- * are 1..n, and end-of-file is IPS_POS_EOF (the last close). Datagrams: see
+ * are 1..n, and end-of-file (the last close) is IPS_POS_EOF. For datagrams see
  * slave/build/channel.h. */
 #define IPS_POS_SYN 0
 #define IPS_POS_EOF UINT64_MAX
@@ -108,43 +112,54 @@ struct ips_graph {
     uint32_t node_count;
     uint32_t chain_count;
     struct ips_chain *chains;
-    uint8_t *kind;   /* [node_count] enum ips_node_kind */
-    uint64_t *w;     /* [node_count] arc from the chain predecessor, ns of the
-                        weighting `cpu`; for a chain's first node its EST */
-    uint32_t *xpred; /* [node_count] node, or IPS_NO_NODE */
-    uint8_t *xkind;  /* [node_count] enum ips_xkind; remote data: DATA with
-                        xpred IPS_NO_NODE and an entry in `in` */
-    uint64_t *xlen;  /* [node_count] DATA: bytes of the message; EXTERNAL and
-                        IDLE: elapsed ns; RESOURCE: enum ips_resource_kind (which
-                        weighs nothing) */
-    uint64_t *t_ns;  /* [node_count] local CLOCK_MONOTONIC_RAW, for people */
-    uint32_t *site;  /* [node_count] channel end (index) or UINT32_MAX */
-    /* What the weightings `sched` and `wall` need (analysis/graph/view.h); all
-     * three or, in a graph that nobody may weigh so, none. */
-    uint64_t *at;    /* [node_count] when the node was passed: local raw ns; in
-                        a view of `wall` ns since the run's origin */
-    uint64_t *wait;  /* [node_count] of the time before `at`: asleep for what
-                        its cross arc brought, without the delay after the
-                        wake-up */
-    uint64_t *delay; /* [node_count] of the arc from the chain predecessor:
+    uint8_t *kind; /* [node_count] enum ips_node_kind */
+    /* [node_count] weight of the arc from the chain predecessor, ns of the
+     * weighting `cpu`; at a chain's first node its EST */
+    uint64_t *w;
+    uint32_t *xpred; /* [node_count] cross predecessor: a node, or
+                        IPS_NO_NODE */
+    uint8_t *xkind;  /* [node_count] enum ips_xkind. Data from another machine
+                        is DATA with xpred IPS_NO_NODE and an entry in `in`. */
+    /* [node_count] DATA: bytes of the message; EXTERNAL and IDLE: elapsed ns;
+     * RESOURCE: enum ips_resource_kind (no weight) */
+    uint64_t *xlen;
+    uint64_t *t_ns; /* [node_count] local CLOCK_MONOTONIC_RAW, for display
+                       only */
+    uint32_t *site; /* [node_count] index of the node's channel end, or
+                       UINT32_MAX */
+    /* The weightings `sched` and `wall` need these three arrays
+     * (analysis/graph/view.h). A graph that is used with `cpu` alone may have
+     * none of them. */
+    uint64_t *at; /* [node_count] when the thread passed the node: local raw
+                     ns; in a view of `wall` ns since the run's origin */
+    /* [node_count] how long, before `at`, the thread slept until its cross arc
+     * ended the wait; without the delay after the wake-up */
+    uint64_t *wait;
+    uint64_t *delay; /* [node_count] of the arc from the chain predecessor: ns
                         runnable, but not running */
-    uint32_t *probe; /* [node_count] or NULL: of w, what recording itself took,
-                        at most w and UINT32_MAX; a chain's first node 0 */
-    uint64_t *unended; /* [node_count] or NULL: asleep in the arc from the
-                          chain predecessor for what left no arc */
+    /* [node_count] or NULL: the share of w that the recording itself took, at
+     * most w and UINT32_MAX; 0 at a chain's first node */
+    uint32_t *probe;
+    /* [node_count] or NULL: ns asleep in the arc from the chain predecessor
+     * where no arc shows what ended the sleep */
+    uint64_t *unended;
     uint32_t in_count;
     struct ips_remote_in *in;
     uint32_t out_count;
     struct ips_remote_out *out;
-    /* Message times by measurement (analysis/graph/mtime.h), for scenarios that
-     * say `calibrated`. The map is borrowed, or NULL: none, or used already. In
-     * a view by it DATA has ns for bytes in `xlen`, and so has `out_ns`. */
+    /* Measured message times (analysis/graph/mtime.h), for scenarios with
+     * `calibrated`. The map is borrowed. NULL: there is no map, or this is a
+     * view to which it was applied already. In such a view xlen of a DATA arc,
+     * and `out_ns`, are ns instead of bytes. */
     const struct ips_mtime_map *mtimes;
-    uint64_t *out_ns; /* [out_count] or NULL: MTIME is of out[k].len */
-    uint64_t *bytes;  /* [node_count] or NULL: what `xlen` is without the map */
+    uint64_t *out_ns; /* [out_count] or NULL; if set, a message time is computed
+                         from it instead of from out[k].len */
+    uint64_t *bytes;  /* [node_count] or NULL: xlen before the map was applied
+                         (bytes) */
 };
 
-/* What a scenario's message time of out[k] is taken of: bytes, or ns. */
+/* The length from which a scenario computes the message time of out[k]: bytes,
+ * or ns if a map was applied. */
 static inline uint64_t ips_out_xlen(const struct ips_graph *g, uint32_t k)
 {
     return g->out_ns ? g->out_ns[k] : g->out[k].len;
@@ -152,34 +167,35 @@ static inline uint64_t ips_out_xlen(const struct ips_graph *g, uint32_t k)
 
 void ips_graph_init(struct ips_graph *g);
 void ips_graph_release(struct ips_graph *g);
-/* Makes room for `nodes` nodes and `chains` chains (zeroed, xpred NO_NODE);
+/* Allocates `nodes` nodes and `chains` chains (zeroed, xpred IPS_NO_NODE) and
  * sets the counts. */
 int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                     struct ips_err *err) IPS_MUST_USE;
-/* The same; all columns are undefined, for who writes them all. */
+/* As ips_graph_alloc(), but all columns are uninitialised: for callers that
+ * write every column. */
 int ips_graph_alloc_bare(struct ips_graph *g, uint32_t nodes, uint32_t chains,
                          struct ips_err *err) IPS_MUST_USE;
-/* Gives back the room behind the first `nodes` nodes; sets the count. */
+/* Frees the memory after the first `nodes` nodes and sets node_count. */
 void ips_graph_trim(struct ips_graph *g, uint32_t nodes);
-/* `at`, `wait` and `delay` too, zeroed. */
+/* Allocates `at`, `wait` and `delay`, zeroed. */
 int ips_graph_alloc_times(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
-/* `probe` too, zeroed; `unended`. */
+/* Allocates `probe`, or `unended`, zeroed. */
 int ips_graph_alloc_probe(struct ips_graph *g,
                           struct ips_err *err) IPS_MUST_USE;
 int ips_graph_alloc_unended(struct ips_graph *g,
                             struct ips_err *err) IPS_MUST_USE;
-/* Invariants above, indices in range, kinds legal; for graphs that arrive over
- * the wire or from disk. START stands only first in a chain,
- * END only last. A cycle is found by ips_longest_path. */
+/* Checks the invariants above: indices in range, legal kinds, START only first
+ * and END only last in a chain. For graphs that arrive over the wire or from
+ * disk. Does not find cycles: ips_longest_path() does. */
 int ips_graph_check(const struct ips_graph *g,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* The chain that holds node i; O(log chains). */
+/* The chain that contains node i; O(log chains). */
 uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i);
 
 /* Message time MTIME(len) = base_ns + len * per_byte_q32 / 2^32, times
- * scale_num/scale_den (rounded down; scale_den 0 = never set, means 1/1).
+ * scale_num/scale_den, rounded down. scale_den 0: not set, means 1/1.
  * Source: DPM-3, DRO-2. */
 struct ips_mtime {
     uint64_t base_ns;
@@ -187,47 +203,55 @@ struct ips_mtime {
     uint32_t scale_num; /* scenarios: 1/1, 0/1 (P_max), 1/2, 2/1 */
     uint32_t scale_den;
 };
-/* ALGORITHMS 1. */
+/* What the weight of an arc measures (ALGORITHMS 1): the default, `cpu`, is CPU
+ * time. */
 enum ips_weighting {
     IPS_WEIGH_CPU = 0,
-    IPS_WEIGH_SCHED, /* and the time runnable, but not running */
-    IPS_WEIGH_WALL,  /* elapsed, less what was slept for a traced cause */
+    IPS_WEIGH_SCHED, /* CPU time, and the time runnable but not running */
+    IPS_WEIGH_WALL,  /* elapsed time, less the sleep for a recorded cause */
 };
 #define IPS_WEIGH_LAST IPS_WEIGH_WALL
 enum ips_external {
-    IPS_EXTERNAL_REPLY = 0, /* EXTERNAL weighs, IDLE 0 (default) */
-    IPS_EXTERNAL_ALL,       /* both weigh */
-    IPS_EXTERNAL_OFF,       /* neither; the arcs are absent */
+    IPS_EXTERNAL_REPLY = 0, /* EXTERNAL arcs have their weight, IDLE arcs 0
+                               (default) */
+    IPS_EXTERNAL_ALL,       /* both have their weight */
+    IPS_EXTERNAL_OFF,       /* neither: both arcs are absent */
 };
-/* One way to weigh the same graph. */
+/* One way of weighting the same graph. */
 struct ips_scenario {
     struct ips_mtime mtime;
     enum ips_external external;
-    bool calibrated; /* messages by the graph's `mtimes`; mtime is 1 ns a ns */
-    bool order_dependent_off; /* RESOURCE arcs are absent */
-    bool probe_off; /* cpu, sched: chain arcs weigh what recording cost less */
-    bool unended;   /* cpu, sched: chain arcs weigh their `unended` more */
-    /* Which weights the graph has: a view of it (analysis/graph/view.h) that
-     * was made for this scenario. */
+    bool calibrated; /* message times come from the graph's `mtimes`; `mtime` is
+                        then the identity (1 ns for each ns) */
+    bool order_dependent_off; /* RESOURCE arcs are absent (their order could
+                                 have been another) */
+    bool probe_off; /* cpu, sched: chain arcs are shortened by what recording
+                       cost */
+    bool unended;   /* cpu, sched: chain arcs are lengthened by their
+                       `unended` */
+    /* The weighting of the graph. A weighting other than `cpu` needs a view of
+     * the graph (analysis/graph/view.h) that was made for this scenario. */
     enum ips_weighting weighting;
-    struct ips_clock_map clock; /* wall: of this graph's machine */
-    /* The path ends there: an END of this graph, or IPS_NO_NODE where the goal
-     * is on another machine. Else at the greatest END. */
+    struct ips_clock_map clock; /* wall: the clock of this graph's machine */
+    /* The path ends at `goal`: an END of this graph, or IPS_NO_NODE if the goal
+     * is on another machine. Without a goal it ends at the END with the
+     * greatest EST. */
     bool has_goal;
     uint32_t goal;
 };
 
 uint64_t ips_mtime_ns(const struct ips_mtime *m, uint64_t len);
-/* In `wall` a message's weight is measured: what the scenario makes of it. */
+/* In `wall` the weight of a message is measured already; the scenario only
+ * scales it. */
 static inline struct ips_mtime
 ips_wall_scale(const struct ips_scenario *scenario)
 {
     return (struct ips_mtime){0, 1ULL << 32, scenario->mtime.scale_num,
                               scenario->mtime.scale_den};
 }
-/* Weight of node i's cross arc in a scenario; *present false where the arc is
- * absent in this scenario (external off, idle unless all). In `wall` the view's
- * xlen is the weight, and the scenario's scale goes for messages. */
+/* Weight of node i's cross arc in a scenario. *present is set to false if the
+ * arc is absent there (EXTERNAL with external off, IDLE without all). In `wall`
+ * the weight is the view's xlen, scaled by the scenario for messages. */
 uint64_t ips_xweight(const struct ips_graph *g, uint32_t i,
                      const struct ips_scenario *scenario, bool *present);
 

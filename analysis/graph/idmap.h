@@ -1,7 +1,7 @@
 /*
- * Numbers for keys, or only whether a key was met: open addressing, doubled
- * when half full. Keys are any but UINT64_MAX. For graphs' worth of keys: 24
- * to 48 bytes each with values, else 16 to 32.
+ * A hash map from keys to numbers, or a set of keys: open addressing, doubled
+ * when half full. A key is any number but UINT64_MAX. Made for as many keys as
+ * a graph has nodes: 24 to 48 bytes a key, 16 to 32 without values.
  */
 #ifndef IPS_ANALYSIS_GRAPH_IDMAP_H
 #define IPS_ANALYSIS_GRAPH_IDMAP_H
@@ -11,23 +11,24 @@
 
 struct ips_idmap {
     uint64_t *key;
-    uint32_t *value; /* NULL: a set */
+    uint32_t *value; /* NULL if this is a set */
     uint64_t count, cap;
-    bool set; /* to be set by the owner before the first key */
+    bool set; /* the owner sets this before the first key */
 };
 void ips_idmap_release(struct ips_idmap *m);
 
-/* Room for one key more. False: no memory. */
+/* Makes room for one more key. False: out of memory. */
 bool ips_idmap_reserve(struct ips_idmap *m);
-/* The bytes that the next ips_idmap_reserve() would take, 0 mostly. */
+/* The bytes that the next ips_idmap_reserve() would allocate, mostly 0. */
 uint64_t ips_idmap_next_bytes(const struct ips_idmap *m);
-/* Where a key is or belongs; needs a first ips_idmap_reserve(). */
+/* The slot of a key, or the empty slot where it belongs. Call
+ * ips_idmap_reserve() at least once before. */
 uint64_t ips_idmap_place(const struct ips_idmap *m, uint64_t key);
 static inline bool ips_idmap_has(const struct ips_idmap *m, uint64_t place)
 {
     return m->key[place] != UINT64_MAX;
 }
-/* At an empty place, with room made before. */
+/* Fills an empty slot; call ips_idmap_reserve() before. */
 static inline void ips_idmap_put(struct ips_idmap *m, uint64_t place,
                                  uint64_t key, uint32_t value)
 {

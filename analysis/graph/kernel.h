@@ -1,7 +1,7 @@
 /*
- * Private to analysis: how a scenario weighs cross arcs, prepared once so the
- * inner loops do no work that the scenario does not need; and the kernel's
- * partial run, which the contraction shares.
+ * Private to analysis: how a scenario weights cross arcs, prepared once so that
+ * the inner loops do no work that the scenario does not need; and the kernel's
+ * partial run, which the contraction also uses.
  */
 #ifndef IPS_ANALYSIS_GRAPH_KERNEL_H
 #define IPS_ANALYSIS_GRAPH_KERNEL_H
@@ -9,8 +9,8 @@
 #include "analysis/graph/graph.h"
 #include "analysis/graph/path.h"
 
-/* Times at or above this are refused, so two of them never wrap when added and
- * the top bit of an EST is free to say "not known yet". */
+/* Times of this value or more are refused. So the sum of two times never wraps,
+ * and the top bit of an EST is free to mean "not known yet". */
 #define IPS_TIME_LIMIT (1ULL << 62)
 
 enum ips_arc_mode { IPS_ARC_ABSENT, IPS_ARC_ZERO, IPS_ARC_XLEN, IPS_ARC_MTIME };
@@ -22,7 +22,8 @@ struct ips_arcs {
 
 void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario);
 
-/* At most IPS_TIME_LIMIT, so EST + weight never wraps. */
+/* Weight of node i's cross arc, at most IPS_TIME_LIMIT, so EST + weight never
+ * wraps. */
 static inline uint64_t ips_arc_ns(const struct ips_arcs *a, uint8_t mode,
                                   const uint64_t *xlen, uint32_t i)
 {
@@ -33,7 +34,7 @@ static inline uint64_t ips_arc_ns(const struct ips_arcs *a, uint8_t mode,
     return ips_min_u64(ns, IPS_TIME_LIMIT);
 }
 
-/* Has node i a local cross arc in this scenario? */
+/* Whether node i has a local cross arc in this scenario. */
 static inline bool ips_arc_present(const struct ips_graph *g,
                                    const struct ips_arcs *a, uint32_t i)
 {
@@ -43,18 +44,19 @@ static inline bool ips_arc_present(const struct ips_graph *g,
 int ips_est_alloc(struct ips_est *e, uint32_t nodes,
                   struct ips_err *err) IPS_MUST_USE;
 
-/* Runs every chain as far as it goes without a remote value: reached[c] is the
- * first node of chain c that depends on a remote in (or lies behind a cycle),
- * or the chain's end. `e` holds the values before; total, t_max and end are
- * not set. */
+/* Runs every chain as far as possible without remote values. reached[c] is the
+ * first node of chain c that depends on a remote in (or comes after a cycle),
+ * or the end of the chain. `e` has the EST of all nodes before that; total,
+ * t_max and end are not set. */
 int ips_kernel_partial(const struct ips_graph *g,
                        const struct ips_scenario *scenario, struct ips_est *e,
                        uint32_t *reached, struct ips_err *err) IPS_MUST_USE;
 
-/* T: the chain arcs, which a chain's first node has none of. */
+/* T, the sum of all chain arcs. A chain's first node has no chain arc. */
 uint64_t ips_graph_total(const struct ips_graph *g);
 
-/* May a path end there? Where the scenario has a goal there is no other. */
+/* Whether a path may end at this node. A scenario with a goal has no other
+ * end. */
 static inline bool ips_is_end(const struct ips_graph *g,
                               const struct ips_scenario *scenario,
                               uint32_t node)
@@ -63,8 +65,8 @@ static inline bool ips_is_end(const struct ips_graph *g,
            (!scenario->has_goal || node == scenario->goal);
 }
 
-/* The last node of chain c, where it is an END, as a candidate for t_max:
- * strictly greater wins, so the lowest of equals stays. */
+/* Offers the last node of chain c, if it is an END, as a candidate for t_max.
+ * Only a strictly greater EST wins, so the lowest node of equals stays. */
 static inline void ips_est_offer(struct ips_est *e, const struct ips_graph *g,
                                  const struct ips_scenario *scenario,
                                  uint32_t c)

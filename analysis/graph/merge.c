@@ -22,8 +22,8 @@ const struct ips_remote_out *ips_graph_find_out(const struct ips_graph *g,
     const struct ips_remote_out *o = &g->out[low];
     if (o->pos == pos)
         return o;
-    /* A stream's writer of a byte in the middle of a message; the ends (SYN,
-     * EOF) are no bytes of one. */
+    /* A stream position in the middle of a message was written by that message.
+     * The special positions SYN and EOF are no bytes of a message. */
     if (pos == IPS_POS_SYN || o->pos == IPS_POS_EOF || o->pos - pos >= o->len)
         return NULL;
     return o;
@@ -77,8 +77,8 @@ static void copy_part(const struct ips_graph *g, uint32_t part, uint32_t base,
     }
 }
 
-/* What the arc weighs in `wall`, from the two machines' aligned clocks. A send
- * that lies after its receive by what the clocks do not tell weighs nothing. */
+/* The arc's weight in `wall`, from the aligned clocks of two machines. If
+ * alignment errors place the send after its receive, the weight is 0. */
 static uint64_t wall_xlen(const struct ips_machine_graph *from,
                           const struct ips_remote_out *o,
                           const struct ips_machine_graph *to,
@@ -93,7 +93,8 @@ static uint64_t wall_xlen(const struct ips_machine_graph *from,
                             ips_out_xlen(a, (uint32_t)(o - a->out)), scenario);
 }
 
-/* Resolves the remote ins of part p; counts those that nobody wrote. */
+/* Resolves the remote ins of part p; counts in *unmatched those whose position
+ * no node wrote. */
 static void join_part(const struct ips_machine_graph *parts,
                       uint32_t part_count, uint32_t p,
                       const uint32_t *node_base,

@@ -19,8 +19,8 @@ static int by_bytes(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* Neighbours that fall are pooled to their mean, again and again (isotonic
- * regression): runs of equal ns. */
+/* Isotonic regression: adjacent values that fall are pooled to their mean,
+ * repeatedly, into runs of equal ns. */
 static void make_monotone(struct point *p, uint32_t count)
 {
     uint64_t sum[IPS_CURVE_POINTS];
@@ -28,7 +28,7 @@ static void make_monotone(struct point *p, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         sum[runs] = p[i].ns;
         size[runs++] = 1;
-        /* mean(before) > mean(last), without dividing */
+        /* whether mean(previous run) > mean(last run), without a division */
         while (runs > 1 && (ips_u128)sum[runs - 2] * size[runs - 1] >
                                (ips_u128)sum[runs - 1] * size[runs - 2]) {
             sum[runs - 2] += sum[runs - 1];
@@ -57,7 +57,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The slope that half of the weight lies below; points are monotone. */
+/* The weighted median of the slopes; the points must be monotone. */
 static uint64_t median_slope(const struct ips_curve *c)
 {
     static const uint32_t most = IPS_CURVE_POINTS * (IPS_CURVE_POINTS - 1) / 2;
@@ -125,11 +125,12 @@ int ips_curve_make(const uint64_t *bytes, const uint64_t *ns, uint32_t count,
     return 0;
 }
 
-/* ---- using it ----------------------------------------------------------- */
+/* ---- using a curve ------------------------------------------------------ */
 
 uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
 {
-    uint32_t low = 0, high = c->count; /* the first point beyond `bytes` */
+    uint32_t low = 0, high = c->count; /* becomes the first point beyond
+                                          `bytes` */
     if (c->count == 0)
         return 0;
     while (low < high) {
@@ -151,8 +152,9 @@ uint64_t ips_curve_ns(const struct ips_curve *c, uint64_t bytes)
     return c->ns[low - 1] + (uint64_t)((ips_u128)rise * over / wide);
 }
 
-/* From the first point on with the least slope to any other: between points the
- * curve is straight, beyond them it goes on with beta. */
+/* A line through the first point with the least of: beta and the slopes (ns
+ * above the first point per byte) of all points. Between points the curve is
+ * straight, beyond them it continues with beta, so the line stays below it. */
 struct ips_mtime ips_curve_below(const struct ips_curve *c)
 {
     uint64_t slope = c->count ? c->beta_q32 : 0;
@@ -198,7 +200,7 @@ int ips_mtime_outs(const struct ips_graph *g, uint64_t **out,
     return 0;
 }
 
-/* ---- rounds ------------------------------------------------------------- */
+/* ---- round trips --------------------------------------------------------- */
 
 struct ips_half_trips ips_half_trips(uint64_t *trip_ns, const uint64_t *near_ns,
                                      const uint64_t *far_ns, uint32_t count)

@@ -1,17 +1,19 @@
 /*
- * The kernel. Each chain runs until it needs a value that is not there; then
- * it waits on that node and another chain runs. A node that has no value yet
- * keeps the list of the chains that wait for it in its EST: top bit set, the
- * chain's number below, further waiters linked by chain; so there is nothing
- * to allocate and nothing to look up when a node gets its value.
+ * The kernel. Each chain runs until it needs a value that is not computed yet;
+ * then the chain waits on that node and another chain runs. A node without a
+ * value stores the list of its waiting chains in its EST: the top bit is set,
+ * the first waiter's number is in the low bits, and further waiters are linked
+ * by chain. So a node that gets its value allocates nothing and looks nothing
+ * up.
  *
- * What takes time are branches that no processor foresees, some 20 cycles each,
- * and misses. So a node has one branch that counts, whether what it depends on
- * is there: a node without an arc has one from a value of 0 behind the last
- * node, and whoever waited for a node is written to the queue in any case,
- * whose end moves on only where somebody did. Nodes are asked for well before
- * it is their turn - chains take turns every few nodes, too many for the
- * hardware to follow -, and T and the check of limits are made on the way.
+ * Most of the time goes to mispredicted branches, some 20 cycles each, and to
+ * cache misses. Therefore a node has only one unpredictable branch: whether the
+ * value it depends on is known. A node without a cross arc reads a value of 0
+ * stored after the last node. The waiter of a node is written to the queue in
+ * any case, but the queue's end advances only if there was one. Nodes are
+ * prefetched well ahead, because chains take turns every few nodes and there
+ * are too many chains for the hardware prefetcher. T and the check of limits
+ * are computed in the same pass.
  */
 #include "analysis/graph/path.h"
 
@@ -23,22 +25,23 @@
 #include "common/large.h"
 
 #define NO_CHAIN UINT32_MAX
-#define UNKNOWN UINT64_MAX      /* no value, and NO_CHAIN waits */
-#define WAITER_BIT (1ULL << 63) /* no value, and this chain waits */
-#define AHEAD 64u               /* nodes are asked for so far ahead ... */
-#define PIECE 16u               /* ... so many at a time */
-#define IN_TURN 64u /* while fewer are ready, one more chain is begun */
+#define UNKNOWN UINT64_MAX      /* no value; no chain waits */
+#define WAITER_BIT (1ULL << 63) /* no value; low bits: the waiting chain */
+#define AHEAD 64u               /* distance in nodes of the prefetch ... */
+#define PIECE 16u               /* ... and nodes prefetched at a time */
+#define IN_TURN 64u /* while fewer chains are ready, one more is started */
 #define STALL_NAMED 10
 #define SELDOM(c) __builtin_expect(c, 0)
 
 struct cursor {
-    uint64_t e;   /* EST of the node before `pos`, 0 at the chain's begin */
-    uint32_t pos; /* next node to compute */
+    uint64_t e;         /* EST of the node before `pos`, 0 at the start of the
+                           chain */
+    uint32_t pos;       /* next node to compute */
     uint32_t stop_node; /* the next node with a remote in, or `end` */
     uint32_t end;       /* one past the chain's last node */
     uint32_t in;        /* index of the chain's next remote in */
     uint32_t next;      /* next chain waiting on the same node */
-    uint32_t asked;     /* what lies AHEAD of nodes before this is asked for */
+    uint32_t asked;     /* prefetched so far: `asked` + AHEAD nodes */
 };
 
 struct kernel {
@@ -47,18 +50,19 @@ struct kernel {
     const uint64_t *in_value; /* NULL: stop at remote ins */
     uint64_t *est;
     uint8_t *crossed;
-    struct cursor *cur; /* [chain_count] */
-    uint32_t absent;    /* bit by enum ips_xkind: no arc in this scenario */
-    uint32_t odd;       /* ... or it weighs something */
-    /* Queue of chains: the first ones of lists, linked by cursor.next. A chain
-     * is in it once at most, so there is always room behind `ready_to`. */
+    struct cursor *cur; /* [chain_count] position of each chain */
+    uint32_t absent;    /* bit of each enum ips_xkind whose arcs are absent in
+                           this scenario */
+    uint32_t odd;       /* bit of each kind that is absent or has a weight */
+    /* Queue of ready chains: heads of lists that are linked by cursor.next. A
+     * chain is in it at most once, so there is always room at its end. */
     uint32_t *ready; /* [2 * chain_count + 2] */
-    ips_u128 passed; /* all w of the nodes that have values */
-    uint64_t bits;   /* of all times met, or-ed */
+    ips_u128 passed; /* sum of w of all nodes that have values */
+    uint64_t bits;   /* bitwise or of all times met, for the check of limits */
 };
 
-/* What the loops have at hand, in registers and on the stack: nothing else
- * knows its address. */
+/* The state of the loops. Its address never escapes, so the compiler can keep
+ * it in registers and on the stack. */
 struct run {
     const struct kernel *k;
     const uint64_t *w;
@@ -68,11 +72,11 @@ struct run {
     uint8_t *crossed;
     struct cursor *cur;
     uint32_t *ready;
-    size_t from, to; /* of what is ready */
+    size_t from, to; /* the ready chains are ready[from .. to) */
     ips_u128 passed;
     uint64_t bits;
     uint32_t none, absent, odd;
-    uint32_t begun; /* chains that have run */
+    uint32_t begun; /* chains that have been started */
 };
 
 void ips_est_release(struct ips_est *e)
@@ -83,7 +87,7 @@ void ips_est_release(struct ips_est *e)
     e->end = IPS_NO_NODE;
 }
 
-/* With room for one value more. */
+/* Has room for one more value, after the last node. */
 static int est_alloc(struct ips_est *e, uint32_t nodes,
                      void *(*values)(size_t count, size_t size),
                      struct ips_err *err)
@@ -121,7 +125,8 @@ void ips_arcs_init(struct ips_arcs *a, const struct ips_scenario *scenario)
         scenario->order_dependent_off ? IPS_ARC_ABSENT : by_itself;
     a->mode[IPS_X_EXTERNAL] =
         scenario->external == IPS_EXTERNAL_OFF ? IPS_ARC_ABSENT : IPS_ARC_XLEN;
-    /* In `wall` what was idle is in the chain's arc (analysis/graph/view.c). */
+    /* In `wall` idle time is part of the chain's arc
+     * (analysis/graph/view.c). */
     a->mode[IPS_X_IDLE] = !wall && scenario->external == IPS_EXTERNAL_ALL
                               ? IPS_ARC_XLEN
                               : IPS_ARC_ABSENT;
@@ -138,8 +143,9 @@ uint64_t ips_graph_total(const struct ips_graph *g)
     return total;
 }
 
-/* Only a hint, so it may lie behind the end. (Not inline, it would be taken for
- * a function that does nothing, and left out.) */
+/* A prefetch is only a hint, so it may point after the end of an array. Must be
+ * inline: otherwise the compiler takes it for a function without effect and
+ * removes the calls. */
 static inline __attribute__((always_inline)) void
 prefetch_chain(const struct run *r, size_t i)
 {
@@ -157,8 +163,8 @@ prefetch_chain(const struct run *r, size_t i)
     __builtin_prefetch(r->k->g->xlen + i + 8);
 }
 
-/* Runs chain c, whose cursor is *cur, to its next remote in or its end; before
- * that (cur->pos < cur->stop) only where it waits. */
+/* Runs chain c, whose cursor is *cur, to its next remote in or its end. If it
+ * stops earlier (cur->pos < cur->stop_node), it waits on a node. */
 static inline __attribute__((always_inline)) void
 run_local(struct run *r, uint32_t c, struct cursor *cur)
 {
@@ -178,7 +184,8 @@ run_local(struct run *r, uint32_t c, struct cursor *cur)
             if (SELDOM(odd >> kind & 1) && absent >> kind & 1)
                 x = none;
             uint64_t b = r->est[x];
-            if (b & WAITER_BIT) { /* c stops, to be woken when x has one */
+            if (b & WAITER_BIT) { /* c stops; it is woken when x gets its
+                                     value */
                 cur->next = (uint32_t)b;
                 r->est[x] = WAITER_BIT | c;
                 goto stopped;
@@ -187,7 +194,7 @@ run_local(struct run *r, uint32_t c, struct cursor *cur)
                 b += ips_arc_ns(&r->k->arcs, r->k->arcs.mode[kind],
                                 r->k->g->xlen, (uint32_t)i);
             uint64_t waiters = r->est[i];
-            r->crossed[i] = b > a; /* a tie is the chain's */
+            r->crossed[i] = b > a; /* at a tie the chain arc wins */
             a = b > a ? b : a;
             passed += v;
             bits |= v | a;
@@ -201,11 +208,12 @@ stopped:
     r->to = to;
     cur->e = e;
     cur->pos = (uint32_t)i;
-    r->passed += passed; /* below 2^62, or `bits` says so */
+    r->passed += passed; /* below 2^62, else `bits` shows it */
     r->bits |= bits;
 }
 
-/* The node at hand has a remote in. False: its value is not there. */
+/* Computes the node at the cursor, which has a remote in. False: the remote
+ * value is not known. */
 static inline __attribute__((always_inline)) bool run_remote(struct run *r,
                                                              struct cursor *cur)
 {
@@ -231,8 +239,8 @@ static inline __attribute__((always_inline)) bool run_remote(struct run *r,
     return true;
 }
 
-/* The chain at place `at` of the queue; what is left of its list, if anything,
- * takes its place. */
+/* Takes the first chain of the list at index `at` of the queue; the rest of the
+ * list, if any (*left), stays there. */
 static inline __attribute__((always_inline)) uint32_t
 take_chain(const struct run *r, size_t at, bool *left)
 {
@@ -242,10 +250,10 @@ take_chain(const struct run *r, size_t at, bool *left)
     return c;
 }
 
-/* The chain that runs after `cur` stopped, or NO_CHAIN. Chains take turns: when
- * it is its turn again a chain finds much of what it needs, and runs far. But
- * two that answer each other go on with each other: the one that `cur` woke
- * last runs next where `cur` waits for it. */
+/* The chain that runs after `cur` stopped, or NO_CHAIN. Chains take turns,
+ * because a chain that waited for its turn finds much of what it needs and runs
+ * far. The exception are two chains that answer each other: if `cur` waits for
+ * the chain that it woke last, that chain runs next. */
 static inline __attribute__((always_inline)) uint32_t
 next_chain(struct run *r, const struct cursor *cur)
 {
@@ -290,7 +298,7 @@ static void kernel_run(struct kernel *k)
                     .absent = k->absent,
                     .odd = k->odd,
                     .begun = 1};
-    /* Beyond the limit sums may have wrapped: of no use. */
+    /* At or above the limit sums may have wrapped, so going on is useless. */
     for (uint32_t c = g->chain_count ? 0 : NO_CHAIN;
          c != NO_CHAIN && r.bits < IPS_TIME_LIMIT;) {
         struct cursor *cur = &k->cur[c];
@@ -308,12 +316,12 @@ static void arcs_init(struct kernel *k, const struct ips_scenario *scenario)
 {
     ips_arcs_init(&k->arcs, scenario);
     const struct ips_mtime *m = &k->arcs.mtime;
-    /* Messages of measured times: nothing is to be computed. */
+    /* Messages have measured times: nothing is to be computed from xlen. */
     if (k->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME && m->base_ns == 0 &&
         m->per_byte_q32 == 1ULL << 32 &&
         (m->scale_den == 0 || m->scale_num == m->scale_den))
         k->arcs.mode[IPS_X_DATA] = IPS_ARC_XLEN;
-    /* Not NONE: such a node has no cross predecessor. */
+    /* NONE is left out: such a node has no cross predecessor. */
     for (int x = IPS_X_NONE + 1; x <= IPS_X_LAST; x++) {
         k->absent |= (uint32_t)(k->arcs.mode[x] == IPS_ARC_ABSENT) << x;
         k->odd |= (uint32_t)(k->arcs.mode[x] != IPS_ARC_ZERO) << x;
@@ -329,7 +337,8 @@ static int kernel_init(struct kernel *k, const struct ips_graph *g,
     int rc = est_alloc(e, g->node_count, ips_alloc_large, err);
     if (rc < 0)
         return rc;
-    memset(e->est, 0xff, g->node_count * sizeof(*e->est)); /* UNKNOWN */
+    memset(e->est, 0xff,
+           g->node_count * sizeof(*e->est)); /* 0xff.. is UNKNOWN */
     e->est[g->node_count] = 0;
     k->g = g;
     arcs_init(k, scenario);

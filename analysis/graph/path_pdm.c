@@ -1,8 +1,8 @@
 /*
- * Label correcting with a deque, for the longest path. From IPS-11: a node
- * that was never in the queue goes to its tail, one that was there before to
- * its head. A cycle would be relaxed for ever, so the graph is first checked
- * for one by peeling off nodes without open in-arcs.
+ * Longest path by label correcting with a deque. From IPS-11: a node that was
+ * never in the queue is appended at the tail; a node that was in it before is
+ * put at the head. A cycle would be relaxed for ever, so the graph is first
+ * checked for cycles by repeatedly removing nodes without open in-arcs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +14,14 @@ enum queued { NEVER = 0, WAS = 1, IS = 2 };
 struct pdm {
     const struct ips_graph *g;
     struct ips_arcs arcs;
-    uint64_t *label;     /* [n] */
-    uint8_t *reached;    /* [n] has a label */
-    uint8_t *queued;     /* [n] enum queued */
+    uint64_t *label;     /* [n] longest path to each node so far, ns */
+    uint8_t *reached;    /* [n] 1: the node has a label */
+    uint8_t *queued;     /* [n] enum queued of each node */
     uint8_t *first;      /* [n] 1: first node of its chain */
-    uint32_t *out_start; /* [n + 1] cross successors in `out` */
+    uint32_t *out_start; /* [n + 1] index of each node's first cross successor
+                            in `out` */
     uint32_t *out;
-    uint32_t *ring; /* [n + 1]; a node is in it at most once */
+    uint32_t *ring; /* [n + 1] ring buffer; a node is in it at most once */
     uint32_t head, tail;
     bool overflow;
 };
@@ -56,7 +57,8 @@ static int pdm_init(struct pdm *p, const struct ips_graph *g,
                            g->node_count);
     for (uint32_t c = 0; c < g->chain_count; c++)
         p->first[g->chains[c].first] = 1;
-    p->first[g->node_count] = 1; /* the last node has no successor */
+    p->first[g->node_count] = 1; /* sentinel: the last node has no chain
+                                    successor */
     for (uint32_t i = 0; i < g->node_count; i++) {
         if (ips_arc_present(g, &p->arcs, i))
             p->out_start[g->xpred[i] + 2]++;
@@ -74,7 +76,8 @@ static int refuse_cycle(struct pdm *p, struct ips_err *err)
 {
     const struct ips_graph *g = p->g;
     uint32_t done = 0, ready = 0;
-    uint8_t *open = p->queued; /* in-arcs not yet peeled; zeroed afterwards */
+    uint8_t *open = p->queued; /* number of in-arcs not yet removed; zeroed
+                                  afterwards */
     for (uint32_t i = 0; i < g->node_count; i++) {
         open[i] = (uint8_t)(!p->first[i] + ips_arc_present(g, &p->arcs, i));
         if (open[i] == 0)

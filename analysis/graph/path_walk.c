@@ -10,7 +10,7 @@ void ips_path_release(struct ips_path *p)
     p->count = 0;
 }
 
-/* Room grows at powers of two, so the count alone tells when. */
+/* Capacity doubles at powers of two, so the count alone shows when to grow. */
 static int append_segment(struct ips_path *p,
                           const struct ips_path_segment *seg,
                           struct ips_err *err)
@@ -34,7 +34,8 @@ int ips_path_push(struct ips_path *p, const struct ips_path_segment *seg,
     struct ips_path_segment *last = p->count ? &p->seg[p->count - 1] : NULL;
     if (last && last->kind == IPS_SEG_COMPUTE && seg->kind == IPS_SEG_COMPUTE &&
         last->chain == seg->chain && last->to == seg->from &&
-        last->from != IPS_NO_NODE) { /* that came before the chain */
+        last->from != IPS_NO_NODE) { /* a segment from IPS_NO_NODE is folded:
+                                        not merged */
         last->to = seg->to;
         last->ns += seg->ns;
         return 0;
@@ -48,13 +49,14 @@ static enum ips_segment_kind cross_kind(uint8_t xkind)
                                                           : IPS_SEG_MESSAGE;
 }
 
-/* Where a walk back along winning arcs came to an end. */
+/* Where a walk back along the winning arcs ended. */
 struct walk {
     uint32_t at;
     bool remote; /* the arc that won at `at` comes from another machine */
 };
 
-/* `until`: stop there, IPS_NO_NODE never. Segments come out backwards. */
+/* Stops at node `until` (IPS_NO_NODE: never). Calls `seen` with the last
+ * segment first. */
 static int walk_back(const struct ips_graph *g, const struct ips_est *e,
                      uint32_t i, uint32_t until, ips_path_seen *seen, void *arg,
                      struct walk *w, struct ips_err *err)
@@ -75,7 +77,7 @@ static int walk_back(const struct ips_graph *g, const struct ips_est *e,
         i = low;
         if (rc < 0 || i == until)
             break;
-        if (!e->crossed[i]) { /* the chain's first node */
+        if (!e->crossed[i]) { /* i is the chain's first node */
             bool folded = g->kind[i] != IPS_NODE_START || g->w[i];
             if (folded)
                 rc = seen(arg,
@@ -130,7 +132,7 @@ static int walk_into(const struct ips_graph *g, const struct ips_est *e,
     int rc = walk_back(g, e, i, until, count_one, &out->count, w, err);
     if (rc < 0 || out->count == 0)
         return rc;
-    while (room < out->count) /* as append_segment() wants it */
+    while (room < out->count) /* capacity that append_segment() expects */
         room *= 2;
     out->seg = ips_alloc_large(room, sizeof(*out->seg));
     if (!out->seg)
@@ -145,7 +147,7 @@ int ips_path_walk(const struct ips_graph *g,
                   uint32_t from_end, struct ips_path *out, uint32_t *stop,
                   struct ips_err *err)
 {
-    (void)scenario; /* the winners are in `e` */
+    (void)scenario; /* `e` says which arcs won */
     struct walk w;
     memset(out, 0, sizeof(*out));
     *stop = IPS_NO_NODE;
@@ -160,7 +162,7 @@ int ips_path_walk(const struct ips_graph *g,
     return rc;
 }
 
-/* Was it the path between the two that was walked? */
+/* IPS_E_NOT_FOUND unless the walk from `to` ended at `from`. */
 static int check_arrival(const struct walk *w, uint32_t from, uint32_t to,
                          struct ips_err *err)
 {

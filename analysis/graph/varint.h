@@ -1,8 +1,8 @@
 /*
- * Numbers of 7 bits a byte, low first, and steps either way, for what is
- * written and read millions at a time: no bounds are looked at, so who writes
- * has room for IPS_VARINT_BYTES a number, and who reads has as many readable
- * bytes behind the last one and looks afterwards whether it came too far.
+ * Numbers of 7 bits a byte, low bits first, and signed differences, for data
+ * that is written and read in millions. There are no bounds checks: a writer
+ * needs room for IPS_VARINT_BYTES a number; a reader needs as many readable
+ * bytes after the last number, and checks afterwards whether it read too far.
  */
 #ifndef IPS_ANALYSIS_GRAPH_VARINT_H
 #define IPS_ANALYSIS_GRAPH_VARINT_H
@@ -30,7 +30,8 @@ static inline const uint8_t *ips_varint_get(const uint8_t *at, uint64_t *v)
     return at;
 }
 
-/* A step modulo 2^64 as a number that is small where the step is. */
+/* The difference modulo 2^64 in zigzag form: a number that is small if the
+ * difference is small in either direction. */
 static inline uint64_t ips_varint_step(uint64_t from, uint64_t to)
 {
     uint64_t d = to - from;

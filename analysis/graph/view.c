@@ -25,7 +25,7 @@ uint64_t ips_wall_xweight(uint64_t from, uint64_t to, uint64_t wait,
     if (xkind != IPS_X_DATA)
         return 0;
     struct ips_mtime once = scenario->mtime;
-    once.scale_num = once.scale_den = 1; /* the kernel scales */
+    once.scale_num = once.scale_den = 1; /* the kernel applies the scale */
     return ips_min_u64(apart, ips_mtime_ns(&once, len));
 }
 
@@ -40,7 +40,8 @@ static void sched_node(const struct ips_graph *g, uint32_t i, uint32_t first,
     v->own_xlen[i] = g->xlen[i];
     if (!outside || x == IPS_NO_NODE)
         return;
-    /* From the node before: the arc beside it has what ran meanwhile. */
+    /* If the cross predecessor is the chain predecessor, the chain arc between
+     * the same two nodes already contains what ran meanwhile. */
     uint64_t apart = ips_sub_sat(g->at[i], g->at[x]);
     if (x + 1 == i && i != first)
         apart = ips_sub_sat(apart, v->own_w[i]);
@@ -49,7 +50,8 @@ static void sched_node(const struct ips_graph *g, uint32_t i, uint32_t first,
 
 /* ---- wall ---- */
 
-/* Is what node i slept the weight of a cross arc, or of nothing? */
+/* Whether node i's sleep belongs to a cross arc or, with external off, to no
+ * arc. False: it stays in the chain's arc. */
 static bool waited_for_arc(const struct ips_graph *g, uint32_t i,
                            const struct ips_scenario *scenario)
 {
@@ -91,7 +93,7 @@ static void wall_node(const struct ips_graph *g, uint32_t i, uint32_t first,
 
 /* ---- message times ---- */
 
-/* Bytes become ns; *timed, a copy of `g`, has them. */
+/* Converts bytes to ns; *timed, a copy of `g`, gets the converted arrays. */
 static int time_messages(const struct ips_graph *g, struct ips_view *out,
                          struct ips_graph *timed, struct ips_err *err)
 {
@@ -125,7 +127,8 @@ static int apply_weighting(const struct ips_graph *g,
     bool wall = scenario->weighting == IPS_WEIGH_WALL;
     size_t bytes = (size_t)g->node_count * sizeof(*g->w);
     out->own_w = ips_alloc_large(1, bytes);
-    if (!out->own_xlen) /* else it is what `g` has, and each is read once */
+    if (!out->own_xlen) /* else reuse g->xlen in place: each entry is read
+                           before it is written */
         out->own_xlen = ips_alloc_large(1, bytes);
     out->own_at = wall ? ips_alloc_large(1, bytes) : NULL;
     if (!out->own_w || !out->own_xlen || (wall && !out->own_at))
@@ -151,7 +154,7 @@ static int apply_weighting(const struct ips_graph *g,
     return 0;
 }
 
-/* Room for weights of the view's own, where it has none yet. */
+/* Allocates the view's own weights unless it has them already. */
 static bool own_weights(struct ips_view *v, struct ips_err *err)
 {
     if (!v->own_w)
@@ -162,8 +165,9 @@ static bool own_weights(struct ips_view *v, struct ips_err *err)
     return v->own_w != NULL;
 }
 
-/* After the weighting: what a wait overlaps with its arc stays what it was, so
- * no arc becomes longer than it is with recording. */
+/* Subtracts the cost of recording after the weighting was applied: the part of
+ * a wait that overlaps with its arc stays the same, so no arc becomes longer
+ * than with recording. */
 static int take_probe(struct ips_view *v, const struct ips_scenario *scenario,
                       struct ips_err *err)
 {
@@ -182,7 +186,8 @@ static int take_probe(struct ips_view *v, const struct ips_scenario *scenario,
     return 0;
 }
 
-/* As if what ended those waits had taken all of their time. */
+/* Counts waits of unknown end as if whatever ended them had worked all the
+ * time. */
 static int add_unended(struct ips_view *v, const struct ips_scenario *scenario,
                        struct ips_err *err)
 {

@@ -1,24 +1,24 @@
 /*
- * Cores of machines with load, where loads have turns (turn_ns of the machine;
- * replay.h says how). Each is a machine of one core in rp.machine, whose
- * virtual clock moves as without load, and stands while its loads have their
- * turn. So the end of the chains' turn is a place of that clock, `turn_v`, as
- * the completions are, and which of them comes first is exact.
+ * Cores of machines with load, if loads have turns (turn_ns of the machine;
+ * replay.h has the rules). Each core is a machine with one core in rp.machine.
+ * Its virtual clock advances as without load, and stands still while its loads
+ * have their turn. So the end of the chains' turn is a virtual time, `turn_v`,
+ * like the completions, and which of them comes first is exact.
  *
- * Of the machine itself, whose number the chains have, only speed, load, count
+ * Of the machine itself, whose number the chains store, only speed, load, count
  * and idle time are used.
  */
 #include <stdlib.h>
 
 #include "analysis/replay/run.h"
 
-/* Of the time without chains so much is added to their turn, where a core has
- * at most one load. Measured: docs/papers.md. */
+/* While a core with at most one load has no chain, 1/2^FORGIVEN_SHIFT of that
+ * time is added to the chains' turn. Measured: docs/papers.md. */
 #define FORGIVEN_SHIFT 2u
 
 /* ---- what a core is ------------------------------------------------------ */
 
-/* Of load b the part of core j of n, as a ratio. */
+/* The share of load b that core j of n has. */
 static struct ips_ratio part_of(struct ips_ratio b, uint32_t n, uint32_t j)
 {
     uint32_t whole = b.num / b.den, rest = b.num % b.den;
@@ -35,7 +35,7 @@ static uint64_t scale_work(uint64_t x, struct ips_ratio by)
     return (uint64_t)((ips_u128)x * by.num / by.den);
 }
 
-/* Of work at speed 1, in ns. */
+/* Length of the chains' turn in ns of work at speed 1. */
 static uint64_t turn_work(const struct rp_machine *core)
 {
     return ips_max_u64(scale_work(core->is.turn_ns, core->is.speed), 1);
@@ -126,7 +126,7 @@ void rp_cores_begin(struct rp *r)
         new_turn(r, &r->machine[i]);
 }
 
-/* Of all loads that machine m ever has the most of one of its cores. */
+/* The longest turn of loads that machine m ever has on one core. */
 static ips_u128 most_turn_ns(const struct rp *r, uint32_t m)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
@@ -146,7 +146,8 @@ ips_u128 rp_cores_slowest(const struct rp *r, uint32_t m, uint64_t total)
     if (!r->core_of || r->core_of[m] == RP_NO_CORE)
         return 0;
     const struct rp_machine *core = &r->machine[r->core_of[m]];
-    /* The first core has the most whole loads, another perhaps a part more. */
+    /* The first core has the most whole loads; another core may have a fraction
+     * of a load more, less than one turn_ns. */
     ips_u128 turns = (ips_u128)(total / turn_work(core)) + 1;
     return (ips_u128)total * core->is.speed.den / core->is.speed.num + 1 +
            turns * (most_turn_ns(r, m) + core->is.turn_ns);
@@ -203,7 +204,7 @@ static bool is_free(const struct rp_machine *core)
     return core->count == 0 && core->is.load.num == 0 && !core->is_stopped;
 }
 
-/* Chains and load: has a more of them than b (1), as many (0), less (-1)? */
+/* Compares chains plus load: 1 if a has more than b, 0 if equal, -1 if less. */
 static int compare_load(const struct rp_machine *a, const struct rp_machine *b)
 {
     uint64_t x =
@@ -213,7 +214,7 @@ static int compare_load(const struct rp_machine *a, const struct rp_machine *b)
     return (x > y) - (x < y);
 }
 
-/* By more than one thread or load. */
+/* Whether a's chains plus load exceed b's by more than one. */
 static bool more_by_one(const struct rp_machine *a, const struct rp_machine *b)
 {
     ips_u128 x = (ips_u128)a->count * a->is.load.den + a->is.load.num;
@@ -305,8 +306,8 @@ static void resume_core(struct rp *r, struct rp_machine *core, uint64_t now)
     new_turn(r, core);
 }
 
-/* The chain with the least number: what is left of an arc would depend on what
- * is one arc. */
+/* Takes the chain with the lowest number, and not the one with the least work
+ * left: what is left of an arc depends on how arcs were merged. */
 static struct rp_item first_chain(const struct rp_machine *core)
 {
     struct rp_item best = {.key = RP_NEVER};
@@ -319,7 +320,7 @@ static struct rp_item first_chain(const struct rp_machine *core)
     return best;
 }
 
-/* Core i has been without a chain for a turn. */
+/* Core i has had no chain for a turn: pulls one from another core. */
 static void pull_chain(struct rp *r, uint32_t i, uint64_t now)
 {
     struct rp_machine *to = &r->machine[i], *from = NULL;

@@ -21,7 +21,8 @@ static bool has_arc(const struct ips_graph *g, uint32_t i)
     return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
 }
 
-/* Marks in `to` what is kept, and counts the nodes that come out. */
+/* Marks in `to` the nodes that are kept; returns the number of nodes of the new
+ * graph. */
 static uint64_t mark_kept(const struct ips_graph *g, const uint64_t *idle,
                           size_t cuts, uint32_t *to)
 {
@@ -51,7 +52,7 @@ static uint64_t mark_kept(const struct ips_graph *g, const uint64_t *idle,
 struct making {
     const struct ips_graph *g;
     struct ips_replay_graph *out;
-    struct ips_replay_cut *cut, *cut_end; /* those to come */
+    struct ips_replay_cut *cut, *cut_end; /* the cuts not made yet */
     uint32_t next;
 };
 
@@ -76,7 +77,8 @@ static void put_idle(struct making *m, uint32_t k, uint64_t ns)
     m->out->made[k] = 1;
 }
 
-/* Node i, with work w since the last one; xpred is of the whole graph yet. */
+/* Adds node i with work w since the last node. xpred is set later by
+ * link_arcs(). */
 static void put_node(struct making *m, uint32_t i, uint64_t w, uint64_t idle)
 {
     const struct ips_graph *g = m->g;
@@ -102,12 +104,12 @@ static void put_chain(struct making *m, uint32_t c, const uint64_t *idle)
 {
     const struct ips_graph *g = m->g;
     uint32_t first = g->chains[c].first, end = first + g->chains[c].count;
-    uint64_t w = 0; /* since the last node */
+    uint64_t w = 0; /* work since the last node */
     struct ips_chain *to = &m->out->g.chains[c];
     *to = g->chains[c];
     to->first = m->next;
     for (uint32_t i = first; i < end; i++) {
-        uint64_t done = 0; /* of the arc into i */
+        uint64_t done = 0; /* work of the arc into i that earlier cuts took */
         for (; m->cut < m->cut_end && m->cut->node == i; m->cut++) {
             uint64_t part = ips_min_u64(m->cut->w, g->w[i]) - done;
             m->cut->at = append_node(m, i, IPS_NODE_AUX, w + part) + 1;
@@ -125,7 +127,8 @@ static void put_chain(struct making *m, uint32_t c, const uint64_t *idle)
     to->count = m->next - to->first;
 }
 
-/* An arc of the whole graph may lead to a node that is numbered later. */
+/* Runs after all nodes are added, because an arc may come from a node with a
+ * higher number. */
 static void link_arcs(struct making *m)
 {
     struct ips_graph *to = &m->out->g;
@@ -174,7 +177,7 @@ bool ips_replay_cut_at(const struct ips_graph *g, const struct ips_chain *c,
                        uint64_t t, struct ips_replay_cut *cut)
 {
     uint32_t low = c->first, high = c->first + c->count;
-    while (low < high) { /* the first node that is passed after t */
+    while (low < high) { /* becomes the first node passed after t */
         uint32_t mid = low + (high - low) / 2;
         if (g->at[mid] > t)
             high = mid;

@@ -1,10 +1,10 @@
 /*
- * Locks of a replay: who has a unit next (replay.h says by what rule).
+ * Locks of a replay: who gets a unit next (replay.h has the rule).
  *
- * A unit is not given in the midst of an event: at one moment many may come,
- * and which of the events of that moment is processed first must not matter.
- * So what is free and waited for is `due`, and rp_run() lets rp_grant() have
- * its round when nothing else happens at that moment.
+ * A unit is not granted in the middle of an event: several chains may ask at
+ * one moment, and the order in which events of that moment are processed must
+ * not matter. So a lock with free units and waiters is `due`, and rp_run()
+ * calls rp_grant() when nothing else is left at that moment.
  */
 #include <stdlib.h>
 #include <string.h>

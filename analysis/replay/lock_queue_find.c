@@ -1,12 +1,14 @@
-/* Which threads take pieces of work under a lock: see replay/lock_queue.h. */
+/* Finds threads that take pieces of work under a lock: see
+ * replay/lock_queue.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/replay/replay.h"
 #include "common/large.h"
 
-#define TRIES 16u /* locks whose pieces are looked at: each costs the nodes */
-#define TAIL 4u   /* of a piece's work, at most a part so large */
+/* greatest number of locks whose pieces are examined, in O(nodes) each */
+#define TRIES 16u
+#define TAIL 4u /* a tail has at most 1/TAIL of a piece's work */
 
 struct unit_take {
     uint64_t when;
@@ -15,18 +17,21 @@ struct unit_take {
 struct finding {
     const struct ips_graph *g;
     const struct ips_replay_locks *locks;
-    struct unit_take *t; /* [count] by lock, time */
+    struct unit_take *t; /* [count] takings, sorted by lock and time */
     uint32_t count;
-    uint32_t *span;       /* of `t`, by lock: [lock_count + 1] */
-    uint32_t *order;      /* of locks: those taken most often first */
-    uint8_t *does;        /* [nodes] 0, 1: takes, 2: gives */
-    uint32_t *lock_of;    /* [nodes] that does something */
-    uint32_t *of;         /* [nodes] 0, or 1 + the piece that it is of */
-    bool *busy;           /* [chains] of a queue, or of a crew */
-    uint32_t *all;        /* [chains] how often it takes any lock */
-    uint32_t *taken_unit; /* ... the lock at hand */
-    uint32_t *number;     /* [chains] its worker */
-    uint32_t *who;        /* chains that took it, by number; [who_count] */
+    uint32_t *span;       /* [lock_count + 1] where each lock's takings begin in
+                             `t` */
+    uint32_t *order;      /* [lock_count] locks, most takings first */
+    uint8_t *does;        /* [nodes] 1: takes a unit, 2: gives one back, else
+                             0 */
+    uint32_t *lock_of;    /* [nodes] the lock, for nodes that take or give */
+    uint32_t *of;         /* [nodes] 0, or 1 + the piece that contains it */
+    bool *busy;           /* [chains] it is in another queue already */
+    uint32_t *all;        /* [chains] number of takings of any lock */
+    uint32_t *taken_unit; /* [chains] number of takings of the current lock */
+    uint32_t *number;     /* [chains] its index as a worker */
+    uint32_t *who;        /* [who_count] chains that took the current lock,
+                             ascending */
     uint32_t who_count;
     uint32_t tried;
     struct ips_lock_queues *out;
@@ -42,7 +47,8 @@ static int by_lock_and_time(const void *va, const void *vb)
     return (a->node > b->node) - (a->node < b->node);
 }
 
-static _Thread_local const uint32_t *spans; /* while sorting */
+static _Thread_local const uint32_t *spans; /* `span` for by_takings() while
+                                               sorting */
 
 static int by_takings(const void *va, const void *vb)
 {
@@ -77,7 +83,7 @@ static void list_takings(struct finding *f, const uint64_t *when)
     qsort(f->order, f->locks->lock_count, sizeof(*f->order), by_takings);
 }
 
-/* The chain that made chain c, or none. */
+/* The chain that created chain c, or UINT32_MAX. */
 static uint32_t maker_of(const struct ips_graph *g, uint32_t c)
 {
     uint32_t first = g->chains[c].first;
@@ -102,7 +108,7 @@ static int by_number(const void *va, const void *vb)
     return (a > b) - (a < b);
 }
 
-/* Who took the lock, and how often. */
+/* Counts which chains took the lock, and how often. */
 static void count_takings(struct finding *f, const struct unit_take *t,
                           uint32_t n)
 {
@@ -125,8 +131,8 @@ static void extend_range(struct range *r, uint32_t x)
     r->most = ips_max_u32(r->most, x);
 }
 
-/* Are those that took it more than once threads of one maker that did not
- * divide the work evenly? How many they are, or 0. */
+/* The number of chains that took the lock more than once, if they are threads
+ * with one creator that did not divide the work evenly; else 0. */
 static uint32_t workers_of(const struct finding *f)
 {
     const struct ips_graph *g = f->g;
@@ -150,8 +156,8 @@ static uint32_t workers_of(const struct finding *f)
     return own.most - own.least < 2 || all.most - all.least < 2 ? 0 : workers;
 }
 
-/* Is each worker's last taking behind all pieces? Then they are put behind
- * those that there are. */
+/* Adds the workers to the result, if the last taking of each is after all
+ * pieces. Else returns false. */
 static bool put_workers(struct finding *f, const struct unit_take *t,
                         uint32_t n, uint32_t workers)
 {
@@ -181,7 +187,8 @@ static bool put_workers(struct finding *f, const struct unit_take *t,
     return false;
 }
 
-/* Where the piece that begins at node i ends; it must give the lock back. */
+/* The end of the piece that begins at node i; *given: it gives the lock
+ * back. */
 static uint32_t piece_end(const struct finding *f, uint32_t i, uint32_t tail,
                           bool *given)
 {
@@ -204,11 +211,11 @@ static bool put_pieces(struct finding *f, const struct unit_take *t, uint32_t n)
         if (is->begin == IPS_NO_NODE)
             is->begin = t[k].node;
         else if (t[k].node != f->taken_unit[is->chain])
-            return false; /* stamps run against the chain */
+            return false; /* times contradict the order of the chain */
         uint32_t end = piece_end(f, t[k].node, is->tail, &given);
         if (!given || t[k].node > is->tail)
             return false;
-        f->taken_unit[is->chain] = end; /* where its next one begins */
+        f->taken_unit[is->chain] = end; /* where its next piece has to begin */
         o->piece[o->piece_count++] =
             (struct ips_lock_queue_piece){t[k].node, end, w};
     }
@@ -222,7 +229,7 @@ static void mark_pieces(struct finding *f, uint32_t from, bool is)
             f->of[i] = is ? p + 1 : 0;
 }
 
-/* Do pieces exchange nothing but locks? */
+/* Whether the pieces after `from` exchange nothing but locks. */
 static bool exchanges_only_locks(const struct finding *f, uint32_t from)
 {
     const struct ips_graph *g = f->g;
@@ -237,7 +244,7 @@ static bool exchanges_only_locks(const struct finding *f, uint32_t from)
     return true;
 }
 
-/* Work behind node `from`, up to node `to`. */
+/* Work after node `from` up to node `to`. */
 static uint64_t work_between(const struct ips_graph *g, uint32_t from,
                              uint32_t to)
 {
@@ -247,7 +254,7 @@ static uint64_t work_between(const struct ips_graph *g, uint32_t from,
     return w;
 }
 
-/* Have they little to do when nothing is left? */
+/* Whether the workers do little after no work is left. */
 static bool has_ended(const struct finding *f, uint32_t piece, uint32_t worker)
 {
     const struct ips_lock_queues *o = f->out;

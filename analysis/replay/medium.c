@@ -1,12 +1,13 @@
 /*
- * Messages that share a medium: a transfer is work of the receiving node on a
- * machine of one core, which is the medium; when it is done, MTIME(0) is left.
- * A message that a chain reads in pieces is one transfer.
+ * Messages that share a medium. A transfer is work of the receiving node on a
+ * machine with one core, which is the medium; when that work is done, MTIME(0)
+ * remains. A message that a chain reads in pieces is one transfer.
  *
- * arrive[i] of a node that a medium brings something: RP_UNKNOWN from the send
- * on, its low bit set while the chain waits; then the time of the arrival,
- * which is above 0. Of all others 0. What the medium had saved up does the
- * first part of a transfer at once; all of it: it has no work there.
+ * arrive[i] of a node that receives through a medium is RP_UNKNOWN from the
+ * send on, with its low bit set if the chain waits; then the time of arrival,
+ * which is above 0. It is 0 for all other nodes. The time that an idle medium
+ * saved up is subtracted from the next transfer; if it covers the whole
+ * transfer, there is no work.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +28,9 @@ int rp_media_alloc(struct rp *r, struct ips_err *err)
         return ips_err_set(err, IPS_E_NO_MEMORY, "transfers of %u nodes",
                            g->node_count);
     for (uint32_t m = 0; r->bucket && m < r->media; m++)
-        r->bucket[m].saved_t = 1ULL << 62; /* all that it may have */
-    memset(r->sends, 0xff, nodes * sizeof(*r->sends)); /* IPS_NO_NODE */
+        r->bucket[m].saved_t = 1ULL << 62; /* as much as the burst allows */
+    memset(r->sends, 0xff, nodes * sizeof(*r->sends)); /* 0xffffffff is
+                                                          IPS_NO_NODE */
     for (uint32_t i = g->node_count; i-- > 0;) {
         if (!ips_arc_present(g, &r->arcs, i) ||
             r->arcs.mode[g->xkind[i]] != IPS_ARC_MTIME)
@@ -47,14 +49,15 @@ void rp_media_release(struct rp *r)
     free(r->bucket);
 }
 
-/* ---- what a medium saves ------------------------------------------------- */
+/* ---- token bucket
+ * ---------------------------------------------------------- */
 
-/* What is left of a transfer when it has had what was saved; both in _v. */
+/* What remains of a transfer after it used the saved time; both in _v. */
 static uint64_t spend_saved(struct rp *r, uint32_t m, uint64_t all,
                             uint64_t now)
 {
     if (!r->bucket || r->machine[r->machines + m].count)
-        return all; /* a medium that is busy has nothing */
+        return all; /* a busy medium has saved nothing */
     struct rp_bucket *b = &r->bucket[m];
     uint64_t most = r->ask->burst_ns[m] << r->bits;
     uint64_t saved = ips_min_u64(most, b->saved_t + (now - b->at_t));
@@ -63,7 +66,7 @@ static uint64_t spend_saved(struct rp *r, uint32_t m, uint64_t all,
     return all - has;
 }
 
-/* What a message of so many bytes takes its medium for. */
+/* How long a message of `bytes` bytes occupies its medium, in ns. */
 static uint64_t work_of(const struct rp *r, size_t pair, uint64_t bytes)
 {
     if (r->ask->wire && r->ask->wire[pair])
@@ -71,9 +74,10 @@ static uint64_t work_of(const struct rp *r, size_t pair, uint64_t bytes)
     return ips_sub_sat(rp_mtime_ns(r, pair, bytes), rp_mtime_ns(r, pair, 0));
 }
 
-/* Receives of one send by one chain: a message that is read in pieces. It is
- * one transfer, that of its first receive, `i`; behind its last is the next of
- * another chain. They lie behind each other, as all are by their nodes. */
+/* One chain may receive one send several times: a message that is read in
+ * pieces. It is one transfer, that of its first receive `i`. Returns the first
+ * receive of the same send by another chain, or IPS_NO_NODE. Receives of one
+ * chain are adjacent in the list, because it is sorted by node. */
 static uint32_t behind_message(const struct rp *r, uint32_t i)
 {
     uint32_t c = ips_chain_of(r->g, i);

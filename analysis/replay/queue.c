@@ -1,12 +1,12 @@
 /*
  * Work queues of a replay: which result a dispatcher takes next (queue.h has
- * what these are, replay.h the rule). Its chain and its workers' go from piece
- * to piece: what a chain comes to at the end of one, the node that stood behind
- * it as recorded, is `bound`, and it goes on elsewhere.
+ * the terms, replay.h the rule). The chains of a dispatcher and its workers go
+ * from piece to piece. The node that followed a piece as recorded is `bound`: a
+ * chain that comes to a bound node continues elsewhere.
  *
- * As with locks a result is not taken in the midst of an event: a dispatcher
- * that may take one is due, and rp_queue_take() has its round when nothing else
- * happens at that moment.
+ * As with locks, a result is not taken in the middle of an event: a dispatcher
+ * that may take one is counted in queue_due, and rp_run() calls rp_queue_take()
+ * when nothing else is left at that moment.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,28 +17,32 @@
 #define NONE IPS_QUEUE_NONE
 
 struct worker {
-    uint32_t first, last; /* blocks that were given to it; or NONE */
+    uint32_t first, last; /* list of blocks given to it; or NONE */
     bool waits, has_stopped;
-    uint32_t sent;   /* results */
-    uint64_t come_t; /* the last of them: none comes before the one before it */
+    uint32_t sent;   /* number of results sent */
+    uint64_t come_t; /* arrival of its last result: results of a worker arrive
+                        in order */
 };
 struct dispatcher {
-    uint32_t turn;            /* the next one */
-    uint32_t first, last;     /* blocks whose results are there, in line */
-    bool takes_result, waits; /* takes a result; may take one */
+    uint32_t turn;            /* the next turn */
+    uint32_t first, last;     /* list of blocks whose results have arrived */
+    bool takes_result, waits; /* is taking a result; waits for one */
 };
 struct rp_queues {
     const struct ips_queues *is;
-    uint32_t *at;   /* [nodes] 0; 1: bound; 2 + block: a result's message */
-    uint32_t *role; /* [chains] 0, or 2 * queue + 1, or 2 * worker + 2 */
+    uint32_t *at;   /* [nodes] 0; 1: bound; 2 + block: sends that block's
+                       result */
+    uint32_t *role; /* [chains] 0: in no queue; dispatcher: 2 * queue + 1;
+                       worker: 2 * worker + 2 */
     struct worker *worker;
     struct dispatcher *queue;
-    uint32_t *next;   /* [blocks] in line, or given */
-    uint32_t *holder; /* [blocks] worker */
-    uint64_t *come_t; /* [blocks] its result */
-    uint32_t *number; /* [blocks] of its worker's results */
-    uint32_t *piece;  /* [crews] the next one */
-    uint32_t *works;  /* [chains] 0, or 1 + worker of a crew */
+    uint32_t *next;   /* [blocks] next in the list of arrived results or given
+                         blocks */
+    uint32_t *holder; /* [blocks] worker that does it */
+    uint64_t *come_t; /* [blocks] when its result arrived */
+    uint32_t *number; /* [blocks] ordinal among its worker's results */
+    uint32_t *piece;  /* [lock_queues] its next piece */
+    uint32_t *works;  /* [chains] 0, or 1 + worker of a lock queue */
 };
 
 int rp_queues_alloc(struct rp *r, struct ips_err *err)
@@ -162,7 +166,7 @@ static uint32_t tail_of(const struct rp_queues *s, uint32_t w)
     return s->is->block[s->is->worker[w].end_block - 1].first;
 }
 
-/* Where worker w goes on, or NONE: with nothing as yet. */
+/* The node where worker w continues, or NONE: it has to wait for work. */
 static uint32_t worker_next(struct rp *r, uint32_t w)
 {
     struct rp_queues *s = r->queues;
@@ -215,7 +219,8 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i)
         return c;
     const struct ips_queue_worker *w = &s->is->worker[role / 2 - 1];
     uint32_t low = w->first_block, high = w->end_block;
-    while (high - low > 1) { /* the last that begins at i or before */
+    while (high - low > 1) { /* becomes the last block that begins at i or
+                                before */
         uint32_t mid = low + (high - low) / 2;
         if (s->is->block[mid].first <= i)
             low = mid;
@@ -225,7 +230,7 @@ uint32_t rp_queue_receiver(const struct rp *r, uint32_t i)
     return s->is->worker[s->holder[low]].chain;
 }
 
-/* The block whose result comes with node i's first message, or NONE. */
+/* The block whose result begins to arrive with node i's message, or NONE. */
 uint32_t rp_queue_result(const struct rp *r, uint32_t i)
 {
     uint32_t at = r->queues->at[i];
@@ -243,10 +248,12 @@ void rp_queue_sent(struct rp *r, uint32_t i, uint64_t now)
     uint32_t d =
         s->is->queue[s->is->worker[s->is->block[b].worker].queue].chain;
     if (rp_by_medium(r, ask)) {
-        if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved enough */
+        if (r->arrive[ask] < RP_UNKNOWN) /* the medium had saved enough time for
+                                            the whole transfer */
             rp_queue_due(r, b, rp_arrives(r, ask));
         else
-            r->arrive[ask] |= 1; /* for rp_transferred */
+            r->arrive[ask] |= 1; /* tells rp_transferred() that a dispatcher
+                                    waits */
         return;
     }
     uint64_t bytes = r->g->xlen[ask];
@@ -274,7 +281,8 @@ static bool is_before(const struct rp_queues *s, uint32_t a, uint32_t b)
     return s->number[a] < s->number[b];
 }
 
-/* In line by when it came, then by thread, then as it was sent. */
+/* Inserts the result in order of arrival, then of the worker's chain, then of
+ * sending. */
 void rp_queue_come(struct rp *r, uint32_t b, uint64_t now)
 {
     struct rp_queues *s = r->queues;
@@ -289,7 +297,7 @@ void rp_queue_come(struct rp *r, uint32_t b, uint64_t now)
     *link = b;
 }
 
-/* Chain c goes on at node i. */
+/* Chain c continues at node i. */
 static void resume_chain(struct rp *r, uint32_t c, uint32_t i)
 {
     r->chain[c].pos = i;
@@ -340,7 +348,8 @@ void rp_queue_take(struct rp *r)
             take_block(r, k);
 }
 
-/* ---- without a dispatcher ------------------------------------------------ */
+/* ---- lock-protected work queues
+ * --------------------------------------------- */
 
 void rp_lock_queue_granted(struct rp *r, uint32_t c, uint32_t lock)
 {

@@ -1,35 +1,37 @@
 /*
- * Work queues with a dispatcher: a thread that gives pieces of work to others
- * and takes their results in the order in which they come, and whoever brought
- * one gets the next piece. Who did which piece was chance (DPM-14); elsewhere
- * the faster worker does more of them. Here they are found in a graph, and a
- * graph is made of another order.
+ * Work queues with a dispatcher: a thread that gives pieces of work to other
+ * threads and takes their results in the order in which they arrive; the thread
+ * that brought a result gets the next piece. Which thread did which piece was
+ * chance (DPM-14): on other machines the faster worker does more of them. This
+ * file finds such queues in a graph, and makes the graph of another order.
  *
- * A dispatcher's chain is cut into what it did before the first result, and for
- * each of its `turns` the taking of a result (`ask` of a block) and what
- * follows up to the next one (the turn's own nodes, maybe none), then its end.
- * A worker's chain is cut into `blocks`, each from the first receive of a piece
- * to the next one's: a block has one result, but for the last. So a turn takes
- * one block's result and may give another block to whom that was of. Settled
- * anew is which result each turn takes; the blocks that are given go with it.
- * The first block of a worker is its own, and those that were given before the
- * first result, and what comes after its last piece (`tail`).
+ * A dispatcher's chain is cut into what it did before the first result, its
+ * `turns`, and its end. A turn takes a result (the receives `ask` of a block)
+ * and contains what follows up to the next result, maybe nothing. A worker's
+ * chain is cut into `blocks`, each from the first receive of a piece to the
+ * first receive of the next piece. Every block but the last has one result. So
+ * a turn takes one block's result and may give another block to the worker of
+ * that result. A replay decides anew which result each turn takes; the given
+ * blocks go with it. These remain with their worker: its first block, blocks
+ * given before the first result, and what comes after its last piece (the
+ * `tail`).
  *
- * It is a queue only if (else the order stays as recorded):
- *   - the dispatcher's order was free: `any[chain]`;
- *   - it wrote to each worker before that wrote to it. Of who asks first a
- *     graph does not tell work that is handed out from clients that are served,
- *     whose work is their own;
- *   - until the last result, each turn wrote to none of the workers but that
- *     whose result it took, and gave it one block at most;
- *   - all that a block received of the dispatcher is of one turn;
- *   - each worker's last block begins with what the dispatcher sent after the
- *     last result, or of each worker with what it got for a result, and then it
- *     has no result (it is told to stop);
- *   - there are two workers, no chain is of two queues, and some block is
- *     given in a turn.
- * What else a block exchanges with others keeps its arcs.
+ * Threads form a queue only if all of this holds (else the order stays as
+ * recorded):
+ *  - The dispatcher's order was free: `any[chain]`.
+ *  - The dispatcher wrote to each worker before that worker wrote to it. If the
+ *    other side asks first, a graph cannot tell workers that fetch work from
+ *    clients that are served, whose requests are their own.
+ *  - Until the last result, each turn wrote to no worker but the one whose
+ *    result it took, and gave that worker at most one block.
+ *  - All that a block received from the dispatcher is of one turn.
+ *  - Each worker's last block begins with what the dispatcher sent after the
+ *    last result; or each worker's last block was given in return for a result,
+ *    and has no result itself (the worker is told to stop).
+ *  - There are at least two workers, no chain is in two queues, and some block
+ *    is given in a turn.
  *
+ * All other communication of a block keeps its arcs.
  * Pure. Source: DPM-14; DPM-6.
  */
 #ifndef IPS_ANALYSIS_REPLAY_QUEUE_H
@@ -39,27 +41,29 @@
 
 #define IPS_QUEUE_NONE UINT32_MAX
 
-/* Nodes of the recorded graph; `end` is one past the last. */
+/* Members first and end, and ask and ask_end, are nodes of the recorded graph;
+ * `end` is one past the last. */
 struct ips_queue_block {
     uint32_t first, end;
-    uint32_t worker;       /* that had it as recorded */
-    uint32_t ask, ask_end; /* receives of its result; equal: it has none */
-    uint32_t turn;         /* that gave it, or IPS_QUEUE_NONE */
+    uint32_t worker;       /* its worker as recorded */
+    uint32_t ask, ask_end; /* the receives of its result; empty: it has none */
+    uint32_t turn;         /* the turn that gave it, or IPS_QUEUE_NONE */
 };
 struct ips_queue_turn {
-    uint32_t first, end;  /* without the receives of the result */
-    uint32_t gives;       /* block, or IPS_QUEUE_NONE */
-    uint32_t taken_block; /* block, as recorded */
+    uint32_t first, end;  /* does not include the receives of the result */
+    uint32_t gives;       /* the block that it gives, or IPS_QUEUE_NONE */
+    uint32_t taken_block; /* the block whose result it takes, as recorded */
 };
 struct ips_queue_worker {
     uint32_t chain, queue;
-    uint32_t first_block, end_block; /* as recorded; the last is its tail */
+    uint32_t first_block, end_block; /* its blocks as recorded; the last is its
+                                        tail */
 };
 struct ips_queue {
-    uint32_t chain; /* the dispatcher's */
+    uint32_t chain; /* the dispatcher */
     uint32_t first_turn, end_turn;
     uint32_t first_worker, end_worker;
-    uint32_t rest; /* node: what it does after the last turn */
+    uint32_t rest; /* first node after the last turn */
 };
 struct ips_queues {
     struct ips_queue *queue;
@@ -71,25 +75,26 @@ struct ips_queues {
     struct ips_queue_turn *turn;
     uint32_t turn_count;
     struct ips_lock_queues
-        lock_queues; /* those without a dispatcher; may be empty */
+        lock_queues; /* the queues without a dispatcher; may be empty */
 };
 
-/* Those of a checked graph without remote references; `any`: [chain_count].
- * `crews` is empty. O(nodes). */
+/* Finds the queues of a checked graph without remote references. `any`
+ * [chain_count]: the chain's order of receives was free. `lock_queues` is left
+ * empty. O(nodes). */
 int ips_queues_find(const struct ips_graph *g, const bool *any,
                     struct ips_queues *out, struct ips_err *err) IPS_MUST_USE;
 void ips_queues_release(struct ips_queues *q);
 
-/* The graph in another order: `took`: [turn_count] the block whose result each
- * turn takes; `had`: [crews.piece_count] the worker that does each. The nodes
- * are the same, each with its cross arc; those of blocks, turns and pieces
- * stand elsewhere, and the arc into the first node of one weighs what followed
- * the one that is now before it: what a thread does after a piece belongs to
- * that. */
+/* Makes the graph in another order. `took` [turn_count]: the block whose result
+ * each turn takes. `had` [lock_queues.piece_count]: the worker that does each
+ * piece. The nodes and their cross arcs are the same, but the nodes of blocks,
+ * turns and pieces have other positions. The arc into the first node of such a
+ * piece gets the weight of what followed the piece that now precedes it,
+ * because what a thread does after a piece belongs to that piece. */
 struct ips_queued_graph {
-    struct ips_graph g; /* owned; what a replay needs of a graph */
-    uint32_t *of;       /* [node_count] node of the recorded graph */
-    uint32_t *to;       /* [node_count] the other way */
+    struct ips_graph g; /* owned; has the columns that a replay needs */
+    uint32_t *of;       /* [node_count] the node in the recorded graph */
+    uint32_t *to;       /* [node_count] the inverse of `of` */
 };
 int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
                           const uint32_t *took, const uint32_t *had,

@@ -1,4 +1,4 @@
-/* Queues of a graph: see queue.h. */
+/* Finds the work queues of a graph: see queue.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +10,13 @@
 struct finding {
     const struct ips_graph *g;
     const bool *order_dependent;
-    uint32_t *chain_of; /* [nodes] */
-    uint32_t *sent_to;  /* [nodes] chain that received of it: the first */
-    uint32_t *mark;     /* [nodes] of a worker's the block, of the dispatcher's
-                           the turn, +1 */
-    uint8_t *role;      /* [chains] */
+    uint32_t *chain_of; /* [nodes] chain of each node */
+    uint32_t *sent_to;  /* [nodes] the first chain that received from the node,
+                           or NONE */
+    uint32_t *mark;     /* [nodes] 0, or 1 + index: the block in which a
+                           worker's node is, the turn in which a dispatcher's
+                           node is */
+    uint8_t *role;      /* [chains] enum role */
     struct ips_queues *out;
     size_t blocks_cap, turns_cap, workers_cap, queues_cap;
     bool no_memory;
@@ -31,7 +33,7 @@ void ips_queues_release(struct ips_queues *q)
     memset(q, 0, sizeof(*q));
 }
 
-/* Room for one more. */
+/* Makes room for one more entry. */
 static bool reserve_one(struct finding *f, void *array, size_t *cap,
                         uint32_t count, size_t size)
 {
@@ -49,8 +51,8 @@ static bool reserve_one(struct finding *f, void *array, size_t *cap,
     return true;
 }
 
-/* Chain that node i received of, or whose end of a connection it saw (or that
- * began it), another than its own; or NONE. */
+/* The other chain from which node i received, whose end of a connection it saw,
+ * or that started its chain; or NONE. */
 static uint32_t source_of(const struct finding *f, uint32_t i)
 {
     uint8_t kind = f->g->xkind[i];
@@ -90,7 +92,7 @@ static bool add_block(struct finding *f, uint32_t worker, uint32_t first)
     return true;
 }
 
-/* The blocks of chain c as a worker of d. False: it is none. */
+/* Cuts chain c into blocks, as a worker of d. False: it is no worker of d. */
 static bool cut_worker(struct finding *f, uint32_t d, uint32_t c)
 {
     const struct ips_graph *g = f->g;
@@ -104,7 +106,7 @@ static bool cut_worker(struct finding *f, uint32_t d, uint32_t c)
     for (uint32_t i = g->chains[c].first; i < chain_end(g, c); i++) {
         bool gets = source_of(f, i) == d;
         if (!gets && f->sent_to[i] == d && !met)
-            break; /* asks first */
+            break; /* it writes to d first: no worker */
         met = met || (gets && g->xkind[i] == IPS_X_DATA);
         if (gets && asked) {
             o->block[o->block_count - 1].end = i;
@@ -129,7 +131,7 @@ static bool cut_worker(struct finding *f, uint32_t d, uint32_t c)
     return true;
 }
 
-/* Those that d received of and that may be its workers. */
+/* Cuts the chains from which d received and which may be its workers. */
 static void cut_workers(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
@@ -148,7 +150,7 @@ static bool is_tail(const struct ips_queues *o, uint32_t b)
     return b + 1 == o->worker[o->block[b].worker].end_block;
 }
 
-/* The block whose result node i takes a part of, or NONE. */
+/* The block whose result node i receives (in part), or NONE. */
 static uint32_t takes_of(const struct finding *f, uint32_t i)
 {
     uint32_t c = source_of(f, i);
@@ -158,7 +160,8 @@ static uint32_t takes_of(const struct finding *f, uint32_t i)
     return b == 0 || is_tail(f->out, b - 1) ? NONE : b - 1;
 }
 
-/* The turns of d, whose last one has what is left of the chain. */
+/* Cuts the turns of d. The last turn has the rest of the chain; set_rest()
+ * shortens it. */
 static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
 {
     const struct ips_graph *g = f->g;
@@ -168,7 +171,8 @@ static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
         uint32_t b = takes_of(f, i);
         if (b != NONE && b != now) {
             if (o->block[b].ask_end)
-                return false; /* in two parts, something in between */
+                return false; /* the result comes in two parts with another one
+                                 in between */
             if (now != NONE)
                 o->turn[o->turn_count - 1].end = i;
             if (!reserve_one(f, &o->turn, &f->turns_cap, o->turn_count,
@@ -198,7 +202,8 @@ static bool cut_turns(struct finding *f, uint32_t d, struct ips_queue *q)
     return true;
 }
 
-/* Each turn but the last wrote to whose result it took alone. */
+/* Whether each turn but the last wrote to no worker but the one whose result it
+ * took. */
 static bool writes_to_one(const struct finding *f, const struct ips_queue *q)
 {
     const struct ips_queues *o = f->out;
@@ -214,7 +219,8 @@ static bool writes_to_one(const struct finding *f, const struct ips_queue *q)
     return true;
 }
 
-/* By which turn a block was given, +1; 0: before the first. False: by two. */
+/* Sets *turn to 1 + the turn that gave the block, or to 0: before the first
+ * turn. False: several turns did. */
 static bool given_by(const struct finding *f, uint32_t d,
                      const struct ips_queue_block *b, uint32_t *turn)
 {
@@ -232,7 +238,8 @@ static bool given_by(const struct finding *f, uint32_t d,
     return true;
 }
 
-/* Receives of a worker's last block that are of the turn of the first one. */
+/* Number of receives of a worker's last block that are of the same turn as its
+ * first receive. */
 static uint32_t stop_receives(const struct finding *f, uint32_t d,
                               const struct ips_queue_block *b)
 {
@@ -242,7 +249,7 @@ static uint32_t stop_receives(const struct finding *f, uint32_t d,
     return count;
 }
 
-/* What it got first: so many receives. Where they end. */
+/* The node after the `receives`-th receive from chain d in block b. */
 static uint32_t stop_end(const struct finding *f, uint32_t d,
                          const struct ips_queue_block *b, uint32_t receives)
 {
@@ -262,8 +269,9 @@ static bool give_turn(struct finding *f, uint32_t b, uint32_t turn)
     return true;
 }
 
-/* Who gives which block. `stops`: of how many workers the last was given for a
- * result before the last one. */
+/* Links blocks to the turns that give them, and counts them in *gives. *stops:
+ * number of workers whose last block was given for a result before the last
+ * one. */
 static bool join_blocks(struct finding *f, const struct ips_queue *q,
                         uint32_t *stops, uint32_t *gives)
 {
@@ -273,7 +281,8 @@ static bool join_blocks(struct finding *f, const struct ips_queue *q,
         for (uint32_t b = is->first_block; b < is->end_block; b++) {
             uint32_t turn;
             bool last = b + 1 == is->end_block;
-            if (last) { /* what comes by itself at the end is no matter */
+            if (last) { /* the last block may also receive something at the
+                           end */
                 turn = f->mark[f->g->xpred[o->block[b].first]];
                 if (turn == 0)
                     return false;
@@ -293,7 +302,8 @@ static bool join_blocks(struct finding *f, const struct ips_queue *q,
     return true;
 }
 
-/* Does a worker still send after it got its last? (It closes, at most.) */
+/* Whether a worker still sends data after it received its last block. (Closing
+ * the connection is allowed.) */
 static bool tail_sends(const struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
@@ -308,8 +318,8 @@ static bool tail_sends(const struct finding *f, uint32_t d)
     return false;
 }
 
-/* Cuts worker w's last block in two behind `receives`, and moves its blocks by
- * `by`, where there is room. */
+/* Cuts worker w's last block in two after `receives` receives, and moves the
+ * worker's blocks by `by` entries; the caller has made room. */
 static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
                        uint32_t by, uint32_t receives)
 {
@@ -336,7 +346,8 @@ static bool split_tail(struct finding *f, const struct ips_queue *q, uint32_t w,
     return give_turn(f, is->end_block - 2, turn - 1);
 }
 
-/* Workers are told to stop, each for a result: what tells is a block. */
+/* Each worker is told to stop in return for a result: the message that tells it
+ * becomes a block of its own. */
 static bool split_tails(struct finding *f, struct ips_queue *q)
 {
     struct ips_queues *o = f->out;
@@ -356,7 +367,7 @@ static bool split_tails(struct finding *f, struct ips_queue *q)
     return true;
 }
 
-/* Where the last turn ends, and what is after it begins. */
+/* Determines where the last turn ends and what follows the queue begins. */
 static void set_rest(struct finding *f, struct ips_queue *q)
 {
     struct ips_queues *o = f->out;

@@ -1,4 +1,5 @@
-/* A graph with the pieces of its queues in another order: see queue.h. */
+/* Makes a graph in which the pieces of the queues have another order: see
+ * queue.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,14 +14,15 @@ struct making {
     const uint32_t *taken_block, *had;
     struct ips_queued_graph *out;
     uint32_t next;
-    uint32_t after;   /* recorded node behind the last that was put */
-    uint32_t *holder; /* [blocks] worker that has it */
-    uint32_t *behind; /* [blocks] what its worker has next, or NONE */
-    uint32_t *last;   /* [workers] */
-    uint32_t *role;   /* [chains] 0, or 2 * queue + 1, or 2 * worker + 2 */
-    uint32_t *works;  /* [chains] 0, or 1 + worker of a crew */
-    uint32_t *piece;  /* [workers of crews] its first piece, or NONE */
-    uint32_t *then;   /* [pieces] its worker's next one, or NONE */
+    uint32_t after;   /* recorded node after the last one that was put */
+    uint32_t *holder; /* [blocks] worker that does it */
+    uint32_t *behind; /* [blocks] its worker's next block, or NONE */
+    uint32_t *last;   /* [workers] last block of each worker so far */
+    uint32_t *role;   /* [chains] 0: in no queue; dispatcher: 2 * queue + 1;
+                         worker: 2 * worker + 2 */
+    uint32_t *works;  /* [chains] 0, or 1 + worker of a lock queue */
+    uint32_t *piece;  /* [workers of lock queues] first piece, or NONE */
+    uint32_t *then;   /* [pieces] its worker's next piece, or NONE */
 };
 
 void ips_queued_graph_release(struct ips_queued_graph *q)
@@ -38,7 +40,7 @@ static void append_block(struct making *m, uint32_t worker, uint32_t block)
     m->last[worker] = block;
 }
 
-/* Who has which blocks, one behind the other. */
+/* Lists each worker's blocks in order. */
 static void hold_blocks(struct making *m)
 {
     const struct ips_queues *q = m->q;
@@ -86,7 +88,7 @@ static void put_queue(struct making *m, const struct ips_queue *is)
     put_blocks(m, is->rest, c->first + c->count);
 }
 
-/* Which pieces the workers of crews have. */
+/* Lists the pieces of each worker of a lock queue in order. */
 static void hold_pieces(struct making *m)
 {
     const struct ips_lock_queues *p = &m->q->lock_queues;

@@ -9,7 +9,8 @@
 #include "common/large.h"
 
 #define STALL_NAMED 10
-#define TIMES_LIMIT (1ULL << 61) /* in units: bounds of all times within */
+/* all internal times are below this many units */
+#define TIMES_LIMIT (1ULL << 61)
 
 void ips_replay_release(struct ips_replay *r)
 {
@@ -37,8 +38,8 @@ struct ips_ratio rp_ratio(struct ips_ratio from, uint32_t otherwise)
     return (struct ips_ratio){from.num / a, from.den / a};
 }
 
-/* ---- is it a question? ----------------------------------------------------
- */
+/* ---- checks of the request
+ * ---------------------------------------------------- */
 
 static int check_load(struct ips_ratio load, uint32_t m, struct ips_err *err)
 {
@@ -184,18 +185,18 @@ static int check_ask(const struct ips_graph *g,
     return rc < 0 ? rc : check_places(g, ask, err);
 }
 
-/* ---- how long can it be? --------------------------------------------------
- */
+/* ---- bound of the time
+ * -------------------------------------------------------- */
 
-/* Time that all the work would take on machine m, a chain at a time. */
+/* Time of all the work on machine m, if one chain at a time ran. */
 static ips_u128 time_alone(const struct ips_replay_machine *m, uint64_t total)
 {
     return (ips_u128)total * rp_num(m, 1) / ips_max_u64(rp_den(m), 1) + 1;
 }
 
-/* At least all messages' time, whatever pairs they go between: every message
- * with the greatest base, every byte at the slowest pair's rate, and what
- * rounding the two apart may lose. */
+/* An upper bound of the time of all messages between any pairs: every message
+ * with the greatest base, every byte at the slowest pair's rate, and 1 ns a
+ * message for the rounding of the two parts. */
 static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
 {
     uint64_t bases = 0, all_bytes = 0;
@@ -225,8 +226,9 @@ static uint64_t messages_ns(const struct rp *r, uint64_t count, uint64_t bytes)
 }
 
 struct arc_sums {
-    uint64_t waits_ns;        /* of arcs that take what they say; saturating */
-    uint64_t messages, bytes; /* bytes saturating */
+    uint64_t waits_ns;        /* sum of cross arcs with fixed times;
+                                 saturating */
+    uint64_t messages, bytes; /* of messages; bytes are saturating */
 };
 
 static inline uint64_t count_if(bool is, uint64_t n)
@@ -234,7 +236,7 @@ static inline uint64_t count_if(bool is, uint64_t n)
     return n & -(uint64_t)is;
 }
 
-/* Of every node there is, so without a branch on what it is. */
+/* Visits every node, so it avoids branches on the node's kind. */
 static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
 {
     const struct ips_graph *g = r->g;
@@ -256,8 +258,9 @@ static struct arc_sums sum_arcs(const struct rp *r, uint64_t *resources)
                              bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes};
 }
 
-/* At any time until the end some chain works, or some arc is on its way; so the
- * sum of all of them bounds the time. The bits are what room that leaves. */
+/* At any time before the end some chain works or some arc is on its way. So the
+ * sum of all of them bounds the replay's time, and `bits` is chosen so that
+ * this bound fits. */
 static int choose_bits(struct rp *r, struct ips_err *err)
 {
     uint64_t total = ips_graph_total(r->g);
@@ -300,7 +303,8 @@ static int no_memory(const struct ips_graph *g, struct ips_err *err)
                        g->node_count, g->chain_count);
 }
 
-#define TREE_ROOM 4u /* at first; most machines have few chains at a time */
+/* initial capacity; most machines have few chains at a time */
+#define TREE_ROOM 4u
 
 static bool alloc_trees(struct rp *r)
 {
@@ -346,7 +350,8 @@ static int alloc_all(struct rp *r, struct ips_err *err)
         return rc;
     r->reach = out->reach;
     r->weight = out->weight;
-    memset(r->reach, 0xff, nodes * sizeof(*r->reach)); /* unknown, no waiter */
+    memset(r->reach, 0xff, nodes * sizeof(*r->reach)); /* RP_UNKNOWN, and no
+                                                          chain waits */
     return 0;
 }
 
@@ -389,7 +394,7 @@ static int set_machines(struct rp *r, struct ips_err *err)
     return choose_bits(r, err);
 }
 
-/* Every chain's machine and first move. */
+/* Sets every chain's machine and first move. */
 static void set_chains(struct rp *r)
 {
     const struct ips_graph *g = r->g;
@@ -456,7 +461,8 @@ static void fill_answer(struct rp *r, const struct ips_scenario *scenario)
         of->start_ns = out->reach[g->chains[c].first];
         of->end_ns = out->reach[r->chain[c].end - 1];
         of->blocked_ns = r->chain[c].blocked_ns;
-        /* Active for no less than its work takes, but for the rounding. */
+        /* A chain is active for at least as long as its work takes; the minimum
+         * only corrects rounding. */
         uint64_t active = of->end_ns - of->start_ns - of->blocked_ns;
         of->run_ns = ips_min_u64(of->run_ns, active);
         of->queued_ns = active - of->run_ns;
@@ -467,7 +473,8 @@ static void fill_answer(struct rp *r, const struct ips_scenario *scenario)
     out->end = e.end;
 }
 
-/* Kept are at last all locks: what was seen did not hold itself up. */
+/* After at most ATTEMPTS - 1 stalled attempts all locks keep the recorded
+ * order, in which the program did not deadlock. */
 #define ATTEMPTS 4
 
 static uint32_t keep_awaited(const struct rp *r, bool *kept, int number)
@@ -481,7 +488,8 @@ static uint32_t keep_awaited(const struct rp *r, bool *kept, int number)
     return more;
 }
 
-/* *again: locks held it up, and more of them are kept now. */
+/* *again is set to the number of locks that additionally keep their order, if
+ * locks stalled this attempt; else to 0. */
 static int attempt_replay(const struct ips_graph *g,
                           const struct ips_scenario *scenario,
                           const struct ips_replay_ask *ask, bool *kept,
@@ -499,7 +507,8 @@ static int attempt_replay(const struct ips_graph *g,
     out->end = IPS_NO_NODE;
     *again = 0;
     ips_arcs_init(&r.arcs, scenario);
-    if (ask->mtime) /* the scenario's time may be 0, the pairs' is not */
+    if (ask->mtime) /* the scenario's message time may be 0, but the pairs'
+                       times are not */
         r.arcs.mode[IPS_X_DATA] = IPS_ARC_MTIME;
     int rc = alloc_all(&r, err);
     if (rc == 0)
@@ -540,8 +549,8 @@ int ips_replay(const struct ips_graph *g, const struct ips_scenario *scenario,
         struct ips_err why = {0};
         rc = attempt_replay(g, scenario, ask, kept, number, out, &again, &why);
         all += again;
-        /* Callers look at the error alone: none of an attempt that another
-         * followed stays there. */
+        /* Callers check only the error, so an error of an earlier attempt must
+         * not remain in it. */
         if (err && (rc < 0 || number > 0))
             *err = why;
         if (!again)

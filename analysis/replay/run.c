@@ -1,24 +1,25 @@
 /*
- * The event loop of the replay. An event is the end of a chain's work or the
- * arrival that a blocked chain waits for; a message nobody waits for is none,
- * and neither is a node without work before it.
+ * The event loop of the replay. An event is the end of a chain's work, or the
+ * arrival for which a blocked chain waits. A message for which no chain waits
+ * is no event, nor is a node without work before it.
  *
- * A machine is advanced to an event's time before its chains change, so that
- * its rate holds for the time between. The virtual clock is moved by the whole
- * units that fit, and its time by exactly what they take (struct rp_machine),
- * which leaves it less than one virtual unit behind the event: what would be
- * lost by rounding is made up by the next advance.
+ * A machine is advanced to an event's time before its chains change, because
+ * its rate holds up to that time. The virtual clock advances by the whole units
+ * that fit, and the machine's time by exactly what these take (struct
+ * rp_machine). This leaves the machine's time less than one virtual unit before
+ * the event; the next advance makes up for it, so rounding loses nothing.
  */
 #include "analysis/replay/run.h"
 
 #include <stdlib.h>
 
 #define NOWHERE UINT32_MAX
-#define AHEAD 24u /* nodes: lines of all columns, before they are wanted */
-/* What every event goes through is one function, made of these. */
+#define AHEAD 24u /* prefetch distance in nodes */
+/* The functions of the hot path are inlined into one. */
 #define RP_HOT static inline __attribute__((always_inline))
 
-/* ---- what comes next, over all ------------------------------------------ */
+/* ---- events
+ * ------------------------------------------------------------------ */
 
 void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
 {
@@ -34,13 +35,13 @@ void rp_schedule(struct rp *r, uint32_t c, uint64_t t)
 
 /* ---- one machine --------------------------------------------------------- */
 
-/* The virtual time at which the next of its chains will be done. */
+/* The virtual time of the machine's next completion. */
 RP_HOT uint64_t next_v(const struct rp_machine *m)
 {
     return rp_tree_key(&m->active);
 }
 
-/* When the virtual clock will have moved by dv. */
+/* The time at which the virtual clock will have advanced by dv. */
 RP_HOT void time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
                     uint64_t *rem)
 {
@@ -60,7 +61,8 @@ RP_HOT void time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
     }
 }
 
-/* How far the virtual clock moves until t, which is above t0 + rem / den. */
+/* How far the virtual clock advances until t, which must be later than t0 + rem
+ * / den. */
 RP_HOT uint64_t clock_to(const struct rp_machine *m, uint64_t t)
 {
     uint64_t x;
@@ -81,8 +83,8 @@ static void advance_machine(struct rp_machine *m, uint64_t t)
         m->rem = 0;
         return;
     }
-    /* Not beyond the completion, or the turn's end, which may be a fraction of
-     * a unit before t. */
+    /* Must not pass the completion or the end of the turn, which may be a
+     * fraction of a unit before t. */
     uint64_t dv =
         ips_min_u64(clock_to(m, t), ips_min_u64(next_v(m), m->turn_v) - m->v0);
     uint64_t t0, rem;
@@ -103,7 +105,8 @@ void rp_time_of(const struct rp_machine *m, uint64_t dv, uint64_t *t0,
     time_of(m, dv, t0, rem);
 }
 
-/* After the chains of machine number i, or its load, have changed. */
+/* Recomputes machine i's next completion after its chains or its load
+ * changed. */
 RP_HOT void update_machine(struct rp *r, uint32_t i)
 {
     struct rp_machine *m = &r->machine[i];
@@ -153,7 +156,7 @@ void rp_put_work_v(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
     put_work_v(r, i, id, w_v, now);
 }
 
-/* Chain c has work of w ns to do from now on. */
+/* Chain c has w ns of work from now on. */
 RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
 {
     r->chain[c].work_ns += w;
@@ -163,7 +166,7 @@ RP_HOT void start_work(struct rp *r, uint32_t c, uint64_t w, uint64_t now)
         put_work(r, r->chain[c].machine, c, w, now);
 }
 
-/* The hole that a completion left, where nothing came into its place. */
+/* Removes the hole that a completion left, unless new work filled it. */
 RP_HOT void close_hole(struct rp *r, struct rp_machine *m, uint64_t now)
 {
     if (m->hole) {
@@ -200,7 +203,7 @@ static void move_chain(struct rp *r, uint32_t c)
         cur->move_node = ask->move[cur->move].node;
 }
 
-/* Time of node i's cross arc to chain c, in _t. */
+/* Time of node i's cross arc if chain c receives it, in _t. */
 RP_HOT uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
 {
     const struct ips_graph *g = r->g;
@@ -212,8 +215,8 @@ RP_HOT uint64_t arc_t(const struct rp *r, uint32_t c, uint32_t i)
     return rp_mtime_ns(r, rp_pair(r, g->xpred[i], c), g->xlen[i]) << r->bits;
 }
 
-/* True: node `pos` is reached, as its cross arc is absent or has come; else the
- * chain waits. */
+/* True: node `pos` can be reached, because its cross arc is absent or has
+ * arrived. False: the chain now waits. */
 RP_HOT bool is_ready(struct rp *r, uint32_t c, uint64_t now)
 {
     const struct ips_graph *g = r->g;
@@ -237,7 +240,7 @@ RP_HOT bool is_ready(struct rp *r, uint32_t c, uint64_t now)
     } else if (r->arrive[i] < RP_UNKNOWN) {
         t = rp_arrives(r, i);
     } else {
-        r->arrive[i] |= 1; /* for rp_transferred */
+        r->arrive[i] |= 1; /* tells rp_transferred() that a chain waits */
         return false;
     }
     if (t <= now)
@@ -251,7 +254,8 @@ bool rp_ready(struct rp *r, uint32_t c, uint64_t now)
     return is_ready(r, c, now);
 }
 
-/* The work before node `pos` of chain c is done. */
+/* The work before node `pos` of chain c is done. Returns whether the node can
+ * be reached. */
 RP_HOT bool work_done(struct rp *r, uint32_t c, uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
@@ -282,12 +286,14 @@ static void wake_list(struct rp *r, uint64_t list, uint64_t now)
     }
 }
 
-/* Chains take turns, each in columns of its own: more streams than a processor
- * foresees. What comes some nodes after i is asked for now. */
+/* Chains take turns, and each has its own position in all columns: too many
+ * streams for the hardware prefetcher. So prefetch what comes some nodes after
+ * i. */
 RP_HOT void prefetch_machine(const struct rp *r, uint32_t i)
 {
     const struct ips_graph *g = r->g;
-    size_t ahead = (size_t)i + AHEAD; /* maybe behind the end: only a hint */
+    size_t ahead = (size_t)i + AHEAD; /* may be after the end of the array: it
+                                         is only a hint */
     __builtin_prefetch(&g->w[ahead]);
     __builtin_prefetch(&g->xlen[ahead]);
     __builtin_prefetch(&g->xpred[ahead]);
@@ -295,7 +301,7 @@ RP_HOT void prefetch_machine(const struct rp *r, uint32_t i)
     __builtin_prefetch(&r->reach[ahead], 1);
 }
 
-/* Chain c's node i is reached. */
+/* The chain reaches its node i. */
 RP_HOT void reach_node(struct rp *r, struct rp_chain *cur, uint32_t i,
                        uint64_t now)
 {
@@ -364,7 +370,7 @@ RP_HOT void complete_chain(struct rp *r, uint32_t i, uint64_t now)
     if (i >= r->first_core)
         r->chain[c].ran_t = now;
     if (i >= r->machines && i < r->first_core)
-        rp_transferred(r, c, now); /* c is a node */
+        rp_transferred(r, c, now); /* for a medium c is a node */
     else if (work_done(r, c, now))
         go_on(r, c, now);
     rp_go_on_all(r, now);
@@ -372,7 +378,7 @@ RP_HOT void complete_chain(struct rp *r, uint32_t i, uint64_t now)
     close_hole(r, m, now);
 }
 
-/* What a chain waited for is there. */
+/* An awaited arrival: a chain continues, or a queue's result arrives. */
 static void arrive_chains(struct rp *r, uint64_t now)
 {
     uint32_t c = rp_item_id(&r->pending_arrivals.at[1]);

@@ -5,7 +5,7 @@
 
 #include "common/types.h"
 
-#define ALL_MOST (1u << 24) /* more maps are not tried one by one */
+#define ALL_MOST (1u << 24) /* more maps are never tried one by one */
 
 void ips_search_release(struct ips_search *s)
 {
@@ -40,7 +40,7 @@ static bool comes_before(const struct search *s, const struct ips_search_map *a,
     return false;
 }
 
-/* A new map among the best, if it is one of them. */
+/* Inserts a new map into the list of the best if it belongs there. */
 static int offer_map(struct search *s, uint32_t *map, uint64_t makespan_ns,
                      struct ips_err *err)
 {
@@ -65,7 +65,7 @@ static int offer_map(struct search *s, uint32_t *map, uint64_t makespan_ns,
     return 0;
 }
 
-/* Asks what `map`, a canonical one that is new, is worth. */
+/* Evaluates `map`, which must be canonical and new. */
 static int evaluate_map(struct search *s, uint32_t *map,
                         struct ips_search_worth *worth, struct ips_err *err)
 {
@@ -95,10 +95,10 @@ static int evaluate_map(struct search *s, uint32_t *map,
     return 0;
 }
 
-/* ---- all of them ----------------------------------------------------------
- * Canonical maps: of a class of machines that are alike, the lower are used
- * first, in the order of the items.
- */
+/* ---- trying all maps
+ * ----------------------------------------------------------
+ * Canonical maps: of a class of machines that are alike, the lower ones are
+ * used first, in the order of the items. */
 
 static bool may_take(const struct search *s, uint32_t item, uint32_t machine)
 {
@@ -110,7 +110,7 @@ static bool may_take(const struct search *s, uint32_t item, uint32_t machine)
     return before == IPS_SEARCH_FREE || s->users[before] > 0;
 }
 
-/* The next machine for `item`, from `m` on; `machines`: none. */
+/* The first machine from `m` on that `item` may take; `machines`: none. */
 static uint32_t next_for(const struct search *s, uint32_t item, uint32_t m)
 {
     while (m < s->machines && !may_take(s, item, m))
@@ -118,8 +118,8 @@ static uint32_t next_for(const struct search *s, uint32_t item, uint32_t m)
     return m;
 }
 
-/* Sets s->map to the first canonical map, or to the one behind it. False: there
- * is none. s->users is kept between calls. */
+/* Sets s->map to the first canonical map, or to the one after s->map. False:
+ * there is none. s->users must not change between calls. */
 static bool next_map(struct search *s, bool first)
 {
     uint32_t i = first ? 0 : s->items - 1, from = 0;
@@ -145,7 +145,7 @@ static bool next_map(struct search *s, bool first)
     }
 }
 
-/* Are there no more maps than may be tried? */
+/* Whether there are few enough maps to try all. */
 static bool has_few_maps(struct search *s)
 {
     uint64_t count = 0;
@@ -166,13 +166,13 @@ static int try_all(struct search *s, struct ips_err *err)
     return 0;
 }
 
-/* ---- what is known --------------------------------------------------------
- */
+/* ---- maps that were evaluated
+ * ------------------------------------------------- */
 
 static void make_canonical(struct search *s, const uint32_t *map)
 {
     memset(s->renamed, 0xff, s->machines * sizeof(*s->renamed));
-    /* users[class]: the lowest of the class that is not taken yet */
+    /* users[class]: the lowest machine of the class that is not used yet */
     for (uint32_t m = 0; m < s->machines; m++)
         s->users[m] = m;
     for (uint32_t i = 0; i < s->items; i++) {
@@ -255,8 +255,8 @@ int search_worth(struct search *s, struct ips_search_worth *worth,
     return rc;
 }
 
-/* ---- the question ---------------------------------------------------------
- */
+/* ---- checks and setup
+ * --------------------------------------------------------- */
 
 static int check_open(const struct ips_search_ask *ask, uint32_t item,
                       struct ips_err *err)
@@ -316,7 +316,8 @@ static int check_ask(const struct ips_search_ask *ask, struct ips_err *err)
     return check_fixed(ask, err);
 }
 
-/* Insertion by halves: qsort_r is not in C11. Of equals the lower first. */
+/* Binary insertion sort, because qsort_r is not in C11. Of equal weights the
+ * lower item first. */
 static void sort_items(struct search *s)
 {
     const uint64_t *weight = s->ask->weight;
@@ -356,7 +357,9 @@ static int set_up(struct search *s, struct ips_err *err)
                            s->items, s->machines);
     sort_items(s);
     memset(s->next, 0xff, machines * sizeof(*s->next));
-    for (uint32_t m = 0; m < s->machines; m++) { /* renamed: class's last */
+    for (uint32_t m = 0; m < s->machines; m++) { /* renamed[class] is the
+                                                    last machine of the class
+                                                    so far */
         uint32_t class = s->ask->alike ? s->ask->alike[m] : m;
         s->before[m] = class == m ? IPS_SEARCH_FREE : s->renamed[class];
         if (class != m)

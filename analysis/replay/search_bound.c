@@ -1,5 +1,5 @@
-/* What no placement can pass. Times within are in units of 2^-8 ns, rates in
- * 2^-20; every rounding makes the bound less. */
+/* Bounds that no placement can beat. Internal times are in units of 2^-8 ns,
+ * rates in units of 2^-20. Every rounding makes the bound lower. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,20 +15,22 @@ struct bound {
     const struct ips_scenario *scenario;
     const struct ips_replay_ask *ask;
     const struct ips_search_ask *of;
-    const uint32_t *item;         /* [chains] */
-    bool *there;                  /* [machines] something may be on it */
-    struct ips_ratio *load;       /* [machines] the least it ever has */
-    struct ips_mtime *near, *all; /* least of one machine's; of all pairs */
+    const uint32_t *item;         /* [chains] item of each chain */
+    bool *there;                  /* [machines] an item may run on it */
+    struct ips_ratio *load;       /* [machines] the least load it ever has */
+    struct ips_mtime *near, *all; /* lines for messages: least within one
+                                     machine; least of all pairs */
     uint32_t near_count, all_count;
-    uint64_t *work;     /* [items] ns that must be done */
-    uint32_t *chains;   /* [items] */
-    uint8_t *needed;    /* [nodes] */
-    uint64_t *w, *xlen; /* [nodes] in units */
+    uint64_t *work;     /* [items] ns of work that must be done */
+    uint32_t *chains;   /* [items] number of chains with such work */
+    uint8_t *needed;    /* [nodes] an END at which the run may be over depends
+                           on the node */
+    uint64_t *w, *xlen; /* [nodes] weights in units */
     struct ips_search_bound *out;
 };
 
-/* Work in a time, of `k` chains on machine m, rounded up: all of them together
- * get speed * k * min(1, n / (k + b)). Grows with k. */
+/* Work per time of `k` chains together on machine m, rounded up: speed * k *
+ * min(1, n / (k + b)). Grows with k. */
 static uint64_t rate_of(const struct bound *b, uint32_t m, uint64_t k)
 {
     const struct ips_replay_machine *is = &b->ask->machine[m];
@@ -47,7 +49,7 @@ static uint32_t fixed_to(const struct bound *b, uint32_t item)
     return b->of->fixed ? b->of->fixed[item] : IPS_SEARCH_FREE;
 }
 
-/* Of the machine that is best for so many chains of an item. */
+/* The rate of the machine that is best for `k` chains of the item. */
 static uint64_t best_rate(const struct bound *b, uint32_t item, uint64_t k)
 {
     uint32_t fixed = fixed_to(b, item);
@@ -95,7 +97,7 @@ static bool never_less(const struct ips_mtime *a, const struct ips_mtime *b)
            a->scale_num == b->scale_num && a->scale_den == b->scale_den;
 }
 
-/* One more way between machines, where it may be the least of some length. */
+/* Adds a way between machines, if it may be the fastest for some length. */
 static void add_way(struct ips_mtime *ways, uint32_t *count,
                     const struct ips_mtime *way)
 {
@@ -110,7 +112,7 @@ static void add_way(struct ips_mtime *ways, uint32_t *count,
     *count = kept;
 }
 
-/* No message between the pair takes less. */
+/* A line that is nowhere above the pair's message time. */
 static struct ips_mtime least_of(const struct ips_replay_ask *ask, size_t pair)
 {
     struct ips_mtime way = ask->mtime[pair];
@@ -165,7 +167,7 @@ static uint64_t message_ns(const struct bound *b, uint32_t from, uint32_t to,
 /* ---- the three bounds -----------------------------------------------------
  */
 
-/* Nodes that an END at which the run may be over cannot do without. */
+/* Marks the nodes on which an END depends at which the run may be over. */
 static int find_needed(struct bound *b, struct ips_err *err)
 {
     const struct ips_graph *g = b->g;
@@ -195,7 +197,8 @@ static uint64_t units_of_ns(uint64_t ns)
     return ns > UINT64_MAX >> BITS ? UINT64_MAX : ns << BITS;
 }
 
-/* Chain c's weights at the best rate, and its work. */
+/* Fills chain c's weights at the best rate and its message times, and adds up
+ * its work. */
 static void weight_chain(struct bound *b, uint32_t c)
 {
     const struct ips_graph *g = b->g;
@@ -245,7 +248,7 @@ static void bound_work(struct bound *b)
 
 static int bound_path(struct bound *b, struct ips_err *err)
 {
-    struct ips_graph g = *b->g; /* borrowed, but for two columns */
+    struct ips_graph g = *b->g; /* borrowed, except for two columns */
     struct ips_scenario scenario = *b->scenario;
     struct ips_est e;
     g.w = b->w;
@@ -360,7 +363,7 @@ static bool same_way(const struct ips_replay_ask *ask, size_t x, size_t y)
            (!ask->curve || same_curve(ask->curve[x], ask->curve[y]));
 }
 
-/* The changes of a's load and of b's are equal, one by one. */
+/* Whether a and b change their loads at the same times to the same values. */
 static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
                          uint32_t b)
 {
@@ -379,7 +382,7 @@ static bool same_changes(const struct ips_replay_ask *ask, uint32_t a,
     }
 }
 
-/* Are messages as quick, and do they share the same medium? */
+/* Whether two pairs have equal message times and share the same medium. */
 static bool same_pair(const struct ips_replay_ask *ask, size_t x, size_t y)
 {
     return (!ask->mtime || same_way(ask, x, y)) &&

@@ -1,13 +1,14 @@
-/* Local search: moves, exchanges, starts. */
+/* Local search: moves, swaps, starts. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/replay/search_run.h"
 
-#define STALE_STARTS 64 /* so many without a new map: settled */
+/* after this many starts in a row without a new map the search has settled */
+#define STALE_STARTS 64
 #define ONE_MACHINE_STARTS 4
 
-/* splitmix64 */
+/* A random number below `limit` (splitmix64). */
 static uint32_t random_below(struct search *s, uint32_t limit)
 {
     uint64_t z = s->rng += 0x9e3779b97f4a7c15ULL;
@@ -26,7 +27,7 @@ static bool is_less(const struct ips_search_worth *a,
 /* ---- local search ---------------------------------------------------------
  */
 
-/* Item to the best of the machines, if one is better than where it is. */
+/* Moves the item to the best of the machines, if one is better than its own. */
 static int try_item(struct search *s, uint32_t item, bool *better,
                     struct ips_err *err)
 {
@@ -75,7 +76,7 @@ static int try_swap(struct search *s, uint32_t a, uint32_t b, bool *better,
     return 0;
 }
 
-/* Moves until no item's gives anything. */
+/* Moves items until no move of any item improves the map. */
 static int move_items(struct search *s, struct ips_err *err)
 {
     uint32_t in_vain = 0;
@@ -102,7 +103,7 @@ static int swap_items(struct search *s, bool *better, struct ips_err *err)
     return 0;
 }
 
-/* From s->map to where no move and no exchange is better. */
+/* Improves s->map until no move and no swap is better. */
 static int descend_search(struct search *s, struct ips_err *err)
 {
     s->out->starts++;
@@ -127,7 +128,8 @@ static void place_fixed_items(struct search *s, uint32_t otherwise)
     }
 }
 
-/* The heaviest first, each to where the work would be over soonest. */
+/* Start: places the heaviest items first, each where the work would end
+ * soonest. */
 static int heaviest_first(struct search *s, struct ips_err *err)
 {
     uint64_t *work = calloc(s->machines, sizeof(*work));
@@ -154,7 +156,8 @@ static int heaviest_first(struct search *s, struct ips_err *err)
     return descend_search(s, err);
 }
 
-/* All on one machine, the ones of most capacity first, one of each class. */
+/* Start: all on one machine; machines of greatest capacity first, one of each
+ * class. */
 static int all_on_one(struct search *s, struct ips_err *err)
 {
     uint8_t *tried = calloc(s->machines, 1);
@@ -179,7 +182,8 @@ static int all_on_one(struct search *s, struct ips_err *err)
     return rc;
 }
 
-/* The best map with some items elsewhere; every fourth time all of them. */
+/* Takes the best map and moves some items at random; every fourth time all
+ * items. */
 static void disturb_map(struct search *s)
 {
     uint32_t often = 2 + random_below(s, s->free_count / 4 + 1);

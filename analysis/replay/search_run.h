@@ -1,6 +1,6 @@
 /*
  * Private to the placement search: its state, and what the local search
- * (search_local.c) takes of the rest (search.c).
+ * (search_local.c) uses from search.c.
  */
 #ifndef IPS_ANALYSIS_REPLAY_SEARCH_RUN_H
 #define IPS_ANALYSIS_REPLAY_SEARCH_RUN_H
@@ -8,7 +8,8 @@
 #include "analysis/replay/search.h"
 #include "common/types.h"
 
-#define SEARCH_STOP 1 /* no error: the search is over, out->end says why */
+/* not an error: the search has ended; out->end says why */
+#define SEARCH_STOP 1
 
 struct search {
     const struct ips_search_ask *ask;
@@ -17,17 +18,21 @@ struct search {
     uint32_t open_count;
     uint32_t *open;    /* [open_count] machines that are not closed */
     uint32_t *order;   /* [free_count] free items, heaviest first */
-    uint32_t *before;  /* [machines] the next lower of its class, or FREE */
-    uint32_t *next;    /* [machines] the next higher of its class, or FREE */
-    uint32_t *users;   /* [machines] scratch */
-    uint32_t *renamed; /* [machines] scratch */
-    uint32_t *canon;   /* [items] scratch */
-    uint32_t *map;     /* [items] the map at hand */
-    struct ips_search_worth worth;  /* its */
-    struct ips_search_worth *known; /* of maps that were evaluated */
-    uint16_t *maps; /* [known_capacity * items] these, in canonical form */
+    uint32_t *before;  /* [machines] the next lower machine of its class, or
+                          FREE */
+    uint32_t *next;    /* [machines] the next higher machine of its class, or
+                          FREE */
+    uint32_t *users;   /* [machines] scratch of next_map() and
+                          make_canonical() */
+    uint32_t *renamed; /* [machines] scratch of several functions */
+    uint32_t *canon;   /* [items] scratch: a map in canonical form */
+    uint32_t *map;     /* [items] the current map */
+    struct ips_search_worth worth;  /* worth of the current map */
+    struct ips_search_worth *known; /* [known_capacity] worth of the maps that
+                                       were evaluated */
+    uint16_t *maps; /* [known_capacity * items] those maps, in canonical form */
     uint32_t known_count, known_capacity;
-    uint32_t *table; /* index of known + 1, 0 none */
+    uint32_t *table; /* hash table of maps: index into `known` + 1, or 0 */
     uint32_t table_capacity;
     uint64_t rng;
 };
@@ -43,11 +48,13 @@ static inline uint32_t search_fixed(const struct search *s, uint32_t item)
     return s->ask->fixed ? s->ask->fixed[item] : IPS_SEARCH_FREE;
 }
 
-/* What s->map is worth, asked only where it is not known; or SEARCH_STOP. */
+/* Worth of s->map; evaluates the map only if it is new. May return
+ * SEARCH_STOP. */
 int search_worth(struct search *s, struct ips_search_worth *worth,
                  struct ips_err *err) IPS_MUST_USE;
 
-/* From all starts, until the end; sets out->end where that is SETTLED. */
+/* Searches from all starts until the end; sets out->end to SETTLED if nothing
+ * else stopped it. */
 int search_local(struct search *s, struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -9,7 +9,7 @@
 
 struct tables {
     struct ips_replay_machine *machine;
-    struct ips_mtime *mtime; /* NULL: the scenario's */
+    struct ips_mtime *mtime; /* NULL: the scenario's message time */
     uint32_t *medium;
 };
 
@@ -31,7 +31,7 @@ static int make_tables(const struct ips_graph *g,
     if (!t->machine || !t->medium || (ask->least_ns && !t->mtime))
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu machines", n);
     for (size_t m = 0; m < n; m++) {
-        /* Never fewer than run at once. */
+        /* More cores than chains, so no chain waits for a core. */
         t->machine[m].cores =
             ips_min_u32(g->chain_count + 1, IPS_REPLAY_CORES_MAX);
         t->medium[m * n + m] = IPS_REPLAY_NO_MEDIUM;
@@ -41,7 +41,8 @@ static int make_tables(const struct ips_graph *g,
     return 0;
 }
 
-/* Message times that are in the graph lose what the table gives back. */
+/* Subtracts least_ns from the message times in the graph; the table `mtime`
+ * adds it again. */
 static void take_least(struct ips_graph *g, const struct ips_arcs *arcs,
                        const struct ips_shared_ask *ask)
 {
@@ -58,7 +59,8 @@ static void take_least(struct ips_graph *g, const struct ips_arcs *arcs,
     }
 }
 
-/* By which of its two arcs a node was reached, back from the end. */
+/* Walks back from the end; at each node determines which of its two arcs was
+ * the later one. */
 static void walk_back(const struct ips_graph *g, const struct ips_arcs *arcs,
                       const struct ips_replay *r, struct ips_shared *out)
 {
@@ -67,7 +69,8 @@ static void walk_back(const struct ips_graph *g, const struct ips_arcs *arcs,
         uint32_t first = g->chains[ips_chain_of(g, i)].first;
         uint64_t before = i > first ? r->reach[i - 1] : 0;
         uint64_t own = i > first ? ips_add_sat(before, g->w[i]) : 0;
-        /* Sums of times that were rounded up differ by less than 2. */
+        /* Each time is rounded up, so sums of them may differ by less than 2
+         * ns. */
         if (ips_arc_present(g, arcs, i) &&
             (i == first || r->reach[i] > ips_add_sat(own, 1))) {
             uint32_t x = g->xpred[i];

@@ -1,15 +1,16 @@
 /*
- * Execution time where the messages between machines share one medium: the
- * longest path of CPU and message times, a core for each chain, but of
- * transfers at the same time each gets its part of the bandwidth, the same for
- * all, from its send on. A replay (replay.h) of as many cores as chains, with
- * one medium for all pairs of machines.
+ * Execution time if the messages between machines share one medium: the longest
+ * path of CPU and message times with a core for each chain, except that
+ * simultaneous transfers share the bandwidth evenly, each from its send on.
+ * Computed by a replay (replay.h) with as many cores as chains and one medium
+ * for all pairs of machines.
  *
- * What of a message's time the medium is taken for is all but what a message of
- * no bytes takes. Messages inside a machine do not share it.
+ * A message occupies the medium for its message time less that of an empty
+ * message. Messages within a machine do not share it.
  *
- * Never below the longest path (no transfer is quicker for others) - but not
- * monotone in anything else: which transfers meet depends on all times.
+ * The result is never below the longest path, since no transfer becomes faster.
+ * It is not monotone in anything else, because which transfers overlap depends
+ * on all times.
  * Pure. Source: DRO-1, DRO-5.
  */
 #ifndef IPS_ANALYSIS_REPLAY_SHARED_H
@@ -19,22 +20,24 @@
 
 struct ips_shared_ask {
     uint32_t machine_count;
-    const uint32_t *map; /* [chain_count] */
-    /* [machine_count * machine_count] f * machine_count + t: the graph's DATA
-     * have ns, of which so many are those of a message of no bytes; NULL: they
-     * have bytes, by the scenario's message time. */
+    const uint32_t *map; /* [chain_count] machine of each chain */
+    /* [machine_count * machine_count], index f * machine_count + t. If set,
+     * xlen of the graph's DATA arcs is in ns, and this is the share of an empty
+     * message. NULL: xlen is in bytes, and the scenario's message time
+     * applies. */
     const uint64_t *least_ns;
 };
 
 struct ips_shared {
-    uint64_t end_ns;  /* the greatest END, or the scenario's goal */
-    uint64_t busy_ns; /* some transfer was under way */
-    /* the path back from there, which is end_ns together; rounded up to ns
-     * where transfers met */
+    uint64_t end_ns;  /* time of the greatest END, or of the scenario's goal */
+    uint64_t busy_ns; /* time during which at least one transfer was in
+                         progress */
+    /* the parts of the path back from the end, which add up to end_ns; rounded
+     * up to ns where transfers overlapped */
     uint64_t compute_ns, message_ns, external_ns, messages;
 };
 
-/* Changes g->xlen where there is least_ns. The errors of ips_replay(). */
+/* Changes g->xlen if least_ns is set. Returns the errors of ips_replay(). */
 int ips_shared_path(struct ips_graph *g, const struct ips_scenario *scenario,
                     const struct ips_shared_ask *ask, struct ips_shared *out,
                     struct ips_err *err) IPS_MUST_USE;

@@ -1,13 +1,13 @@
 /*
- * Private to the replay: which of many comes first. A tournament: leaves hold
- * items, every node above the lesser of its two, the root the first of all.
- * What a leaf holds is changed in log2(room) steps whose addresses the leaf
- * gives and whose way depends on no comparison: nothing for a processor to
- * guess wrong, where a heap has one guess a level.
+ * Private to the replay: a tournament tree that finds the first of many items.
+ * Leaves hold items, each inner node is the lesser of its two children, so the
+ * root is the first of all. A change of a leaf takes log2(capacity) steps whose
+ * addresses depend only on the leaf and not on comparisons: no branch can be
+ * mispredicted, where a heap has one unpredictable branch a level.
  *
- * Order: by key, then by id; of equals of both it is open which comes first.
- * Leaves are given out anew in the order that they were given back; the room
- * doubles when all are taken, and never shrinks. Pure.
+ * Order: by key, then by id; the order of items with equal key and id is
+ * unspecified. Freed leaves are reused, the last freed first. The capacity
+ * doubles when all leaves are used, and never shrinks. Pure.
  */
 #ifndef IPS_ANALYSIS_REPLAY_TREE_H
 #define IPS_ANALYSIS_REPLAY_TREE_H
@@ -18,17 +18,19 @@
 
 #include "common/types.h"
 
-#define RP_NEVER UINT64_MAX /* key of a leaf that holds nothing */
+#define RP_NEVER UINT64_MAX /* key of an empty leaf */
 
 struct rp_item {
     uint64_t key;
-    uint64_t who; /* id, and below it the leaf: what decides between equals */
+    uint64_t who; /* id in the high half, leaf in the low half: decides between
+                     equal keys */
 };
 struct rp_tree {
-    struct rp_item *at; /* [2 * room]; at[1] the first, at[room + k] leaf k */
-    uint32_t capacity;  /* a power of two, at least 1 */
-    uint32_t used;      /* leaves that were ever given out */
-    uint32_t free_leaf; /* leaves given back, linked by their `who` */
+    struct rp_item *at; /* [2 * capacity]; at[1] is the first item, at[capacity
+                           + k] is leaf k */
+    uint32_t capacity;  /* number of leaves: a power of two, at least 1 */
+    uint32_t used;      /* leaves that were ever used */
+    uint32_t free_leaf; /* freed leaves, linked by their `who` */
 };
 #define RP_NO_LEAF UINT32_MAX
 
@@ -45,19 +47,19 @@ static inline uint64_t rp_tree_key(const struct rp_tree *t)
     return t->at[1].key;
 }
 
-/* One number of 128 bits: compared by one subtraction, chosen without a
- * branch. */
+/* The item as one number of 128 bits: compared by one subtraction and selected
+ * without a branch. */
 static inline ips_u128 rp_item_wide(const struct rp_item *i)
 {
     return (ips_u128)i->key << 64 | i->who;
 }
 
-/* From now on leaf `leaf` holds (key, id). */
+/* Sets leaf `leaf` to (key, id). */
 static inline void rp_tree_set(struct rp_tree *t, uint32_t leaf, uint64_t key,
                                uint32_t id)
 {
     ips_u128 least = (ips_u128)key << 64 | (uint64_t)id << 32 | leaf;
-    /* Offsets, not indices: each level is a dozen instructions. */
+    /* Byte offsets instead of indices: a level takes a dozen instructions. */
     size_t at = ((size_t)t->capacity + leaf) * sizeof(struct rp_item);
     char *base = (char *)t->at;
     for (;;) {
@@ -73,20 +75,20 @@ static inline void rp_tree_set(struct rp_tree *t, uint32_t leaf, uint64_t key,
     }
 }
 
-/* `leaf` holds nothing, and may be given out again. */
+/* Empties `leaf` and frees it for reuse. */
 static inline void rp_tree_drop(struct rp_tree *t, uint32_t leaf)
 {
     rp_tree_set(t, leaf, RP_NEVER, t->free_leaf);
     t->free_leaf = leaf;
 }
 
-/* All empty. False: no memory. */
+/* Makes an empty tree. False: out of memory. */
 bool rp_tree_init(struct rp_tree *t, uint32_t room);
 void rp_tree_release(struct rp_tree *t);
-/* Twice the room. False: no memory, and it is as it was. */
+/* Doubles the capacity. False: out of memory; the tree is unchanged. */
 bool rp_tree_reserve(struct rp_tree *t);
 
-/* A leaf that holds nothing, or RP_NO_LEAF: no memory. */
+/* An empty leaf, or RP_NO_LEAF: out of memory. */
 static inline uint32_t rp_tree_leaf(struct rp_tree *t)
 {
     uint32_t leaf = t->free_leaf;

@@ -77,7 +77,8 @@ uint64_t ips_feature_shares(const struct ips_graph *g,
             chain = ips_chain_of(g, i);
         } else {
             if (i == g->chains[chain].first)
-                return resources; /* what lies before it is nobody's work */
+                return resources; /* time before the chain's first node belongs
+                                     to no feature */
             add_arc(g, f, chain, i, share);
             i--;
         }

@@ -1,7 +1,8 @@
 /*
- * A path is its deviations: where, going back along winning arcs, the losing
- * one is taken instead. `found` keeps the deviations that were walked, each
- * with the one it branches off; the heap those that were not.
+ * A path is represented by its deviations from the winning arcs: nodes at
+ * which, walking backwards, it takes the losing arc instead. `result` has the
+ * deviations that were walked, each with its parent, from which it branches
+ * off; the heap has those that were not walked yet.
  */
 #include "analysis/whatif/next.h"
 
@@ -15,14 +16,15 @@
 
 struct branch {
     uint64_t priority; /* length of the whole path */
-    uint64_t suffix;   /* from `node` to the END */
-    uint32_t node;     /* go on back from here */
+    uint64_t suffix;   /* length from `node` to the END */
+    uint32_t node;     /* continue backwards from here */
     uint32_t at;       /* node whose losing arc led here; NOTHING: an END */
-    uint32_t parent;   /* in `found`; NOTHING: an END */
-    uint32_t group;    /* labels behind `node` */
+    uint32_t parent;   /* index in `result`; NOTHING: an END */
+    uint32_t group;    /* the labels after `node` */
 };
 
-/* Groups: labels put before a group. Number 0 is that of no label. */
+/* A group as a linked list: a label before the group `rest`. Number 0 is the
+ * empty group. */
 struct group {
     uint32_t label, rest;
     bool emitted;
@@ -41,9 +43,11 @@ struct search {
     uint64_t found_count, found_cap;
     struct group *group;
     uint64_t group_count, group_cap;
-    struct ips_idmap longer; /* (group, label) -> group */
-    struct ips_idmap met;    /* (node, group) */
-    struct ips_idmap joined; /* SET: (group, label) -> the set with it */
+    struct ips_idmap longer; /* (group, label) -> the group with the label
+                                before it */
+    struct ips_idmap met;    /* set of the (node, group) met */
+    struct ips_idmap joined; /* SET: (group, label) -> the set with the label
+                                added */
     uint64_t bytes, limit;
     bool full, none_emitted;
 };
@@ -67,7 +71,7 @@ static bool reserve_map(struct search *s, struct ips_idmap *m)
     return !s->full;
 }
 
-/* True: it was not there before. False with s->full: no room. */
+/* True: (node, group) was not met before. False with s->full: out of memory. */
 static bool meet_node(struct search *s, uint32_t node, uint32_t group)
 {
     struct ips_idmap *m = &s->met;
@@ -81,8 +85,8 @@ static bool meet_node(struct search *s, uint32_t node, uint32_t group)
     return true;
 }
 
-/* The group of `label` put before `rest`; it is asked for by its key, so a
- * group that is there already is found. */
+/* The group of `label` before `rest`. Groups are looked up by this key, so each
+ * exists only once. */
 static uint32_t put_before(struct search *s, uint32_t rest, uint32_t label)
 {
     struct ips_idmap *m = &s->longer;
@@ -105,7 +109,7 @@ static uint32_t put_before(struct search *s, uint32_t rest, uint32_t label)
         s->group = more;
         s->group_cap = cap;
     }
-    if (s->group_count == 0) /* that of no label */
+    if (s->group_count == 0) /* the empty group, number 0 */
         s->group[s->group_count++] = (struct group){0, 0, false};
     uint32_t result = (uint32_t)s->group_count;
     s->group[s->group_count++] = (struct group){label, rest, false};
@@ -113,8 +117,9 @@ static uint32_t put_before(struct search *s, uint32_t rest, uint32_t label)
     return result;
 }
 
-/* A set is the sequence of its labels, falling from the group's own: those
- * that are greater than `label` are taken off and put before it again. */
+/* A set is stored as the sequence of its labels in descending order, so that
+ * equal sets are equal groups. Labels greater than `label` are taken off and
+ * put before it again. */
 static uint32_t put_in_set(struct search *s, uint32_t group, uint32_t label)
 {
     uint32_t at = group, off = 0;
@@ -139,7 +144,7 @@ static uint32_t put_in_set(struct search *s, uint32_t group, uint32_t label)
     return at;
 }
 
-/* The group with a label met before it. */
+/* The group after one more label was met before it. */
 static uint32_t extend_group(struct search *s, uint32_t group, uint32_t label)
 {
     if (label == IPS_NO_LABEL)
@@ -165,7 +170,8 @@ static int in_order(const void *a, const void *b)
     const struct branch *p = a, *q = b;
     if (p->priority != q->priority)
         return p->priority < q->priority ? 1 : -1;
-    if (p->parent != q->parent) /* ENDs last: NOTHING is greatest */
+    if (p->parent != q->parent) /* at equal priority ENDs last: NOTHING is the
+                                   greatest value */
         return p->parent < q->parent ? -1 : 1;
     if (p->at != q->at)
         return p->at < q->at ? -1 : 1;
@@ -190,8 +196,8 @@ static bool reserve_branches(struct search *s, struct branch **list,
 
 static void heap_push(struct search *s, const struct branch *b)
 {
-    /* Of ungrouped paths none beyond the k best is ever wanted. A sorted list
-     * is a heap. */
+    /* Without grouping only the k best paths are ever needed. A sorted list is
+     * a heap, so the tail can simply be cut off. */
     if (s->ask->group == IPS_NEXT_PATHS && s->heap_count >= 64 &&
         s->heap_count >= 2 * (uint64_t)s->ask->k) {
         qsort(s->heap, s->heap_count, sizeof(*s->heap), in_order);
@@ -247,8 +253,8 @@ static struct arcs_in arcs_in(const struct search *s, uint32_t node,
     return in;
 }
 
-/* Back along the arc that the longest path to `node` takes? A chain's first
- * node has no other arc than the cross one, even where that brings 0. */
+/* Whether the longest path to `node` takes its cross arc. A chain's first node
+ * has no other arc, even if the cross arc's value is 0. */
 static bool goes_cross(const struct search *s, uint32_t node,
                        const struct arcs_in *in)
 {
@@ -272,9 +278,9 @@ static uint32_t label_of(const struct search *s, uint32_t node, uint32_t chain)
                               : s->ask->chain_label[chain];
 }
 
-/* Walks a branch back to where its path begins, pushing what branches off.
- * False: it met a group and node that a longer path had met, or no room.
- * *begin, *group: where it began, and the path's group. */
+/* Walks a branch back to the start of its path and pushes the branches that
+ * leave it. Sets *group to the path's group and *ns to its length. False: it
+ * met a (node, group) that a longer path had met, or the memory limit. */
 static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
                         uint32_t *group, uint64_t *ns)
 {
@@ -313,7 +319,7 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
     return false;
 }
 
-/* ---- what was found ----------------------------------------------------- */
+/* ---- output -------------------------------------------------------------- */
 
 static int push_arc(const struct search *s, struct ips_path *p, uint32_t node,
                     uint32_t chain, bool cross, struct ips_err *err)
@@ -343,8 +349,8 @@ static int push_arc(const struct search *s, struct ips_path *p, uint32_t node,
         err);
 }
 
-/* From the END back, with the deviations of found[self] and of those it
- * branched off from; then turned round. */
+/* Collects the path from the END backwards, with the deviations of result[self]
+ * and of its parents, and then reverses it. */
 static int expand_path(const struct search *s, uint32_t self,
                        struct ips_next_path *to, struct ips_err *err)
 {
@@ -384,7 +390,8 @@ static int expand_path(const struct search *s, uint32_t self,
     return rc;
 }
 
-/* No label at all is a group as well, and may be the only one. */
+/* Paths without any label form a group too (number 0), possibly the only one.
+ * It may have no entry in `group`, so its flag is `none_emitted`. */
 static bool is_emitted(const struct search *s, uint32_t group)
 {
     return group ? s->group[group].emitted : s->none_emitted;
@@ -454,7 +461,7 @@ static int search_paths(struct search *s, struct ips_err *err)
         if (whole && (s->ask->group == IPS_NEXT_PATHS || !is_emitted(s, group)))
             rc = emit_path(s, self, group, ns, err);
         else if (s->ask->group != IPS_NEXT_PATHS && s->heap_count == before)
-            s->found_count--; /* nothing branched off it */
+            s->found_count--; /* nothing branches off it, so no path needs it */
     }
     s->out->complete = !s->full;
     return rc;

@@ -1,7 +1,8 @@
 /*
- * Each chain runs until it needs a node that is not done, then waits on it. In
- * the first half `slot` holds, of a node that is not done, the chains that
- * wait for it: the first's number, the others linked by chain.
+ * Each chain runs until it needs a node that is not done, then waits on that
+ * node. During the first half (make_runs) `slot` is used for the waiting chains
+ * of nodes that are not done: the first chain's number, the others linked by
+ * chain.
  */
 #include "analysis/whatif/order.h"
 
@@ -91,7 +92,8 @@ static int make_runs(struct maker *m, struct ips_err *err)
     return rc;
 }
 
-/* Gives places to the nodes that others await, in the order of computing. */
+/* Assigns slots to the nodes that cross arcs leave, in the order of
+ * computing. */
 static int make_slots(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;

@@ -12,7 +12,8 @@ struct changes {
     size_t count, cap;
 };
 
-/* Ends first, so that work handed on is not two at once. */
+/* At equal times ends come first, so that work handed from one thread to
+ * another does not count as two busy threads. */
 static int in_time(const void *a, const void *b)
 {
     const struct change *p = a, *q = b;
@@ -57,7 +58,8 @@ int ips_find_oversubscription(const struct ips_graph *g,
              i++) {
             if (!e->crossed[i])
                 continue;
-            /* It stood still from the end of its own work till this value. */
+            /* The thread waited from the end of its own work until this
+             * node. */
             rc = put_change(&c, begin, e->est[i - 1] + g->w[i], err);
             begin = e->est[i];
         }

@@ -1,8 +1,9 @@
 /*
- * How many threads of a machine the longest path's schedule would run at once.
- * EST supposes a processor for every thread; where more threads than cores are
- * busy at a time, what was left out may come back: gains computed from EST are
- * no promise there (the answer to that is a replay on the cores there are).
+ * How many threads of a machine the longest path's schedule runs at once. EST
+ * assumes a core for every thread. While more threads than cores are busy, the
+ * time that a change saves may be lost again by waiting for a core, so gains
+ * computed from EST are not guaranteed there. A replay with the machine's cores
+ * gives the answer.
  * Source: ALGORITHMS 4 (what-if), DPM-6.
  */
 #ifndef IPS_ANALYSIS_WHATIF_OVERSUBSCRIPTION_H
@@ -11,12 +12,12 @@
 #include "analysis/graph/path.h"
 
 struct ips_oversubscription {
-    uint32_t peak;      /* threads busy at once, at most */
-    uint64_t beyond_ns; /* of EST time, with more than `cores` busy */
+    uint32_t peak;      /* the most threads busy at once */
+    uint64_t beyond_ns; /* EST time during which more than `cores` are busy */
 };
 
-/* Of the chains of a machine. O(nodes + n log n) for n stretches of work
- * without a wait; 32 bytes each. */
+/* Looks at the chains of one machine. O(nodes + n log n) time and 32 bytes
+ * each, for n periods of work without a wait. */
 int ips_find_oversubscription(const struct ips_graph *g,
                               const struct ips_est *e, uint32_t machine,
                               uint32_t cores, struct ips_oversubscription *out,

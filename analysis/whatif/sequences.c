@@ -1,6 +1,5 @@
-/* Sequences of a length get their names from those that are one shorter: the
- * name of the first length - 1 steps and the last step make a key, equal keys
- * get equal names. */
+/* Sequences are numbered (named) length by length: the name of the first length
+ * - 1 steps and the last step form a key, and equal keys get equal names. */
 #include "analysis/whatif/sequences.h"
 
 #include <stdbool.h>
@@ -9,8 +8,8 @@
 
 #include "common/types.h"
 
-/* Candidates of each length, times `top`: most are put aside by greater ones.
- */
+/* Keep this many times `top` candidates of each length, because most of them
+ * are later dropped in favour of more expensive sequences. */
 #define SPARE 8u
 
 struct keyed {
@@ -22,10 +21,12 @@ struct counting {
     const struct ips_step *steps;
     uint32_t n;
     uint64_t *until; /* [n + 1] time up to step i, gaps included */
-    uint32_t *name;  /* [n] of the sequence of the length before, from i on */
+    uint32_t *name;  /* [n] name of the sequence that starts at i and has the
+                        previous length */
     struct keyed *keyed;
-    struct ips_sequence *result;         /* of all lengths */
-    size_t found_count, capacity, begun; /* `begun`: of the length at hand */
+    struct ips_sequence *result;         /* candidates of all lengths */
+    size_t found_count, capacity, begun; /* `begun`: first candidate of the
+                                            current length */
     size_t spare_bytes;
 };
 
@@ -37,7 +38,7 @@ static int by_key(const void *va, const void *vb)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Most time, then fewest steps, then first. */
+/* Most time first, then fewest steps, then earliest. */
 static int by_time(const void *va, const void *vb)
 {
     const struct ips_sequence *x = va, *y = vb;
@@ -67,7 +68,7 @@ static bool keep_sequence(struct counting *c, const struct ips_sequence *s)
     return true;
 }
 
-/* Equal keys lie together, in order of place. */
+/* Counts the occurrences of one sequence; `group` is in order of position. */
 static bool count_group(struct counting *c, const struct keyed *group,
                         uint32_t size, uint32_t length)
 {
@@ -108,7 +109,7 @@ static bool count_length(struct counting *c, uint32_t length)
     return true;
 }
 
-/* Is `s` a part of `of`, of, of, ...? */
+/* Whether `s` is a part of `of`, repeated. */
 static bool goes_along(const struct counting *c, const struct ips_sequence *s,
                        const struct ips_sequence *of)
 {
@@ -124,7 +125,7 @@ static bool goes_along(const struct counting *c, const struct ips_sequence *s,
     return false;
 }
 
-/* Twice a shorter one, or more: that one says it. */
+/* Whether `s` is a shorter sequence, repeated. */
 static bool is_repetition(const struct counting *c,
                           const struct ips_sequence *s)
 {

@@ -24,7 +24,8 @@ static void meet_arc(const struct ips_graph *g, const struct ips_features *f,
         meet_slack(&out[p[k].feature], slack, p[k].ns, near_ns);
         rest -= p[k].ns;
     }
-    /* An arc without weight still can be delayed: it is its chain's. */
+    /* An arc without weight can be delayed too: it counts for its chain's
+     * feature. */
     if (f->chain[chain] != IPS_NO_FEATURE && (rest || count == 0))
         meet_slack(&out[f->chain[chain]], slack, rest, near_ns);
 }

@@ -1,16 +1,15 @@
 /*
- * Slack by feature: how near each thing is to the longest path.
+ * Slack by feature: how near each feature is to the longest path.
  *
- * An arc is near-critical where its slack is at most `near_ns`: the time in
- * such arcs is what the next improvement may run into. Of a feature:
+ * An arc is near-critical if its slack is at most `near_ns`: an improvement of
+ * the path makes such arcs critical next. For each feature:
+ *  - least: the least slack of its arcs; IPS_NO_SLACK: it has no arc
+ *  - total_ns: its time in the whole graph
+ *  - near_ns: its time in near-critical arcs, those on the path included
+ *  - path_ns: its time on the longest path itself
  *
- *   least     the least slack of its arcs; IPS_NO_SLACK: it has none
- *   total_ns  its time in the whole graph
- *   near_ns   of that, in near-critical arcs (those on the path included)
- *   path_ns   of that, on the longest path itself
- *
- * least > 0: no arc of it lies on a longest path, and delaying one of them by
- * up to `least` changes nothing.
+ * least > 0 means that none of its arcs is on a longest path, and that delaying
+ * one of them by up to `least` changes nothing.
  * Source: ALGORITHMS 4, IPS-12.
  */
 #ifndef IPS_ANALYSIS_WHATIF_SLACK_H
@@ -22,10 +21,10 @@
 struct ips_slack {
     uint64_t least;
     uint64_t total_ns, near_ns, path_ns;
-    uint64_t arcs; /* how many it has a part in */
+    uint64_t arcs; /* number of arcs of which it has a share */
 };
 
-/* out[f->count]. O(nodes + portions). */
+/* Fills out[f->count]. O(nodes + shares). */
 int ips_slacks(const struct ips_graph *g, const struct ips_scenario *scenario,
                const struct ips_est *e, const uint64_t *tail,
                const struct ips_features *f, uint64_t near_ns,

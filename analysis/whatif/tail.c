@@ -15,8 +15,9 @@ int ips_tail(const struct ips_graph *g, const struct ips_scenario *scenario,
         return ips_err_set(err, IPS_E_NO_MEMORY, "tails of %u nodes",
                            g->node_count);
     ips_arcs_init(&arcs, scenario);
-    memset(t, 0xff, (size_t)g->node_count * sizeof(*t)); /* IPS_NO_TAIL */
-    /* Backwards through the order every successor comes before its node. */
+    memset(t, 0xff, (size_t)g->node_count * sizeof(*t)); /* 0xff.. is
+                                                            IPS_NO_TAIL */
+    /* In reverse order every successor is visited before the node itself. */
     for (uint64_t r = order->run_count; r-- > 0;) {
         const struct ips_run *run = &order->run[r];
         uint32_t chain_first = g->chains[run->chain].first;

@@ -1,7 +1,7 @@
 /*
- * The scenarios of a node lie next to each other, so the additions and maxima
- * of one node are the same few operations on IPS_WHATIF_LANES values. A feature
- * that no scenario edits costs one look at its mask.
+ * The scenarios of a node are adjacent in memory, so the additions and maxima
+ * of a node are the same few operations on IPS_WHATIF_LANES values (SIMD). A
+ * feature that no scenario edits costs one test of its mask.
  */
 #include "analysis/whatif/whatif.h"
 
@@ -19,11 +19,15 @@ struct scenarios {
 struct pass {
     const struct ips_whatif_base *b;
     struct ips_arcs arcs;
-    uint8_t *mask;           /* [features] scenarios that edit it */
-    uint32_t (*ppm)[LANES];  /* [features] */
-    struct scenarios *slot;  /* [order->slot_count] */
+    uint8_t *mask;           /* [features] bit set of the scenarios that edit
+                                it */
+    uint32_t (*ppm)[LANES];  /* [features] by how much each scenario makes it
+                                faster */
+    struct scenarios *slot;  /* [order->slot_count] values that cross arcs still
+                                need */
     struct scenarios *carry; /* [chains] value of the last node computed */
-    uint8_t *won;            /* [nodes] scenarios where the cross arc won */
+    uint8_t *won;            /* [nodes] bit set of the scenarios in which the
+                                cross arc won */
 };
 
 uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm)
@@ -31,7 +35,7 @@ uint64_t ips_ppm_of(uint64_t ns, uint32_t ppm)
     return ns / 1000000u * ppm + ns % 1000000u * ppm / 1000000u;
 }
 
-/* Takes from each scenario what its edits save of `ns` of a feature. */
+/* Subtracts from each scenario what its edits save of `ns` of a feature. */
 static void save_time(const struct pass *p, uint32_t feature, uint64_t ns,
                       struct scenarios *a)
 {
@@ -55,8 +59,8 @@ static void save_arc(const struct pass *p, uint32_t chain_feature,
         save_time(p, chain_feature, rest, a);
 }
 
-/* The cross arc of node i where it wins. Returns the scenarios where it does.
- */
+/* Applies the cross arc of node i where it wins; returns the bit set of those
+ * scenarios. */
 static uint8_t take_cross(const struct pass *p, uint32_t i, struct scenarios *a)
 {
     const struct ips_graph *g = p->b->g;
@@ -69,7 +73,7 @@ static uint8_t take_cross(const struct pass *p, uint32_t i, struct scenarios *a)
     if (cross && cross[i] != IPS_NO_FEATURE)
         save_time(p, cross[i], ips_cross_part(p->b->f, i, xw), &from);
     for (int l = 0; l < LANES; l++) {
-        bool better = from.v[l] > a->v[l]; /* a tie is the chain's */
+        bool better = from.v[l] > a->v[l]; /* at a tie the chain arc wins */
         won |= (unsigned)better << l;
         a->v[l] = better ? from.v[l] : a->v[l];
     }
@@ -105,7 +109,8 @@ static void run_pass(struct pass *p)
     }
 }
 
-/* RESOURCE arcs on the longest path of scenario l. */
+/* Number of RESOURCE arcs on the longest path of scenario l, which ends at node
+ * i. */
 static uint64_t count_resources(const struct pass *p, int l, uint32_t i)
 {
     const struct ips_graph *g = p->b->g;
@@ -143,7 +148,7 @@ static void read_scenario(const struct pass *p, int l, struct ips_whatif *out)
         out->end == IPS_NO_NODE ? 0 : count_resources(p, l, out->end);
 }
 
-/* Of a feature named twice: faster by the one, and what is left by the other.
+/* For two edits of one feature: the second applies to what the first leaves.
  * Rounded down, as all savings are. */
 static uint32_t combine_savings(uint32_t a, uint32_t b)
 {
@@ -168,7 +173,8 @@ static int set_scenario(struct pass *p, int l, const struct ips_change *change,
     return 0;
 }
 
-/* Adds up what the edits of scenario l may gain, and takes them back. */
+/* Returns the bound of the gain of scenario l's edits, and removes the
+ * edits. */
 static uint64_t unset_scenario(struct pass *p, int l,
                                const struct ips_change *change)
 {
@@ -210,7 +216,8 @@ static int pass_init(struct pass *p, const struct ips_whatif_base *b,
                        b->g->node_count);
 }
 
-/* Up to LANES changes, which[] of all of them. */
+/* One pass over at most LANES changes; `which` has their indices in
+ * `change`. */
 static int one_pass(struct pass *p, const struct ips_change *change,
                     const uint32_t *which, int count, struct ips_whatif *out,
                     struct ips_err *err)
@@ -261,7 +268,7 @@ static int greatest_first(const void *a, const void *b)
     return (p->index > q->index) - (p->index < q->index);
 }
 
-/* Without passes: the same sum as unset_scenario(). */
+/* Computes all bounds without a pass, by the same sum as one_pass(). */
 static int bounds_of(struct pass *p, const struct ips_change *change,
                      size_t count, struct ips_whatif *out, struct by_value *by,
                      struct ips_err *err)
@@ -280,7 +287,7 @@ static int bounds_of(struct pass *p, const struct ips_change *change,
     return 0;
 }
 
-/* Puts a gain into the list of the best, which is sorted. */
+/* Inserts a gain into the sorted list of the best. */
 static void keep_best(struct by_value *best, size_t *kept, size_t keep,
                       struct by_value one)
 {

@@ -1,20 +1,21 @@
 /*
- * What if a thing were faster: w' = w - theta * w_f, the longest path again,
- * and what that gains. IPS_WHATIF_LANES questions are answered in one pass over
- * the graph, each its own scenario of values.
+ * What-if: the gain if something were faster. Weights become w' = w - theta *
+ * w_f, where w_f is the feature's share of w, and the longest path is computed
+ * again. One pass over the graph answers IPS_WHATIF_LANES questions, each with
+ * its own set of values.
  *
- * theta is given in ppm, 0 to 1000000; 1000000 is logical zeroing. Of every
- * portion floor(w_f * theta) is taken away, so
- *  - t_max never grows with theta, and the gain is understated by less than
- *    1 ns a portion: t_max(theta) is convex but for that;
- *  - gain <= floor(sum over edits of theta * share on the longest path) = bound
- *    holds exactly, without an allowance.
+ * theta is given in ppm, 0 to 1000000; 1000000 is logical zeroing. Each share
+ * is reduced by floor(w_f * theta). Therefore
+ *  - t_max never grows with theta, and the gain is understated by less than 1
+ *    ns a share: but for this rounding t_max(theta) is convex;
+ *  - gain <= floor(sum over the edits of theta * share on the longest path) =
+ *    bound holds exactly, without a tolerance.
  *
- * It supposes a processor for every thread that could run, and that locks are
- * taken in the order that was seen: `resources` counts the arcs of that kind
- * on the new path.
+ * A what-if assumes a core for every thread that could run, and that locks are
+ * taken in the recorded order: `resources` counts the RESOURCE arcs on the new
+ * path.
  *
- * A pass: O(nodes + portions); memory: a byte a node, 64 bytes for each place
+ * A pass takes O(nodes + shares). Memory: 1 byte a node, 64 bytes for each slot
  * of the order and each chain, 40 bytes a feature.
  * Source: ALGORITHMS 4; logical zeroing: IPS-12.
  */
@@ -25,45 +26,48 @@
 #include "analysis/whatif/order.h"
 
 #define IPS_WHATIF_LANES 8
-#define IPS_WHATIF_GONE 1000000u /* ppm */
+#define IPS_WHATIF_GONE 1000000u /* ppm: the whole time is removed */
 
 struct ips_edit {
     uint32_t feature;
-    uint32_t ppm; /* faster by; of a feature named twice, one after the other */
+    uint32_t ppm; /* by how much it is faster. Edits of one feature are applied
+                     one after the other, each to what the previous one left. */
 };
-/* One question: all its edits at once. */
+/* One question: all its edits apply at once. */
 struct ips_change {
     const struct ips_edit *edit;
     uint32_t count;
 };
 struct ips_whatif {
-    uint64_t t_max; /* with the edits */
-    uint64_t gain;  /* what t_max lost */
-    uint64_t bound; /* it cannot be more */
+    uint64_t t_max; /* longest path with the edits */
+    uint64_t gain;  /* by how much t_max became less */
+    uint64_t bound; /* upper bound of the gain */
     uint32_t end;
     uint64_t resources; /* RESOURCE arcs on the longest path with the edits */
-    bool computed;      /* ips_whatif_rank: false where the bound sufficed */
+    bool computed;      /* ips_whatif_rank(): false if the bound was enough */
 };
 
 struct ips_whatif_base {
     const struct ips_graph *g;
     const struct ips_scenario *scenario;
-    const struct ips_order *order; /* of g and scenario */
-    const struct ips_est *est;     /* of g and scenario */
-    const struct ips_features *f;  /* checked */
-    const uint64_t *share;         /* ips_feature_shares */
+    const struct ips_order *order; /* made of g and scenario */
+    const struct ips_est *est;     /* values of g and scenario */
+    const struct ips_features *f;  /* passed ips_features_check() */
+    const uint64_t *share;         /* from ips_feature_shares() */
 };
 
-/* out[count]. Any number of changes, IPS_WHATIF_LANES a pass. */
+/* Answers any number of changes into out[count], IPS_WHATIF_LANES in each
+ * pass. */
 int ips_whatif(const struct ips_whatif_base *b, const struct ips_change *change,
                size_t count, struct ips_whatif *out,
                struct ips_err *err) IPS_MUST_USE;
 
-/* What would help most: order[] gets the indices of the `keep` changes with the
- * greatest gains (of equal ones the lower index), greatest first, and *kept how
- * many those are: no change without a gain is among them. Changes are computed
- * by falling bound until no bound reaches the least gain kept, so the answer is
- * that of computing all of them. order[] has room for `count`. */
+/* Ranks changes by gain. order[], with room for `count`, gets the indices of
+ * the `keep` changes with the greatest gains, in descending order, the lower
+ * index first at equal gains; *kept is their number. Changes without a gain are
+ * left out. Changes are computed in descending order of their bounds until no
+ * bound reaches the least gain kept, so the answer is the same as if all were
+ * computed. */
 int ips_whatif_rank(const struct ips_whatif_base *b,
                     const struct ips_change *change, size_t count, size_t keep,
                     struct ips_whatif *out, uint32_t *order, size_t *kept,
