@@ -65,7 +65,7 @@ static int refuse_address(const char *address, struct ips_err *err)
         address);
 }
 
-/* Without TLS all but loopback is refused, except with --insecure. */
+/* Accepts loopback; other addresses only with TLS or --insecure. */
 static int set_host(const char *host, uint16_t port, const char *address,
                     struct ips_address *out, struct ips_err *err)
 {
@@ -93,7 +93,8 @@ static int set_host(const char *host, uint16_t port, const char *address,
     }
     if (out->insecure && !allow_insecure)
         return refuse_address(address, err);
-    snprintf(out->host, sizeof(out->host), "%.45s", host); /* was a number */
+    /* numeric, so it fits */
+    snprintf(out->host, sizeof(out->host), "%.45s", host);
     return 0;
 }
 

@@ -1,11 +1,11 @@
 /*
  * Errors: a code and a sentence.
  *
- * A function that can fail returns 0 or a negative `enum ips_errcode` and
- * fills the caller's `struct ips_err`. The inner code states the fact; each
- * caller adds its context in front with ips_err_wrap(), so the user reads
- * "run tsp: segment 12.12.3f.seg: header version 9, expected 1".
- * Any `struct ips_err *` may be NULL: the code is returned all the same.
+ * A function that can fail returns 0 or a negative `enum ips_errcode` and fills
+ * the caller's `struct ips_err`. The innermost function states the fact. Each
+ * caller puts its context in front with ips_err_wrap(), so the user reads "run
+ * tsp: segment 12.12.3f.seg: header version 9, expected 1". Any `struct ips_err
+ * *` may be NULL: the code is returned all the same.
  */
 #ifndef IPS_COMMON_ERR_H
 #define IPS_COMMON_ERR_H

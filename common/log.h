@@ -1,7 +1,7 @@
 /*
- * Log lines of the daemons: one line each on standard error (or the file
- * standard error was sent to), "2026-01-31T12:00:00.123Z slave[m1] info text".
- * Not used inside the measured program: the agent never prints.
+ * Log lines of the daemons, on standard error: "2026-01-31T12:00:00.123Z
+ * slave[m1] info text". Not used inside a recorded program: the agent never
+ * prints.
  */
 #ifndef IPS_COMMON_LOG_H
 #define IPS_COMMON_LOG_H
