@@ -1,5 +1,5 @@
-/* Completion of ipsrun: its options are those that `ipsrun --help` lists, one
- * at the beginning of a line: "  --name NAME  text" or "  --cpu=HOW  text". */
+/* Completion for ipsrun. Its options are read from `ipsrun --help`, which lists
+ * one at the start of a line: "  --name NAME  text" or "  --cpu=HOW  text". */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-/* What `ipsrun --help` prints; "" where it does not. */
+/* The output of `ipsrun --help`; "" if it cannot be run. */
 static void read_help(char out[HELP_BYTES])
 {
     char program[IPS_PATH_BYTES], option[] = "--help";
@@ -46,10 +46,10 @@ static void read_help(char out[HELP_BYTES])
 }
 
 struct ipsrun_option {
-    char name[48], value[16]; /* value "": it has none */
+    char name[48], value[16]; /* value "": the option takes none */
 };
 
-/* The next option of the help from *at on. */
+/* Finds the next option in the help text at *at, and moves *at after it. */
 static bool next_option(const char **at, struct ipsrun_option *o)
 {
     const char *line = strstr(*at, "\n  --");
