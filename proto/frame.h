@@ -18,7 +18,8 @@
 #define IPS_HELLO_MAX_BYTES 4096u
 /* time in which the Hello must come */
 #define IPS_HELLO_WAIT_S 10
-#define IPS_DECODE_MAX_BYTES (256u << 20) /* limit of one unpacked message */
+/* limit of one unpacked message */
+#define IPS_DECODE_MAX_BYTES (256u << 20)
 /* limit of nodes or rows in one piece */
 #define IPS_PIECE_ITEMS 65536u
 #define IPS_OUT_BUFFER_BYTES                                                   \

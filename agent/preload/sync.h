@@ -175,7 +175,8 @@ static inline bool ips_tried_for(const volatile void *at)
 
 /* --- mutexes, for conditions too (preload/sync/mutex.c) ------------------- */
 
-#define IPS_MUTEX_SHARED 128 /* in __kind, like the bits in mutex_waited */
+/* in __kind, like the bits in mutex_waited */
+#define IPS_MUTEX_SHARED 128
 static inline bool ips_mutex_shared(const pthread_mutex_t *m)
 {
     return !ips_sync_known.mutex || (m->__data.__kind & IPS_MUTEX_SHARED);

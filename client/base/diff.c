@@ -7,7 +7,8 @@
 
 #include "common/types.h"
 
-#define WAYS_ALL 20000u /* up to this number, all permutations are tried */
+/* up to this number, all permutations are tried */
+#define WAYS_ALL 20000u
 #define WAYS_DRAWN 9999u
 #define RESAMPLES 2000u
 

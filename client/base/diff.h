@@ -30,7 +30,8 @@
 #define DIFF_RUNS_MIN 5u
 #define DIFF_RUNS_MAX 64u /* of both sides together */
 #define DIFF_CHANCE 0.05
-#define DIFF_PART 20 /* a cause makes up at least 1/20 of the difference */
+/* a cause makes up at least 1/20 of the difference */
+#define DIFF_PART 20
 
 struct diff_item {
     char *kind, *name;

@@ -192,9 +192,8 @@ enum ipsq_by {
 _Static_assert(IPSQ_OPT_COUNT <= 64, "a bit for each");
 
 #define IPSQ_EDITS_MAX 64
-#define IPSQ_SPECS_MAX                                                         \
-    16 /* for each of --machines, --map, --network, --move                     \
-        */
+/* for each of --machines, --map, --network, --move */
+#define IPSQ_SPECS_MAX 16
 #define IPSQ_LENGTHS_MAX 32
 
 /* What is assumed to be faster, and by how much. */
@@ -235,8 +234,8 @@ struct ipsq_options {
     unsigned edit_count;
     uint32_t faster_ppm; /* the last --faster; 0: none */
     const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX],
-        /* in the order given */
-        *network[IPSQ_SPECS_MAX], *move[IPSQ_SPECS_MAX];
+        *network[IPSQ_SPECS_MAX],
+        *move[IPSQ_SPECS_MAX]; /* in the order given */
     unsigned machines_count, map_count, network_count, move_count;
     bool search;
     uint64_t tries, seed; /* tries 0: not given */

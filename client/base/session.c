@@ -8,7 +8,8 @@
 
 #define CONNECT_MS 5000
 #define START_WAIT_MS 8000 /* time for a started master to answer */
-#define SLAVE_WAIT_MS 3000 /* time for a started slave to report its runs */
+/* time for a started slave to report its runs */
+#define SLAVE_WAIT_MS 3000
 #define RETRY_MS 50
 
 static uint64_t now_ms(void)

@@ -7,7 +7,7 @@
 
 #include "client/base/command.h"
 
-#define FILE_MAX (8u << 20) /* as the master takes it */
+#define FILE_MAX (8u << 20) /* the limit of the master, too */
 
 /* ---- answers ------------------------------------------------------------ */
 
@@ -149,7 +149,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     if (reply->last || reply->answer_case != IPS__REPLY__ANSWER_CALIBRATE ||
         !isatty(STDERR_FILENO) || (term && strcmp(term, "dumb") == 0))
         return 0;
-    ipsq_progress_end(); /* this says more */
+    ipsq_progress_end(); /* the line written below replaces the progress line */
     const Ips__CalibrateAnswer *a = reply->calibrate;
     fprintf(stderr, "\r\033[Kipsq: %u of %u: %.60s", a->done, a->of, a->doing);
     if (a->done == a->of)
@@ -159,7 +159,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 
 /* ---- files -------------------------------------------------------------- */
 
-/* malloc'd. */
+/* Reads the whole file into *out, malloc'd. */
 static int read_file(const char *name, char **out, struct ips_err *err)
 {
     bool standard = strcmp(name, "-") == 0;
@@ -205,7 +205,8 @@ static int write_file(const char *name, const char *text, struct ips_err *err)
     return rc;
 }
 
-/* ---- the question ------------------------------------------------------- */
+/* ---- the request
+ * ---------------------------------------------------------- */
 
 static int what_of(const struct ipsq_options *o, Ips__CalibrateAsk__What *what,
                    struct ips_err *err)

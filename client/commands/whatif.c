@@ -5,7 +5,7 @@
 #include "client/base/units.h"
 #include "common/types.h"
 
-#define TABLE_TOP 20    /* rows of the ranking in tables without --top */
+#define TABLE_TOP 20    /* rows of the ranking in tables, without --top */
 #define RANK_PPM 500000 /* twice as fast */
 
 static const struct ipsq_column edit_columns[] = {
@@ -104,7 +104,8 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
         ipsq_out_value(&out, IPSQ_COUNT, "computed", NULL,
                        ipsq_count(a->computed));
     }
-    out.parts_written = 1; /* a line between the values and the first table */
+    /* puts a blank line between the values and the first table */
+    out.parts_written = 1;
     if (a->n_edits)
         put_rows(&out, "edits", "the edits: each alone, then all together",
                  a->edits, a->n_edits, a->all, a->t_max_ns);

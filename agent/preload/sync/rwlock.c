@@ -6,7 +6,8 @@
 #define WRITER 2u
 #define READERS_WAIT 4u
 #define READER_SHIFT 3
-#define WRITER_HANDS_OVER (1u << 31) /* in __writers: a flag, not a waiter */
+/* in __writers: a flag, not a waiter */
+#define WRITER_HANDS_OVER (1u << 31)
 /* in the futex words on which threads sleep */
 #define FUTEX_USED 2u
 
