@@ -98,7 +98,7 @@ static int set_host(const char *host, uint16_t port, const char *address,
     return 0;
 }
 
-/* `rest`: HOST:PORT. */
+/* Parses HOST:PORT, given in `rest`. */
 static int parse_inet(const char *rest, const char *address,
                       struct ips_address *out, struct ips_err *err)
 {

@@ -37,7 +37,7 @@ void *ips_alloc_large(size_t count, size_t size);
 /* Zeroed memory, for callers that will write little of it or nothing: untouched
  * pages take neither memory nor time. */
 void *ips_thin_large(size_t count, size_t size);
-/* Moves the array `v` (from any function here, or NULL) of `old` bytes to one
+/* Moves the array `v` (from here, from malloc, or NULL) of `old` bytes to one
  * of `bytes` bytes; added bytes are undefined. NULL: no memory, and `v` is
  * unchanged. */
 void *ips_resize_large(void *v, size_t old, size_t bytes);

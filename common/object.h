@@ -16,7 +16,7 @@
 bool ips_object_in(const char *pattern, const char *object);
 /* Whether the pattern may select an object of machine `machine`. */
 bool ips_object_machine(const char *pattern, const char *machine);
-/* Number of parts: 0 "/", 1 "/m", 2 "/m/p". */
+/* Number of parts of a pattern: 0 for "/", 1 for "/m", 2 for "/m/p". */
 unsigned ips_object_parts(const char *pattern);
 
 #endif

@@ -61,7 +61,8 @@ static inline uint64_t ips_mul_q32(uint64_t x, uint64_t mult)
     return wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
 }
 
-/* FNV-1a, for names and payloads; `seed` is IPS_FNV_SEED to start. */
+/* FNV-1a hash of `data`; `seed` is IPS_FNV_SEED, or the hash of earlier
+ * data. */
 #define IPS_FNV_SEED 0xcbf29ce484222325ULL
 static inline uint64_t ips_fnv1a(uint64_t seed, const void *data, size_t len)
 {

@@ -1,4 +1,4 @@
-/* The blocking side of a connection: what ipsq and tests use. */
+/* The blocking side of a connection, for ipsq and tests. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/bio.h>

@@ -13,15 +13,11 @@
 #include "proto/ips.pb-c.h"
 
 #define IPS_PROTOCOL 1
-#define IPS_FRAME_MAX_BYTES (8u << 20) /* limit of one frame */
-/* the same, before the peer has sent Hello */
-#define IPS_HELLO_MAX_BYTES 4096u
-/* time in which the Hello must come */
-#define IPS_HELLO_WAIT_S 10
-/* limit of one unpacked message */
-#define IPS_DECODE_MAX_BYTES (256u << 20)
-/* limit of nodes or rows in one piece */
-#define IPS_PIECE_ITEMS 65536u
+#define IPS_FRAME_MAX_BYTES (8u << 20)    /* limit of one frame */
+#define IPS_HELLO_MAX_BYTES 4096u         /* limit before the Hello */
+#define IPS_HELLO_WAIT_S 10               /* time limit for the Hello */
+#define IPS_DECODE_MAX_BYTES (256u << 20) /* one message, unpacked */
+#define IPS_PIECE_ITEMS 65536u            /* nodes or rows in a piece */
 #define IPS_OUT_BUFFER_BYTES                                                   \
     (64u << 20) /* unsent, then the peer is dropped                            \
                  */

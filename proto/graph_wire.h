@@ -28,8 +28,9 @@ struct ips_wire_graph {
     uint64_t *at, *wait, *delay; /* each NULL: absent */
     uint32_t *probe;             /* NULL: absent */
     uint64_t *unended;           /* NULL: absent */
-    uint32_t *xpred;             /* IPS_WIRE_NO_NODE: none */
-    uint32_t *site;              /* IPS_WIRE_NO_NODE: none */
+    /* node in another chain; IPS_WIRE_NO_NODE: none */
+    uint32_t *xpred;
+    uint32_t *site; /* call site; IPS_WIRE_NO_NODE: none */
     uint32_t in_count;
     uint32_t *in_node, *in_end;
     uint64_t *in_pos;

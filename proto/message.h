@@ -9,7 +9,7 @@
 
 #include "proto/peer.h"
 
-/* "Not measured" on the wire (proto/ips.proto). */
+/* Values on the wire that mean "not measured" (proto/ips.proto). */
 #define IPS_UNMEASURED UINT64_MAX
 #define IPS_UNMEASURED_REAL ((double)NAN)
 

@@ -23,11 +23,11 @@
 #define FAREWELL_WAIT_S 5
 
 enum peer_state {
-    PEER_OPENING, /* no Hello from the other side yet */
+    PEER_OPENING, /* connected, but no Hello from the other side yet */
     PEER_TALKING,
     PEER_FINISHING, /* queued messages are sent, nothing is read */
     PEER_FAILED,    /* on_close will be called */
-    PEER_REAPED,    /* on the reap list */
+    PEER_REAPED,    /* on the list of peers to free */
 };
 
 struct ips_peer {
@@ -42,7 +42,7 @@ struct ips_peer {
     void *arg;
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
-    bool accepted; /* the other side connected */
+    bool accepted; /* the other side connected to us */
     /* it closed before its Hello, so there is no refusal to log */
     bool left;
     struct ips_traffic_count traffic;

@@ -20,8 +20,9 @@
 
 /* Facts that the caller knows and the kernel may not report. */
 struct ips_chan_hint {
-    unsigned flags;              /* enum ips_chan_flags to set */
-    const struct sockaddr *peer; /* connect's argument, or NULL */
+    /* bits of enum ips_chan_flags to set in CHAN */
+    unsigned flags;
+    const struct sockaddr *peer; /* address given to connect; NULL: none */
     socklen_t peer_len;
     uint64_t peer_ino; /* socketpair: inode of the other end; 0: unknown */
     bool sent_too;     /* a send connected it; the bytes of that send are not

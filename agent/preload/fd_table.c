@@ -1,4 +1,4 @@
-/* Descriptor table: see fd_table.h. */
+/* The table of this process's descriptors: see fd_table.h. */
 #include "agent/preload/fd_table.h"
 
 #include <assert.h>
@@ -90,7 +90,7 @@ void ips_fd_clear(int fd)
         return;
     ips_fd_word *chunk = ips_fd_chunk((unsigned)fd);
     if (!chunk)
-        return; /* unknown already */
+        return; /* no chunk: the descriptor is unknown already */
     ips_fd_word *place = &chunk[(unsigned)fd % IPS_FD_CHUNK];
     uint64_t word = atomic_load_explicit(place, memory_order_relaxed);
     uint64_t next;

@@ -118,7 +118,7 @@ static inline bool ips_fd_near(int fd)
 uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
                     uint32_t chan, uint64_t flags);
 
-/* The descriptor was closed, replaced or made anew. */
+/* To be called when the descriptor was closed, replaced or made anew. */
 void ips_fd_clear(int fd);
 
 /* The greatest descriptor ever stored, plus one; inherited over fork. */

@@ -14,10 +14,9 @@
 struct ips_module {
     const Elf64_Sym *symbols;
     const char *names;
-    const uint16_t *versions; /* NULL: no versions */
-    const uint32_t *hash;     /* DT_GNU_HASH; NULL: none */
-    /* DT_HASH; used only where DT_GNU_HASH is missing */
-    const uint32_t *old_hash;
+    const uint16_t *versions;    /* NULL: no versions */
+    const uint32_t *hash;        /* DT_GNU_HASH; NULL: none */
+    const uint32_t *old_hash;    /* DT_HASH; used only without DT_GNU_HASH */
     const Elf64_Verdef *defined; /* DT_VERDEF; NULL: none */
 };
 
@@ -25,7 +24,7 @@ struct ips_module {
 extern const ElfW(Dyn) ips_dynamic[] __asm__("_DYNAMIC")
     __attribute__((visibility("hidden")));
 
-/* False: the library lacks one of the tables that we search. */
+/* False: `l` lacks one of the tables that we search. */
 bool ips_module_of(const struct link_map *l, struct ips_module *m);
 /* Converts an entry of the dynamic section to an address. glibc relocates such
  * entries in place, except where the section is read-only. */
@@ -35,7 +34,7 @@ static inline uint64_t ips_module_address(const struct link_map *l,
     return value && value < l->l_addr ? value + l->l_addr : value;
 }
 uint32_t ips_symbol_hash(const char *name);
-/* The default version of `name` in one library, or NULL. */
+/* The default version of `name` in the library `m`; NULL: not defined there. */
 const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
                                  uint32_t hash);
 /* Whether one of the libraries noted so far defines `name`. */
@@ -56,8 +55,7 @@ bool ips_foreign_library(const struct link_map *l, const struct ips_module *m);
  * them. */
 void ips_foreign_give(void);
 /* Records which of those functions may pass calls on to the C library's
- * function: such calls are not recorded. To be called after the start of the
- * image is recorded. */
+ * function: such calls are not recorded. Needs a running stream. */
 void ips_foreign_say(void);
 
 #endif

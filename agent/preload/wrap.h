@@ -132,11 +132,11 @@ bool ips_find_in_libc(const char *name);
 /* End of the memory that the loader write-protected in the library that
  * contains `at`; 0: unknown. */
 uint64_t ips_find_protected_end(const void *at);
-#define IPS_STUBS 256u /* in preload/start/stub.S */
+#define IPS_STUBS 256u /* number of stubs in preload/start/stub.S */
 void *ips_find_real_slot(uint32_t index);
 
-enum ips_wrap_state {                   /* ips_core.wrap_state */
-                      IPS_WRAP_NEW = 0, /* called before our constructor */
+enum ips_wrap_state {                   /* values of ips_core.wrap_state */
+                      IPS_WRAP_NEW = 0, /* our constructor has not run yet */
                       IPS_WRAP_OFF,     /* no run: everything passes through */
                       IPS_WRAP_ON,
 };
@@ -165,7 +165,7 @@ static inline bool ips_wrap_on(void)
 
 /* 2 us in stamps: a shorter call cannot have blocked. */
 extern uint64_t ips_wrap_blocked IPS_HIDDEN;
-extern uint64_t ips_wrap_mult IPS_HIDDEN; /* stamps to ns, Q32 */
+extern uint64_t ips_wrap_mult IPS_HIDDEN; /* factor from stamps to ns, Q32 */
 static inline uint64_t ips_wrap_ns(uint64_t stamps)
 {
     return ips_mul_q32(stamps, ips_wrap_mult);
@@ -279,7 +279,7 @@ static inline void ips_call_close(const uint32_t *mark)
     ips_call_begins(&ips_me, mark_, what, site, &(call))
 /* A signal handler starts that interrupted the thread at `context`. */
 void ips_calls_interrupted(const void *context);
-/* The process ends here. */
+/* The process ends here: closes the calls that are still under way. */
 void ips_calls_end(void);
 /* The thread leaves, while it waits, the call that it is in: records the call
  * as if a signal had ended it. */
@@ -300,7 +300,7 @@ void ips_call_left(void);
  */
 
 struct ips_io {
-    uint32_t mark; /* see ips_open */
+    uint32_t mark; /* open_depth before this call: see ips_open */
     struct ips_moment call;
     /* Used by preload/io/stream.h only: stamp of the CPU baseline from which
      * `call.cpu` was computed; 0: computed from none. */
@@ -493,7 +493,7 @@ void ips_env_init(void);
 size_t ips_env_bytes(char *const *envp, const struct ips_target *target);
 void ips_env_fill(struct ips_env *env, char *const *envp,
                   const struct ips_target *target, size_t bytes, void *room);
-void ips_env_done(struct ips_env *env); /* errno kept */
+void ips_env_done(struct ips_env *env); /* keeps errno */
 #define IPS_ENV_STACK 16384u
 #define IPS_ENV(env, given, target)                                            \
     struct ips_env env = {NULL, NULL, 0};                                      \
@@ -514,7 +514,7 @@ struct ips_reap {
 struct ips_reap ips_reap_begin(void);
 uint64_t ips_reap_end(struct ips_reap since);
 
-/* preload/process/thread.c */
+/* in preload/process/thread.c */
 void ips_thread_here(void);                /* notes the calling thread's tid */
 uint32_t ips_thread_tid(pthread_t thread); /* 0: unknown */
 /* the thread is about to be cancelled */
@@ -619,7 +619,7 @@ void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
  * result. */
 bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site);
 
-/* preload/start/entry.S calls these. */
+/* Called by preload/start/entry.S. */
 void ips_vfork_before(uint64_t site);
 long ips_vfork_after(long result);
 long ips_syscall_failed(long result);

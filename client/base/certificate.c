@@ -215,7 +215,7 @@ const char *ipsq_untraced_why(const char *cause)
     return cause;
 }
 
-/* "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
+/* Formats "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
 #define UNTRACED_BYTES 512
 static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
 {

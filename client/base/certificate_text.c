@@ -50,7 +50,7 @@ static void add_text(struct writer *w, const char *before, const char *text)
     free(clean);
 }
 
-/* "34,298 events" */
+/* Adds a count with its noun: "34,298 events". */
 static void add_count(struct writer *w, uint64_t n, const char *what)
 {
     char text[IPSQ_UNIT_BYTES];
@@ -60,7 +60,7 @@ static void add_count(struct writer *w, uint64_t n, const char *what)
     add_formatted(w, "%s %s%s", text, what, n == 1 ? "" : "s");
 }
 
-/* "one, two" */
+/* Adds a list of names: "one, two". */
 static void add_names(struct writer *w, const char *what, char **item,
                       size_t count)
 {
@@ -256,8 +256,8 @@ static void put_limit(FILE *f, const char *before, const char *text,
     free(clean);
 }
 
-/* "2 processes on m1, linked statically: /usr/bin/x (pid 77)"; returns `out`.
- */
+/* Formats "2 processes on m1, linked statically: /usr/bin/x (pid 77)"; returns
+ * `out`. */
 #define UNTRACED_BYTES 512
 static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
 {

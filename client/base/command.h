@@ -15,7 +15,7 @@ enum ipsq_status {
     IPSQ_FAILED = 1,
     IPSQ_USAGE = 2,
     IPSQ_INCOMPLETE = 3,
-    IPSQ_PASSED_LIMIT = 4, /* ipsq check */
+    IPSQ_PASSED_LIMIT = 4, /* a limit of `ipsq check` was exceeded */
 };
 
 /* Groups of commands in the help. */
@@ -34,21 +34,23 @@ enum ipsq_group {
 struct ipsq_command {
     const char *name;
     enum ipsq_group group;
-    const char *usage;    /* words after the name */
-    const char *summary;  /* one line */
-    const char *examples; /* two lines */
+    /* arguments in the usage line, after the command's name */
+    const char *usage;
+    const char *summary;  /* one line for the list of commands */
+    const char *examples; /* two example command lines */
     const char *help;     /* more text for `ipsq help NAME`: paragraphs that end
                              with \n and are folded when printed */
     /* IPSQ_HAS bits of its own options, besides IPSQ_COMMON */
     uint64_t options;
-    unsigned formats; /* bits 1 << enum ipsq_format */
+    /* formats that it can write: bits 1 << enum ipsq_format */
+    unsigned formats;
     unsigned bys;     /* IPSQ_IS_BY bits: the values of --by that it accepts */
     bool several_bys; /* --by may give more than one value */
     /* The columns that --sort accepts, given the other options; NULL: the
      * command has no --sort. */
     struct ipsq_columns (*sort_columns)(const struct ipsq_options *o);
     int max_args;
-    bool local; /* needs no master */
+    bool local; /* runs without a master */
     int (*run)(const struct ipsq_command *self, const struct ipsq_options *o,
                struct ipsq_session *s, struct ips_err *err);
 };

@@ -221,7 +221,8 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
         named.run = l.first;
     if (l.pending != IPSQ_OPT_COUNT) {
         dashed = false;
-    } else if (dashed && text[len]) { /* --option=value */
+    } else if (dashed &&
+               text[len]) { /* an option with its value: --option=value */
         l.pending =
             len > 2 ? ipsq_option_find(text + 2, len - 2) : IPSQ_OPT_COUNT;
         if (l.pending == IPSQ_OPT_COUNT || !ipsq_option_table[l.pending].value)

@@ -111,7 +111,7 @@ int ipsq_complete_ipsrun(const struct ipsq_name_source *from,
     if (i < count || *text != '-')
         return IPSQ_COMPLETE_COMMAND;
     w.kept_bytes = strcspn(text, "=");
-    if (text[w.kept_bytes]) { /* --option=value */
+    if (text[w.kept_bytes]) { /* an option with its value: --option=value */
         w.kept_bytes++;
         return find_option(help, text, &o) && *o.value
                    ? complete_value(from, &o, &w)

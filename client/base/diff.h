@@ -26,8 +26,7 @@
 
 #include "common/err.h"
 
-/* runs of each side that are needed to name a cause */
-#define DIFF_RUNS_MIN 5u
+#define DIFF_RUNS_MIN 5u  /* least runs of a side to name a cause */
 #define DIFF_RUNS_MAX 64u /* of both sides together */
 #define DIFF_CHANCE 0.05
 /* a cause makes up at least 1/20 of the difference */

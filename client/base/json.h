@@ -19,15 +19,17 @@
 
 struct ipsq_json {
     FILE *file;
-    bool pretty; /* line breaks and indents; else one line */
+    bool pretty; /* line breaks and indents; false: all on one line */
     unsigned depth;
     bool some[IPSQ_JSON_DEPTH]; /* a value was written at this depth */
     bool keyed;                 /* a key was written and needs its value */
 };
 
 void ipsq_json_init(struct ipsq_json *j, FILE *file, bool pretty);
-void ipsq_json_open(struct ipsq_json *j, char bracket);  /* '{' or '[' */
-void ipsq_json_close(struct ipsq_json *j, char bracket); /* '}' or ']' */
+/* bracket: '{' or '[' */
+void ipsq_json_open(struct ipsq_json *j, char bracket);
+/* bracket: '}' or ']' */
+void ipsq_json_close(struct ipsq_json *j, char bracket);
 void ipsq_json_key(struct ipsq_json *j, const char *key);
 /* "" becomes null */
 void ipsq_json_text(struct ipsq_json *j, const char *text);

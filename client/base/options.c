@@ -202,7 +202,7 @@ static int take_lengths(struct ipsq_options *o, const char *text,
     }
 }
 
-/* A number that may be 0. */
+/* Parses a number that may be 0. */
 static int take_whole(uint64_t *n, const char *text, struct ips_err *err)
 {
     *n = 0;
@@ -463,7 +463,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
         if (rc < 0)
             return rc;
     }
-    for (int rc = 0; optind < argc; optind++) { /* after "--" */
+    for (int rc = 0; optind < argc; optind++) { /* words after "--" */
         rc = take_word(o, argv[optind], err);
         if (rc < 0)
             return rc;

@@ -15,7 +15,7 @@
 
 #define IPSQ_ARGS_MAX 2
 
-/* Options that every command has. */
+/* Options that every command accepts. */
 #define IPSQ_COMMON                                                            \
     (IPSQ_HAS(MASTER) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE) | IPSQ_HAS(STATE) | \
      IPSQ_HAS(FORMAT) | IPSQ_HAS(JSON) | IPSQ_HAS(TSV) | IPSQ_HAS(VERBOSE) |   \
@@ -192,8 +192,7 @@ enum ipsq_by {
 _Static_assert(IPSQ_OPT_COUNT <= 64, "a bit for each");
 
 #define IPSQ_EDITS_MAX 64
-/* for each of --machines, --map, --network, --move */
-#define IPSQ_SPECS_MAX 16
+#define IPSQ_SPECS_MAX 16 /* for each of these options */
 #define IPSQ_LENGTHS_MAX 32
 
 /* What is assumed to be faster, and by how much. */
@@ -216,18 +215,18 @@ struct ipsq_options {
     unsigned by_mask;   /* all values given */
     const char *sort;   /* a column, perhaps after "-"; NULL: not given */
     enum ipsq_format format;
-    uint64_t top; /* 0: all rows */
+    uint64_t top; /* --top; 0: all rows */
     uint64_t mtime_base_ns, mtime_per_byte_q32;
     uint32_t external; /* enum ips_external of the protocol */
     uint64_t from_ns, to_ns;
-    uint32_t phase; /* 0: none */
+    uint32_t phase; /* --phase; 0: none */
     uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
     bool show, forget, replace, force, shared_medium;
     const char *export_file, *import_file; /* "-": standard output or input */
     uint64_t lengths[IPSQ_LENGTHS_MAX];
     unsigned length_count;
-    uint64_t rounds; /* 0: not given */
+    uint64_t rounds; /* --rounds; 0: not given */
     uint32_t system_ppm;
     uint32_t next;                         /* number of paths; 0: not given */
     struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in the order given */
@@ -253,7 +252,7 @@ static inline bool ipsq_windowed(const struct ipsq_options *o)
 }
 
 struct ipsq_option_row {
-    const char *name; /* without "--" */
+    const char *name; /* name of the option, without "--" */
     /* its name in the help; NULL: the option takes no value */
     const char *value;
     const char *help;

@@ -309,7 +309,7 @@ static int wrong_net(const char *text, struct ips_err *err)
                        text);
 }
 
-/* "100us+8ns@bus", "x0.5", "@bus" */
+/* Parses a message time: "100us+8ns@bus", "x0.5", "@bus". */
 static int take_time(Ips__PredictNet *n, char *text, struct ips_err *err)
 {
     char *at = strchr(text, '@');

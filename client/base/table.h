@@ -15,10 +15,10 @@
 enum ipsq_kind {
     IPSQ_TEXT,
     IPSQ_FIGURE, /* a text that consists of numbers; never cut */
-    IPSQ_COUNT,  /* uint64_t */
+    IPSQ_COUNT,  /* uint64_t, printed as a number */
     IPSQ_NS,     /* uint64_t; with a unit in tables */
     IPSQ_BYTES,  /* uint64_t; with a unit in tables */
-    IPSQ_INT,    /* int64_t */
+    IPSQ_INT,    /* int64_t, printed as a number */
     IPSQ_REAL,
     IPSQ_SHARE, /* a fraction; a percentage in tables */
     IPSQ_BOOL,  /* true/false; yes/no in tables */
@@ -27,8 +27,9 @@ enum ipsq_kind {
 };
 
 struct ipsq_column {
-    const char *key;   /* in JSON and TSV */
-    const char *title; /* in tables; NULL: not shown there */
+    const char *key; /* name of the column in JSON and TSV */
+    /* heading in tables; NULL: the column is not shown there */
+    const char *title;
     enum ipsq_kind kind;
 };
 
@@ -61,10 +62,10 @@ struct ipsq_cell {
 };
 
 struct ipsq_table {
-    const char *name; /* key of the array in JSON, section in TSV */
+    const char *name; /* key of the array in JSON, name of the part in TSV */
     const struct ipsq_column *columns;
     size_t column_count;
-    struct ipsq_cell *cells; /* row after row */
+    struct ipsq_cell *cells; /* cells of all rows, row after row */
     size_t row_count, row_capacity;
     unsigned *widths; /* [column_count] in the table format; kept between
                          several calls that write rows */

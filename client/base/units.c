@@ -7,12 +7,12 @@
 
 #include "common/types.h"
 
-/* A decimal number as digits before and after the point. */
+/* A decimal number, split at the point. */
 struct decimal {
     uint64_t whole;
     uint64_t fraction; /* the digits after the point, read as a number */
     unsigned digits;   /* number of those digits, at most 18 */
-    const char *rest;  /* what follows */
+    const char *rest;  /* text after the number */
 };
 
 static int parse_decimal(const char *text, struct decimal *d)
@@ -208,7 +208,7 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
 {
     struct decimal d;
     bool ok = parse_decimal(text, &d) == 0 && d.whole <= IPSQ_GONE;
-    /* Millionths of the number: below 10^12. */
+    /* n is in millionths, so it is below 10^12. */
     uint64_t n =
         ok ? d.whole * IPSQ_GONE + (uint64_t)((ips_u128)d.fraction * IPSQ_GONE /
                                               power_of_10(d.digits))
@@ -217,7 +217,7 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
     bool times = ok && strcmp(d.rest, "x") == 0;
     if (percent)
         n = n / 100;
-    else if (times) /* 1 - 1/n */
+    else if (times) /* time saved by a factor n: 1 - 1/n */
         n = n > IPSQ_GONE
                 ? IPSQ_GONE - (IPSQ_GONE * (uint64_t)IPSQ_GONE + n - 1) / n
                 : 0;

@@ -31,7 +31,7 @@ int ipsq_parse_share(const char *text, uint32_t *ppm,
 int ipsq_parse_mtime(const char *text, uint64_t *base_ns,
                      uint64_t *per_byte_q32, struct ips_err *err) IPS_MUST_USE;
 
-/* A positive decimal number. */
+/* A whole number greater than 0. */
 int ipsq_parse_count(const char *text, uint64_t *n,
                      struct ips_err *err) IPS_MUST_USE;
 
@@ -48,7 +48,7 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm,
 /* "-" if not measured (UINT64_MAX, NaN). Uses the greatest unit in which the
  * number is at least 1: "17 ns", "1.250 us", "83.21 s". */
 void ipsq_format_ns(uint64_t ns, char out[IPSQ_UNIT_BYTES]);
-/* "34,298" */
+/* Formats a number with commas: "34,298". */
 void ipsq_format_count(uint64_t n, char out[IPSQ_UNIT_BYTES]);
 void ipsq_format_bytes(uint64_t bytes, char out[IPSQ_UNIT_BYTES]);
 void ipsq_format_real(double r, char out[IPSQ_UNIT_BYTES]);

@@ -1,4 +1,5 @@
-/* `ipsq calibrate`: message times between machines; docs/calibrate.md. */
+/* `ipsq calibrate`: measures and shows message times between machines; see
+ * docs/calibrate.md. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

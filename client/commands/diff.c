@@ -49,7 +49,7 @@ static const struct ipsq_column item_columns[] = {
 
 struct figure {
     char name[80];
-    enum ipsq_kind kind; /* NS, COUNT, BYTES */
+    enum ipsq_kind kind; /* kind of the values: NS, COUNT or BYTES */
     double v[DIFF_RUNS_MAX];
 };
 struct texts { /* storage for texts that tables borrow */

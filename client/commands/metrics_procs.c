@@ -26,7 +26,7 @@ const struct ipsq_columns ipsq_metrics_procedure_columns = {
 
 struct whole {
     struct ipsq_rows rows;
-    char **names; /* [rows.count] */
+    char **names; /* [rows.count] names of the rows */
 };
 
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)

@@ -6,7 +6,8 @@
 #include "client/base/units.h"
 #include "common/types.h"
 
-#define NEAR_PPM 10000u /* a hundredth of the path */
+/* slack that counts as near: a hundredth of the path */
+#define NEAR_PPM 10000u
 /* length of the list of a path's objects in tables */
 #define WHO_BYTES 200
 

@@ -51,7 +51,7 @@ static void print_count(uint64_t n, const char *one, const char *more)
     printf("%s %s", text, n == 1 ? one : more);
 }
 
-/* "; 3 processes not recorded (busybox: linked statically)" */
+/* Prints "; 3 processes not recorded (busybox: linked statically)", if any. */
 static void print_unrecorded(const Ips__Certificate *c)
 {
     uint64_t n = 0;

@@ -66,7 +66,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* "serve (server.c:40)", "serve (server)". */
+/* Formats a source location: "serve (server.c:40)" or "serve (server)". */
 static void location_text(const Ips__WaitGroup *g, char out[PLACE_BYTES])
 {
     if (*g->procedure && *g->file && g->line)

@@ -5,8 +5,9 @@
 #include "client/base/units.h"
 #include "common/types.h"
 
-#define TABLE_TOP 20    /* rows of the ranking in tables, without --top */
-#define RANK_PPM 500000 /* twice as fast */
+#define TABLE_TOP 20 /* rows of the ranking in tables, without --top */
+/* default of --faster in the ranking: twice as fast */
+#define RANK_PPM 500000
 
 static const struct ipsq_column edit_columns[] = {
     {"faster_by", "FASTER BY", IPSQ_SHARE},

@@ -180,7 +180,8 @@ static void put_window(struct ipsq_out *out, uint32_t phase,
                    ipsq_count(a->to_ns ? a->to_ns : IPS_UNMEASURED));
 }
 
-/* Writes the procedure in which most samples of the path are. */
+/* Writes the procedure in which, with what it called, most samples of the path
+ * are. */
 static void put_common(struct ipsq_out *out, const Ips__WhyCommon *c)
 {
     char text[512] = "", share[3][IPSQ_UNIT_BYTES];

@@ -1,4 +1,4 @@
-/* `ipsq why` about several runs (commands/why.h). */
+/* `ipsq why` for several runs (commands/why.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

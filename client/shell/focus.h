@@ -16,7 +16,7 @@
 
 struct ipsq_focus {
     char run[64]; /* "": the newest run at the time of each command */
-    char object[IPSQ_FOCUS_BYTES]; /* "": the whole run, else "/..." */
+    char object[IPSQ_FOCUS_BYTES]; /* "": the whole run */
     char from[IPSQ_UNIT_BYTES];    /* as for --from and --to; "": all */
     char to[IPSQ_UNIT_BYTES];
     /* as for --phase; used instead of from and to */

@@ -1,4 +1,4 @@
-/* Channel names: see chan_name.h. */
+/* Names the ends of channels: see chan_name.h. */
 #include "agent/preload/chan_name.h"
 
 #include <linux/netlink.h>
@@ -437,7 +437,7 @@ static bool like_pidfd(const struct stat *st)
            st->st_size == 0 && st->st_dev >> 8 == 0;
 }
 
-#define MEMORY_DEVICES 1 /* their major number */
+#define MEMORY_DEVICES 1 /* major number of /dev/null, /dev/zero ... */
 static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
 {
     char termios[256]; /* the kernel's struct is shorter */

@@ -1,4 +1,4 @@
-/* sendmsg, recvmsg, sendmmsg, recvmmsg. */
+/* Wrappers of sendmsg, recvmsg, sendmmsg, recvmmsg. */
 #include "agent/preload/at.h"
 #include "agent/preload/io/stream.h"
 

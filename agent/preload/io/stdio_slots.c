@@ -1,4 +1,4 @@
-/* Slots of stdio's jump tables: see stdio_slots.h. */
+/* Hooks our functions into stdio's jump tables: see stdio_slots.h. */
 #include "agent/preload/stdio_slots.h"
 
 #include <dlfcn.h>

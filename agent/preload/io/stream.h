@@ -126,8 +126,8 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
     }
     me->recs_open++; /* before the xadd: see segment_drop */
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
-    /* The baseline is unchanged, so no mark was cleared and no other baseline
-     * set meanwhile. */
+    /* A short record is valid only if no mark and no other baseline was set
+     * since the call started. */
     if (unlikely(!ips_short_fits(me, at, bytes) || line->t != io->baseline_t ||
                  line->era != me->era)) {
         IPS_SELDOM(io, type);

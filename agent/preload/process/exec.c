@@ -18,8 +18,9 @@ static char *var_texts[VARS]; /* "NAME=value" at our start; NULL: unknown */
 /* copies, because programs overwrite their environment */
 static char short_texts[256];
 static char texts[2 * 4096 + 256] IPS_TABLE;
-static const char *library;           /* our path: value of IPS_PRELOAD */
-static const char *library_name = ""; /* its last component */
+/* path of our library, the value of IPS_PRELOAD */
+static const char *library;
+static const char *library_name = ""; /* last component of `library` */
 static const char ld_preload[] = "LD_PRELOAD=";
 
 static const char *environ_find(char *const *envp, const char *name)

@@ -156,8 +156,8 @@ IPS_EXPORT pid_t _Fork(void)
     return pid;
 }
 
-/* syscall(SYS_fork), and SYS_clone without CLONE_VM (preload/start/syscall.c).
- */
+/* For syscall(SYS_fork), and SYS_clone without CLONE_VM
+ * (preload/start/syscall.c). */
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
 {
@@ -201,7 +201,8 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
         struct ips_moment call = ips_at_call();
         int pid =
             REAL(clone)(clone_child, stack, flags, &start, ptid, tls, ctid);
-        record_fork(pid, &start.from, call, IPS_SITE); /* never 0 here */
+        /* clone with a function never returns in the child */
+        record_fork(pid, &start.from, call, IPS_SITE);
         return pid;
     }
     if (flags & CLONE_VFORK) {

@@ -62,7 +62,7 @@ static __attribute__((noinline)) void call_stub(int sig, siginfo_t *info,
     ips_me.handlers_run++;
     if (likely(ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork))
         handle_signal(sig, info, context);
-    handler(sig, info, context); /* a jump: this frame is gone */
+    handler(sig, info, context); /* a tail call: this frame is gone by then */
 }
 
 #define S1(a, b)                                                               \

@@ -44,7 +44,7 @@ static IPS_TLS struct {
     /* real function of the newest call, relative to ips_stdio_code() */
     int32_t real;
     int16_t watch, exact; /* timer ids; -1: none */
-    uint8_t near;         /* see near_ns */
+    uint8_t near;         /* exponent used in near_ns() */
     /* postponed: returns to let pass; attempts that failed */
     uint8_t skip, tries;
     /* times the exact timer was set for this moment; limit of that */

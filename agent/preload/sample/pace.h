@@ -42,7 +42,7 @@
 
 #include "agent/preload/wrap.h"
 
-/* si_value of the two timers. */
+/* Values of si_value that identify the signals of the two timers. */
 #define IPS_PACE_WATCH 0x53706d61u
 #define IPS_PACE_EXACT 0x53706d62u
 

@@ -20,8 +20,8 @@
 #define HOT_SHARE 16u
 
 enum mode {
-    COUNTED,  /* calls are counted */
-    RECORDED, /* ENTER and EXIT */
+    COUNTED,  /* COUNT records: calls are counted */
+    RECORDED, /* ENTER and EXIT records for each call */
     LEAVING,  /* counted from now on, but calls with an ENTER are still open */
 };
 
@@ -62,7 +62,8 @@ TLS struct {
 static struct table *_Atomic tables;
 static enum mode first_mode;
 static bool on, exact;
-static uint64_t pair_ps, budget_q32, flush_stamps; /* ps for a ns, Q32 */
+/* CPU budget in ps per ns, Q32 */
+static uint64_t pair_ps, budget_q32, flush_stamps;
 
 /* Increments in one instruction, so this thread's own signal handlers cannot
  * split it. */
@@ -511,7 +512,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
     if (likely(slots != NULL)) {
         s = &slots[home_slot((uint64_t)procedure, here.shift)];
         if (s->counted == (uint64_t)procedure)
-            return; /* none of its calls is open */
+            return; /* a counted procedure has no open ENTER */
         s = recorded_slot(slots, (uint64_t)procedure);
     }
     uint64_t left = IPS_SHORT_NOT;

@@ -76,7 +76,10 @@ bool ips_module_of(const struct link_map *l, struct ips_module *m)
 
 /* Which version of a function: the default one, or the old one to which
  * programs linked long ago are bound. */
-enum version { DEFAULT = 0, OLD = 0x8000 /* the linker's bit "hidden" */ };
+enum version {
+    DEFAULT = 0,
+    OLD = 0x8000 /* the bit "hidden" in a symbol's version */
+};
 
 static bool is_it(const struct ips_module *m, uint32_t symbol, const char *name,
                   enum version v)

@@ -44,8 +44,8 @@ static void name_entry(const struct entry *e, int list)
 /* Whether the kernel's descriptor table has space for at most `upto`
  * descriptors. It has 64 at least, and after fork it is as small as the open
  * descriptors allow. select ignores descriptors beyond the table and refuses
- * closed ones within it; if all were open it would clear the bits, which the
- * return value covers. */
+ * closed ones within it. If all of them were open, it would clear the set,
+ * which the last word shows. */
 static bool table_ends(int upto)
 {
     enum { LARGE = 1024 };

@@ -65,7 +65,7 @@ static const struct timespec at_once = {0, 0};
 struct wait {
     struct ips_moment call, ret;
     int before;   /* errno before the call */
-    bool on;      /* recorded */
+    bool on;      /* the call is recorded */
     bool refused; /* the try without waiting failed */
     bool blocked;
 };

@@ -1,4 +1,4 @@
-/* Mutexes of every kind (POSIX and C11) and spin locks. */
+/* Wrappers of mutexes of every kind (POSIX and C11) and of spin locks. */
 #include "agent/preload/sync.h"
 
 #include <sys/single_threaded.h>

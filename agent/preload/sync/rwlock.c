@@ -1,4 +1,4 @@
-/* Locks for readers and writers. */
+/* Wrappers of read-write locks. */
 #include "agent/preload/sync.h"
 
 /* Bits of the C library's __readers, below the count of readers. */

@@ -140,7 +140,8 @@ bool ips_sync_begin(void)
  * Entries expire, because the program may map something else there. */
 struct map_entry {
     _Atomic uint32_t turn;
-    _Atomic uint64_t page, until, dev, ino, offset; /* offset of the page */
+    /* `offset`: of the page in the mapped file */
+    _Atomic uint64_t page, until, dev, ino, offset;
 };
 #define PLACES 64u
 #define PAGE_BITS 12
@@ -168,7 +169,8 @@ static void map_entry_write(struct map_entry *p, uint64_t page,
         !atomic_compare_exchange_strong(&p->turn, &turn, turn + 1))
         return; /* another thread writes this entry */
     p->page = page;
-    p->until = ips_core_now() + ips_wrap_blocked * 50000; /* 100 ms */
+    /* an entry expires after 100 ms */
+    p->until = ips_core_now() + ips_wrap_blocked * 50000;
     p->dev = in->dev;
     p->ino = in->ino;
     p->offset = in->object;
@@ -194,7 +196,8 @@ static const char *parse_hex(const char *p, uint64_t *v)
     }
 }
 
-/* "start-end rwxs offset major:minor inode path" */
+/* Parses a line of /proc/self/maps: "start-end rwxs offset major:minor inode
+ * path". */
 static bool map_parse(const char *p, struct map_row *m)
 {
     p = parse_hex(p, &m->start);
