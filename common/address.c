@@ -93,7 +93,7 @@ static int set_host(const char *host, uint16_t port, const char *address,
     }
     if (out->insecure && !allow_insecure)
         return refuse_address(address, err);
-    /* numeric, so it fits */
+    /* `host` is numeric here, so it fits */
     snprintf(out->host, sizeof(out->host), "%.45s", host);
     return 0;
 }

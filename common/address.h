@@ -21,9 +21,12 @@ struct ips_address {
     struct sockaddr_storage addr;
     socklen_t len;
     bool is_unix, tls;
-    bool insecure;               /* on another machine, and without TLS */
-    char host[INET6_ADDRSTRLEN]; /* numeric form only; TCP and TLS */
-    char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* Unix sockets */
+    /* the address is on another machine and without TLS */
+    bool insecure;
+    /* host in numeric form, without port; TCP and TLS only */
+    char host[INET6_ADDRSTRLEN];
+    /* path of a Unix socket */
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
 /* `allow` (--insecure was given): from now on accept addresses on other

@@ -59,8 +59,8 @@ void ips_large_limit(uint64_t bytes, const char *dir);
 
 struct ips_large_use {
     uint64_t limit;
-    uint64_t memory, files; /* bytes mapped now */
-    /* greatest values of these since ips_large_begin */
+    uint64_t memory, files; /* bytes that are mapped now */
+    /* greatest values of `memory` and `files` since ips_large_begin */
     uint64_t memory_most, files_most;
 };
 struct ips_large_use ips_large_use(void);

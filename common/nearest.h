@@ -14,7 +14,7 @@
 #define IPS_NEAREST_BYTES 512 /* longer names are never suggested */
 
 struct ips_nearest {
-    const char *word; /* not copied */
+    const char *word; /* the misspelt word; not copied */
     /* edits that `name` needs; names that need as many or more are ignored */
     size_t changes;
     char name[IPS_NEAREST_BYTES];

@@ -12,7 +12,8 @@
 #define IPS_PATH_BYTES 512
 
 #define IPS_PRELOAD_NAME "libips-preload.so"
-#define IPS_LIBRARY_NAME "libips.so" /* followed by a version */
+/* the library's file name is followed by a version */
+#define IPS_LIBRARY_NAME "libips.so"
 /* The name under which the procedures of these two libraries are reported
  * together. */
 #define IPS_RECORDING "[recording]"

@@ -31,7 +31,7 @@ static inline int ips_rank_text(const char *a, const char *b, bool back)
     return back ? -c : c;
 }
 
-/* UINT64_MAX: not measured. */
+/* Compares counts; UINT64_MAX means not measured. */
 static inline int ips_rank_count(uint64_t a, uint64_t b, bool back)
 {
     bool has_a = a != UINT64_MAX, has_b = b != UINT64_MAX;

@@ -69,13 +69,13 @@ struct ips_wire_taker {
     struct ips_wire_graph g;
     uint32_t max_nodes;
     uint32_t chain_cap, node_cap, in_cap, out_cap;
-    bool detail; /* t_ns and site must be present */
+    bool detail; /* the receiver expects t_ns and site */
     /* the first piece has `at` and `wait`, so all must have them */
     bool times;
-    bool probe; /* the same for `probe` */
+    bool probe; /* the first piece has `probe`, so all must have it */
     bool unended;
-    bool sized; /* the same for `bytes` */
-    bool timed; /* the same for out_ns */
+    bool sized; /* the first piece has `bytes`, so all must have it */
+    bool timed; /* the first piece has out_ns, so all must have it */
 };
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
                          bool detail);

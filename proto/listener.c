@@ -29,7 +29,7 @@
 struct ips_listener {
     struct event_base *base;
     struct evconnlistener *ev;
-    struct event *retry; /* accepts again after a failed accept */
+    struct event *retry; /* timer that accepts again after a failed accept */
     void (*on_accept)(struct ips_peer *peer, void *arg);
     void *arg;
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];

@@ -26,7 +26,7 @@ enum peer_state {
     PEER_OPENING, /* connected, but no Hello from the other side yet */
     PEER_TALKING,
     PEER_FINISHING, /* queued messages are sent, nothing is read */
-    PEER_FAILED,    /* on_close will be called */
+    PEER_FAILED,    /* the connection failed, and on_close will be called */
     PEER_REAPED,    /* on the list of peers to free */
 };
 
@@ -42,11 +42,12 @@ struct ips_peer {
     void *arg;
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
-    bool accepted; /* the other side connected to us */
+    bool accepted; /* true: the other side connected to us */
     /* it closed before its Hello, so there is no refusal to log */
     bool left;
     struct ips_traffic_count traffic;
-    Ips__Envelope *current; /* while on_message runs, until ips_peer_take */
+    /* the message while on_message runs, until ips_peer_take */
+    Ips__Envelope *current;
     char name[96];
     char why[512];
 };
@@ -339,7 +340,7 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
 
 /* ---- making, sending ------------------------------------------------ */
 
-/* The bufferevent owns `tls`. */
+/* Opens a bufferevent for the connection; it owns `tls`. */
 static struct bufferevent *open_channel(struct event_base *base, int fd,
                                         SSL *tls)
 {

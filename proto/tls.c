@@ -196,7 +196,7 @@ int ips_tls_may(const struct ips_tls_owner *owner, Ips__Hello__Role need,
                 const char *machine, struct ips_err *err)
 {
     if (need == IPS__HELLO__ROLE__UNKNOWN)
-        need = IPS__HELLO__ROLE__CLIENT; /* every role may be a client */
+        need = IPS__HELLO__ROLE__CLIENT; /* every role may act as a client */
     const char *wanted = roles[role_index(need)].word;
     if (owner->role == IPS__HELLO__ROLE__UNKNOWN)
         return ips_err_set(err, IPS_E_REFUSED,

@@ -27,8 +27,9 @@ struct ssl_st;
 
 /* The owner of a certificate, as its subject names it. */
 struct ips_tls_owner {
-    Ips__Hello__Role role; /* UNKNOWN: no role */
-    char name[80];         /* CN, printable; "": none */
+    /* role of the owner; UNKNOWN: the certificate names none */
+    Ips__Hello__Role role;
+    char name[80]; /* name of the owner (CN), printable; "": none */
 };
 
 /* Loads the keys in `dir`. IPS_E_IO: a file cannot be read. IPS_E_REFUSED: a

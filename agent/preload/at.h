@@ -30,7 +30,7 @@ ssize_t ips_sendmsg_other(int fd, const struct msghdr *m, int flags,
 ssize_t ips_receive_named(struct ips_io *io, struct msghdr *m, int flags);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
-/* in preload/io/io.c and preload/io/msg.c */
+/* The next functions are in preload/io/io.c and preload/io/msg.c. */
 ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
                        int flags, uint64_t site);
 ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
@@ -46,7 +46,7 @@ int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
 int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     struct timespec *timeout, uint64_t site);
 
-/* in preload/io/fd.c */
+/* The next functions are in preload/io/fd.c. */
 /* A send with MSG_FASTOPEN, made at `call`, returned `r`: it connected the
  * socket, too. */
 void ips_connect_sent(int fd, ssize_t r, const struct sockaddr *to,
@@ -63,17 +63,17 @@ int ips_dup3_at(int fd, int to, int flags, uint64_t site);
 int ips_shutdown_at(int fd, int how, uint64_t site);
 int ips_dup2_at(int fd, int to, uint64_t site);
 
-/* in preload/io/open.c */
+/* The next function is in preload/io/open.c. */
 int ips_openat_at(int at, const char *path, int flags, mode_t mode,
                   uint64_t site);
 
-/* in preload/process/child.c */
+/* The next functions are in preload/process/child.c. */
 pid_t ips_wait4_at(pid_t pid, int *status, int options, struct rusage *ru,
                    uint64_t site);
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site);
 
-/* in preload/io/file.c */
+/* The next functions are in preload/io/file.c. */
 ssize_t ips_pread_at(int fd, void *buf, size_t n, off_t at, uint64_t site);
 ssize_t ips_pwrite_at(int fd, const void *buf, size_t n, off_t at,
                       uint64_t site);
@@ -92,7 +92,8 @@ int ips_sync_file_range_at(int fd, off64_t from, off64_t n, unsigned flags,
 int ips_msync_at(void *at, size_t n, int flags, uint64_t site);
 int ips_flock_at(int fd, int operation, uint64_t site);
 
-/* in preload/sync/ipc.c; ts, until: NULL = wait without a limit */
+/* The next functions are in preload/sync/ipc.c. ts, until NULL: wait without a
+ * limit. */
 int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
                       const struct timespec *ts, uint64_t site);
 int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,

@@ -22,7 +22,8 @@
 struct ips_chan_hint {
     /* bits of enum ips_chan_flags to set in CHAN */
     unsigned flags;
-    const struct sockaddr *peer; /* address given to connect; NULL: none */
+    /* address that was given to connect; NULL: none */
+    const struct sockaddr *peer;
     socklen_t peer_len;
     uint64_t peer_ino; /* socketpair: inode of the other end; 0: unknown */
     bool sent_too;     /* a send connected it; the bytes of that send are not

@@ -43,7 +43,8 @@ enum ips_fd_class {
 /* word: channel id (32) | class (8) | flags (4) | generation (20). In place of
  * the channel id, an eventfd has its number in the kernel plus 1 (0: unknown),
  * a pidfd its process id. */
-#define IPS_FD_TCP (1ull << 40)       /* the kernel answers TCP_INFO */
+/* TCP socket: the kernel answers TCP_INFO */
+#define IPS_FD_TCP (1ull << 40)
 #define IPS_FD_CONNECTED (1ull << 41) /* our connect was recorded */
 /* This process took a file lock through this descriptor: by flock, or by fcntl
  * or lockf. */

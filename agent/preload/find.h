@@ -14,9 +14,9 @@
 struct ips_module {
     const Elf64_Sym *symbols;
     const char *names;
-    const uint16_t *versions;    /* NULL: no versions */
-    const uint32_t *hash;        /* DT_GNU_HASH; NULL: none */
-    const uint32_t *old_hash;    /* DT_HASH; used only without DT_GNU_HASH */
+    const uint16_t *versions; /* DT_VERSYM; NULL: the library has no versions */
+    const uint32_t *hash;     /* DT_GNU_HASH; NULL: none */
+    const uint32_t *old_hash; /* DT_HASH; used only without DT_GNU_HASH */
     const Elf64_Verdef *defined; /* DT_VERDEF; NULL: none */
 };
 

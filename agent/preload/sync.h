@@ -200,7 +200,8 @@ static inline bool ips_sync_time_ok(clockid_t clock, const struct timespec *t)
            t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
 
-/* futex called through syscall() at `site` */
+/* Makes the futex call `args`, called through syscall() at `site`, and records
+ * it. */
 long ips_futex(long n, const long args[6], uint64_t site);
 
 #endif

@@ -255,7 +255,7 @@ static inline void ips_call_begins(const struct ips_thread *me, uint32_t mark,
     begun->what = what;
     atomic_store_explicit(&begun->t, call->t, memory_order_release);
 }
-/* The call is over and recorded. */
+/* Closes a call that is over and recorded. */
 static inline void ips_call_ends(struct ips_thread *me, uint32_t mark)
 {
     struct ips_begun *begun = likely(mark == 0) ? ips_begun_at(me) : NULL;
@@ -370,7 +370,7 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
  * --------------------------------------------------
  */
 
-/* False: not recorded. *mark: see ips_open. */
+/* Starts the record of a poll. False: not recorded. *mark: see ips_open. */
 static inline __attribute__((always_inline)) bool
 ips_wait_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
                uint64_t site)
@@ -485,7 +485,7 @@ void ips_vfork_target(const struct ips_target *target);
  * child must not allocate from its parent's heap. */
 struct ips_env {
     char **envp;
-    void *map; /* NULL: not mapped */
+    void *map; /* mapped memory of the copy; NULL: not mapped */
     size_t bytes;
 };
 void ips_env_init(void);
@@ -493,7 +493,8 @@ void ips_env_init(void);
 size_t ips_env_bytes(char *const *envp, const struct ips_target *target);
 void ips_env_fill(struct ips_env *env, char *const *envp,
                   const struct ips_target *target, size_t bytes, void *room);
-void ips_env_done(struct ips_env *env); /* keeps errno */
+/* frees the copy; errno stays as it was */
+void ips_env_done(struct ips_env *env);
 #define IPS_ENV_STACK 16384u
 #define IPS_ENV(env, given, target)                                            \
     struct ips_env env = {NULL, NULL, 0};                                      \
@@ -514,9 +515,9 @@ struct ips_reap {
 struct ips_reap ips_reap_begin(void);
 uint64_t ips_reap_end(struct ips_reap since);
 
-/* in preload/process/thread.c */
+/* The next three functions are in preload/process/thread.c. */
 void ips_thread_here(void);                /* notes the calling thread's tid */
-uint32_t ips_thread_tid(pthread_t thread); /* 0: unknown */
+uint32_t ips_thread_tid(pthread_t thread); /* thread id; 0: unknown */
 /* the thread is about to be cancelled */
 void ips_thread_cancels(pthread_t thread);
 

@@ -95,7 +95,7 @@ static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
-/* How exact the CPU times are. */
+/* Writes how exact the CPU times are. */
 static void put_guesses(struct ipsq_json *j, const Ips__Certificate *c)
 {
     put_count(j, "cpu_ns", c->cpu_ns);

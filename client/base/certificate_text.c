@@ -25,7 +25,7 @@ static bool is_counted(uint64_t n)
 struct writer {
     FILE *f;
     bool verbose;
-    bool begun; /* the line is not empty */
+    bool begun; /* the output line is not empty */
 };
 
 static void add_formatted(struct writer *w, const char *fmt, ...)

@@ -18,7 +18,7 @@ enum ipsq_status {
     IPSQ_PASSED_LIMIT = 4, /* a limit of `ipsq check` was exceeded */
 };
 
-/* Groups of commands in the help. */
+/* Groups of commands, with their headings in the help. */
 #define IPSQ_GROUPS(X)                                                         \
     X(ASK, "ask")                                                              \
     X(DRILL, "drill down")                                                     \

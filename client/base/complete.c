@@ -45,11 +45,11 @@ static void offer_options(const struct ipsq_word *w, uint64_t mask)
  * ---------------------------------- */
 
 struct typed_line {
-    char *const *words; /* as passed to scan_words */
+    char *const *words; /* words before the word to complete */
     size_t count;
     const struct ipsq_command *command;
     int args;
-    const char *first;        /* the first argument; NULL: none */
+    const char *first;        /* first argument of the command; NULL: none */
     bool ended;               /* "--" was seen, so no options follow */
     enum ipsq_option pending; /* the option whose value is the next word */
 };
@@ -126,7 +126,8 @@ static void offer_columns(struct ipsq_word *w, const struct typed_line *l,
     if (!(o.options_set & FORMAT_OPTIONS))
         o.format = from->session->format;
     const struct ipsq_columns columns = l->command->sort_columns(&o);
-    w->kept_bytes += w->whole[w->kept_bytes] == '-'; /* ascending order */
+    /* a leading "-" of --sort's value means ascending order */
+    w->kept_bytes += w->whole[w->kept_bytes] == '-';
     for (size_t i = 0; i < columns.count; i++)
         ipsq_word_offer(w, columns.column[i].key, columns.column[i].title);
 }

@@ -13,7 +13,7 @@
 struct ipsq_names {
     char **name; /* NULL at the end; NULL if there are none */
     size_t count;
-    bool described; /* "NAME\tTEXT" for commands and options */
+    bool described; /* commands and options are added as "NAME\tTEXT" */
 };
 /* Adds `name` unless memory is short; `about` NULL: no text. */
 void ipsq_names_add(struct ipsq_names *names, const char *name,
@@ -22,7 +22,8 @@ void ipsq_names_release(struct ipsq_names *names);
 
 /* Where the names come from. */
 struct ipsq_name_source {
-    const struct ipsq_options *session; /* its --master, --state and --format */
+    /* options whose --master, --state and --format apply */
+    const struct ipsq_options *session;
     /* the run whose objects are listed; "" or NULL: the newest */
     const char *run;
     bool start; /* start a master and a slave if no master answers */

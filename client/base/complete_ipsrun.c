@@ -46,7 +46,7 @@ static void read_help(char out[HELP_BYTES])
 }
 
 struct ipsrun_option {
-    char name[48], value[16]; /* value "": the option takes none */
+    char name[48], value[16]; /* value "": the option takes no value */
 };
 
 /* Finds the next option in the help text at *at, and moves *at after it. */

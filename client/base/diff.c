@@ -91,7 +91,7 @@ int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
 /* ---- means ----------------------------------------------------------------
  */
 
-/* The sums of both sides. */
+/* Computes the sums of both sides. */
 static void sum_sides(const struct diff *d, const uint64_t *v, ips_i128 *a,
                       ips_i128 *b)
 {
@@ -240,7 +240,7 @@ static bool change_matters(const struct diff *d, const uint64_t *v)
 }
 
 struct chance {
-    bool *in; /* [items] the item is tested */
+    bool *in; /* [items] whether the item is tested */
     /* [items + 1] distances with the real sides; the last is of the totals */
     double *seen;
     /* [items + 1] number of ways with a distance at least as great */

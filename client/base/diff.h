@@ -27,7 +27,7 @@
 #include "common/err.h"
 
 #define DIFF_RUNS_MIN 5u  /* least runs of a side to name a cause */
-#define DIFF_RUNS_MAX 64u /* of both sides together */
+#define DIFF_RUNS_MAX 64u /* most runs of both sides together */
 #define DIFF_CHANCE 0.05
 /* a cause makes up at least 1/20 of the difference */
 #define DIFF_PART 20
@@ -35,12 +35,12 @@
 struct diff_item {
     char *kind, *name;
     uint64_t *v;  /* [runs] its value in each run */
-    int64_t a, b; /* means of the two sides, rounded */
+    int64_t a, b; /* means of the first and second side, rounded */
     /* change of the mean from the first side to the second; b - a but for
      * rounding */
     int64_t change;
-    double p;         /* NaN: not computed */
-    double low, high; /* interval of the change; NaN: not computed */
+    double p;         /* p-value of the change; NaN: not computed */
+    double low, high; /* 95% interval of the change; NaN: not computed */
     bool cause;       /* a cause of a difference that is not due to chance */
 };
 struct diff {

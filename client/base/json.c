@@ -68,7 +68,8 @@ size_t ipsq_utf8_length(const char *text, size_t len)
 {
     const unsigned char *s = (const unsigned char *)text;
     size_t need;
-    unsigned low = 0x80, high = 0xbf; /* limits of the second byte */
+    /* lowest and highest value of the second byte */
+    unsigned low = 0x80, high = 0xbf;
     if (len == 0)
         return 0;
     if (s[0] < 0x80)
@@ -78,7 +79,7 @@ size_t ipsq_utf8_length(const char *text, size_t len)
     } else if ((s[0] & 0xf0) == 0xe0) {
         need = 3;
         low = s[0] == 0xe0 ? 0xa0 : low;
-        high = s[0] == 0xed ? 0x9f : high; /* excludes surrogates */
+        high = s[0] == 0xed ? 0x9f : high; /* excludes UTF-16 surrogates */
     } else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
         need = 4;
         low = s[0] == 0xf0 ? 0x90 : low;

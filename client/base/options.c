@@ -144,7 +144,8 @@ static int take_bys(struct ipsq_options *o, const char *text,
         char word[32];
         uint32_t which = 0;
         size_t len = strcspn(at, ","), n = strcspn(at, ",:");
-        bool named = strncmp(at, "mark:", 5) == 0 || /* grouping of requests */
+        bool named = strncmp(at, "mark:", 5) ==
+                         0 || /* mark:NAME and task:NAME group requests */
                      strncmp(at, "task:", 5) == 0;
         n = named ? n : len;
         snprintf(word, sizeof(word), "%.*s", (int)(n < 31 ? n : 31), at);
@@ -463,7 +464,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
         if (rc < 0)
             return rc;
     }
-    for (int rc = 0; optind < argc; optind++) { /* words after "--" */
+    for (int rc = 0; optind < argc; optind++) { /* the words after "--" */
         rc = take_word(o, argv[optind], err);
         if (rc < 0)
             return rc;

@@ -192,7 +192,7 @@ enum ipsq_by {
 _Static_assert(IPSQ_OPT_COUNT <= 64, "a bit for each");
 
 #define IPSQ_EDITS_MAX 64
-#define IPSQ_SPECS_MAX 16 /* for each of these options */
+#define IPSQ_SPECS_MAX 16 /* most values of each of these options */
 #define IPSQ_LENGTHS_MAX 32
 
 /* What is assumed to be faster, and by how much. */
@@ -202,7 +202,7 @@ struct ipsq_edit {
 };
 
 struct ipsq_options {
-    const char *command; /* NULL: none given */
+    const char *command; /* the command's name; NULL: none given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
     bool help, version, sites, stacks, sequences, whole, pop_efficiencies,
@@ -212,32 +212,34 @@ struct ipsq_options {
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
     const char *answer; /* --for; NULL: depends on the shape of the program */
     const char *by;     /* value of the last --by; NULL: none */
-    unsigned by_mask;   /* all values given */
+    unsigned by_mask;   /* bits of all values given to --by */
     const char *sort;   /* a column, perhaps after "-"; NULL: not given */
     enum ipsq_format format;
     uint64_t top; /* --top; 0: all rows */
     uint64_t mtime_base_ns, mtime_per_byte_q32;
-    uint32_t external; /* enum ips_external of the protocol */
+    uint32_t external; /* --external, as enum ips_external of the protocol */
     uint64_t from_ns, to_ns;
     uint32_t phase; /* --phase; 0: none */
     uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
     bool show, forget, replace, force, shared_medium;
-    const char *export_file, *import_file; /* "-": standard output or input */
+    /* names of files; "-": standard output or input */
+    const char *export_file, *import_file;
     uint64_t lengths[IPSQ_LENGTHS_MAX];
     unsigned length_count;
     uint64_t rounds; /* --rounds; 0: not given */
     uint32_t system_ppm;
-    uint32_t next;                         /* number of paths; 0: not given */
-    struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in the order given */
+    /* --next: number of paths; 0: not given */
+    uint32_t next;
+    struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* edits in the order given */
     unsigned edit_count;
-    uint32_t faster_ppm; /* the last --faster; 0: none */
+    uint32_t faster_ppm; /* value of the last --faster; 0: none */
     const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX],
         *network[IPSQ_SPECS_MAX],
-        *move[IPSQ_SPECS_MAX]; /* in the order given */
+        *move[IPSQ_SPECS_MAX]; /* values in the order given */
     unsigned machines_count, map_count, network_count, move_count;
     bool search;
-    uint64_t tries, seed; /* tries 0: not given */
+    uint64_t tries, seed; /* --tries and --seed; tries 0: not given */
 };
 
 /* Fills `o`; strings are borrowed from argv. IPS_E_USAGE with the reason;

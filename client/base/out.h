@@ -23,7 +23,7 @@ struct ipsq_out {
     FILE *file;
     enum ipsq_format format;
     bool several;           /* TSV: the answer has more than one part */
-    unsigned parts_written; /* parts written so far */
+    unsigned parts_written; /* number of parts written so far */
     unsigned columns;       /* width of the terminal; 0: not a terminal */
     bool color;
     struct {
@@ -32,7 +32,7 @@ struct ipsq_out {
     } value[24]; /* table format: values collected, to be written aligned */
     unsigned value_count;
     bool certified, verbose;
-    const Ips__Certificate *certificate; /* set by ipsq_out_certificate() */
+    const Ips__Certificate *certificate; /* what ipsq_out_certificate() got */
     struct ipsq_json json;
 };
 
@@ -108,7 +108,7 @@ void ipsq_certificate_tsv(FILE *f, const Ips__Certificate *c);
 void ipsq_certificate_json(struct ipsq_json *j, const Ips__Certificate *c);
 /* `c`; NULL: a certificate that is not complete. */
 const Ips__Certificate *ipsq_certificate_or_none(const Ips__Certificate *c);
-/* "recording overhead 1.2% CPU"; false: unknown. */
+/* Formats "recording overhead 1.2% CPU". False: unknown. */
 #define IPSQ_OVERHEAD_BYTES 64
 bool ipsq_overhead_text(char out[IPSQ_OVERHEAD_BYTES],
                         const Ips__Certificate *c);

@@ -13,7 +13,8 @@
 
 #define NOTE_BYTES 60 /* so that the line fits 80 columns */
 
-static volatile sig_atomic_t ticks; /* half seconds so far */
+/* half seconds since the start of the wait */
+static volatile sig_atomic_t ticks;
 static volatile sig_atomic_t shown;
 static volatile sig_atomic_t counting;
 static char note[NOTE_BYTES] = IPSQ_WAITING;

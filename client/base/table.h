@@ -22,7 +22,7 @@ enum ipsq_kind {
     IPSQ_REAL,
     IPSQ_SHARE, /* a fraction; a percentage in tables */
     IPSQ_BOOL,  /* true/false; yes/no in tables */
-    IPSQ_LIST,  /* a list of texts */
+    IPSQ_LIST,  /* a list of texts, separated by commas in tables */
     IPSQ_VALUE, /* a value of SQL, of any type */
 };
 
@@ -47,7 +47,7 @@ struct ipsq_cell {
         double r;
         bool b;
         struct {
-            char type; /* 'i', 'r', 't'; 0: NULL */
+            char type; /* type of an SQL value: 'i', 'r', 't'; 0: NULL */
             union {
                 int64_t i;
                 double r;
@@ -75,7 +75,7 @@ struct ipsq_table {
     const char *spare_columns; /* keys of columns to leave out first, in this
                                   order, separated by blanks; "a+b" are left out
                                   together; NULL: none */
-    bool begun;                /* the header is written */
+    bool begun;                /* the header (titles) is written */
 };
 
 void ipsq_table_init(struct ipsq_table *t, const char *name,

@@ -99,7 +99,7 @@ void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns)
             t->hidden[c] |= spare_rank(t, t->columns[c].key) == rank;
     }
     narrow_texts(t, columns, IPSQ_TEXT_MIN);
-    /* for rows that are written later */
+    /* rows that are written later may need more */
     narrow_texts(t, columns, IPSQ_TEXT_MIN / 2);
 }
 

@@ -10,7 +10,7 @@
 #include "client/base/table.h"
 
 #define IPSQ_GAP 2       /* blanks between two columns */
-#define IPSQ_TEXT_MIN 16 /* least width of a cut text */
+#define IPSQ_TEXT_MIN 16 /* least width to which a text is cut */
 
 /* Reduces t->widths to a total of at most `columns`, and marks in t->hidden the
  * columns left out. t->cuts[c]: the texts of column c may be cut; `empty[c]`:

@@ -14,7 +14,8 @@ struct order {
     const struct ipsq_table *t;
     size_t column;
     bool sorts, back, by_number;
-    size_t *group; /* [row_count]; NULL: rows are not grouped */
+    /* [row_count] machine of each row; NULL: rows are not grouped */
+    size_t *group;
 };
 
 /* Order of SQL values: numbers before texts. */
@@ -239,7 +240,7 @@ Ips__Select *ipsq_top_n_ask(const struct ipsq_options *o, Ips__Select *s)
 Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o, Ips__Select *s)
 {
     static const char *const fields[][2] = {
-        /* column; field of the row */
+        /* column of the table, field of the master's row */
         {"", "self_ns"},        {"self_ns", "self_ns"},
         {"cpu_ns", "self_ns"},  {"total_ns", "total_ns"},
         {"samples", "samples"}, {"calls", "calls"},

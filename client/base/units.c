@@ -187,7 +187,7 @@ int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
     struct decimal d;
     bool ok = parse_decimal(text, &d) == 0 && !*d.rest && d.whole <= 9999;
     while (ok && d.digits &&
-           d.fraction % 10 == 0) { /* removes trailing zeros: 1.50 */
+           d.fraction % 10 == 0) { /* removes trailing zeros, as in 1.50 */
         d.fraction /= 10;
         d.digits--;
     }

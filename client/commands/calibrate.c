@@ -8,7 +8,7 @@
 
 #include "client/base/command.h"
 
-#define FILE_MAX (8u << 20) /* the limit of the master, too */
+#define FILE_MAX (8u << 20) /* size limit of a table, as in the master */
 
 /* ---- answers ------------------------------------------------------------ */
 

@@ -25,7 +25,8 @@ static const struct ipsq_column figure_columns[] = {
     {"second", NULL, IPSQ_REAL},
     {"low", NULL, IPSQ_REAL},
     {"high", NULL, IPSQ_REAL},
-    {"first_text", "FIRST", IPSQ_FIGURE}, /* from here in tables only */
+    /* columns from here are in the table format only */
+    {"first_text", "FIRST", IPSQ_FIGURE},
     {"second_text", "SECOND", IPSQ_FIGURE},
     {"change_text", "CHANGE", IPSQ_FIGURE},
     {"interval_text", "95% INTERVAL", IPSQ_FIGURE},
@@ -43,7 +44,8 @@ static const struct ipsq_column item_columns[] = {
     {"low_ns", NULL, IPSQ_REAL},
     {"high_ns", NULL, IPSQ_REAL},
     {"cause", "CAUSE", IPSQ_BOOL},
-    {"change_text", "CHANGE", IPSQ_FIGURE}, /* in tables only */
+    /* this column is in the table format only */
+    {"change_text", "CHANGE", IPSQ_FIGURE},
 };
 #define ITEM_RAW 11
 
@@ -69,7 +71,7 @@ struct whole {
     struct diff cpu;   /* CPU time of the run by procedure */
     struct figure figure[FIGURES_MAX];
     unsigned figures;
-    struct ipsq_rows rows; /* rows of the answer being read */
+    struct ipsq_rows rows; /* rows of the answer that is being read */
 };
 
 /* ---- figures ---------------------------------------------------------------
@@ -128,7 +130,7 @@ static int take_rows(const Ips__Reply *reply, void *arg, struct ips_err *err)
     if (reply->answer_case == IPS__REPLY__ANSWER_PROCEDURES)
         return ipsq_rows_add(&w->rows, reply->procedures->rows,
                              reply->procedures->n_rows, err);
-    return 0; /* ipsq_expect reports the error */
+    return 0; /* ipsq_expect reports the wrong kind of answer */
 }
 
 static int ask_run(struct whole *w, struct ipsq_session *s, Ips__Request *rq,
@@ -256,10 +258,12 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
             "the path of run %.120s has nothing in that window: `ipsq "
             "phases` shows what the run did when",
             w->run[run].run);
-    w->run[run].path_ns = a->window_ns; /* without a window: the whole path */
+    /* without a window, this is the whole path */
+    w->run[run].path_ns = a->window_ns;
     w->run[run].elapsed_ns = a->elapsed_ns;
     w->run[run].complete = a->certificate && a->certificate->complete;
-    if (!ipsq_windowed(o)) /* with a window, the metrics give it */
+    if (!ipsq_windowed(
+            o)) /* with a window, the metrics give the elapsed time */
         put_figure(w, "elapsed", IPSQ_NS, run, a->elapsed_ns);
     put_figure(w, "critical path", IPSQ_NS, run, a->window_ns);
     put_figure(w, "of it on a CPU", IPSQ_NS, run, a->on_cpu_ns);
@@ -290,7 +294,7 @@ static int ask_rest(struct whole *w, const struct ipsq_options *o,
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &procedures;
     rc = ask_run(w, s, &rq, IPS__REPLY__ANSWER_PROCEDURES, &last, err);
-    if (rc == IPS_E_NOT_FOUND) { /* the run has no samples */
+    if (rc == IPS_E_NOT_FOUND) { /* the run has no samples, which is no error */
         *err = (struct ips_err){0};
         return 0;
     }
@@ -423,7 +427,7 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
     ipsq_table_release(&t);
 }
 
-/* The verdict in a sentence. */
+/* The verdict about the difference, in a sentence. */
 static const char *verdict_text(const struct whole *w)
 {
     const struct diff_item *sum = &w->what.sum;

@@ -12,7 +12,8 @@ static const struct ipsq_column columns[] = {
     {"channel", "CHANNEL", IPSQ_TEXT}, {"detail", "DETAIL", IPSQ_TEXT},
     {"site", "SITE", IPSQ_TEXT},       {"stack", "STACK", IPSQ_LIST},
 };
-enum { PLAIN_COLUMNS = 10 }; /* the other columns are optional */
+/* number of columns that are always there; the others are optional */
+enum { PLAIN_COLUMNS = 10 };
 
 /* If the rows do not go to the terminal, their number is shown on the terminal,
  * at this interval. */

@@ -32,7 +32,7 @@ struct stream {
     const char *run;
     enum ipsq_format format;
     uint32_t phase;
-    uint64_t from_ns, to_ns; /* both 0: no window */
+    uint64_t from_ns, to_ns; /* the window; both 0: none */
 };
 
 static bool put_any(const struct stream *st)

@@ -108,7 +108,7 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_LS)
-        return 0; /* ipsq_expect reports the error */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     return ipsq_rows_add(arg, reply->ls->rows, reply->ls->n_rows, err);
 }
 

@@ -290,7 +290,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_METRICS)
-        return 0; /* ipsq_expect reports the error */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     const Ips__MetricsAnswer *a = reply->metrics;
     int rc = ipsq_rows_add(&w->rows, a->rows, a->n_rows, err);
     if (rc == 0)

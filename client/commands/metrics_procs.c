@@ -33,7 +33,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
-        return 0; /* ipsq_expect reports the error */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     return ipsq_rows_add(&w->rows, reply->procedures->rows,
                          reply->procedures->n_rows, err);
 }
@@ -84,7 +84,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
     if (a->totals &&
-        w->rows.count < a->totals->rows) /* the master left some out */
+        w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
     ipsq_left_out(&out, "metrics", left_out);
     ipsq_table_release(&t);

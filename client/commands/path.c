@@ -6,7 +6,7 @@
 #include "client/base/units.h"
 #include "client/commands/path_profile.h"
 
-/* rows of a list in the table format, without --top */
+/* rows of each list that the table shows without --top */
 #define TABLE_TOP 10
 
 static const struct ipsq_column segment_columns[] = {
@@ -46,9 +46,10 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
 {
     bool known = a->run_delay_ns != IPS_UNMEASURED;
-    double share = known && a->window_ns /* without a window it is t_max_ns */
-                       ? (double)a->run_delay_ns / (double)a->window_ns
-                       : IPS_UNMEASURED_REAL;
+    double share =
+        known && a->window_ns /* without a window, window_ns is t_max_ns */
+            ? (double)a->run_delay_ns / (double)a->window_ns
+            : IPS_UNMEASURED_REAL;
     ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", known ? "  on CPU" : NULL,
                    ipsq_count(a->on_cpu_ns));
     ipsq_out_value(out, IPSQ_NS, "run_delay_ns",

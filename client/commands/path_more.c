@@ -21,7 +21,7 @@ static const struct ipsq_column next_columns[] = {
     {"ns", "LENGTH", IPSQ_NS},           {"share", "OF PATH", IPSQ_SHARE},
     {"short_ns", "SHORTER BY", IPSQ_NS}, {"messages", "MESSAGES", IPSQ_COUNT},
     {"any", "LOCKS", IPSQ_COUNT},        {"objects", NULL, IPSQ_LIST},
-    {"who", "THROUGH", IPSQ_TEXT}, /* in tables only */
+    {"who", "THROUGH", IPSQ_TEXT}, /* this column is in the table format only */
 };
 
 int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,

@@ -162,7 +162,7 @@ struct procedures {
     const char *name, *heading;
     const struct ipsq_rows *rows;
     const Ips__ProcedureTotals *totals;
-    uint64_t of; /* shares are fractions of this */
+    uint64_t of; /* total of which the shares are fractions */
     /* whole graph: the part of unsampled_ns that is on the path */
     uint64_t path_unsampled;
     /* time of the path off the CPU, with the weightings sched and wall */

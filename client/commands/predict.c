@@ -6,7 +6,8 @@
 #include "client/base/placement.h"
 #include "client/base/units.h"
 
-#define TABLE_TOP 10 /* rows of each kind in tables, without --top */
+/* rows of each kind that tables show without --top */
+#define TABLE_TOP 10
 
 static const struct ipsq_column machine_columns[] = {
     {"machine", "MACHINE", IPSQ_TEXT}, {"cores", "CORES", IPSQ_COUNT},

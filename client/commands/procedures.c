@@ -24,7 +24,7 @@ static const struct ipsq_column columns[] = {
     {"module", NULL, IPSQ_TEXT},
     {"file", NULL, IPSQ_TEXT},
     {"line", NULL, IPSQ_COUNT},
-    {"place", "PLACE", IPSQ_TEXT}, /* in tables only */
+    {"place", "PLACE", IPSQ_TEXT}, /* this column is in the table format only */
 };
 #define PLACE_BYTES 256
 
@@ -125,7 +125,7 @@ static void put_fallbacks(struct ipsq_out *out, const struct ipsq_rows *rows)
         if (!r->counted_from_ns)
             continue;
         const struct ipsq_cell cell = ipsq_text(r->procedure);
-        /* without control characters */
+        /* the name without control characters */
         char *name = ipsq_cell_text(IPSQ_TEXT, &cell);
         ipsq_format_ns(r->counted_from_ns, when);
         ipsq_out_line(out, "%s: from %s on its calls were only counted", name,
@@ -187,7 +187,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     put_totals(&out, a->totals);
     ipsq_out_table(&out, &t, "");
     ipsq_table_release(&t);
-    if (w->rows.count < a->totals->rows) /* the master left some out */
+    if (w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
     ipsq_left_out(&out, "procedures", left_out);
     put_fallbacks(&out, &w->rows);
@@ -198,7 +198,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
-        return 0; /* ipsq_expect reports the error */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     return ipsq_rows_add(&w->rows, reply->procedures->rows,
                          reply->procedures->n_rows, err);
 }

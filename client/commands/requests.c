@@ -5,7 +5,8 @@
 #include "client/base/top_n.h"
 #include "client/base/units.h"
 
-#define TABLE_TOP 10 /* slowest requests, or stations, without --top */
+/* slowest requests, or stations, that are shown without --top */
+#define TABLE_TOP 10
 
 static const struct ipsq_column services[] = {
     {"service", "SERVICE", IPSQ_TEXT},

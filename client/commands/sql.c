@@ -17,7 +17,7 @@ static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 }
 
 struct whole {
-    struct ipsq_rows pieces; /* of type Ips__SqlAnswer */
+    struct ipsq_rows pieces; /* replies of type Ips__SqlAnswer */
     char **columns;          /* borrowed from the first piece that has them */
     size_t column_count;
 };
@@ -26,7 +26,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_SQL)
-        return 0; /* ipsq_expect reports the error */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     if (reply->sql->n_columns > 0 && !w->columns) {
         w->columns = reply->sql->columns;
         w->column_count = reply->sql->n_columns;

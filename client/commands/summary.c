@@ -17,7 +17,8 @@ static int ask_counts(struct ipsq_session *s, Ips__Request *rq,
                       struct ips_err *err)
 {
     static char everything[] = "/";
-    enum { PROCESS = 2, THREAD = 3 }; /* levels, as indexes in left_out */
+    /* levels of objects, as indexes in left_out */
+    enum { PROCESS = 2, THREAD = 3 };
     Ips__LsAsk ask = IPS__LS_ASK__INIT;
     Ips__Select select = IPS__SELECT__INIT;
     const Ips__Reply *last = NULL;

@@ -9,30 +9,39 @@
 #include "client/base/units.h"
 #include "common/types.h"
 
-#define TABLE_TOP 20 /* groups in tables, without --top */
+#define TABLE_TOP 20 /* groups that the table shows without --top */
 #define PLACE_BYTES 200
 #define WHILE_BYTES 400
 /* rows of a group's blame that are described in words */
 #define WHILE_ROWS 3
 
 static const struct ipsq_column wait_columns[] = {
-    {"total_ns", "WAITED", IPSQ_NS},   {"share", "SHARE", IPSQ_SHARE},
-    {"count", "TIMES", IPSQ_COUNT},    {"longest_ns", "LONGEST", IPSQ_NS},
-    {"mean_ns", "MEAN", IPSQ_NS},      {"cause", "FOR", IPSQ_TEXT},
-    {"late", "LATE", IPSQ_TEXT},       {"object", "WHO", IPSQ_TEXT},
-    {"procedure", NULL, IPSQ_TEXT},    {"module", NULL, IPSQ_TEXT},
-    {"file", NULL, IPSQ_TEXT},         {"line", NULL, IPSQ_COUNT},
-    {"peer", NULL, IPSQ_TEXT},         {"stack", NULL, IPSQ_LIST},
-    {"place", "WHERE", IPSQ_TEXT}, /* from here in tables only */
+    {"total_ns", "WAITED", IPSQ_NS},
+    {"share", "SHARE", IPSQ_SHARE},
+    {"count", "TIMES", IPSQ_COUNT},
+    {"longest_ns", "LONGEST", IPSQ_NS},
+    {"mean_ns", "MEAN", IPSQ_NS},
+    {"cause", "FOR", IPSQ_TEXT},
+    {"late", "LATE", IPSQ_TEXT},
+    {"object", "WHO", IPSQ_TEXT},
+    {"procedure", NULL, IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT},
+    {"file", NULL, IPSQ_TEXT},
+    {"line", NULL, IPSQ_COUNT},
+    {"peer", NULL, IPSQ_TEXT},
+    {"stack", NULL, IPSQ_LIST},
+    /* columns from here are in the table format only */
+    {"place", "WHERE", IPSQ_TEXT},
     {"while", "MEANWHILE", IPSQ_TEXT},
 };
 #define TABLE_ALONE 2u
 
 static const struct ipsq_column blame_columns[] = {
-    {"group", NULL, IPSQ_COUNT}, /* index of the row in waits, from 0 */
-    {"kind", NULL, IPSQ_TEXT},      {"object", NULL, IPSQ_TEXT},
-    {"procedure", NULL, IPSQ_TEXT}, {"module", NULL, IPSQ_TEXT},
-    {"cause", NULL, IPSQ_TEXT},     {"ns", NULL, IPSQ_NS},
+    /* index of a row in the table "waits", from 0 */
+    {"group", NULL, IPSQ_COUNT}, {"kind", NULL, IPSQ_TEXT},
+    {"object", NULL, IPSQ_TEXT}, {"procedure", NULL, IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT}, {"cause", NULL, IPSQ_TEXT},
+    {"ns", NULL, IPSQ_NS},
 };
 static const struct ipsq_column cause_columns[] = {
     {"cause", "FOR", IPSQ_TEXT},
@@ -327,7 +336,7 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_WAITS)
-        return 0; /* ipsq_expect reports the error */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     return ipsq_rows_add(arg, reply->waits->groups, reply->waits->n_groups,
                          err);
 }

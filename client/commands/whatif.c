@@ -5,7 +5,8 @@
 #include "client/base/units.h"
 #include "common/types.h"
 
-#define TABLE_TOP 20 /* rows of the ranking in tables, without --top */
+/* rows of the ranking that the table shows without --top */
+#define TABLE_TOP 20
 /* default of --faster in the ranking: twice as fast */
 #define RANK_PPM 500000
 

@@ -279,11 +279,13 @@ int why_ask(struct ipsq_session *s, Ips__Request *rq,
 {
     const char *what = rq->why->answer;
     int rc = ask_as(s, rq, what, out, err);
-    if (rc == 0 && !*(*out)->answers) { /* a service: ask about its requests */
+    if (rc == 0 &&
+        !*(*out)->answers) { /* the run is a service: ask about its requests */
         rc = ask_as(s, rq, "requests", out, err);
         if (rc == 0 && strcmp((*out)->shape, "service") != 0)
-            rc = ask_as(s, rq, "turnaround", out,
-                        err); /* the requests are not known */
+            rc = ask_as(
+                s, rq, "turnaround", out,
+                err); /* no requests are known: ask about the elapsed time */
         rq->why->answer = ips_wire_text(what);
     }
     return rc;

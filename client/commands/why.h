@@ -14,8 +14,9 @@
 
 struct why_seen { /* one finding, merged over all runs */
     char *kind, *who, *procedure, *text;
-    unsigned runs;              /* number of runs that have it */
-    unsigned run[WHY_RUNS_MAX]; /* their numbers, ascending */
+    unsigned runs; /* number of runs that have the finding */
+    /* numbers of the runs that have it, ascending */
+    unsigned run[WHY_RUNS_MAX];
     /* its gain in each of them, as a fraction of that run's time */
     double share[WHY_RUNS_MAX];
 };

@@ -440,7 +440,8 @@ static bool like_pidfd(const struct stat *st)
 #define MEMORY_DEVICES 1 /* major number of /dev/null, /dev/zero ... */
 static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
 {
-    char termios[256]; /* the kernel's struct is shorter */
+    /* the kernel's struct termios is shorter than this buffer */
+    char termios[256];
     if (type == S_IFREG || type == S_IFBLK)
         return IPS_FD_FILE;
     if (st->st_rdev >> 8 == MEMORY_DEVICES)

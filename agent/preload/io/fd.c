@@ -104,7 +104,7 @@ IPS_EXPORT int fstat(int fd, struct stat *st)
 {
     if (!ips_wrap_on())
         return REAL(fstat)(fd, st);
-    uint64_t word = ips_fd_get(fd); /* read before the call: see ips_fd_set */
+    uint64_t word = ips_fd_get(fd); /* read before fstat: see ips_fd_set */
     int r = REAL(fstat)(fd, st);
     if (r == 0 && S_ISREG(st->st_mode) && ips_fd_is_new(word) &&
         ips_fd_near(fd)) {
@@ -164,7 +164,7 @@ int __dup2(int, int) IPS_ALIAS(dup2);
 int ips_dup3_at(int fd, int to, int flags, uint64_t site)
 {
     if (!((unsigned)flags &
-          ~(unsigned)O_CLOEXEC)) /* otherwise the call fails */
+          ~(unsigned)O_CLOEXEC)) /* with any other flag, dup3 fails */
         note_replacement(fd, to, site);
     return note_copy(fd, REAL(dup3)(fd, to, flags));
 }

@@ -55,7 +55,7 @@ ips_sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
-    if (r < 0) /* `m` itself may be invalid */
+    if (r < 0) /* the call failed, perhaps because `m` is invalid */
         return ips_io_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     if (io.klass == IPS_FD_DGRAM && m->msg_control)
         io.segment = ips_segment_in(m, UDP_SEGMENT);

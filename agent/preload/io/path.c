@@ -11,7 +11,8 @@
  */
 #include "agent/preload/at.h"
 
-#pragma GCC diagnostic ignored "-Wpedantic" /* as in fd.c */
+#pragma GCC diagnostic ignored "-Wpedantic" /* for the same reason as in fd.c  \
+                                             */
 
 #include <sys/stat.h>
 #include <sys/un.h>

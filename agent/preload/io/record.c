@@ -245,7 +245,8 @@ received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
         return result;
     if (result >= 0)
         ips_spin_ended(&ips_me,
-                       &io->call); /* must come before QUEUE and DGRAM */
+                       &io->call); /* ends a run of spinning; must come before
+                                      QUEUE and DGRAM are written */
     if (io->klass == IPS_FD_DGRAM && result >= 0 && !io->not_last &&
         unlikely(ips_core_control()->receive_stamps) && !ips_sys_quiet &&
         !ips_was_blocked(&io->call, &ret))

@@ -154,7 +154,7 @@ IPS_EXPORT void vsyslog(int priority, const char *format, va_list ap)
         REAL(vsyslog)(priority, format, ap);
         return;
     }
-    int saved = errno; /* the format may contain %m */
+    int saved = errno; /* the format may print errno (%m) */
     struct ips_moment call = ips_at_call();
     errno = saved;
     REAL(vsyslog)(priority, format, ap);

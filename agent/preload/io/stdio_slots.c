@@ -123,7 +123,7 @@ static bool protect_slots(void *const *first, void *const *last, int prot)
     uint64_t from = (uint64_t)(uintptr_t)first & ~(uint64_t)(PAGE - 1);
     uint64_t to =
         ((uint64_t)(uintptr_t)(last + 1) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-#if defined(__x86_64__) /* where all pages have this size */
+#if defined(__x86_64__) /* only where all pages have the size PAGE */
     uint64_t end = ips_find_protected_end(first) & ~(uint64_t)(PAGE - 1);
     if (end > to)
         to = end;

@@ -93,7 +93,7 @@ ssize_t ips_stream_in_full(const struct ips_io *io, enum ips_rec_type type,
 ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,
                               ssize_t result, uint64_t t, uint64_t place)
     __attribute__((cold));
-/* The call moved no bytes. */
+/* Called if the call moved no bytes. */
 ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
     __attribute__((cold));
 ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
@@ -124,7 +124,8 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
         IPS_SELDOM(io, type);
         return ips_stream_in_full(seldom_, type, result, t);
     }
-    me->recs_open++; /* before the xadd: see segment_drop */
+    /* counted before the space is reserved (xadd): see segment_drop */
+    me->recs_open++;
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
     /* A short record is valid only if no mark and no other baseline was set
      * since the call started. */

@@ -48,7 +48,7 @@ static void note_success(pid_t which, int options, struct ips_moment call,
         ips_retry_record(&run, call, site);
 }
 
-/* waitid's arguments as waitpid's `pid`. */
+/* Converts waitid's arguments to waitpid's `pid`. */
 static pid_t as_waitpid(idtype_t type, id_t id)
 {
     return type == P_PID ? (pid_t)id : type == P_PGID ? (pid_t)(0u - id) : -1;

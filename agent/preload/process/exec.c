@@ -14,13 +14,14 @@
 enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
 static const char var_names[VARS][13] = {
     "IPS_RUN=", "IPS_POOL=", "IPS_PRELOAD="};
-static char *var_texts[VARS]; /* "NAME=value" at our start; NULL: unknown */
-/* copies, because programs overwrite their environment */
+/* our variables as "NAME=value", stored at our start; NULL: unknown */
+static char *var_texts[VARS];
+/* storage for copies, because programs overwrite their environment */
 static char short_texts[256];
 static char texts[2 * 4096 + 256] IPS_TABLE;
 /* path of our library, the value of IPS_PRELOAD */
 static const char *library;
-static const char *library_name = ""; /* last component of `library` */
+static const char *library_name = ""; /* file name of our library */
 static const char ld_preload[] = "LD_PRELOAD=";
 
 static const char *environ_find(char *const *envp, const char *name)

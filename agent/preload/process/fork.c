@@ -98,7 +98,7 @@ static void handlers_ready(void)
                                       at_fork_child, NULL);
 }
 
-/* The function that pthread_atfork calls. */
+/* The C library's pthread_atfork calls this function. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void),
                       void (*child)(void), void *library);
 IPS_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
@@ -231,7 +231,7 @@ void ips_vfork_before(uint64_t site)
     bool on = ips_wrap_on();
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
-    /* NULL: the FORK is lost */
+    /* NULL: no memory, so the FORK is lost */
     struct ips_extra *extra = on ? ips_extra() : NULL;
     if (extra) {
         extra->vfork.seq = ips_core_fork_before();
@@ -284,7 +284,8 @@ long ips_vfork_after(long result)
 #define SPAWN(name, request)                                                   \
     do {                                                                       \
         bool on = ips_wrap_on();                                               \
-        (void)(on && ips_extra()); /* allocated now for exec_target.c */       \
+        (void)(on && ips_extra()); /* allocates ips_me.extra, which            \
+                                      exec_target.c uses */                    \
         pid_t own = 0;                                                         \
         struct ips_target target;                                              \
         request;                                                               \

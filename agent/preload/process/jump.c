@@ -105,8 +105,8 @@ static void leave_frames(const struct __jmp_buf_tag *env)
             break;
         if (ips_me.recs_open > (uint32_t)open->recs)
             ips_me.recs_open =
-                (uint32_t)
-                    open->recs; /* the reader counts the unfinished record */
+                (uint32_t)open->recs; /* the reader counts the unfinished record
+                                         as torn */
         else if (!left_waiting(open))
             count++;
         else if (ips_me.open_depth == 1)

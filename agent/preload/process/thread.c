@@ -122,11 +122,14 @@ static int start_c11(void *p)
 #define KNOWN 8192u
 #define PROBES 64u
 static struct known {
-    _Atomic uint64_t thread; /* 0: never used */
+    /* handle of the thread; 0: the entry was never used */
+    _Atomic uint64_t thread;
     _Atomic uint64_t seq;
-    _Atomic uint32_t tid;              /* 0: not running yet, or ended */
-    _Atomic uint32_t cancelled;        /* 1: pthread_cancel was called for it */
-} known[KNOWN] IPS_TABLE, first_known; /* mostly the main thread */
+    _Atomic uint32_t tid; /* thread id; 0: not running yet, or ended */
+    /* 1: pthread_cancel was called for the thread */
+    _Atomic uint32_t cancelled;
+} known[KNOWN] IPS_TABLE,
+    first_known; /* first_known: an extra entry, mostly for the main thread */
 
 static struct known *known_find(uint64_t thread, bool add)
 {

@@ -43,13 +43,13 @@ static IPS_TLS struct {
     uint32_t nested;
     /* real function of the newest call, relative to ips_stdio_code() */
     int32_t real;
-    int16_t watch, exact; /* timer ids; -1: none */
+    int16_t watch, exact; /* ids of the two kernel timers; -1: none */
     uint8_t near;         /* exponent used in near_ns() */
     /* postponed: returns to let pass; attempts that failed */
     uint8_t skip, tries;
     /* times the exact timer was set for this moment; limit of that */
     uint8_t arms, budget;
-    uint8_t returns; /* returns examined for this moment */
+    uint8_t returns; /* returns of calls examined for this moment */
     bool back_known : 1, put_off_set : 1, on : 1, busy : 1;
 } pace;
 
@@ -109,7 +109,7 @@ static int make_timer(long clock, uint32_t cookie)
                                     .tid = (int32_t)ips_me.stream.tid};
     int id = -1;
     if (ips_sys3(SYS_timer_create, clock, (long)&event, (long)&id) < 0)
-        return -1; /* limited by RLIMIT_SIGPENDING */
+        return -1; /* no timer, for example because of RLIMIT_SIGPENDING */
     if (id <= INT16_MAX)
         return id;
     ips_sys3(SYS_timer_delete, id, 0, 0);
@@ -161,7 +161,8 @@ static void learn_delay(int32_t more)
  * later and this function busy-waits for the rest. */
 static void set_exact_after(uint64_t ns)
 {
-    static _Atomic uint32_t takes_ns; /* running average */
+    /* time that setting the timer takes, running average */
+    static _Atomic uint32_t takes_ns;
     uint32_t takes = atomic_load_explicit(&takes_ns, memory_order_relaxed);
     uint64_t t = ips_core_now(), ahead = takes + takes / 2 + LEAST_NS / 4, now;
     set_exact(ns + ahead);
@@ -298,7 +299,7 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
                     : pace.at;
     if (put_off_set &&
         (uint32_t)(pace.back + pace.offset - (uint32_t)cpu) >> 31)
-        at = cpu; /* the moment has passed */
+        at = cpu; /* the moment of the sample has passed */
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
     if (interrupted_call(uc, cpu + NOW_NS < at))
         atomic_store(&sleeps_unseen, true);
@@ -514,7 +515,7 @@ void ips_pace_begin(void)
         return;
     pace.watch = (int16_t)make_timer(CLOCK_THREAD_CPUTIME_ID, IPS_PACE_WATCH);
     if (pace.watch < 0)
-        return; /* this thread is not sampled */
+        return; /* no watch timer: this thread is not sampled */
     pace.exact = (int16_t)make_timer(CLOCK_MONOTONIC, IPS_PACE_EXACT);
     pace.near = NEAR_MOST;
     pace.budget = BUDGET;

@@ -28,7 +28,7 @@ enum mode {
 struct slot {
     uint64_t counted;   /* `procedure` if COUNTED, else 0 */
     uint64_t recorded;  /* `procedure` if RECORDED, else 0 */
-    uint64_t procedure; /* 0: free */
+    uint64_t procedure; /* address of the procedure; 0: the slot is free */
     uint64_t calls;     /* calls counted so far */
     uint64_t written;   /* of these, calls that are in COUNT records */
     uint64_t pairs;     /* calls with an ENTER so far */
@@ -362,7 +362,7 @@ COLD void judge_slot(struct slot *s)
                s->pairs * HOT_SHARE >= t->pairs;
     if (!alone && !all)
         return;
-    s->mode = LEAVING; /* the present call is open */
+    s->mode = LEAVING; /* the call that is being entered is open */
     s->recorded = 0;
     (void)write_count(t, s->procedure, 0, m.t);
 }

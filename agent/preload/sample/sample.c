@@ -93,13 +93,14 @@ static bool is_here(uint64_t pc)
            pc < (uint64_t)(uintptr_t)_etext;
 }
 
-#define LIBC_FRAMES 16u /* frames examined at most */
+#define LIBC_FRAMES 16u /* most frames that are examined */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
 /* Whether `pc` is in the C library. */
 static bool in_libc(uint64_t pc)
 {
-    static _Atomic uint64_t low, high; /* 0: not looked up yet */
+    /* address range of the C library; 0: not looked up yet */
+    static _Atomic uint64_t low, high;
     uint64_t end = atomic_load_explicit(&high, memory_order_acquire);
     if (unlikely(!end)) {
         struct dl_find_object found;
@@ -370,7 +371,7 @@ static void on_begin(enum ips_start_kind kind)
         ips_modules_begin();
     }
     ips_procs_begin(kind);
-    if (ips_me.extra) /* inherited by a fork child */
+    if (ips_me.extra) /* extra data inherited by a fork child */
         memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
     if (kind == IPS_START_THREAD) /* its creator may not have called this yet */
         ips_sample_threads();

@@ -24,7 +24,7 @@
 #include "agent/preload/sync.h"
 #include "agent/preload/wrap.h"
 
-#undef p_type /* resolv.h defines it */
+#undef p_type /* a macro of resolv.h that would break the table */
 
 _Alignas(64) struct ips_real ips_real;
 struct ips_sync_real ips_sync_real;
@@ -137,7 +137,7 @@ const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
     return find_version(m, name, hash, DEFAULT);
 }
 
-/* The noted library number `i`. */
+/* Stores the tables of the noted library number `i`. */
 static bool module_at(unsigned i, struct ips_module *m)
 {
     if (i >= KNOWN)
@@ -219,7 +219,7 @@ bool ips_find_defined(const char *name, uint32_t hash)
     return search_noted(name, hash, &l) != NULL;
 }
 
-/* *unsure: the caller must ask dlsym. */
+/* Searches the noted libraries. *unsure: the caller must ask dlsym. */
 static void *search_name(const char *name, bool *unsure)
 {
     const struct link_map *l;

@@ -34,7 +34,7 @@ static struct foreign_name {
     const char *version; /* of their definition; NULL: matches any reference */
     /* no earlier library has the name: matches a reference without a version */
     bool first;
-    uint32_t symbol; /* index in our symbol table */
+    uint32_t symbol; /* index of the name in our symbol table */
     uint64_t ours, theirs;
 } given[GIVEN] IPS_TABLE;
 static uint32_t given_count;
@@ -152,7 +152,8 @@ struct object {
     const struct link_map *l;
     struct ips_module m;
     const Elf64_Verneed *needed;
-    const Elf64_Rela *relocations[2]; /* of data; of calls */
+    /* relocations of data, relocations of calls */
+    const Elf64_Rela *relocations[2];
     uint64_t bytes[2];
 };
 

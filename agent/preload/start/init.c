@@ -126,7 +126,7 @@ static void end_quick_exit(void)
         (void)REAL(__cxa_at_quick_exit)(at_quick_exit_last, NULL);
 }
 
-/* The function that at_quick_exit calls. */
+/* The C library's at_quick_exit calls this function. */
 int __cxa_at_quick_exit(void (*function)(void *), void *library);
 IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
 {
@@ -141,7 +141,7 @@ static uint32_t begun_ns;
 void ips_wrap_begun(uint64_t from)
 {
     uint64_t took = from ? ips_sub_sat(ips_core_cpu(), from) : 0;
-    ips_beyond_reset(); /* included in `took` */
+    ips_beyond_reset(); /* time reported so far is included in `took` */
     begun_ns = ips_me.beyond_ns = (uint32_t)ips_min_u64(took, UINT32_MAX / 2);
     ips_calls_due(IPS_CALLS_LEAST);
     begun_ns -= ips_me.beyond_ns;
@@ -224,7 +224,8 @@ IPS_EXPORT void quick_exit(int status)
         quick_status = status;
     if (on)
         end_quick_exit();
-    REAL(quick_exit)(status); /* calls at_quick_exit_last at its end */
+    /* the C library calls at_quick_exit_last at the end of this */
+    REAL(quick_exit)(status);
     __builtin_unreachable();
 }
 

@@ -366,7 +366,7 @@ static enum ips_op wait_op(long n)
 #endif
         return IPS_OP_SIGWAIT;
     default:
-        return IPS_OP_DATA; /* not a wait */
+        return IPS_OP_DATA; /* the system call is not a wait */
     }
 }
 
@@ -384,7 +384,7 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
     long r = 0;
     const long args[6] = {a, b, c, d, e, f};
     bool on = ips_wrap_on();
-    /* also in a vfork child */
+    /* these two are handled in a vfork child, too */
     if (n == SYS_prctl)
         return prctl((int)a, b, c, d, e);
     if (n == SYS_seccomp) {

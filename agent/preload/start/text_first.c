@@ -122,7 +122,8 @@ HIDDEN int *__errno_location(void)
     return (int *)(void *)(thread + offset);
 }
 
-#if defined(__x86_64__) /* the ABI guarantees it there */
+#if defined(__x86_64__) /* x86-64 only, where the ABI defines the thread       \
+                           pointer */
 HIDDEN pthread_t pthread_self(void)
 {
     return (pthread_t)__builtin_thread_pointer();

@@ -22,7 +22,8 @@ static bool sem_shared(const sem_t *s)
     return !ips_sync_known.sem || shared != 0;
 }
 
-/* Like `is_held` of a mutex (preload/sync/mutex.c). */
+/* Whether the semaphore seems to be 0, read as is_held of a mutex does
+ * (preload/sync/mutex.c). */
 static inline bool sem_empty(const sem_t *s)
 {
     const uint64_t *word = (const uint64_t *)(const void *)s;
@@ -96,7 +97,7 @@ IPS_EXPORT int sem_trywait(sem_t *s)
     return r;
 }
 
-/* Also called in signal handlers. */
+/* Must be async-signal-safe: sem_post is also called in signal handlers. */
 IPS_EXPORT int sem_post(sem_t *s)
 {
     if (unlikely(!ips_sync_on()))
@@ -145,7 +146,7 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
  * ------------------------------------------------------------------------------
  */
 
-/* Bit in the control word. */
+/* Bit of the control word: the function has run. */
 #define ONCE_DONE 2
 
 /* The real call runs `once_here` instead of the program's function, which shows
