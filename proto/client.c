@@ -19,7 +19,7 @@
 
 struct ips_client {
     int fd;
-    SSL *tls;       /* NULL: no TLS; it owns both BIOs */
+    SSL *tls;       /* TLS state, which owns both BIOs; NULL: no TLS */
     BIO *came, *go; /* bytes received for it; bytes that it wants to send */
     bool greeted;
     uint8_t *in; /* [cap]; in[at..have) is received but not decoded yet */

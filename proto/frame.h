@@ -13,11 +13,13 @@
 #include "proto/ips.pb-c.h"
 
 #define IPS_PROTOCOL 1
-#define IPS_FRAME_MAX_BYTES (8u << 20)    /* limit of one frame */
-#define IPS_HELLO_MAX_BYTES 4096u         /* limit before the Hello */
-#define IPS_HELLO_WAIT_S 10               /* time limit for the Hello */
-#define IPS_DECODE_MAX_BYTES (256u << 20) /* one message, unpacked */
-#define IPS_PIECE_ITEMS 65536u            /* nodes or rows in a piece */
+#define IPS_FRAME_MAX_BYTES (8u << 20) /* limit of one frame */
+#define IPS_HELLO_MAX_BYTES 4096u      /* limit before the Hello */
+#define IPS_HELLO_WAIT_S 10            /* time limit for the Hello */
+/* limit of an unpacked message */
+#define IPS_DECODE_MAX_BYTES (256u << 20)
+/* most nodes or rows in a piece */
+#define IPS_PIECE_ITEMS 65536u
 #define IPS_OUT_BUFFER_BYTES                                                   \
     (64u << 20) /* unsent, then the peer is dropped                            \
                  */

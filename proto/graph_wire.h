@@ -24,10 +24,10 @@ struct ips_wire_graph {
     uint32_t node_count;
     uint8_t *kind, *xkind;
     uint64_t *w, *xlen, *t_ns;
-    uint64_t *bytes;             /* NULL: absent */
-    uint64_t *at, *wait, *delay; /* each NULL: absent */
-    uint32_t *probe;             /* NULL: absent */
-    uint64_t *unended;           /* NULL: absent */
+    uint64_t *bytes;             /* this array is optional; NULL: absent */
+    uint64_t *at, *wait, *delay; /* each is optional; NULL: absent */
+    uint32_t *probe;             /* this array is optional; NULL: absent */
+    uint64_t *unended;           /* this array is optional; NULL: absent */
     /* node in another chain; IPS_WIRE_NO_NODE: none */
     uint32_t *xpred;
     uint32_t *site; /* call site; IPS_WIRE_NO_NODE: none */
@@ -37,7 +37,7 @@ struct ips_wire_graph {
     uint32_t out_count;
     uint32_t *out_node, *out_end, *out_len;
     uint64_t *out_pos;
-    uint64_t *out_ns; /* NULL: absent */
+    uint64_t *out_ns; /* this array is optional; NULL: absent */
     uint64_t total_cpu_ns;
     uint32_t end_count;
 };

@@ -15,9 +15,10 @@ struct ips_module {
     const Elf64_Sym *symbols;
     const char *names;
     const uint16_t *versions; /* DT_VERSYM; NULL: the library has no versions */
-    const uint32_t *hash;     /* DT_GNU_HASH; NULL: none */
-    const uint32_t *old_hash; /* DT_HASH; used only without DT_GNU_HASH */
-    const Elf64_Verdef *defined; /* DT_VERDEF; NULL: none */
+    const uint32_t *hash;     /* hash table DT_GNU_HASH; NULL: none */
+    /* hash table DT_HASH; used only without DT_GNU_HASH */
+    const uint32_t *old_hash;
+    const Elf64_Verdef *defined; /* defined versions, DT_VERDEF; NULL: none */
 };
 
 /* Our own dynamic section, by which we recognise our library in the list. */

@@ -17,7 +17,8 @@ struct why_seen { /* one finding, merged over all runs */
     unsigned runs; /* number of runs that have the finding */
     /* numbers of the runs that have it, ascending */
     unsigned run[WHY_RUNS_MAX];
-    /* its gain in each of them, as a fraction of that run's time */
+    /* gain of the finding in each of these runs, as a fraction of the run's
+     * time */
     double share[WHY_RUNS_MAX];
 };
 struct why_set {

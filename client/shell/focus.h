@@ -26,7 +26,7 @@ struct ipsq_focus {
 /* The words of a line, stored in `text`. */
 struct ipsq_words {
     char text[IPSQ_LINE_BYTES];
-    char *word[IPSQ_WORDS_MAX + 1]; /* NULL at the end */
+    char *word[IPSQ_WORDS_MAX + 1]; /* the words; NULL at the end */
     int count;
 };
 

@@ -389,7 +389,8 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
     c += strlen(key);
     while (*c == ' ' || *c == '\t')
         c++;
-    if (*c < '0' || *c > '9') /* -1: a pid of another namespace */
+    if (*c < '0' ||
+        *c > '9') /* for a pid of another namespace the kernel prints -1 */
         return false;
     *value = 0;
     while (*c >= '0' && *c <= '9')

@@ -39,9 +39,9 @@ static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 }
 
 /* A peek that waited is recorded as a wait for this channel; nothing was
- * received. Urgent data is counted when it is received. No wait for it is
- * recorded. Its sender counts it, too, so a receiver that never takes it stays
- * one byte behind. */
+ * received. Urgent data is counted when it is received; a receive of it never
+ * waits. Its sender counts it, too, so a receiver that never takes it stays one
+ * byte behind. */
 static ssize_t record_peek(const struct ips_io *io, int flags, ssize_t r)
 {
     if ((flags & NOT_DATA) == MSG_OOB && r > 0)

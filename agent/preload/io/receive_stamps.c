@@ -58,6 +58,6 @@ void ips_arrival_note(const struct ips_io *io)
         return;
     ips_rec_add_flags(rec, IPS_REC_F_NS);
     rec->a = io->chan;
-    rec->t = t; /* replaces the time at which the record was begun */
+    rec->t = t; /* the time of arrival, not of this record */
     ips_rec_publish(rec);
 }

@@ -18,7 +18,7 @@ static bool too_small(const stack_t *ss)
     uint64_t allowed = 0;
     ips_sys3(SYS_arch_prctl, 0x1022 /* ARCH_GET_XCOMP_PERM */, (long)&allowed,
              0);
-    if (allowed >> 18 & 1) /* tile data */
+    if (allowed >> 18 & 1) /* bit of the AMX tile data */
 #endif
         frame = getauxval(51 /* AT_MINSIGSTKSZ */);
     return ss->ss_size < frame + 4096;
