@@ -152,8 +152,9 @@ static inline void ips_try_got(enum ips_sync kind, const volatile void *at,
 
 #define IPS_TRIED 512u
 extern _Atomic uint64_t
-    ips_tried[IPS_TRIED] IPS_HIDDEN; /* stamp of the last failed try */
-/* number of threads in spin_lock */
+    ips_tried[IPS_TRIED] IPS_HIDDEN; /* for each slot: stamp of the last failed
+                                        try */
+/* for each slot: number of threads in pthread_spin_lock */
 extern _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_HIDDEN;
 static inline uint32_t ips_tried_slot(const volatile void *at)
 {

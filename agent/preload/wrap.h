@@ -528,8 +528,8 @@ bool ips_spin_failed(const struct ips_moment *call,
                      uint64_t site);
 void ips_spin_recorded(void);
 struct ips_spin {
-    uint64_t t, cpu;   /* of the call of the first attempt */
-    uint64_t last_cpu; /* at the return of the last attempt */
+    uint64_t t, cpu;   /* stamp and CPU time of the first attempt's call */
+    uint64_t last_cpu; /* CPU time at the return of the last attempt */
     uint64_t site;
     /* CPU (ns) saved by short gaps, which later gaps may use beyond their
      * limit */

@@ -67,7 +67,7 @@ static struct diff_item *append_item(struct diff *d, const char *kind,
     *x = (struct diff_item){.kind = strdup(kind),
                             .name = strdup(name),
                             .v = calloc(d->runs, sizeof(*x->v))};
-    d->count++; /* append_item may be incomplete; diff_release frees it */
+    d->count++; /* the new item may be incomplete; diff_release frees it */
     return x->kind && x->name && x->v ? x : NULL;
 }
 
@@ -241,7 +241,8 @@ static bool change_matters(const struct diff *d, const uint64_t *v)
 
 struct chance {
     bool *in; /* [items] whether the item is tested */
-    /* [items + 1] distances with the real sides; the last is of the totals */
+    /* [items + 1] distances with the real sides; the last is that of the
+     * totals */
     double *seen;
     /* [items + 1] number of ways with a distance at least as great */
     uint64_t *as_far;

@@ -36,8 +36,8 @@ struct diff_item {
     char *kind, *name;
     uint64_t *v;  /* [runs] its value in each run */
     int64_t a, b; /* means of the first and second side, rounded */
-    /* change of the mean from the first side to the second; b - a but for
-     * rounding */
+    /* change of the mean from the first side to the second; may differ from b -
+     * a by rounding */
     int64_t change;
     double p;         /* p-value of the change; NaN: not computed */
     double low, high; /* 95% interval of the change; NaN: not computed */

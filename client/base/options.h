@@ -192,7 +192,8 @@ enum ipsq_by {
 _Static_assert(IPSQ_OPT_COUNT <= 64, "a bit for each");
 
 #define IPSQ_EDITS_MAX 64
-#define IPSQ_SPECS_MAX 16 /* most values of each of these options */
+/* limit for each of --machines, --map, --network, --move */
+#define IPSQ_SPECS_MAX 16
 #define IPSQ_LENGTHS_MAX 32
 
 /* What is assumed to be faster, and by how much. */

@@ -32,7 +32,8 @@ struct ipsq_out {
     } value[24]; /* table format: values collected, to be written aligned */
     unsigned value_count;
     bool certified, verbose;
-    const Ips__Certificate *certificate; /* what ipsq_out_certificate() got */
+    /* the certificate given to ipsq_out_certificate() */
+    const Ips__Certificate *certificate;
     struct ipsq_json json;
 };
 
