@@ -1,13 +1,14 @@
-/* ipsq asks the master and prints the answer: client/shell/command_line.c. */
+/* ipsq asks the master and prints the answer: see
+ * client/shell/command_line.c. */
 #include <signal.h>
 
 #include "client/base/command.h"
 
 int main(int argc, char **argv)
 {
-    /* Into a pipe that is closed (`ipsq why | head`) we end at once and say
-     * nothing, also where who started us ignores the signal. What is written to
-     * the master raises none. */
+    /* When writing to a closed pipe (`ipsq why | head`), end at once without a
+     * message, even if our parent ignores SIGPIPE. Writes to the master never
+     * raise the signal. */
     signal(SIGPIPE, SIG_DFL);
     return ipsq_command_line(argc, argv);
 }

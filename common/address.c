@@ -65,7 +65,7 @@ static int refuse_address(const char *address, struct ips_err *err)
         address);
 }
 
-/* Without TLS all but loopback is refused, except with --insecure. */
+/* Accepts loopback; other addresses only with TLS or --insecure. */
 static int set_host(const char *host, uint16_t port, const char *address,
                     struct ips_address *out, struct ips_err *err)
 {
@@ -93,11 +93,12 @@ static int set_host(const char *host, uint16_t port, const char *address,
     }
     if (out->insecure && !allow_insecure)
         return refuse_address(address, err);
-    snprintf(out->host, sizeof(out->host), "%.45s", host); /* was a number */
+    /* `host` is numeric here, so it fits */
+    snprintf(out->host, sizeof(out->host), "%.45s", host);
     return 0;
 }
 
-/* `rest`: HOST:PORT. */
+/* Parses HOST:PORT, given in `rest`. */
 static int parse_inet(const char *rest, const char *address,
                       struct ips_address *out, struct ips_err *err)
 {

@@ -1,9 +1,11 @@
 /*
  * Addresses: "unix:PATH", "tcp:HOST:PORT" ("tcp:[::1]:PORT") or
- * "tls:HOST:PORT". Without TLS only what stays on this machine is taken: Unix
- * sockets, and TCP on loopback; any TCP where the user says --insecure. HOST is
- * a number or "localhost": no name is ever looked up. Pure; here because
- * ipsrun, which knows no messages, judges them too. Source: docs/protocol.md.
+ * "tls:HOST:PORT". Without TLS, only addresses on this machine are accepted:
+ * Unix sockets, and TCP on loopback. With --insecure any TCP address is
+ * accepted. HOST is a numeric address or "localhost": names are never looked
+ * up. Pure functions, except for the --insecure switch. In `common`, because
+ * ipsrun, which does not use proto, checks addresses, too. Source:
+ * docs/protocol.md.
  */
 #ifndef IPS_COMMON_ADDRESS_H
 #define IPS_COMMON_ADDRESS_H
@@ -19,21 +21,25 @@ struct ips_address {
     struct sockaddr_storage addr;
     socklen_t len;
     bool is_unix, tls;
-    bool insecure;               /* leaves this machine without TLS */
-    char host[INET6_ADDRSTRLEN]; /* the number alone; TCP and TLS */
-    char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* Unix */
+    /* the address is on another machine and without TLS */
+    bool insecure;
+    /* host in numeric form, without port; TCP and TLS only */
+    char host[INET6_ADDRSTRLEN];
+    /* path of a Unix socket */
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
-/* --insecure was given (true): addresses that leave this machine without TLS
- * are taken from now on. Before threads. */
+/* `allow` (--insecure was given): from now on accept addresses on other
+ * machines without TLS. To be called before threads exist. */
 void ips_address_allow_insecure(bool allow);
 
-/* 0, IPS_E_USAGE (unparseable, a name, path too long for the kernel) or
- * IPS_E_REFUSED (not loopback, without TLS; the text says what to do). */
+/* Returns 0, IPS_E_USAGE (unparseable, a host name, path too long for the
+ * kernel) or IPS_E_REFUSED (not loopback, and without TLS; the message says
+ * what to do). */
 int ips_address_parse(const char *text, struct ips_address *out,
                       struct ips_err *err) IPS_MUST_USE;
 
-/* The same, where only the verdict is wanted. */
+/* The same, if only the return value is needed. */
 int ips_address_check(const char *address, struct ips_err *err) IPS_MUST_USE;
 
 #endif

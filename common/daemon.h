@@ -1,23 +1,24 @@
-/* Starting a daemon for whoever runs none, as ipsrun and ipsq do; and children
- * that nobody learns of. */
+/* Starts a daemon for a user who runs none, for ipsrun and ipsq; and runs code
+ * in a child process that leaves no trace in the caller's accounting. */
 #ifndef IPS_COMMON_DAEMON_H
 #define IPS_COMMON_DAEMON_H
 
 #include "common/err.h"
 
-/* Runs run(arg) in a child, and waits until it has ended. What it took is not
- * in getrusage(RUSAGE_CHILDREN), which the program that ipsrun becomes may ask:
- * SIGCHLD is ignored meanwhile, when the kernel adds up nothing. It is not
- * where there are children already, from before this process executed us: they
- * are waited for by somebody. -1 with errno: no process could be made. */
+/* Runs run(arg) in a child process and waits until it has ended. The child's
+ * CPU time does not appear in getrusage(RUSAGE_CHILDREN), which the program
+ * that ipsrun executes may read: SIGCHLD is ignored meanwhile, and then the
+ * kernel adds nothing up. SIGCHLD stays as it is if there are other children
+ * (started before this process executed us), because some code waits for them.
+ * Returns 0; -1 with errno: fork failed. */
 int ips_run_uncounted(void (*run)(void *), void *arg);
 
-/* Runs argv[0] with argv in the background: not our child, of no terminal, in
- * /, with no descriptor of ours, no signal ignored or blocked, umask 077, and
- * without the environment of a measured run, so that it is not measured itself.
- * What it prints goes behind `log`, or nowhere if that cannot be written; so
- * does that argv[0] could not be run. 0, or < 0 with `err`: no process could be
- * made. */
+/* Runs argv[0] with argv as a daemon: not our child, without a terminal, in /,
+ * with none of our descriptors, no signal ignored or blocked, umask 077, and
+ * without the environment of a recorded run, so it is not recorded itself. Its
+ * output is appended to the file `log`, or discarded if that cannot be opened;
+ * so is the message if argv[0] cannot be executed. Returns 0, or < 0 with
+ * `err`: fork failed. */
 int ips_daemon_start(char *const argv[], const char *log, struct ips_err *err);
 
 #endif

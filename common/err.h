@@ -1,11 +1,11 @@
 /*
  * Errors: a code and a sentence.
  *
- * A function that can fail returns 0 or a negative `enum ips_errcode` and
- * fills the caller's `struct ips_err`. The inner code states the fact; each
- * caller adds its context in front with ips_err_wrap(), so the user reads
- * "run tsp: segment 12.12.3f.seg: header version 9, expected 1".
- * Any `struct ips_err *` may be NULL: the code is returned all the same.
+ * A function that can fail returns 0 or a negative `enum ips_errcode` and fills
+ * the caller's `struct ips_err`. The innermost function states the fact. Each
+ * caller puts its context in front with ips_err_wrap(), so the user reads "run
+ * tsp: segment 12.12.3f.seg: header version 9, expected 1". Any `struct ips_err
+ * *` may be NULL: the code is returned all the same.
  */
 #ifndef IPS_COMMON_ERR_H
 #define IPS_COMMON_ERR_H
@@ -41,20 +41,21 @@ struct ips_err {
     char msg[1024];
 };
 
-/* Sets `e` (may be NULL) and returns `code`, so `return ips_err_set(...)`. */
+/* Sets `e` (may be NULL) and returns `code`, so that callers can write `return
+ * ips_err_set(...)`. */
 int ips_err_set(struct ips_err *e, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts context before the message already there ("context: message") and
- * returns the code already there. */
+/* Puts context before the message in `e` ("context: message") and returns the
+ * code in `e`. */
 int ips_err_wrap(struct ips_err *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* "message: strerror(errno)" with code IPS_E_IO. */
+/* Sets the message "message: strerror(errno)" and returns IPS_E_IO. */
 int ips_err_errno(struct ips_err *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The general sentence for a code; "success" for 0. Never NULL. */
+/* A general sentence for a code; "success" for 0. Never NULL. */
 const char *ips_err_text(int code);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The words that options of ipsrun take as values: ipsrun parses them, ipsq
- * completes them. Each list has the order of its enum in agent/pool/format.h,
- * which agent/ipsrun/options.c asserts.
+ * The words that ipsrun's options take as values: ipsrun parses them, ipsq
+ * completes them. Each list is in the order of its enum in agent/pool/format.h;
+ * agent/ipsrun/options.c asserts that.
  */
 #ifndef IPS_COMMON_IPSRUN_VALUES_H
 #define IPS_COMMON_IPSRUN_VALUES_H
@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The values of `option`, named without "--"; NULL at the end. NULL: the option
- * has no fixed set of values. */
+/* The values of `option` (name without "--"), ending with NULL. Returns NULL if
+ * the option has no fixed set of values. */
 static inline const char *const *ipsrun_values(const char *option)
 {
     static const char *const procedures[] = {"off", "sample", "exact", NULL};

@@ -20,7 +20,7 @@ struct mapping {
     char *at;
     size_t bytes;
     bool file;
-    bool thin; /* its pages are not made yet: no use to anybody else */
+    bool thin; /* most of its pages do not exist yet: not worth reusing */
 };
 
 static struct {
@@ -28,14 +28,15 @@ static struct {
     struct mapping *v;
     size_t count, capacity;
     struct ips_large_use use;
-    struct mapping reusable[KEPT_MAX]; /* of memory, released, not unmapped */
+    /* released but still mapped; memory only, no files */
+    struct mapping reusable[KEPT_MAX];
     size_t reusable_count, reusable_bytes;
     char dir[DIR_BYTES];
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .use = {.limit = UINT64_MAX}};
 
 /* ---- mappings kept for reuse; under the lock ---- */
 
-/* Unmaps kept ones until at most `most` bytes of them are left. */
+/* Unmaps reusable mappings until at most `most` bytes of them are left. */
 static void keep_at_most(uint64_t most)
 {
     while (all.reusable_bytes > most) {
@@ -62,8 +63,9 @@ static bool keep_mapping(const struct mapping *m)
     return true;
 }
 
-/* The number of the kept one that fits best, or kept_count: the smallest of at
- * least `bytes` and at most twice as many, or the largest of at least half. */
+/* Index of the reusable mapping that fits best: the smallest with `bytes` to
+ * twice as many; else the largest with at least half as many. reusable_count:
+ * none fits. */
 static size_t best_reusable(size_t bytes)
 {
     size_t best = all.reusable_count, has = 0;
@@ -80,8 +82,9 @@ static size_t best_reusable(size_t bytes)
     return best;
 }
 
-/* One that was released, cut to `bytes`; or grown to them, where there is room
- * behind it: what was trimmed is asked for whole again. */
+/* Takes a released mapping and cuts it to `bytes`, or extends it in place if
+ * the addresses after it are free: an array that was trimmed is often needed in
+ * full again. */
 static char *reuse_mapping(size_t bytes)
 {
     size_t i = best_reusable(bytes);
@@ -158,7 +161,8 @@ static bool note_mapping(char *at, size_t bytes, bool file, bool thin)
     return true;
 }
 
-/* The last ones made are the first to go, as a rule. */
+/* Searched from the end, because the newest mappings are usually released
+ * first. */
 static struct mapping *find_mapping(const char *at)
 {
     for (size_t i = all.count; i > 0; i--)
@@ -181,7 +185,7 @@ static void *map_pages(size_t bytes, int flags, int fd)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* At a multiple of the huge pages' size. */
+/* Aligned to the size of a huge page. */
 static char *map_memory(size_t bytes)
 {
     char *p = map_pages(bytes + HUGE_BYTES, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -191,7 +195,7 @@ static char *map_memory(size_t bytes)
     if (skip)
         munmap(p, skip);
     munmap(p + skip + bytes, HUGE_BYTES - skip);
-    if (bytes >= HUGE_BYTES) /* it may refuse: then pages are small */
+    if (bytes >= HUGE_BYTES) /* if the kernel refuses, the pages are small */
         (void)madvise(p + skip, bytes, MADV_HUGEPAGE);
     return p + skip;
 }
@@ -231,7 +235,7 @@ static void *allocate_large(size_t bytes, enum contents contents)
         p = NULL;
     }
     pthread_mutex_unlock(&all.lock);
-    if (p && again && zeroed) /* a quarter of what fresh pages take */
+    if (p && again && zeroed) /* takes a quarter of the time of fresh pages */
         memset(p, 0, bytes);
     return p;
 }

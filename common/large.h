@@ -1,15 +1,18 @@
 /*
- * Memory for arrays that are large and read or written from end to end, and how
- * much of it a process may have. Above a MB an array is a mapping of its own,
- * in huge pages where the kernel has some: a fault and a place in the TLB for 2
- * MB instead of 4 KB. What would take all these mappings together beyond the
- * limit is mapped from a file without a name instead, whose pages the kernel
- * writes out and takes back when somebody needs the memory. So arrays larger
- * than the memory can be worked on; slower, but with the same result.
+ * Memory for arrays that are large and read or written from end to end, and a
+ * limit on how much of it a process may have.
  *
- * Invariants: `memory`, with what is kept for reuse, never exceeds the limit;
- * the file's room is reserved before it is mapped, so that a full disk is NULL
- * here and never a signal later. Any thread.
+ * An array of 1 MB or more is a mapping of its own, in huge pages if the kernel
+ * has some: one page fault and one TLB entry for 2 MB instead of 4 KB. A
+ * mapping that would exceed the limit is made from an unnamed file instead; the
+ * kernel writes the file's pages out and reads them back when memory is short.
+ * So arrays larger than the memory can be processed: more slowly, but with the
+ * same result.
+ *
+ * Invariants: `memory`, together with the mappings kept for reuse, never
+ * exceeds the limit. A file's disk space is reserved before it is mapped, so a
+ * full disk gives NULL here and never a signal later. May be called from any
+ * thread.
  */
 #ifndef IPS_COMMON_LARGE_H
 #define IPS_COMMON_LARGE_H
@@ -18,44 +21,50 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Arrays below are the allocator's; they are not counted. */
-#ifndef IPS_LARGE_MIN /* less, to find who releases with free() */
+/* Smaller arrays come from malloc and are not counted. */
+#ifndef IPS_LARGE_MIN /* tests set less, to find code that releases an array   \
+                         with free() */
 #define IPS_LARGE_MIN ((size_t)1 << 20)
 #endif
 
-/* Zeroed; NULL: no memory, and no room for a file either. */
+/* Zeroed memory. NULL: neither memory nor disk space for a file. */
 void *ips_calloc_large(size_t count, size_t size);
-/* The same with undefined contents, for who writes all of it. Where a mapping
- * was released shortly before, it is that one: the kernel's clearing of fresh
- * pages is a quarter of a build else. */
+/* The same with undefined contents, for callers that write all of it. Reuses a
+ * mapping that was released shortly before, if there is one: otherwise a
+ * quarter of the time of a build goes into the kernel's clearing of fresh
+ * pages. */
 void *ips_alloc_large(size_t count, size_t size);
-/* Zeroed, for who will write little of it or nothing: pages that nobody wrote
- * take neither memory nor time. */
+/* Zeroed memory, for callers that will write little of it or nothing: untouched
+ * pages take neither memory nor time. */
 void *ips_thin_large(size_t count, size_t size);
-/* `v`, of any kind or NULL, with room for `bytes` instead of `old` bytes;
- * the new ones are undefined. NULL: `v` is as it was. */
+/* Moves the array `v` (from here, from malloc, or NULL) of `old` bytes to one
+ * of `bytes` bytes; added bytes are undefined. NULL: no memory, and `v` is
+ * unchanged. */
 void *ips_resize_large(void *v, size_t old, size_t bytes);
-/* Gives back what lies behind the first `bytes` of an array. */
+/* Releases all pages after the first `bytes` of an array. */
 void ips_trim_large(void *v, size_t bytes);
-/* Releases what came from either, from malloc() and its like, or NULL. */
+/* Releases an array from any function here or from malloc(); NULL is
+ * allowed. */
 void ips_free_large(void *v);
 
-/* What was released is kept for ips_alloc_large: at most a GB, a quarter of
- * the limit, and what the limit leaves. This gives it back; true: there was
- * some. */
+/* Released mappings are kept for ips_alloc_large: at most 1 GB, at most a
+ * quarter of the limit, and no more than the limit leaves. This unmaps them.
+ * Returns whether there were any. */
 bool ips_large_tidy(void);
 
-/* From now on at most `bytes` in memory, what is more in files in `dir`.
- * Without this call, or with UINT64_MAX, there is no limit. `dir` is copied. */
+/* From now on at most `bytes` are in memory; arrays beyond that are in files in
+ * `dir`. Without this call, or with UINT64_MAX, there is no limit. `dir` is
+ * copied. */
 void ips_large_limit(uint64_t bytes, const char *dir);
 
 struct ips_large_use {
     uint64_t limit;
-    uint64_t memory, files;           /* bytes mapped now */
-    uint64_t memory_most, files_most; /* ... at a time since ips_large_begin */
+    uint64_t memory, files; /* bytes that are mapped now */
+    /* greatest values of `memory` and `files` since ips_large_begin */
+    uint64_t memory_most, files_most;
 };
 struct ips_large_use ips_large_use(void);
-/* The most is what there is now. */
+/* Restarts both greatest values from the present values. */
 void ips_large_begin(void);
 
 #endif

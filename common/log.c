@@ -37,14 +37,14 @@ void ips_log(enum ips_log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line + at, sizeof(line) - (size_t)at - 1, fmt, ap);
     va_end(ap);
-    /* The text may be what a peer sent: without control characters it cannot
-     * look like lines of our own. */
+    /* The text may come from a peer. Without control characters it cannot
+     * imitate further log lines. */
     for (char *c = line + at; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             *c = '?';
     size_t len = strlen(line);
     line[len++] = '\n';
-    /* One write, so lines of several threads do not mix. */
+    /* One write, so that lines of several threads do not mix. */
     if (write(STDERR_FILENO, line, len) < 0)
         return;
 }

@@ -1,15 +1,16 @@
 /*
- * Log lines of the daemons: one line each on standard error (or the file
- * standard error was sent to), "2026-01-31T12:00:00.123Z slave[m1] info text".
- * Not used inside the measured program: the agent never prints.
+ * Log lines of the daemons, on standard error: "2026-01-31T12:00:00.123Z
+ * slave[m1] info text". Not used inside a recorded program: the agent never
+ * prints.
  */
 #ifndef IPS_COMMON_LOG_H
 #define IPS_COMMON_LOG_H
 
 enum ips_log_level { IPS_LOG_ERROR, IPS_LOG_WARN, IPS_LOG_INFO, IPS_LOG_DEBUG };
 
-/* `who` ("slave[m1]") is copied. Level from the environment IPS_LOG
- * (error|warn|info|debug), else info. Call once, before threads. */
+/* `who` ("slave[m1]") is copied. The level comes from the environment variable
+ * IPS_LOG (error|warn|info|debug), else info. Call once, before threads
+ * exist. */
 void ips_log_init(const char *who);
 void ips_log(enum ips_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

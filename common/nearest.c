@@ -19,8 +19,8 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment, row by row. Both are shorter than
- * IPS_NEAREST_BYTES. */
+/* Optimal string alignment distance, computed row by row. Both strings are
+ * shorter than IPS_NEAREST_BYTES. */
 static size_t edit_distance(const char *a, size_t an, const char *b, size_t bn)
 {
     size_t rows[3][IPS_NEAREST_BYTES];

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* `pn` bytes of pattern, `n` of text. */
+/* `pn`: bytes of the pattern; `n`: bytes of the text. */
 static bool glob_matches(const char *pattern, size_t pn, const char *text,
                          size_t n)
 {
@@ -14,7 +14,7 @@ static bool glob_matches(const char *pattern, size_t pn, const char *text,
         } else if (p < pn && (pattern[p] == '?' || pattern[p] == text[t])) {
             p++;
             t++;
-        } else if (star < pn) { /* the last star takes one more */
+        } else if (star < pn) { /* let the last star match one more character */
             p = star + 1;
             t = ++from;
         } else {

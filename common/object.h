@@ -1,8 +1,9 @@
 /*
  * Names of objects of a run, "/machine/process/thread", and patterns that
- * select them: in each part `*` stands for any text, `?` for any character; the
- * first slash may be left out. A pattern of fewer parts selects what it fits
- * and all below that; "" and "/" select everything. Pure.
+ * select them. In each part of a pattern `*` matches any text and `?` any
+ * character; the first slash may be left out. A pattern with fewer parts
+ * selects the objects that it matches and everything below them; "" and "/"
+ * select everything. Pure.
  */
 #ifndef IPS_COMMON_OBJECT_H
 #define IPS_COMMON_OBJECT_H
@@ -10,11 +11,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Is `object` selected? O(length of both) but for patterns with many stars. */
+/* Whether the pattern selects `object`. Cost: O(length of both), more for
+ * patterns with many stars. */
 bool ips_object_in(const char *pattern, const char *object);
-/* May something of machine `machine` be selected? */
+/* Whether the pattern may select an object of machine `machine`. */
 bool ips_object_machine(const char *pattern, const char *machine);
-/* Number of parts: 0 "/", 1 "/m", 2 "/m/p". */
+/* Number of parts of a pattern: 0 for "/", 1 for "/m", 2 for "/m/p". */
 unsigned ips_object_parts(const char *pattern);
 
 #endif

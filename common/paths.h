@@ -1,6 +1,6 @@
 /*
- * Where things are: the pool root, the state directory, the sockets. Every
- * program finds the others through these defaults alone.
+ * Default places of the pool root, the state directory and the sockets.
+ * Programs find each other only through these defaults.
  */
 #ifndef IPS_COMMON_PATHS_H
 #define IPS_COMMON_PATHS_H
@@ -12,8 +12,10 @@
 #define IPS_PATH_BYTES 512
 
 #define IPS_PRELOAD_NAME "libips-preload.so"
-#define IPS_LIBRARY_NAME "libips.so" /* and a version */
-/* What all procedures of these two are called together. */
+/* the library's file name is followed by a version */
+#define IPS_LIBRARY_NAME "libips.so"
+/* The name under which the procedures of these two libraries are reported
+ * together. */
 #define IPS_RECORDING "[recording]"
 
 /* Pool root of this user and machine: $IPS_POOL_ROOT, else /dev/shm/ips-UID. */
@@ -21,37 +23,39 @@ int ips_path_pool_root(char out[IPS_PATH_BYTES],
                        struct ips_err *err) IPS_MUST_USE;
 
 /* State directory: $IPS_STATE, else $XDG_STATE_HOME/ips, else
- * $HOME/.local/state/ips (home from the password database where HOME is
- * unset). */
+ * $HOME/.local/state/ips (home from the password database if HOME is not
+ * set). */
 int ips_path_state(char out[IPS_PATH_BYTES], struct ips_err *err) IPS_MUST_USE;
 
-/* Is `state` the directory above, and the pool root the one that goes with it:
- * both named in the environment, or neither? Whoever names another archive does
- * not mean what is in the pool. */
+/* Whether a daemon that uses `state` may drain the default pool: `state` is the
+ * state directory above, and IPS_STATE and IPS_POOL_ROOT are both set or both
+ * unset. A user who names another archive does not mean the runs that are in
+ * the pool. */
 bool ips_path_state_drains(const char *state);
 
 /* The master's default address, "unix:STATE/master.sock". */
 int ips_path_master(const char *state, char out[IPS_PATH_BYTES],
                     struct ips_err *err) IPS_MUST_USE;
 
-/* mkdir -p with `mode` for what is created. */
+/* Like mkdir -p; directories that it creates get `mode`. */
 int ips_path_make(const char *dir, unsigned mode,
                   struct ips_err *err) IPS_MUST_USE;
 
-/* The same for a state directory, for its user alone. Where it cannot be
- * written, the error says what to do. */
+/* The same for a state directory, accessible to its user only. If it is not
+ * writable, the error says what to do. */
 int ips_path_make_state(const char *dir, struct ips_err *err) IPS_MUST_USE;
 
-/* May `name` be a run's: 1 to 63 of letters, digits, '.', '_' and '-', and no
- * '.' first. It names a directory, so nothing else ever gets that far. */
+/* Whether `name` is a valid run name: 1 to 63 letters, digits, '.', '_' and
+ * '-', and no leading '.'. It becomes the name of a directory, so every name is
+ * checked here before it is used in a path. */
 bool ips_run_name_ok(const char *name);
 
 /* Default machine name: $IPS_MACHINE, else the host name. */
 void ips_path_machine(char *out, unsigned long len);
 
-/* Finds a sister program or library: beside the running program
- * (BINDIR/name), in BINDIR/../lib for a library (BINDIR/../LIBDIR too). The
- * file must exist. */
+/* Finds a program or library of this installation: a program next to the
+ * running program (BINDIR/name), a library in BINDIR/../lib, BINDIR/../LIBDIR
+ * or BINDIR. The file must exist. */
 int ips_path_program(const char *name, char out[IPS_PATH_BYTES],
                      struct ips_err *err) IPS_MUST_USE;
 int ips_path_library(const char *name, char out[IPS_PATH_BYTES],

@@ -1,8 +1,9 @@
 /*
- * The order of an answer's rows by a column: numbers greatest first, texts in
- * order, `back` the other way round; what was not measured, and an empty text,
- * is last either way. The client sorts by it, and the master leaves out by it
- * what the client would. Less than 0: the first goes before. Pure.
+ * The order of an answer's rows by a column: numbers from greatest to least,
+ * texts alphabetically; `back` reverses that. Values that were not measured,
+ * and empty texts, come last either way. The client sorts with these functions,
+ * and the master uses them to leave out the rows that the client would leave
+ * out. They return less than 0 if a comes before b. Pure.
  */
 #ifndef IPS_COMMON_RANK_H
 #define IPS_COMMON_RANK_H
@@ -30,7 +31,7 @@ static inline int ips_rank_text(const char *a, const char *b, bool back)
     return back ? -c : c;
 }
 
-/* All ones: not measured. */
+/* Compares counts; UINT64_MAX means not measured. */
 static inline int ips_rank_count(uint64_t a, uint64_t b, bool back)
 {
     bool has_a = a != UINT64_MAX, has_b = b != UINT64_MAX;

@@ -9,11 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Nanoseconds. Durations and CPU times are uint64_t `_ns`; points in time are
- * nanoseconds of one machine's CLOCK_MONOTONIC_RAW, `t_..._ns`. */
+/* All times are in nanoseconds. Durations and CPU times are uint64_t `_ns`;
+ * points in time are `t_..._ns`, from one machine's CLOCK_MONOTONIC_RAW. */
 
-/* a - b, or 0 where b is greater: clocks and counters may run backwards by a
- * few ns between two sources, and a length is never negative. */
+/* a - b, or 0 if b is greater: two clocks or counters may differ by a few ns,
+ * and a length is never negative. */
 static inline uint64_t ips_sub_sat(uint64_t a, uint64_t b)
 {
     uint64_t left;
@@ -49,7 +49,8 @@ static inline uint32_t ips_min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Products of two 64-bit values; not ISO C, but in every compiler we use. */
+/* For products of two 64-bit values; not ISO C, but supported by every compiler
+ * that we use. */
 __extension__ typedef __int128 ips_i128;
 __extension__ typedef unsigned __int128 ips_u128;
 
@@ -60,7 +61,8 @@ static inline uint64_t ips_mul_q32(uint64_t x, uint64_t mult)
     return wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
 }
 
-/* FNV-1a, for names and payloads; `seed` is IPS_FNV_SEED to start. */
+/* FNV-1a hash of `data`; `seed` is IPS_FNV_SEED, or the hash of earlier
+ * data. */
 #define IPS_FNV_SEED 0xcbf29ce484222325ULL
 static inline uint64_t ips_fnv1a(uint64_t seed, const void *data, size_t len)
 {

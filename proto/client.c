@@ -1,4 +1,4 @@
-/* The blocking side of a connection: what ipsq and tests use. */
+/* The blocking side of a connection, for ipsq and tests. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/bio.h>
@@ -19,14 +19,14 @@
 
 struct ips_client {
     int fd;
-    SSL *tls;       /* NULL: without; it owns the two */
-    BIO *came, *go; /* what came for it, what it wants sent */
+    SSL *tls;       /* TLS state, which owns both BIOs; NULL: no TLS */
+    BIO *came, *go; /* bytes received for it; bytes that it wants to send */
     bool greeted;
-    uint8_t *in; /* [cap]; bytes at..have are read and not yet taken */
+    uint8_t *in; /* [cap]; in[at..have) is received but not decoded yet */
     size_t at, have, cap;
 };
 
-/* Milliseconds of CLOCK_MONOTONIC; a deadline of 0 is none. */
+/* Milliseconds of CLOCK_MONOTONIC; a deadline of 0 means none. */
 static uint64_t now_ms(void)
 {
     struct timespec ts;
@@ -107,7 +107,7 @@ static int send_all(int fd, const uint8_t *data, size_t len,
     return 0;
 }
 
-/* Up to `len` bytes of what comes on the socket, at least one. */
+/* Reads 1 to `len` bytes from the socket. */
 static int read_bytes(int fd, uint8_t *to, size_t len, uint64_t deadline,
                       size_t *taken, struct ips_err *err)
 {
@@ -145,7 +145,8 @@ static int tls_flush(struct ips_client *c, struct ips_err *err)
     return 0;
 }
 
-/* `result` of a call of c->tls was none: 0 where it is to be called again. */
+/* After a call on c->tls failed with `result`: 0 if the call must be made
+ * again. */
 static int tls_retry(struct ips_client *c, int result, uint64_t deadline,
                      struct ips_err *err)
 {
@@ -153,7 +154,8 @@ static int tls_retry(struct ips_client *c, int result, uint64_t deadline,
     uint8_t data[READ_STEP_BYTES / 4];
     size_t n;
     int what = SSL_get_error(c->tls, result);
-    int rc = tls_flush(c, err); /* the alert that tells the other side, too */
+    /* also sends the alert that tells the other side why */
+    int rc = tls_flush(c, err);
     if (rc == 0 && what == SSL_ERROR_WANT_READ) {
         rc = read_bytes(c->fd, data, sizeof(data), deadline, &n, err);
         return rc < 0 ? rc
@@ -187,7 +189,7 @@ static int tls_begin(struct ips_client *c, const struct ips_address *to,
     return rc < 0 ? rc : tls_flush(c, err);
 }
 
-/* ---- what is said, what is heard --------------------------------------- */
+/* ---- sending and receiving frames --------------------------------------- */
 
 int ips_client_send(struct ips_client *c, const Ips__Envelope *env,
                     struct ips_err *err)
@@ -262,7 +264,7 @@ int ips_client_recv(struct ips_client *c, unsigned timeout_ms,
     }
 }
 
-/* Is the other side a master, by what it says and by its certificate? */
+/* Whether the other side is a master, by its Hello and its certificate. */
 static int check_master(const struct ips_client *c, const Ips__Hello *hello,
                         struct ips_err *err)
 {

@@ -6,12 +6,13 @@
 
 #define HEADER_BYTES 4u
 
-/* Unpacking multiplies: an empty submessage is two bytes on the wire and a
- * hundred in memory. This allocator gives a frame a budget, so that a hostile
- * one fails to unpack instead of taking the daemon's memory. */
+/* Unpacking multiplies the size: an empty submessage takes two bytes on the
+ * wire and a hundred in memory. This allocator gives each frame a budget, so
+ * that a hostile frame fails to unpack instead of using up the daemon's
+ * memory. */
 struct budget {
     size_t left;
-    bool no_memory; /* not the frame's fault */
+    bool no_memory; /* malloc failed, which is not the frame's fault */
 };
 
 static void *budget_alloc(void *data, size_t size)

@@ -46,7 +46,7 @@ static int put_nodes(struct ips_wire_piece *piece,
     if (!piece->xpred || (g->site && !piece->site))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a piece");
     for (uint32_t i = 0; i < n; i++) {
-        /* 0 is "none": IPS_WIRE_NO_NODE + 1 in 32 bits. */
+        /* On the wire 0 means "none"; IPS_WIRE_NO_NODE + 1 is 0 in 32 bits. */
         piece->xpred[i] = (uint32_t)(g->xpred[at + i] + 1);
         if (g->site)
             piece->site[i] = g->site[at + i] + 1;
@@ -168,8 +168,8 @@ void ips_wire_taker_release(struct ips_wire_taker *t)
     memset(t, 0, sizeof(*t));
 }
 
-/* One array of a group that grows together; false: no memory (the others may
- * have grown, which does no harm). */
+/* Enlarges one array of a group. False: no memory (other arrays of the group
+ * may be larger already, which does no harm). */
 static bool reserve_array(void *slot, uint32_t cap, size_t item)
 {
     void *old;
@@ -182,9 +182,8 @@ static bool reserve_array(void *slot, uint32_t cap, size_t item)
     return true;
 }
 
-/* Room for `more` items after `count`; *cap is raised by the caller once all
- * arrays of the group have grown. Returns the new capacity, 0 past the limit.
- */
+/* The new capacity for `more` items after `count`; 0: beyond the limit. The
+ * caller stores it once all arrays of the group are enlarged. */
 static uint32_t next_cap(uint32_t count, size_t more, uint32_t cap,
                          uint32_t max)
 {

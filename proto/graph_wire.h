@@ -1,11 +1,12 @@
 /*
- * A subgraph on the wire: plain arrays in, pieces of at most IPS_PIECE_ITEMS
- * items out, and back. Knows nothing of analysis: the slave lays its graph
- * beside these arrays, the master makes a graph of them.
+ * A subgraph on the wire: cuts plain arrays into pieces of at most
+ * IPS_PIECE_ITEMS items, and joins pieces into arrays. It does not know the
+ * analysis: the slave points these arrays into its graph, the master makes a
+ * graph from them.
  *
- * Everything that arrives is untrusted: counts are limited before anything
- * grows, parallel arrays must have equal lengths, nothing else is judged here
- * (ips_graph_check does that).
+ * Received pieces are untrusted: counts are limited before any array grows, and
+ * parallel arrays must have equal lengths. Nothing else is checked here;
+ * ips_graph_check does that.
  */
 #ifndef IPS_PROTO_GRAPH_WIRE_H
 #define IPS_PROTO_GRAPH_WIRE_H
@@ -14,8 +15,8 @@
 
 #define IPS_WIRE_NO_NODE UINT32_MAX
 
-/* Arrays as in analysis/graph/graph.h, but struct of arrays throughout. `t_ns`
- * and `site` may be NULL (absent). */
+/* The arrays of analysis/graph/graph.h, each field in an array of its own.
+ * `t_ns` and `site` may be NULL (absent). */
 struct ips_wire_graph {
     uint32_t chain_count;
     uint32_t *chain_nodes, *chain_process, *chain_pid, *chain_tid,
@@ -23,37 +24,39 @@ struct ips_wire_graph {
     uint32_t node_count;
     uint8_t *kind, *xkind;
     uint64_t *w, *xlen, *t_ns;
-    uint64_t *bytes;             /* NULL: absent */
-    uint64_t *at, *wait, *delay; /* each NULL: absent */
-    uint32_t *probe;             /* NULL: absent */
-    uint64_t *unended;           /* NULL: absent */
-    uint32_t *xpred;             /* IPS_WIRE_NO_NODE: none */
-    uint32_t *site;              /* IPS_WIRE_NO_NODE: none */
+    uint64_t *bytes;             /* this array is optional; NULL: absent */
+    uint64_t *at, *wait, *delay; /* each is optional; NULL: absent */
+    uint32_t *probe;             /* this array is optional; NULL: absent */
+    uint64_t *unended;           /* this array is optional; NULL: absent */
+    /* node in another chain; IPS_WIRE_NO_NODE: none */
+    uint32_t *xpred;
+    uint32_t *site; /* call site; IPS_WIRE_NO_NODE: none */
     uint32_t in_count;
     uint32_t *in_node, *in_end;
     uint64_t *in_pos;
     uint32_t out_count;
     uint32_t *out_node, *out_end, *out_len;
     uint64_t *out_pos;
-    uint64_t *out_ns; /* NULL: absent */
+    uint64_t *out_ns; /* this array is optional; NULL: absent */
     uint64_t total_cpu_ns;
     uint32_t end_count;
 };
 
 /* ---- sending -------------------------------------------------------- */
 
-/* Where a graph that is being sent has got to; zero it to begin. */
+/* How far a graph has been sent; zero it to start. */
 struct ips_wire_cursor {
     uint32_t chain, node, in, out;
 };
-/* Storage that a piece points into, good until the next call or release. */
+/* Storage that a piece points into; valid until the next ips_wire_next or the
+ * release. */
 struct ips_wire_piece {
     Ips__Subgraph msg;
     uint64_t *xpred;
     uint32_t *site;
 };
-/* The next piece; *last where nothing comes after it. Fits a frame. An empty
- * graph is one empty last piece. */
+/* Makes the next piece; *last: it is the final one. A piece fits a frame. An
+ * empty graph is one empty piece, which is the last. */
 int ips_wire_next(const struct ips_wire_graph *g, struct ips_wire_cursor *at,
                   struct ips_wire_piece *piece, bool *last,
                   struct ips_err *err) IPS_MUST_USE;
@@ -61,22 +64,23 @@ void ips_wire_piece_release(struct ips_wire_piece *piece);
 
 /* ---- receiving ------------------------------------------------------ */
 
-/* Collects pieces into arrays of its own. */
+/* Collects pieces into arrays that it owns. */
 struct ips_wire_taker {
     struct ips_wire_graph g;
     uint32_t max_nodes;
     uint32_t chain_cap, node_cap, in_cap, out_cap;
-    bool detail; /* t_ns and site are expected */
-    bool times;  /* its first piece has `at` and `wait`: so all must */
-    bool probe;  /* the same for `probe` */
+    bool detail; /* the receiver expects t_ns and site */
+    /* the first piece has `at` and `wait`, so all must have them */
+    bool times;
+    bool probe; /* the first piece has `probe`, so all must have it */
     bool unended;
-    bool sized; /* the same for `bytes` */
-    bool timed; /* the same for out_ns */
+    bool sized; /* the first piece has `bytes`, so all must have it */
+    bool timed; /* the first piece has out_ns, so all must have it */
 };
 void ips_wire_taker_init(struct ips_wire_taker *t, uint32_t max_nodes,
                          bool detail);
-/* IPS_E_PROTOCOL for arrays that do not fit together, IPS_E_LIMIT past
- * max_nodes nodes, chains, ins or outs. */
+/* Appends a piece. IPS_E_PROTOCOL: arrays of unequal length; IPS_E_LIMIT: more
+ * than max_nodes nodes, chains, ins or outs. */
 int ips_wire_take(struct ips_wire_taker *t, const Ips__Subgraph *piece,
                   struct ips_err *err) IPS_MUST_USE;
 void ips_wire_taker_release(struct ips_wire_taker *t);

@@ -1,7 +1,7 @@
 /*
- * The listening side. A Unix socket lies in a directory that only its owner
- * can write, is 0600, and is guarded by a lock file beside it: what a dead
- * daemon left behind is removed, what a living one answers on is not.
+ * The listening side. A Unix socket must be in a directory that only its owner
+ * can write; it has mode 0600 and a lock file next to it. A socket left by a
+ * dead daemon is removed; one on which a daemon still answers is not.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,7 +29,7 @@
 struct ips_listener {
     struct event_base *base;
     struct evconnlistener *ev;
-    struct event *retry; /* after a failed accept */
+    struct event *retry; /* timer that accepts again after a failed accept */
     void (*on_accept)(struct ips_peer *peer, void *arg);
     void *arg;
     char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -38,10 +38,10 @@ struct ips_listener {
     bool tls;
 };
 
-/* ---- what is refused ------------------------------------------------- */
+/* ---- logging of refused connections ------------------------------------- */
 
 static struct {
-    uint64_t since_ns; /* the minute's begin; 0: nothing was refused yet */
+    uint64_t since_ns; /* start of the minute; 0: nothing was refused yet */
     unsigned shown, more;
 } refusals;
 
@@ -53,7 +53,7 @@ static void log_more(void)
     refusals.more = 0;
 }
 
-/* One more, at now_ns: is it shown? */
+/* Counts a refusal at now_ns. True: log it by itself. */
 static bool add_refusal(uint64_t now_ns)
 {
     if (!refusals.since_ns ||
@@ -87,13 +87,14 @@ void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
     clock_gettime(CLOCK_MONOTONIC, &ts);
     if (!add_refusal((uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec)) {
         const struct timeval wait = {MINUTE_S, 0};
-        if (refusals.more == 1) /* nothing may be refused after these */
+        if (refusals.more ==
+            1) /* log the number even if no further refusal comes */
             event_base_once(base, -1, EV_TIMEOUT, on_minute, NULL, &wait);
         return;
     }
     if (tls)
         ips_tls_other(tls, &owner);
-    /* A refused role names both of them itself. */
+    /* The message about a refused role names the owner already. */
     char quoted[sizeof(owner.name) + 4];
     snprintf(quoted, sizeof(quoted), "\"%s\"", owner.name);
     bool named = *owner.name && !strstr(why, quoted);
@@ -105,7 +106,7 @@ void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
 
 /* ---- connections ----------------------------------------------------- */
 
-/* "10.0.0.5:7070" or "[fd00::5]:7070"; false: no address of a network. */
+/* Formats "10.0.0.5:7070" or "[fd00::5]:7070". False: not a network address. */
 static bool number_of(const struct sockaddr *sa, int len, char *out,
                       size_t bytes)
 {
@@ -149,7 +150,8 @@ static void on_conn(struct evconnlistener *ev, evutil_socket_t fd,
     l->on_accept(peer, l->arg);
 }
 
-/* Out of descriptors, mostly: accept again in a second, not in a busy loop. */
+/* Usually the process has run out of descriptors: accept again after a second
+ * instead of looping. */
 static void on_accept_error(struct evconnlistener *ev, void *arg)
 {
     struct ips_listener *l = arg;
@@ -188,8 +190,8 @@ static int check_directory(const char *path, struct ips_err *err)
     return 0;
 }
 
-/* With the lock held: true where somebody (of an older version, or not ours)
- * still answers on the path. */
+/* Whether a daemon of an older version, or a program that is not ours, still
+ * answers on the path; the lock is held. */
 static bool somebody_answers(const struct ips_address *to)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -237,7 +239,7 @@ static int open_socket(const struct ips_address *to, int *out,
     int on = 1;
     if (!to->is_unix)
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    /* Never a moment in which others could connect. */
+    /* bind creates the socket with mode 0600, so others can never connect. */
     mode_t mask = umask(0177);
     int rc = bind(fd, (const struct sockaddr *)&to->addr, to->len);
     umask(mask);

@@ -22,7 +22,7 @@ Ips__Hello ips_hello(Ips__Hello__Role role)
 
 void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello)
 {
-    /* Packing reads only. */
+    /* The copy only drops const: packing does not change it. */
     Ips__Hello copy = *hello;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_HELLO;
@@ -32,7 +32,7 @@ void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello)
 
 void ips_send_request(struct ips_peer *peer, const Ips__Request *request)
 {
-    /* Packing reads only. */
+    /* The copy only drops const: packing does not change it. */
     Ips__Request copy = *request;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_REQUEST;
@@ -42,7 +42,7 @@ void ips_send_request(struct ips_peer *peer, const Ips__Request *request)
 
 void ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply)
 {
-    /* Packing reads only. */
+    /* The copy only drops const: packing does not change it. */
     Ips__Reply copy = *reply;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_REPLY;
@@ -52,7 +52,7 @@ void ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply)
 
 void ips_send_report(struct ips_peer *peer, const Ips__Report *report)
 {
-    /* Packing reads only. */
+    /* The copy only drops const: packing does not change it. */
     Ips__Report copy = *report;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_REPORT;
@@ -62,7 +62,7 @@ void ips_send_report(struct ips_peer *peer, const Ips__Report *report)
 
 void ips_send_cm(struct ips_peer *peer, const Ips__CmMessage *message)
 {
-    /* Packing reads only. */
+    /* The copy only drops const: packing does not change it. */
     Ips__CmMessage copy = *message;
     Ips__Envelope env = IPS__ENVELOPE__INIT;
     env.body_case = IPS__ENVELOPE__BODY_CM;

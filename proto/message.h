@@ -1,6 +1,6 @@
 /*
- * The few messages that everybody builds: Hello, requests and replies in their
- * envelope, errors. So that slave, master and client do not repeat themselves.
+ * Builds the messages that slave, master and client all send: Hello, requests
+ * and replies in their envelope, errors.
  */
 #ifndef IPS_PROTO_MESSAGE_H
 #define IPS_PROTO_MESSAGE_H
@@ -9,30 +9,31 @@
 
 #include "proto/peer.h"
 
-/* "Not measured" on the wire (proto/ips.proto). */
+/* Values on the wire that mean "not measured" (proto/ips.proto). */
 #define IPS_UNMEASURED UINT64_MAX
 #define IPS_UNMEASURED_REAL ((double)NAN)
 
-/* A Hello of this build; strings are borrowed, so set machine and boot_id
- * (slaves) before it is sent. */
+/* A Hello of this build. Its strings are borrowed; a slave sets machine and
+ * boot_id before it sends the Hello. */
 Ips__Hello ips_hello(Ips__Hello__Role role);
 void ips_send_hello(struct ips_peer *peer, const Ips__Hello *hello);
 
-/* Wraps and sends; everything borrowed. */
+/* Put a message into an envelope and send it; nothing is kept. */
 void ips_send_request(struct ips_peer *peer, const Ips__Request *request);
 void ips_send_reply(struct ips_peer *peer, const Ips__Reply *reply);
 void ips_send_report(struct ips_peer *peer, const Ips__Report *report);
 void ips_send_cm(struct ips_peer *peer, const Ips__CmMessage *message);
 
-/* The last reply to request `id`: an error. `code` is an ips_errcode. */
+/* Sends the error `why` as the last reply to request `id`. Its code is an
+ * ips_errcode. */
 void ips_send_error(struct ips_peer *peer, uint64_t id,
                     const struct ips_err *why);
 
-/* 0, or the error a reply carries, put into err (a code that is none of ours
+/* 0, or the error that a reply carries, which is stored in err (an unknown code
  * becomes IPS_E_PROTOCOL). */
 int ips_reply_error(const Ips__Reply *reply, struct ips_err *err) IPS_MUST_USE;
 
-/* protobuf-c wants char *, also where it only reads. */
+/* protobuf-c takes char * even where it only reads. */
 char *ips_wire_text(const char *text);
 
 #endif

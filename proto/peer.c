@@ -17,33 +17,37 @@
 #include "proto/peer_private.h"
 #include "proto/tls.h"
 
-/* What one turn takes from one peer. */
+/* Limits of what one turn of the loop reads from one peer. */
 #define TURN_BYTES (256u << 10)
 #define TURN_FRAMES 256
 #define FAREWELL_WAIT_S 5
 
 enum peer_state {
-    PEER_OPENING, /* no Hello from the other side yet */
+    PEER_OPENING, /* connected, but no Hello from the other side yet */
     PEER_TALKING,
-    PEER_FINISHING, /* what is queued goes out, nothing comes in */
-    PEER_FAILED,    /* on_close is due */
-    PEER_REAPED,    /* on the reap list */
+    PEER_FINISHING, /* queued messages are sent, nothing is read */
+    PEER_FAILED,    /* the connection failed, and on_close will be called */
+    PEER_REAPED,    /* on the list of peers to free */
 };
 
 struct ips_peer {
     enum peer_state state;
     struct event_base *base;
     struct bufferevent *bev;
-    struct event *later; /* goes on with buffered frames, tells of failure */
-    struct event *limit; /* Hello must come, the farewell must go */
+    /* continues with buffered frames; calls on_close after a failure */
+    struct event *later;
+    /* time limit for the Hello, or for sending the queue before closing */
+    struct event *limit;
     const struct ips_peer_ops *ops;
     void *arg;
     void (*on_drain)(struct ips_peer *peer, void *arg);
     struct ips_peer *next_reap;
-    bool accepted; /* the other side connected */
-    bool left;     /* it went away before its Hello: nothing was refused */
+    bool accepted; /* true: the other side connected to us */
+    /* it closed before its Hello, so there is no refusal to log */
+    bool left;
     struct ips_traffic_count traffic;
-    Ips__Envelope *current; /* while on_message runs, until taken */
+    /* the message while on_message runs, until ips_peer_take */
+    Ips__Envelope *current;
     char name[96];
     char why[512];
 };
@@ -106,7 +110,7 @@ static void log_refusal(const struct ips_peer *p, const char *why)
         ips_refusal_log(p->base, p, bufferevent_openssl_get_ssl(p->bev), why);
 }
 
-/* From now on nothing comes or goes; on_close follows in a later callback. */
+/* Stops all reading and writing; on_close follows in a later callback. */
 static void peer_fail(struct ips_peer *p, const char *why)
 {
     if (p->state == PEER_FAILED || p->state == PEER_REAPED)
@@ -148,7 +152,8 @@ void ips_peer_refuse(struct ips_peer *p, const char *why)
 
 /* ---- incoming ------------------------------------------------------- */
 
-/* Without TLS everyone is what it says. */
+/* Checks the role in a Hello against the certificate. Without TLS every role is
+ * accepted. */
 static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
                       struct ips_err *err)
 {
@@ -161,7 +166,7 @@ static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
     return rc < 0 ? ips_err_wrap(err, "%s", p->name) : 0;
 }
 
-/* The rules of the first message; false where the peer was closed. */
+/* Checks the first message. False: the peer was closed. */
 static bool take_hello(struct ips_peer *p, const Ips__Envelope *env)
 {
     char why[512];
@@ -207,7 +212,8 @@ static void dispatch_envelope(struct ips_peer *p, const Ips__Envelope *env)
         p->ops->on_message(p, env, p->arg);
 }
 
-/* One frame of the input; false: none whole, or the peer is done. */
+/* Handles one frame of the input. False: no whole frame is there, or the peer
+ * is closed. */
 static bool take_frame(struct ips_peer *p)
 {
     struct evbuffer *in = bufferevent_get_input(p->bev);
@@ -218,7 +224,8 @@ static bool take_frame(struct ips_peer *p)
     struct ips_err err = {0};
     if (evbuffer_copyout(in, head, sizeof(head)) < (ssize_t)sizeof(head))
         return false;
-    /* The length alone first: nothing is gathered for a refused frame. */
+    /* The length is checked first, so that no bytes are collected for a refused
+     * frame. */
     if (ips_frame_length(head, sizeof(head), max, &err) < 0) {
         peer_fail(p, err.msg);
         return false;
@@ -254,7 +261,8 @@ static void take_frames(struct ips_peer *p)
         if (!take_frame(p))
             return;
     }
-    /* More is buffered than one turn takes: the others first. */
+    /* More frames are buffered than one turn handles: other peers come
+     * first. */
     event_active(p->later, EV_READ, 0);
 }
 
@@ -285,7 +293,8 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
     if (what & BEV_EVENT_CONNECTED)
         return;
     int error = EVUTIL_SOCKET_ERROR();
-    /* What came with the end of the connection still counts: a refusal. */
+    /* Frames that came before the end of the connection still count, for
+     * example a refusal. */
     if ((p->state == PEER_OPENING || p->state == PEER_TALKING) &&
         evbuffer_get_length(bufferevent_get_input(bev)) > 0)
         while (take_frame(p))
@@ -331,7 +340,7 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
 
 /* ---- making, sending ------------------------------------------------ */
 
-/* The bufferevent owns `tls`. */
+/* Opens a bufferevent for the connection; it owns `tls`. */
 static struct bufferevent *open_channel(struct event_base *base, int fd,
                                         SSL *tls)
 {
@@ -357,7 +366,8 @@ int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
         SSL_free(tls);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a connection");
     }
-    /* A peer that went away is an error of write, not our death. */
+    /* Writing to a closed connection then fails instead of ending this
+     * process. */
     if (counter == 0)
         signal(SIGPIPE, SIG_IGN);
     p->base = base;
@@ -412,7 +422,8 @@ void ips_peer_set_ops(struct ips_peer *p, const struct ips_peer_ops *ops,
     p->arg = arg;
 }
 
-/* A reply that fits no frame is our own limit: the asker is told. */
+/* A reply too long for a frame exceeds our own limit: the requester gets an
+ * error reply. */
 static void send_too_long(struct ips_peer *p, const Ips__Envelope *env,
                           const struct ips_err *why)
 {

@@ -1,4 +1,4 @@
-/* What listener.c and peer.c need of each other. */
+/* Functions that listener.c and peer.c share. */
 #ifndef IPS_PROTO_PEER_PRIVATE_H
 #define IPS_PROTO_PEER_PRIVATE_H
 
@@ -8,13 +8,15 @@
 
 struct ssl_st;
 
-/* Takes fd (-1: none yet) on success, and `tls` (NULL: without) always. */
+/* On success the peer owns fd (-1: not connected yet). It owns `tls` (NULL: no
+ * TLS) in any case. */
 int ips_peer_new(struct event_base *base, int fd, struct ssl_st *tls,
                  struct ips_peer **out, struct ips_err *err) IPS_MUST_USE;
 
-/* Logs that the connection of `peer` was refused, and the name in its
- * certificate (tls NULL: there is none). IPS_REFUSALS_SHOWN of a minute are
- * logged one by one, the others as a number when the minute is over. */
+/* Logs that the connection of `peer` was refused, with the name in its
+ * certificate (tls NULL: none). The first IPS_REFUSALS_SHOWN of a minute are
+ * logged one by one; the number of the others is logged when the minute is
+ * over. */
 #define IPS_REFUSALS_SHOWN 10
 void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
                      const struct ssl_st *tls, const char *why);

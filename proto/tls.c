@@ -23,7 +23,8 @@ static int refuse_file(struct ips_err *err, const char *path, const char *what)
                        reason ? ": " : "", reason ? reason : "");
 }
 
-/* dir/name into path; that it can be read, and the key by nobody else. */
+/* Writes dir/name into path, and checks that the file is readable and, if it is
+ * the key, not by others. */
 static int find_file(const char *dir, const char *name,
                      char path[IPS_PATH_BYTES], struct ips_err *err)
 {
@@ -78,9 +79,10 @@ int ips_tls_use(const char *dir, struct ips_err *err)
     SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
                        NULL);
-    /* The frames say where a message ends: who just goes cuts off nothing. */
+    /* Frames carry their length, so a connection that ends without a TLS close
+     * cannot truncate a message unnoticed. */
     SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
-    /* Connections last for days: nothing is resumed. */
+    /* Connections last for days, so sessions are not resumed. */
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(ctx, 0);
     int rc = load_files(ctx, dir, err);
@@ -132,7 +134,8 @@ int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
     return 0;
 }
 
-/* ---- who may be what ---------------------------------------------------- */
+/* ---- roles
+ * ----------------------------------------------------------------- */
 
 static const struct {
     const char *unit, *word, *keys;
@@ -193,7 +196,7 @@ int ips_tls_may(const struct ips_tls_owner *owner, Ips__Hello__Role need,
                 const char *machine, struct ips_err *err)
 {
     if (need == IPS__HELLO__ROLE__UNKNOWN)
-        need = IPS__HELLO__ROLE__CLIENT; /* every role may be that */
+        need = IPS__HELLO__ROLE__CLIENT; /* every role may act as a client */
     const char *wanted = roles[role_index(need)].word;
     if (owner->role == IPS__HELLO__ROLE__UNKNOWN)
         return ips_err_set(err, IPS_E_REFUSED,

@@ -1,9 +1,11 @@
 /*
- * Calls whose site is another's: as the functions of these names, made by the
- * program at `site`. What is no stream comes to the `_other` from the functions
- * themselves (preload/io/io.c, preload/io/msg.c), and what syscall() asks for
- * comes to all of them from there (preload/start/syscall.c): return
- * addresses inside the interposer would be useless.
+ * Calls made on behalf of another call site. Each function here does what the C
+ * library's function of its name does, as if the program called it at `site`.
+ * The wrappers themselves (preload/io/io.c, preload/io/msg.c) call the `_other`
+ * functions for descriptors that are no streams. The wrapper of syscall()
+ * (preload/start/syscall.c) calls all of them. They take `site` as a parameter
+ * because their own return address lies inside the interposer and would be
+ * useless in a record.
  */
 #ifndef IPS_AGENT_PRELOAD_AT_H
 #define IPS_AGENT_PRELOAD_AT_H
@@ -24,11 +26,11 @@ ssize_t ips_recvfrom_other(int fd, void *buf, size_t n, int flags,
                            uint64_t site);
 ssize_t ips_sendmsg_other(int fd, const struct msghdr *m, int flags,
                           uint64_t site);
-/* A recvmsg whose caller did not ask for the sender. */
+/* A recvmsg whose caller did not ask for the sender's address. */
 ssize_t ips_receive_named(struct ips_io *io, struct msghdr *m, int flags);
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site);
 
-/* preload/io/io.c, preload/io/msg.c */
+/* The next functions are in preload/io/io.c and preload/io/msg.c. */
 ssize_t ips_preadv2_at(int fd, const struct iovec *iov, int count, off_t at,
                        int flags, uint64_t site);
 ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
@@ -44,8 +46,9 @@ int ips_sendmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
 int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     struct timespec *timeout, uint64_t site);
 
-/* preload/io/fd.c */
-/* A send with MSG_FASTOPEN, made at `call`, returned `r`: it connected, too. */
+/* The next functions are in preload/io/fd.c. */
+/* A send with MSG_FASTOPEN, made at `call`, returned `r`: it connected the
+ * socket, too. */
 void ips_connect_sent(int fd, ssize_t r, const struct sockaddr *to,
                       socklen_t len, struct ips_moment call, uint64_t site);
 int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
@@ -60,17 +63,17 @@ int ips_dup3_at(int fd, int to, int flags, uint64_t site);
 int ips_shutdown_at(int fd, int how, uint64_t site);
 int ips_dup2_at(int fd, int to, uint64_t site);
 
-/* preload/io/open.c */
+/* The next function is in preload/io/open.c. */
 int ips_openat_at(int at, const char *path, int flags, mode_t mode,
                   uint64_t site);
 
-/* preload/process/child.c */
+/* The next functions are in preload/process/child.c. */
 pid_t ips_wait4_at(pid_t pid, int *status, int options, struct rusage *ru,
                    uint64_t site);
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site);
 
-/* preload/io/file.c */
+/* The next functions are in preload/io/file.c. */
 ssize_t ips_pread_at(int fd, void *buf, size_t n, off_t at, uint64_t site);
 ssize_t ips_pwrite_at(int fd, const void *buf, size_t n, off_t at,
                       uint64_t site);
@@ -89,7 +92,8 @@ int ips_sync_file_range_at(int fd, off64_t from, off64_t n, unsigned flags,
 int ips_msync_at(void *at, size_t n, int flags, uint64_t site);
 int ips_flock_at(int fd, int operation, uint64_t site);
 
-/* preload/sync/ipc.c; without a time: NULL */
+/* The next functions are in preload/sync/ipc.c. ts, until NULL: wait without a
+ * limit. */
 int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
                       const struct timespec *ts, uint64_t site);
 int ips_msgsnd_at(int id, const void *message, size_t bytes, int flags,

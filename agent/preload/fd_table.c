@@ -1,4 +1,4 @@
-/* Descriptor table: see fd_table.h. */
+/* The table of this process's descriptors: see fd_table.h. */
 #include "agent/preload/fd_table.h"
 
 #include <assert.h>
@@ -9,8 +9,9 @@
 
 _Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS] IPS_TABLE_FIRST;
 static _Atomic int fd_top;
-/* What nearly every process needs, in the page that the core has already:
- * channel ids and the first chunk. */
+/* Channel ids and the first chunk, which nearly every process needs. They lie
+ * in the wiped page that the core has mapped already, so they cost no mapping
+ * of their own. */
 struct first {
     _Atomic uint32_t next_chan;
     uint32_t reserved[15];
@@ -19,8 +20,9 @@ struct first {
 static_assert(sizeof(struct first) <= IPS_WIPED_BYTES, "more than there is");
 static _Atomic(_Atomic(uint32_t) *) next_chan;
 
-/* A page that reads as zero in every fork child. NULL where there is none: the
- * process then goes unrecorded rather than with its parent's ids. */
+/* Maps memory that reads as zero in every fork child. NULL if the kernel cannot
+ * do that: the process is then not recorded, since a child would go on with its
+ * parent's channel ids. */
 static void *wiped_page(size_t bytes)
 {
     uint64_t page = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
@@ -77,8 +79,8 @@ uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
         raise_top(fd);
         return word;
     }
-    /* another thread named it first, or it was closed: `seen` is what is there
-     */
+    /* another thread named it first, or it was closed; the exchange stored the
+     * current word in `seen` */
     return ips_fd_is_new(seen) ? IPS_FD_NOT_A_CHANNEL : seen;
 }
 
@@ -88,7 +90,7 @@ void ips_fd_clear(int fd)
         return;
     ips_fd_word *chunk = ips_fd_chunk((unsigned)fd);
     if (!chunk)
-        return; /* unknown already */
+        return; /* no chunk: the descriptor is unknown already */
     ips_fd_word *place = &chunk[(unsigned)fd % IPS_FD_CHUNK];
     uint64_t word = atomic_load_explicit(place, memory_order_relaxed);
     uint64_t next;

@@ -1,16 +1,18 @@
 /*
- * What this process knows of its descriptors: one word per descriptor, read
- * with one load on the path of every read and write.
+ * What this process knows of its descriptors: one word per descriptor, which
+ * every read and write reads with one load.
  *
  * Invariants:
- *  - process-wide, lock-free; a word is changed by compare-and-swap against the
- *    word that was seen, so a name taken for a descriptor that was closed and
- *    reused meanwhile is never stored (each forget counts a generation up);
- *  - memory is mapped in pages that the kernel empties in a fork child
- *    (MADV_WIPEONFORK): channel ids belong to one image;
- *  - a vfork child never gets here: it has its own descriptors but our memory.
+ * - The table is process-wide and lock-free. A word changes only by
+ *   compare-and-swap against the word that the caller saw, and each
+ *   ips_fd_clear increments the generation in the word. So a name found for a
+ *   descriptor that was closed and reused meanwhile is never stored.
+ * - The kernel empties the table in a fork child (MADV_WIPEONFORK): channel ids
+ *   belong to one image.
+ * - A vfork child never gets here: it has its own descriptors but shares our
+ *   memory.
  *
- * Async-signal-safe; errno untouched.
+ * Async-signal-safe; errno stays as it was.
  */
 #ifndef IPS_AGENT_PRELOAD_FD_TABLE_H
 #define IPS_AGENT_PRELOAD_FD_TABLE_H
@@ -22,7 +24,7 @@
 #include "agent/record/stream.h"
 
 enum ips_fd_class {
-    IPS_FD_UNKNOWN = 0, /* never looked at, or changed since */
+    IPS_FD_UNKNOWN = 0, /* not looked at since it was opened or changed */
     IPS_FD_NONE,        /* a directory, /dev/null: nothing to record */
     IPS_FD_STREAM,      /* pipe, TCP, Unix stream and seqpacket */
     IPS_FD_DGRAM,       /* UDP, Unix datagram */
@@ -32,18 +34,20 @@ enum ips_fd_class {
     IPS_FD_SIGNALFD,
     IPS_FD_FILE, /* regular file, block device */
     IPS_FD_TERMINAL,
-    IPS_FD_WATCH, /* inotify and its like: a read waits, nobody is named */
+    IPS_FD_WATCH, /* inotify and its like: a read waits, the waker is unknown */
     IPS_FD_PIDFD,
     IPS_FD_EPOLL,
-    IPS_FD_OPENED, /* by path, and no pipe: looked at when it is used */
+    IPS_FD_OPENED, /* opened by path, not a pipe: looked at when first used */
 };
 
-/* word: channel id (32) | class (8) | flags (4) | generation (20)
- * An eventfd has its number in the kernel plus 1 in place of the id, 0 = not
- * known; a pidfd its process. */
-#define IPS_FD_TCP (1ull << 40)       /* TCP_INFO answers */
+/* word: channel id (32) | class (8) | flags (4) | generation (20). In place of
+ * the channel id, an eventfd has its number in the kernel plus 1 (0: unknown),
+ * a pidfd its process id. */
+/* TCP socket: the kernel answers TCP_INFO */
+#define IPS_FD_TCP (1ull << 40)
 #define IPS_FD_CONNECTED (1ull << 41) /* our connect was recorded */
-/* This process took a lock of a file by it: flock, fcntl or lockf. */
+/* This process took a file lock through this descriptor: by flock, or by fcntl
+ * or lockf. */
 #define IPS_FD_FLOCKED (1ull << 42)
 #define IPS_FD_RECORD_LOCKED (1ull << 43)
 #define IPS_FD_LOCKED (IPS_FD_FLOCKED | IPS_FD_RECORD_LOCKED)
@@ -56,7 +60,8 @@ enum ips_fd_class {
 #define IPS_FD_CHUNKS 4096u
 #define IPS_FD_MAX (IPS_FD_CHUNK * IPS_FD_CHUNKS)
 
-/* The first is another: ips_core.fds, in a line that each call looks at. */
+/* The chunk of descriptors below IPS_FD_CHUNK is in ips_core.fds instead, in a
+ * cache line that each call reads anyway. */
 extern _Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS]
     __attribute__((visibility("hidden")));
 static inline ips_fd_word *ips_fd_chunk(unsigned fd)
@@ -71,14 +76,14 @@ static inline enum ips_fd_class ips_fd_class(uint64_t word)
 {
     return (enum ips_fd_class)(word >> 32 & 0xff);
 }
-/* 0 where it is no channel. */
+/* The channel id; 0: not a channel. */
 static inline uint32_t ips_fd_chan(uint64_t word)
 {
     return ips_fd_class(word) <= IPS_FD_LISTEN ? (uint32_t)word : 0;
 }
 
-/* The word of `fd`; UNKNOWN where nothing was stored, NONE for what the table
- * cannot hold (negative, or beyond IPS_FD_MAX). */
+/* The word of `fd`. UNKNOWN: nothing was stored; NONE: the table cannot hold it
+ * (negative, or at least IPS_FD_MAX). */
 static inline uint64_t ips_fd_get(int fd)
 {
     unsigned at = (unsigned)fd;
@@ -95,33 +100,32 @@ static inline uint64_t ips_fd_get(int fd)
     return atomic_load_explicit(&chunk[at], memory_order_acquire);
 }
 
-/* Is it still to be looked at? */
+/* Whether the descriptor still has to be looked at. */
 static inline bool ips_fd_is_new(uint64_t word)
 {
     return ips_fd_class(word) == IPS_FD_UNKNOWN ||
            ips_fd_class(word) == IPS_FD_OPENED;
 }
 
-/* Has the table room for it already? */
+/* Whether the table has memory for `fd` already. */
 static inline bool ips_fd_near(int fd)
 {
     return (unsigned)fd < IPS_FD_MAX && ips_fd_chunk((unsigned)fd);
 }
 
-/* Stores what was learnt of `fd` if its word is still `seen`. Returns the word
- * to work with: the one stored, the one of another thread that came first, or
- * not-a-channel where it could not be stored. */
+/* Stores what was found out about `fd`, if its word is still `seen`. Returns
+ * the word to use: the stored one; the one that another thread stored first; or
+ * IPS_FD_NOT_A_CHANNEL if none could be stored. */
 uint64_t ips_fd_set(int fd, uint64_t seen, enum ips_fd_class klass,
                     uint32_t chan, uint64_t flags);
 
-/* The descriptor was closed, replaced or made anew. */
+/* To be called when the descriptor was closed, replaced or made anew. */
 void ips_fd_clear(int fd);
 
-/* One more than the greatest descriptor ever stored, in this process or in
- * those it was forked from. */
+/* The greatest descriptor ever stored, plus one; inherited over fork. */
 int ips_fd_top(void);
 
-/* A new channel id, from 1; 0 = none left. */
+/* A new channel id, counted from 1. 0: no memory. */
 uint32_t ips_fd_next_chan(void);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * The C library's own reads, writes and closes: stdio, getline, printf, the
- * flush at exit. They do not go through `read` and `write` as a wrapper could
- * see them, but every stream calls them through the slots of a jump table,
+ * Records the C library's own reads, writes and closes: stdio, getline, printf,
+ * the flush at exit. They do not go through `read` and `write`, where a wrapper
+ * would see them; every stream calls them through the slots of a jump table,
  * which is data. We put our functions into the slots read, write and close of
- * `_IO_file_jumps` and `_IO_wfile_jumps`, and of popen's table when a stream of
- * popen is first seen.
+ * `_IO_file_jumps` and `_IO_wfile_jumps`, and of popen's table when popen first
+ * returns a stream.
  *
- * A slot is replaced only where it holds exactly the exported function that
- * belongs there (`_IO_file_read` ...): another C library, or another layout,
- * is left untouched. The tables lie in pages that the loader made read-only;
- * they are writable for the moment of the store and read-only again after.
+ * A slot is replaced only if it holds exactly the exported function that
+ * belongs there (`_IO_file_read` ...), so another C library, or another layout,
+ * is left untouched. The loader made the pages of the tables read-only; they
+ * are made writable for the store only.
  */
 #ifndef IPS_AGENT_PRELOAD_STDIO_SLOTS_H
 #define IPS_AGENT_PRELOAD_STDIO_SLOTS_H
@@ -17,14 +17,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Once per image, before other threads. */
+/* To be called once per image, before other threads exist. */
 void ips_stdio_init(void);
 
-/* A stream that popen returned: its close is the end of the child that `seq`
- * began. */
+/* popen returned `stream`: its close waits for the child whose FORK has the
+ * number `seq`. */
 void ips_stdio_popened(FILE *stream, uint64_t seq);
 
-/* An address in the C library. */
+/* Some address of code in the C library. */
 void *ips_stdio_code(void);
 
 #endif

@@ -1,26 +1,25 @@
 /*
- * Locks and their like (wrap_sync*.c): what the wrappers of mutexes,
- * conditions, rwlocks, semaphores, barriers, spin locks and once share.
+ * What the wrappers of mutexes, conditions, rwlocks, semaphores, barriers, spin
+ * locks and once (preload/sync/) share.
  *
  * Invariants:
- *  - The program sees exactly what the real call gives: what looks free is
- *    taken by an attempt that cannot wait (trylock), which is what the real
- * call begins with; where it looks held, or the attempt did not get it, the
- * real call is made.
- *  - Who did not wait is not recorded, and costs one attempt. Who lets go is
- *    recorded where somebody may be waiting, which is read from the object
- *    before the call: after it, the object may be gone. With --locks=all
- *    (`ips_sync_all`) both leave a short record else: mutexes, rwlocks,
- *    semaphores, spin locks.
- *  - RELEASE's stamp is taken before the real call, so it lies before the
- *    stamp of whom it lets go.
- *  - Nothing is held over the real call; cancellation and longjmp leave
- *    nothing behind.
+ * - The program sees exactly what the real call does. If a lock looks free, the
+ *   wrapper first tries to take it without waiting (trylock), as the real call
+ *   does; if it looks held, or the try fails, the wrapper makes the real call.
+ * - An acquire that did not wait is not recorded and costs one try. A release
+ *   is recorded if a thread may be waiting. The wrapper reads that from the
+ *   object before the call, because after the call the object may be gone. With
+ *   --locks=all (`ips_sync_all`) uncontended acquires and releases of mutexes,
+ *   rwlocks, semaphores and spin locks leave a short record each.
+ * - The stamp of a RELEASE is taken before the real call, so it is earlier than
+ *   the stamp of the waiter that it wakes.
+ * - A wrapper holds nothing over the real call, so cancellation and longjmp
+ *   leave nothing behind.
  *
- * Where the C library keeps who waits is its own business; ips_sync_begin
- * tries on objects of our own whether it is where we think (`known`), when a
- * program calls one of these for the first time; where it is not, every release
- * is recorded.
+ * The C library does not document where an object keeps its waiters. When a
+ * program first calls one of these functions, ips_sync_begin tries on objects
+ * of our own whether the layout is the expected one (`known`). If not, every
+ * release is recorded.
  */
 #ifndef IPS_AGENT_PRELOAD_SYNC_H
 #define IPS_AGENT_PRELOAD_SYNC_H
@@ -36,17 +35,18 @@ struct ips_sync_real {
 };
 extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
 #define SREAL(name) (ips_sync_real.name)
-/* To call one that may wait. */
+/* For a real call that may wait: stops the exact sampling timer first. */
 #define SREAL_WAIT(name)                                                       \
     (ips_sample_leave((uint64_t)(uintptr_t)ips_sync_real.name),                \
      ips_sync_real.name)
 
-/* First thing in every wrapper. Unlike ips_wrap_on it never begins the
- * library: the lock may be that of a malloc which that would call. */
+/* The first call in every wrapper. Unlike ips_wrap_on it never starts the
+ * library: the lock may belong to a malloc that starting would call. */
 extern bool ips_sync_ready IPS_HIDDEN;
-/* May a lock call be tried first? A checker of races and of the order of locks
- * has to see the call that the program made: it draws other conclusions from an
- * attempt, or none (helgrind from sem_trywait). */
+/* Whether a wrapper may try a lock before the real call. Not under a checker of
+ * races and lock order (helgrind): it must see the call that the program made,
+ * because it concludes something else from a try, or nothing (from
+ * sem_trywait). */
 extern bool ips_sync_attempts IPS_HIDDEN;
 bool ips_sync_begin(void);
 static inline bool ips_sync_on(void)
@@ -56,16 +56,16 @@ static inline bool ips_sync_on(void)
     return ips_sync_begin();
 }
 
-/* The layouts that were found as expected; none under a checker of races, to
- * which a look at an object is a read beside its writers. Nothing is read of an
- * object whose layout is not known. */
+/* The layouts that were found to be as expected. All false under a checker of
+ * races, which would report our look at an object as a race with its writers.
+ * If the layout of an object is unknown, nothing is read from it. */
 struct ips_sync_known {
     bool mutex, cond, rwlock, sem, barrier;
 };
 extern struct ips_sync_known ips_sync_known IPS_HIDDEN;
 
-/* An object as the records name it. `shared`: it may be in memory that other
- * processes have too. */
+/* The name of an object in records. `shared`: the object may be in memory that
+ * other processes map too. */
 struct ips_sync_object {
     uint64_t dev, ino, object;
 };
@@ -80,8 +80,9 @@ ips_name_sync_object(const volatile void *at, bool shared)
     return t;
 }
 
-/* A wait for what is at `at`, or has that number, is about to begin; `holder`
- * is the thread that has it, 0 not known. Behind IPS_WAIT_MARK. */
+/* A wait for the object at address (or with number) `at` is about to start;
+ * `holder` is the thread that holds it, 0: unknown. Needs IPS_WAIT_MARK before
+ * it. */
 static inline void ips_sync_begins(uint32_t mark, enum ips_sync kind,
                                    uint64_t at, uint32_t holder, uint64_t site,
                                    const struct ips_moment *call)
@@ -98,7 +99,7 @@ static inline void ips_sync_begins(uint32_t mark, enum ips_sync kind,
     ips_sync_begins(mark_, kind, (uint64_t)(uintptr_t)(at), holder, site,      \
                     &(call))
 
-/* ACQUIRE's `value` for a mutex and what is tried. */
+/* Values of `value` in an ACQUIRE of a mutex or of a lock that was tried. */
 enum {
     IPS_GOT_SLEPT = 0,
     IPS_GOT_AFTER_COND = 1,
@@ -106,19 +107,20 @@ enum {
     IPS_GOT_FREE = 3
 };
 
-/* ACQUIRE of a wait that is over, with err 0 or why it ended without. */
+/* Writes ACQUIRE for a wait that is over. err: 0, or the error that ended the
+ * wait without the lock. */
 void ips_sync_acquired(enum ips_sync kind, const struct ips_sync_object *thing,
                        struct ips_moment call, struct ips_moment ret, int value,
                        int err, uint64_t site);
-/* RELEASE of a call that began at `call` and is over. */
+/* Writes RELEASE for a call that began at `call` and has returned. */
 void ips_sync_released(enum ips_sync kind, const struct ips_sync_object *thing,
                        struct ips_moment call, int value, uint64_t site);
 
-/* --- what nobody waited for (--locks=all) -----------------------------------
- */
+/* --- uncontended locks (--locks=all)
+ * ------------------------------------------ */
 
 extern bool ips_sync_all IPS_HIDDEN;
-/* It was free and is ours since `got`. */
+/* The object was free, and this thread has had it since `got`. */
 void ips_sync_took(enum ips_sync kind, const volatile void *at, bool shared,
                    struct ips_moment got);
 static inline void ips_sync_took_now(enum ips_sync kind,
@@ -126,19 +128,20 @@ static inline void ips_sync_took_now(enum ips_sync kind,
 {
     ips_sync_took(kind, at, shared, ips_at_call());
 }
-/* `at` may be gone: it is a name. */
+/* The object at `at` may be freed already: `at` is used as a name only. */
 void ips_sync_gave(enum ips_sync kind, const volatile void *at, bool shared,
                    struct ips_moment call);
 
 /* --- spinning --------------------------------------------------------------
  */
 
-/* Who tries again and again waits; whoever lets go learns of it here, by a
- * small table hashed by address (a neighbour's waiter costs a record). */
+/* A thread that tries again and again is waiting, though it makes no waiting
+ * call. The releasing thread learns of it from a small table hashed by address;
+ * a waiter for another lock in the same slot costs a needless record. */
 void ips_try_failed(const volatile void *at);
 void ips_try_got_slow(enum ips_sync kind, const volatile void *at, bool shared,
                       uint64_t site);
-/* What this thread tries for: `extra->tries` says more. */
+/* The object that this thread is trying to get; details in `extra->tries`. */
 extern IPS_TLS const volatile void *ips_try_at IPS_HIDDEN;
 static inline void ips_try_got(enum ips_sync kind, const volatile void *at,
                                bool shared, uint64_t site)
@@ -148,15 +151,18 @@ static inline void ips_try_got(enum ips_sync kind, const volatile void *at,
 }
 
 #define IPS_TRIED 512u
-extern _Atomic uint64_t ips_tried[IPS_TRIED] IPS_HIDDEN; /* stamp of the last */
-extern _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_HIDDEN; /* in spin_lock */
+extern _Atomic uint64_t
+    ips_tried[IPS_TRIED] IPS_HIDDEN; /* for each slot: stamp of the last failed
+                                        try */
+/* for each slot: number of threads in pthread_spin_lock */
+extern _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_HIDDEN;
 static inline uint32_t ips_tried_slot(const volatile void *at)
 {
     return (uint32_t)((uint64_t)(uintptr_t)at * 0x9e3779b97f4a7c15ull >> 55);
 }
 bool ips_tried_slow(uint32_t slot);
-/* Did somebody try for it just now? Asked once of each unlock: the answer is
- * taken away. ips_maybe_tried_for leaves it there. */
+/* Whether a thread tried for the object just now. ips_tried_for asks once per
+ * unlock and resets the answer; ips_maybe_tried_for does not. */
 static inline bool ips_maybe_tried_for(const volatile void *at)
 {
     return atomic_load_explicit(&ips_tried[ips_tried_slot(at)],
@@ -170,31 +176,33 @@ static inline bool ips_tried_for(const volatile void *at)
 
 /* --- mutexes, for conditions too (preload/sync/mutex.c) ------------------- */
 
-#define IPS_MUTEX_SHARED 128 /* in __kind, as the others in mutex_waited */
+/* in __kind, like the bits in mutex_waited */
+#define IPS_MUTEX_SHARED 128
 static inline bool ips_mutex_shared(const pthread_mutex_t *m)
 {
     return !ips_sync_known.mutex || (m->__data.__kind & IPS_MUTEX_SHARED);
 }
-/* Taken more than once by this thread, which has it: neither the taking nor the
- * giving back of more than the first is one. */
+/* A recursive mutex that this thread holds more than once. Only its first
+ * acquire and last release count. */
 static inline bool ips_mutex_nested(const pthread_mutex_t *m)
 {
     return ips_sync_known.mutex &&
            (m->__data.__kind & 3) == PTHREAD_MUTEX_RECURSIVE_NP &&
            m->__data.__count > 1;
 }
-/* May somebody be waiting for this mutex, which we hold? */
+/* Whether a thread may be waiting for this mutex, which we hold. */
 bool ips_mutex_waited(const pthread_mutex_t *m);
 
-/* What pthread_mutex_clocklock and its like accept; what they do not is left
- * to them. */
+/* The arguments that pthread_mutex_clocklock and its like accept. Others go to
+ * the real call, which refuses them. */
 static inline bool ips_sync_time_ok(clockid_t clock, const struct timespec *t)
 {
     return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) &&
            t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
 }
 
-/* by syscall(), at `site` */
+/* Makes the futex call `args`, called through syscall() at `site`, and records
+ * it. */
 long ips_futex(long n, const long args[6], uint64_t site);
 
 #endif

@@ -1,15 +1,16 @@
 /*
- * What every interposed function shares: the real functions behind us, and
- * the few lines around a call that record it.
+ * What every interposed function shares: the real functions, and the few lines
+ * around a call that record it.
  *
- * Law of a wrapper: the real function is called exactly once with the same
- * arguments, its result and errno reach the caller, and where nothing is
- * recorded (no run, vfork child, not a channel) nothing else happens. Where a
- * wrapper departs from that, it says so. A wrapper holds nothing over the real
- * call that a cancellation, a longjmp or a signal handler could leave behind.
+ * Law of a wrapper: it calls the real function exactly once with the same
+ * arguments, and its result and errno reach the caller. Where nothing is
+ * recorded (no run, vfork child, not a channel) it does nothing else. A wrapper
+ * that departs from this law says so. Over the real call a wrapper holds
+ * nothing that a cancellation, a longjmp or a signal handler could leave
+ * behind.
  *
- * No wrapper calls another wrapped function by its own name except in the tail,
- * instead of the real one (aliases).
+ * No wrapper calls another wrapped function by its public name, except as its
+ * last act in place of the real function (aliases).
  */
 #ifndef IPS_AGENT_PRELOAD_WRAP_H
 #define IPS_AGENT_PRELOAD_WRAP_H
@@ -72,12 +73,13 @@ struct ips_real {
 #undef X
 };
 extern struct ips_real ips_real IPS_HIDDEN;
-/* To call it. No timer of ours runs while it does. */
+/* Calls the real function. Our exact sampling timer, which could wake the
+ * thread, does not run during the call. */
 #define REAL(name)                                                             \
     (ips_sample_leave((uint64_t)(uintptr_t)ips_real.name), ips_real.name)
 
-/* Samples by the clock (preload/sample/pace.h). First in `sample_watch`: the
- * timer that could wake a thread runs; a sample is near. */
+/* Samples by the clock (preload/sample/pace.h), bits of `sample_watch`. SET:
+ * the timer that could wake the thread runs. CLOSE: a sample is due soon. */
 #define IPS_SAMPLE_SET 1u
 #define IPS_SAMPLE_CLOSE 2u
 void ips_sample_before(uint64_t real) IPS_HIDDEN __attribute__((cold));
@@ -95,22 +97,24 @@ static inline void ips_sample_returned(const struct ips_moment *call,
     if (unlikely(ret->t >= ~ips_me.sample_off))
         ips_sample_returned_slow(call, ret);
 }
-/* A handler of the program's begins at `context`. */
+/* A signal handler of the program starts; it interrupted the thread at
+ * `context`. */
 void ips_sample_handler(const void *context);
-/* Before any of REAL or SREAL: fills them with stubs that find the function
- * when it is called first. Idempotent, async-signal-safe. */
+/* Must come before any use of REAL or SREAL: fills them with stubs, each of
+ * which finds its function at the first call. Idempotent, async-signal-safe. */
 void ips_find_begin(void);
-/* The next definition of `name` behind us, or NULL. */
+/* The next definition of `name` after our library in the search order, or
+ * NULL. */
 void *ips_find_real(const char *name);
-/* Its old version, which programs linked long ago ask for. */
+/* The old version of `name`, to which programs linked long ago are bound. */
 void *ips_find_old(const char *name);
 #if defined(__x86_64__)
 #define IPS_OLD_VERSION "GLIBC_2.2.5"
 #elif defined(__aarch64__)
 #define IPS_OLD_VERSION "GLIBC_2.17"
 #endif
-/* Ours for the old version of a function that differs from the new one
- * (preload-*.map): `before`, then that one. */
+/* Defines our wrapper of the old version of a function that differs from the
+ * new one (preload-*.map): does `before`, then calls the old version. */
 #define IPS_OLD(type, name, parameters, arguments, before)                     \
     IPS_EXPORT type ips_old_##name parameters;                                 \
     __asm__(".symver ips_old_" #name "," #name "@" IPS_OLD_VERSION);           \
@@ -122,34 +126,36 @@ void *ips_find_old(const char *name);
             real = (type(*) parameters)(uintptr_t)ips_find_old(#name);         \
         return real arguments;                                                 \
     }
-/* Is that the C library's own, as far as is known? A sanitizer's stands before
- * it. */
+/* Whether `name` resolves to the C library, as far as is known. With a
+ * sanitizer it resolves to the sanitizer's function. */
 bool ips_find_in_libc(const char *name);
-/* Where the memory ends that the loader write-protected in the library that has
- * `at` there; 0 where that is not known. */
+/* End of the memory that the loader write-protected in the library that
+ * contains `at`; 0: unknown. */
 uint64_t ips_find_protected_end(const void *at);
-#define IPS_STUBS 256u /* in preload/start/stub.S */
+#define IPS_STUBS 256u /* number of stubs in preload/start/stub.S */
 void *ips_find_real_slot(uint32_t index);
 
-enum ips_wrap_state {                   /* ips_core.wrap_state */
-                      IPS_WRAP_NEW = 0, /* called before our constructor */
+enum ips_wrap_state {                   /* values of ips_core.wrap_state */
+                      IPS_WRAP_NEW = 0, /* our constructor has not run yet */
                       IPS_WRAP_OFF,     /* no run: everything passes through */
                       IPS_WRAP_ON,
 };
 void ips_wrap_init(void);
-/* What the beginning of an image or a fork child took, since the thread's CPU
- * clock was `from`: it differs by more than what it is called for (a cold
- * library, a segment of its own), so it has no price, and is said at once
- * (CALLS). */
+/* Records (CALLS) the CPU time that the start of an image or of a fork child
+ * took, counted from the thread CPU clock value `from`. It varies more than the
+ * measured probe cost allows for (cold library, first segment), so it is
+ * reported by itself and at once. */
 void ips_wrap_begun(uint64_t from);
-/* Exported, for who measures prices (ipsrun/starts.c): ns that this thread has
- * said or will say beyond prices, its beginning included. */
+/* Exported for ipsrun/starts.c, which measures probe costs: ns of overhead that
+ * this thread has reported or will report apart from probe costs, its start
+ * included. */
 uint32_t ips_preload_said_ns(void);
-/* The process ends: its locks, and its records. */
+/* The process ends: ends its file locks, then its records. */
 void ips_wrap_ends(enum ips_end_kind kind, int status);
 
-/* First thing in every wrapper: finds the real functions if our constructor
- * has not run yet (another library's ran first); true where we record. */
+/* The first call in every wrapper. Finds the real functions if our constructor
+ * has not run yet (the constructor of another library ran first). True: record
+ * this call. */
 static inline bool ips_wrap_on(void)
 {
     if (unlikely(ips_core.wrap_state == IPS_WRAP_NEW))
@@ -157,9 +163,9 @@ static inline bool ips_wrap_on(void)
     return ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork;
 }
 
-/* 2 us in stamps: a shorter call cannot count as blocked. */
+/* 2 us in stamps: a shorter call cannot have blocked. */
 extern uint64_t ips_wrap_blocked IPS_HIDDEN;
-extern uint64_t ips_wrap_mult IPS_HIDDEN; /* stamps to ns, Q32 */
+extern uint64_t ips_wrap_mult IPS_HIDDEN; /* factor from stamps to ns, Q32 */
 static inline uint64_t ips_wrap_ns(uint64_t stamps)
 {
     return ips_mul_q32(stamps, ips_wrap_mult);
@@ -168,8 +174,7 @@ static inline uint64_t ips_wrap_ns(uint64_t stamps)
 /* --- moments ---------------------------------------------------------------
  */
 
-/* Around a call (agent/record/cpu.h): the stamp and the thread's CPU time at
- * it. */
+/* Stamp and thread CPU time before and after a call (agent/record/cpu.h). */
 static inline struct ips_moment ips_at_call(void)
 {
     return ips_moment_now();
@@ -186,7 +191,8 @@ static inline struct ips_moment ips_at_wakeup(const struct ips_moment *call)
     ips_sample_returned(call, &ret);
     return ret;
 }
-/* The definition of docs/design/build.md. */
+/* Whether the thread was blocked in the call, as docs/design/build.md defines
+ * it. */
 static inline bool ips_was_blocked(const struct ips_moment *call,
                                    const struct ips_moment *ret)
 {
@@ -199,13 +205,14 @@ static inline bool ips_was_blocked(const struct ips_moment *call,
 /* --- calls under way (preload/process/jump.c)
  * ------------------------------------------
  *
- * A signal handler that leaves by longjmp takes with it the call that it
- * interrupted: nobody sees its result, and there is no record. So every thread
- * knows the frames of its calls under way, and longjmp counts those it leaves
- * behind (NESTED). So does a thread whose handler ends the process, of those
- * that may have moved something: `flags` is IPS_OPEN_WAIT for one that never
- * does, and a handler's stub notes (IPS_OPEN_IDLE) where it finds one waiting.
- * Two stores a call; a scope's end closes what it opened. */
+ * If a signal handler leaves by longjmp, the call that it interrupted never
+ * returns, so its result is unknown and it has no record. Therefore every
+ * thread keeps the frames of its calls under way, and longjmp counts those that
+ * it abandons (NESTED). If a handler ends the process, the thread counts in the
+ * same way the calls that may have moved bytes: `flags` is IPS_OPEN_WAIT for a
+ * call that never moves any, and a handler's stub sets IPS_OPEN_IDLE on a call
+ * that it found waiting. Cost: two stores a call; the end of the scope closes
+ * the call. */
 static inline struct ips_open *ips_open_at(struct ips_thread *me,
                                            uint32_t depth)
 {
@@ -216,14 +223,15 @@ static inline void ips_call_open(struct ips_thread *me, const void *frame,
                                  uint64_t flags)
 {
     uint32_t at = me->open_depth;
-    me->open_depth = at + 1; /* first: a handler in between takes the next */
+    /* first: a handler that interrupts here uses the next entry */
+    me->open_depth = at + 1;
     atomic_signal_fence(memory_order_seq_cst);
     struct ips_open *open = ips_open_at(me, at);
     open->frame = (uint64_t)(uintptr_t)frame;
     open->recs = me->recs_open | flags;
 }
-/* The segment's note of the call that the thread is in (agent/pool/begun.h);
- * NULL where there is none, or what is mapped there is a parent's. */
+/* The segment's note of the call that the thread is in (agent/pool/begun.h).
+ * NULL: no segment, or the mapped one belongs to the parent. */
 static inline struct ips_begun *ips_begun_at(const struct ips_thread *me)
 {
     uint64_t base = me->stream.seg.base;
@@ -231,7 +239,7 @@ static inline struct ips_begun *ips_begun_at(const struct ips_thread *me)
         return NULL;
     return &((struct ips_segment_header *)(uintptr_t)base)->begun;
 }
-/* The call that was opened at `mark` is about to be made. */
+/* Notes the call that was opened at `mark`, just before it is made. */
 static inline void ips_call_begins(const struct ips_thread *me, uint32_t mark,
                                    uint64_t what, uint64_t site,
                                    const struct ips_moment *call)
@@ -240,13 +248,14 @@ static inline void ips_call_begins(const struct ips_thread *me, uint32_t mark,
     if (unlikely(!begun))
         return;
     if (likely(site != 0))
-        ips_module_note(site); /* its record may never come */
+        ips_module_note(site); /* the call's record, which would note the
+                                  module, may never come */
     begun->cpu = call->cpu;
     begun->site = site;
     begun->what = what;
     atomic_store_explicit(&begun->t, call->t, memory_order_release);
 }
-/* It is over, and recorded. */
+/* Closes a call that is over and recorded. */
 static inline void ips_call_ends(struct ips_thread *me, uint32_t mark)
 {
     struct ips_begun *begun = likely(mark == 0) ? ips_begun_at(me) : NULL;
@@ -258,26 +267,26 @@ static inline void ips_call_close(const uint32_t *mark)
 {
     ips_call_ends(&ips_me, *mark);
 }
-/* At the head of the scope of a call. */
+/* Put at the head of the scope of a call. */
 #define IPS_CALL_MARK_AS(flags)                                                \
     const uint32_t mark_ __attribute__((cleanup(ips_call_close))) =            \
         ips_me.open_depth;                                                     \
     ips_call_open(&ips_me, &mark_, flags)
 #define IPS_CALL_MARK IPS_CALL_MARK_AS(0)
 #define IPS_WAIT_MARK IPS_CALL_MARK_AS(IPS_OPEN_WAIT)
-/* Comes after one of these marks and before the call. */
+/* Put after one of these marks and before the call. */
 #define IPS_CALL_BEGINS(what, site, call)                                      \
     ips_call_begins(&ips_me, mark_, what, site, &(call))
-/* A handler begins that found the thread as `context` says. */
+/* A signal handler starts that interrupted the thread at `context`. */
 void ips_calls_interrupted(const void *context);
-/* The process ends here. */
+/* The process ends here: closes the calls that are still under way. */
 void ips_calls_end(void);
-/* The call that the thread is in is left while it waits: its record, as of one
- * that a signal ended. */
+/* The thread leaves, while it waits, the call that it is in: records the call
+ * as if a signal had ended it. */
 void ips_call_left(void);
 
-/* The same of a wait for a process (`pid`, 0 any), or for the thread of the
- * FORK `seq`. */
+/* The same as IPS_CALL_BEGINS for a wait for a process (`pid`, 0: any) or for
+ * the thread that the FORK `seq` created. */
 #define IPS_JOIN_BEGINS(pid, seq, site, call)                                  \
     do {                                                                       \
         struct ips_begun *begun_ = ips_begun_at(&ips_me);                      \
@@ -291,18 +300,19 @@ void ips_call_left(void);
  */
 
 struct ips_io {
-    uint32_t mark; /* see ips_open */
+    uint32_t mark; /* open_depth before this call: see ips_open */
     struct ips_moment call;
-    /* Of preload/io/stream.h alone: the line that `call` is on is of this
-     * stamp; 0: it is on none. */
+    /* Used by preload/io/stream.h only: stamp of the CPU baseline from which
+     * `call.cpu` was computed; 0: computed from none. */
     uint64_t baseline_t;
     uint64_t site;
     int fd;
     uint32_t chan;
     enum ips_fd_class klass;
-    /* Of datagrams alone: the kernel's time of arrival is another one's; the
-     * bytes of each but the last of several (preload/io/segments.c), 0 where
-     * the call did not say; it said that nothing was cut off. */
+    /* Datagrams only. not_last: the kernel's receive timestamp belongs to
+     * another datagram. whole: the call reported that nothing was cut off.
+     * segment: bytes of each datagram but the last (preload/io/segments.c), 0:
+     * the call did not report it. */
     bool not_last, whole;
     uint32_t segment;
 };
@@ -319,8 +329,8 @@ static inline void ips_io_close(const struct ips_io *io)
 bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
                        uint64_t word, uint64_t site);
 
-/* `type`: SEND or RECV. false: nothing to record for this call. One load for
- * what is no channel. */
+/* Starts the record of a call; `type` is SEND or RECV. False: nothing to
+ * record. Costs one load if `fd` is no channel. */
 static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
                                 int fd, uint64_t site)
 {
@@ -344,9 +354,9 @@ static inline bool ips_io_begin(struct ips_io *io, enum ips_rec_type type,
     return true;
 }
 
-/* Record the return, `result` as the call gave it (errno is read where it is
- * -1 and kept); return `result`. `iov` is the payload, `name` a datagram's
- * peer or NULL for the connected one. */
+/* Record that the call returned, and return `result`, which is the call's (for
+ * -1 they read errno, and keep it). `iov` is the payload; `name` is a
+ * datagram's peer, NULL: the socket is connected. */
 ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
                     const struct iovec *iov, size_t iovcnt,
                     const struct sockaddr *name, socklen_t name_len);
@@ -360,7 +370,7 @@ ssize_t ips_io_received(const struct ips_io *io, enum ips_op op, ssize_t result,
  * --------------------------------------------------
  */
 
-/* false: not recorded. *mark: see ips_open. */
+/* Starts the record of a poll. False: not recorded. *mark: see ips_open. */
 static inline __attribute__((always_inline)) bool
 ips_wait_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
                uint64_t site)
@@ -374,106 +384,117 @@ ips_wait_begin(struct ips_moment *call, uint32_t *mark, enum ips_op op,
     ips_call_begins(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
     return true;
 }
-/* The `ready` and, above it, the `a` of a poll's BLOCK (pool/format.h). */
+/* The field `ready` of a poll's BLOCK and, in the upper half, its `a`
+ * (pool/format.h). */
 static inline uint64_t ips_ready(uint32_t what, uint32_t why)
 {
     return what | (uint64_t)why << 32;
 }
-/* A wait of `op` that returned `result` > 0: its BLOCK. Returns `result`. */
+/* A wait of `op` returned `result` > 0: writes its BLOCK. Returns `result`. */
 int ips_wait_got(const struct ips_moment *call, uint32_t mark, enum ips_op op,
                  int result, uint64_t site, uint64_t ready);
 
-/* preload/io/receive_stamps.c: QUEUE of the datagram of `io`, where the kernel
- * tells. For a receive that did not block, not in the quiet mode. */
+/* preload/io/receive_stamps.c: writes QUEUE for the datagram of `io` if the
+ * kernel gives a receive timestamp. Only for a receive that did not block; not
+ * in the quiet mode. */
 void ips_arrival_note(const struct ips_io *io);
 
-/* preload/io/segments.c: the bytes of each datagram but the last that the call
- * of `io` sent; 0: it was one. */
+/* preload/io/segments.c: bytes of each datagram but the last that the call of
+ * `io` sent; 0: it sent one datagram. */
 uint32_t ips_segment_sent(const struct ips_io *io);
-/* What the control data of a message says of it. */
+/* The segment size in the control data of a message. */
 uint32_t ips_segment_in(const struct msghdr *m, int type);
-/* Does a receive from it have to be asked about that? */
+/* Whether a receive from this socket must ask the kernel for the segment
+ * size. */
 bool ips_segments_joined(const struct ips_io *io);
 #define IPS_CONTROL_ROOM 512u
 
 #define IPS_IOV(buffer, length)                                                \
     &(const struct iovec){(void *)(uintptr_t)(buffer), (length)}, 1
 
-/* One SEND, RECV, RECVCALL or BLOCK record. */
+/* Writes one SEND, RECV, RECVCALL or BLOCK record. */
 void ips_record_io(enum ips_rec_type type, uint32_t chan, enum ips_op op,
                    struct ips_moment call, struct ips_moment ret,
                    int64_t result, int err, uint64_t site, uint32_t ready);
 
-/* A wait of `op` that is over now; `result` < 0: errno `err`. Recorded where it
- * returned something or lasted. Returns its return. */
+/* A wait of `op` is over; `result` < 0: it failed with errno `err`. Records the
+ * wait if it returned something or took long. Returns the moment of its
+ * return. */
 struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint64_t ready);
 
-/* The same of a poll, select or epoll; `no_wait`: its timeout was 0. */
+/* The same for a poll, select or epoll; `no_wait`: its timeout was 0. */
 void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
                      int err, uint64_t site, uint64_t ready, bool no_wait);
 bool ips_did_not_wait(int fd, const struct ips_moment *call,
                       const struct ips_moment *ret);
-/* What is left of a time that was asked for at `call`, for a call made again
- * (preload/io/wait.c): milliseconds, negative = for ever; a timespec, in
- * `room`, NULL = for ever. */
+/* The time that is left of a timeout `asked` that started at `call`, for a call
+ * that is made again (preload/io/wait.c). In milliseconds, negative: no limit;
+ * or as a timespec, which is stored in `room`, NULL: no limit. */
 int ips_wait_left_ms(int asked, const struct ips_moment *call);
 const struct timespec *ips_wait_left(const struct timespec *asked,
                                      const struct ips_moment *call,
                                      struct timespec *room);
 
-/* FORK; err 0 = it was made. */
+/* Writes FORK; err 0: the child was created. */
 void ips_record_fork(enum ips_fork_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, int err, uint64_t site);
-/* JOIN; child_cpu_ns ~0 = unknown. */
+/* Writes JOIN; child_cpu_ns ~0: unknown. */
 void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status, uint64_t site);
 
-/* preload/process/seccomp.c: around a call that installs a filter, or forbids
- * the time stamp counter. `undo`: it failed. */
+/* preload/process/seccomp.c: call ips_forbid before a call that installs a
+ * seccomp filter or forbids the time stamp counter, and ips_forbid_undo if that
+ * call failed. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
 void ips_forbid(enum ips_forbids what);
 void ips_forbid_undo(enum ips_forbids what);
 enum ips_forbids ips_seccomp_forbids(unsigned long operation);
-/* true: a new image must not have us in it. */
+/* True: a new image must not load our library. */
 bool ips_forbidden(void);
-/* From here on the process does what leaves no record (UNSEEN). */
+/* Records (UNSEEN) that this process now does things that leave no records;
+ * `text` says what. */
 void ips_report_unrecorded(const char *text);
 void ips_forbidden_in_vfork(bool on);
 
 /* --- processes ------------------------------------------------------------ */
 
-/* Names 0, 1 and 2: at the beginning of an image and in a fork child. */
+/* Names descriptors 0, 1 and 2: at the start of an image and in a fork
+ * child. */
 void ips_wrap_name_standard(void);
 
-/* What is about to be executed, as exec and posix_spawn see it; traced where
- * nothing is recorded here (preload/process/exec.c). */
+/* Finds out what exec or posix_spawn is about to execute
+ * (preload/process/exec.c). The target counts as traced where nothing is
+ * recorded here. */
 void ips_exec_inspect(struct ips_target *target, int dir, const char *path);
 void ips_exec_find(struct ips_target *target, const char *file);
-/* UNSEEN: process `pid` goes on, or is, untraced. Nothing where it is not. */
+/* Writes UNSEEN: the target runs untraced as process `pid`. Writes nothing if
+ * the target is traced. */
 void ips_record_untraced(const struct ips_target *target, uint32_t pid);
 void ips_record_unrecorded(const char *text, size_t length);
-/* In a vfork child that is about to exec: its parent records it. */
+/* In a vfork child that is about to exec: passes the target to the parent,
+ * which records it. */
 void ips_vfork_target(const struct ips_target *target);
 
-/* The environment for a new image: `envp` itself where it has all that the
- * target needs, else a copy: with our names and our library where they are
- * missing, without our library where the target cannot bear it. The copy lies
- * on the caller's stack, or mapped where it is large: a vfork child allocates
- * nothing of its parent's. */
+/* The environment for a new image. It is `envp` itself if that has all that the
+ * target needs. Else it is a copy: our variables and our library are added
+ * where they are missing, and our library is removed if the target cannot load
+ * it. The copy is on the caller's stack, or mapped if it is large: a vfork
+ * child must not allocate from its parent's heap. */
 struct ips_env {
     char **envp;
-    void *map; /* NULL = not mapped */
+    void *map; /* mapped memory of the copy; NULL: not mapped */
     size_t bytes;
 };
 void ips_env_init(void);
-/* 0 = take it as it is */
+/* Bytes that a copy needs; 0: use `envp` as it is. */
 size_t ips_env_bytes(char *const *envp, const struct ips_target *target);
 void ips_env_fill(struct ips_env *env, char *const *envp,
                   const struct ips_target *target, size_t bytes, void *room);
-void ips_env_done(struct ips_env *env); /* errno kept */
+/* frees the copy; errno stays as it was */
+void ips_env_done(struct ips_env *env);
 #define IPS_ENV_STACK 16384u
 #define IPS_ENV(env, given, target)                                            \
     struct ips_env env = {NULL, NULL, 0};                                      \
@@ -484,8 +505,9 @@ void ips_env_done(struct ips_env *env); /* errno kept */
                                                     : NULL);                   \
     } while (0)
 
-/* CPU that children reaped since `since` took, or ~0 where others were reaped
- * too (system, pclose: the C library waits inside). */
+/* CPU time (ns) of the children reaped since ips_reap_begin; ~0 if other
+ * threads reaped children meanwhile (system, pclose: the C library waits
+ * inside). */
 struct ips_reap {
     uint64_t cpu_ns;
     uint32_t count;
@@ -493,26 +515,30 @@ struct ips_reap {
 struct ips_reap ips_reap_begin(void);
 uint64_t ips_reap_end(struct ips_reap since);
 
-/* preload/process/thread.c */
+/* The next three functions are in preload/process/thread.c. */
 void ips_thread_here(void);                /* notes the calling thread's tid */
-uint32_t ips_thread_tid(pthread_t thread); /* 0 = not known */
-void ips_thread_cancels(pthread_t thread); /* it is about to be cancelled */
+uint32_t ips_thread_tid(pthread_t thread); /* thread id; 0: unknown */
+/* the thread is about to be cancelled */
+void ips_thread_cancels(pthread_t thread);
 
-/* preload/io/spin.c. A fruitless attempt: true where it goes on with others and
- * needs no record; else it is to be recorded, and `recorded` called. */
+/* preload/io/spin.c. An attempt failed. True: it continues a run of failed
+ * attempts and needs no record. False: record it and call ips_spin_recorded. */
 bool ips_spin_failed(const struct ips_moment *call,
                      const struct ips_moment *ret, uint32_t chan,
                      uint64_t site);
 void ips_spin_recorded(void);
 struct ips_spin {
-    uint64_t t, cpu;   /* of the first attempt's call */
-    uint64_t last_cpu; /* at the last one's return */
+    uint64_t t, cpu;   /* stamp and CPU time of the first attempt's call */
+    uint64_t last_cpu; /* CPU time at the return of the last attempt */
     uint64_t site;
-    int32_t saved; /* CPU that gaps may take beyond what one may */
+    /* CPU (ns) saved by short gaps, which later gaps may use beyond their
+     * limit */
+    int32_t saved;
     uint32_t chan;
 };
 extern __thread struct ips_spin ips_spin IPS_IE;
-/* ips_spin_failed where it is known to be the first; recorded next. */
+/* ips_spin_failed for an attempt known to be the first of a run; the caller
+ * records it. */
 static inline void ips_spin_first(struct ips_thread *me,
                                   const struct ips_moment *call,
                                   const struct ips_moment *ret, uint32_t chan,
@@ -521,8 +547,8 @@ static inline void ips_spin_first(struct ips_thread *me,
     ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, site, 0, chan};
     me->spin_count = 1;
 }
-/* The attempt of `call` got something: to be called before its record. Fewer
- * than these before it are no run. */
+/* The attempt of `call` succeeded; call this before it is recorded. Fewer than
+ * IPS_SPIN_LEAST failed attempts before it are no run. */
 #define IPS_SPIN_LEAST 3u
 void ips_spin_ended_slow(const struct ips_moment *call);
 static inline void ips_spin_ended(struct ips_thread *me,
@@ -532,16 +558,16 @@ static inline void ips_spin_ended(struct ips_thread *me,
         ips_spin_ended_slow(call);
     me->spin_count = 0;
 }
-/* Something else was recorded. */
+/* The thread recorded something else, which ends the run. */
 static inline void ips_spin_over(void)
 {
     ips_me.spin_count = 0;
 }
 
-/* preload/io/retry.c. The try of `call` for what `key` names failed. */
+/* preload/io/retry.c. The try of `call` for the object `key` failed. */
 void ips_retry_failed(enum ips_retry_kind kind, uint64_t key,
                       struct ips_moment call);
-/* The thread has slept, by its own wish or for a child. */
+/* The thread slept on purpose, or reaped a child. */
 static inline void ips_napped(void)
 {
     if (unlikely(ips_me.extra != NULL))
@@ -552,8 +578,8 @@ static inline void ips_joined_child(void)
     if (unlikely(ips_me.extra != NULL))
         ips_me.extra->joins++;
 }
-/* The try for `key` succeeded. True: others failed before it, with naps
- * between, as *run says. */
+/* The try for `key` succeeded. True: earlier tries failed, with sleeps between
+ * them; *run describes them. */
 bool ips_retry_ended_slow(enum ips_retry_kind kind, uint64_t key,
                           struct ips_retry *run);
 static inline bool ips_retry_ended(enum ips_retry_kind kind, uint64_t key,
@@ -562,42 +588,44 @@ static inline bool ips_retry_ended(enum ips_retry_kind kind, uint64_t key,
     return unlikely(ips_me.extra && ips_me.extra->retry[kind].count) &&
            ips_retry_ended_slow(kind, key, run);
 }
-/* BLOCK op RETRY, before the record of the try of `call`. */
+/* Writes BLOCK with op RETRY; call it before the try of `call` is recorded. */
 void ips_retry_record(const struct ips_retry *run, struct ips_moment call,
                       uint64_t site);
 
-/* preload/io/path.c. A call that needs something at `path` (of directory `at`)
- * gave `r`, -1 with errno where it is not there; returns `r`. */
+/* preload/io/path.c. A call that needs the file at `path` (relative to
+ * directory `at`) returned `r`: -1 with errno if the file does not exist.
+ * Returns `r`. */
 int ips_path_tried(int at, const char *path, int r, uint64_t site);
-/* An open of `call` gave `fd`. */
+/* An open made at `call` returned `fd`. */
 void ips_path_opened(int fd, int flags, struct ips_moment call, uint64_t site);
 
-/* preload/io/file.c: the two ends of a call on a file; `exact` reads the
- * thread's clocks now. */
+/* preload/io/file.c: to be called before and after a call on a file; `exact`
+ * reads the thread's clocks now. */
 struct ips_moment ips_file_call(bool exact);
 void ips_file_done(const struct ips_moment *call, int64_t result,
                    uint64_t site);
-/* fcntl's F_SETLK and its like, made by `real`. */
+/* fcntl's F_SETLK and its like; `real` is the function that makes the call. */
 int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                    uint64_t site);
-void ips_locks_end(void); /* the process ends, and with it its locks */
+void ips_locks_end(void); /* the process ends and releases its locks */
 void ips_eventfd_written(const struct ips_io *io);
-/* ACQUIRE of a read; false: its number is not known. */
+/* Writes ACQUIRE for a read. False: the eventfd's number is unknown. */
 bool ips_eventfd_taken(const struct ips_io *io, struct ips_moment ret);
 
-/* preload/process/signal.c: SIGNAL of what a wait or a signalfd gave, `at` its
- * return. */
+/* preload/process/signal.c: writes SIGNAL for a signal that a wait or a
+ * signalfd returned; `at` is the moment of the return. */
 void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                       uint64_t value, struct ips_moment at);
-/* The raw system calls that send signals or set handlers; true: done. */
+/* The raw system calls that send signals or set handlers. True: done, *r is the
+ * result. */
 bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site);
 
-/* preload/start/entry.S calls these. */
+/* Called by preload/start/entry.S. */
 void ips_vfork_before(uint64_t site);
 long ips_vfork_after(long result);
 long ips_syscall_failed(long result);
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f);
 
-/* atfork handlers' part of fork (preload/process/fork.c) */
+/* fork's work in atfork handlers (preload/process/fork.c) */
 
 #endif

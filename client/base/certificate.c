@@ -1,6 +1,6 @@
 /*
- * The certificate in JSON, where its keys are always the same, and in TSV.
- * certificate_text.c writes it for people.
+ * The certificate in JSON, where the set of keys is always the same, and in
+ * TSV. certificate_text.c writes it for people.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -41,7 +41,8 @@ static void put_notes(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
-/* A fraction of the CPU the program took for itself. */
+/* The recording overhead, as a fraction of the CPU time of the program
+ * itself. */
 static struct ipsq_cell dilation_cell(const Ips__Certificate *c)
 {
     return ipsq_real(c->dilation_ppm == UINT64_MAX
@@ -94,7 +95,7 @@ static void put_untraced(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close(j, ']');
 }
 
-/* How good the CPU times are. */
+/* Writes how exact the CPU times are. */
 static void put_guesses(struct ipsq_json *j, const Ips__Certificate *c)
 {
     put_count(j, "cpu_ns", c->cpu_ns);
@@ -214,7 +215,7 @@ const char *ipsq_untraced_why(const char *cause)
     return cause;
 }
 
-/* "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
+/* Formats "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
 #define UNTRACED_BYTES 512
 static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
 {

@@ -1,6 +1,6 @@
 /*
- * The certificate for people. What limits the answer comes before it, one line
- * each; after the answer one line says what it rests on. With -v all of it.
+ * The certificate for people. Before the answer, one line for each thing that
+ * limits it; after the answer, one line that sums it up. -v prints everything.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,18 +12,20 @@
 #include "client/base/units.h"
 #include "proto/message.h"
 
-#define OTHERS_MILLI 250 /* cores that other programs wanted: worth a word */
+/* load by other programs, in 1/1000 cores, from which it is reported */
+#define OTHERS_MILLI 250
 
 static bool is_counted(uint64_t n)
 {
     return n && n != UINT64_MAX;
 }
 
-/* "; 3 text" of the one line, or a line of its own. */
+/* Writes items either into one line, as "; 3 text", or (verbose) each on a line
+ * of its own. */
 struct writer {
     FILE *f;
     bool verbose;
-    bool begun; /* something is on the line already */
+    bool begun; /* the output line is not empty */
 };
 
 static void add_formatted(struct writer *w, const char *fmt, ...)
@@ -48,7 +50,7 @@ static void add_text(struct writer *w, const char *before, const char *text)
     free(clean);
 }
 
-/* "34,298 events" */
+/* Adds a count with its noun: "34,298 events". */
 static void add_count(struct writer *w, uint64_t n, const char *what)
 {
     char text[IPSQ_UNIT_BYTES];
@@ -58,7 +60,7 @@ static void add_count(struct writer *w, uint64_t n, const char *what)
     add_formatted(w, "%s %s%s", text, what, n == 1 ? "" : "s");
 }
 
-/* "one, two" */
+/* Adds a list of names: "one, two". */
 static void add_names(struct writer *w, const char *what, char **item,
                       size_t count)
 {
@@ -101,7 +103,8 @@ static void add_overhead(struct writer *w, const Ips__Certificate *c)
                   probe);
 }
 
-/* Threads took locks in an order that chance decided. */
+/* Reports how far the order in which threads took locks, which is due to
+ * chance, matters. */
 static void add_order(struct writer *w, const Ips__Certificate *c)
 {
     char spin[IPSQ_UNIT_BYTES];
@@ -171,7 +174,8 @@ static void add_scenarios(struct writer *w, const Ips__Certificate *c)
     }
 }
 
-/* Short waits after which the agent did not read the CPU clock. */
+/* Short waits after which the agent estimated the CPU time without reading the
+ * clock. */
 static void add_guesses(struct writer *w, const Ips__Certificate *c)
 {
     char mean[IPSQ_UNIT_BYTES], most[IPSQ_UNIT_BYTES];
@@ -239,7 +243,7 @@ static void add_details(struct writer *w, const Ips__Certificate *c)
         add_text(w, "note: ", c->details[i]);
 }
 
-/* `more`: how many of the kind are not shown. */
+/* `more`: number of further items of this kind that are not shown. */
 static void put_limit(FILE *f, const char *before, const char *text,
                       size_t more)
 {
@@ -252,8 +256,8 @@ static void put_limit(FILE *f, const char *before, const char *text,
     free(clean);
 }
 
-/* "2 processes on m1, linked statically: /usr/bin/x (pid 77)"; returns `out`.
- */
+/* Formats "2 processes on m1, linked statically: /usr/bin/x (pid 77)"; returns
+ * `out`. */
 #define UNTRACED_BYTES 512
 static char *untraced_text(char out[UNTRACED_BYTES], const Ips__Untraced *u)
 {
@@ -271,7 +275,8 @@ void ipsq_certificate_limits(FILE *f, const Ips__Certificate *cert,
                              bool verbose)
 {
     const Ips__Certificate *c = ipsq_certificate_or_none(cert);
-    /* The last of `unseen` is the same for all runs. */
+    /* The last item of `unseen` is the same for all runs, so it is shown with
+     * -v only. */
     size_t unseen = c->n_unseen - (c->n_unseen > 0 && !verbose);
     size_t most = verbose ? SIZE_MAX : 1;
     for (size_t i = 0; i < c->n_gaps && i < most; i++)

@@ -1,7 +1,7 @@
 /*
  * The commands of ipsq: one record each, in a file of its own. `run` gets the
- * parsed options and a place for its answer; it returns an exit status, or a
- * negative error code with `err` set.
+ * parsed options and an open session. It returns an exit status, or a negative
+ * error code with `err` set.
  */
 #ifndef IPS_CLIENT_BASE_COMMAND_H
 #define IPS_CLIENT_BASE_COMMAND_H
@@ -15,10 +15,10 @@ enum ipsq_status {
     IPSQ_FAILED = 1,
     IPSQ_USAGE = 2,
     IPSQ_INCOMPLETE = 3,
-    IPSQ_PASSED_LIMIT = 4, /* ipsq check */
+    IPSQ_PASSED_LIMIT = 4, /* a limit of `ipsq check` was exceeded */
 };
 
-/* Commands that stand together in the help. */
+/* Groups of commands, with their headings in the help. */
 #define IPSQ_GROUPS(X)                                                         \
     X(ASK, "ask")                                                              \
     X(DRILL, "drill down")                                                     \
@@ -34,20 +34,23 @@ enum ipsq_group {
 struct ipsq_command {
     const char *name;
     enum ipsq_group group;
-    const char *usage;    /* words after the name */
-    const char *summary;  /* one line */
-    const char *examples; /* two lines */
-    const char *help; /* more, for `ipsq help NAME`: paragraphs, each ended by
-                         \n, broken where they are printed */
-    uint64_t options; /* IPSQ_HAS bits, beyond master, state and format */
-    unsigned formats; /* bits 1 << enum ipsq_format */
-    unsigned bys;     /* IPSQ_IS_BY bits: values of --by */
-    bool several_bys; /* --by may name more than one */
-    /* The columns that --sort accepts, given the other options; NULL where
-     * there is no --sort. */
+    /* arguments in the usage line, after the command's name */
+    const char *usage;
+    const char *summary;  /* one line for the list of commands */
+    const char *examples; /* two example command lines */
+    const char *help;     /* more text for `ipsq help NAME`: paragraphs that end
+                             with \n and are folded when printed */
+    /* IPSQ_HAS bits of its own options, besides IPSQ_COMMON */
+    uint64_t options;
+    /* formats that it can write: bits 1 << enum ipsq_format */
+    unsigned formats;
+    unsigned bys;     /* IPSQ_IS_BY bits: the values of --by that it accepts */
+    bool several_bys; /* --by may give more than one value */
+    /* The columns that --sort accepts, given the other options; NULL: the
+     * command has no --sort. */
     struct ipsq_columns (*sort_columns)(const struct ipsq_options *o);
     int max_args;
-    bool local; /* needs no master */
+    bool local; /* runs without a master */
     int (*run)(const struct ipsq_command *self, const struct ipsq_options *o,
                struct ipsq_session *s, struct ips_err *err);
 };
@@ -83,51 +86,52 @@ extern const struct ipsq_command ipsq_cmd_waits;
 extern const struct ipsq_command ipsq_cmd_whatif;
 extern const struct ipsq_command ipsq_cmd_why;
 
-/* In the order of the help; NULL at the end. */
+/* All commands in the order of the help; NULL at the end. */
 extern const struct ipsq_command *const ipsq_commands[];
 const struct ipsq_command *ipsq_command_find(const char *name);
-/* IPS_E_USAGE: there is no command `name`, and which is nearest; `more`: words
- * beside the commands, NULL at the end, or NULL. */
+/* Returns IPS_E_USAGE: there is no command `name`; the message suggests the
+ * nearest one. `more`: further valid words, NULL at the end; may be NULL. */
 int ipsq_no_command(const char *name, const char *const *more,
                     struct ips_err *err);
 
-/* Paragraphs of docs/glossary.md, "**term** - text" but the title; NULL at the
- * end. */
+/* Paragraphs of docs/glossary.md, NULL at the end. All but the title have the
+ * form "**term** - text". */
 extern const char *const ipsq_glossary[];
-/* The term of a paragraph; NULL: it has none. */
+/* The term of a paragraph; NULL: the paragraph has none. */
 #define IPSQ_TERM_BYTES 128
 const char *ipsq_term(const char *paragraph, char out[IPSQ_TERM_BYTES]);
 
-/* The shells of `ipsq completion`, NULL at the end, and its scripts. */
+/* The shells that `ipsq completion` supports (NULL at the end), and their
+ * scripts. */
 extern const char *const ipsq_completion_shells[];
 extern const char ipsq_completion_bash[], ipsq_completion_zsh[],
     ipsq_completion_fish[];
 
-/* All that main() does: runs a command, or the shell where none is given on a
- * terminal. Returns an exit status. */
+/* The body of main(): runs a command, or the shell if none is given and
+ * standard input is a terminal. Returns an exit status. */
 int ipsq_command_line(int argc, char **argv);
 
-/* What --help prints: all of ipsq, or one command. */
+/* Print what --help prints: for all of ipsq, or for one command. */
 void ipsq_usage(FILE *f);
 void ipsq_command_usage(FILE *f, const struct ipsq_command *c);
 
-/* The run that `word` names; NULL: the newest, and standard error says which.
- */
+/* The run that `word` names; NULL: the newest, whose name is printed to
+ * standard error. */
 int ipsq_choose_run(struct ipsq_session *s, const char *word, const char **run,
                     struct ips_err *err) IPS_MUST_USE;
-/* Asks about the run that the first word names (or the newest): fills rq->run.
- */
+/* Stores in rq->run the run that the first argument names, or the newest. */
 int ipsq_ask_run(struct ipsq_session *s, const struct ipsq_options *o,
                  Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;
-/* Message times and external actions as the options say; the caller's scenario
- * is initialized. */
+/* Sets message times and external actions from the options; the caller has
+ * initialised the scenario. */
 void ipsq_fill_scenario(const struct ipsq_options *o, Ips__Lane *scenario);
-/* The window that was asked about: `phase`, `from_ns`, `to_ns`; null: not. */
+/* Writes the window that was asked for: `phase`, `from_ns`, `to_ns`; null: not
+ * given. */
 void ipsq_put_asked_window(struct ipsq_out *out, const struct ipsq_options *o);
-/* IPS_E_PROTOCOL where the last reply is not of the kind asked for. */
+/* IPS_E_PROTOCOL if the last reply is not of the kind asked for. */
 int ipsq_expect(const Ips__Reply *last, Ips__Reply__AnswerCase answer,
                 struct ips_err *err) IPS_MUST_USE;
-/* IPSQ_OK or IPSQ_INCOMPLETE. */
+/* The exit status: IPSQ_OK or IPSQ_INCOMPLETE. */
 int ipsq_certified(const Ips__Certificate *c);
 
 #define IPSQ_COUNT_OF(array) (sizeof(array) / sizeof(*(array)))

@@ -7,10 +7,10 @@
 
 #define LIMIT_S 2
 #define FORMAT_OPTIONS (IPSQ_HAS(FORMAT) | IPSQ_HAS(JSON) | IPSQ_HAS(TSV))
-/* Where the master is. */
+/* Options that tell where the master is. */
 #define SESSION_OPTIONS                                                        \
     (IPSQ_HAS(MASTER) | IPSQ_HAS(STATE) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE))
-/* On these it depends which columns an answer has. */
+/* Options that determine the columns of an answer. */
 #define COLUMN_OPTIONS (FORMAT_OPTIONS | IPSQ_HAS(BY) | IPSQ_HAS(LEVEL))
 
 /* ---- one word ----------------------------------------------------------- */
@@ -41,16 +41,17 @@ static void offer_options(const struct ipsq_word *w, uint64_t mask)
     ipsq_word_offer(w, "--help", "print help");
 }
 
-/* ---- the words before it ------------------------------------------------ */
+/* ---- the words before the word to complete
+ * ---------------------------------- */
 
 struct typed_line {
-    char *const *words; /* as scanned */
+    char *const *words; /* words before the word to complete */
     size_t count;
     const struct ipsq_command *command;
     int args;
-    const char *first;        /* argument; NULL: none */
-    bool ended;               /* by "--": no options follow */
-    enum ipsq_option pending; /* whose value comes next */
+    const char *first;        /* first argument of the command; NULL: none */
+    bool ended;               /* "--" was seen, so no options follow */
+    enum ipsq_option pending; /* the option whose value is the next word */
 };
 
 static void scan_option(struct typed_line *l, const char *word)
@@ -78,7 +79,7 @@ static struct typed_line scan_words(char *const *words, size_t count)
         else if (!l.command) {
             l.command = ipsq_command_find(words[i]);
             if (!l.command)
-                l.args = IPSQ_ARGS_MAX; /* wrong: nothing is offered */
+                l.args = IPSQ_ARGS_MAX; /* unknown command: offer nothing */
         } else if (l.args++ == 0) {
             l.first = words[i];
         }
@@ -86,7 +87,7 @@ static struct typed_line scan_words(char *const *words, size_t count)
     return l;
 }
 
-/* The options of `mask` that the words give, whatever else they are. */
+/* Parses only the options of `mask` and ignores all other words. */
 static int parse_some(struct ipsq_options *o, uint64_t mask, char *const *words,
                       size_t count)
 {
@@ -125,7 +126,8 @@ static void offer_columns(struct ipsq_word *w, const struct typed_line *l,
     if (!(o.options_set & FORMAT_OPTIONS))
         o.format = from->session->format;
     const struct ipsq_columns columns = l->command->sort_columns(&o);
-    w->kept_bytes += w->whole[w->kept_bytes] == '-'; /* ascending */
+    /* a leading "-" of --sort's value means ascending order */
+    w->kept_bytes += w->whole[w->kept_bytes] == '-';
     for (size_t i = 0; i < columns.count; i++)
         ipsq_word_offer(w, columns.column[i].key, columns.column[i].title);
 }
@@ -152,11 +154,12 @@ static enum ipsq_completes complete_value(const struct typed_line *l,
     if (strcmp(kind, "OBJECT") == 0)
         ipsq_word_offer_names(w, from, ipsq_complete_objects);
     bool files = strcmp(kind, "FILE") == 0 || strcmp(kind, "DIR") == 0 ||
-                 option == IPSQ_OPT_MAP; /* or a file of them */
+                 option == IPSQ_OPT_MAP; /* --map takes a file as well */
     return files ? IPSQ_COMPLETES_FILES : IPSQ_COMPLETES_NAMES;
 }
 
-/* A term of two words is completed one by one. */
+/* Offers terms of the glossary. A term of two words is completed word by
+ * word. */
 static void offer_terms(const struct ipsq_word *w, const struct typed_line *l)
 {
     char term[IPSQ_TERM_BYTES];
@@ -170,8 +173,8 @@ static void offer_terms(const struct ipsq_word *w, const struct typed_line *l)
     }
 }
 
-/* Does the usage begin with `what` as argument `n`? "RUN[,RUN...] RUN": twice.
- */
+/* Whether argument `n` of the usage starts with `what`. In "RUN[,RUN...] RUN"
+ * both do. */
 static bool takes_argument(const struct ipsq_command *c, int n,
                            const char *what)
 {
@@ -219,7 +222,8 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
         named.run = l.first;
     if (l.pending != IPSQ_OPT_COUNT) {
         dashed = false;
-    } else if (dashed && text[len]) { /* --option=value */
+    } else if (dashed &&
+               text[len]) { /* an option with its value: --option=value */
         l.pending =
             len > 2 ? ipsq_option_find(text + 2, len - 2) : IPSQ_OPT_COUNT;
         if (l.pending == IPSQ_OPT_COUNT || !ipsq_option_table[l.pending].value)
@@ -244,7 +248,7 @@ enum ipsq_completes ipsq_complete(const struct ipsq_name_source *from,
 static void on_limit(int sig)
 {
     (void)sig;
-    _exit(0); /* a shell would report a death by signal */
+    _exit(0); /* _exit, because a shell would report a death by signal */
 }
 
 int ipsq_complete_print(int argc, char **argv)
@@ -267,7 +271,7 @@ int ipsq_complete_print(int argc, char **argv)
     else if (ipsq_complete(&from, argv + 1, count, text, true, &names) ==
              IPSQ_COMPLETES_FILES)
         status = IPSQ_COMPLETE_FILES;
-    alarm(0); /* what is known now is printed */
+    alarm(0); /* what is known by now is printed */
     for (size_t i = 0; i < names.count; i++)
         puts(names.name[i]);
     if (status == IPSQ_COMPLETE_COMMAND)

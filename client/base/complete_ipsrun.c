@@ -1,5 +1,5 @@
-/* Completion of ipsrun: its options are those that `ipsrun --help` lists, one
- * at the beginning of a line: "  --name NAME  text" or "  --cpu=HOW  text". */
+/* Completion for ipsrun. Its options are read from `ipsrun --help`, which lists
+ * one at the start of a line: "  --name NAME  text" or "  --cpu=HOW  text". */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-/* What `ipsrun --help` prints; "" where it does not. */
+/* The output of `ipsrun --help`; "" if it cannot be run. */
 static void read_help(char out[HELP_BYTES])
 {
     char program[IPS_PATH_BYTES], option[] = "--help";
@@ -46,10 +46,10 @@ static void read_help(char out[HELP_BYTES])
 }
 
 struct ipsrun_option {
-    char name[48], value[16]; /* value "": it has none */
+    char name[48], value[16]; /* value "": the option takes no value */
 };
 
-/* The next option of the help from *at on. */
+/* Finds the next option in the help text at *at, and moves *at after it. */
 static bool next_option(const char **at, struct ipsrun_option *o)
 {
     const char *line = strstr(*at, "\n  --");
@@ -111,7 +111,7 @@ int ipsq_complete_ipsrun(const struct ipsq_name_source *from,
     if (i < count || *text != '-')
         return IPSQ_COMPLETE_COMMAND;
     w.kept_bytes = strcspn(text, "=");
-    if (text[w.kept_bytes]) { /* --option=value */
+    if (text[w.kept_bytes]) { /* an option with its value: --option=value */
         w.kept_bytes++;
         return find_option(help, text, &o) && *o.value
                    ? complete_value(from, &o, &w)

@@ -12,7 +12,7 @@ void ipsq_names_add(struct ipsq_names *names, const char *name,
 {
     char *line = NULL;
     bool more = names->described && about && *about;
-    if (names->count % 64 == 0) { /* room for one more and the NULL */
+    if (names->count % 64 == 0) { /* space for one more name and the NULL */
         char **grown =
             realloc(names->name, (names->count + 65) * sizeof(*grown));
         if (!grown)
@@ -145,7 +145,7 @@ void ipsq_complete_objects(const struct ipsq_name_source *from,
                               &ignored);
     if (rc == 0) {
         rq.run = ips_wire_text(run);
-        /* What came before an error is offered all the same. */
+        /* Objects received before an error are offered all the same. */
         (void)!ipsq_session_ask(&session, &rq, true, add_objects, &b, NULL,
                                 &ignored);
     }

@@ -7,7 +7,8 @@
 
 #include "common/types.h"
 
-#define WAYS_ALL 20000u /* no more: all are tried */
+/* up to this number, all permutations are tried */
+#define WAYS_ALL 20000u
 #define WAYS_DRAWN 9999u
 #define RESAMPLES 2000u
 
@@ -66,7 +67,7 @@ static struct diff_item *append_item(struct diff *d, const char *kind,
     *x = (struct diff_item){.kind = strdup(kind),
                             .name = strdup(name),
                             .v = calloc(d->runs, sizeof(*x->v))};
-    d->count++; /* what is there of it is freed with the rest */
+    d->count++; /* the new item may be incomplete; diff_release frees it */
     return x->kind && x->name && x->v ? x : NULL;
 }
 
@@ -80,7 +81,7 @@ int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
         return 0;
     if (!x)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    /* Sums of all runs must stay sums. */
+    /* Limits `v`, so that sums over all runs cannot overflow. */
     v = ips_min_u64(v, (uint64_t)INT64_MAX / DIFF_RUNS_MAX / 4);
     x->v[run] = ips_add_sat(x->v[run], v);
     d->total[run] = ips_add_sat(d->total[run], v);
@@ -90,7 +91,7 @@ int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
 /* ---- means ----------------------------------------------------------------
  */
 
-/* Sum of the first side and of the second. */
+/* Computes the sums of both sides. */
 static void sum_sides(const struct diff *d, const uint64_t *v, ips_i128 *a,
                       ips_i128 *b)
 {
@@ -99,7 +100,7 @@ static void sum_sides(const struct diff *d, const uint64_t *v, ips_i128 *a,
         *(r < d->first ? a : b) += v[r];
 }
 
-/* The change of the means times both numbers of runs. */
+/* The change of the mean, times the numbers of runs of both sides. */
 static ips_i128 scaled_change(const struct diff *d, const uint64_t *v)
 {
     ips_i128 a, b;
@@ -122,14 +123,16 @@ static void fill_means(const struct diff *d, const uint64_t *v,
     x->change = round_quotient(scaled_change(d, v), by);
 }
 
-/* By how much rounding moved an item's change, times both numbers of runs. */
+/* By how much rounding moved an item's change, times the numbers of runs of
+ * both sides. */
 static ips_i128 rounding_moved(const struct diff *d, const struct diff_item *x)
 {
     ips_i128 by = (ips_i128)d->first * (d->runs - d->first);
     return (ips_i128)x->change * by - scaled_change(d, x->v);
 }
 
-/* Changes add up to that of the totals; each is off by less than one. */
+/* Adjusts the changes of the items, so that they add up to the change of the
+ * totals; each is moved by at most one. */
 static void even_out(struct diff *d)
 {
     int64_t left = d->sum.change;
@@ -148,8 +151,8 @@ static void even_out(struct diff *d)
     }
 }
 
-/* ---- chance ----------------------------------------------------------------
- */
+/* ---- p-values
+ * -------------------------------------------------------------- */
 
 static uint64_t draw_number(uint64_t *seed)
 {
@@ -159,7 +162,8 @@ static uint64_t draw_number(uint64_t *seed)
     return *seed * 0x2545F4914F6CDD1DULL >> 11;
 }
 
-/* The ways to choose the first side, or more than WAYS_ALL. */
+/* The number of ways to choose the first side; may stop once it exceeds
+ * WAYS_ALL. */
 static uint64_t count_ways(unsigned n, unsigned k)
 {
     uint64_t w = 1;
@@ -168,7 +172,7 @@ static uint64_t count_ways(unsigned n, unsigned k)
     return w;
 }
 
-/* The next set of k of n in lexical order; false: that was the last. */
+/* The next set of k of n in lexical order. False: there is none. */
 static bool next_set(unsigned *set, unsigned k, unsigned n)
 {
     for (unsigned i = k; i-- > 0;) {
@@ -194,9 +198,9 @@ static void draw_set(unsigned *set, unsigned k, unsigned n, uint64_t *seed)
     }
 }
 
-/* How far apart the sides are, the runs of `set` being the first, in their own
- * spread (Welch's t); a spread of less than a hundredth of the mean is taken
- * for one of that. */
+/* Distance between the sides if the runs in `set` are the first side, in units
+ * of their spread (Welch's t). The spread is taken as at least a hundredth of
+ * the mean. */
 static double sides_apart(const struct diff *d, const uint64_t *v,
                           const unsigned *set)
 {
@@ -220,8 +224,9 @@ static double sides_apart(const struct diff *d, const uint64_t *v,
     return fabs(sum[1] / n[1] - sum[0] / n[0]) / sqrt(spread);
 }
 
-/* Does it vary by so much of the whole that a change of it could matter? The
- * sides do not come into it, so p is not the worse for it. */
+/* Whether the values differ by enough of the total that a change in them could
+ * matter. The test does not look at which runs are on which side, so it does
+ * not bias p. */
 static bool change_matters(const struct diff *d, const uint64_t *v)
 {
     uint64_t low = UINT64_MAX, high = 0;
@@ -235,12 +240,15 @@ static bool change_matters(const struct diff *d, const uint64_t *v)
 }
 
 struct chance {
-    bool *in;         /* [items] */
-    double *seen;     /* [items + 1] as the sides are; last the total */
-    uint64_t *as_far; /* [items + 1] ways in which something is so far apart */
+    bool *in; /* [items] whether the item is tested */
+    /* [items + 1] distances with the real sides; the last is that of the
+     * totals */
+    double *seen;
+    /* [items + 1] number of ways with a distance at least as great */
+    uint64_t *as_far;
 };
 
-/* Equal but for rounding counts as equal. */
+/* Values that differ only by rounding count as equal. */
 static bool reaches_seen(double x, double seen)
 {
     return x >= seen * (1 - 1e-9);
@@ -269,7 +277,7 @@ static uint64_t try_ways(const struct diff *d, unsigned *set, struct chance *c)
         while (next_set(set, d->first, d->runs));
         return n;
     }
-    count_way(d, set, c); /* as it is: one of them */
+    count_way(d, set, c); /* the real assignment is one of the ways */
     for (n = 1; n <= WAYS_DRAWN; n++) {
         draw_set(set, d->first, d->runs, &seed);
         count_way(d, set, c);
@@ -373,8 +381,8 @@ void diff_medians(const double *a, unsigned na, const double *b, unsigned nb,
     take_percentiles(change, low, high);
 }
 
-/* ---- all of it --------------------------------------------------------------
- */
+/* ---- solving
+ * ---------------------------------------------------------------- */
 
 static int by_change(const void *va, const void *vb)
 {
@@ -419,7 +427,7 @@ int diff_solve(struct diff *d, struct ips_err *err)
 /* ---- names ------------------------------------------------------------------
  */
 
-/* The length of a process's number at `text` (".812", ".7#2"), or 0. */
+/* Length of a process id at `text` (".812", ".7#2"); 0: none. */
 static size_t number_at(const char *text)
 {
     size_t n = 1;

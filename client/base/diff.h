@@ -1,20 +1,21 @@
 /*
- * Two sets of runs against each other: what each run's total is made of, item
- * by item, and which items the difference of the totals comes from. Pure.
+ * Compares two sets of runs: what each run's total consists of, item by item,
+ * and which items cause the difference of the totals. Pure.
  *
- * A run's items add up to its total (the caller sees to it), so the means of a
- * side's items add up to the mean of its totals, and the differences of the
- * means to the difference of the totals: in whole ns exactly, since what
- * rounding leaves is dealt out to the items it was taken from most.
+ * A run's items add up to its total (the caller ensures that). So the means of
+ * a side's items add up to the mean of its totals, and the changes of the items
+ * to the change of the total. This holds exactly in whole ns: the remainder of
+ * rounding is given to the items that rounding changed most.
  *
- * Is it chance? With `DIFF_RUNS_MIN` runs on each side: the runs are dealt to
- * the two sides anew, in all ways or, where there are too many, in 9999 drawn
- * ones, and `p` of an item is the share of ways in which any item at all
- * differs by as much as this one does (Westfall and Young 1993, of the
- * greatest): so p holds for all items together. The interval is the
- * bootstrap's, 95%, of the difference of the means. Both draw from a fixed
- * seed: equal runs, equal answers. With fewer runs neither is told, and nothing
- * is a cause. Source: DESIGN "Figures"; issue 5.
+ * Is a change due to chance? With `DIFF_RUNS_MIN` runs on each side, a
+ * permutation test decides: the runs are assigned to the two sides in all
+ * possible ways or, if there are too many, in 9999 random ways. `p` of an item
+ * is the share of ways in which any item differs by at least as much as this
+ * item does (maxT of Westfall and Young, 1993), so the p-values hold for all
+ * items together. The interval is the 95% bootstrap interval of the difference
+ * of the means. Both use a fixed seed, so the same runs give the same answer.
+ * With fewer runs, p and interval are NaN and no item is called a cause.
+ * Source: DESIGN "Figures"; issue 5.
  */
 #ifndef IPS_CLIENT_BASE_DIFF_H
 #define IPS_CLIENT_BASE_DIFF_H
@@ -25,43 +26,49 @@
 
 #include "common/err.h"
 
-#define DIFF_RUNS_MIN 5u  /* of a side, for a cause to be named */
-#define DIFF_RUNS_MAX 64u /* of both */
+#define DIFF_RUNS_MIN 5u  /* least runs of a side to name a cause */
+#define DIFF_RUNS_MAX 64u /* most runs of both sides together */
 #define DIFF_CHANCE 0.05
-#define DIFF_PART 20 /* of the difference */
+/* a cause makes up at least 1/20 of the difference */
+#define DIFF_PART 20
 
 struct diff_item {
     char *kind, *name;
-    uint64_t *v;      /* [runs] */
-    int64_t a, b;     /* means, rounded; b - a is `change` */
-    int64_t change;   /* of the mean from the first side to the second */
-    double p;         /* NaN: not told */
-    double low, high; /* of the change; NaN */
-    bool cause;       /* of a difference that is none by chance */
+    uint64_t *v;  /* [runs] its value in each run */
+    int64_t a, b; /* means of the first and second side, rounded */
+    /* change of the mean from the first side to the second; may differ from b -
+     * a by rounding */
+    int64_t change;
+    double p;         /* p-value of the change; NaN: not computed */
+    double low, high; /* 95% interval of the change; NaN: not computed */
+    bool cause;       /* a cause of a difference that is not due to chance */
 };
 struct diff {
-    unsigned runs, first; /* of them the first side's; the others follow */
+    /* number of all runs; the first `first` of them are the first side */
+    unsigned runs, first;
     struct diff_item *item;
     size_t count, capacity;
     uint64_t total[DIFF_RUNS_MAX];
-    struct diff_item sum; /* of the totals; no v, kind or name */
+    struct diff_item sum; /* the totals; without v, kind and name */
 };
 
 int diff_init(struct diff *d, unsigned first_side, unsigned second_side,
               struct ips_err *err) IPS_MUST_USE;
 void diff_release(struct diff *d);
-/* Adds `v` to this item of run `run`, and to the run's total. */
+/* Adds `v` to the item of run `run`, and to the total of that run. */
 int diff_add(struct diff *d, const char *kind, const char *name, unsigned run,
              uint64_t v, struct ips_err *err) IPS_MUST_USE;
-/* Means, changes, p and intervals; items by the size of their change. */
+/* Computes means, changes, p-values and intervals; sorts the items by the size
+ * of their change. */
 int diff_solve(struct diff *d, struct ips_err *err) IPS_MUST_USE;
 
-/* `text` without the numbers of processes: "/m1/a.812" is "/m1/a", "m1/a.3 ->
- * m1/b.7#2" "m1/a -> m1/b". They are others in every run. */
+/* Copies `text` without process ids, which differ in every run: "/m1/a.812"
+ * becomes "/m1/a", and "m1/a.3 -> m1/b.7#2" becomes "m1/a -> m1/b". */
 void diff_plain(const char *text, char *out, size_t size);
 
-/* Median of `n` > 0 values, and 95% bootstrap interval of the difference of the
- * medians of two sides (NaN with fewer than DIFF_RUNS_MIN of either). */
+/* The median of `n` > 0 values, and the 95% bootstrap interval of the
+ * difference of the medians of two sides (NaN if either has fewer than
+ * DIFF_RUNS_MIN values). */
 double diff_median(const double *v, unsigned n);
 void diff_medians(const double *a, unsigned na, const double *b, unsigned nb,
                   double *low, double *high);

@@ -14,7 +14,7 @@ unsigned ipsq_width(const char *text, size_t bytes)
 void ipsq_fold(FILE *file, const char *text, unsigned columns, unsigned indent)
 {
     unsigned at = 0;
-    bool begun = false; /* a word stands on this line */
+    bool begun = false; /* the output line has a word already */
     while (*text) {
         unsigned blanks = (unsigned)strspn(text, " ");
         const char *word = text + blanks;

@@ -1,7 +1,7 @@
 /*
- * Prose on a terminal: a line that is wider than it is broken between words,
- * and goes on below its own beginning. Anywhere else, and of tables, lines stay
- * as long as they are.
+ * Prose on a terminal: a line wider than the terminal is broken between words
+ * and continued with an indent. Lines of tables, and lines that do not go to a
+ * terminal, are never broken.
  */
 #ifndef IPS_CLIENT_BASE_FOLD_H
 #define IPS_CLIENT_BASE_FOLD_H
@@ -9,12 +9,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Columns that `bytes` of `text` take: characters, of whatever width. */
+/* Terminal columns that `bytes` of `text` take; every character counts as one
+ * column. */
 unsigned ipsq_width(const char *text, size_t bytes);
 
-/* Writes `text`, of any number of lines, folded at `columns` (0: not at all);
- * what goes on stands `indent` columns to the right. A word that is wider than
- * all columns stays whole. */
+/* Writes `text`, of any number of lines, folded at `columns` (0: not folded);
+ * continuation lines are indented by `indent` columns. A word wider than
+ * `columns` stays whole. */
 void ipsq_fold(FILE *file, const char *text, unsigned columns, unsigned indent);
 
 #endif

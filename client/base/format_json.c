@@ -46,7 +46,7 @@ void ipsq_json_row(struct ipsq_json *j, const struct ipsq_table *t, size_t row)
 {
     const struct ipsq_cell *cells = t->cells + row * t->column_count;
     ipsq_json_open(j, '{');
-    /* A row is one line, however the rest is laid out. */
+    /* A row is always on one line, also in pretty output. */
     bool pretty = j->pretty;
     j->pretty = false;
     for (size_t c = 0; c < t->column_count; c++) {

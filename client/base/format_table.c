@@ -31,8 +31,8 @@ void ipsq_cells_ascii(bool ascii)
     is_ascii = ascii;
 }
 
-/* Control characters would move the cursor or worse; bytes that are no UTF-8
- * would spoil the alignment. Each becomes '?'. */
+/* Replaces by '?': control characters, which could move the cursor or worse,
+ * and bytes that are not UTF-8, which would spoil the alignment. */
 static char *clean_text(const char *text)
 {
     char *out = copy_text(text && *text ? text : "-");
@@ -156,8 +156,8 @@ static void *allocate_zeroed(size_t count, size_t size)
     return memory;
 }
 
-/* The cells as texts, [rows * columns], NULL where they are not shown; the
- * widths that they need, and which columns have nothing. */
+/* The cells as strings, [rows * columns], NULL for columns that are not shown.
+ * Also computes the widths needed, and which columns are empty. */
 static char **measure_cells(struct ipsq_table *t, bool *empty)
 {
     size_t n = t->column_count, cells = t->row_count * n;
@@ -226,7 +226,7 @@ void ipsq_table_say_hidden(FILE *f, const struct ipsq_table *t)
 {
     bool any = false;
     for (size_t c = 0; c < t->column_count; c++) {
-        bool again = false; /* a title that two columns have */
+        bool again = false; /* another hidden column has the same title */
         for (size_t i = 0; i < c && t->hidden[c]; i++)
             again = again || (t->hidden[i] && strcmp(t->columns[i].title,
                                                      t->columns[c].title) == 0);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* One thread writes: no lock for every character. */
+/* Only one thread writes, so characters are written without locking. */
 static void put_char(struct ipsq_json *j, char c)
 {
     putc_unlocked(c, j->file);
@@ -31,7 +31,7 @@ static void new_line(struct ipsq_json *j)
         put_text(j, "  ");
 }
 
-/* Before a value: the comma, unless a key stands right before it. */
+/* Before a value: writes the comma, unless a key precedes the value. */
 static void begin_value(struct ipsq_json *j)
 {
     if (j->keyed) {
@@ -68,7 +68,8 @@ size_t ipsq_utf8_length(const char *text, size_t len)
 {
     const unsigned char *s = (const unsigned char *)text;
     size_t need;
-    unsigned low = 0x80, high = 0xbf; /* of the second byte */
+    /* lowest and highest value of the second byte */
+    unsigned low = 0x80, high = 0xbf;
     if (len == 0)
         return 0;
     if (s[0] < 0x80)
@@ -78,7 +79,7 @@ size_t ipsq_utf8_length(const char *text, size_t len)
     } else if ((s[0] & 0xf0) == 0xe0) {
         need = 3;
         low = s[0] == 0xe0 ? 0xa0 : low;
-        high = s[0] == 0xed ? 0x9f : high; /* surrogates */
+        high = s[0] == 0xed ? 0x9f : high; /* excludes UTF-16 surrogates */
     } else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
         need = 4;
         low = s[0] == 0xf0 ? 0x90 : low;
@@ -118,7 +119,7 @@ static void write_escape(FILE *f, unsigned char c)
     }
 }
 
-/* Characters that stand for themselves, which most do. */
+/* Characters that are written without escaping, as most are. */
 static bool is_plain(unsigned char c)
 {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';

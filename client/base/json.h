@@ -1,10 +1,10 @@
 /*
- * Writes JSON to a stream, as it comes: nothing is kept, so answers of any
- * length go through. Commas and nesting are its own affair; the caller names
+ * Writes JSON to a stream as it is produced. Nothing is buffered, so answers
+ * may have any length. Commas and nesting are handled here; the caller writes
  * keys inside objects and none inside arrays.
  *
  * Every text becomes valid UTF-8: control characters are escaped, bytes that
- * are no UTF-8 become U+FFFD. Values that were not measured (all ones, NaN,
+ * are not UTF-8 become U+FFFD. Values that were not measured (UINT64_MAX, NaN,
  * infinity, NULL or "") become null.
  */
 #ifndef IPS_CLIENT_BASE_JSON_H
@@ -19,30 +19,35 @@
 
 struct ipsq_json {
     FILE *file;
-    bool pretty; /* line breaks and indents; else one line */
+    bool pretty; /* line breaks and indents; false: all on one line */
     unsigned depth;
-    bool some[IPSQ_JSON_DEPTH]; /* something was written at this depth */
-    bool keyed;                 /* a key waits for its value */
+    bool some[IPSQ_JSON_DEPTH]; /* a value was written at this depth */
+    bool keyed;                 /* a key was written and needs its value */
 };
 
 void ipsq_json_init(struct ipsq_json *j, FILE *file, bool pretty);
-void ipsq_json_open(struct ipsq_json *j, char bracket);  /* '{' or '[' */
-void ipsq_json_close(struct ipsq_json *j, char bracket); /* '}' or ']' */
+/* bracket: '{' or '[' */
+void ipsq_json_open(struct ipsq_json *j, char bracket);
+/* bracket: '}' or ']' */
+void ipsq_json_close(struct ipsq_json *j, char bracket);
 void ipsq_json_key(struct ipsq_json *j, const char *key);
-void ipsq_json_text(struct ipsq_json *j, const char *text);   /* "" is null */
-void ipsq_json_string(struct ipsq_json *j, const char *text); /* "" is "" */
+/* writes a text; "" becomes null */
+void ipsq_json_text(struct ipsq_json *j, const char *text);
+/* writes a text; "" stays "" */
+void ipsq_json_string(struct ipsq_json *j, const char *text);
 void ipsq_json_count(struct ipsq_json *j, uint64_t n);
 void ipsq_json_integer(struct ipsq_json *j, int64_t n);
-void ipsq_json_int(struct ipsq_json *j, int64_t n); /* -1 is null */
+/* writes a number; -1 becomes null */
+void ipsq_json_int(struct ipsq_json *j, int64_t n);
 void ipsq_json_real(struct ipsq_json *j, double r);
 void ipsq_json_bool(struct ipsq_json *j, bool b);
 void ipsq_json_null(struct ipsq_json *j);
-/* After the outermost value: a line end. */
+/* Ends the line after the outermost value. */
 void ipsq_json_end(struct ipsq_json *j);
 
-/* Length of the well-formed UTF-8 character at `text` (of `len` bytes), or 0.
- * Overlong forms, surrogates and what lies past U+10FFFF are not well-formed.
- */
+/* Length of the well-formed UTF-8 character at `text` (of `len` bytes); 0: not
+ * well-formed. Overlong forms, surrogates and values beyond U+10FFFF are not
+ * well-formed. */
 size_t ipsq_utf8_length(const char *text, size_t len);
 
 #endif

@@ -8,7 +8,8 @@
 #include "common/nearest.h"
 #include "proto/tls.h"
 
-#define LONG_BASE 256 /* past what getopt returns of its own: letters, 1 */
+/* above all values that getopt itself returns (letters, 1) */
+#define LONG_BASE 256
 
 static const struct option longs[] = {
 #define X(name, text, value, help)                                             \
@@ -65,7 +66,7 @@ const char *const *ipsq_option_values(enum ipsq_option option)
     return values[option];
 }
 
-/* The position of `text` among the values of `option`. */
+/* Stores the index of `text` among the values of `option`. */
 static int one_of(enum ipsq_option option, const char *text, uint32_t *index,
                   struct ips_err *err)
 {
@@ -87,8 +88,8 @@ static int one_of(enum ipsq_option option, const char *text, uint32_t *index,
                        ips_nearest_text(&near));
 }
 
-/* A word that says what: narrows the edit at hand, or begins another where that
- * has one of the same kind, or a speed already. */
+/* An option that names what is to be faster. Narrows the last edit; starts a
+ * new one if the last edit has a name of the same kind, or a speed, already. */
 static int name_edit(struct ipsq_options *o, enum ipsq_option option,
                      const char *text, struct ips_err *err)
 {
@@ -115,7 +116,7 @@ static int name_edit(struct ipsq_options *o, enum ipsq_option option,
     return ips_err_set(err, IPS_E_USAGE, "more than %d edits", IPSQ_EDITS_MAX);
 }
 
-/* A speed is for all that was named since the last one. */
+/* A speed applies to all edits named since the last speed. */
 static void speed_edits(struct ipsq_options *o, uint32_t ppm)
 {
     for (unsigned i = o->edit_count; i > 0 && !o->edit[i - 1].ppm; i--)
@@ -134,7 +135,7 @@ static int take_next(struct ipsq_options *o, const char *text,
     return rc;
 }
 
-/* "a,b": several; the option may come several times. */
+/* Values separated by commas; the option may be given several times. */
 static int take_bys(struct ipsq_options *o, const char *text,
                     struct ips_err *err)
 {
@@ -143,7 +144,8 @@ static int take_bys(struct ipsq_options *o, const char *text,
         char word[32];
         uint32_t which = 0;
         size_t len = strcspn(at, ","), n = strcspn(at, ",:");
-        bool named = strncmp(at, "mark:", 5) == 0 || /* of requests */
+        bool named = strncmp(at, "mark:", 5) ==
+                         0 || /* mark:NAME and task:NAME group requests */
                      strncmp(at, "task:", 5) == 0;
         n = named ? n : len;
         snprintf(word, sizeof(word), "%.*s", (int)(n < 31 ? n : 31), at);
@@ -201,7 +203,7 @@ static int take_lengths(struct ipsq_options *o, const char *text,
     }
 }
 
-/* A number that may be 0. */
+/* Parses a number that may be 0. */
 static int take_whole(uint64_t *n, const char *text, struct ips_err *err)
 {
     *n = 0;
@@ -389,7 +391,7 @@ static int take_option(struct ipsq_options *o, enum ipsq_option option,
     return ips_err_set(err, IPS_E_USAGE, "unknown option");
 }
 
-/* What is wrong with a value says of which option it is. */
+/* Adds the name of the option to errors about its value. */
 static int take_named(struct ipsq_options *o, enum ipsq_option option,
                       const char *text, struct ips_err *err)
 {
@@ -412,7 +414,7 @@ static int take_word(struct ipsq_options *o, const char *word,
     return 0;
 }
 
-/* `word` as it was typed: "--objcet=/m1", or a letter. */
+/* `word` as the user typed it: "--objcet=/m1", or a letter. */
 static int no_option(const char *word, struct ips_err *err)
 {
     struct ips_nearest near;
@@ -437,8 +439,8 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
     opterr = 0;
     optind = 0;
     for (;;) {
-        /* '-': words come in order, as option 1; ':' tells a missing value
-         * from an unknown option. */
+        /* '-': words are returned in order, as option 1; ':' distinguishes a
+         * missing value from an unknown option. */
         int word = optind ? optind : 1;
         int c = getopt_long(argc, argv, "-:hVv", longs, NULL);
         int rc = 0;
@@ -462,7 +464,7 @@ int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
         if (rc < 0)
             return rc;
     }
-    for (int rc = 0; optind < argc; optind++) { /* after "--" */
+    for (int rc = 0; optind < argc; optind++) { /* the words after "--" */
         rc = take_word(o, argv[optind], err);
         if (rc < 0)
             return rc;

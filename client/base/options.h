@@ -1,6 +1,7 @@
 /*
- * The words of a command line. Options may stand before or after the command;
- * each is known to all, but refused where the command has no use for it.
+ * The options and words of a command line. Options may come before or after the
+ * command. All options are parsed for every command; those that a command does
+ * not use are refused.
  */
 #ifndef IPS_CLIENT_BASE_OPTIONS_H
 #define IPS_CLIENT_BASE_OPTIONS_H
@@ -14,14 +15,14 @@
 
 #define IPSQ_ARGS_MAX 2
 
-/* Options that every command has. */
+/* Options that every command accepts. */
 #define IPSQ_COMMON                                                            \
     (IPSQ_HAS(MASTER) | IPSQ_HAS(TLS) | IPSQ_HAS(INSECURE) | IPSQ_HAS(STATE) | \
      IPSQ_HAS(FORMAT) | IPSQ_HAS(JSON) | IPSQ_HAS(TSV) | IPSQ_HAS(VERBOSE) |   \
      IPSQ_HAS(WIDE))
 
-/* Every option: X(NAME, "name", "VALUE", "what it does"); VALUE NULL: it takes
- * none. */
+/* Every option: X(NAME, "name", "VALUE", "what it does"); VALUE NULL: the
+ * option takes no value. */
 #define IPSQ_OPTIONS(X)                                                        \
     X(MASTER, "master", "ADDR",                                                \
       "ask the master at unix:PATH, tcp:HOST:PORT or\n"                        \
@@ -161,7 +162,7 @@ enum ipsq_option {
 #undef X
         IPSQ_OPT_COUNT
 };
-/* Words of --by, and bits of by_mask. */
+/* The values of --by; their numbers are bits of by_mask. */
 #define IPSQ_BYS(X)                                                            \
     X(PROCEDURE, "procedure")                                                  \
     X(PROCESS, "process")                                                      \
@@ -191,79 +192,85 @@ enum ipsq_by {
 _Static_assert(IPSQ_OPT_COUNT <= 64, "a bit for each");
 
 #define IPSQ_EDITS_MAX 64
-#define IPSQ_SPECS_MAX 16 /* of --machines, --map, --network, --move, each */
+/* limit for each of --machines, --map, --network, --move */
+#define IPSQ_SPECS_MAX 16
 #define IPSQ_LENGTHS_MAX 32
 
-/* What is to be faster, and by how much. */
+/* What is assumed to be faster, and by how much. */
 struct ipsq_edit {
     const char *procedure, *process, *message, *object;
-    uint32_t ppm; /* 0: not said yet */
+    uint32_t ppm; /* millionths of the time saved; 0: not given yet */
 };
 
 struct ipsq_options {
-    const char *command; /* NULL: none was given */
+    const char *command; /* the command's name; NULL: none given */
     const char *args[IPSQ_ARGS_MAX];
     int arg_count;
     bool help, version, sites, stacks, sequences, whole, pop_efficiencies,
         fresh;
     bool per_machine, verbose, wide;
-    uint64_t options_set; /* IPSQ_HAS bits */
+    uint64_t options_set; /* IPSQ_HAS bits of the options that were given */
     const char *master, *state, *object, *level, *engine, *weighting, *goal;
-    const char *answer; /* --for; NULL: by the program's shape */
-    const char *by;     /* as given last; NULL: not */
-    unsigned by_mask;   /* all that were given */
-    const char *sort;   /* a column, "-" before it; NULL: not */
+    const char *answer; /* --for; NULL: depends on the shape of the program */
+    const char *by;     /* value of the last --by; NULL: none */
+    unsigned by_mask;   /* bits of all values given to --by */
+    const char *sort;   /* a column, perhaps after "-"; NULL: not given */
     enum ipsq_format format;
-    uint64_t top; /* 0: all */
+    uint64_t top; /* --top; 0: all rows */
     uint64_t mtime_base_ns, mtime_per_byte_q32;
-    uint32_t external; /* enum ips_external on the wire */
+    uint32_t external; /* --external, as enum ips_external of the protocol */
     uint64_t from_ns, to_ns;
-    uint32_t phase; /* 0: none */
+    uint32_t phase; /* --phase; 0: none */
     uint64_t max_wall_ns, max_cpu_ns, max_path_ns, max_lost;
     bool rank, slack;
     bool show, forget, replace, force, shared_medium;
-    const char *export_file, *import_file; /* "-": standard streams */
+    /* names of files; "-": standard output or input */
+    const char *export_file, *import_file;
     uint64_t lengths[IPSQ_LENGTHS_MAX];
     unsigned length_count;
-    uint64_t rounds; /* 0: not given */
+    uint64_t rounds; /* --rounds; 0: not given */
     uint32_t system_ppm;
-    uint32_t next;                         /* paths */
-    struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* in order */
+    /* --next: number of paths; 0: not given */
+    uint32_t next;
+    struct ipsq_edit edit[IPSQ_EDITS_MAX]; /* edits in the order given */
     unsigned edit_count;
-    uint32_t faster_ppm; /* said last; 0 never */
+    uint32_t faster_ppm; /* value of the last --faster; 0: none */
     const char *machines[IPSQ_SPECS_MAX], *map[IPSQ_SPECS_MAX],
-        *network[IPSQ_SPECS_MAX], *move[IPSQ_SPECS_MAX]; /* in order */
+        *network[IPSQ_SPECS_MAX],
+        *move[IPSQ_SPECS_MAX]; /* values in the order given */
     unsigned machines_count, map_count, network_count, move_count;
     bool search;
-    uint64_t tries, seed; /* tries 0: not said */
+    uint64_t tries, seed; /* --tries and --seed; tries 0: not given */
 };
 
-/* Fills `o`; texts are borrowed from argv. IPS_E_USAGE with the reason;
- * IPS_E_REFUSED for what IPS will know but does not yet. */
+/* Fills `o`; strings are borrowed from argv. IPS_E_USAGE with the reason;
+ * IPS_E_REFUSED for features that are planned but not there yet. */
 int ipsq_options_parse(struct ipsq_options *o, int argc, char **argv,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* Was a piece of the run's time asked about? */
+/* Whether only a part of the run's time was asked for. */
 static inline bool ipsq_windowed(const struct ipsq_options *o)
 {
     return o->from_ns || o->to_ns || o->phase;
 }
 
 struct ipsq_option_row {
-    const char *name;  /* without "--" */
-    const char *value; /* its name in the help; NULL: the option has none */
+    const char *name; /* name of the option, without "--" */
+    /* its name in the help; NULL: the option takes no value */
+    const char *value;
     const char *help;
 };
 extern const struct ipsq_option_row ipsq_option_table[IPSQ_OPT_COUNT];
 
-/* The option called `name` of `len` bytes, without "--"; IPSQ_OPT_COUNT: none.
- */
+/* The option with the name `name` of `len` bytes, without "--"; IPSQ_OPT_COUNT:
+ * none. */
 enum ipsq_option ipsq_option_find(const char *name, size_t len);
 /* All values of an option that has a fixed set of them, NULL at the end; NULL:
- * it has not. --by: those of all commands; the command's `bys` says which. */
+ * it has none. For --by, the values of all commands; a command's `bys` tells
+ * which it accepts. */
 const char *const *ipsq_option_values(enum ipsq_option option);
 
-/* The options of `mask` as --help lists them. */
+/* Prints the options in `mask` as --help does. */
 void ipsq_options_print(FILE *f, uint64_t mask);
 
 #endif

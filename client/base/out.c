@@ -23,7 +23,7 @@ void ipsq_out_begin(struct ipsq_out *o, FILE *file, enum ipsq_format format,
         ipsq_json_open(&o->json, '{');
 }
 
-/* `before` and `text` on one line, or folded. */
+/* Writes `before` and `text` on one line, folded on a terminal. */
 static void fold_text(struct ipsq_out *o, const char *before, const char *text,
                       unsigned indent)
 {
@@ -37,7 +37,7 @@ static void fold_text(struct ipsq_out *o, const char *before, const char *text,
     free(line);
 }
 
-/* Those that stand together, their texts below one another. */
+/* Writes the collected values with their texts aligned in one column. */
 static void write_values(struct ipsq_out *o)
 {
     unsigned wide = 15;

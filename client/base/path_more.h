@@ -1,6 +1,6 @@
 /*
- * What `ipsq path` tells beyond the longest path, where it is asked to: how far
- * everything else is from it, and which paths come next.
+ * What `ipsq path` can print besides the longest path: the slack of everything
+ * else, and the next longest paths.
  */
 #ifndef IPS_CLIENT_BASE_PATH_MORE_H
 #define IPS_CLIENT_BASE_PATH_MORE_H
@@ -15,13 +15,13 @@
     "shorter. --next K: the K longest paths, one for each set of "             \
     "processes (--by procedure: of procedures) on them.\n"
 
-/* Asks for slacks and next paths as `o` says. *answer is kept by the session.
- */
+/* Asks for slacks and next paths as `o` requests. *answer belongs to the
+ * session. */
 int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
                        const Ips__Lane *scenario, char *run,
                        const Ips__WhatifAnswer **answer,
                        struct ips_err *err) IPS_MUST_USE;
-/* Writes what was asked for as tables. `top` 0: all. */
+/* Writes the answer as tables. `top` 0: all rows. */
 void ipsq_put_path_more(struct ipsq_out *out, const struct ipsq_options *o,
                         const Ips__WhatifAnswer *a, uint64_t top);
 

@@ -44,7 +44,7 @@ static int no_memory(struct ips_err *err)
     return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
 }
 
-/* A copy of the text without blanks around it. */
+/* A copy of the text without surrounding blanks. */
 static char *trim_copy(const char *text, size_t len)
 {
     while (len && (*text == ' ' || *text == '\t' || *text == '\r')) {
@@ -56,7 +56,7 @@ static char *trim_copy(const char *text, size_t len)
     return strndup(text, len);
 }
 
-/* Appends `item` to *list, or frees nothing. */
+/* Appends `item` to *list; on error the caller still owns it. */
 static int append_to_list(void *list, size_t *count, void *item,
                           struct ips_err *err)
 {
@@ -84,7 +84,8 @@ static int take_cores(Ips__PredictMachine *m, const char *value,
     return rc;
 }
 
-/* "0.5": so many others want a core; "25%": of all cycles. */
+/* "0.5": other programs want that many cores; "25%": they use that share of all
+ * cycles. */
 static int take_load(Ips__PredictMachine *m, const char *value,
                      struct ips_err *err)
 {
@@ -241,7 +242,8 @@ static int take_place(struct ipsq_placing *p, const char *text, size_t len,
     return rc;
 }
 
-/* Entries are parted by commas and lines; a line may begin with #. */
+/* Entries are separated by commas or line ends; lines that start with # are
+ * ignored. */
 static int take_places(struct ipsq_placing *p, const char *text,
                        struct ips_err *err)
 {
@@ -307,7 +309,7 @@ static int wrong_net(const char *text, struct ips_err *err)
                        text);
 }
 
-/* "100us+8ns@bus", "x0.5", "@bus" */
+/* Parses a message time: "100us+8ns@bus", "x0.5", "@bus". */
 static int take_time(Ips__PredictNet *n, char *text, struct ips_err *err)
 {
     char *at = strchr(text, '@');

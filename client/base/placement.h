@@ -1,12 +1,13 @@
 /*
- * Machines and who runs on them, as `ipsq predict` is told:
+ * Parses the options of `ipsq predict` for machines and for which processes run
+ * on them:
+ * - --machines 'one:cores=2,speed=1.5,load=0.5;two:load=25%'
+ * - --map 'a.3=one,b*=two', or the name of a file with one entry a line
+ * - --network 'one<>two=100us+8ns@bus;*>*=x0.5'
+ * - --move 'a.3@1.5s=two,b*@20ms=one'
  *
- *   --machines  'one:cores=2,speed=1.5,load=0.5;two:load=25%'
- *   --map       'a.3=one,b*=two', or the name of a file with one a line
- *   --network   'one<>two=100us+8ns@bus;*>*=x0.5'
- *   --move      'a.3@1.5s=two,b*@20ms=one'
- *
- * Texts of the messages are malloc'd with them: ipsq_placing_release.
+ * The strings in the messages are malloc'd; ipsq_placing_release frees
+ * everything.
  */
 #ifndef IPS_CLIENT_BASE_PLACEMENT_H
 #define IPS_CLIENT_BASE_PLACEMENT_H
@@ -28,7 +29,7 @@ struct ipsq_placing {
     size_t move_count;
 };
 
-/* May be called several times; IPS_E_USAGE says what is wrong. */
+/* May be called several times. IPS_E_USAGE: the message says what is wrong. */
 int ipsq_placing_machines(struct ipsq_placing *p, const char *spec,
                           struct ips_err *err) IPS_MUST_USE;
 int ipsq_placing_map(struct ipsq_placing *p, const char *spec,

@@ -1,5 +1,5 @@
-/* A timer signal writes the line, so that no wait has to be cut into pieces
- * for it. The handler only formats by hand and calls write(). */
+/* A timer signal writes the line, so that no wait has to be split for it. The
+ * handler formats by hand and calls only write(). */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,9 +11,10 @@
 #include "client/base/out.h"
 #include "client/base/session.h"
 
-#define NOTE_BYTES 60 /* of a line of 80 */
+#define NOTE_BYTES 60 /* so that the line fits 80 columns */
 
-static volatile sig_atomic_t ticks; /* half seconds */
+/* half seconds since the start of the wait */
+static volatile sig_atomic_t ticks;
 static volatile sig_atomic_t shown;
 static volatile sig_atomic_t counting;
 static char note[NOTE_BYTES] = IPSQ_WAITING;

@@ -7,8 +7,9 @@
 #include "common/nearest.h"
 
 #define CONNECT_MS 5000
-#define START_WAIT_MS 8000 /* for a master we started to answer */
-#define SLAVE_WAIT_MS 3000 /* for a slave to report its runs to it */
+#define START_WAIT_MS 8000 /* time for a started master to answer */
+/* time for a started slave to report its runs */
+#define SLAVE_WAIT_MS 3000
 #define RETRY_MS 50
 
 static uint64_t now_ms(void)
@@ -21,10 +22,11 @@ static uint64_t now_ms(void)
 static void pause_ms(long ms)
 {
     struct timespec t = {0, ms * 1000000};
-    nanosleep(&t, NULL); /* cut short by the progress timer: no harm */
+    /* may be cut short by the progress timer, which does no harm */
+    nanosleep(&t, NULL);
 }
 
-/* Is a slave connected to the master we are connected to? */
+/* Whether a slave is connected to this session's master. */
 static int has_slave(struct ipsq_session *s, bool *yes, struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
@@ -41,9 +43,10 @@ static int has_slave(struct ipsq_session *s, bool *yes, struct ips_err *err)
     return 0;
 }
 
-/* The default master has no slave (a private one ends with its run): starts
- * one and gives it a moment to report. Not an error if it does not come: the
- * master's catalogue answers as far as it can, and says so. */
+/* If the default master has no slave (a private slave ends with its run):
+ * starts one and gives it a moment to connect. It is no error if it does not:
+ * the master answers from its catalogue as far as it can, and the answer tells
+ * so. */
 static int fetch_slave(struct ipsq_session *s, struct ips_err *err)
 {
     bool yes;
@@ -146,8 +149,8 @@ static int keep_envelope(struct ipsq_session *s, Ips__Envelope *env,
     return 0;
 }
 
-/* One reply to question `id`; NULL in *reply for one to another question, or
- * one that only says how far it is. */
+/* Receives one reply. *reply is NULL if it belongs to another request, or only
+ * reports progress. */
 static int next_reply(struct ipsq_session *s, uint64_t id, Ips__Envelope **env,
                       const Ips__Reply **reply, struct ips_err *err)
 {
@@ -213,7 +216,8 @@ static int newest_first(const void *a, const void *b)
     return strcmp(x->run, y->run);
 }
 
-/* `name`: the run of just this name, if any; NULL all, as far as they fit. */
+/* `name`: only the run with exactly this name, if there is one; NULL: all runs,
+ * as many as fit a reply. */
 static int list_runs(struct ipsq_session *s, const char *name, bool look,
                      Ips__RunRow ***rows, size_t *count, uint64_t *left_out,
                      struct ips_err *err)
@@ -274,7 +278,7 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
         if (also)
             break;
     }
-    if (also) { /* unless a later one has just this name */
+    if (also) { /* unless a later run has exactly this name */
         for (size_t i = 0; i < count; i++) {
             if (strcmp(rows[i]->run, word) == 0) {
                 *run = rows[i]->run;
@@ -298,7 +302,7 @@ int ipsq_pick_run(Ips__RunRow *const *rows, size_t count, const char *word,
     return 0;
 }
 
-/* Is there one with just this name? */
+/* Whether a run with exactly this name exists. */
 static bool is_known(struct ipsq_session *s, const char *word, const char **run)
 {
     Ips__RunRow **rows;
@@ -315,8 +319,9 @@ static bool is_known(struct ipsq_session *s, const char *word, const char **run)
     return *run != NULL;
 }
 
-/* Of a run that began a moment ago the master may not know yet: before it says
- * which is the newest, or that there is none of this name, the slaves look. */
+/* The master may not know a run that started a moment ago. Therefore the slaves
+ * look for new runs before the newest run is chosen, or a name is reported as
+ * unknown. */
 int ipsq_session_run(struct ipsq_session *s, const char *word, const char **run,
                      struct ips_err *err)
 {

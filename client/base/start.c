@@ -1,5 +1,5 @@
-/* A private master and slave for whoever runs none: docs/design/pool.md,
- * "Private daemons". */
+/* Starts a private master and slave for a user who runs none:
+ * docs/design/pool.md, "Private daemons". */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,14 +7,15 @@
 #include "client/base/session.h"
 #include "common/daemon.h"
 
-/* dir/name.log, cut where it does not fit: then there is no log. */
+/* dir/name.log. A path that is too long is truncated, and then there is no
+ * log. */
 static void log_path(char out[IPS_PATH_BYTES], const char *state,
                      const char *name)
 {
     snprintf(out, IPS_PATH_BYTES, "%.480s/%s.log", state, name);
 }
 
-/* Daemons change to /: their paths must not depend on where we are. */
+/* The state directory as an absolute path, because daemons change to /. */
 static int absolute_state(const char *state, char out[IPS_PATH_BYTES],
                           struct ips_err *err)
 {
@@ -45,8 +46,8 @@ int ipsq_start_master(const char *state, struct ips_err *err)
     return ips_daemon_start(argv, log, err);
 }
 
-/* The pool that a question may have drained into state directory `dir`; where
- * it may drain none, one with nothing in it. */
+/* The pool that may be drained into the state directory `dir`; if none may, a
+ * directory without runs. */
 static int pool_of(const char *dir, char pool[IPS_PATH_BYTES],
                    struct ips_err *err)
 {

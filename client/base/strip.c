@@ -10,13 +10,13 @@ static size_t columns_of(size_t count)
     return count < IPSQ_STRIP_WIDTH ? count : IPSQ_STRIP_WIDTH;
 }
 
-/* The first value of a column. */
+/* Index of the first value of a column. */
 static size_t first_of(size_t column, size_t columns, size_t count)
 {
     return column * count / columns;
 }
 
-/* Of a mean in 64ths, so that small numbers keep their differences. */
+/* The mean in 64ths, so that small numbers stay distinct. */
 static uint64_t mean_of_range(const uint64_t *v, size_t from, size_t to)
 {
     ips_u128 sum = 0;

@@ -1,7 +1,6 @@
 /*
- * A series of values as one line of characters, each as high as its values are:
- * block elements on a terminal that has UTF-8, else ASCII. Pure but for
- * ipsq_strip_utf8.
+ * A series of values as one line of characters, whose heights show the values:
+ * block elements on a UTF-8 terminal, else ASCII. Pure.
  */
 #ifndef IPS_CLIENT_BASE_STRIP_H
 #define IPS_CLIENT_BASE_STRIP_H
@@ -13,15 +12,16 @@
 #define IPSQ_STRIP_WIDTH 48u
 #define IPSQ_STRIP_BYTES (IPSQ_STRIP_WIDTH * 3 + 1)
 
-/* `count` values in as many columns, at most IPSQ_STRIP_WIDTH: a column is the
- * mean of its values, its height that mean's share of the greatest column's. 0
- * is a blank, and nothing else is. *top (or NULL): the greatest mean, rounded
- * up. Returns the columns. */
+/* Draws `count` values in as many columns, at most IPSQ_STRIP_WIDTH. A column
+ * shows the mean of its values, as a height relative to the greatest column.
+ * Only a mean of 0 is a blank. *top (unless NULL): the greatest mean, rounded
+ * up. Returns the number of columns. */
 size_t ipsq_strip(const uint64_t *v, size_t count, bool utf8,
                   char out[IPSQ_STRIP_BYTES], uint64_t *top);
 
-/* The same columns: a bar where each stretch begins and its number behind it,
- * as far as there is room. ends[i]: the value at which stretch i ends. */
+/* For the same columns: a bar where each interval starts, followed by its
+ * number if there is space. ends[i]: index of the value at which interval i
+ * ends. */
 void ipsq_strip_numbers(const size_t *ends, size_t stretches, size_t count,
                         char out[IPSQ_STRIP_BYTES]);
 

@@ -1,9 +1,9 @@
 /*
- * Rows of typed cells: what every answer is made of. A command names the
- * columns once; the three formats are three ways to write the same rows.
- * Texts and lists are borrowed from the reply they came with and must outlive
- * the table. "Not measured" is a value of each kind: all ones, -1 for INT, NaN,
- * "" and NULL.
+ * Rows of typed cells, of which every answer consists. A command defines the
+ * columns once; the three formats write the same rows in three ways. Strings
+ * and lists are borrowed from the reply that they came with and must outlive
+ * the table. Each kind has a value for "not measured": UINT64_MAX, -1 for INT,
+ * NaN, "" and NULL.
  */
 #ifndef IPS_CLIENT_BASE_TABLE_H
 #define IPS_CLIENT_BASE_TABLE_H
@@ -14,25 +14,26 @@
 
 enum ipsq_kind {
     IPSQ_TEXT,
-    IPSQ_FIGURE, /* a text of numbers: never cut */
-    IPSQ_COUNT,  /* uint64_t */
-    IPSQ_NS,     /* uint64_t, human units in tables */
-    IPSQ_BYTES,  /* uint64_t, the same */
-    IPSQ_INT,    /* int64_t */
+    IPSQ_FIGURE, /* a text that consists of numbers; never cut */
+    IPSQ_COUNT,  /* uint64_t, printed as a number */
+    IPSQ_NS,     /* uint64_t; with a unit in tables */
+    IPSQ_BYTES,  /* uint64_t; with a unit in tables */
+    IPSQ_INT,    /* int64_t, printed as a number */
     IPSQ_REAL,
-    IPSQ_SHARE, /* a fraction; per cent in tables */
+    IPSQ_SHARE, /* a fraction; a percentage in tables */
     IPSQ_BOOL,  /* true/false; yes/no in tables */
-    IPSQ_LIST,  /* of texts */
-    IPSQ_VALUE, /* whatever SQL gives */
+    IPSQ_LIST,  /* a list of texts, separated by commas in tables */
+    IPSQ_VALUE, /* a value of SQL, of any type */
 };
 
 struct ipsq_column {
-    const char *key;   /* in JSON and TSV */
-    const char *title; /* in tables; NULL: not shown there */
+    const char *key; /* name of the column in JSON and TSV */
+    /* heading in tables; NULL: the column is not shown there */
+    const char *title;
     enum ipsq_kind kind;
 };
 
-/* Some of the columns of a command. */
+/* Columns of a command. */
 struct ipsq_columns {
     const struct ipsq_column *column;
     size_t count;
@@ -46,7 +47,7 @@ struct ipsq_cell {
         double r;
         bool b;
         struct {
-            char type; /* 'i', 'r', 't', 0 NULL */
+            char type; /* type of an SQL value: 'i', 'r', 't'; 0: NULL */
             union {
                 int64_t i;
                 double r;
@@ -61,33 +62,35 @@ struct ipsq_cell {
 };
 
 struct ipsq_table {
-    const char *name; /* key of the array in JSON, section in TSV */
+    const char *name; /* key of the array in JSON, name of the part in TSV */
     const struct ipsq_column *columns;
     size_t column_count;
-    struct ipsq_cell *cells; /* row after row */
+    struct ipsq_cell *cells; /* cells of all rows, row after row */
     size_t row_count, row_capacity;
-    unsigned *widths; /* [column_count] of the table format; kept while rows
-                         are written in several goes */
-    bool *cuts;       /* [column_count] its texts may be cut */
-    bool *hidden;     /* [column_count] left out: the terminal is too narrow */
-    const char *spare_columns; /* keys, a blank between: left out first, in this
-                          order, those of "a+b" together; NULL none */
-    bool begun;                /* the header was written */
+    unsigned *widths; /* [column_count] in the table format; kept between
+                         several calls that write rows */
+    bool *cuts;       /* [column_count] texts of the column may be cut */
+    /* [column_count] left out because the terminal is too narrow */
+    bool *hidden;
+    const char *spare_columns; /* keys of columns to leave out first, in this
+                                  order, separated by blanks; "a+b" are left out
+                                  together; NULL: none */
+    bool begun;                /* the header (titles) is written */
 };
 
 void ipsq_table_init(struct ipsq_table *t, const char *name,
                      const struct ipsq_column *columns, size_t column_count);
 void ipsq_table_release(struct ipsq_table *t);
-/* Is any of it shown in the table format? */
+/* Whether any column is shown in the table format. */
 bool ipsq_table_has_titles(const struct ipsq_table *t);
-/* A new row, zeroed, for the caller to fill in column order. Aborts the
- * program where memory is short. */
+/* Appends a zeroed row, which the caller fills in column order. Aborts the
+ * program if memory is short. */
 struct ipsq_cell *ipsq_table_row(struct ipsq_table *t);
-/* Forgets the rows, keeps columns and widths. */
+/* Removes the rows, keeps columns and widths. */
 void ipsq_table_clear(struct ipsq_table *t);
-/* The `n` rows with the greatest values (COUNT, NS or BYTES; not measured is
- * least) of a column, greatest first; equal ones in their old order. n 0:
- * sorts only. How many were left out. */
+/* Keeps the `n` rows with the greatest values in a column (COUNT, NS or BYTES;
+ * not measured counts as least), greatest first; equal rows stay in their
+ * order. n 0: only sorts. Returns the number of rows removed. */
 uint64_t ipsq_table_top(struct ipsq_table *t, size_t column, uint64_t n);
 
 static inline struct ipsq_cell ipsq_text(const char *text)
@@ -98,7 +101,8 @@ static inline struct ipsq_cell ipsq_count(uint64_t n)
 {
     return (struct ipsq_cell){.n = n};
 }
-/* What no count can be (negative, too great, no number) is not known. */
+/* A value that no count can have (negative, too great, NaN) becomes "not
+ * measured". */
 static inline struct ipsq_cell ipsq_rounded(double n)
 {
     bool fits = n >= 0 && n < 0x1p64;

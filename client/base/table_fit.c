@@ -11,7 +11,7 @@ static bool is_shown(const struct ipsq_table *t, size_t c)
     return t->columns[c].title && !t->hidden[c];
 }
 
-/* Of the columns that are shown; texts as narrow as they may get. */
+/* Total width of the shown columns, with texts as narrow as they may get. */
 static unsigned least_width(const struct ipsq_table *t)
 {
     unsigned all = 0;
@@ -26,8 +26,8 @@ static unsigned least_width(const struct ipsq_table *t)
     return all;
 }
 
-/* Where the key stands in t->spare, from 1, those that go together (a+b) at one
- * place; 0: nowhere. */
+/* Position of the key in t->spare_columns, counted from 1; keys joined by +
+ * have the same position; 0: not in it. */
 static size_t spare_rank(const struct ipsq_table *t, const char *key)
 {
     size_t n = strlen(key), rank = 1;
@@ -43,7 +43,7 @@ static size_t spare_rank(const struct ipsq_table *t, const char *key)
     return 0;
 }
 
-/* The next one to leave out; column_count: none. */
+/* The next column to leave out; column_count: none. */
 static size_t next_to_hide(const struct ipsq_table *t, const bool *empty)
 {
     size_t n = t->column_count, first = 0, spare = n, number = n, least = 0;
@@ -65,7 +65,7 @@ static size_t next_to_hide(const struct ipsq_table *t, const bool *empty)
     return spare < n ? spare : number;
 }
 
-/* Takes from the widest text until the table fits or none is wider than
+/* Narrows the widest text by one until the table fits or no text is wider than
  * `least`. */
 static void narrow_texts(struct ipsq_table *t, unsigned columns, unsigned least)
 {
@@ -99,10 +99,11 @@ void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns)
             t->hidden[c] |= spare_rank(t, t->columns[c].key) == rank;
     }
     narrow_texts(t, columns, IPSQ_TEXT_MIN);
-    narrow_texts(t, columns, IPSQ_TEXT_MIN / 2); /* rows that came later */
+    /* rows that are written later may need more */
+    narrow_texts(t, columns, IPSQ_TEXT_MIN / 2);
 }
 
-/* Bytes of the first `n` characters. */
+/* Length in bytes of the first `n` characters. */
 static size_t bytes_of(const char *text, unsigned n)
 {
     size_t i = 0;
@@ -115,7 +116,7 @@ static size_t bytes_of(const char *text, unsigned n)
     return i;
 }
 
-/* Do these two stand inside one number? */
+/* Whether both characters are in the same number. */
 static bool in_number(char a, char b)
 {
     const char *of = "0123456789.,";

@@ -1,6 +1,6 @@
 /*
- * A table that is wider than the terminal: columns that can be spared are left
- * out, then long texts are cut in the middle. Numbers are never cut. Pure.
+ * Fits a table to the terminal: first leaves out columns that can be spared,
+ * then cuts long texts in the middle. Numbers are never cut. Pure.
  */
 #ifndef IPS_CLIENT_BASE_TABLE_FIT_H
 #define IPS_CLIENT_BASE_TABLE_FIT_H
@@ -10,19 +10,19 @@
 #include "client/base/table.h"
 
 #define IPSQ_GAP 2       /* blanks between two columns */
-#define IPSQ_TEXT_MIN 16 /* columns that a cut text has at least */
+#define IPSQ_TEXT_MIN 16 /* least width to which a text is cut */
 
-/* Reduces t->widths to at most `columns` in all, and says in t->hidden what is
- * left out. t->cuts[c]: the texts of column c may be cut;
- * `empty[c]`: no row has anything there. Columns go in this
- * order: empty ones, those of t->spare, then numbers from the right; the
- * first one and texts stay. Where even that is too wide, texts get half
- * of IPSQ_TEXT_MIN, and the table may be wider than the terminal. */
+/* Reduces t->widths to a total of at most `columns`, and marks in t->hidden the
+ * columns left out. t->cuts[c]: the texts of column c may be cut; `empty[c]`:
+ * column c has no value in any row. Columns are left out in this order: empty
+ * ones, those in t->spare_columns, then number columns from the right. The
+ * first column and text columns stay. If that is still too wide, texts are cut
+ * to half of IPSQ_TEXT_MIN, and the table may be wider than the terminal. */
 void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns);
 
-/* `text` in at most `width` columns, cut in the middle but never within a
- * number; malloc'd, and `text` is freed. `utf8`: the mark is one character,
- * else two points. */
+/* Cuts `text` in the middle to at most `width` columns, but never within a
+ * number. The result is malloc'd and `text` is freed. `utf8`: the mark is one
+ * character, else two points. */
 char *ipsq_cut(char *text, unsigned width, bool utf8);
 
 #endif

@@ -34,7 +34,7 @@ bool ipsq_is_utf8(void)
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         const char *value = getenv(names[i]);
         if (!value || !*value)
-            continue; /* the next one says */
+            continue; /* not set: the next variable decides */
         const char *set = strchr(value, '.');
         return set && (strncasecmp(set, ".utf-8", 6) == 0 ||
                        strncasecmp(set, ".utf8", 5) == 0);

@@ -1,6 +1,6 @@
 /*
- * What the terminal that an answer is printed on can do. A pipe or a file is
- * none: it gets everything, and no colour.
+ * What the terminal can show to which an answer is printed. A pipe or a file is
+ * not a terminal: output to it has no width limit and no colour.
  */
 #ifndef IPS_CLIENT_BASE_TERMINAL_H
 #define IPS_CLIENT_BASE_TERMINAL_H
@@ -8,9 +8,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Columns of the terminal that `file` is, 0 where it is none. */
+/* Width of the terminal `file` in columns; 0: not a terminal. */
 unsigned ipsq_columns(FILE *file);
-/* From now on every file has so many: what is written passes a pager. */
+/* From now on every file counts as a terminal of this width, because the output
+ * goes through a pager. */
 void ipsq_columns_are(unsigned columns);
 
 /* Escape sequences for terminals that show colours. */
@@ -18,11 +19,11 @@ void ipsq_columns_are(unsigned columns);
 #define IPSQ_BOLD "\033[1m"
 #define IPSQ_PLAIN "\033[0m"
 
-/* Is `file` a terminal that shows colours, and does the user want them
- * (NO_COLOR is not set)? */
+/* Whether `file` is a terminal that shows colours and the user wants them
+ * (NO_COLOR is not set). */
 bool ipsq_has_color(FILE *file);
 
-/* Does the environment say that text is UTF-8 (LC_ALL, LC_CTYPE, LANG)? */
+/* Whether the environment selects UTF-8 (LC_ALL, LC_CTYPE, LANG). */
 bool ipsq_is_utf8(void);
 
 #endif

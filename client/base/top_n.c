@@ -14,10 +14,11 @@ struct order {
     const struct ipsq_table *t;
     size_t column;
     bool sorts, back, by_number;
-    size_t *group; /* [row_count] or NULL */
+    /* [row_count] machine of each row; NULL: rows are not grouped */
+    size_t *group;
 };
 
-/* SQL: numbers before texts. */
+/* Order of SQL values: numbers before texts. */
 static int by_sql(const struct ipsq_cell *x, const struct ipsq_cell *y,
                   bool back)
 {
@@ -96,7 +97,8 @@ int ipsq_find_column(const struct ipsq_columns *columns, const char *name,
                        name, all, ips_nearest_text(&near));
 }
 
-/* "/m1/a.3" and "m1": the machine's part. */
+/* Length of the machine's name in "/m1/a.3" or "m1"; moves *text to its
+ * start. */
 static size_t machine_part(const char **text)
 {
     while (**text == '/')
@@ -114,7 +116,7 @@ static const char *text_of(const struct ipsq_table *t, size_t column,
     return text ? text : "";
 }
 
-/* Numbers the machines in the order they come in. */
+/* Numbers the machines in the order in which they first appear. */
 static int group_rows(const struct ipsq_table *t, size_t **out,
                       struct ips_err *err)
 {
@@ -151,7 +153,8 @@ static int group_rows(const struct ipsq_table *t, size_t **out,
     return 0;
 }
 
-/* Rows in the order of `rank`, of each group `top` at the most. */
+/* Arranges the rows in the order of `rank`, and keeps at most `top` of each
+ * group. */
 static int arrange_rows(struct ipsq_table *t, const struct order *o,
                         const size_t *rank, uint64_t top, uint64_t *left_out,
                         struct ips_err *err)
@@ -237,7 +240,7 @@ Ips__Select *ipsq_top_n_ask(const struct ipsq_options *o, Ips__Select *s)
 Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o, Ips__Select *s)
 {
     static const char *const fields[][2] = {
-        /* column, field of the row */
+        /* column of the table, field of the master's row */
         {"", "self_ns"},        {"self_ns", "self_ns"},
         {"cpu_ns", "self_ns"},  {"total_ns", "total_ns"},
         {"samples", "samples"}, {"calls", "calls"},
@@ -250,7 +253,8 @@ Ips__Select *ipsq_top_n_procedures(const struct ipsq_options *o, Ips__Select *s)
     for (size_t i = 0; i < IPSQ_COUNT_OF(fields); i++)
         if (strcmp(s->sort, fields[i][0]) == 0) {
             s->sort = ips_wire_text(fields[i][1]);
-            /* Else machines would come in another order than of all rows. */
+            /* Otherwise the machines would come in another order than with all
+             * rows. */
             return s->per_machine &&
                            (s->back || strcmp(s->sort, "self_ns") != 0)
                        ? NULL

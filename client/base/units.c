@@ -7,12 +7,12 @@
 
 #include "common/types.h"
 
-/* A decimal number as digits before and after the point. */
+/* A decimal number, split at the point. */
 struct decimal {
     uint64_t whole;
-    uint64_t fraction; /* the digits after the point as a number */
-    unsigned digits;   /* how many those are, at most 18 */
-    const char *rest;  /* what follows */
+    uint64_t fraction; /* the digits after the point, read as a number */
+    unsigned digits;   /* number of those digits, at most 18 */
+    const char *rest;  /* text after the number */
 };
 
 static int parse_decimal(const char *text, struct decimal *d)
@@ -47,7 +47,8 @@ static uint64_t power_of_10(unsigned n)
     return p;
 }
 
-/* ns in the unit that `text` names up to `len` bytes, 0 if it is none. */
+/* Length in ns of the unit named by the first `len` bytes of `text`; 0: not a
+ * unit. */
 static uint64_t unit_ns(const char *text, size_t len)
 {
     static const struct {
@@ -185,7 +186,8 @@ int ipsq_parse_ratio(const char *text, uint32_t *num, uint32_t *den,
 {
     struct decimal d;
     bool ok = parse_decimal(text, &d) == 0 && !*d.rest && d.whole <= 9999;
-    while (ok && d.digits && d.fraction % 10 == 0) { /* 1.50 */
+    while (ok && d.digits &&
+           d.fraction % 10 == 0) { /* removes trailing zeros, as in 1.50 */
         d.fraction /= 10;
         d.digits--;
     }
@@ -206,7 +208,7 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
 {
     struct decimal d;
     bool ok = parse_decimal(text, &d) == 0 && d.whole <= IPSQ_GONE;
-    /* Millionths of the number: below 10^12. */
+    /* n is in millionths, so it is below 10^12. */
     uint64_t n =
         ok ? d.whole * IPSQ_GONE + (uint64_t)((ips_u128)d.fraction * IPSQ_GONE /
                                               power_of_10(d.digits))
@@ -215,7 +217,7 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
     bool times = ok && strcmp(d.rest, "x") == 0;
     if (percent)
         n = n / 100;
-    else if (times) /* 1 - 1/n */
+    else if (times) /* time saved by a factor n: 1 - 1/n */
         n = n > IPSQ_GONE
                 ? IPSQ_GONE - (IPSQ_GONE * (uint64_t)IPSQ_GONE + n - 1) / n
                 : 0;
@@ -229,7 +231,7 @@ int ipsq_parse_faster(const char *text, uint32_t *ppm, struct ips_err *err)
     return 0;
 }
 
-/* n / unit with four digits, rounded; the caller picked a unit <= n. */
+/* n / unit with four digits, rounded; unit <= n. */
 static void format_scaled(uint64_t n, uint64_t unit, const char *name,
                           char out[IPSQ_UNIT_BYTES])
 {
@@ -240,7 +242,7 @@ static void format_scaled(uint64_t n, uint64_t unit, const char *name,
 
 void ipsq_format_ns(uint64_t ns, char out[IPSQ_UNIT_BYTES])
 {
-    /* The next unit begins where rounding would show 1000 of the last. */
+    /* Changes to the next unit where rounding would print 1000. */
     if (ns == UINT64_MAX)
         snprintf(out, IPSQ_UNIT_BYTES, "-");
     else if (ns == 0)

@@ -1,4 +1,5 @@
-/* `ipsq calibrate`: message times between machines; docs/calibrate.md. */
+/* `ipsq calibrate`: measures and shows message times between machines; see
+ * docs/calibrate.md. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #include "client/base/command.h"
 
-#define FILE_MAX (8u << 20) /* as the master takes it */
+#define FILE_MAX (8u << 20) /* size limit of a table, as in the master */
 
 /* ---- answers ------------------------------------------------------------ */
 
@@ -149,7 +150,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     if (reply->last || reply->answer_case != IPS__REPLY__ANSWER_CALIBRATE ||
         !isatty(STDERR_FILENO) || (term && strcmp(term, "dumb") == 0))
         return 0;
-    ipsq_progress_end(); /* this says more */
+    ipsq_progress_end(); /* the line written below replaces the progress line */
     const Ips__CalibrateAnswer *a = reply->calibrate;
     fprintf(stderr, "\r\033[Kipsq: %u of %u: %.60s", a->done, a->of, a->doing);
     if (a->done == a->of)
@@ -159,7 +160,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 
 /* ---- files -------------------------------------------------------------- */
 
-/* malloc'd. */
+/* Reads the whole file into *out, malloc'd. */
 static int read_file(const char *name, char **out, struct ips_err *err)
 {
     bool standard = strcmp(name, "-") == 0;
@@ -205,7 +206,8 @@ static int write_file(const char *name, const char *text, struct ips_err *err)
     return rc;
 }
 
-/* ---- the question ------------------------------------------------------- */
+/* ---- the request
+ * ---------------------------------------------------------- */
 
 static int what_of(const struct ipsq_options *o, Ips__CalibrateAsk__What *what,
                    struct ips_err *err)

@@ -1,5 +1,5 @@
-/* Limits for a run, for use in scripts: the exit status says whether they hold.
- */
+/* Checks a run against limits, for use in scripts: the exit status tells the
+ * result. */
 #include "client/base/command.h"
 
 static const struct ipsq_column columns[] = {
@@ -8,7 +8,7 @@ static const struct ipsq_column columns[] = {
     {"limit", "LIMIT", IPSQ_COUNT}, {"within", "WITHIN", IPSQ_TEXT},
 };
 
-/* What a run is measured by. IPS_UNMEASURED: not known. */
+/* The measured values of a run. IPS_UNMEASURED: unknown. */
 struct measures {
     uint64_t wall_ns, cpu_ns, path_ns, lost;
     bool complete;
@@ -72,7 +72,7 @@ static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
         rc = ipsq_expect(last, IPS__REPLY__ANSWER_PATH, err);
     if (rc < 0)
         return rc;
-    /* What is not there is within no limit. */
+    /* A path of length 0 means that none is known, so it satisfies no limit. */
     m->path_ns = last->path->window_ns ? last->path->window_ns : IPS_UNMEASURED;
     take_certificate(m, last->path->certificate);
     return 0;
@@ -81,7 +81,7 @@ static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
 enum verdict { WITHIN, CANNOT_TELL, BEYOND };
 static const char *const verdicts[] = {"yes", "cannot tell", "no"};
 
-/* Of an incomplete answer the figure may be too small, never too great. */
+/* In an incomplete answer a value may be too small but never too great. */
 static enum verdict judge_measure(const struct measures *m, uint64_t measured,
                                   uint64_t limit)
 {

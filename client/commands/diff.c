@@ -25,7 +25,8 @@ static const struct ipsq_column figure_columns[] = {
     {"second", NULL, IPSQ_REAL},
     {"low", NULL, IPSQ_REAL},
     {"high", NULL, IPSQ_REAL},
-    {"first_text", "FIRST", IPSQ_FIGURE}, /* in tables alone */
+    /* columns from here are in the table format only */
+    {"first_text", "FIRST", IPSQ_FIGURE},
     {"second_text", "SECOND", IPSQ_FIGURE},
     {"change_text", "CHANGE", IPSQ_FIGURE},
     {"interval_text", "95% INTERVAL", IPSQ_FIGURE},
@@ -43,20 +44,21 @@ static const struct ipsq_column item_columns[] = {
     {"low_ns", NULL, IPSQ_REAL},
     {"high_ns", NULL, IPSQ_REAL},
     {"cause", "CAUSE", IPSQ_BOOL},
-    {"change_text", "CHANGE", IPSQ_FIGURE}, /* in tables alone */
+    /* this column is in the table format only */
+    {"change_text", "CHANGE", IPSQ_FIGURE},
 };
 #define ITEM_RAW 11
 
 struct figure {
     char name[80];
-    enum ipsq_kind kind; /* NS, COUNT, BYTES */
+    enum ipsq_kind kind; /* kind of the values: NS, COUNT or BYTES */
     double v[DIFF_RUNS_MAX];
 };
-struct texts { /* what tables borrow */
+struct texts { /* storage for texts that tables borrow */
     char (*text)[TEXT_BYTES];
     size_t count;
 };
-struct compared_run { /* of each run */
+struct compared_run { /* what is compared of one run */
     const char *run;
     uint64_t elapsed_ns, path_ns;
     bool complete;
@@ -64,12 +66,12 @@ struct compared_run { /* of each run */
 struct whole {
     unsigned runs, first;
     struct compared_run run[DIFF_RUNS_MAX];
-    struct diff what;  /* the path by procedure, queue, message ... */
+    struct diff what;  /* the path by procedure, run queue, message ... */
     struct diff whose; /* the path by process, message ... */
-    struct diff cpu;   /* CPU of the run by procedure */
+    struct diff cpu;   /* CPU time of the run by procedure */
     struct figure figure[FIGURES_MAX];
     unsigned figures;
-    struct ipsq_rows rows; /* of one answer */
+    struct ipsq_rows rows; /* rows of the answer that is being read */
 };
 
 /* ---- figures ---------------------------------------------------------------
@@ -128,7 +130,7 @@ static int take_rows(const Ips__Reply *reply, void *arg, struct ips_err *err)
     if (reply->answer_case == IPS__REPLY__ANSWER_PROCEDURES)
         return ipsq_rows_add(&w->rows, reply->procedures->rows,
                              reply->procedures->n_rows, err);
-    return 0; /* ipsq_expect says so */
+    return 0; /* ipsq_expect reports the wrong kind of answer */
 }
 
 static int ask_run(struct whole *w, struct ipsq_session *s, Ips__Request *rq,
@@ -140,7 +142,7 @@ static int ask_run(struct whole *w, struct ipsq_session *s, Ips__Request *rq,
     return rc < 0 ? rc : ipsq_expect(*last, answer, err);
 }
 
-/* "f (a.out)": equal names of different files are different procedures. */
+/* "f (a.out)": procedures of the same name in different files are distinct. */
 static void procedure_name(const Ips__ProcedureRow *r, char out[NAME_BYTES])
 {
     const char *base = strrchr(r->module, '/');
@@ -151,7 +153,7 @@ static void procedure_name(const Ips__ProcedureRow *r, char out[NAME_BYTES])
         snprintf(out, NAME_BYTES, "%.1000s", r->procedure);
 }
 
-/* Adds the rows' own times; returns their sum. */
+/* Adds the rows' own times and stores their sum in *sum. */
 static int add_procedures(struct diff *d, const struct ipsq_rows *rows,
                           uint64_t unsampled, unsigned run, uint64_t *sum,
                           struct ips_err *err)
@@ -183,7 +185,8 @@ static int add_shares(struct diff *d, const char *kind, Ips__Share **rows,
     return rc;
 }
 
-/* Messages and causes outside, which both ways to tell the path have. */
+/* Adds messages and external causes, which are parts of both breakdowns of the
+ * path. */
 static int add_between(struct diff *d, const Ips__PathAnswer *a, unsigned run,
                        uint64_t *left, struct ips_err *err)
 {
@@ -194,8 +197,9 @@ static int add_between(struct diff *d, const Ips__PathAnswer *a, unsigned run,
                                run, left, err);
 }
 
-/* What of the path is neither told nor between threads was off the CPU: in run
- * queues, as far as the kernel said so, else in waits nobody traced. */
+/* Time of the path in no procedure, message or external cause was off the CPU:
+ * in run queues as far as the kernel reported it, the rest in waits that were
+ * not recorded. */
 static int add_path(struct whole *w, const Ips__PathAnswer *a, unsigned run,
                     struct ips_err *err)
 {
@@ -254,10 +258,12 @@ static int ask_path(struct whole *w, const struct ipsq_options *o,
             "the path of run %.120s has nothing in that window: `ipsq "
             "phases` shows what the run did when",
             w->run[run].run);
-    w->run[run].path_ns = a->window_ns; /* without a window all of it */
+    /* without a window, this is the whole path */
+    w->run[run].path_ns = a->window_ns;
     w->run[run].elapsed_ns = a->elapsed_ns;
     w->run[run].complete = a->certificate && a->certificate->complete;
-    if (!ipsq_windowed(o)) /* else the metrics tell it */
+    if (!ipsq_windowed(
+            o)) /* with a window, the metrics give the elapsed time */
         put_figure(w, "elapsed", IPSQ_NS, run, a->elapsed_ns);
     put_figure(w, "critical path", IPSQ_NS, run, a->window_ns);
     put_figure(w, "of it on a CPU", IPSQ_NS, run, a->on_cpu_ns);
@@ -288,7 +294,7 @@ static int ask_rest(struct whole *w, const struct ipsq_options *o,
     rq.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     rq.procedures = &procedures;
     rc = ask_run(w, s, &rq, IPS__REPLY__ANSWER_PROCEDURES, &last, err);
-    if (rc == IPS_E_NOT_FOUND) { /* nothing was sampled */
+    if (rc == IPS_E_NOT_FOUND) { /* the run has no samples, which is no error */
         *err = (struct ips_err){0};
         return 0;
     }
@@ -421,7 +427,7 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
     ipsq_table_release(&t);
 }
 
-/* What to think of it, in a sentence; and the causes. */
+/* The verdict about the difference, in a sentence. */
 static const char *verdict_text(const struct whole *w)
 {
     const struct diff_item *sum = &w->what.sum;
@@ -495,7 +501,7 @@ static unsigned count_words(const char *list)
     return n;
 }
 
-/* The runs that the words of `list` name, from `at` on. */
+/* Finds the runs that `list` names, and stores them from index `at`. */
 static int name_runs(struct whole *w, struct ipsq_session *s, const char *list,
                      unsigned at, struct ips_err *err)
 {

@@ -1,4 +1,4 @@
-/* `ipsq estimate`: the time on a dedicated system. */
+/* `ipsq estimate`: the elapsed time on a dedicated system. */
 #include "client/base/command.h"
 
 static struct ipsq_cell share_cell(uint64_t of, uint64_t all)
@@ -30,7 +30,7 @@ static int print_estimate(const struct ipsq_options *o, const char *run_name,
                    ipsq_count(a->messages));
     ipsq_out_value(&out, IPSQ_NS, "elapsed_ns", "elapsed",
                    ipsq_count(a->wall_ns));
-    /* Below 0 where the path supposes more than there was. */
+    /* Negative if the path assumes more resources than the run had. */
     ipsq_out_value(&out, IPSQ_INT, "elapsed_less_estimate_ns", NULL,
                    (struct ipsq_cell){.i = over});
     ipsq_out_value(&out, IPSQ_SHARE, "estimate_of_elapsed",

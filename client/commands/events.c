@@ -12,9 +12,11 @@ static const struct ipsq_column columns[] = {
     {"channel", "CHANNEL", IPSQ_TEXT}, {"detail", "DETAIL", IPSQ_TEXT},
     {"site", "SITE", IPSQ_TEXT},       {"stack", "STACK", IPSQ_LIST},
 };
-enum { PLAIN_COLUMNS = 10 }; /* the rest where it is asked for */
+/* number of columns that are always there; the others are optional */
+enum { PLAIN_COLUMNS = 10 };
 
-/* Rows that do not go to a terminal are counted on the one that waits. */
+/* If the rows do not go to the terminal, their number is shown on the terminal,
+ * at this interval. */
 #define SAY_NS 500000000ull
 
 struct stream {

@@ -20,14 +20,14 @@ static struct ipsq_columns sort_columns(const struct ipsq_options *o)
     return (struct ipsq_columns){columns, IPSQ_COUNT_OF(columns)};
 }
 
-/* The object's own name: what stands after its last slash. */
+/* The last component of the object's name. */
 static const char *own_name(const char *object)
 {
     const char *slash = object ? strrchr(object, '/') : NULL;
     return slash && slash[1] ? slash + 1 : object;
 }
 
-/* 0 is no pid: the level has none. */
+/* A pid of 0 means that the level has no pid. */
 static struct ipsq_cell pid_cell(uint64_t pid)
 {
     return ipsq_count(pid ? pid : IPS_UNMEASURED);
@@ -54,7 +54,7 @@ static void add_row(struct ipsq_table *t, const Ips__ObjectRow *row)
     *cell++ = ipsq_text(has_command ? row->name : NULL);
 }
 
-/* All levels in one table? */
+/* Whether all levels are in one table. */
 static bool is_tree(const struct ipsq_options *o)
 {
     return o->format == IPSQ_TABLE || o->format == IPSQ_TSV;
@@ -79,7 +79,8 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
             if (tree || strcmp(a->rows[i]->level, levels[level]) == 0)
                 add_row(&t, a->rows[i]);
         }
-        /* The columns are the same: an error is that of the first. */
+        /* The columns of all levels are the same, so an error can only occur at
+         * the first level. */
         rc = ipsq_top_n(&t, o, CPU_COLUMN, &left_out, err);
         if (a->left_out && level < a->left_out->n_rows)
             left_out += a->left_out->rows[level];
@@ -107,7 +108,7 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_LS)
-        return 0; /* ipsq_expect says so */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     return ipsq_rows_add(arg, reply->ls->rows, reply->ls->n_rows, err);
 }
 

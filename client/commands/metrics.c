@@ -106,8 +106,8 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
     *cell++ = ipsq_count(row->rusage_processes);
 }
 
-/* The `top` greatest of a column, the master having left out `left_out`
- * already; releases the table. */
+/* Writes and releases the table. Keeps its `top` rows with the greatest values
+ * in `column`; the master has left out `left_out` rows already. */
 static void put_top(struct ipsq_out *out, struct ipsq_table *t, size_t column,
                     uint64_t top, uint64_t left_out, const char *heading)
 {
@@ -163,7 +163,7 @@ static void put_matrix(struct ipsq_out *out, const char *name,
     put_top(out, &t, 3, top, left_out, heading);
 }
 
-/* The last row is of all: kept whatever --top says. */
+/* Writes the totals. The last row is the sum of all. */
 static void put_totals(struct ipsq_out *out, const char *name,
                        const char *heading, Ips__MatrixTotal **totals,
                        size_t count, uint64_t top, uint64_t left_out)
@@ -197,8 +197,8 @@ static double compute_ratio(uint64_t a, uint64_t b)
     return (double)a / (double)b;
 }
 
-/* master/tables/pop_efficiencies.h; `ideal_ns`: the critical path with message
- * times 0. */
+/* Writes the efficiencies of master/tables/pop_efficiencies.h. `ideal_ns`:
+ * critical path with message times 0. */
 static void put_pop(struct ipsq_out *out, const Ips__MetricsRow *r,
                     uint64_t ideal_ns)
 {
@@ -290,7 +290,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_METRICS)
-        return 0; /* ipsq_expect says so */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     const Ips__MetricsAnswer *a = reply->metrics;
     int rc = ipsq_rows_add(&w->rows, a->rows, a->n_rows, err);
     if (rc == 0)
@@ -316,7 +316,7 @@ static int print_whole(const struct ipsq_options *o, const char *run_name,
     return print_metrics(o, run_name, &a, ideal_ns, err);
 }
 
-/* The critical path in CPU time with message times 0. */
+/* Asks for the critical path in CPU time with message times 0. */
 static int ask_ideal(struct ipsq_session *s, char *run_name, uint64_t *ideal_ns,
                      struct ips_err *err)
 {

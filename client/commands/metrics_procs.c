@@ -1,8 +1,9 @@
 /*
- * `ipsq metrics --level procedure`: what of Table 2 is defined for a procedure
- * of a process - CPU time in it and with what it called, calls - as rows like
- * those of the other levels. Threads are summed: "/m1/a.3/.../main" is written
- * "/m1/a.3//main", the thread left empty. Source: IPS-3, IPS-7.
+ * `ipsq metrics --level procedure`: those metrics of Table 2 that are defined
+ * for a procedure of a process (CPU time in it, CPU time including what it
+ * called, calls), as rows like those of the other levels. Threads are summed,
+ * so "/m1/a.3/.../main" is written "/m1/a.3//main", with an empty thread.
+ * Source: IPS-3, IPS-7.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,14 +26,14 @@ const struct ipsq_columns ipsq_metrics_procedure_columns = {
 
 struct whole {
     struct ipsq_rows rows;
-    char **names; /* [rows.count] */
+    char **names; /* [rows.count] names of the rows */
 };
 
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
-        return 0; /* ipsq_expect says so */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     return ipsq_rows_add(&w->rows, reply->procedures->rows,
                          reply->procedures->n_rows, err);
 }
@@ -82,7 +83,8 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     ipsq_out_certificate(&out, a->certificate, o->verbose);
     ipsq_out_value(&out, IPSQ_TEXT, "run", "run", ipsq_text(run_name));
     ipsq_out_table(&out, &t, "");
-    if (a->totals && w->rows.count < a->totals->rows) /* the master did */
+    if (a->totals &&
+        w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
     ipsq_left_out(&out, "metrics", left_out);
     ipsq_table_release(&t);

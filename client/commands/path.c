@@ -6,7 +6,8 @@
 #include "client/base/units.h"
 #include "client/commands/path_profile.h"
 
-#define TABLE_TOP 10 /* rows of a list in the table format without --top */
+/* rows of each list that the table shows without --top */
+#define TABLE_TOP 10
 
 static const struct ipsq_column segment_columns[] = {
     {"kind", "KIND", IPSQ_TEXT},        {"arc", "ARC", IPSQ_TEXT},
@@ -41,13 +42,14 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
     return ipsq_path_rows_add(&all->rows, reply->path, err);
 }
 
-/* Of what the path's computing was made (IPS-14). */
+/* Writes what the computing time on the path consists of (IPS-14). */
 static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
 {
     bool known = a->run_delay_ns != IPS_UNMEASURED;
-    double share = known && a->window_ns /* without a window t_max */
-                       ? (double)a->run_delay_ns / (double)a->window_ns
-                       : IPS_UNMEASURED_REAL;
+    double share =
+        known && a->window_ns /* without a window, window_ns is t_max_ns */
+            ? (double)a->run_delay_ns / (double)a->window_ns
+            : IPS_UNMEASURED_REAL;
     ipsq_out_value(out, IPSQ_NS, "on_cpu_ns", known ? "  on CPU" : NULL,
                    ipsq_count(a->on_cpu_ns));
     ipsq_out_value(out, IPSQ_NS, "run_delay_ns",
@@ -59,7 +61,8 @@ static void put_competition(struct ipsq_out *out, const Ips__PathAnswer *a)
                    ipsq_count(a->other_ns));
 }
 
-/* Do processes outlive the command by so much that a path may seem too long? */
+/* Whether processes go on so long after the command ended that the path may
+ * seem too long. */
 static bool is_outlived(const Ips__PathAnswer *a)
 {
     return a->elapsed_ns != IPS_UNMEASURED && a->lasted_ns != IPS_UNMEASURED &&
@@ -133,7 +136,7 @@ static void put_cost(struct ipsq_out *out, const Ips__EngineCost *c,
                       (unsigned long long)c->messages, bytes);
 }
 
-/* Why is there nothing to show? */
+/* Explains why there is no path to show. */
 static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
                       const Ips__PathAnswer *a)
 {
@@ -150,7 +153,7 @@ static void say_empty(struct ipsq_out *out, const struct ipsq_options *o,
                       "what was recorded.");
 }
 
-/* Rows of a list and pieces, 0: all. */
+/* Number of rows of a list and of segments to show; 0: all. */
 static uint64_t top_of(const struct ipsq_options *o)
 {
     return o->format == IPSQ_TABLE && o->top == 0 ? TABLE_TOP : o->top;

@@ -6,8 +6,10 @@
 #include "client/base/units.h"
 #include "common/types.h"
 
-#define NEAR_PPM 10000u /* a hundredth of the path */
-#define WHO_BYTES 200   /* of a path's objects in tables */
+/* slack that counts as near: a hundredth of the path */
+#define NEAR_PPM 10000u
+/* length of the list of a path's objects in tables */
+#define WHO_BYTES 200
 
 static const struct ipsq_column slack_columns[] = {
     {"kind", "KIND", IPSQ_TEXT},     {"slack_ns", "SLACK", IPSQ_NS},
@@ -19,7 +21,7 @@ static const struct ipsq_column next_columns[] = {
     {"ns", "LENGTH", IPSQ_NS},           {"share", "OF PATH", IPSQ_SHARE},
     {"short_ns", "SHORTER BY", IPSQ_NS}, {"messages", "MESSAGES", IPSQ_COUNT},
     {"any", "LOCKS", IPSQ_COUNT},        {"objects", NULL, IPSQ_LIST},
-    {"who", "THROUGH", IPSQ_TEXT}, /* in tables alone */
+    {"who", "THROUGH", IPSQ_TEXT}, /* this column is in the table format only */
 };
 
 int ipsq_ask_path_more(struct ipsq_session *s, const struct ipsq_options *o,
@@ -80,7 +82,7 @@ static void put_slacks(struct ipsq_out *out, const Ips__WhatifAnswer *a,
     ipsq_table_release(&t);
 }
 
-/* "/m1/a.3, /m1/b.7, ...": as much as a line of a table bears. */
+/* Writes "/m1/a.3, /m1/b.7, ..." into `text`, truncated to WHO_BYTES. */
 static const char *processes_text(const Ips__NextPath *p, char *text)
 {
     size_t at = 0;

@@ -162,9 +162,11 @@ struct procedures {
     const char *name, *heading;
     const struct ipsq_rows *rows;
     const Ips__ProcedureTotals *totals;
-    uint64_t of;             /* shares are of it */
-    uint64_t path_unsampled; /* whole: what of it is on the path */
-    uint64_t off_cpu_ns;     /* of the path, in sched and wall */
+    uint64_t of; /* total of which the shares are fractions */
+    /* whole graph: the part of unsampled_ns that is on the path */
+    uint64_t path_unsampled;
+    /* time of the path off the CPU, with the weightings sched and wall */
+    uint64_t off_cpu_ns;
     bool whole;
 };
 
@@ -185,7 +187,7 @@ static void put_procedure(struct ipsq_table *t, const Ips__ProcedureRow *r,
     put_code(cell, r, place);
 }
 
-/* What no procedure has. */
+/* Adds a row for time that belongs to no procedure. */
 static void put_rest(struct ipsq_table *t, const char *what, uint64_t ns,
                      uint64_t path_ns, const struct procedures *p, char *place)
 {
@@ -199,7 +201,7 @@ static void put_rest(struct ipsq_table *t, const char *what, uint64_t ns,
     put_procedure(t, &rest, p, place);
 }
 
-/* With the rest, rows add up to the time they are of. */
+/* Writes all procedures and the rest, so the rows add up to the total time. */
 static void put_procedures(struct ipsq_out *out, const struct procedures *p,
                            uint64_t top)
 {
@@ -237,7 +239,7 @@ static const struct ipsq_column sequence_columns[] = {
     {"procedures", NULL, IPSQ_LIST}, {"steps", "STEPS", IPSQ_TEXT},
 };
 
-/* "solver.12 sweep -> solver.13 sweep"; malloc'd, NULL: no memory. */
+/* "solver.12 sweep -> solver.13 sweep"; malloc'd, NULL: out of memory. */
 static char *steps_text(const Ips__Sequence *s)
 {
     char *text = NULL;
@@ -393,7 +395,8 @@ void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
         ipsq_out_value(out, IPSQ_NS, "window_ns", "in the window",
                        ipsq_count(a->window_ns));
     ipsq_out_group(out, "shares");
-    out->parts_written = 1; /* a line between the values and the first list */
+    /* puts a blank line between the values and the first list */
+    out->parts_written = 1;
     put_path_shares(out, by, a, rows, top);
     ipsq_out_group_end(out);
     if (o->sequences)

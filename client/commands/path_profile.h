@@ -1,11 +1,11 @@
-/* What `ipsq path` shows beside the path's own values and pieces: shares of all
- * kinds, procedures and lines, sequences, the whole graph. */
+/* What `ipsq path` shows besides the values and pieces of the path: shares of
+ * all kinds, procedures and lines, sequences, the whole graph. */
 #ifndef IPS_CLIENT_COMMANDS_PATH_PROFILE_H
 #define IPS_CLIENT_COMMANDS_PATH_PROFILE_H
 
 #include "client/base/command.h"
 
-/* Rows that come in several replies; zeroed to begin with. */
+/* Rows that come in several replies; zero it to start. */
 struct ipsq_path_rows {
     struct ipsq_rows procedures, source_lines, whole_procedures, whole_lines;
 };
@@ -13,15 +13,15 @@ int ipsq_path_rows_add(struct ipsq_path_rows *rows, const Ips__PathAnswer *a,
                        struct ips_err *err) IPS_MUST_USE;
 void ipsq_path_rows_release(struct ipsq_path_rows *rows);
 
-/* What the question goes by: what was asked for, else machine, process,
- * procedure, message and external. Returns how many. */
+/* Fills `by` with the groupings to ask for: those of --by, else machine,
+ * process, procedure, message and external. Returns their number. */
 size_t ipsq_path_bys(const struct ipsq_options *o, char *by[IPSQ_BY_COUNT]);
 
 void ipsq_put_path_profile(struct ipsq_out *out, const struct ipsq_options *o,
                            const Ips__PathAnswer *a,
                            const struct ipsq_path_rows *rows, uint64_t top);
 
-/* "loop.c:12 (solver)": where a procedure is, short enough to read. */
+/* Where a procedure is defined, in a short form: "loop.c:12 (solver)". */
 void ipsq_source_location(const Ips__ProcedureRow *r, char *out, size_t room);
 
 #endif

@@ -60,7 +60,7 @@ static void add_phase(struct ipsq_table *t, const Ips__PhaseRow *r)
     *cell++ = ipsq_count(*r->procedure ? r->procedure_ns : IPS_UNMEASURED);
 }
 
-/* ---- the strip ---- */
+/* ---- series as lines of characters ---- */
 
 static void print_strip(struct ipsq_out *out, const char *name,
                         const uint64_t *v, size_t n, uint64_t bin_ns, bool cpu)
@@ -94,7 +94,7 @@ static int print_strips(struct ipsq_out *out, const Ips__PhasesAnswer *a,
     return 0;
 }
 
-/* ---- */
+/* ---- the answer ---- */
 
 static void put_bins(struct ipsq_out *out, const Ips__PhasesAnswer *a)
 {

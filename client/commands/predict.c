@@ -6,7 +6,8 @@
 #include "client/base/placement.h"
 #include "client/base/units.h"
 
-#define TABLE_TOP 10 /* rows of each kind in tables without --top */
+/* rows of each kind that tables show without --top */
+#define TABLE_TOP 10
 
 static const struct ipsq_column machine_columns[] = {
     {"machine", "MACHINE", IPSQ_TEXT}, {"cores", "CORES", IPSQ_COUNT},
@@ -105,7 +106,8 @@ static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_table_release(&t);
 }
 
-/* Where the program may do otherwise than the replay supposes. */
+/* Writes where the program might behave differently from what the replay
+ * assumes. */
 static void put_order(struct ipsq_out *out, const Ips__PredictAnswer *a)
 {
     struct ipsq_table t;
@@ -125,7 +127,8 @@ static void put_order(struct ipsq_out *out, const Ips__PredictAnswer *a)
     ipsq_table_release(&t);
 }
 
-/* As a part of what was measured, of the command; NaN where not known. */
+/* Error of `ns` relative to the measured elapsed time of the command; NaN:
+ * unknown. */
 static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
 {
     bool known = a->elapsed_ns && a->elapsed_ns != IPS_UNMEASURED &&
@@ -133,7 +136,8 @@ static double error_of(const Ips__PredictAnswer *a, uint64_t ns)
     return known ? (double)ns / (double)a->elapsed_ns - 1 : IPS_UNMEASURED_REAL;
 }
 
-/* The error of the model, where it can be told: its own run replayed. */
+/* Writes the error of the model, if known: the recorded run is replayed on its
+ * own machines and compared with the measured time. */
 static void put_own(struct ipsq_out *out, const Ips__PredictAnswer *a)
 {
     char own[IPSQ_UNIT_BYTES], measured[IPSQ_UNIT_BYTES];
@@ -292,7 +296,8 @@ static void put_maps(struct ipsq_out *out, const Ips__PredictFound *f)
     ipsq_table_release(&t);
 }
 
-/* What comes before the answer: how far a search is. */
+/* Shows the progress of a search, which the master reports before the
+ * answer. */
 static int on_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     char best[IPSQ_UNIT_BYTES], text[120];
@@ -317,7 +322,8 @@ static int print_prediction(const struct ipsq_options *o, const char *run_name,
     put_values(&out, run_name, a);
     if (a->found)
         put_search(&out, a->found);
-    out.parts_written = 1; /* a line between the values and the first table */
+    /* puts a blank line between the values and the first table */
+    out.parts_written = 1;
     if (a->found)
         put_maps(&out, a->found);
     put_machines(&out, a);

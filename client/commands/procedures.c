@@ -24,7 +24,7 @@ static const struct ipsq_column columns[] = {
     {"module", NULL, IPSQ_TEXT},
     {"file", NULL, IPSQ_TEXT},
     {"line", NULL, IPSQ_COUNT},
-    {"place", "PLACE", IPSQ_TEXT}, /* in tables alone */
+    {"place", "PLACE", IPSQ_TEXT}, /* this column is in the table format only */
 };
 #define PLACE_BYTES 256
 
@@ -48,7 +48,7 @@ static struct ipsq_cell real_share(uint64_t part, uint64_t whole)
                            : IPS_UNMEASURED_REAL);
 }
 
-/* `text`: room for the place, NULL where it is not shown. */
+/* `text`: buffer for the source location; NULL: the column is not shown. */
 static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
                     uint64_t cpu_ns, bool with_object, char *text)
 {
@@ -114,7 +114,8 @@ static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
 
 #define FALLBACKS_MAX 10
 
-/* What the budget made fall back to counters, and when. */
+/* Reports the procedures whose calls were only counted from some time, because
+ * of the budget. */
 static void put_fallbacks(struct ipsq_out *out, const struct ipsq_rows *rows)
 {
     unsigned said = 0;
@@ -124,7 +125,8 @@ static void put_fallbacks(struct ipsq_out *out, const struct ipsq_rows *rows)
         if (!r->counted_from_ns)
             continue;
         const struct ipsq_cell cell = ipsq_text(r->procedure);
-        char *name = ipsq_cell_text(IPSQ_TEXT, &cell); /* fit for a terminal */
+        /* the name without control characters */
+        char *name = ipsq_cell_text(IPSQ_TEXT, &cell);
         ipsq_format_ns(r->counted_from_ns, when);
         ipsq_out_line(out, "%s: from %s on its calls were only counted", name,
                       when);
@@ -138,7 +140,8 @@ struct whole {
     char *texts;
 };
 
-/* Here; else the master takes the --top with the most CPU. */
+/* Whether rows are selected here. Otherwise the master sends the --top rows
+ * with the most CPU time. */
 static bool selects_here(const struct ipsq_options *o)
 {
     return o->sort || o->per_machine;
@@ -184,7 +187,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     put_totals(&out, a->totals);
     ipsq_out_table(&out, &t, "");
     ipsq_table_release(&t);
-    if (w->rows.count < a->totals->rows) /* the master cut them */
+    if (w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
     ipsq_left_out(&out, "procedures", left_out);
     put_fallbacks(&out, &w->rows);
@@ -195,7 +198,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
-        return 0; /* ipsq_expect says so */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     return ipsq_rows_add(&w->rows, reply->procedures->rows,
                          reply->procedures->n_rows, err);
 }

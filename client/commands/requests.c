@@ -1,11 +1,12 @@
-/* The requests of a run's services, and what bounds their rate. */
+/* Requests to the services of a run, and what limits their rate. */
 #include <string.h>
 
 #include "client/base/command.h"
 #include "client/base/top_n.h"
 #include "client/base/units.h"
 
-#define TABLE_TOP 10 /* slowest requests, and stations, without --top */
+/* slowest requests, or stations, that are shown without --top */
+#define TABLE_TOP 10
 
 static const struct ipsq_column services[] = {
     {"service", "SERVICE", IPSQ_TEXT},
@@ -75,7 +76,7 @@ static const struct ipsq_column stations[] = {
     {"use", "IN USE", IPSQ_SHARE},
 };
 
-/* Of `n` requests, on average. */
+/* Writes the averages over `n` requests. */
 static struct ipsq_cell *put_cells(struct ipsq_cell *cell,
                                    const Ips__RequestParts *p, uint64_t n)
 {
@@ -156,7 +157,8 @@ static void put_location(struct ipsq_cell *cell, const Ips__RequestMore *m)
     *cell++ = ipsq_count(m->line ? m->line : IPS_UNMEASURED);
 }
 
-/* `why` says it in words; here for scripts alone. */
+/* Writes the typical causes, for scripts only; `ipsq why` describes them in
+ * words. */
 static void put_typical(struct ipsq_out *out, const Ips__RequestsAnswer *a)
 {
     struct ipsq_table t;

@@ -1,15 +1,15 @@
-/* `ipsq sql [RUN] "SELECT ..."`: docs/metrics.md has the views. */
+/* `ipsq sql [RUN] "SELECT ..."`; docs/metrics.md describes the views. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/base/command.h"
 #include "client/base/top_n.h"
 
-/* The first column; the others are those of the query. */
+/* The first column of every answer; the query gives the others. */
 static const struct ipsq_column machine_column = {"machine", "machine",
                                                   IPSQ_VALUE};
 
-/* Without the columns of the query: only its answer names them. */
+/* The columns of the query are missing: they are known only from its answer. */
 static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 {
     (void)o;
@@ -17,8 +17,8 @@ static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 }
 
 struct whole {
-    struct ipsq_rows pieces; /* Ips__SqlAnswer */
-    char **columns;          /* borrowed */
+    struct ipsq_rows pieces; /* replies of type Ips__SqlAnswer */
+    char **columns;          /* borrowed from the first piece that has them */
     size_t column_count;
 };
 
@@ -26,7 +26,7 @@ static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     struct whole *w = arg;
     if (reply->answer_case != IPS__REPLY__ANSWER_SQL)
-        return 0; /* ipsq_expect says so */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     if (reply->sql->n_columns > 0 && !w->columns) {
         w->columns = reply->sql->columns;
         w->column_count = reply->sql->n_columns;
@@ -51,7 +51,7 @@ static struct ipsq_cell value_cell(const Ips__SqlValue *v)
     return cell;
 }
 
-/* JSON has each key once. */
+/* Column names must be unique, because they become keys in JSON. */
 static int check_names(const struct whole *w, struct ips_err *err)
 {
     for (size_t i = 0; i < w->column_count; i++) {
@@ -104,7 +104,7 @@ static int print_sql(const struct ipsq_options *o, const char *run_name,
     int rc = check_names(w, err);
     if (rc == 0)
         rc = fill_table(&t, w, err);
-    /* Without --sort in the order of the question. */
+    /* Without --sort the rows stay in the order of the query. */
     if (rc == 0 && (o->sort || o->per_machine)) {
         rc = ipsq_top_n(&t, o, 0, &left_out, err);
     } else if (rc == 0 && o->top && o->top < t.row_count) {
@@ -140,7 +140,8 @@ static int run_sql(const struct ipsq_command *self,
     ask.text = ips_wire_text("");
     if (o->arg_count == 2) {
         ask.text = ips_wire_text(o->args[1]);
-    } else if (word && strpbrk(word, " \t\n*;(")) { /* no name of a run */
+    } else if (word &&
+               strpbrk(word, " \t\n*;(")) { /* cannot be the name of a run */
         ask.text = ips_wire_text(word);
         word = NULL;
     }

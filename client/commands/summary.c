@@ -1,4 +1,5 @@
-/* A run in one line: ipsrun prints it when its command has ended. */
+/* `ipsq summary`: a run in one line, which ipsrun prints when its command has
+ * ended. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "client/base/command.h"
 #include "client/base/units.h"
 
-/* How many of each the run has. */
+/* Numbers of processes and threads of the run. */
 struct counts {
     uint64_t processes, threads;
 };
@@ -16,7 +17,8 @@ static int ask_counts(struct ipsq_session *s, Ips__Request *rq,
                       struct ips_err *err)
 {
     static char everything[] = "/";
-    enum { PROCESS = 2, THREAD = 3 }; /* levels, as left_out counts them */
+    /* levels of objects, as indexes in left_out */
+    enum { PROCESS = 2, THREAD = 3 };
     Ips__LsAsk ask = IPS__LS_ASK__INIT;
     Ips__Select select = IPS__SELECT__INIT;
     const Ips__Reply *last = NULL;
@@ -50,7 +52,7 @@ static void print_count(uint64_t n, const char *one, const char *more)
     printf("%s %s", text, n == 1 ? one : more);
 }
 
-/* "; 3 processes not recorded (busybox: linked statically)" */
+/* Prints "; 3 processes not recorded (busybox: linked statically)", if any. */
 static void print_unrecorded(const Ips__Certificate *c)
 {
     uint64_t n = 0;
@@ -84,7 +86,7 @@ static void print_line(const struct counts *n, const Ips__Certificate *c)
     print_unrecorded(c);
     if (!c->complete)
         fputs("; INCOMPLETE", stdout);
-    /* One of them may be that some were not recorded, said already. */
+    /* One gap may be the unrecorded processes, which are printed already. */
     if (c->n_gaps > (c->n_untraced > 0)) {
         struct ipsq_cell gaps = ipsq_list(c->gaps, c->n_gaps);
         char *text = ipsq_cell_text(IPSQ_LIST, &gaps);

@@ -1,5 +1,5 @@
-/* ipsq waits: where threads waited, for what, whose doing it was; and where the
- * machines' idle time went. */
+/* ipsq waits: where threads waited, for what, and which threads made them wait;
+ * and how the machines' cores spent their idle time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,29 +9,39 @@
 #include "client/base/units.h"
 #include "common/types.h"
 
-#define TABLE_TOP 20 /* groups in tables without --top */
+#define TABLE_TOP 20 /* groups that the table shows without --top */
 #define PLACE_BYTES 200
 #define WHILE_BYTES 400
-#define WHILE_ROWS 3 /* of a group's blame, in words */
+/* rows of a group's blame that are described in words */
+#define WHILE_ROWS 3
 
 static const struct ipsq_column wait_columns[] = {
-    {"total_ns", "WAITED", IPSQ_NS},   {"share", "SHARE", IPSQ_SHARE},
-    {"count", "TIMES", IPSQ_COUNT},    {"longest_ns", "LONGEST", IPSQ_NS},
-    {"mean_ns", "MEAN", IPSQ_NS},      {"cause", "FOR", IPSQ_TEXT},
-    {"late", "LATE", IPSQ_TEXT},       {"object", "WHO", IPSQ_TEXT},
-    {"procedure", NULL, IPSQ_TEXT},    {"module", NULL, IPSQ_TEXT},
-    {"file", NULL, IPSQ_TEXT},         {"line", NULL, IPSQ_COUNT},
-    {"peer", NULL, IPSQ_TEXT},         {"stack", NULL, IPSQ_LIST},
-    {"place", "WHERE", IPSQ_TEXT}, /* in tables alone, as what follows */
+    {"total_ns", "WAITED", IPSQ_NS},
+    {"share", "SHARE", IPSQ_SHARE},
+    {"count", "TIMES", IPSQ_COUNT},
+    {"longest_ns", "LONGEST", IPSQ_NS},
+    {"mean_ns", "MEAN", IPSQ_NS},
+    {"cause", "FOR", IPSQ_TEXT},
+    {"late", "LATE", IPSQ_TEXT},
+    {"object", "WHO", IPSQ_TEXT},
+    {"procedure", NULL, IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT},
+    {"file", NULL, IPSQ_TEXT},
+    {"line", NULL, IPSQ_COUNT},
+    {"peer", NULL, IPSQ_TEXT},
+    {"stack", NULL, IPSQ_LIST},
+    /* columns from here are in the table format only */
+    {"place", "WHERE", IPSQ_TEXT},
     {"while", "MEANWHILE", IPSQ_TEXT},
 };
 #define TABLE_ALONE 2u
 
 static const struct ipsq_column blame_columns[] = {
-    {"group", NULL, IPSQ_COUNT}, /* of the rows of waits, from 0 */
-    {"kind", NULL, IPSQ_TEXT},      {"object", NULL, IPSQ_TEXT},
-    {"procedure", NULL, IPSQ_TEXT}, {"module", NULL, IPSQ_TEXT},
-    {"cause", NULL, IPSQ_TEXT},     {"ns", NULL, IPSQ_NS},
+    /* index of a row in the table "waits", from 0 */
+    {"group", NULL, IPSQ_COUNT}, {"kind", NULL, IPSQ_TEXT},
+    {"object", NULL, IPSQ_TEXT}, {"procedure", NULL, IPSQ_TEXT},
+    {"module", NULL, IPSQ_TEXT}, {"cause", NULL, IPSQ_TEXT},
+    {"ns", NULL, IPSQ_NS},
 };
 static const struct ipsq_column cause_columns[] = {
     {"cause", "FOR", IPSQ_TEXT},
@@ -65,7 +75,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* "serve (server.c:40)", "serve (server)". */
+/* Formats a source location: "serve (server.c:40)" or "serve (server)". */
 static void location_text(const Ips__WaitGroup *g, char out[PLACE_BYTES])
 {
     if (*g->procedure && *g->file && g->line)
@@ -84,7 +94,7 @@ static void add_text(char out[WHILE_BYTES], const char *text)
     snprintf(out + at, WHILE_BYTES - at, "%s", text);
 }
 
-/* "a.3" of "/m1/a.3" where `other` is on the same machine. */
+/* "a.3" for "/m1/a.3" if `other` is on the same machine. */
 static const char *short_name(const char *object, const char *other)
 {
     const char *slash = *object ? strchr(object + 1, '/') : NULL;
@@ -92,7 +102,7 @@ static const char *short_name(const char *object, const char *other)
     return n && strncmp(object, other, n) == 0 ? object + n : object;
 }
 
-/* "a.3 in qsort 3.0 s", "a.3 waiting (disk) 1.1 s". */
+/* Appends "a.3 in qsort 3.0 s" or "a.3 waiting (disk) 1.1 s". */
 static void blame_text(const Ips__BlameRow *b, const char *waiter,
                        char out[WHILE_BYTES])
 {
@@ -109,7 +119,7 @@ static void blame_text(const Ips__BlameRow *b, const char *waiter,
     else if (*b->cause && *who)
         snprintf(one, sizeof(one), "%.120s %s (%s) %s", who, b->kind, b->cause,
                  ns);
-    else if (*b->cause) /* it ended by itself: nobody we know */
+    else if (*b->cause) /* the wait ended by itself; no known thread ended it */
         snprintf(one, sizeof(one), "%s %s", b->cause, ns);
     else
         snprintf(one, sizeof(one), "%.120s%s%s %s", who, space, b->kind, ns);
@@ -300,7 +310,8 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_certificate(&out, a->certificate, o->verbose);
     put_values(&out, o, run_name, a);
-    out.parts_written = 1; /* a line between the values and the first table */
+    /* puts a blank line between the values and the first table */
+    out.parts_written = 1;
     ipsq_table_init(&t, "waits", wait_columns,
                     IPSQ_COUNT_OF(wait_columns) - (table ? 0 : TABLE_ALONE));
     t.spare_columns = "late mean_ns longest_ns count cause";
@@ -325,12 +336,12 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
 static int take_piece(const Ips__Reply *reply, void *arg, struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_WAITS)
-        return 0; /* ipsq_expect says so */
+        return 0; /* ipsq_expect reports the wrong kind of answer */
     return ipsq_rows_add(arg, reply->waits->groups, reply->waits->n_groups,
                          err);
 }
 
-/* The master sorts, by these alone. */
+/* The master sorts, and only by these columns. */
 static struct ipsq_columns sort_columns(const struct ipsq_options *o)
 {
     static const struct ipsq_column columns[] = {

@@ -5,8 +5,10 @@
 #include "client/base/units.h"
 #include "common/types.h"
 
-#define TABLE_TOP 20    /* rows of the ranking in tables without --top */
-#define RANK_PPM 500000 /* twice as fast */
+/* rows of the ranking that the table shows without --top */
+#define TABLE_TOP 20
+/* default of --faster in the ranking: twice as fast */
+#define RANK_PPM 500000
 
 static const struct ipsq_column edit_columns[] = {
     {"faster_by", "FASTER BY", IPSQ_SHARE},
@@ -104,7 +106,8 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
         ipsq_out_value(&out, IPSQ_COUNT, "computed", NULL,
                        ipsq_count(a->computed));
     }
-    out.parts_written = 1; /* a line between the values and the first table */
+    /* puts a blank line between the values and the first table */
+    out.parts_written = 1;
     if (a->n_edits)
         put_rows(&out, "edits", "the edits: each alone, then all together",
                  a->edits, a->n_edits, a->all, a->t_max_ns);

@@ -72,7 +72,7 @@ static void put_table(struct ipsq_out *out, const char *name,
 
 /* ---- for people ---------------------------------------------------------- */
 
-/* On one line, to be copied. */
+/* Writes the command on one line, so that it can be copied. */
 static void put_command(struct ipsq_out *out, const char *command)
 {
     const struct ipsq_cell cell = ipsq_text(command);
@@ -131,7 +131,7 @@ static void put_people(struct ipsq_out *out, const Ips__WhyAnswer *a)
 
 /* ---- all ----------------------------------------------------------------- */
 
-/* No line for people where it is not measured. */
+/* Writes a time; in the table format only if it was measured. */
 static void put_ns(struct ipsq_out *out, const char *key, const char *title,
                    uint64_t ns)
 {
@@ -139,7 +139,8 @@ static void put_ns(struct ipsq_out *out, const char *key, const char *title,
                    ipsq_count(ns));
 }
 
-/* The parts of the path: one line for people, who see none that is 0. */
+/* Writes the parts of the path; in the table format as one line without the
+ * parts that are 0. */
 static void put_parts(struct ipsq_out *out, const Ips__WhyAnswer *a)
 {
     const struct {
@@ -166,7 +167,7 @@ static void put_parts(struct ipsq_out *out, const Ips__WhyAnswer *a)
         ipsq_out_prose(out, "the path        ", line, 16);
 }
 
-/* The window that the answer is about; null: all of the run. */
+/* Writes the window of the answer; null: the whole run. */
 static void put_window(struct ipsq_out *out, uint32_t phase,
                        const Ips__WhyAnswer *a)
 {
@@ -179,7 +180,8 @@ static void put_window(struct ipsq_out *out, uint32_t phase,
                    ipsq_count(a->to_ns ? a->to_ns : IPS_UNMEASURED));
 }
 
-/* What the sampled part of the path has in common. */
+/* Writes the procedure in which, with what it called, most samples of the path
+ * are. */
 static void put_common(struct ipsq_out *out, const Ips__WhyCommon *c)
 {
     char text[512] = "", share[3][IPSQ_UNIT_BYTES];
@@ -277,10 +279,13 @@ int why_ask(struct ipsq_session *s, Ips__Request *rq,
 {
     const char *what = rq->why->answer;
     int rc = ask_as(s, rq, what, out, err);
-    if (rc == 0 && !*(*out)->answers) { /* a service: of its requests */
+    if (rc == 0 &&
+        !*(*out)->answers) { /* the run is a service: ask about its requests */
         rc = ask_as(s, rq, "requests", out, err);
         if (rc == 0 && strcmp((*out)->shape, "service") != 0)
-            rc = ask_as(s, rq, "turnaround", out, err); /* none are told */
+            rc = ask_as(
+                s, rq, "turnaround", out,
+                err); /* no requests are known: ask about the elapsed time */
         rq->why->answer = ips_wire_text(what);
     }
     return rc;

@@ -1,9 +1,9 @@
 /*
- * `ipsq why` about several runs: the findings of each, put together by kind, by
- * who does it and by procedure (numbers of processes left out, as `ipsq diff`
- * does), with in how many of the runs they were made and their gain there. How
- * sure a frequency of k in n is says its 95% interval (Wilson 1927). Pure but
- * for why_ask and why_runs.
+ * `ipsq why` about several runs. Merges the findings of all runs by kind,
+ * object and procedure (without process ids, as `ipsq diff` does), and counts
+ * in how many runs each was made and with which gain. The certainty of a
+ * frequency of k in n is its 95% interval (Wilson 1927). Pure, except for
+ * why_ask and why_runs.
  */
 #ifndef IPS_CLIENT_COMMANDS_WHY_H
 #define IPS_CLIENT_COMMANDS_WHY_H
@@ -12,11 +12,14 @@
 
 #define WHY_RUNS_MAX 64u
 
-struct why_seen { /* one finding, of all runs */
+struct why_seen { /* one finding, merged over all runs */
     char *kind, *who, *procedure, *text;
-    unsigned runs;              /* that have it */
-    unsigned run[WHY_RUNS_MAX]; /* which, in order */
-    double share[WHY_RUNS_MAX]; /* its gain there, of the run's own time */
+    unsigned runs; /* number of runs that have the finding */
+    /* numbers of the runs that have it, ascending */
+    unsigned run[WHY_RUNS_MAX];
+    /* gain of the finding in each of these runs, as a fraction of the run's
+     * time */
+    double share[WHY_RUNS_MAX];
 };
 struct why_set {
     unsigned runs;
@@ -24,26 +27,28 @@ struct why_set {
     size_t count, capacity;
 };
 
-/* A finding of run number `run` (they come in order); one that the run has
- * twice counts once, with its greater gain. */
+/* Adds a finding of run number `run`; runs come in ascending order. A finding
+ * made twice in one run counts once, with its greater gain. */
 int why_set_add(struct why_set *w, unsigned run, const char *kind,
                 const char *object, const char *procedure, const char *says,
                 double share, struct ips_err *err) IPS_MUST_USE;
-/* By the mean of the gains over all runs, 0 where it was not made. */
+/* Sorts by the mean gain over all runs; a run without the finding counts as
+ * 0. */
 void why_set_sort(struct why_set *w);
 void why_set_release(struct why_set *w);
-/* Median, least and greatest gain of the runs that have it. */
+/* Median, least and greatest gain in the runs that have the finding. */
 void why_seen_gain(const struct why_seen *x, double *median, double *least,
                    double *greatest);
-/* Where the frequency of k in n > 0 lies, 95%. */
+/* 95% interval of the frequency k in n, n > 0. */
 void why_wilson(unsigned k, unsigned n, double *low, double *high);
 
-/* Asks about rq->run as rq->why says; where that leaves it open (`answer` "")
- * and the run is a service, about its requests. *out is the session's. */
+/* Asks about rq->run as rq->why requests. If that leaves the kind of answer
+ * open (`answer` "") and the run is a service, asks about its requests. *out
+ * belongs to the session. */
 int why_ask(struct ipsq_session *s, Ips__Request *rq,
             const Ips__WhyAnswer **out, struct ips_err *err) IPS_MUST_USE;
 
-/* Does the command line name more than one run? */
+/* Whether the command line names more than one run. */
 bool why_names_several(const struct ipsq_options *o);
 int why_runs(const struct ipsq_options *o, struct ipsq_session *s,
              Ips__Request *rq, struct ips_err *err) IPS_MUST_USE;

@@ -1,4 +1,4 @@
-/* Findings of several runs put together (commands/why.h). */
+/* Merges the findings of several runs (commands/why.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

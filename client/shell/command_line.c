@@ -1,5 +1,5 @@
-/* A command line: options, the command, a session if it needs one, its answer.
- */
+/* Runs one command line: parses options, finds the command, opens a session if
+ * the command needs one, and runs it. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ static int report_error(const struct ips_err *err, const char *where)
     return IPSQ_USAGE;
 }
 
-/* Has the command rows by what --by names? */
+/* Whether the command can group its rows by the values of --by. */
 static int check_by(const struct ipsq_command *c, const struct ipsq_options *o,
                     struct ips_err *err)
 {
@@ -43,7 +43,7 @@ static int check_by(const struct ipsq_command *c, const struct ipsq_options *o,
                        c->name, all, ips_nearest_text(&near));
 }
 
-/* Has the command a use for what it was given? */
+/* Whether the command accepts the options and arguments that were given. */
 static int check_use(const struct ipsq_command *c, const struct ipsq_options *o,
                      struct ips_err *err)
 {

@@ -1,4 +1,5 @@
-/* Completion at the prompt: the shell's own words, and those of commands. */
+/* Completion at the prompt: of the shell's own words, and of commands and their
+ * arguments. */
 #include <editline/readline.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "client/shell/shell.h"
 
 static struct ipsq_shell *shell;
-static struct ipsq_names offered; /* what begins with the word */
+static struct ipsq_names offered; /* candidates for the word */
 static size_t offer_at;
 
 static char *next_offer(const char *text, int state)
@@ -23,7 +24,8 @@ static void offer_name(const char *name, const char *text)
         ipsq_names_add(&offered, name, NULL);
 }
 
-/* Objects below the focus, as names without what the focus says already. */
+/* Offers objects below the focus, without the part of the name that the focus
+ * has already. */
 static void offer_below(const struct ipsq_name_source *from, const char *text)
 {
     char object[2 * IPSQ_FOCUS_BYTES];
@@ -46,7 +48,7 @@ static char **complete_word(const char *text, int start, int end)
     struct ipsq_name_source from = ipsq_shell_source(shell);
     char line[IPSQ_LINE_BYTES];
     (void)end;
-    rl_attempted_completion_over = 1; /* never file names */
+    rl_attempted_completion_over = 1; /* do not fall back to file names */
     ipsq_names_release(&offered);
     snprintf(line, sizeof(line), "%.*s", start, rl_line_buffer);
     if (ipsq_words_split(line, &words, &ignored) < 0)

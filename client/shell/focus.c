@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* One word from *at on, into *to. */
+/* Copies one word from *at to *to, and moves both after it. */
 static int split_word(const char **at, char **to, struct ips_err *err)
 {
     const char *p = *at;
@@ -32,7 +32,8 @@ int ipsq_words_split(const char *line, struct ipsq_words *out,
     char *to = out->text;
     out->count = 0;
     out->word[0] = NULL;
-    /* Words with their ends take no more than the line with its own. */
+    /* All words with their NULs take no more space than the line with its
+     * NUL. */
     if (strlen(line) >= sizeof(out->text))
         return ips_err_set(err, IPS_E_USAGE, "line longer than %zu bytes",
                            sizeof(out->text) - 1);
@@ -77,7 +78,8 @@ bool ipsq_focus_object(const struct ipsq_focus *f, const char *word,
         n = snprintf(out, IPSQ_FOCUS_BYTES, "%s/%s", f->object, word);
     if (n <= 0 || n >= IPSQ_FOCUS_BYTES)
         return false;
-    while (n > 0 && out[n - 1] == '/') /* "/": everything */
+    while (n > 0 &&
+           out[n - 1] == '/') /* "/" becomes "", which means everything */
         out[--n] = '\0';
     return true;
 }
@@ -132,14 +134,15 @@ bool ipsq_focus_up(struct ipsq_focus *f)
     return true;
 }
 
-/* Does the command take a run as its first word? */
+/* Whether the command takes a run as its first argument. */
 static bool takes_run(const struct ipsq_command *c)
 {
     return strncmp(c->usage, "RUN", 3) == 0 ||
            strncmp(c->usage, "[RUN", 4) == 0;
 }
 
-/* whatif's --object says what would be faster. */
+/* Whether --object restricts the command. That of whatif names what is assumed
+ * to be faster. */
 static bool takes_object(const struct ipsq_command *c)
 {
     return (c->options & IPSQ_HAS(OBJECT)) && !(c->options & IPSQ_HAS(FASTER));
@@ -201,7 +204,8 @@ int ipsq_focus_apply(const struct ipsq_focus *f, char *const *before,
     int first = argc;
     for (int i = 0; i < words->count; i++)
         add_word(argv, &argc, words->word[i]);
-    char *copy[IPSQ_ARGV_MAX + 1]; /* getopt may change the order */
+    /* because getopt may reorder its arguments */
+    char *copy[IPSQ_ARGV_MAX + 1];
     memcpy(copy, argv, ((size_t)argc + 1) * sizeof(*argv));
     if (ipsq_options_parse(&o, argc, copy, &ignored) < 0 || !o.command ||
         o.help)
@@ -210,7 +214,8 @@ int ipsq_focus_apply(const struct ipsq_focus *f, char *const *before,
     if (!c || c->local)
         return argc;
     if (takes_run(c) && *f->run && o.arg_count < c->max_args) {
-        int at = first; /* behind the command */
+        /* position of the command; the run is inserted after it */
+        int at = first;
         while (argv[at] != o.command)
             at++;
         memmove(&argv[at + 2], &argv[at + 1],

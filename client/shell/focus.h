@@ -1,7 +1,8 @@
 /*
- * What the shell's commands are about: a run, an object of it and a piece of
- * its time. Pure: how a line becomes words, how a focus moves, and what it adds
- * to a command that does not say otherwise. Source: IPS-18 (zooming), DESIGN.
+ * What the shell's commands are about: a run, an object in it, and a part of
+ * its time. Pure: splits a line into words, moves the focus, and adds the focus
+ * to commands that do not name something else. Source: IPS-18 (zooming),
+ * DESIGN.
  */
 #ifndef IPS_CLIENT_SHELL_FOCUS_H
 #define IPS_CLIENT_SHELL_FOCUS_H
@@ -14,52 +15,56 @@
 #define IPSQ_FOCUS_BYTES 512
 
 struct ipsq_focus {
-    char run[64]; /* "": the newest whenever something is asked */
-    char object[IPSQ_FOCUS_BYTES]; /* "": all of the run, else "/..." */
-    char from[IPSQ_UNIT_BYTES];    /* as --from and --to take them; "": all */
+    char run[64]; /* "": the newest run at the time of each command */
+    char object[IPSQ_FOCUS_BYTES]; /* "": the whole run */
+    char from[IPSQ_UNIT_BYTES];    /* as for --from and --to; "": all */
     char to[IPSQ_UNIT_BYTES];
-    char phase[IPSQ_UNIT_BYTES]; /* as --phase takes it, instead of the two */
+    /* as for --phase; used instead of from and to */
+    char phase[IPSQ_UNIT_BYTES];
 };
 
-/* A line in pieces, which live in `text`. */
+/* The words of a line, stored in `text`. */
 struct ipsq_words {
     char text[IPSQ_LINE_BYTES];
-    char *word[IPSQ_WORDS_MAX + 1]; /* NULL at the end */
+    char *word[IPSQ_WORDS_MAX + 1]; /* the words; NULL at the end */
     int count;
 };
 
-/* Blanks part words; '...' and "..." keep them together, a backslash the next
- * character (not within '...'); a word that begins with # ends the line.
- * IPS_E_USAGE: a quote that is not closed, too much. */
+/* Splits a line at blanks. '...' and "..." keep words together; a backslash
+ * protects the next character (not within '...'); a word that starts with #
+ * ends the line. IPS_E_USAGE: a quote is not closed, or the line is too
+ * long. */
 int ipsq_words_split(const char *line, struct ipsq_words *out,
                      struct ips_err *err) IPS_MUST_USE;
 
-/* "ipsq", "ipsq RUN:/m1/p.7@1s..2s": what stands before the "> ". */
+/* The text of the prompt before "> ": "ipsq", "ipsq RUN:/m1/p.7@1s..2s". */
 void ipsq_focus_text(const struct ipsq_focus *f, char *out, size_t room);
 
-/* "/a/b" or below where we are: "b". The end of `path` is cut off where it is
- * too long (then false). */
+/* The object that `word` means: "/a/b", or "b" below the object in focus.
+ * False: the path is too long and `out` is truncated. */
 bool ipsq_focus_object(const struct ipsq_focus *f, const char *word,
                        char out[IPSQ_FOCUS_BYTES]);
-/* "1s..2s", "1s.." and "..2s". False: that is no piece of time; IPS_E_USAGE in
- * `err` (code != 0) where it is one, but a wrong one. */
+/* Sets the window from "1s..2s", "1s.." or "..2s". False: `word` is not of this
+ * form. If it is, but its times are wrong, `err` has IPS_E_USAGE (code !=
+ * 0). */
 bool ipsq_focus_window(struct ipsq_focus *f, const char *word,
                        struct ips_err *err);
-/* Phase "2" of the run, as `ipsq phases` numbers them. IPS_E_USAGE. */
+/* Sets the phase, such as "2", by its number in `ipsq phases`. IPS_E_USAGE: no
+ * number. */
 int ipsq_focus_phase(struct ipsq_focus *f, const char *word,
                      struct ips_err *err) IPS_MUST_USE;
-/* One step out: the time, then the object, then the run. False: we were there.
- */
+/* Widens the focus by one step: removes the time, else the object, else the
+ * run. False: there was nothing to remove. */
 bool ipsq_focus_up(struct ipsq_focus *f);
 
-/* Why something of the focus was left out; bits. */
+/* What of the focus a command could not use; bits. */
 enum ipsq_unused { IPSQ_UNUSED_OBJECT = 1, IPSQ_UNUSED_TIME = 2 };
 
-/* A command line: "ipsq", `before` (options of all commands), then `words` with
- * what the focus adds. `argv` has room for IPSQ_ARGV_MAX; the words are
- * borrowed from everything given. Returns argc, and in *unused what `command`
- * has no use for. A command that is not known, or wrong words, get nothing
- * added: running it says what is wrong. */
+/* Makes a command line: "ipsq", `before` (options of all commands), then
+ * `words` with the additions of the focus. `argv` has space for IPSQ_ARGV_MAX;
+ * strings are borrowed from the arguments. Returns argc, and in *unused what
+ * `command` has no use for. An unknown command, or wrong words, get no
+ * additions: running the line reports what is wrong. */
 #define IPSQ_ARGV_MAX (2 * IPSQ_WORDS_MAX)
 int ipsq_focus_apply(const struct ipsq_focus *f, char *const *before,
                      const struct ipsq_words *words, char **argv,

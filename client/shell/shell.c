@@ -37,7 +37,7 @@ static const char words_help[] =
 
 /* ---- a command ---------------------------------------------------------- */
 
-/* NULL: print as it comes. */
+/* The pager command; NULL: print without a pager. */
 static const char *find_pager(const struct ipsq_shell *s)
 {
     const char *own = getenv("PAGER");
@@ -52,7 +52,8 @@ static pid_t start_pager(const char *command, const int pipes[2])
     if (pid != 0)
         return pid;
     signal(SIGINT, SIG_DFL);
-    setenv("LESS", "FRX", 0); /* ends where all fits on the screen */
+    /* less then exits at once if all fits the screen */
+    setenv("LESS", "FRX", 0);
     if (dup2(pipes[0], STDIN_FILENO) < 0)
         _exit(127);
     close(pipes[0]);
@@ -68,7 +69,8 @@ static int wait_for(pid_t pid)
         ;
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
-    /* Who leaves the pager has seen enough; an interrupt is the user's. */
+    /* Leaving the pager early (SIGPIPE) is no failure; an interrupt is
+     * reported. */
     return WTERMSIG(status) == SIGPIPE ? IPSQ_OK : 128 + WTERMSIG(status);
 }
 
@@ -106,7 +108,8 @@ static int run_words(const struct ipsq_shell *s, int argc, char **argv)
     return status;
 }
 
-/* The format of all answers is for commands that have others than a table. */
+/* Whether the command has no format but the table. The shell's format is not
+ * passed to such commands. */
 static bool only_table(const struct ipsq_words *words)
 {
     const struct ipsq_command *c =
@@ -125,7 +128,7 @@ static int run_command(const struct ipsq_shell *s,
         before[n] = s->before[n];
         n++;
     }
-    before[n] = NULL; /* the format is the last */
+    before[n] = NULL; /* --format is the last option in before[] */
     int argc = ipsq_focus_apply(&s->focus, before, words, argv, &unused);
     if (unused)
         fprintf(stderr,
@@ -168,9 +171,8 @@ static void say_unknown(const struct ipsq_shell *s, name_lister *list,
     ipsq_names_release(&all);
 }
 
-/* A name that neither is `first` nor below it, as /m1/a is below /m1; NULL:
- * none.
- */
+/* A name that is neither `first` nor below it (as /m1/a is below /m1); NULL:
+ * none. */
 static const char *another_name(const struct ipsq_names *names,
                                 const char *first)
 {
@@ -184,8 +186,8 @@ static const char *another_name(const struct ipsq_names *names,
     return NULL;
 }
 
-/* The name that `text` is, or alone begins; prints what is wrong where there is
- * none. */
+/* Finds the name that is equal to `text` or the only one that begins with it.
+ * If there is none, prints why. */
 static bool only_one(const struct ipsq_shell *s, name_lister *list,
                      const char *text, const char *what, char *out, size_t room)
 {
@@ -248,7 +250,8 @@ static int take_run(struct ipsq_shell *s, const char *word)
     return IPSQ_OK;
 }
 
-/* What every command is given; table needs no saying, and graph has none. */
+/* Collects the options passed to every command. The format is left out if it is
+ * table, because that is the default and `graph` has no table. */
 static void options_of_all(struct ipsq_shell *s)
 {
     static char master[] = "--master", state[] = "--state";
@@ -347,8 +350,8 @@ static int run_line(struct ipsq_shell *s, const char *text)
 static sigjmp_buf to_prompt;
 static volatile sig_atomic_t at_prompt;
 
-/* An interrupt at the prompt begins a new line; while a command runs it is the
- * command's. */
+/* An interrupt at the prompt starts a new line. While a command runs, only the
+ * command is interrupted. */
 static void on_interrupt(int sig)
 {
     (void)sig;
@@ -384,7 +387,7 @@ static char *read_plain(void)
     return NULL;
 }
 
-/* "": there is no place for it. */
+/* "": no history file can be used. */
 static void history_path(const struct ipsq_shell *s, char out[IPS_PATH_BYTES])
 {
     char state[IPS_PATH_BYTES];
@@ -416,9 +419,10 @@ int ipsq_shell(const struct ipsq_options *o)
     char past[IPS_PATH_BYTES] = "";
     struct ipsq_shell s;
     begin_shell(&s, o);
-    /* A child's exit() moves a file's offset back to what its copy of the
-     * buffer has not read, and that offset is ours too. Nothing is read ahead:
-     * a command may read the lines that follow it. */
+    /* Commands run in children that share the offset of standard input. At exit
+     * a child resets the offset to undo what its copy of the buffer has read
+     * ahead. So nothing is read ahead; and a command may read the lines that
+     * follow it. */
     if (!s.terminal)
         setvbuf(stdin, NULL, _IONBF, 0);
     using_history();

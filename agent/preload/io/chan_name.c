@@ -1,4 +1,4 @@
-/* Channel names: see chan_name.h. */
+/* Names the ends of channels: see chan_name.h. */
 #include "agent/preload/chan_name.h"
 
 #include <linux/netlink.h>
@@ -26,8 +26,8 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
-/* The network namespace that a socket was made in, wherever its process or
- * thread is now. Before Linux 5.14 it is taken to be the calling thread's. */
+/* The network namespace in which the socket was created, wherever its process
+ * or thread is now. Before Linux 5.14: the calling thread's namespace. */
 static uint64_t netns_of(int fd)
 {
     uint64_t cookie = 0;
@@ -50,7 +50,7 @@ static int sock_int(int fd, int option)
     return value;
 }
 
-/* The length of the name, 0 where there is none (not connected). */
+/* Length of the socket's name; 0: it has none (not connected). */
 static socklen_t sock_name(long call, int fd, struct sockaddr_storage *ss)
 {
     socklen_t len = sizeof(*ss);
@@ -76,16 +76,17 @@ static void addr_fold(struct ips_addr *out, const void *name, socklen_t len)
         memcpy(out->addr + 12, &in.sin_addr, 4);
     } else if (family == AF_INET6 && len >= 24) {
         struct sockaddr_in6 in6;
-        memcpy(&in6, name, 24); /* without the scope: older callers */
+        /* without the scope, which older callers leave out */
+        memcpy(&in6, name, 24);
         out->family = AF_INET6;
         out->port = ntohs(in6.sin6_port);
         memcpy(out->addr, &in6.sin6_addr, 16);
     }
 }
 
-/* Hash of a Unix name that `fd` has or uses, 0 for an unnamed socket. A path
- * ends at its NUL, an abstract name (first byte NUL) at its length: it means
- * something in one network namespace alone, which is hashed as well. */
+/* Hash of a Unix socket name that `fd` has or uses; 0: unnamed socket. A path
+ * ends at its NUL. An abstract name (first byte NUL) ends at its length and is
+ * valid in one network namespace only, which is therefore hashed as well. */
 static uint64_t path_hash(int fd, const void *name, socklen_t len)
 {
     const size_t head = offsetof(struct sockaddr_un, sun_path);
@@ -103,7 +104,8 @@ static uint64_t path_hash(int fd, const void *name, socklen_t len)
     return ips_fnv1a(ips_fnv1a(IPS_FNV_SEED, path, n), &netns, sizeof(netns));
 }
 
-/* One port may be listened to at several addresses: they are taken for one. */
+/* The address is left out: a port listened to at several addresses counts as
+ * one listener. */
 bool ips_listen_name_of(int fd, const struct sockaddr *name, socklen_t len,
                         struct ips_listen_name *out)
 {
@@ -137,7 +139,7 @@ struct diagnosis {
     } answer;
 };
 
-/* The length of the kernel's answer. */
+/* Returns the length of the kernel's answer, or a negative error. */
 static long ask_with_own_table(void *arg)
 {
     struct diagnosis *d = arg;
@@ -155,10 +157,11 @@ static long ask_with_own_table(void *arg)
     return got;
 }
 
-/* Where the kernel names the peer in its answer of `got` bytes; 0 nowhere. */
+/* The peer's inode in the kernel's answer of `got` bytes; 0: not in it. */
 static uint64_t peer_in(const struct diagnosis *d, long got)
 {
-    /* by hand: the kernel's alignment macros mix signs */
+    /* done by hand, because the kernel's alignment macros mix signed and
+     * unsigned */
     const long fixed = sizeof(struct nlmsghdr) + sizeof(struct unix_diag_msg);
     const long attr_head = sizeof(struct nlattr);
     if (got < fixed || d->answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
@@ -179,8 +182,8 @@ static uint64_t peer_in(const struct diagnosis *d, long got)
     return 0;
 }
 
-/* Inode of the socket at the other end of a Unix socket, asked of the kernel's
- * socket diagnostics; 0 where it is not known (refused, not yet accepted). */
+/* Inode of the socket at the other end of a Unix socket, from the kernel's
+ * socket diagnostics; 0: unknown (refused, or not accepted yet). */
 static uint64_t unix_peer(uint64_t ino)
 {
     struct diagnosis d = {
@@ -195,7 +198,8 @@ static uint64_t unix_peer(uint64_t ino)
     return peer_in(&d, ips_with_own_table(ask_with_own_table, &d));
 }
 
-/* Bytes that the program has written to and read from a TCP socket so far. */
+/* Bytes that the program has written to and read from a TCP socket so far.
+ * False: unknown. */
 static bool tcp_totals(int fd, uint64_t *sent, uint64_t *recv)
 {
     enum { CLOSE = 7, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
@@ -206,13 +210,14 @@ static bool tcp_totals(int fd, uint64_t *sent, uint64_t *recv)
     if (ips_sys6(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, (long)&info,
                  (long)&len, 0) < 0 ||
         len < offsetof(struct tcp_info, tcpi_bytes_retrans) + 8 ||
-        info.tcpi_state == CLOSE) /* the counters are not kept then */
+        info.tcpi_state == CLOSE) /* a closed socket keeps no counters */
         return false;
     if (ips_sys3(SYS_ioctl, fd, FIONREAD, (long)&unread) < 0)
         unread = 0;
     *sent = ips_sub_sat(info.tcpi_bytes_sent, info.tcpi_bytes_retrans) +
             info.tcpi_notsent_bytes;
-    /* the peer's FIN takes a sequence number and is counted as received */
+    /* the peer's FIN takes a sequence number, so it is counted as a received
+     * byte */
     bool fin = info.tcpi_state == CLOSE_WAIT || info.tcpi_state == LAST_ACK ||
                info.tcpi_state == CLOSING;
     *recv = ips_sub_sat(info.tcpi_bytes_received, (uint64_t)unread + fin);
@@ -229,7 +234,8 @@ static uint64_t chan_write(int fd, uint64_t seen, struct ips_rec_chan *chan,
     }
     uint64_t word = ips_fd_set(fd, seen, klass, id, flags);
     if (ips_fd_chan(word) != id)
-        return word; /* another thread's name, or closed meanwhile */
+        return word; /* another thread named it first, or it was closed
+                        meanwhile */
     struct ips_rec_chan *rec =
         (struct ips_rec_chan *)ips_rec_begin(IPS_REC_CHAN, sizeof(*rec));
     if (rec) {
@@ -269,9 +275,10 @@ static uint64_t name_inet(int fd, uint64_t seen, struct ips_rec_chan *chan,
         return chan_write(fd, seen, chan, IPS_FD_LISTEN, 0);
     }
     chan->kind = IPS_CHAN_TCP;
-    /* an accepted one may be reset by now */
+    /* an accepted socket may be reset already and then has no peer */
     if (!peer_len && !(chan->flags & IPS_CHAN_ACCEPTED))
-        return IPS_FD_NOT_A_CHANNEL; /* not connected: look again */
+        return IPS_FD_NOT_A_CHANNEL; /* not connected yet: ask again at the next
+                                        use */
     if (!hint || !hint->sent_too)
         tcp_totals(fd, &chan->sent_before, &chan->recv_before);
     uint64_t flags = IPS_FD_TCP;
@@ -342,7 +349,8 @@ static uint64_t name_socket(int fd, uint64_t seen, struct ips_rec_chan *chan,
         addr_fold(&chan->remote, &peer, peer_len);
         return name_inet(fd, seen, chan, stream, listening, peer_len, hint);
     }
-    /* Who connected is found by the listener's name, whatever his own is. */
+    /* Sockets that connected are matched by the listener's name, so their own
+     * name is not used. */
     if (!stream || !(chan->flags & IPS_CHAN_CONNECTED))
         chan->name_hash = path_hash(fd, &local, local_len);
     if (!chan->name_hash)
@@ -381,7 +389,8 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
     c += strlen(key);
     while (*c == ' ' || *c == '\t')
         c++;
-    if (*c < '0' || *c > '9') /* a pid of another namespace: -1 */
+    if (*c < '0' ||
+        *c > '9') /* for a pid of another namespace the kernel prints -1 */
         return false;
     *value = 0;
     while (*c >= '0' && *c <= '9')
@@ -389,12 +398,12 @@ bool ips_fdinfo(int fd, const char *key, uint64_t *value)
     return true;
 }
 
-/* eventfd and the like have no file type: /proc says what they are. A pidfd has
- * one since Linux 6.9, and looks like a file (like_pidfd). */
+/* eventfd and the like have no file type; /proc tells what they are. A pidfd
+ * has one since Linux 6.9 and looks like a regular file (like_pidfd). */
 static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
 {
     static const struct {
-        char text[28]; /* no pointer: nothing to relocate */
+        char text[28]; /* an array, since a pointer would need a relocation */
         enum ips_fd_class klass;
     } kinds[] = {{"anon_inode:[eventfd]", IPS_FD_EVENTFD},
                  {"anon_inode:[timerfd]", IPS_FD_TIMERFD},
@@ -410,7 +419,7 @@ static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
              0, 0);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (!strcmp(text, kinds[i].text)) {
-            uint64_t id = 0; /* Linux before 5.2 tells none */
+            uint64_t id = 0; /* Linux before 5.2 reports no eventfd-id */
             if (kinds[i].klass == IPS_FD_EVENTFD)
                 id = ips_fdinfo(fd, "eventfd-id:", &id) ? id + 1 : 0;
             else if (kinds[i].klass == IPS_FD_PIDFD &&
@@ -422,22 +431,23 @@ static uint64_t name_anonymous(int fd, uint64_t seen, mode_t type)
                       0);
 }
 
-/* Hardly any file does. */
+/* Whether it may be a pidfd; hardly any file matches. */
 static bool like_pidfd(const struct stat *st)
 {
     return (st->st_mode & (S_IFMT | 07777)) == (S_IFREG | 0700) &&
            st->st_size == 0 && st->st_dev >> 8 == 0;
 }
 
-#define MEMORY_DEVICES 1 /* their major number */
+#define MEMORY_DEVICES 1 /* major number of /dev/null, /dev/zero ... */
 static enum ips_fd_class file_class(int fd, const struct stat *st, mode_t type)
 {
-    char termios[256]; /* the kernel's is shorter */
+    /* the kernel's struct termios is shorter than this buffer */
+    char termios[256];
     if (type == S_IFREG || type == S_IFBLK)
         return IPS_FD_FILE;
     if (st->st_rdev >> 8 == MEMORY_DEVICES)
-        return IPS_FD_NONE; /* /dev/null: what most have that have no terminal
-                             */
+        return IPS_FD_NONE; /* /dev/null, which most descriptors without a
+                               terminal are */
     return type == S_IFCHR &&
                    ips_sys3(SYS_ioctl, fd, TCGETS, (long)termios) == 0
                ? IPS_FD_TERMINAL
@@ -511,13 +521,13 @@ void ips_chan_drop(int fd, uint64_t site)
     ips_fd_clear(fd);
 }
 
-/* Where the payload is hashed: `iov` from byte `at` on. */
+/* Position in a payload that is being hashed: byte `at` of `iov[0]`. */
 struct payload {
     const struct iovec *iov;
     size_t iovcnt, at;
 };
 
-/* The hash of the next `len` bytes, as DGRAM has it. */
+/* The DGRAM hash of the next `len` bytes. */
 static uint64_t next_hash(struct payload *p, uint64_t len)
 {
     uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256), rest = len;

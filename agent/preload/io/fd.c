@@ -1,9 +1,9 @@
 /*
  * Making, copying, connecting and closing descriptors.
  *
- * Ends are named when they are made, so that the slave knows who holds what at
- * a fork; a close is recorded before it happens, so that its time lies before
- * the end-of-file that it causes.
+ * Channel ends are named when they are made, so that the slave knows which
+ * process holds what at a fork. A close is recorded before it is made, so its
+ * time is earlier than the end of file that it causes.
  */
 #include "agent/preload/at.h"
 #include "agent/preload/sync.h"
@@ -42,8 +42,8 @@ IPS_EXPORT int close(int fd)
 }
 int __close(int) IPS_ALIAS(close);
 
-/* Those in [first, last] that may be channels: all up to the greatest
- * descriptor that this process or its parents ever named. */
+/* Drops the descriptors in [first, last] that may be channels: those up to the
+ * greatest one that this process or its parents ever named. */
 static void drop_range(unsigned first, unsigned last, uint64_t site)
 {
     unsigned top = (unsigned)ips_fd_top();
@@ -55,8 +55,8 @@ static void drop_range(unsigned first, unsigned last, uint64_t site)
 
 int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site)
 {
-    /* Closes nothing with any other flag: with one it does not know, the kernel
-     * refuses the call. */
+    /* With any other flag nothing is closed; the kernel refuses flags that it
+     * does not know. */
     if (ips_wrap_on() && !((unsigned)flags & ~CLOSE_RANGE_UNSHARE))
         drop_range(first, last, site);
     return REAL(close_range)(first, last, flags);
@@ -95,15 +95,16 @@ IPS_EXPORT int shutdown(int fd, int how)
     return ips_shutdown_at(fd, how, IPS_SITE);
 }
 
-/* --- looking at one ------------------------------------------------------- */
+/* --- examining
+ * -------------------------------------------------------------- */
 
-/* A program that opens a file mostly looks at it before it reads: then its
- * first read, or its close, need not ask what it is. */
+/* Most programs call fstat after opening a file. Its result tells the type of
+ * the descriptor, so the first read, or the close, need not ask the kernel. */
 IPS_EXPORT int fstat(int fd, struct stat *st)
 {
     if (!ips_wrap_on())
         return REAL(fstat)(fd, st);
-    uint64_t word = ips_fd_get(fd); /* before the look: see ips_fd_set */
+    uint64_t word = ips_fd_get(fd); /* read before fstat: see ips_fd_set */
     int r = REAL(fstat)(fd, st);
     if (r == 0 && S_ISREG(st->st_mode) && ips_fd_is_new(word) &&
         ips_fd_near(fd)) {
@@ -113,14 +114,14 @@ IPS_EXPORT int fstat(int fd, struct stat *st)
     }
     return r;
 }
-/* struct stat64 is another type of the same layout */
+/* struct stat64 is another type with the same layout */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "fstat64");
 int fstat64(int, struct stat64 *)
     __attribute__((visibility("default"), alias("fstat")));
 
 /* --- copying -------------------------------------------------------------- */
 
-/* `made` (>= 0) is a copy of `fd` now. */
+/* `made` (>= 0) is now a copy of `fd`. */
 static int note_copy(int fd, int made)
 {
     if (made < 0 || made == fd || !ips_wrap_on())
@@ -135,7 +136,7 @@ static int note_copy(int fd, int made)
     return made;
 }
 
-/* `to` is about to be replaced by a copy of `fd`, if that is open. */
+/* `to` is about to be replaced by a copy of `fd`, if `fd` is open. */
 static void note_replacement(int fd, int to, uint64_t site)
 {
     if (ips_wrap_on() && fd != to && ips_sys3(SYS_fcntl, fd, F_GETFD, 0) >= 0)
@@ -162,7 +163,8 @@ int __dup2(int, int) IPS_ALIAS(dup2);
 
 int ips_dup3_at(int fd, int to, int flags, uint64_t site)
 {
-    if (!((unsigned)flags & ~(unsigned)O_CLOEXEC)) /* else it is refused */
+    if (!((unsigned)flags &
+          ~(unsigned)O_CLOEXEC)) /* with any other flag, dup3 fails */
         note_replacement(fd, to, site);
     return note_copy(fd, REAL(dup3)(fd, to, flags));
 }
@@ -172,7 +174,8 @@ IPS_EXPORT int dup3(int fd, int to, int flags)
     return ips_dup3_at(fd, to, flags, IPS_SITE);
 }
 
-/* The third argument is a pointer or an int; both travel in one register. */
+/* The third argument is a pointer or an int; both are passed in one
+ * register. */
 static int record_control(int (*real)(int, int, ...), int fd, int command,
                           void *arg, uint64_t site)
 {
@@ -252,7 +255,7 @@ IPS_EXPORT int socketpair(int domain, int type, int protocol, int fds[2])
     return r;
 }
 
-/* A new descriptor of known class, or (UNKNOWN) to be looked at when used. */
+/* A new descriptor of class `klass`; UNKNOWN: examined when first used. */
 static int note_new_fd(int fd, enum ips_fd_class klass)
 {
     if (fd >= 0 && ips_wrap_on()) {
@@ -271,7 +274,7 @@ IPS_EXPORT int socket(int domain, int type, int protocol)
 IPS_EXPORT int eventfd(unsigned value, int flags)
 {
     ips_wrap_on();
-    /* its number is asked for when it is used */
+    /* its eventfd-id is asked for at its first use */
     return note_new_fd(REAL(eventfd)(value, flags), IPS_FD_UNKNOWN);
 }
 IPS_EXPORT int timerfd_create(clockid_t clock, int flags)
@@ -285,7 +288,7 @@ IPS_EXPORT int signalfd(int fd, const sigset_t *set, int flags)
     return note_new_fd(REAL(signalfd)(fd, set, flags), IPS_FD_SIGNALFD);
 }
 
-/* The C library's own dup2 to 0, 1, 2. */
+/* Replaces descriptors 0, 1 and 2 by the C library's own dup2. */
 IPS_EXPORT int login_tty(int fd)
 {
     if (ips_wrap_on())
@@ -295,8 +298,8 @@ IPS_EXPORT int login_tty(int fd)
 
 /* --- connecting ----------------------------------------------------------- */
 
-/* Writes the RELEASE that lets go of those who try to connect there until
- * somebody listens. */
+/* Writes the RELEASE that wakes threads which try to connect to this address
+ * again and again until a process listens there. */
 static void record_listen(int fd, struct ips_moment call, uint64_t site)
 {
     struct ips_listen_name at;
@@ -320,16 +323,17 @@ IPS_EXPORT int listen(int fd, int backlog)
     return r;
 }
 
-/* Whom a connect is for, as a thread that tries again and again knows it: of
- * "localhost" it tries both addresses. */
+/* The key of a connect's target, by which tries of one thread are recognised.
+ * Of "localhost" a thread tries both addresses, so the key is the port (or the
+ * hash of the Unix name). */
 static uint64_t connect_key(int fd, const struct sockaddr *to, socklen_t len)
 {
     struct ips_listen_name at;
     return to && ips_listen_name_of(fd, to, len, &at) ? at.ino : 0;
 }
 
-/* May the same connect succeed later, once somebody listens there or has room
- * for it? */
+/* Whether the same connect may succeed later, once a process listens there or
+ * the listener's queue has space. */
 static bool may_connect_later(int err)
 {
     return err == ECONNREFUSED || err == ENOENT || err == EAGAIN ||
@@ -337,8 +341,8 @@ static bool may_connect_later(int err)
            err == EHOSTUNREACH;
 }
 
-/* The connect of `call` has reached somebody: ACQUIRE of the place where he
- * listens, if this thread had tried before and napped. */
+/* The connect of `call` reached a listener. If this thread had tried before and
+ * slept in between: writes ACQUIRE of the listening address. */
 static void record_reached(int fd, uint64_t key, struct ips_moment call,
                            uint64_t site)
 {
@@ -353,9 +357,10 @@ static void record_reached(int fd, uint64_t key, struct ips_moment call,
     ips_sync_acquired(IPS_SYNC_LISTEN, &thing, asked, call, 0, 0, site);
 }
 
-/* Names the socket as soon as its ends are known and records the connect. The
- * calls that only ask how a connect goes on (`word` says that one is recorded)
- * are left out; one that says it failed makes room for another attempt. */
+/* Names the socket as soon as both ends are known, and records the connect.
+ * Calls that only ask how a connect proceeds (`word` shows that one is
+ * recorded) are left out. If such a call reports failure, another connect may
+ * follow. */
 static void record_connect(int fd, int r, int err, const struct sockaddr *to,
                            socklen_t len, struct ips_moment call,
                            struct ips_moment ret, bool sent, uint64_t site)
@@ -368,7 +373,8 @@ static void record_connect(int fd, int r, int err, const struct sockaddr *to,
     if (r < 0 && !under_way) {
         if (before)
             ips_chan_drop(fd, site);
-        else /* no end to hang it on; the wait was one all the same */
+        else /* no channel end yet to which the record could belong, but the
+                thread waited */
             ips_record_wait(IPS_OP_OTHER, call, -1, err, site, 0);
         if (may_connect_later(err))
             ips_retry_failed(IPS_RETRY_CONNECT, connect_key(fd, to, len), call);
@@ -408,7 +414,8 @@ int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
     return r;
 }
 
-/* The connect has a moment, the send all of the time. */
+/* A connect and a send in one call: the connect is recorded as a moment, the
+ * send gets all of the time. */
 void ips_connect_sent(int fd, ssize_t r, const struct sockaddr *to,
                       socklen_t len, struct ips_moment call, uint64_t site)
 {

@@ -1,25 +1,28 @@
 /*
  * Files and terminals: waits for the disk, and for locks on files.
  *
- * A read or write of a file that does not wait must stay as cheap as it is: it
- * costs two stamps and nothing is recorded. What takes IPS_FILE_SLOW_NS or
- * more is looked at: it was a wait if the thread was off the CPU for that long
- * and gave it up itself (a copy of a large buffer is on it; who was preempted
- * did not give it up). Both need a reading from before the call. That is not
- * worth its system calls before every read, so each thread keeps one, `anchor`,
- * not older than IPS_ANCHOR_NS when a call begins. CPU burnt since the anchor
- * counts as burnt in the call, so a wait may be told up to that much too short,
- * never too long.
+ * A read or write of a file that does not wait must stay cheap: it costs two
+ * stamps and leaves no record. A call of SLOW_NS or more is examined. It was a
+ * wait if the thread was off the CPU for that long and gave the CPU up itself.
+ * Copying a large buffer runs on the CPU, and a preempted thread did not give
+ * the CPU up, so neither is a wait.
  *
- * 50 us: less than most disks need for one block, more than nearly all copies
- * out of the page cache, and where call stacks begin. Shorter waits are CPU
- * that is not there: they cannot move the path by more than their sum.
+ * Both tests need values from before the call. Reading them costs system calls,
+ * too many for every read, so each thread keeps one reading, `anchor`, which is
+ * at most ANCHOR_NS old when a call starts. CPU used since the anchor counts as
+ * used in the call, so a wait may be recorded as shorter than it was, by up to
+ * that much, but never as longer.
  *
- * flock and fcntl locks: ACQUIRE where it waited; RELEASE at the unlock and,
- * for a descriptor by which this process took a lock, at its close and at the
- * end of the process: of fcntl locks then only those from the file's begin. A
- * lock let go by exec, by SIGKILL or by closing another descriptor of the file
- * (fcntl) is not told.
+ * 50 us is less than most disks need for one block and more than nearly all
+ * copies out of the page cache; call stacks are recorded from the same
+ * threshold. Shorter waits are off-CPU time without a record; they cannot
+ * change the path by more than their sum.
+ *
+ * flock and fcntl locks: ACQUIRE if the call waited, RELEASE at the unlock.
+ * RELEASE is also recorded at the close of a descriptor by which this process
+ * took a lock, and at the end of the process; for fcntl locks this covers only
+ * locks that start at offset 0. The release of a lock by exec, by SIGKILL or by
+ * closing another descriptor of the file (fcntl) is not recorded.
  */
 #include "agent/preload/at.h"
 
@@ -36,7 +39,7 @@
 
 static IPS_TLS struct anchor {
     uint64_t t, cpu;
-    long switches; /* how often the thread gave up its CPU, ever */
+    long switches; /* how often the thread has given up its CPU so far */
 } anchor;
 
 static long own_switches(void)
@@ -77,7 +80,8 @@ static __attribute__((noinline)) void was_slow(const struct ips_moment *call,
     long switches = own_switches();
     bool gave_up = switches != anchor.switches;
     anchor = (struct anchor){ips_core_now(), ret.cpu, switches};
-    /* Another thread's reading: the anchor is from before a fork. */
+    /* CPU time went backwards: the anchor is from before a fork, so it belongs
+     * to another thread. */
     if (!gave_up || ret.cpu < call->cpu)
         return;
     uint64_t asleep = ips_sub_sat(ips_wrap_ns(ips_sub_sat(t_ret, call->t)),
@@ -87,7 +91,8 @@ static __attribute__((noinline)) void was_slow(const struct ips_moment *call,
                       result < 0 ? err : 0, ips_site_now(site), 0);
 }
 
-/* The CPU time at `call` is not known exactly. */
+/* A sample may be due, but the CPU time at `call` is only an estimate: corrects
+ * it to what is possible. */
 static __attribute__((noinline, cold)) void
 near_sample(const struct ips_moment *call, uint64_t t)
 {
@@ -114,9 +119,10 @@ void ips_file_done(const struct ips_moment *call, int64_t result, uint64_t site)
     errno = saved;
 }
 
-/* --- calls on files alone ------------------------------------------------- */
+/* --- calls on files only
+ * ------------------------------------------------------ */
 
-/* false for what is no file: pread fails there. */
+/* False: not a file, so pread and the like will fail. */
 static inline bool file_begin(struct ips_io *io, int fd, uint64_t site)
 {
     return ips_io_begin(io, IPS_REC_RECV, fd, site) && io->klass == IPS_FD_FILE;
@@ -204,7 +210,7 @@ IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
     return ips_copy_file_range_at(from, from_at, to, to_at, n, flags, IPS_SITE);
 }
 
-/* These are made to wait: a reading before each. */
+/* These calls exist to wait, so the anchor is read before each. */
 #define TO_DISK(type, place, real_call)                                        \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -279,7 +285,8 @@ IPS_EXPORT int msync(void *at, size_t n, int flags)
 
 /* --- locks on files ------------------------------------------------------- */
 
-static _Atomic uint32_t locks_taken; /* ever, in this process */
+/* number of locks taken in this process so far */
+static _Atomic uint32_t locks_taken;
 
 static bool lock_name(int fd, uint64_t start, struct ips_sync_object *thing)
 {
@@ -290,7 +297,7 @@ static bool lock_name(int fd, uint64_t start, struct ips_sync_object *thing)
     return true;
 }
 
-/* Does the close of `fd` let go from now on? */
+/* Notes whether the close of `fd` releases a lock. */
 static void set_lock_held(enum ips_sync kind, int fd, bool held)
 {
     uint64_t bit =
@@ -326,16 +333,17 @@ void ips_locks_end(void)
             ips_lock_dropped(fd);
 }
 
-/* A request that may wait is made without waiting first, so that it waited is
- * known and not guessed from the clock: was it refused because the lock is
- * taken? (A lock that is changed into another is let go first in both.) */
+/* Whether a request failed because the lock is held. Requests that may wait are
+ * first made without waiting, so it is known, and not guessed from the clock,
+ * whether they waited. (If one lock is converted into another, the old one is
+ * released first either way.) */
 static bool was_taken(int r)
 {
     return r < 0 && (errno == EAGAIN || errno == EACCES);
 }
 
-/* A request that does not wait failed, as others may before it; or it got the
- * lock. */
+/* A request that does not wait failed, perhaps one of several tries; or it got
+ * the lock after such tries. */
 static void note_try(enum ips_sync kind, int fd, uint64_t start, bool got,
                      struct ips_moment call, uint64_t site)
 {
@@ -351,7 +359,7 @@ static void note_try(enum ips_sync kind, int fd, uint64_t start, bool got,
                           call, IPS_GOT_SPUN, 0, site);
 }
 
-/* A request for a lock is over. Without waiting it only marks `fd`. */
+/* A request for a lock has returned. If it did not wait, it only marks `fd`. */
 static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
                        struct ips_moment call, int r, uint64_t site)
 {
@@ -368,7 +376,7 @@ static int record_lock(enum ips_sync kind, int fd, uint64_t start, bool waits,
     return r;
 }
 
-/* all: of a file's parts none stays locked, so the close lets go of nothing. */
+/* all: no part of the file stays locked, so a later close releases nothing. */
 static int record_unlock(enum ips_sync kind, int fd, uint64_t start, bool all,
                          struct ips_moment call, int r, uint64_t site)
 {
@@ -406,7 +414,7 @@ IPS_EXPORT int flock(int fd, int operation)
     return ips_flock_at(fd, operation, IPS_SITE);
 }
 
-/* Where a lock of fcntl begins in its file. */
+/* Offset in the file at which an fcntl lock starts. */
 static uint64_t lock_start(int fd, const struct flock *lock)
 {
     int64_t start = lock->l_start;
@@ -420,7 +428,7 @@ static uint64_t lock_start(int fd, const struct flock *lock)
     return (uint64_t)start;
 }
 
-/* The caller's structure is read only where the kernel could. */
+/* Reads the caller's structure only after the kernel did so successfully. */
 int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
                    uint64_t site)
 {
@@ -450,7 +458,7 @@ int ips_fcntl_lock(int (*real)(int, int, ...), int fd, int command, void *arg,
     return record_lock(IPS_SYNC_RECORD_LOCK, fd, start, waits, call, r, site);
 }
 
-/* libc's own is made of fcntl calls that go past us. */
+/* libc's own lockf uses fcntl calls that do not pass our wrapper. */
 IPS_EXPORT int lockf(int fd, int command, off_t n)
 {
     if (!ips_wrap_on() || command == F_TEST)
@@ -479,7 +487,7 @@ int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
 
 static bool eventfd_object(uint64_t word, struct ips_sync_object *thing)
 {
-    uint32_t id = (uint32_t)word; /* its number in the kernel, from 1 */
+    uint32_t id = (uint32_t)word; /* eventfd-id plus 1; 0: unknown */
     *thing = (struct ips_sync_object){0, id, 0};
     return id != 0;
 }

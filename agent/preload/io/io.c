@@ -1,8 +1,9 @@
 /*
- * read and write families, send, recv, sendfile, splice.
+ * The read and write families, send, recv, sendfile, splice.
  *
- * pread, pwrite and copy_file_range move bytes of files only:
- * preload/io/file.c. preadv2 and pwritev2 at offset -1 are readv and writev.
+ * pread, pwrite and copy_file_range only move bytes of files: see
+ * preload/io/file.c. preadv2 and pwritev2 at offset -1 behave like readv and
+ * writev.
  */
 #include "agent/preload/at.h"
 #include "agent/preload/io/stream.h"
@@ -15,12 +16,12 @@
 #include <sys/eventfd.h>
 #include <sys/sendfile.h>
 
-/* Receives that move nothing, or not in the stream's order. */
+/* Receives that consume nothing, or not in the order of the stream. */
 #define NOT_DATA (MSG_PEEK | MSG_OOB | MSG_ERRQUEUE)
 
-/* A receive on a datagram socket whose caller did not ask for the sender: we
- * ask. recvfrom with an address of ours differs from the call replaced only in
- * telling us that. */
+/* A receive on a datagram socket whose caller did not ask for the sender. We
+ * ask: recvfrom with our own address buffer does the same and also returns the
+ * sender. */
 static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
 {
     struct sockaddr_storage from;
@@ -37,9 +38,10 @@ static ssize_t receive_dgram(struct ips_io *io, void *buf, size_t n, int flags)
                            named ? (struct sockaddr *)&from : NULL, len);
 }
 
-/* A peek that waited is a wait for this channel; nothing was received. Urgent
- * data counts where it was taken: it is never waited for, and its sender counts
- * it (a receiver that never takes it is one byte behind). */
+/* A peek that waited is recorded as a wait for this channel; nothing was
+ * received. Urgent data is counted when it is received; a receive of it never
+ * waits. Its sender counts it, too, so a receiver that never takes it stays one
+ * byte behind. */
 static ssize_t record_peek(const struct ips_io *io, int flags, ssize_t r)
 {
     if ((flags & NOT_DATA) == MSG_OOB && r > 0)
@@ -104,7 +106,7 @@ IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
 }
 ssize_t __write(int, const void *, size_t) IPS_ALIAS(write);
 
-/* A bad count is the kernel's to refuse; we only must not walk it. */
+/* The kernel refuses a bad count; we only must not iterate over it. */
 static size_t iov_count(long count)
 {
     return count < 0 || count > 1024 ? 0 : (size_t)count;
@@ -276,8 +278,8 @@ IPS_EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t size,
     return ips_io_received(&io, IPS_OP_DATA, r, IPS_IOV(buf, n), NULL, 0);
 }
 
-/* The sender as far as the caller's own buffer tells it; a buffer too short
- * for it leaves it unknown. */
+/* The sender, as far as the caller's own buffer shows it; if the buffer is too
+ * short for the address, the sender is unknown. */
 static ssize_t received_from(const struct ips_io *io, ssize_t r, void *buf,
                              size_t n, const struct sockaddr *from,
                              const socklen_t *len, socklen_t room)
@@ -336,7 +338,7 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
                                   int flags, struct sockaddr *from,
                                   socklen_t *len)
 {
-    if (n > size) /* aborts */
+    if (n > size) /* the C library's check aborts the program */
         return ips_wrap_on(),
                REAL(__recvfrom_chk)(fd, buf, n, size, flags, from, len);
     return recvfrom(fd, buf, n, flags, from, len);
@@ -345,8 +347,8 @@ IPS_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t size,
 /* --- from descriptor to descriptor ------------------------------------------
  */
 
-/* What went through two ends at once: received from one, sent to the other.
- * An error is put down to the reading end where that is a channel. */
+/* Bytes moved between two descriptors: received from one and sent to the other.
+ * An error is recorded at the reading end if that is a channel. */
 static ssize_t record_move(struct ips_io *in, struct ips_io *out, ssize_t r,
                            size_t asked)
 {
@@ -366,7 +368,7 @@ ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site)
 {
     IPS_IO(in);
     IPS_IO(out);
-    /* What has a position is no channel. */
+    /* A descriptor read at a position is not a channel. */
     bool has_in = !at && ips_io_begin(&in, IPS_REC_RECV, from, site);
     bool has_out = ips_io_begin(&out, IPS_REC_SEND, to, site);
     ssize_t r = REAL(sendfile)(to, from, at, n);
@@ -400,7 +402,7 @@ IPS_EXPORT ssize_t splice(int from, off64_t *from_at, int to, off64_t *to_at,
     return ips_splice_at(from, from_at, to, to_at, n, flags, IPS_SITE);
 }
 
-/* tee leaves the bytes in the pipe that it reads: a send alone. */
+/* tee leaves the bytes in the source pipe, so only a send is recorded. */
 ssize_t ips_tee_at(int from, int to, size_t n, unsigned flags, uint64_t site)
 {
     IPS_IO(out);
@@ -415,7 +417,7 @@ IPS_EXPORT ssize_t tee(int from, int to, size_t n, unsigned flags)
     return ips_tee_at(from, to, n, flags, IPS_SITE);
 }
 
-/* Gives pages to a write end, or takes bytes from a read end. */
+/* vmsplice passes pages to a write end, or takes bytes from a read end. */
 ssize_t ips_vmsplice_at(int fd, const struct iovec *iov, size_t count,
                         unsigned flags, uint64_t site)
 {

@@ -1,4 +1,4 @@
-/* sendmsg, recvmsg, sendmmsg, recvmmsg. */
+/* Wrappers of sendmsg, recvmsg, sendmmsg, recvmmsg. */
 #include "agent/preload/at.h"
 #include "agent/preload/io/stream.h"
 
@@ -21,7 +21,8 @@ static size_t iov_count(const struct msghdr *m)
     return m->msg_iovlen > 1024 ? 0 : m->msg_iovlen;
 }
 
-/* Descriptors that came along: whatever we knew of their numbers is over. */
+/* Descriptors received in a message: what the table knew of their numbers is
+ * out of date. */
 static void take_rights(struct msghdr *m)
 {
     if (!m->msg_control || m->msg_controllen < sizeof(struct cmsghdr))
@@ -54,7 +55,7 @@ ips_sendmsg_other(int fd, const struct msghdr *m, int flags, uint64_t site)
     if (!ips_io_begin(&io, IPS_REC_SEND, fd, site))
         return REAL(sendmsg)(fd, m, flags);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
-    if (r < 0) /* `m` may be what was wrong */
+    if (r < 0) /* the call failed, perhaps because `m` is invalid */
         return ips_io_sent(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     if (io.klass == IPS_FD_DGRAM && m->msg_control)
         io.segment = ips_segment_in(m, UDP_SEGMENT);
@@ -73,10 +74,11 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     return ips_stream_sent(&io, r);
 }
 
-/* On a datagram socket whose caller did not ask for the sender, or whether
- * several datagrams came, with a copy that does; the kernel writes name length,
- * control length and flags only. A caller without room for control data is told
- * so, as without us. */
+/* A receive on a datagram socket whose caller did not ask for the sender, or
+ * not for the segment size (several datagrams joined). Makes the call with a
+ * copy of `m` that asks for both. The kernel writes only name length, control
+ * length and flags. If the caller gave no space for control data, MSG_CTRUNC is
+ * set as without us. */
 ssize_t ips_receive_named(struct ips_io *io, struct msghdr *m, int flags)
 {
     struct sockaddr_storage from;
@@ -123,7 +125,7 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
     if (flags & NOT_DATA) {
         ssize_t r = REAL(recvmsg)(fd, m, flags);
         if (r >= 0)
-            take_rights(m); /* a peek passes descriptors too */
+            take_rights(m); /* a peek receives descriptors, too */
         if ((flags & NOT_DATA) == MSG_OOB && r > 0)
             return ips_io_received(&io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
         if (flags & MSG_PEEK)
@@ -131,8 +133,8 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
                             io.site, ips_ready(io.chan, IPS_READY_IN));
         return r;
     }
-    /* Of a stream `m` is not looked at before the kernel has: it may be what is
-     * wrong. */
+    /* For a stream, `m` is not read before the kernel has accepted it: it may
+     * be invalid. */
     const bool dgram = io.klass == IPS_FD_DGRAM && m;
     if (dgram &&
         (!m->msg_name || (!m->msg_controllen && ips_segments_joined(&io))))
@@ -206,7 +208,7 @@ static void received_many(const struct ips_io *io, struct mmsghdr *v,
     }
 }
 
-/* With copies of the headers that ask for the senders. */
+/* Receives with copies of the headers that ask for the senders. */
 static int receive_many_named(const struct ips_io *io, struct mmsghdr *v,
                               unsigned n, int flags, struct timespec *timeout)
 {

@@ -1,13 +1,15 @@
 /*
- * Opening by path. The open of one end of a FIFO waits for that of the other,
- * and the C library's own open of a stream is no call that anybody else sees.
+ * Opening by path. The open of one end of a FIFO waits for the open of the
+ * other end. fopen makes its open inside the C library, where no wrapper sees
+ * it.
  *
- * Each open of a FIFO is a RELEASE of who waits in the open of the other end
- * (`object` is that end's enum ips_chan_side), and an ACQUIRE of its own where
- * it waited: RELEASE first, so that two that met hang on each other's calls and
- * never in a circle. Whether it is one, the size of its pipe tells, which
- * nothing else has: half of what a look at the file takes, which has time until
- * the program uses it, and is the program's own mostly (fstat).
+ * Each open of a FIFO is a RELEASE for threads that wait in the open of the
+ * other end (`object` is that end's enum ips_chan_side), and an ACQUIRE if it
+ * waited itself. The RELEASE comes first, so two opens that meet wait for each
+ * other's calls and never form a cycle. To recognise a FIFO, the size of its
+ * pipe is asked for (F_GETPIPE_SZ), which nothing else has. That costs half of
+ * an fstat, which can wait until the program uses the file; often the program
+ * calls fstat itself.
  */
 #include "agent/preload/wrap.h"
 
@@ -37,7 +39,8 @@ static void fifo_opened(int fd, struct ips_moment call, uint64_t site)
     }
 }
 
-/* `stream`: the C library's, which uses it at once, by calls of its own. */
+/* `stream`: opened for a C library stream, which uses it at once by internal
+ * calls, so it is examined now. */
 static int record_open(int fd, bool stream, struct ips_moment call,
                        uint64_t site)
 {
@@ -55,7 +58,7 @@ static int record_open(int fd, bool stream, struct ips_moment call,
     return fd;
 }
 
-/* What the open says of the path, and does to it. */
+/* Records what an open shows about its path: it exists, or it was created. */
 static int record_path(int fd, int at, const char *path, int flags,
                        struct ips_moment call, uint64_t site)
 {
@@ -79,7 +82,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
                        call, site);
 }
 
-/* `real_call` opens a descriptor. */
+/* `real_call` returns a descriptor or -1. */
 #define OPEN(at, path, flags, real_call)                                       \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \
@@ -133,7 +136,7 @@ IPS_EXPORT int __openat_2(int at, const char *path, int flags)
 }
 int __openat64_2(int, const char *, int) IPS_ALIAS(__openat_2);
 
-/* The C library opens by a call of its own. */
+/* fopen: the C library opens the file by an internal call. */
 IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 {
     if (!ips_wrap_on())
@@ -149,8 +152,8 @@ IPS_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
 }
 FILE *fopen64(const char *restrict, const char *restrict) IPS_ALIAS(fopen);
 
-/* Writes out what the stream has, and puts another descriptor in the place of
- * its own, which nobody sees go: so both are done here before. */
+/* freopen flushes the stream and replaces its descriptor by internal calls,
+ * which no wrapper sees. So both are done here first. */
 IPS_EXPORT FILE *freopen(const char *restrict path, const char *restrict mode,
                          FILE *restrict f)
 {

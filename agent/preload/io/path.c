@@ -1,16 +1,18 @@
 /*
- * Paths: tests whether something is there, and calls that put it there.
+ * Paths: tests whether a file exists, and calls that create one.
  *
- * A thread that tests one path again and again, with naps between, waits until
- * somebody makes it. What was found at last is known by its device and inode:
- * BLOCK op FOUND, as RETRY; and so is what was made: BLOCK op MADE, of an open
- * that may have made an empty file, a rename, a directory, a link, a Unix
- * socket. Where no test has failed, a test costs a look at the result, and
- * leaves nothing.
+ * A thread that tests one path again and again, with sleeps between, waits
+ * until the file is created. The file that it finally found is identified by
+ * device and inode (BLOCK op FOUND, similar to RETRY), and so is the file that
+ * was created (BLOCK op MADE). MADE is written by an open that may have created
+ * an empty file, a rename, a mkdir, a link, and the bind of a Unix socket. If
+ * no test has failed before, a test only costs a look at its result and leaves
+ * no record.
  */
 #include "agent/preload/at.h"
 
-#pragma GCC diagnostic ignored "-Wpedantic" /* as in fd.c */
+#pragma GCC diagnostic ignored "-Wpedantic" /* for the same reason as in fd.c  \
+                                             */
 
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -80,7 +82,7 @@ IPS_EXPORT int fstatat(int at, const char *restrict path,
                           (ips_wrap_on(), REAL(fstatat)(at, path, st, flags)),
                           IPS_SITE);
 }
-/* struct stat64 is another type of the same layout */
+/* struct stat64 is another type with the same layout */
 int stat64(const char *restrict, struct stat64 *restrict)
     __attribute__((visibility("default"), alias("stat")));
 int lstat64(const char *restrict, struct stat64 *restrict)
@@ -117,7 +119,8 @@ IPS_EXPORT int euidaccess(const char *path, int mode)
 }
 int eaccess(const char *, int) IPS_ALIAS(euidaccess);
 
-/* ---- what puts something there ------------------------------------------- */
+/* ---- calls that create a file
+ * --------------------------------------------- */
 
 void ips_path_opened(int fd, int flags, struct ips_moment call, uint64_t site)
 {
@@ -128,7 +131,7 @@ void ips_path_opened(int fd, int flags, struct ips_moment call, uint64_t site)
         put_path(IPS_OP_MADE, &st, call, call, site);
 }
 
-/* `call` was before what put it there. */
+/* `call` is the moment before the call that created the file. */
 static int record_made(int at, const char *path, int r, struct ips_moment call,
                        uint64_t site)
 {
@@ -142,7 +145,7 @@ static int record_made(int at, const char *path, int r, struct ips_moment call,
     return r;
 }
 
-/* `real_call` puts something at `path`. */
+/* `real_call` creates something at `path`. */
 #define MAKE(at, path, real_call)                                              \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \

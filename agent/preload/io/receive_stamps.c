@@ -1,14 +1,14 @@
 /*
- * QUEUE: when the kernel had the datagram that was just received (--arrivals).
+ * QUEUE: when the datagram just received reached the kernel (--arrivals).
  *
- * The socket keeps the arrival of the last datagram that was taken from it, in
- * CLOCK_REALTIME; the first time somebody asks (SIOCGSTAMPNS) it begins to, so
- * the first datagram of a socket has no QUEUE. Where the program has time
- * stamps of its own (SO_TIMESTAMP) the socket keeps none, and there is none.
+ * The socket keeps the arrival time of the last datagram taken from it, in
+ * CLOCK_REALTIME. It starts to do so at the first request (SIOCGSTAMPNS), so
+ * the first datagram of a socket has no QUEUE. If the program uses time stamps
+ * itself (SO_TIMESTAMP), the socket keeps none and no QUEUE is written.
  *
- * The clock is read next to the stamp's, so a step of CLOCK_REALTIME between
- * the arrival and now makes the result wrong by that step: what would lie after
- * the call, before the run or more than 10 s back is dropped.
+ * CLOCK_REALTIME is read just before the stamp clock. A step of CLOCK_REALTIME
+ * between the arrival and now falsifies the result by that step. Results after
+ * the call, before the run, or more than 10 s back are therefore dropped.
  */
 #include "agent/preload/wrap.h"
 
@@ -28,7 +28,7 @@ static uint64_t stamp_ns(const struct ips_clock *c, uint64_t stamp)
                : c->raw0_ns - ips_mul_q32(0 - since, c->mult_q32);
 }
 
-/* Of the last datagram taken from `fd`; 0 = not known. */
+/* Arrival time of the last datagram taken from `fd`; 0: unknown. */
 static uint64_t real_arrival(int fd)
 {
     struct timespec ts = {0, 0};
@@ -58,6 +58,6 @@ void ips_arrival_note(const struct ips_io *io)
         return;
     ips_rec_add_flags(rec, IPS_REC_F_NS);
     rec->a = io->chan;
-    rec->t = t; /* not the time of this record */
+    rec->t = t; /* the time of arrival, not of this record */
     ips_rec_publish(rec);
 }

@@ -1,4 +1,4 @@
-/* Writing the records of wrapped calls. */
+/* Writes the records of wrapped calls. */
 #include "agent/preload/wrap.h"
 
 #include <sys/signalfd.h>
@@ -32,9 +32,10 @@ struct ips_moment ips_record_wait(enum ips_op op, struct ips_moment call,
                                   int64_t result, int err, uint64_t site,
                                   uint64_t ready)
 {
-    bool waits = op == IPS_OP_POLL || op == IPS_OP_SELECT ||
-                 op == IPS_OP_EPOLL || op == IPS_OP_SLEEP ||
-                 op == IPS_OP_SIGWAIT; /* others may work before they sleep */
+    bool waits =
+        op == IPS_OP_POLL || op == IPS_OP_SELECT || op == IPS_OP_EPOLL ||
+        op == IPS_OP_SLEEP ||
+        op == IPS_OP_SIGWAIT; /* other calls may use CPU before they sleep */
     struct ips_moment ret = waits ? ips_at_wakeup(&call) : ips_at_return(&call);
     if (op == IPS_OP_SLEEP || (waits && result == 0))
         ips_napped();
@@ -57,8 +58,8 @@ void ips_record_poll(enum ips_op op, struct ips_moment call, int64_t result,
     }
 }
 
-/* Failed with EAGAIN: it did not wait, though it may have been preempted -
- * but for a timeout set on the socket. */
+/* For a call that failed with EAGAIN: whether it did not wait, though it may
+ * have been preempted. It may have waited if a timeout is set on the socket. */
 bool ips_did_not_wait(int fd, const struct ips_moment *call,
                       const struct ips_moment *ret)
 {
@@ -66,7 +67,7 @@ bool ips_did_not_wait(int fd, const struct ips_moment *call,
            ips_sys3(SYS_fcntl, fd, F_GETFL, 0) & O_NONBLOCK;
 }
 
-/* What such a call waits for, as IPS_BEGUN. */
+/* What a call on `io` waits for, as an IPS_BEGUN value. */
 static uint64_t waits_for(const struct ips_io *io, enum ips_rec_type type)
 {
     const enum ips_op op = io->klass == IPS_FD_EVENTFD    ? IPS_OP_EVENTFD
@@ -88,7 +89,8 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     if (io->klass == IPS_FD_NONE || io->klass == IPS_FD_LISTEN ||
         io->klass == IPS_FD_EPOLL)
         return false;
-    /* for a datagram's peer we would make other calls than the program does */
+    /* finding the peer of a datagram takes system calls that the program does
+     * not make */
     if (unlikely(ips_sys_quiet) && io->klass == IPS_FD_DGRAM)
         return false;
     io->fd = fd;
@@ -96,12 +98,12 @@ bool ips_io_begin_slow(struct ips_io *io, enum ips_rec_type type, int fd,
     io->segment = 0;
     io->whole = false;
     io->chan = ips_fd_chan(word);
-    /* Of a file only if the call is slow. */
+    /* The call site of a file access is looked up only if the call was slow. */
     io->site = io->klass == IPS_FD_FILE ? site : ips_site_now(site);
     ips_call_open(&ips_me, io, 0);
     io->call = io->klass == IPS_FD_FILE ? ips_file_call(false) : ips_at_call();
-    /* Files are read in hundreds when a program begins: without a site nothing
-     * is looked up. */
+    /* A starting program reads hundreds of files; with site 0 no module is
+     * looked up. */
     ips_call_begins(&ips_me, io->mark, waits_for(io, type),
                     io->klass == IPS_FD_FILE ? 0 : io->site, &io->call);
     return true;
@@ -115,7 +117,7 @@ static bool asked_for_nothing(const struct iovec *iov, size_t iovcnt)
     return true;
 }
 
-/* Written to what is no channel. */
+/* A write to a descriptor that is not a channel. */
 static ssize_t sent_other(const struct ips_io *io, ssize_t result)
 {
     int saved = errno;
@@ -130,7 +132,7 @@ static ssize_t sent_other(const struct ips_io *io, ssize_t result)
     return result;
 }
 
-/* Datagrams, and what is no channel. */
+/* Datagrams, and descriptors that are no channels. */
 static __attribute__((noinline)) ssize_t
 sent_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
            const struct iovec *iov, size_t iovcnt, const struct sockaddr *name,
@@ -148,8 +150,9 @@ sent_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
     return result;
 }
 
-/* What is seldom stands apart, here and in ips_io_received: after a system call
- * little of this is in the caches, and each line of code costs. */
+/* Rare cases are in functions of their own, here and in ips_io_received: after
+ * a system call little of this code is in the caches, so each cache line of
+ * code costs time. */
 ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
                     const struct iovec *iov, size_t iovcnt,
                     const struct sockaddr *name, socklen_t name_len)
@@ -165,7 +168,8 @@ ssize_t ips_io_sent(const struct ips_io *io, enum ips_op op, ssize_t result,
     return result;
 }
 
-/* What a read gave of a signalfd: whole structures, in the first buffer. */
+/* Records the signals that a read of a signalfd returned: whole structures, in
+ * the first buffer. */
 static void signals_read(const struct iovec *iov, size_t iovcnt, size_t got,
                          struct ips_moment ret)
 {
@@ -188,7 +192,7 @@ static enum ips_op wait_op(enum ips_fd_class klass)
                                       : IPS_OP_OTHER;
 }
 
-/* Read from what is no channel. */
+/* A read from a descriptor that is not a channel. */
 static ssize_t received_other(const struct ips_io *io, ssize_t result,
                               const struct iovec *iov, size_t iovcnt)
 {
@@ -209,7 +213,8 @@ static ssize_t received_other(const struct ips_io *io, ssize_t result,
     return result;
 }
 
-/* Of a datagram of `got` bytes, as the call said. */
+/* Whether the received datagram of `got` bytes was cut off, as far as the call
+ * showed. */
 static enum ips_cut cut_of(const struct ips_io *io, uint64_t got,
                            const struct iovec *iov, size_t iovcnt)
 {
@@ -223,7 +228,8 @@ static enum ips_cut cut_of(const struct ips_io *io, uint64_t got,
     return got == room ? IPS_CUT_MAYBE : IPS_CUT_KNOWN;
 }
 
-/* Datagrams, what is no channel, and streams from which nothing came. */
+/* Datagrams, descriptors that are no channels, and stream reads that returned
+ * no bytes. */
 static __attribute__((noinline)) ssize_t
 received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
                const struct iovec *iov, size_t iovcnt,
@@ -238,7 +244,9 @@ received_apart(const struct ips_io *io, enum ips_op op, ssize_t result,
     if (result == 0 && asked_for_nothing(iov, iovcnt))
         return result;
     if (result >= 0)
-        ips_spin_ended(&ips_me, &io->call); /* before QUEUE and DGRAM */
+        ips_spin_ended(&ips_me,
+                       &io->call); /* ends a run of spinning; must come before
+                                      QUEUE and DGRAM are written */
     if (io->klass == IPS_FD_DGRAM && result >= 0 && !io->not_last &&
         unlikely(ips_core_control()->receive_stamps) && !ips_sys_quiet &&
         !ips_was_blocked(&io->call, &ret))

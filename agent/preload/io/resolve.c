@@ -1,6 +1,6 @@
 /*
- * Name resolution and syslog: the C library talks to servers by its own
- * internal calls; what can be seen is that the caller waited.
+ * Name resolution and syslog. The C library talks to servers by internal calls,
+ * so only the wait of the caller can be recorded.
  */
 #include "agent/preload/wrap.h"
 
@@ -154,7 +154,7 @@ IPS_EXPORT void vsyslog(int priority, const char *format, va_list ap)
         REAL(vsyslog)(priority, format, ap);
         return;
     }
-    int saved = errno; /* %m */
+    int saved = errno; /* the format may print errno (%m) */
     struct ips_moment call = ips_at_call();
     errno = saved;
     REAL(vsyslog)(priority, format, ap);

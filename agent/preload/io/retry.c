@@ -1,25 +1,26 @@
 /*
- * Tries of one condition with naps between: a connect that is refused until the
- * server listens, a wait for a child with WNOHANG. Where the last one succeeds,
- * BLOCK op RETRY says so just before the record of that: from the first failed
- * try's call to the successful one's, `result` failed tries. Tries without a
- * nap between leave nothing (agent/preload/io/spin.c), nor do tries that never
- * succeed.
+ * Repeated tries of one condition with sleeps between: a connect that is
+ * refused until the server listens, a wait for a child with WNOHANG. If the
+ * last try succeeds, BLOCK op RETRY is written just before the record of that
+ * try. It lasts from the call of the first failed try to the call of the
+ * successful one; `result` is the number of failed tries. Tries without a sleep
+ * between leave no RETRY (they are spinning: agent/preload/io/spin.c), nor do
+ * tries that never succeed.
  *
- * State: of the thread, one run of tries of each kind (ips_extra). A failed try
- * costs a look at it; who never failed has none. A signal handler's own tries
- * may end a run early.
+ * State: for each thread, one run of tries of each kind (ips_extra), allocated
+ * at the first failed try. Tries in a signal handler may end a run early.
  */
 #include "agent/preload/wrap.h"
 
-/* A shell naps by a child that does. */
+/* Number of sleeps so far. For paths, waits for children count as well: a shell
+ * sleeps by running sleep(1). */
 static uint32_t naps_for(const struct ips_extra *extra,
                          enum ips_retry_kind kind)
 {
     return extra->naps + (kind == IPS_RETRY_PATH ? extra->joins : 0);
 }
 
-/* Naps are counted from the first failed try on: before it, nobody asks. */
+/* Sleeps are counted from the first failed try; earlier ones do not matter. */
 void ips_retry_failed(enum ips_retry_kind kind, uint64_t key,
                       struct ips_moment call)
 {

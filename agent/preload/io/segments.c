@@ -1,10 +1,11 @@
 /*
- * Calls that move several datagrams at once: UDP_SEGMENT, with which the kernel
- * cuts one send, and UDP_GRO, with which it joins what one receive takes.
+ * Calls that move several datagrams at once: with UDP_SEGMENT the kernel splits
+ * one send into datagrams, with UDP_GRO it joins datagrams into one receive.
  *
- * A socket is asked only in processes where one has either option: a program
- * set it here, or the socket had it when it was named. Another process that
- * sets it later on a socket that both have is not noticed.
+ * The options of a socket are queried only in processes in which some socket
+ * has one of them: the program set it here, or the socket had it when it was
+ * named. If another process sets it later on a shared socket, this is not
+ * noticed.
  */
 #include "agent/preload/wrap.h"
 
@@ -12,7 +13,7 @@
 
 #include "agent/record/sys.h"
 
-/* linux/udp.h has them since 4.18 and 5.0. */
+/* linux/udp.h defines them since 4.18 and 5.0. */
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
@@ -77,7 +78,7 @@ bool ips_segments_joined(const struct ips_io *io)
            option_of(io->fd, UDP_GRO) > 0;
 }
 
-/* By hand: a program's control data may be anything. */
+/* Parsed by hand, because a program's control data may be malformed. */
 uint32_t ips_segment_in(const struct msghdr *m, int type)
 {
     const char *at = m->msg_control;
@@ -97,7 +98,7 @@ uint32_t ips_segment_in(const struct msghdr *m, int type)
                 memcpy(&half, at + CMSG_LEN(0), sizeof(half));
                 value = half;
             }
-            /* 0 is one datagram whatever the socket has */
+            /* 0: one datagram, whatever the socket's option is */
             return value > 0 ? (uint32_t)value : UINT32_MAX;
         }
         if (bytes >= left)

@@ -1,20 +1,24 @@
 /*
- * Spinning: a thread that asks again and again for what is not there yet.
+ * Spinning: a thread that asks again and again for something that is not there
+ * yet.
  *
- * An attempt is fruitless where it could not wait and got nothing: a receive or
- * accept that fails with EAGAIN, a poll, select or epoll of timeout 0 that
- * returns 0. Attempts in a row are one run: nothing else recorded by this
- * thread between, and no more than GAP_NS of its CPU from the return of one to
- * the call of the next, so that a loop that works between its polls is none;
- * what gaps took less than that is saved, up to SAVED_NS, for those that an
- * interrupt falls into. Of a run the first attempt is recorded as ever, the
- * others are not: a spinning thread does not fill the pool. Where a run of
- * LEAST or more ends in success, BLOCK op SPIN says so just before the record
- * of that: from the first attempt's call to the successful one's, `result`
- * attempts. A run that ends otherwise leaves nothing: it was no wait.
+ * An attempt failed if it could not wait and got nothing: a receive or accept
+ * that fails with EAGAIN, or a poll, select or epoll with timeout 0 that
+ * returns 0. Consecutive attempts form one run if this thread recorded nothing
+ * else between them and used at most GAP_NS of CPU from the return of one to
+ * the call of the next. So a loop that works between its polls is not spinning.
+ * Gaps shorter than GAP_NS save CPU, up to SAVED_NS, for a gap into which an
+ * interrupt falls.
  *
- * State: of the thread (ips_spin). A signal handler's own attempts may end a
- * run early.
+ * The first attempt of a run is recorded as usual, the others are not, so a
+ * spinning thread does not fill the pool. If a run of IPS_SPIN_LEAST or more
+ * failed attempts ends in success, BLOCK op SPIN is written just before the
+ * record of the success. It lasts from the call of the first attempt to the
+ * call of the successful one; `result` is the number of failed attempts. A run
+ * that ends otherwise leaves no SPIN, because it was no wait.
+ *
+ * State: of the thread (ips_spin). Attempts in a signal handler may end a run
+ * early.
  */
 #include "agent/preload/wrap.h"
 
@@ -37,7 +41,8 @@ static bool goes_on(const struct ips_moment *call)
     return true;
 }
 
-/* The first attempt's own record ends what was before, not itself. */
+/* The record of the first attempt ended the previous run; this starts the new
+ * one again. */
 void ips_spin_recorded(void)
 {
     ips_me.spin_count = 1;

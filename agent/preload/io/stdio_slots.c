@@ -1,4 +1,4 @@
-/* Slots of stdio's jump tables: see stdio_slots.h. */
+/* Hooks our functions into stdio's jump tables: see stdio_slots.h. */
 #include "agent/preload/stdio_slots.h"
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 #include "agent/preload/wrap.h"
 #include "agent/record/sys.h"
 
-/* Positions in glibc's struct _IO_jump_t (two dummies, then finish = 2). */
+/* Indexes in glibc's struct _IO_jump_t (two dummies, then finish = 2). */
 enum { SLOT_READ = 14, SLOT_WRITE = 15, SLOT_CLOSE = 17 };
 
 typedef ssize_t read_slot(FILE *, void *, ssize_t);
@@ -18,7 +18,7 @@ static read_slot *file_read;
 static write_slot *file_write;
 static close_slot *file_close;
 static close_slot *proc_close;
-static _Atomic(void *) proc_table; /* popen's, once ours */
+static _Atomic(void *) proc_table; /* popen's table, once its slots are ours */
 
 #define POPENED 64
 static struct popened {
@@ -26,8 +26,8 @@ static struct popened {
     uint64_t seq;
 } popened[POPENED] IPS_TABLE;
 
-/* Where the program called. Before the call where it is known that a record
- * comes of it: the first search for a place takes a third of what a start
+/* The program's call site. It is looked up before the call only for a stream,
+ * which always gives a record: the first lookup takes a third of what a start
  * costs. */
 static uint64_t site_of(int fd)
 {
@@ -49,8 +49,8 @@ static ssize_t our_read(FILE *f, void *buf, ssize_t n)
                            0);
 }
 
-/* The library writes until all is out or an error came, and returns what was
- * written: less than asked means an error after it. */
+/* The C library writes until all is written or an error occurs, and returns the
+ * number of bytes written: fewer than asked means that an error followed. */
 static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
 {
     IPS_IO(io);
@@ -69,9 +69,9 @@ static ssize_t our_write(FILE *f, const void *buf, ssize_t n)
     return r;
 }
 
-/* A stream without a buffer was never used: small programs end by closing their
- * standard ones, used or not, and the first search for a place takes 30 us, a
- * third of what a start costs. */
+/* A stream without a buffer was never used, and its call site is not looked up.
+ * Small programs close their standard streams at the end, used or not, and the
+ * first lookup of a call site takes 30 us, a third of what a start costs. */
 static int our_close(FILE *f)
 {
     if (ips_wrap_on())
@@ -114,16 +114,16 @@ void *ips_stdio_code(void)
 
 #define PAGE 4096u
 
-/* The pages of a table's slots, made (un)writable, and those behind them up to
- * where the writable ones begin: that moves the line between two of the
- * kernel's areas, where two cuts would make a third, at one and a half times
- * the price. */
+/* Makes the pages of a table's slots writable or read-only again, together with
+ * the pages after them up to the writable ones. So the kernel only moves the
+ * border between two memory areas; changing the slots' pages alone would create
+ * a third area, at one and a half times the cost. */
 static bool protect_slots(void *const *first, void *const *last, int prot)
 {
     uint64_t from = (uint64_t)(uintptr_t)first & ~(uint64_t)(PAGE - 1);
     uint64_t to =
         ((uint64_t)(uintptr_t)(last + 1) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-#if defined(__x86_64__) /* where all pages are as long */
+#if defined(__x86_64__) /* only where all pages have the size PAGE */
     uint64_t end = ips_find_protected_end(first) & ~(uint64_t)(PAGE - 1);
     if (end > to)
         to = end;
@@ -148,7 +148,7 @@ static void store_close(void **table, close_slot *new_close)
                      __ATOMIC_RELEASE);
 }
 
-/* false: the table was not what it should be, and is as it was. */
+/* False: the table did not hold the expected functions and is unchanged. */
 static bool replace_slots(void **table, void *old_read, void *old_write,
                           void *old_close, close_slot *new_close)
 {
@@ -161,8 +161,8 @@ static bool replace_slots(void **table, void *old_read, void *old_write,
     return true;
 }
 
-/* Both tables of files at once, where they are neighbours, as they mostly are:
- * changing a page's protection is half of what it costs. */
+/* Replaces the slots of both file tables at once if they are close together, as
+ * they usually are: changing the protection of a page is half of the cost. */
 static bool replace_both(void **a, void **b, void *r, void *w, void *c)
 {
     void **low = a < b ? a : b, **high = a < b ? b : a;

@@ -1,9 +1,10 @@
-/* What is seldom of a call on a stream that moved bytes, and polls. */
+/* The rare cases of a stream call that moved bytes, and polls. */
 #include "agent/preload/io/stream.h"
 
 #include "agent/record/cpu_gone.h"
 
-/* The record in full, and a line for those that come. */
+/* Writes the record in full, which also sets a CPU baseline for the next short
+ * records. */
 static inline __attribute__((always_inline)) ssize_t
 record_whole(struct ips_thread *me, const struct ips_io *io,
              enum ips_rec_type type, ssize_t result,
@@ -97,8 +98,8 @@ ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
     return result;
 }
 
-/* The first attempt in a row that got nothing, of a loop that goes to wait
- * then: the last call of each of its turns. As received_apart has it. */
+/* The first failed attempt in a row, of a loop that goes on to wait: the last
+ * call in each turn of that loop. Records the same as received_apart. */
 static inline __attribute__((always_inline)) bool
 found_nothing(struct ips_thread *me, const struct ips_io *io)
 {

@@ -1,12 +1,13 @@
 /*
- * What most calls are: on a stream that is known, and it moves bytes. After a
- * system call hardly any of our code and data is in the caches, and no branch
- * is known: so this way through is one line of code without a jump taken, and
- * all that is seldom stands elsewhere (tests/bench/run count).
+ * The fast path of the most common calls: on a known stream, and bytes are
+ * moved. After a system call hardly any of our code and data is in the caches,
+ * and no branch is predicted. So this path is straight code without a taken
+ * jump, and all rare cases are out of line (tests/bench/run count).
  *
- * A wrapper has all of it inline, and a send its struct ips_io in registers: no
- * address of it leaves a function here, what is seldom gets a copy. A receive
- * often blocks, and would touch four lines more for that copy.
+ * All of it is inlined into each wrapper. A send keeps its struct ips_io in
+ * registers: its address is passed to no function, and the rare cases get a
+ * copy. A receive often blocks, so the rare cases are frequent there, and a
+ * copy would touch four more cache lines.
  */
 #ifndef IPS_AGENT_PRELOAD_IO_STREAM_H
 #define IPS_AGENT_PRELOAD_IO_STREAM_H
@@ -18,9 +19,10 @@
 
 #define IPS_INLINE static inline __attribute__((always_inline))
 
-/* Is the mark that stood after the stamp `t` the one of `line`? Then its CPU
- * time goes from there. Read in this order: a handler that has drawn another
- * one since leaves it after `t`. */
+/* Whether `mark`, read after the stamp `t`, is the mark of the baseline `line`.
+ * If so, the CPU time at `t` is computed from the baseline. Must be read in
+ * this order: a signal handler that has set another baseline meanwhile leaves
+ * one that starts after `t`. */
 IPS_INLINE bool
 ips_stream_on_baseline(struct ips_thread *me,
                        const volatile struct ips_cpu_baseline *line,
@@ -35,7 +37,7 @@ ips_stream_on_baseline(struct ips_thread *me,
     return true;
 }
 
-/* false: it is no such stream, and nothing has been done. */
+/* False: the fast path does not apply, and nothing has been done. */
 IPS_INLINE bool ips_stream_call(struct ips_io *io, enum ips_rec_type type,
                                 int fd, uint64_t site, const char *frame)
 {
@@ -69,7 +71,7 @@ IPS_INLINE bool ips_stream_call(struct ips_io *io, enum ips_rec_type type,
     return true;
 }
 
-/* After a record: `io` is closed. */
+/* Closes `io` after its record is written. */
 IPS_INLINE ssize_t ips_stream_closed(struct ips_thread *me,
                                      const struct ips_io *io, ssize_t result)
 {
@@ -79,9 +81,11 @@ IPS_INLINE ssize_t ips_stream_closed(struct ips_thread *me,
     return result;
 }
 
-/* What is seldom. All of them record, close and return `result`. The mark is
- * gone, most often in a call that blocked; it has no line for a short record,
- * or the call was long; the same where one has a place already. */
+/* The rare cases; all of them record the call, close `io` and return `result`.
+ * ips_stream_gone: the mark is gone, most often because the call blocked.
+ * ips_stream_in_full: a short record is impossible (no baseline), or the call
+ * was long. ips_stream_taken_back: the same, but space for the short record is
+ * reserved already. */
 ssize_t ips_stream_gone(const struct ips_io *io, enum ips_rec_type type,
                         ssize_t result);
 ssize_t ips_stream_in_full(const struct ips_io *io, enum ips_rec_type type,
@@ -89,7 +93,7 @@ ssize_t ips_stream_in_full(const struct ips_io *io, enum ips_rec_type type,
 ssize_t ips_stream_taken_back(const struct ips_io *io, enum ips_rec_type type,
                               ssize_t result, uint64_t t, uint64_t place)
     __attribute__((cold));
-/* It moved nothing. */
+/* Called if the call moved no bytes. */
 ssize_t ips_stream_sent_none(const struct ips_io *io, ssize_t result)
     __attribute__((cold));
 ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
@@ -99,8 +103,8 @@ ssize_t ips_stream_received_none(const struct ips_io *io, ssize_t result,
     const struct ips_io copy_ = *(io);                                         \
     const struct ips_io *seldom_ = (type) == IPS_REC_RECV ? (io) : &copy_
 
-/* It moved `result` > 0 bytes. `type`: SEND or RECV. Closes `io`; returns
- * `result`. */
+/* The call moved `result` > 0 bytes; `type` is SEND or RECV. Closes `io`;
+ * returns `result`. */
 IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
                                    enum ips_rec_type type, ssize_t result)
 {
@@ -113,16 +117,18 @@ IPS_INLINE ssize_t ips_stream_done(const struct ips_io *io,
         return ips_stream_gone(seldom_, type, result);
     }
     uint64_t t = IPS_STAMP(), took = t - call->t;
-    /* One that was long may have been no CPU time: a hypervisor's pause is no
-     * switch. */
+    /* The elapsed time of a long call may not be CPU time: a pause by the
+     * hypervisor is no context switch. */
     if (unlikely(*ips_cpu_mark() != call->mark || took >= ips_core.long_call ||
                  !io->baseline_t || (uint64_t)result >> 32 || me->spin_count)) {
         IPS_SELDOM(io, type);
         return ips_stream_in_full(seldom_, type, result, t);
     }
-    me->recs_open++; /* before the xadd: see segment_drop */
+    /* counted before the space is reserved (xadd): see segment_drop */
+    me->recs_open++;
     uint64_t at = ips_reserve_bytes(&me->stream.cur, bytes);
-    /* No mark was left since, and no line drawn. */
+    /* A short record is valid only if no mark and no other baseline was set
+     * since the call started. */
     if (unlikely(!ips_short_fits(me, at, bytes) || line->t != io->baseline_t ||
                  line->era != me->era)) {
         IPS_SELDOM(io, type);

@@ -1,8 +1,8 @@
 /*
- * The wait family. Every wait is made so that the kernel also gives the
- * child's CPU (rusage). That a child was stopped, or went on, is told as a
- * SIGCHLD that was waited for: BLOCK and SIGNAL. Nothing yet and an error leave
- * no record.
+ * The wait family. Every wait also asks the kernel for the child's CPU time
+ * (rusage). A child that stopped or continued is recorded as a SIGCHLD that was
+ * waited for: BLOCK and SIGNAL. A wait that finds nothing yet (WNOHANG) leaves
+ * no record of its own.
  */
 #include "agent/preload/at.h"
 
@@ -37,7 +37,8 @@ uint64_t ips_reap_end(struct ips_reap since)
     return count == since.count ? children_cpu() - since.cpu_ns : ~0ull;
 }
 
-/* A wait for `which` took a child: with WNOHANG, as others before it tried. */
+/* A wait for `which` reaped a child. With WNOHANG, earlier waits may have tried
+ * in vain: that run of tries is recorded. */
 static void note_success(pid_t which, int options, struct ips_moment call,
                          uint64_t site)
 {
@@ -47,7 +48,7 @@ static void note_success(pid_t which, int options, struct ips_moment call,
         ips_retry_record(&run, call, site);
 }
 
-/* Whom waitid waits for, as waitpid's argument says it. */
+/* Converts waitid's arguments to waitpid's `pid`. */
 static pid_t as_waitpid(idtype_t type, id_t id)
 {
     return type == P_PID ? (pid_t)id : type == P_PGID ? (pid_t)(0u - id) : -1;
@@ -63,8 +64,8 @@ static void record_change(pid_t child, int code, struct ips_moment call,
     errno = saved;
 }
 
-/* No child is left to wait for (all ended unseen: SIGCHLD ignored), or a signal
- * came. */
+/* The wait failed: no child is left to wait for (all ended unseen because
+ * SIGCHLD is ignored), or a signal interrupted it. */
 static void in_vain(struct ips_moment call, pid_t child, uint64_t site)
 {
     int saved = errno;
@@ -74,7 +75,7 @@ static void in_vain(struct ips_moment call, pid_t child, uint64_t site)
     errno = saved;
 }
 
-/* Not a stop that only a debugger is told of. */
+/* Whether the child stopped. Stops that only a debugger sees do not count. */
 static bool is_stop(int status, int options)
 {
     int sig = WSTOPSIG(status);
@@ -153,7 +154,8 @@ static uint32_t wait_status(const siginfo_t *info)
                                          : value & 0x7f;
 }
 
-/* The child stays to be waited for: this wait ends as one for a signal does. */
+/* With WNOWAIT the child is not reaped, so the wait is recorded like one for a
+ * signal. */
 static int inspect_child(idtype_t type, id_t id, siginfo_t *out, int options,
                          uint64_t site)
 {
@@ -172,9 +174,9 @@ static int inspect_child(idtype_t type, id_t id, siginfo_t *out, int options,
     return r;
 }
 
-/* libc's waitid has no rusage, the kernel's has, but is no cancellation point:
- * look first with WNOWAIT, then take what was seen. Where another thread took
- * it in between, look again, as the kernel would. */
+/* libc's waitid returns no rusage; the kernel's does, but is no cancellation
+ * point. So look first with WNOWAIT, then reap the child that was seen. If
+ * another thread reaped it in between, look again, as the kernel would. */
 int ips_waitid_at(idtype_t type, id_t id, siginfo_t *out, int options,
                   uint64_t site)
 {

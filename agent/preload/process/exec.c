@@ -1,9 +1,9 @@
 /*
- * The exec family: EXEC before, EXECFAIL where it comes back. LD_PRELOAD and
- * the IPS_ names are put back where the program cleared them; what it set to
- * something else stays. Where the target's loader cannot bear our library
- * (exec_target.h) it is taken out of LD_PRELOAD. In a vfork child nothing is
- * recorded, but the environment is seen to.
+ * The exec family: EXEC before the call, EXECFAIL if it returns. LD_PRELOAD and
+ * the IPS_ variables are put back if the program removed them; a value that the
+ * program set stays. If the target's loader cannot load our library
+ * (exec_target.h), it is taken out of LD_PRELOAD. In a vfork child nothing is
+ * recorded, but the environment is still adapted.
  */
 #include "agent/preload/wrap.h"
 
@@ -14,12 +14,14 @@
 enum { VAR_RUN, VAR_POOL, VAR_PRELOAD, VARS };
 static const char var_names[VARS][13] = {
     "IPS_RUN=", "IPS_POOL=", "IPS_PRELOAD="};
-static char *var_texts[VARS]; /* "NAME=value" there, NULL not known */
-/* copies: programs write over their own */
+/* our variables as "NAME=value", stored at our start; NULL: unknown */
+static char *var_texts[VARS];
+/* storage for copies, because programs overwrite their environment */
 static char short_texts[256];
 static char texts[2 * 4096 + 256] IPS_TABLE;
-static const char *library;           /* our path: value of IPS_PRELOAD */
-static const char *library_name = ""; /* its last component */
+/* path of our library, the value of IPS_PRELOAD */
+static const char *library;
+static const char *library_name = ""; /* file name of our library */
 static const char ld_preload[] = "LD_PRELOAD=";
 
 static const char *environ_find(char *const *envp, const char *name)
@@ -35,7 +37,7 @@ struct texts_used {
     size_t short_, long_;
 };
 
-/* "NAME=" and its value, kept; NULL: no room. */
+/* Stores "NAME=" and its value. NULL: no space. */
 static char *store_variable(struct texts_used *used, const char *name,
                             const char *value)
 {
@@ -71,8 +73,8 @@ void ips_env_init(void)
     library_name = library_name ? library_name + 1 : library;
 }
 
-/* --- a new image under a filter must not have us in it ----------------------
- */
+/* --- a new image under a seccomp filter must not load us
+ * ---------------------- */
 
 static size_t environ_bytes(char *const *envp)
 {
@@ -83,7 +85,7 @@ static size_t environ_bytes(char *const *envp)
     return count * sizeof(char *) + (preload ? strlen(preload) : 0) + 1;
 }
 
-/* `out` has environ_bytes() of room. */
+/* `out` has space for environ_bytes(). */
 static void without_us(char **out, char *const *envp)
 {
     size_t count = 0, head = sizeof(ld_preload) - 1;
@@ -107,8 +109,8 @@ static void without_us(char **out, char *const *envp)
     out[count] = NULL;
 }
 
-/* With one of these the loader lists or checks what it would load, or tells of
- * it, and we would be in the list. */
+/* With one of these variables the loader lists, checks or reports the libraries
+ * that it would load, and ours would be in the list. */
 static bool preload_wanted(char *const *envp, const struct ips_target *target)
 {
     return ips_target_preload_stays(target->kind) &&
@@ -180,7 +182,7 @@ void ips_env_fill(struct ips_env *env, char *const *envp,
     if (!preload_wanted(envp, target)) {
         ips_preload_without(text, value, library_name);
         if (!*text)
-            out[count] = NULL; /* the name had nothing else in it */
+            out[count] = NULL; /* LD_PRELOAD named nothing but our library */
         return;
     }
     memcpy(text, value, strlen(value) + 1);
@@ -325,7 +327,7 @@ IPS_EXPORT int execveat(int dir, const char *path, char *const argv[],
 
 /* --- lists ---------------------------------------------------------------- */
 
-/* Arguments up to and with the NULL; `ap` is left behind it. */
+/* Number of arguments including the NULL; `ap` then points after it. */
 static size_t list_length(va_list ap)
 {
     size_t n = 1;
@@ -333,7 +335,7 @@ static size_t list_length(va_list ap)
         n++;
     return n;
 }
-/* As the C library does it: the list on the stack. */
+/* Copies the arguments to the stack, as the C library does. */
 #define LIST(argv, ap, first)                                                  \
     va_list ap;                                                                \
     va_start(ap, first);                                                       \

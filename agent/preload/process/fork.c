@@ -1,15 +1,15 @@
 /*
- * New processes. fork and whatever forks inside the C library (daemon,
- * forkpty) come through handlers registered with pthread_atfork: the child's
- * stream begins there. _Fork, clone and raw system calls have no handlers; they
- * are done here. vfork is in preload/start/entry.S.
+ * New processes. fork, and every fork inside the C library (daemon, forkpty),
+ * reaches us through handlers registered with pthread_atfork: the child's
+ * stream starts there. _Fork, clone and raw system calls run no handlers and
+ * are handled here. vfork is in preload/start/entry.S.
  */
 #include "agent/preload/wrap.h"
 
 #include "agent/preload/stdio_slots.h"
 #include "agent/record/sys.h"
 
-/* What the child has to know of its parent, taken before the fork. */
+/* What the child must know of its parent; taken before the fork. */
 struct origin {
     uint64_t seq, image;
     uint32_t ppid, ptid;
@@ -24,7 +24,7 @@ static void child_begins(const struct origin *from)
     int saved = errno;
     uint64_t cpu = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
     ips_me.open_depth =
-        0; /* a handler's: its calls under way are the parent's */
+        0; /* a fork in a handler: its calls under way are the parent's */
     ips_core_fork_child(from->seq, from->ppid, from->ptid, from->image);
     ips_wrap_name_standard();
     ips_thread_here();
@@ -32,11 +32,12 @@ static void child_begins(const struct origin *from)
     errno = saved;
 }
 
-/* The rest of it is the thread's `extra->fork`. Without that the FORK is lost;
- * our own fork() does not need it. */
+/* The rest of the state is in the thread's `extra->fork`. If that cannot be
+ * allocated, the FORK is lost; our own fork() does not need it. */
 static IPS_TLS struct {
-    bool wrapped;  /* our fork() records the parent's side */
-    bool prepared; /* `from` and `call` belong to the fork under way */
+    bool wrapped; /* our fork() records the parent's side */
+    /* `from` is of the fork under way, and so is extra->fork.call */
+    bool prepared;
     struct origin from;
 } forking;
 
@@ -72,8 +73,8 @@ static void at_fork_child(void)
     forking.wrapped = false;
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
-    if (ips_me
-            .in_vfork) { /* a vfork child forked: this one has its own memory */
+    if (ips_me.in_vfork) { /* a vfork child forked: the new child has its own
+                              memory */
         struct origin from = {0, 0, (uint32_t)getppid(), 0};
         ips_me.vfork_depth = 0;
         ips_me.in_vfork = false;
@@ -83,11 +84,12 @@ static void at_fork_child(void)
     }
 }
 
-/* Registered when they are needed first: most images never fork, and this is 5
- * us of 70 that we add to a start. Before the program's first, so the child's
- * stream begins before its handlers run. Who comes while another thread is at
- * it, or in a handler of its own, forks without: that child is noticed at its
- * first record. */
+/* Registers our handlers when first needed: most images never fork, and
+ * registering takes 5 us of the 70 that we add to a start. They are registered
+ * before the program's first handler, so the child's stream starts before the
+ * program's handlers run. A thread that comes while another registers them (or
+ * a handler that interrupts that) forks without: its child is noticed at the
+ * child's first record. */
 static void handlers_ready(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -96,7 +98,7 @@ static void handlers_ready(void)
                                       at_fork_child, NULL);
 }
 
-/* What pthread_atfork calls. */
+/* The C library's pthread_atfork calls this function. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void),
                       void (*child)(void), void *library);
 IPS_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
@@ -110,8 +112,8 @@ IPS_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void),
 IPS_EXPORT pid_t fork(void)
 {
     bool on = ips_wrap_on();
-    handlers_ready(); /* in a vfork child, too: what it forks is no such child
-                       */
+    handlers_ready(); /* in a vfork child, too: a process that it forks is not a
+                         vfork child */
     if (!on)
         return REAL(fork)();
     struct ips_moment call = ips_at_call();
@@ -129,7 +131,7 @@ IPS_EXPORT pid_t fork(void)
 }
 pid_t __fork(void) IPS_ALIAS(fork);
 
-/* The two sides of a fork without handlers. */
+/* Records either side of a fork without handlers. */
 static void record_fork(pid_t pid, const struct origin *from,
                         struct ips_moment call, uint64_t site)
 {
@@ -154,8 +156,8 @@ IPS_EXPORT pid_t _Fork(void)
     return pid;
 }
 
-/* syscall(SYS_fork), and SYS_clone without CLONE_VM (preload/start/syscall.c).
- */
+/* For syscall(SYS_fork), and SYS_clone without CLONE_VM
+ * (preload/start/syscall.c). */
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site)
 {
@@ -199,7 +201,8 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
         struct ips_moment call = ips_at_call();
         int pid =
             REAL(clone)(clone_child, stack, flags, &start, ptid, tls, ctid);
-        record_fork(pid, &start.from, call, IPS_SITE); /* never 0 here */
+        /* clone with a function never returns in the child */
+        record_fork(pid, &start.from, call, IPS_SITE);
         return pid;
     }
     if (flags & CLONE_VFORK) {
@@ -209,8 +212,8 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
         ips_vfork_after(pid < 0 ? -saved : pid);
         return pid;
     }
-    /* A task that runs beside us with our thread-local data cannot be told
-     * from this thread: from here on nothing is recorded in this process. */
+    /* A task that shares our memory and our thread-local data looks like this
+     * thread. From now on nothing is recorded in this process. */
     if (!(flags & CLONE_SETTLS)) {
         static const char all[] =
             "all since a task was cloned into the same memory";
@@ -228,7 +231,8 @@ void ips_vfork_before(uint64_t site)
     bool on = ips_wrap_on();
     if (ips_core.wrap_state != IPS_WRAP_ON)
         return;
-    struct ips_extra *extra = on ? ips_extra() : NULL; /* else it is lost */
+    /* NULL: no memory, so the FORK is lost */
+    struct ips_extra *extra = on ? ips_extra() : NULL;
     if (extra) {
         extra->vfork.seq = ips_core_fork_before();
         extra->vfork.site = site;
@@ -239,7 +243,7 @@ void ips_vfork_before(uint64_t site)
     ips_me.in_vfork = true;
 }
 
-/* The one word a vfork child leaves to its parent. */
+/* The only thing that a vfork child leaves to its parent. */
 void ips_vfork_target(const struct ips_target *target)
 {
     if (ips_me.vfork_depth == 1 && ips_me.extra)
@@ -256,8 +260,8 @@ static void record_vfork(struct ips_extra *extra, long result)
     extra->vfork.seq = 0;
 }
 
-/* Only in the parent, once the child has gone; `result` as the kernel gave it,
- * returns what vfork returns. */
+/* Runs only in the parent, after the child has exec'd or ended. `result` is the
+ * kernel's; returns what vfork returns. */
 long ips_vfork_after(long result)
 {
     if (ips_core.wrap_state == IPS_WRAP_ON && ips_me.vfork_depth &&
@@ -280,7 +284,8 @@ long ips_vfork_after(long result)
 #define SPAWN(name, request)                                                   \
     do {                                                                       \
         bool on = ips_wrap_on();                                               \
-        (void)(on && ips_extra()); /* for exec_target.c */                     \
+        (void)(on && ips_extra()); /* allocates ips_me.extra, which            \
+                                      exec_target.c uses */                    \
         pid_t own = 0;                                                         \
         struct ips_target target;                                              \
         request;                                                               \
@@ -323,8 +328,9 @@ IPS_EXPORT int posix_spawnp(pid_t *pid, const char *path,
     SPAWN(posix_spawnp, ips_exec_find(&target, path));
 }
 
-/* popen and system give the child `environ`. Where the program cleared our
- * names from that, it is replaced for the call - if no other thread can see. */
+/* popen and system give the child `environ`. If the program removed our
+ * variables from it, it is replaced during the call, but only in a
+ * single-threaded process: another thread would see the change. */
 extern char __libc_single_threaded __attribute__((weak));
 static bool lend_environ(struct ips_env *env, char ***kept)
 {
@@ -391,7 +397,8 @@ IPS_EXPORT int system(const char *command)
 
 /* --- the C library's own forks -------------------------------------------- */
 
-/* 0, 1 and 2 were replaced behind our back. */
+/* The C library replaced descriptors 0, 1 and 2 without calling our
+ * wrappers. */
 static void standard_replaced(uint64_t site)
 {
     int saved = errno;
@@ -404,7 +411,7 @@ static void standard_replaced(uint64_t site)
     errno = saved;
 }
 
-/* Of the call that forks inside the C library. */
+/* The call site of a call that forks inside the C library. */
 static void set_fork_site(uint64_t site)
 {
     struct ips_extra *extra = ips_wrap_on() ? ips_extra() : NULL;

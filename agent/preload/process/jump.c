@@ -1,12 +1,13 @@
 /*
- * longjmp, and the end of the process in a handler: counts the recorded calls
- * that are left behind (wrap.h, "calls under way"). Such a call may have moved
- * bytes and may not; without the jump there would be a record of it. What had
- * its place in the stream already is found there by the reader and counted as
- * torn. At the process's end a call that has moved nothing is no loss.
+ * longjmp, and the end of the process in a signal handler: both abandon
+ * recorded calls (wrap.h, "calls under way"), which are counted here. An
+ * abandoned call may or may not have moved bytes; without the jump it would
+ * have a record. If the record's space in the stream was reserved already, the
+ * reader finds it unfinished and counts it as torn. At the end of the process,
+ * a call that has moved nothing is no loss.
  *
- * Nothing but the thread's own table is looked at, no frame: what lies on a
- * stack that somebody else switched may be gone.
+ * Only the thread's own table is read, never a frame: a stack that a coroutine
+ * library switched away from may be unmapped.
  */
 #include "agent/preload/wrap.h"
 
@@ -16,8 +17,8 @@
 #include "agent/preload/sync.h"
 #include "agent/record/sys.h"
 
-/* The stack pointer that the jump restores; frames below it are left. The C
- * library keeps it scrambled, the same way for ever. */
+/* The stack pointer that the jump restores; frames below it are abandoned. The
+ * C library scrambles it in jmp_buf in a way that never changes. */
 static uint64_t jump_target(const struct __jmp_buf_tag *env)
 {
 #if defined(__x86_64__)
@@ -27,7 +28,7 @@ static uint64_t jump_target(const struct __jmp_buf_tag *env)
     return sp;
 #else
     (void)env;
-    return UINT64_MAX; /* as if it left all of them */
+    return UINT64_MAX; /* as if the jump abandoned all calls */
 #endif
 }
 
@@ -35,7 +36,7 @@ struct range {
     uint64_t from, to;
 };
 
-/* The alternate stack, where this runs on it. */
+/* The alternate signal stack if this code runs on it, else an empty range. */
 static struct range alternate_stack(void)
 {
     stack_t ss = {.ss_flags = SS_DISABLE};
@@ -51,8 +52,8 @@ static bool is_within(struct range r, uint64_t at)
     return at >= r.from && at < r.to;
 }
 
-/* Of a call that is left for good, while it waits: nobody sees its result, and
- * nothing was moved. Of calls within calls only the outermost is known. */
+/* Whether the abandoned call was only waiting: its result is unknown, but it
+ * moved nothing. Of nested calls only the outermost has details (ips_begun). */
 static bool left_waiting(const struct ips_open *open)
 {
     return open->recs & (IPS_OPEN_WAIT | IPS_OPEN_IDLE);
@@ -103,7 +104,9 @@ static void leave_frames(const struct __jmp_buf_tag *env)
         if (!left)
             break;
         if (ips_me.recs_open > (uint32_t)open->recs)
-            ips_me.recs_open = (uint32_t)open->recs; /* the reader counts it */
+            ips_me.recs_open =
+                (uint32_t)open->recs; /* the reader counts the unfinished record
+                                         as torn */
         else if (!left_waiting(open))
             count++;
         else if (ips_me.open_depth == 1)
@@ -114,8 +117,8 @@ static void leave_frames(const struct __jmp_buf_tag *env)
         ips_core_lost(IPS_LOST_NESTED, count);
 }
 
-/* Where a handler's frame begins: the system call was not made yet, is to be
- * made again, or failed. */
+/* Whether the interrupted code is at a system call: one not made yet, one to be
+ * restarted, or one that just failed. */
 bool ips_context_in_call(const ucontext_t *uc)
 {
 #if defined(__x86_64__)

@@ -1,18 +1,19 @@
 /*
  * Programs that forbid themselves system calls, or the time stamp counter.
  *
- * Under a seccomp filter a call that only we make may be answered with an
- * error, or with the end of the program; what is allowed cannot be asked. So
- * before a filter is installed the room for records is made, and from then on
- * we make no system call at all (agent/record/sys.h): channels are not named
- * any more, what does not fit is lost and counted, CPU times are estimates, and
- * a new image is begun without us - exec takes us out of its environment. That
- * goes for the whole process and all that it makes, as the filter does.
+ * Under a seccomp filter, a system call that only we make may fail or kill the
+ * program, and a process cannot ask what a filter allows. So space for records
+ * is reserved before a filter is installed, and from then on we make no system
+ * call at all (agent/record/sys.h). Then channels are no longer named; records
+ * that do not fit are lost and counted; CPU times are estimates; and a new
+ * image starts without our library, because exec removes it from the
+ * environment. Like the filter, this holds for the whole process and its
+ * descendants.
  *
- * The same for chroot: the file of the run's quota is mapped before it.
+ * Before chroot, the file of the run's quota is mapped for the same reason.
  *
- * The strict mode of seccomp forbids the time stamp counter as well, as does
- * PR_SET_TSC: nothing is recorded then.
+ * The strict mode of seccomp forbids the time stamp counter as well, as
+ * PR_SET_TSC does: nothing is recorded then.
  */
 #include "agent/preload/wrap.h"
 
@@ -77,7 +78,7 @@ void ips_forbid(enum ips_forbids what)
             what == IPS_FORBIDS_CALLS
                 ? "seccomp filter: new channels, long runs, CPU time"
                 : "strict seccomp, or no time stamp counter: everything");
-    ips_sample_stop(); /* its signal's return is a system call as well */
+    ips_sample_stop(); /* returning from its signal is a system call, too */
     if (what == IPS_FORBIDS_ALL) {
         ips_core.wrap_state = IPS_WRAP_OFF;
         ips_core_stop();
@@ -86,15 +87,16 @@ void ips_forbid(enum ips_forbids what)
     }
 }
 
-/* What was stopped altogether stays so: the program said what it wants. */
+/* A complete stop (IPS_FORBIDS_ALL) is not undone, though the call failed: the
+ * program showed that it wants no such calls. */
 void ips_forbid_undo(enum ips_forbids what)
 {
     if (what == IPS_FORBIDS_CALLS && !ips_me.in_vfork)
         ips_core_quiet(false);
 }
 
-/* From there on the pool may be out of reach: what has not been asked for of it
- * yet is. */
+/* After chroot the files of the pool may be unreachable: maps now the one that
+ * is not mapped yet. */
 IPS_EXPORT int chroot(const char *path)
 {
     if (ips_wrap_on() && !ips_me.in_vfork)

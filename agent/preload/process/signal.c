@@ -1,20 +1,22 @@
 /*
- * Signals: who sends one (KILL), and the taking of it by a handler (SIGNAL).
+ * Signals: who sends one (KILL), and which handler takes it (SIGNAL).
  *
- * A handler is taken by a stub of ours in its place: it records and jumps to
- * the program's handler with the same three arguments, leaving no frame, so
- * that stack and return address are what the kernel made. There are STUBS of
- * them; each stands for one (handler, had SA_SIGINFO) for good, whatever
- * signals it serves. So no state has to be kept beside the kernel's own: mask,
- * flags, SA_RESETHAND, what a fork child inherits and an exec resets are the
- * kernel's; a vfork child or another thread that asks for a handler at the
- * same time can only add a stub; and what sigaction gives back is put right
- * from the stub alone. A program with more handlers than stubs has the rest of
- * its handlers called by the kernel, unrecorded.
+ * In place of the program's handler we install a stub. It records the signal
+ * and jumps to the program's handler with the same three arguments. It leaves
+ * no frame, so stack and return address are as the kernel made them. There are
+ * STUBS stubs; each belongs for good to one pair (handler, had SA_SIGINFO),
+ * whatever signals it serves.
  *
- * The kernel gives siginfo (the sender) only with SA_SIGINFO, so that flag is
- * always set with a stub. Signals of faults are left alone: their handlers are
- * part of how a program computes (null checks, guard pages).
+ * So all state stays in the kernel: mask, flags, SA_RESETHAND, what a fork
+ * child inherits and what exec resets. A vfork child, or another thread that
+ * sets a handler at the same time, can only add a stub, and what sigaction
+ * returns is translated from the stub alone. If a program has more handlers
+ * than there are stubs, the kernel calls the others directly and their signals
+ * are not recorded.
+ *
+ * The kernel gives siginfo (the sender) only with SA_SIGINFO, so a stub always
+ * sets that flag. Signals of faults are left alone: programs rely on their
+ * handlers to compute (null checks, guard pages).
  *
  * Async-signal-safe throughout, as sigaction is.
  */
@@ -33,7 +35,8 @@ typedef void handler_fn(int, siginfo_t *, void *);
 /* --- stubs ---------------------------------------------------------------- */
 
 #define STUBS 128u
-/* (handler << 1 | plain), 0 = free; written once. plain: without SA_SIGINFO */
+/* handler << 1 | plain; 0: free; written once. plain: the program gave no
+ * SA_SIGINFO */
 static _Atomic uint64_t stub_of[STUBS] IPS_TABLE;
 
 static uint64_t key_of(const void *handler, bool plain)
@@ -59,7 +62,7 @@ static __attribute__((noinline)) void call_stub(int sig, siginfo_t *info,
     ips_me.handlers_run++;
     if (likely(ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork))
         handle_signal(sig, info, context);
-    handler(sig, info, context); /* a jump: this frame is gone */
+    handler(sig, info, context); /* a tail call: this frame is gone by then */
 }
 
 #define S1(a, b)                                                               \
@@ -96,8 +99,8 @@ S16(7)
 #undef S16
 #undef S1
 
-/* Where they are, each from its own place: the loader has nothing to relocate
- * in a table that hardly any start reads. */
+/* Offsets of the stubs, each relative to its own entry: so the loader has
+ * nothing to relocate in a table that hardly any program reads. */
 #define N1(s) "    .long stub_" s " - .\n"
 #define N16(hi)                                                                \
     N1(hi "0")                                                                 \
@@ -130,7 +133,8 @@ static handler_fn *stub_at(unsigned i)
     return (handler_fn *)(uintptr_t)at;
 }
 
-/* The stub for `handler`, made if there is room; else `handler`. */
+/* The stub for `handler`, taken from the free ones if it has none; `handler`
+ * itself if all are taken. */
 static handler_fn *stub_for(handler_fn *handler, bool plain)
 {
     uint64_t key = key_of((const void *)(uintptr_t)handler, plain);
@@ -144,7 +148,8 @@ static handler_fn *stub_for(handler_fn *handler, bool plain)
     return handler;
 }
 
-/* What the program installed where the kernel has `handler`: 0 = that. */
+/* The key of the handler that the program installed, if the kernel has our stub
+ * `handler`; 0: `handler` is no stub. */
 static uint64_t handler_behind(handler_fn *handler)
 {
     for (unsigned i = 0; i < STUBS; i++) {
@@ -170,8 +175,9 @@ static bool is_ours(int sig)
 
 /* --- setting handlers ----------------------------------------------------- */
 
-/* Signals whose handler, gone by SA_RESETHAND, had no SA_SIGINFO: the kernel
- * keeps the flags of what it removed. */
+/* Signals whose handler SA_RESETHAND removed and whose program gave no
+ * SA_SIGINFO: the kernel keeps the flags of a removed handler, ours among
+ * them. */
 static _Atomic uint64_t plain_resets;
 
 static void note_reset(int sig, const struct sigaction *act)
@@ -185,7 +191,7 @@ static void note_reset(int sig, const struct sigaction *act)
         atomic_fetch_or(&plain_resets, bit);
 }
 
-/* What the kernel has is made what the program gave. */
+/* Translates the action that the kernel has to what the program set. */
 static void as_given(int sig, struct sigaction *old)
 {
     uint64_t key = handler_behind(old->sa_sigaction);
@@ -227,7 +233,7 @@ IPS_EXPORT int sigaction(int sig, const struct sigaction *act,
 int __sigaction(int, const struct sigaction *, struct sigaction *)
     IPS_ALIAS(sigaction);
 
-/* What the older calls returned: the handler before. */
+/* Translates the previous handler that an older call returned. */
 static __sighandler_t handler_before(__sighandler_t old)
 {
     handler_fn *fn;
@@ -246,8 +252,8 @@ static bool to_wrap(int sig, __sighandler_t handler)
            is_function((const void *)(uintptr_t)handler);
 }
 
-/* Those calls have no way to ask for siginfo: made of sigaction, as libc
- * makes them. */
+/* These calls cannot ask for siginfo, so they are made with sigaction, as libc
+ * does. */
 static __sighandler_t by_sigaction(int sig, __sighandler_t handler, int flags,
                                    bool masked)
 {
@@ -259,7 +265,7 @@ static __sighandler_t by_sigaction(int sig, __sighandler_t handler, int flags,
     return sigaction(sig, &act, &old) < 0 ? SIG_ERR : old.sa_handler;
 }
 
-static _Atomic uint64_t interrupts; /* signals that siginterrupt was told of */
+static _Atomic uint64_t interrupts; /* signals set by siginterrupt(sig, true) */
 
 IPS_EXPORT int siginterrupt(int sig, int interrupt)
 {
@@ -296,7 +302,8 @@ __sighandler_t sysv_signal(int, __sighandler_t) IPS_ALIAS(__sysv_signal);
 
 IPS_EXPORT __sighandler_t sigset(int sig, __sighandler_t handler)
 {
-    if (!to_wrap(sig, handler)) /* SIG_HOLD too: it only asks and blocks */
+    if (!to_wrap(sig, handler)) /* SIG_HOLD too: it only queries the handler and
+                                   blocks the signal */
         return handler_before(REAL(sigset)(sig, handler));
     sigset_t set, old;
     sigemptyset(&set);
@@ -333,7 +340,7 @@ static void record_signal(enum ips_rec_type type, enum ips_signal_how how,
         ips_module_note(site);
 }
 
-/* Are si_pid and, in part, si_value what they say? */
+/* Whether si_pid (and for some codes si_value) is valid. */
 static bool has_sender(int sig, int code)
 {
     return code == SI_USER || code == SI_TKILL || code == SI_QUEUE ||
@@ -349,12 +356,12 @@ void ips_record_taken(enum ips_signal_how how, int sig, int code, int32_t pid,
                   0);
 }
 
-/* Before the call: a signal to oneself is taken inside it. One that fails is
- * never taken, and so never matched. */
+/* Recorded before the call, because a signal to the calling thread is taken
+ * inside the call. If the call fails, no SIGNAL matches this record. */
 static void record_sending(enum ips_signal_how how, int sig, int32_t pid,
                            int32_t tid, uint64_t value, uint64_t site)
 {
-    if (sig == 0 || !ips_wrap_on()) /* 0 only asks */
+    if (sig == 0 || !ips_wrap_on()) /* signal 0 only tests for existence */
         return;
     struct ips_moment at = {.t = ips_core_now(), .cpu = ips_core_cpu()};
     record_signal(IPS_REC_KILL, how, sig, 0, pid, tid, value, at, site);
@@ -412,7 +419,8 @@ IPS_EXPORT int pthread_kill(pthread_t thread, int sig)
     return ips_wrap_on(), REAL(pthread_kill)(thread, sig);
 }
 
-/* Unlike the new version it returns ESRCH for a thread that has ended. */
+/* Unlike the new version, the old one returns ESRCH for a thread that has
+ * ended. */
 IPS_OLD(int, pthread_kill, (pthread_t thread, int sig), (thread, sig),
         sending_to_thread(thread, sig, IPS_SITE))
 
@@ -424,8 +432,8 @@ IPS_EXPORT int pthread_sigqueue(pthread_t thread, int sig,
     return ips_wrap_on(), REAL(pthread_sigqueue)(thread, sig, value);
 }
 
-/* Its target says at its end that it was cancelled (preload/process/thread.c).
- */
+/* The target thread records at its end that it was cancelled
+ * (preload/process/thread.c). */
 IPS_EXPORT int pthread_cancel(pthread_t thread)
 {
     sending_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
@@ -452,8 +460,9 @@ IPS_EXPORT int pidfd_send_signal(int fd, int sig, siginfo_t *info,
 
 /* --- by system call ------------------------------------------------------- */
 
-/* The kernel's own structure begins with handler and flags. What a program
- * sets this way the kernel calls; what it is told must not be a stub. */
+/* The structure of the raw system call starts with handler and flags. A handler
+ * that a program sets this way is called by the kernel directly. The old action
+ * that it gets back must not name our stub. */
 static void put_right(void *old)
 {
     struct {
@@ -470,7 +479,8 @@ static void put_right(void *old)
     memcpy(old, &act, sizeof(act));
 }
 
-/* No pointer of the caller's is followed here but to what the kernel wrote. */
+/* Follows no pointer of the caller, except to the old action that the kernel
+ * just wrote. */
 bool ips_signal_syscall(long *r, long n, const long args[6], uint64_t site)
 {
     switch (n) {

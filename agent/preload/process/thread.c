@@ -1,8 +1,8 @@
 /*
  * POSIX and C11 threads: created, ended (returned, pthread_exit, cancelled),
- * joined. The new thread begins in a function of ours, which gets its argument
- * from a fixed table; a thread-specific value's destructor sees every way to
- * end. Nothing is allocated, attributes are not touched.
+ * joined. The new thread starts in a function of ours, which gets its argument
+ * from a fixed table. The destructor of a thread-specific value runs however a
+ * thread ends. Nothing is allocated, and thread attributes are not changed.
  */
 #include "agent/preload/wrap.h"
 
@@ -20,9 +20,10 @@ struct start {
         thrd_start_t c11;
     } fn;
     void *arg;
-    uint64_t stack; /* its size */
+    uint64_t stack; /* stack size in bytes */
 };
-#define STARTS 1024u /* creations under way at once */
+/* threads that may be between creation and start at one time */
+#define STARTS 1024u
 static struct start starts[STARTS] IPS_TABLE;
 static _Atomic uint32_t next_start;
 static pthread_key_t end_key;
@@ -39,7 +40,7 @@ static struct start *start_take(void)
         if (atomic_compare_exchange_strong(&s->claimed, &none, 1))
             return s;
     }
-    return NULL; /* the thread is then noticed at its first record */
+    return NULL; /* the thread then gets its stream at its first record */
 }
 
 static void start_free(struct start *s)
@@ -50,12 +51,12 @@ static void start_free(struct start *s)
 static bool drop_own_start(void);
 static void cancelled_too_late(void);
 
-/* Destructors run in rounds; ours asks for another one until the last, so that
- * what other destructors do is still this thread's. */
+/* Destructors run in rounds. Ours asks for another round up to the last, so
+ * that what other destructors do is still recorded for this thread. */
 static void at_thread_end(void *round)
 {
     uintptr_t n = (uintptr_t)round;
-    ips_call_left(); /* that it was cancelled in */
+    ips_call_left(); /* the call that the thread was cancelled in */
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
@@ -67,8 +68,8 @@ static void at_thread_end(void *round)
     ips_core_thread_end();
 }
 
-/* The first thread is about to be made. Whoever makes it - the main thread,
- * nearly always - may leave by pthread_exit, too. */
+/* Runs when the first thread is created. The creating thread (nearly always the
+ * main thread) may end by pthread_exit, too, so it also gets the destructor. */
 static void first_thread(void)
 {
     static _Atomic bool begun;
@@ -94,7 +95,8 @@ static struct start start_begin(void *p)
     if (have_key)
         pthread_setspecific(end_key, (void *)1);
     ips_thread_here();
-    ips_beyond_reset(); /* a thread has a price */
+    /* a thread's start is covered by a measured probe cost */
+    ips_beyond_reset();
     return copy;
 }
 
@@ -114,17 +116,20 @@ static int start_c11(void *p)
 
 /* --- which FORK a thread came from ---------------------------------------- */
 
-/* Open addressing by thread handle. A handle is used again by a later thread
- * only after the earlier one was joined or, detached, has ended: then its place
- * is written anew. */
+/* Hash table with open addressing, by thread handle. A later thread gets the
+ * same handle only after the earlier one was joined or, if detached, has ended;
+ * its entry is then overwritten. */
 #define KNOWN 8192u
 #define PROBES 64u
 static struct known {
-    _Atomic uint64_t thread; /* 0 = never used */
+    /* handle of the thread; 0: the entry was never used */
+    _Atomic uint64_t thread;
     _Atomic uint64_t seq;
-    _Atomic uint32_t tid;       /* 0 = it has not begun to run */
-    _Atomic uint32_t cancelled; /* 1 = pthread_cancel was called for it */
-} known[KNOWN] IPS_TABLE, first_known; /* the main thread's, mostly */
+    _Atomic uint32_t tid; /* thread id; 0: not running yet, or ended */
+    /* 1: pthread_cancel was called for the thread */
+    _Atomic uint32_t cancelled;
+} known[KNOWN] IPS_TABLE,
+    first_known; /* first_known: an extra entry, mostly for the main thread */
 
 static struct known *known_find(uint64_t thread, bool add)
 {
@@ -159,7 +164,7 @@ void ips_thread_cancels(pthread_t thread)
         atomic_store(&k->cancelled, 1);
 }
 
-/* The calling thread ends by itself. */
+/* The calling thread returned by itself before a cancellation took effect. */
 static void cancelled_too_late(void)
 {
     struct known *k = known_find((uint64_t)pthread_self(), false);
@@ -167,7 +172,7 @@ static void cancelled_too_late(void)
         atomic_store(&k->cancelled, 0);
 }
 
-/* true: the calling thread was cancelled. */
+/* Clears the calling thread's entry. True: the thread was cancelled. */
 static bool drop_own_start(void)
 {
     struct known *k = known_find((uint64_t)pthread_self(), false);
@@ -185,8 +190,8 @@ uint32_t ips_thread_tid(pthread_t thread)
 
 /* --- create --------------------------------------------------------------- */
 
-/* What `code` returned means success iff it is 0 (pthread) or thrd_success,
- * which is 0 too. */
+/* `err` is 0 on success, for pthread_create and thrd_create (thrd_success)
+ * alike. */
 static void record_create(uint64_t thread, int err, uint64_t seq,
                           struct ips_moment call, struct start *s,
                           uint64_t site)
@@ -200,15 +205,15 @@ static void record_create(uint64_t thread, int err, uint64_t seq,
         struct known *k = known_find(thread, true);
         if (k) {
             atomic_store(&k->seq, seq);
-            /* An earlier thread of this handle may have been cancelled when it
-             * had ended. */
+            /* An earlier thread with this handle may have been cancelled after
+             * it ended. */
             atomic_store(&k->cancelled, 0);
         }
     }
     errno = saved;
 }
 
-/* Of a thread to be made with `attr`, NULL as by default. */
+/* Stack size of a thread created with `attr`; NULL: default attributes. */
 static uint64_t stack_size(const pthread_attr_t *attr)
 {
     pthread_attr_t usual;
@@ -260,8 +265,8 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
  * --------------------------------------------------------------------------------
  */
 
-/* The handle is looked up before the real join: after it, it may be another
- * thread's. */
+/* Looks the handle up before the real join: after it, a new thread may have the
+ * same handle. */
 #define JOIN(real_call)                                                        \
     do {                                                                       \
         if (!ips_wrap_on())                                                    \

@@ -1,4 +1,4 @@
-/* When a thread is sampled; see pace.h. */
+/* Decides when a thread is sampled; see pace.h. */
 #include "agent/preload/sample/pace.h"
 
 #include <sys/syscall.h>
@@ -11,41 +11,51 @@
 #include "common/types.h"
 #include <string.h>
 
-/* A moment that is so near is now: less than a timer takes. */
+/* A moment as near as this counts as reached: setting a timer takes longer. */
 #define NOW_NS 2000u
-/* The exact timer set to less would expire while it is set. */
+/* A shorter time would expire while the exact timer is being set. */
 #define LEAST_NS 5000u
-/* The timer is set in less. */
+/* TAKES_MOST_NS: upper limit of the time that setting a timer takes. LEARNT_NS:
+ * one step by which signal_ns is corrected. */
 #define LEARNT_NS 100
 #define TAKES_MOST_NS 10000u
-/* What the CPU clock and the kernel's differ by, and a tick may be late. */
+/* Greatest difference between our CPU clock and the kernel's, plus the delay of
+ * a tick. */
 #define SLACK_NS 100000u
 #define LOOP_NS 500000u
 #define NEAR_LEAST_NS 30000u
-#define NEAR_MOST 9u /* 15 ms */
+#define NEAR_MOST 9u /* near_ns() is then 15 ms */
 #define RETURNS_NEAR 64u
-/* So few, and each may set the exact timer. */
+/* Returns of calls per period up to which each may set the exact timer. */
 #define RETURNS_FEW 8u
 #define BUDGET 4u
 #define TRIES 24u
 
-/* Small: agent/record/thread.h says why. */
+/* Kept small for the reason given in agent/record/thread.h. */
 static IPS_TLS struct {
-    uint64_t at;     /* the moment, by the thread's CPU clock */
-    uint32_t back;   /* the same clock's low part at the newest return */
-    uint32_t offset; /* put off: so many ns after a return; 0: is not */
-    uint32_t nested; /* stack pointer / 16 of the call that is interrupted */
-    int32_t real;    /* the newest call's real function, from file_write on */
-    int16_t watch, exact; /* ids; -1 none */
-    uint8_t near;         /* see near_ns */
-    uint8_t skip, tries;  /* put off: returns to let pass; failed ones */
-    uint8_t arms, budget; /* exact timers before this moment; allowed */
-    uint8_t returns;      /* looked at */
+    /* the moment of the next sample, in the thread's CPU time (ns) */
+    uint64_t at;
+    uint32_t back; /* the newest return of a call: low half of its CPU time */
+    /* the moment was postponed to this many ns after a return; 0: not
+     * postponed */
+    uint32_t offset;
+    /* stack pointer / 16 of the call that a handler interrupted */
+    uint32_t nested;
+    /* real function of the newest call, relative to ips_stdio_code() */
+    int32_t real;
+    int16_t watch, exact; /* ids of the two kernel timers; -1: none */
+    uint8_t near;         /* exponent used in near_ns() */
+    /* postponed: returns to let pass; attempts that failed */
+    uint8_t skip, tries;
+    /* times the exact timer was set for this moment; limit of that */
+    uint8_t arms, budget;
+    uint8_t returns; /* returns of calls examined for this moment */
     bool back_known : 1, put_off_set : 1, on : 1, busy : 1;
 } pace;
 
 static uint64_t tick_ns, period_ns;
-/* The process sleeps in calls that are not wrapped: no exact timers. */
+/* The process was once interrupted while it slept in an unwrapped call: exact
+ * timers are no longer set. */
 static _Atomic bool sleeps_unseen;
 
 struct kernel_sigevent {
@@ -58,8 +68,8 @@ struct kernel_itimer {
     int64_t interval_s, interval_ns, value_s, value_ns;
 };
 
-/* --- small things -----------------------------------------------------------
- */
+/* --- helpers
+ * ---------------------------------------------------------------- */
 
 static uint64_t random_below(uint64_t n)
 {
@@ -99,14 +109,14 @@ static int make_timer(long clock, uint32_t cookie)
                                     .tid = (int32_t)ips_me.stream.tid};
     int id = -1;
     if (ips_sys3(SYS_timer_create, clock, (long)&event, (long)&id) < 0)
-        return -1; /* RLIMIT_SIGPENDING */
+        return -1; /* no timer, for example because of RLIMIT_SIGPENDING */
     if (id <= INT16_MAX)
         return id;
     ips_sys3(SYS_timer_delete, id, 0, 0);
     return -1;
 }
 
-/* The returns of calls are looked at from the stamp `t` on. */
+/* Returns of calls are examined from the stamp `t` onwards. */
 static void look_from(uint64_t t)
 {
     ips_me.sample_off = ~t;
@@ -125,7 +135,7 @@ static void set_exact(uint64_t ns)
     set_timer(pace.exact, ips_max_u64(ns, LEAST_NS), 0);
 }
 
-/* Again where its signal came meanwhile, and set it anew. */
+/* Loops because a signal that comes in between may set the timer again. */
 static void stop_exact(void)
 {
     while (exact_set()) {
@@ -135,9 +145,9 @@ static void stop_exact(void)
     }
 }
 
-/* What lies between the timer's expiry and the program's last instruction, as
- * is learnt from signals that came too early or too late. A virtual machine may
- * be interrupted before the time. */
+/* Time between the expiry of the timer and the program's last instruction. It
+ * is learnt from signals that came too early or too late; negative is possible,
+ * because a virtual machine may be interrupted early. */
 static _Atomic int32_t signal_ns;
 static void learn_delay(int32_t more)
 {
@@ -146,11 +156,13 @@ static void learn_delay(int32_t more)
         atomic_store_explicit(&signal_ns, is, memory_order_relaxed);
 }
 
-/* So many ns after this returns. Setting the timer takes longer than many a
- * stretch between two calls, so it is set for later, and here is waited. */
+/* Sets the exact timer to expire `ns` after this function returns. Setting the
+ * timer often takes longer than the time between two calls, so it is set for
+ * later and this function busy-waits for the rest. */
 static void set_exact_after(uint64_t ns)
 {
-    static _Atomic uint32_t takes_ns; /* on average */
+    /* time that setting the timer takes, running average */
+    static _Atomic uint32_t takes_ns;
     uint32_t takes = atomic_load_explicit(&takes_ns, memory_order_relaxed);
     uint64_t t = ips_core_now(), ahead = takes + takes / 2 + LEAST_NS / 4, now;
     set_exact(ns + ahead);
@@ -167,7 +179,8 @@ static void set_exact_after(uint64_t ns)
     pace.back += (uint32_t)ips_cpu_ns(now - t);
 }
 
-/* Is the thread where no call is under way that a handler interrupted? */
+/* Whether the thread at `sp` has left the call that a signal handler
+ * interrupted. */
 static bool free_at(uint64_t sp)
 {
     if (!pace.nested)
@@ -187,15 +200,15 @@ static bool may_set(void)
 /* --- moments ----------------------------------------------------------------
  */
 
-/* Returns are looked at from so many ns before the moment: the more returns
- * there are, the later. */
+/* How long before the moment returns are examined: the more returns there are,
+ * the shorter. */
 static uint64_t near_ns(void)
 {
     return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near,
                        ips_max_u64(period_ns, lead_ns()));
 }
 
-/* The moment of the next period that is to come. */
+/* Draws the moment in the next period that still lies ahead. */
 static void draw_moment(uint64_t cpu)
 {
     do
@@ -207,7 +220,8 @@ static void draw_moment(uint64_t cpu)
     pace.arms = pace.returns = 0;
 }
 
-/* The CPU clock shows `cpu` at the stamp `t`: when to look next? */
+/* The CPU clock shows `cpu` at the stamp `t`: decides from when returns are
+ * examined. */
 static void plan_look(uint64_t cpu, uint64_t t)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
@@ -222,8 +236,8 @@ static void plan_look(uint64_t cpu, uint64_t t)
     look_from(t + stamps_of(left - near_ns()));
 }
 
-/* The watch expires in the last tick before the moment, and in each later one
- * until there is a sample. */
+/* Sets the watch: it expires in the last tick before the moment, then in each
+ * tick until a sample is taken. */
 static void set_watch(uint64_t cpu)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
@@ -232,7 +246,8 @@ static void set_watch(uint64_t cpu)
     set_timer(pace.watch, ns, tick_ns);
 }
 
-/* After a sample: `runs`, the thread goes on in the program. */
+/* After a sample: draws the next moment and sets the timers. `runs`: the thread
+ * goes on in the program, not in a wrapper. */
 static void begin_next(uint64_t cpu, bool runs)
 {
     draw_moment(cpu);
@@ -255,7 +270,7 @@ static uint64_t sp_of(const ucontext_t *uc)
 #endif
 }
 
-/* Did the signal end a system call? `off`: the thread was off its core. */
+/* Whether the signal ended a system call. `off`: the thread was off the CPU. */
 static bool interrupted_call(const ucontext_t *uc, bool off)
 {
 #if defined(__x86_64__)
@@ -264,7 +279,7 @@ static bool interrupted_call(const ucontext_t *uc, bool off)
     const int64_t result = (int64_t)uc->uc_mcontext.regs[0];
 #endif
     return (result == -EINTR || (off && result >= 0)) &&
-           ips_context_in_call(uc); /* which is made again if result >= 0 */
+           ips_context_in_call(uc); /* if result >= 0, the call is restarted */
 }
 
 static void put_off_done(void)
@@ -284,7 +299,7 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
                     : pace.at;
     if (put_off_set &&
         (uint32_t)(pace.back + pace.offset - (uint32_t)cpu) >> 31)
-        at = cpu; /* it has passed */
+        at = cpu; /* the moment of the sample has passed */
     ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
     if (interrupted_call(uc, cpu + NOW_NS < at))
         atomic_store(&sleeps_unseen, true);
@@ -293,7 +308,8 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
             set_exact(at - cpu);
         return;
     }
-    /* Put off, and met in the wrapper that set it: at another return. */
+    /* A postponed moment came inside the wrapper that set the timer: try again
+     * at a later return. */
     if (put_off_set && in_call(uc)) {
         pace.put_off_set = false;
         pace.skip = (uint8_t)random_below(4);
@@ -311,8 +327,9 @@ static void on_exact(const ucontext_t *uc, uint64_t cpu,
     }
 }
 
-/* The moment passed after the newest return: now it is so many ns after
- * another. false: that is not known. */
+/* The moment passed after the newest return: postpones it to the same time
+ * after a later return. False: not possible, e.g. the newest return is
+ * unknown. */
 static bool put_off(void)
 {
     uint32_t since = (uint32_t)pace.at - pace.back;
@@ -330,7 +347,8 @@ static void on_watch(const ucontext_t *uc, uint64_t cpu,
     if (exact_set()) {
         if (cpu < pace.at + tick_ns)
             return;
-        stop_exact(); /* the C library's handler had its signal (sample.h) */
+        /* the C library's handler took the timer's signal (sample.h) */
+        stop_exact();
     }
     if (cpu < pace.at) {
         if (may_set() && free_at(sp_of(uc)) && !in_call(uc)) {
@@ -349,7 +367,8 @@ void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
 {
     if (!pace.on)
         return;
-    if (pace.busy) { /* within call_returned(); or that was left by a jump */
+    if (pace.busy) { /* interrupted call_returned(), or a jump left that
+                        function */
         if (cookie == IPS_PACE_EXACT)
             ips_me.sample_watch &= (uint8_t)~IPS_SAMPLE_SET;
         else
@@ -391,7 +410,8 @@ static void sample_here(bool late)
     ips_sample_write_here(real, late);
 }
 
-/* A return while a moment is put off. true: the exact timer is to be set. */
+/* A call returned while a moment is postponed. True: the exact timer is to be
+ * set. */
 static bool put_off_returned(const struct ips_moment *call)
 {
     if (!pace.put_off_set) {
@@ -399,7 +419,8 @@ static bool put_off_returned(const struct ips_moment *call)
             pace.skip--;
         return pace.skip == 0;
     }
-    /* The stretch was too short, or the timer late. */
+    /* The thread made the next call before the timer expired: the time between
+     * the calls was too short, or the timer late. */
     const uint32_t lasted = (uint32_t)call->cpu - pace.back;
     if (lasted >= pace.offset && !(lasted >> 31))
         learn_delay(LEARNT_NS);
@@ -412,7 +433,7 @@ static bool put_off_returned(const struct ips_moment *call)
     return false;
 }
 
-/* The moment has passed. */
+/* The moment has passed without a sample. */
 static void moment_passed(const struct ips_moment *call, uint64_t cpu)
 {
     if (call->cpu <= pace.at) {
@@ -421,7 +442,7 @@ static void moment_passed(const struct ips_moment *call, uint64_t cpu)
     } else if (!put_off()) {
         bool loop = near_ns() < LOOP_NS;
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
-        if (loop) { /* soon again: a turn of it is like the other */
+        if (loop) { /* soon again: one turn of a loop is like another */
             pace.at = cpu + random_below(near_ns());
             return;
         }
@@ -431,7 +452,7 @@ static void moment_passed(const struct ips_moment *call, uint64_t cpu)
     set_watch(cpu);
 }
 
-/* The return of a call, near the moment or while one is put off. */
+/* A call returned near the moment, or while a moment is postponed. */
 static void call_returned(const struct ips_moment *call, uint64_t cpu,
                           uint64_t t)
 {
@@ -473,8 +494,8 @@ void ips_sample_returned_slow(const struct ips_moment *call,
     errno = saved;
 }
 
-/* --- a thread's begin and end -----------------------------------------------
- */
+/* --- start and end of a thread
+ * ------------------------------------------------ */
 
 void ips_pace_init(void)
 {
@@ -494,7 +515,7 @@ void ips_pace_begin(void)
         return;
     pace.watch = (int16_t)make_timer(CLOCK_THREAD_CPUTIME_ID, IPS_PACE_WATCH);
     if (pace.watch < 0)
-        return; /* this thread has no samples */
+        return; /* no watch timer: this thread is not sampled */
     pace.exact = (int16_t)make_timer(CLOCK_MONOTONIC, IPS_PACE_EXACT);
     pace.near = NEAR_MOST;
     pace.budget = BUDGET;
@@ -517,7 +538,7 @@ void ips_pace_end(void)
 {
     if (!pace.on)
         return;
-    pace.on = false; /* what is pending finds that */
+    pace.on = false; /* a pending signal sees this and returns */
     ips_me.sample_watch = 0;
     ips_me.sample_off = 0;
     ips_sys3(SYS_timer_delete, pace.watch, 0, 0);

@@ -1,39 +1,39 @@
 /*
- * When a thread is sampled. Its CPU time is cut into periods, and each period
- * has one moment, drawn anew, at which the thread is sampled. So every
- * nanosecond of CPU time has the same chance whatever the program does by the
- * clock, and every sample stands for one period.
+ * When a thread is sampled. Its CPU time is divided into periods, and in each
+ * period it is sampled at one moment, drawn at random. So every nanosecond of
+ * CPU time has the same chance of being sampled, even if the program is
+ * synchronous with the clock, and every sample stands for one period.
  *
- * The kernel looks at a timer on CPU time only in its tick, so a thread that
- * runs between two ticks would never be met. A timer on CLOCK_MONOTONIC, the
- * *exact timer*, is exact, but its signal would wake a thread that sleeps. So:
+ * The kernel checks a timer on CPU time only in its tick, so it would never
+ * sample a thread that only runs between two ticks. A timer on CLOCK_MONOTONIC,
+ * the *exact timer*, is exact, but its signal would wake a sleeping thread. So:
  *
- *  - The exact timer runs only while the thread does. A wrapper stops it before
- *    the real call (REAL, ips_sample_before): afterwards no signal of it can
- *    come, so it interrupts no sleep and wakes no thread. While it is stopped
- *    that test is one comparison.
- *  - Where the thread was off its core meanwhile, the CPU clock says so at the
- *    signal, and the timer is set to what is left: a sample is always taken
- *    when the CPU clock shows the drawn moment.
- *  - A sample sets the exact timer for the next one. Where that cannot be, the
- *    timer on CPU time, the *watch*, expires in the last tick before the moment
- *    and sets it.
- *  - A thread that makes calls: each return of a call within a period before
- *    the moment sets it again, up to a few times a sample. In loops that
- *    would be too dear, so the moment is let pass. If it was in the call
- *    itself, the call's return is the sample. Else it was so many ns after the
- *    return of the call before. The exact timer is set to as many ns after the
- *    return of one of the next calls, chosen at random, and again until a
- *    stretch between two calls is long enough: of stretches that are long
- *    enough each has the same chance, as the moment had.
- *  - A moment that was missed otherwise gives a late sample (IPS_REC_F_LATE) in
- *    the next tick or return.
+ * - The exact timer runs only while the thread does. A wrapper stops it before
+ *   the real call (REAL, ips_sample_before). After that no signal of it can
+ *   come, so it interrupts no sleep and wakes no thread. If it is stopped
+ *   already, this costs one comparison.
+ * - If the thread was off the CPU before the signal, the CPU clock shows that,
+ *   and the timer is set again to the rest. So a sample is always taken when
+ *   the CPU clock shows the drawn moment.
+ * - After a sample the exact timer is set for the next one. If that is
+ *   impossible, the timer on CPU time, the *watch*, expires in the last tick
+ *   before the moment and sets it.
+ * - In a thread that makes calls, each return of a call within a period before
+ *   the moment sets the exact timer again, up to a few times a sample. In a
+ *   loop of calls that would cost too much, so the moment is allowed to pass.
+ *   If it fell into the call itself, the sample is taken at the call's return.
+ *   Else it was N ns after the return of the previous call, and the exact timer
+ *   is set to N ns after the return of one of the next calls, chosen at random.
+ *   This is repeated until the time between two calls is long enough. Gaps that
+ *   are long enough have equal chances, as they had for the drawn moment.
+ * - A moment missed for another reason gives a late sample (IPS_REC_F_LATE) at
+ *   the next tick or return.
  *
- * The exact timer is not set within a call: neither by a handler that
- * interrupted one (`nested`), nor by the watch (its signal comes between the
- * wrapper's test and the system call). A thread that sleeps in a call that we
- * do not wrap can be met once; then the process is sampled by the watch alone,
- * and its samples are late.
+ * The exact timer is never set within a call: not by a handler that interrupted
+ * one (`nested`), nor by the watch (its signal may come between the wrapper's
+ * test and the system call). A thread that sleeps in a call that we do not wrap
+ * can be interrupted once; after that only the watch samples the process, and
+ * its samples are late.
  */
 #ifndef IPS_AGENT_PRELOAD_SAMPLE_PACE_H
 #define IPS_AGENT_PRELOAD_SAMPLE_PACE_H
@@ -42,29 +42,31 @@
 
 #include "agent/preload/wrap.h"
 
-/* si_value of the two timers. */
+/* Values of si_value that identify the signals of the two timers. */
 #define IPS_PACE_WATCH 0x53706d61u
 #define IPS_PACE_EXACT 0x53706d62u
 
-/* When an image begins. */
+/* To be called at the start of an image. */
 void ips_pace_init(void);
-/* The calling thread's timers are made, and deleted. */
+/* Create and delete the timers of the calling thread. */
 void ips_pace_begin(void);
 void ips_pace_end(void);
 
-/* A timer's signal interrupted `uc`. `in_call`: is that in a wrapper, or in
- * what one has called? */
+/* A timer's signal interrupted the thread at `uc`. `in_call` returns whether
+ * that is in a wrapper, or in a function that a wrapper called. */
 void ips_pace_signal(uint32_t cookie, const ucontext_t *uc,
                      bool (*in_call)(const ucontext_t *uc));
 
-/* sample.c: the sample of what `uc` interrupted, when the CPU clock showed
- * `cpu`. */
+/* sample.c: writes the sample of the code at `uc`, taken when the CPU clock
+ * showed `cpu`. */
 void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late);
-/* ... of the call that returns now; `real`: its real function, or 0. */
+/* sample.c: writes the sample of the call that is returning; `real`: its real
+ * function, or 0. */
 void ips_sample_write_here(uint64_t real, bool late);
-/* From here on the thread has samples: a SAMPLE without frames. */
+/* sample.c: marks that the thread is sampled from now on, by a SAMPLE without
+ * frames. */
 void ips_sample_begins(uint64_t cpu);
-/* jump.c: is that in a system call, before it or behind it? */
+/* jump.c: whether `uc` is at a system call, just before or just after it. */
 bool ips_context_in_call(const ucontext_t *uc);
 
 #endif

@@ -20,20 +20,20 @@
 #define HOT_SHARE 16u
 
 enum mode {
-    COUNTED,  /* calls are counted */
-    RECORDED, /* ENTER and EXIT */
-    LEAVING,  /* counted from now on; calls with ENTER are still open */
+    COUNTED,  /* COUNT records: calls are counted */
+    RECORDED, /* ENTER and EXIT records for each call */
+    LEAVING,  /* counted from now on, but calls with an ENTER are still open */
 };
 
 struct slot {
-    uint64_t counted;   /* `procedure` where it is COUNTED, else 0 */
-    uint64_t recorded;  /* `procedure` where it is RECORDED, else 0 */
-    uint64_t procedure; /* 0 = free */
-    uint64_t calls;     /* counted, ever */
-    uint64_t written;   /* of which in COUNT records */
-    uint64_t pairs;     /* with ENTER, ever */
-    uint32_t open;      /* of which the EXIT is to come */
-    uint32_t deep;      /* LEAVING: counted calls below those */
+    uint64_t counted;   /* `procedure` if COUNTED, else 0 */
+    uint64_t recorded;  /* `procedure` if RECORDED, else 0 */
+    uint64_t procedure; /* address of the procedure; 0: the slot is free */
+    uint64_t calls;     /* calls counted so far */
+    uint64_t written;   /* of these, calls that are in COUNT records */
+    uint64_t pairs;     /* calls with an ENTER so far */
+    uint32_t open;      /* of these, calls without an EXIT yet */
+    uint32_t deep;      /* LEAVING: depth of counted calls inside those */
     enum mode mode;
     uint32_t pad;
 };
@@ -41,19 +41,20 @@ _Static_assert(sizeof(struct slot) == 64, "a shift finds a slot");
 
 struct table {
     struct table *next;
-    _Atomic uint32_t claimed; /* by a thread */
-    _Atomic uint32_t busy;    /* slots are moved, or written out */
+    _Atomic uint32_t claimed; /* belongs to a running thread */
+    _Atomic uint32_t busy;    /* slots are being moved or written out */
     uint32_t tid;
     uint32_t used, capacity, shift;
     struct slot *slots;
-    uint64_t pairs;   /* of all slots, but for the last 63 of each */
-    uint64_t flushed; /* stamp */
+    /* of all slots; each slot's last 63 or fewer are not included yet */
+    uint64_t pairs;
+    uint64_t flushed; /* stamp of the last COUNT records */
 };
 
-/* The fast path's view of this thread's table; slots NULL: none. */
+/* The fast path's copy of this thread's table; slots NULL: no table. */
 TLS struct {
     struct slot *slots;
-    uint32_t shift, last; /* the last slot's number */
+    uint32_t shift, last; /* index of the last slot */
     bool ended;
     struct table *table;
 } here;
@@ -61,9 +62,11 @@ TLS struct {
 static struct table *_Atomic tables;
 static enum mode first_mode;
 static bool on, exact;
-static uint64_t pair_ps, budget_q32, flush_stamps; /* ps for a ns, Q32 */
+/* CPU budget in ps per ns, Q32 */
+static uint64_t pair_ps, budget_q32, flush_stamps;
 
-/* One instruction: whole against this thread's own signal handlers. */
+/* Increments in one instruction, so this thread's own signal handlers cannot
+ * split it. */
 static inline void increment_counter(uint64_t *counter)
 {
 #if defined(__x86_64__)
@@ -113,7 +116,8 @@ static void set_capacity(struct table *t, struct slot *slots, uint32_t room)
     t->shift = 64 - (uint32_t)__builtin_ctz(room);
 }
 
-/* A thread's that is gone, or a new one. Signals are blocked. */
+/* Takes the table of a thread that has ended, or a new one. All signals are
+ * blocked. */
 static struct table *take_table(void)
 {
     struct table *t = atomic_load(&tables);
@@ -142,8 +146,8 @@ static struct table *take_table(void)
     return t;
 }
 
-/* What is counted meanwhile in the old slots by a hook that we interrupted, it
- * finds there itself (moved). */
+/* If this interrupts a hook, the hook goes on counting in the old slots,
+ * notices the move itself and carries the counts over (follow_slot). */
 static bool grow_table(struct table *t)
 {
     struct slot *old = t->slots, *slots = map_slots(t->capacity * 4);
@@ -161,7 +165,7 @@ static bool grow_table(struct table *t)
     return true;
 }
 
-/* The slot of a procedure, NULL: cannot be. */
+/* The slot of a procedure; NULL: none can be made. */
 COLD struct slot *add_slot(uint64_t procedure)
 {
     struct slot *s = NULL;
@@ -171,7 +175,8 @@ COLD struct slot *add_slot(uint64_t procedure)
     struct table *t = here.table ? here.table : take_table();
     uint32_t no = 0;
     if (!t || !atomic_compare_exchange_strong(&t->busy, &no, 1))
-        goto out; /* the process is ending: others write our counters */
+        goto out; /* the process is ending: another thread writes our counters
+                   */
     s = find_slot(t, procedure);
     if (!s->procedure && (t->used + 1) * 2 > t->capacity) {
         if (grow_table(t))
@@ -213,7 +218,7 @@ static bool write_count(const struct table *t, uint64_t procedure,
     return true;
 }
 
-/* Signals are blocked. */
+/* To be called with all signals blocked. */
 static void flush_table(struct table *t)
 {
     uint32_t no = 0;
@@ -250,8 +255,8 @@ void ips_procs_sampled(uint64_t t)
         flush_table(here.table);
 }
 
-/* --- a thread's and an image's life ------------------------------------------
- */
+/* --- start and end of threads and images
+ * --------------------------------------- */
 
 static void clear_table(struct table *t)
 {
@@ -263,9 +268,10 @@ static void clear_table(struct table *t)
     atomic_store(&t->claimed, 0);
 }
 
-/* Both stamps of a pair as they are here (1 us and more where CPU time is a
- * system call), undisturbed, and the two records; and what the pool takes for
- * them, some 0.4 ns a byte, which no price has in it. */
+/* Cost (ps) of an ENTER and EXIT: the two CPU clock readings as measured here
+ * (1 us and more if they are system calls) and the two records; plus the cost
+ * of the pool, about 0.4 ns a byte, which the measured probe cost leaves
+ * out. */
 static uint64_t cost_of_pair(const struct ips_control *c)
 {
     uint64_t least = ~(uint64_t)0;
@@ -299,7 +305,7 @@ void ips_procs_begin(enum ips_start_kind kind)
         set_up();
     if (kind != IPS_START_FORK)
         return;
-    /* What was counted is the parent's, and so are its open calls. */
+    /* The counts and the open calls are the parent's. */
     here.slots = NULL;
     here.table = NULL;
     for (struct table *t = atomic_load(&tables); t; t = t->next)
@@ -317,7 +323,8 @@ void ips_procs_end(void)
     flush_table(t);
     here.slots = NULL;
     here.table = NULL;
-    /* Else somebody writes it out now and it is never used again. */
+    /* If busy, another thread is writing this table; it then stays claimed and
+     * is not reused. */
     if (atomic_compare_exchange_strong(&t->busy, &no, 1))
         clear_table(t);
     ips_sys_restore_signals(signals);
@@ -326,8 +333,8 @@ void ips_procs_end(void)
 /* --- the hooks ---------------------------------------------------------------
  */
 
-/* A handler has moved the table after we found `s` in it: what it copied is
- * there, what we counted later is still here. */
+/* A handler moved the table after the hook found `s`: calls counted in the old
+ * slot since then are carried over to the new one. */
 COLD void follow_slot(struct slot *s)
 {
     uint64_t left = __atomic_exchange_n(&s->calls, 0, __ATOMIC_RELAXED);
@@ -343,7 +350,7 @@ static inline void count_call(struct slot *s, const struct slot *slots)
         follow_slot(s);
 }
 
-/* Every 64th pair of a procedure. */
+/* Checks the budget, at every 64th ENTER of a procedure. */
 COLD void judge_slot(struct slot *s)
 {
     struct table *t = here.table;
@@ -355,7 +362,7 @@ COLD void judge_slot(struct slot *s)
                s->pairs * HOT_SHARE >= t->pairs;
     if (!alone && !all)
         return;
-    s->mode = LEAVING; /* this very call is open */
+    s->mode = LEAVING; /* the call that is being entered is open */
     s->recorded = 0;
     (void)write_count(t, s->procedure, 0, m.t);
 }
@@ -370,7 +377,7 @@ COLD void opened_elsewhere(uint64_t procedure)
         judge_slot(s);
 }
 
-/* After an ENTER; the last that a hook does. */
+/* Counts an ENTER; must be the last action of a hook. */
 static inline void note_enter(struct slot *s, const struct slot *slots)
 {
     if (unlikely(here.slots != slots)) {
@@ -442,7 +449,7 @@ static __attribute__((noinline)) void leave_procedure(uint64_t procedure,
     }
 }
 
-/* Its slot if it is RECORDED. */
+/* The slot of `procedure` if it is RECORDED, else NULL. */
 static inline struct slot *recorded_slot(struct slot *slots, uint64_t procedure)
 {
     if (unlikely(!slots || ips_me.in_vfork))
@@ -478,7 +485,7 @@ static inline void enter_exact(uint64_t procedure)
         enter_procedure(procedure, left);
 }
 
-/* Straight to the counter where it stands in its own place. */
+/* Fast path: counts at once if the procedure is in its home slot. */
 void __cyg_profile_func_enter(void *procedure, void *site)
 {
     (void)site;
@@ -505,7 +512,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
     if (likely(slots != NULL)) {
         s = &slots[home_slot((uint64_t)procedure, here.shift)];
         if (s->counted == (uint64_t)procedure)
-            return; /* none of its calls is open */
+            return; /* a counted procedure has no open ENTER */
         s = recorded_slot(slots, (uint64_t)procedure);
     }
     uint64_t left = IPS_SHORT_NOT;

@@ -1,30 +1,35 @@
 /*
- * Procedures of code built with -finstrument-functions: the compiler calls
- * __cyg_profile_func_enter and _exit, which are here.
+ * Procedures of code built with -finstrument-functions: the compiler inserts
+ * calls of __cyg_profile_func_enter and _exit, which are defined here.
  *
- *  --procedures=sample   every call is counted (IPS-7)
- *  --procedures=exact    ENTER and EXIT for every call, until a procedure costs
- *                        more than the budget: from then on, which a COUNT of 0
- *                        calls says, its calls are counted too
+ * --procedures=sample: every call is counted (IPS-7).
  *
- * Counters stand in a table of the thread (mapped, grown by the thread, never
- * unmapped: another thread writes what it holds when the process ends) and are
- * written as COUNT, the calls since the COUNT before: at the end of the thread
- * and of the process, before an exec, and at a sample where the last time is
- * 100 ms ago - what a SIGKILL loses.
+ * --procedures=exact: ENTER and EXIT for every call, until a procedure costs
+ * more than the budget. A COUNT of 0 calls marks that; from then on its calls
+ * are counted, too.
+ *
+ * The counters are in a table of the thread. The table is mapped, only the
+ * thread enlarges it, and it is never unmapped, because another thread may
+ * write it out when the process ends. It is written as COUNT records, each with
+ * the calls since the previous COUNT: at the end of the thread and of the
+ * process, before an exec, and at a sample if the last COUNT is 100 ms old. So
+ * a SIGKILL loses the counts of about 100 ms.
  *
  * Invariants:
- *  - ENTERs plus counted calls is the number of calls, from the library's
- *    constructor to the thread's END. A call whose ENTER is lost is counted.
- *  - an EXIT is written only for a call whose ENTER was written by this thread
- *    in this process. A call that longjmp left has no EXIT.
- *  - all but a step of a counter is done with all signals blocked; a handler
- *    that grows the table below an interrupted hook is noticed by the hook.
- *  - nothing is recorded or counted in a vfork child.
+ * - The number of ENTERs plus the counted calls is the number of calls, from
+ *   the library's constructor to the thread's END. A call whose ENTER is lost
+ *   is counted.
+ * - An EXIT is written only for a call whose ENTER this thread wrote in this
+ *   process. A call that longjmp abandoned has no EXIT.
+ * - All work except one increment is done with all signals blocked. If a
+ *   handler enlarges the table while it interrupts a hook, the hook notices.
+ * - In a vfork child nothing is recorded or counted.
  *
- * Budget: in each thread, pairs x measured cost of one against the CPU time
- * passed: a procedure that takes the budget alone, or a sixteenth of all pairs
- * where all together take it. Looked at every 64th pair of a procedure.
+ * Budget: in each thread, the number of ENTER/EXIT pairs times the measured
+ * cost of one is compared with the CPU time used. A procedure is switched to
+ * counting if it exceeds the budget alone, or if all procedures together exceed
+ * it and this one has a sixteenth of all pairs. This is checked at every 64th
+ * pair of a procedure.
  */
 #ifndef IPS_AGENT_PRELOAD_SAMPLE_PROCS_H
 #define IPS_AGENT_PRELOAD_SAMPLE_PROCS_H
@@ -33,12 +38,13 @@
 
 #include "agent/pool/format.h"
 
-/* A stream begins (all signals blocked), or the thread's is about to end. */
+/* At the start of a stream, and before the thread's stream ends. All signals
+ * are blocked. */
 void ips_procs_begin(enum ips_start_kind kind);
 void ips_procs_end(void);
-/* At a sample, all signals blocked. */
+/* At a sample, with all signals blocked; `t` is the sample's stamp. */
 void ips_procs_sampled(uint64_t t);
-/* COUNT of all that was counted, by all threads. */
+/* Writes COUNT records of all threads. */
 void ips_procs_flush_all(void);
 
 #endif

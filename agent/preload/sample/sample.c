@@ -1,4 +1,5 @@
-/* Timers, the handler, stacks of waits. */
+/* Installs the signal handler, takes samples, and writes the stacks of
+ * waits. */
 #include "agent/preload/sample/sample.h"
 
 #include <dlfcn.h>
@@ -20,22 +21,22 @@
 #include "common/types.h"
 
 #define SMALL_STACK (64u << 10)
-/* The kernel keeps more free than this below the main thread's stack. */
+/* Below the main thread's stack the kernel keeps more than this free. */
 #define MAIN_STACK (64u << 20)
 #define STACK_BLOCK_NS 50000u
 
 extern void *__libc_stack_end __attribute__((weak));
 
-/* Small: agent/record/thread.h says why. */
+/* Kept small for the reason given in agent/record/thread.h. */
 static IPS_TLS struct {
-    uint64_t low; /* of the thread's stack; 0 unknown */
+    uint64_t low; /* lower end of the thread's stack; 0: unknown */
 } sampling;
 
-/* The C library's handler, once known. */
+/* The C library's handler of signal 33; 0 until it is installed. */
 static _Atomic uintptr_t their_handler;
 static bool on, stopped;
 
-/* The kernel's own structure. */
+/* The kernel's layout of struct sigaction. */
 struct kernel_sigaction {
     uintptr_t handler;
     unsigned long flags;
@@ -43,7 +44,8 @@ struct kernel_sigaction {
     uint64_t mask;
 };
 
-/* Where the thread's stack ends: a thread's control block lies at its top. */
+/* Upper end of the thread's stack. A thread's control block is at the top of
+ * its stack. */
 static uint64_t stack_end(void)
 {
     uint64_t main_end = &__libc_stack_end ? (uint64_t)__libc_stack_end : 0;
@@ -54,7 +56,7 @@ static uint64_t stack_end(void)
 /* --- interrupted calls ------------------------------------------------------
  */
 
-/* Does `uc` stand behind a system call that ended with EINTR? */
+/* Whether `uc` is just after a system call that ended with EINTR. */
 static bool behind_eintr(const ucontext_t *uc)
 {
 #if defined(__x86_64__)
@@ -82,7 +84,7 @@ static void note_eintr(const ucontext_t *uc)
         ips_me.sample_eintr = sp;
 }
 
-/* Is `pc` in this library? */
+/* Whether `pc` is in this library. */
 static bool is_here(uint64_t pc)
 {
     extern const char __ehdr_start[] IPS_HIDDEN;
@@ -91,13 +93,14 @@ static bool is_here(uint64_t pc)
            pc < (uint64_t)(uintptr_t)_etext;
 }
 
-#define LIBC_FRAMES 16u /* more are not looked at */
+#define LIBC_FRAMES 16u /* most frames that are examined */
 extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
 
-/* Is `pc` in the C library? */
+/* Whether `pc` is in the C library. */
 static bool in_libc(uint64_t pc)
 {
-    static _Atomic uint64_t low, high; /* 0 not asked yet */
+    /* address range of the C library; 0: not looked up yet */
+    static _Atomic uint64_t low, high;
     uint64_t end = atomic_load_explicit(&high, memory_order_acquire);
     if (unlikely(!end)) {
         struct dl_find_object found;
@@ -117,24 +120,27 @@ static bool in_libc(uint64_t pc)
 /* --- a sample ---------------------------------------------------------------
  */
 
-/* A thread that is using up its stack may have moved sp to where no page can
- * be, and not have touched it yet; the fault is to be its own. Nothing is
- * changed by a `how` that is none: EFAULT where it cannot be read. */
+/* Whether the memory at `at` can be read. A thread that overflows its stack may
+ * have moved sp to an unmapped page without touching it; then the fault must be
+ * the program's, not ours. rt_sigprocmask with an invalid `how` changes
+ * nothing, but returns EFAULT if the memory is unreadable. */
 static bool is_readable(uint64_t at)
 {
     return ips_sys6(SYS_rt_sigprocmask, -1, (long)(at & ~(uint64_t)7), 0, 8, 0,
                     0) != -EFAULT;
 }
 
-/* Which stack sp is on. `alternate` NULL: it is our own frame's. */
+/* Whether `sp` is on the thread's own stack. */
 static bool on_own_stack(uint64_t sp)
 {
     return sampling.low && sp >= sampling.low && sp < stack_end();
 }
 
-/* Records that need more of the segment make it, which takes 4 KB of stack. A
- * coroutine's may have no more than a sample takes: there the sample is written
- * only where the segment has the room, or has it with little. */
+/* Whether a sample may be written on the current stack; `alternate` NULL: no
+ * signal interrupted the program. A record that needs a new segment takes 4 KB
+ * of stack, which the stack of a coroutine may not have. There a sample is
+ * written only if it fits the segment, or after extending the segment, which
+ * takes little stack. */
 static bool has_room(const stack_t *alternate)
 {
     struct ips_stream *s = &ips_me.stream;
@@ -236,7 +242,8 @@ void ips_sample_write_here(uint64_t real, bool late)
         frames++;
         n--;
     }
-    /* The real function before its caller: as if it had been met there. */
+    /* Put the real function before its caller, as if the sample had been taken
+     * there. */
     if (n && real && !is_here(real) && frames > all) {
         *--frames = real;
         n++;
@@ -253,7 +260,7 @@ void ips_sample_begins(uint64_t cpu)
     write_record(ips_core_now(), cpu, NULL, 0, false);
 }
 
-/* Is it in a wrapper, or in the C library called by one? */
+/* Whether the thread is in a wrapper, or in the C library called by one. */
 static bool in_wrapper(const ucontext_t *uc)
 {
     uint64_t frames[LIBC_FRAMES];
@@ -269,8 +276,9 @@ static bool in_wrapper(const ucontext_t *uc)
     return true;
 }
 
-/* What is not ours is the C library's. Without a handler of its own (no thread
- * yet) the signal would have ended the program. */
+/* A signal that is not of our timers belongs to the C library: call its
+ * handler. If it has installed none yet (no thread was created), take the
+ * default action, which ends the program, as would have happened without us. */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
     uintptr_t theirs = atomic_load(&their_handler);
@@ -303,7 +311,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 
 #if defined(__x86_64__)
 #define SA_RESTORER_ 0x04000000ul
-/* The very bytes by which debuggers know a signal's frame. */
+/* Debuggers recognise a signal frame by exactly these bytes. */
 void ips_sample_return(void) IPS_HIDDEN;
 __asm__(".text\n"
         ".p2align 4\n"
@@ -329,8 +337,9 @@ static void install_handler(bool first)
     own.flags |= SA_RESTORER_;
     own.restorer = (uintptr_t)ips_sample_return;
 #endif
-    /* Theirs before ours is called, which may have to pass on at once; when an
-     * image begins there is nobody who would send. */
+    /* Store the C library's handler before ours can be called, because ours may
+     * have to call it at once. At the start of an image no thread exists that
+     * could send the signal. */
     if (!first) {
         ips_sys6(SYS_rt_sigaction, IPS_SAMPLE_SIGNAL, 0, (long)&old, 8, 0, 0);
         if (old.handler > 1 && old.handler != own.handler)
@@ -342,7 +351,7 @@ static void install_handler(bool first)
         atomic_store(&their_handler, old.handler);
 }
 
-/* Called with all signals blocked. */
+/* To be called with all signals blocked. */
 static void on_begin(enum ips_start_kind kind)
 {
     if (ips_core_control()->procedures == IPS_PROCEDURES_OFF)
@@ -362,9 +371,9 @@ static void on_begin(enum ips_start_kind kind)
         ips_modules_begin();
     }
     ips_procs_begin(kind);
-    if (ips_me.extra) /* a fork child's */
+    if (ips_me.extra) /* extra data inherited by a fork child */
         memset(ips_me.extra->stacks, 0, sizeof(ips_me.extra->stacks));
-    if (kind == IPS_START_THREAD) /* its parent may not have got there yet */
+    if (kind == IPS_START_THREAD) /* its creator may not have called this yet */
         ips_sample_threads();
     if (sampling.low && !stopped)
         ips_pace_begin();
@@ -390,7 +399,7 @@ void ips_sample_threads(void)
 void ips_sample_stack(uint64_t bytes)
 {
     uint64_t top = (uint64_t)(uintptr_t)__builtin_thread_pointer();
-    /* The control block and static TLS are part of the stack's size. */
+    /* The control block and static TLS are part of the stack. */
     sampling.low = bytes >= SMALL_STACK ? top - bytes + 16384 : 0;
 }
 
@@ -440,8 +449,8 @@ void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
     ips_apart_end(&apart, probe_cost_of(IPS_PROBE_STACK));
 }
 
-/* --- places behind the C library -------------------------------------------
- */
+/* --- call sites outside the C library
+ * ------------------------------------------- */
 
 uint64_t ips_site_behind_libc(void)
 {

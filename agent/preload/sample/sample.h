@@ -1,62 +1,63 @@
 /*
- * Procedures by sampling: every thread of a measured image is sampled once in
- * each period of its CPU time, at a random moment; each sample writes a SAMPLE
- * with the call stack. Waits over 50 us have theirs written as a STACK.
+ * Procedures by sampling: every thread of a recorded image is sampled once in
+ * each period of its CPU time, at a random moment. Each sample is a SAMPLE
+ * record with the call stack. The call stack of a wait over 50 us is written as
+ * a STACK record.
  *
- * Two timers of the kernel's (timer_create, to the thread itself) say when:
- * pace.h. They are made when the thread's stream begins (write_start), in a
- * fork child anew, and deleted at the thread's end; exec deletes them, and with
- * them a signal that is pending.
+ * Two kernel timers (timer_create, signalling the thread itself) decide when:
+ * pace.h. They are created when the thread's stream starts (ips_pace_begin),
+ * again in a fork child, and deleted at the thread's end. exec deletes them
+ * together with a pending signal.
  *
- * The signal is 33, the C library's own SIGSETXID. The program cannot see it:
- * the C library takes it out of every set that is blocked, waited for or
- * filled, refuses handlers for it, and Go's and other runtimes leave it to the
- * C library. So it is not blocked where "all" signals are, no signalfd or
- * sigwait takes it, and none of these calls needs a wrapper. What the C library
- * itself does with it - setuid() and the like in every thread, si_code SI_TKILL
- * - is passed on to its handler, which is installed at the first
- * pthread_create; ours goes over it again then, and remembers it. (Theirs
- * ignores ours: it wants SI_TKILL.) glibc's 32 is worse: pthread_cancel
- * installs its handler late, at any time.
+ * The signal is 33, the C library's own SIGSETXID, which the program cannot
+ * see. The C library removes it from every set that is blocked, waited for or
+ * filled, and refuses handlers for it; Go's and other runtimes leave it to the
+ * C library. So code that blocks "all" signals does not block it, no signalfd
+ * or sigwait takes it, and none of these calls needs a wrapper. The C library
+ * uses it to run setuid() and the like in every thread (si_code SI_TKILL): our
+ * handler passes such signals to the C library's handler. That one is installed
+ * at the first pthread_create; we then install ours again and remember theirs.
+ * (Theirs ignores our signals: it wants SI_TKILL.) glibc's signal 32 is worse:
+ * pthread_cancel may install its handler at any time.
  *
  * EINTR. The exact timer never runs in a call that we wrap. Linux since 5.9
- * (x86-64; arm64 later) queues the signal of the watch when the thread returns
- * to user code, never inside a system call: a call that blocks is not
- * interrupted by it. Elsewhere it may come inside, on the way to sleep, and so
- * it may where a stop and SIGCONT, say, ended the sleep. SA_RESTART does for
- * most calls; for those that are never restarted (signal(7)) the rule is:
- *   - the handler runs with all signals blocked. It notes the stack pointer in
- *     `ips_me.sample_eintr` if the interrupted pc is right behind a system call
- *     instruction with the result -EINTR - then the sample was the first signal
- *     that this call met: signals are taken lowest number first, and a second
- *     one finds the first one's handler as its pc - and no other signal is
- *     deliverable.
- *   - a wrapper clears it before the call and, on EINTR with a stack pointer
- *     there that is right below its own frame (a handler of the program's that
- *     ran meanwhile, and was disturbed itself, lies deeper by a signal frame),
- *     calls again with what is left of the time.
- * So an EINTR that a signal of the program's own made is passed on always. A
- * signal that comes after the handler looked meets the thread between two
- * calls, as a signal just before the first would have; with a mask of the
- * call's own (ppoll) it stays pending and ends the second. Not covered, on
- * kernels before 5.9: sockets with SO_RCVTIMEO or SO_SNDTIMEO, io_getevents,
- * and the C library's own calls.
+ * (x86-64; arm64 later) queues the watch's signal when the thread returns to
+ * user code, never inside a system call, so it does not interrupt a blocking
+ * call. On other kernels it may come inside, on the way to sleep, or after a
+ * stop and SIGCONT, for example, ended the sleep. SA_RESTART handles most
+ * calls. For those that are never restarted (signal(7)) the rule is:
+ * - The handler runs with all signals blocked. It notes the stack pointer in
+ *   `ips_me.sample_eintr` under two conditions. First, the interrupted pc is
+ *   just after a system call instruction with the result -EINTR. Then the
+ *   sample was the first signal that met this call: the lowest number is taken
+ *   first, and a second signal finds the first one's handler as its pc. Second,
+ *   no other signal is deliverable.
+ * - A wrapper clears the note before the call. If the call ends with EINTR and
+ *   the noted stack pointer is just below the wrapper's own frame, the wrapper
+ *   calls again with the rest of the time. (A handler of the program that ran
+ *   meanwhile, and was interrupted by a sample itself, is deeper by a signal
+ *   frame.) So an EINTR caused by a signal of the program always reaches the
+ *   program. A signal that comes after our handler checked meets the thread
+ *   between two calls, as a signal just before the first would have; if the
+ *   call has a mask of its own (ppoll), the signal stays pending and ends the
+ *   second call. Not covered on kernels before 5.9: sockets with SO_RCVTIMEO or
+ *   SO_SNDTIMEO, io_getevents, and the C library's own calls.
  *
- * Stack: the handler takes less than 3 KiB beside the kernel's frame
+ * Stack: the handler takes less than 3 KiB in addition to the kernel's frame
  * (SA_ONSTACK: on the alternate stack if there is one). A thread with less than
- * 64 KiB of stack, or of unknown stack (not made through pthread_create or
- * thrd_create), is not sampled. Stacks are read between sp and the end known
- * for the thread (main: __libc_stack_end; others: their thread control block,
- * which lies at the top), or of the alternate stack; on any other stack
+ * 64 KiB of stack, or of unknown stack (not made by pthread_create or
+ * thrd_create), is not sampled. Stacks are read from sp up to the known end of
+ * the thread's stack (main: __libc_stack_end; others: their thread control
+ * block, which is at the top), or of the alternate stack. On any other stack
  * (coroutines) a sample has its program counter only.
  *
- * A thread whose alternate stack leaves less than 4 KiB beside the kernel's
- * frame is not sampled from then on (sigaltstack is wrapped), and while a
- * handler of the program's runs on an alternate stack samples wait (our signal
- * is added to its sa_mask, and taken out of what sigaction gives back).
+ * A thread whose alternate stack has less than 4 KiB besides the kernel's frame
+ * is not sampled from then on (sigaltstack is wrapped). While a handler of the
+ * program runs on an alternate stack, samples wait: our signal is added to its
+ * sa_mask, and removed from what sigaction returns.
  *
- * A handler that is not called any more (a program that made one by a raw
- * system call) means no samples, nothing else.
+ * If a program replaces our handler by a raw system call, it has no samples;
+ * nothing else changes.
  */
 #ifndef IPS_AGENT_PRELOAD_SAMPLE_SAMPLE_H
 #define IPS_AGENT_PRELOAD_SAMPLE_SAMPLE_H
@@ -73,16 +74,17 @@
 /* The C library's SIGSETXID, which its headers do not name. */
 #define IPS_SAMPLE_SIGNAL 33
 
-/* Before ips_core_init: makes it call us where a stream begins and ends. */
+/* Before ips_core_init: registers the functions that the core calls at the
+ * start and end of each stream. */
 void ips_sample_init(void);
 
-/* After the first pthread_create: the handler again. */
+/* After the first pthread_create: installs our handler again. */
 void ips_sample_threads(void);
 
-/* First thing in a new thread: bytes of its stack. */
+/* First call in a new thread: the size of its stack in bytes. */
 void ips_sample_stack(uint64_t bytes);
 
-/* Adds our signal to a handler's mask, or takes it out. */
+/* Adds our signal to a handler's mask, or removes it. */
 static inline void ips_sample_mask(sigset_t *set, bool add)
 {
     uint64_t mask, bit = (uint64_t)1 << (IPS_SAMPLE_SIGNAL - 1);
@@ -91,24 +93,26 @@ static inline void ips_sample_mask(sigset_t *set, bool add)
     memcpy(set, &mask, sizeof(mask));
 }
 
-/* The calling thread is not sampled any more. */
+/* Stops the sampling of the calling thread. */
 void ips_sample_off(void);
 
-/* No timer is made from here on and the calling thread has none: before a
- * seccomp filter, which may kill for what timers need. */
+/* Stops sampling the calling thread and creates no timers from now on. To be
+ * called before a seccomp filter is installed, which may kill the process for
+ * the system calls that timers need. */
 void ips_sample_stop(void);
 
 /* --- calls that are never restarted --------------------------------------- */
 
-/* Less than any signal frame, more than the C library's own frames. */
+/* Less than any signal frame, more than the frames of the C library's
+ * functions. */
 #define IPS_SAMPLE_NEAR 1024u
 #define IPS_SAMPLE_ALONE(handlers)                                             \
     (ips_me.handlers_run == (handlers) &&                                      \
      (uint64_t)(uintptr_t)__builtin_frame_address(0) - ips_me.sample_eintr <   \
          IPS_SAMPLE_NEAR)
 
-/* `r = call` and again where a sample alone made it EINTR; `adjust` is done
- * before. `errno_of` is the error number where `failed`. */
+/* Evaluates `r = call`, and again after `adjust` if only a sample made it fail
+ * with EINTR. `errno_of` is the error number if `failed`. */
 #define IPS_UNDISTURBED(r, call, failed, errno_of, adjust)                     \
     for (;;) {                                                                 \
         const uint32_t handlers_ = ips_me.handlers_run;                        \
@@ -131,22 +135,22 @@ static inline struct ips_stack_recent *ips_stack_recent(struct ips_extra *extra,
 void ips_stack_write(uint64_t t, uint64_t site, uint64_t sp)
     __attribute__((cold));
 
-/* The place outside of this library and the C library that what runs now was
- * called from, 0 unknown: of calls that the C library makes for the program
- * (stdio). Some 5 ns a frame that was met before. */
+/* The innermost call site outside this library and the C library; 0: unknown.
+ * For calls that the C library makes for the program (stdio). Costs about 5 ns
+ * for each frame seen before. */
 uint64_t ips_site_behind_libc(void);
-/* Stands for it where it is worth finding only if the call turns out to be
- * slow: ips_site_now before it is written. */
+/* Placeholder for a call site that is looked up only if the call turns out to
+ * be slow; ips_site_now replaces it before the record is written. */
 #define IPS_SITE_LATER ((uint64_t)1)
 static inline uint64_t ips_site_now(uint64_t site)
 {
     return site == IPS_SITE_LATER ? ips_site_behind_libc() : site;
 }
 
-/* Right after the record of a call from `site` that lasted from `t` to `t_ret`
- * (stamps); site 0: the stack begins where it leaves this library. Written
- * again only if another one of the same site was in between, or the stack was
- * of another depth: a loop of waits costs a comparison. */
+/* To be called right after the record of a call from `site` that took from `t`
+ * to `t_ret` (stamps). site 0: the stack starts where it leaves this library.
+ * The stack is not written again if the last one in the slot had the same site
+ * and depth: so a loop of waits costs a comparison. */
 static inline void ips_stack_note(uint64_t t, uint64_t t_ret, uint64_t site)
 {
     if (__builtin_expect(t_ret - t > ips_core.long_call && t_ret > t, 0)) {

@@ -1,19 +1,20 @@
 /*
- * The real functions, found in the libraries behind us.
+ * The real functions, found in the libraries that come after ours in the search
+ * order.
  *
- * dlsym(RTLD_NEXT) would do, at 0.2 us a name: with 230 names that was a fifth
- * of what we add to the start of a short program, which calls three of them. So
- * each is found when it is called first: until then its place holds a stub
- * (preload/start/stub.S). That may be in a signal handler, in a vfork child or
- * inside malloc, so the libraries that the loader brought in after us, in its
- * own order, are searched here by their hash tables; nothing is locked or
- * allocated. What does not look as it should (a library without such a table)
- * is left to dlsym, all at once and when we begin.
+ * dlsym(RTLD_NEXT) would do, but takes 0.2 us a name: with 230 names that was a
+ * fifth of what we add to the start of a short program, which calls three of
+ * them. So each function is found at its first call; until then its slot holds
+ * a stub (preload/start/stub.S). The first call may be in a signal handler, in
+ * a vfork child or inside malloc. Therefore we search the hash tables of the
+ * libraries ourselves, in the loader's order, and lock or allocate nothing. If
+ * a library looks unusual (it has no such table), all names are left to dlsym,
+ * at once and at our start.
  *
  * The libraries are noted while the loader relocates ours, before any code of
- * the program runs. A library of the program that uses names of ours for
- * functions of its own is not among them (preload/start/foreign.c). The C
- * library's objects before us are: the program may be libc.so.6 itself.
+ * the program runs. Libraries that use names of our wrappers for their own
+ * functions are left out (preload/start/foreign.c). The C library's objects
+ * that come before ours are included: the program may be libc.so.6 itself.
  */
 #include "agent/preload/find.h"
 
@@ -23,26 +24,29 @@
 #include "agent/preload/sync.h"
 #include "agent/preload/wrap.h"
 
-#undef p_type /* resolv.h's */
+#undef p_type /* a macro of resolv.h that would break the table */
 
 _Alignas(64) struct ips_real ips_real;
 struct ips_sync_real ips_sync_real;
 
-/* The libraries behind us when we began; later ones may go again. */
+/* The libraries after ours at our start. Libraries loaded later are left out,
+ * since they may be unloaded. */
 #define LIBRARIES 256u
 static const struct link_map *libraries[LIBRARIES] IPS_TABLE;
-/* The first of them, on a page that every process has. */
+/* The first libraries, on a page that every process uses anyway. */
 #define FEW 16u
 static const struct link_map *few_libraries[FEW];
 static inline const struct link_map **library_at(unsigned i)
 {
     return i < FEW ? &few_libraries[i] : &libraries[i - FEW];
 }
-/* What is known of the very first: the C library is one of them, mostly. */
+/* The tables of the first libraries, among which the C library nearly always
+ * is. */
 #define KNOWN 3u
 static struct ips_module known_modules[KNOWN];
 static unsigned library_count;
-static bool all_known; /* that is all of them, and all have the table */
+/* all libraries after ours are noted, and each has the tables */
+static bool all_known;
 
 bool ips_module_of(const struct link_map *l, struct ips_module *m)
 {
@@ -70,9 +74,12 @@ bool ips_module_of(const struct link_map *l, struct ips_module *m)
     return symbols && names && (hash || old_hash);
 }
 
-/* Which of several versions of a function: the default, or the old one that
- * programs linked long ago ask for. */
-enum version { DEFAULT = 0, OLD = 0x8000 /* the linker's bit "hidden" */ };
+/* Which version of a function: the default one, or the old one to which
+ * programs linked long ago are bound. */
+enum version {
+    DEFAULT = 0,
+    OLD = 0x8000 /* the bit "hidden" in a symbol's version */
+};
 
 static bool is_it(const struct ips_module *m, uint32_t symbol, const char *name,
                   enum version v)
@@ -130,7 +137,7 @@ const Elf64_Sym *ips_module_find(const struct ips_module *m, const char *name,
     return find_version(m, name, hash, DEFAULT);
 }
 
-/* Number `i` of those that were noted. */
+/* Stores the tables of the noted library number `i`. */
 static bool module_at(unsigned i, struct ips_module *m)
 {
     if (i >= KNOWN)
@@ -149,7 +156,7 @@ static bool note_library(const struct link_map *l, const struct ips_module *m)
     return true;
 }
 
-/* true: some of them are the program's own, and have names of ours. */
+/* True: a library of the program defines names of our wrappers. */
 static bool note_libraries(void)
 {
     struct ips_module m;
@@ -171,8 +178,8 @@ static bool note_libraries(void)
     return foreign;
 }
 
-/* The loader calls at_relocation() when it relocates us, to learn where
- * relocated() is: before any code of the program runs. */
+/* The loader calls at_relocation() while it relocates us, to resolve
+ * relocated(): that is before any code of the program runs. */
 static void do_nothing(void)
 {
 }
@@ -212,7 +219,7 @@ bool ips_find_defined(const char *name, uint32_t hash)
     return search_noted(name, hash, &l) != NULL;
 }
 
-/* `unsure`: dlsym knows better. */
+/* Searches the noted libraries. *unsure: the caller must ask dlsym. */
 static void *search_name(const char *name, bool *unsure)
 {
     const struct link_map *l;
@@ -257,9 +264,9 @@ bool ips_find_in_libc(const char *name)
            (ips_module_of(l, &m) && ips_module_is_libc(&m));
 }
 
-/* Tables that the loader relocates and then write-protects lie with the dynamic
- * section, and a library's first pages are its headers and hash tables. What
- * looks otherwise is not read. */
+/* The loader relocates and then write-protects tables that are near the dynamic
+ * section, and a library's first pages are its headers and hash tables. Headers
+ * that do not look like that are not read. */
 #define NEAR 65536u
 uint64_t ips_module_protected_end(const struct link_map *l,
                                   const struct ips_module *m, uint64_t at)
@@ -298,8 +305,8 @@ uint64_t ips_find_protected_end(const void *at)
 
 /* --- the tables -------------------------------------------------------- */
 
-/* Stand in for a function that no library behind us has: only a program that
- * asked for it by dlsym gets here. */
+/* Stand-ins for a function that no library after ours has. Only a program that
+ * got our function from dlsym calls them. */
 static long call_missing(void)
 {
     errno = ENOSYS;
@@ -310,7 +317,7 @@ static int missing_sync(void)
     return ENOSYS;
 }
 
-/* Without a relocation: the names one after the other, and where each is. */
+/* The names in one array, and the offset of each: needs no relocations. */
 static const struct names {
 #define X(type, name, parameters) char n_##name[sizeof(#name)];
 #include "agent/preload/real.def"
@@ -342,14 +349,15 @@ static void **real_slot(uint32_t index)
     return (void **)(void *)at;
 }
 
-/* The symbol tables are cold then, and an image's first calls are many. */
+/* Reports the time of the search as overhead of its own: the symbol tables are
+ * cold, and a new image makes many first calls. */
 static void *find_apart(const char *name)
 {
     IPS_APART;
     return ips_find_real(name);
 }
 
-/* Called by stub number `index`; two threads at once store the same. */
+/* Called by stub number `index`. Two threads at once store the same value. */
 void *ips_find_real_slot(uint32_t index)
 {
     int saved = errno;
@@ -364,15 +372,17 @@ void *ips_find_real_slot(uint32_t index)
     return found;
 }
 
-/* A lookup by dlsym that fails calls the program's malloc, which may lock a
- * mutex and so find a stub here: that lookup does not fail. */
+/* Fills all slots. If a lookup by dlsym fails, it calls the program's malloc,
+ * which may lock a mutex and so call a stub; the lookup of that name
+ * succeeds. */
 void ips_find_begin(void)
 {
     extern const char ips_stubs[] IPS_HIDDEN;
     if (ips_real.read)
         return;
     relocated();
-    for (uint32_t i = NAMES; i-- > 0;) /* `read` is the first, stored last */
+    for (uint32_t i = NAMES;
+         i-- > 0;) /* `read` is first in the table, so it is stored last */
         __atomic_store_n(real_slot(i), (void *)(uintptr_t)(ips_stubs + 8 * i),
                          __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < NAMES && !all_known; i++)

@@ -1,25 +1,26 @@
 /*
- * Names of ours that a library of the program uses for functions or variables
- * of its own: `splice` of audio buffers, `tee`, `listen`, `sync`. Such a name
- * is given up: our symbol table says that it is not defined, so that the loader
- * binds it as if we were not there, and what it bound before is bound anew. No
- * call of such a function passes through us, so its parameters do not matter,
- * and other calls cost what they did.
+ * Names of our wrappers that a library of the program uses for its own
+ * functions or variables: `splice` of audio buffers, `tee`, `listen`, `sync`.
+ * We give up such a name. Our symbol table then marks it as undefined, so the
+ * loader binds it as if we were not there, and references bound before are
+ * bound again. So no call of such a function passes through us: its parameters
+ * do not matter, and other calls cost what they did.
  *
- * A reference that asks for a version is bound to the definition of that
- * version, even if that comes after the C library. So a name is given up if
- * anything asks for it in the version of a library of the program. Calls of the
- * C library's function of that name are then not recorded. Only the library
- * itself can make such calls, by an address that dlsym finds: so libraries that
- * ask for dlsym are named in an UNSEEN record.
+ * A reference with a version is bound to the definition of that version, even
+ * one that comes after the C library. So a name is given up if any reference
+ * asks for it in the version of a library of the program. Calls of the C
+ * library's function of that name are then not recorded. Only the library
+ * itself can make such calls, by an address from dlsym; so libraries that use
+ * dlsym are named in an UNSEEN record.
  *
- * A library defines a name in the C library's sense where it belongs to the C
- * library, where it was preloaded (no other library needs it), or where it is a
- * sanitizer's runtime (__interceptor_NAME). Any other is the program's own.
+ * A library means the C library's function by a name if it belongs to the C
+ * library, if it was preloaded (no other library needs it), or if it is a
+ * sanitizer's runtime (__interceptor_NAME). Any other library is the program's
+ * own.
  *
  * All this runs while the loader relocates us: single-threaded, before any code
- * of the program. Libraries before us in the order of relocation are bound
- * already where they are bound at once; the others will be.
+ * of the program. Libraries that the loader relocated before us are bound
+ * already if they bind at load time; the others are bound later.
  */
 #include "agent/preload/find.h"
 
@@ -30,13 +31,15 @@
 
 static struct foreign_name {
     const char *name;
-    const char *version; /* of their definition; NULL: fits any reference */
-    bool first; /* nothing before it has the name: fits where none is asked */
-    uint32_t symbol; /* ours */
+    const char *version; /* of their definition; NULL: matches any reference */
+    /* no earlier library has the name: matches a reference without a version */
+    bool first;
+    uint32_t symbol; /* index of the name in our symbol table */
     uint64_t ours, theirs;
 } given[GIVEN] IPS_TABLE;
 static uint32_t given_count;
-static const char *passed_on, *passed_by; /* the first such name; its library */
+/* the first name whose calls may be passed on; its library */
+static const char *passed_on, *passed_by;
 static uint32_t passed_names;
 
 static const struct link_map *own_map(void)
@@ -120,7 +123,8 @@ static bool needs_library(const struct link_map *x, const char *soname,
     return false;
 }
 
-/* dlopen has not been called yet. */
+/* Whether no library needs `l`. Reliable because dlopen has not been called
+ * yet. */
 static bool is_preloaded(const struct link_map *l, const struct ips_module *m)
 {
     const char *soname = text_of(l, m, DT_SONAME), *file = last_part(l->l_name);
@@ -148,7 +152,8 @@ struct object {
     const struct link_map *l;
     struct ips_module m;
     const Elf64_Verneed *needed;
-    const Elf64_Rela *relocations[2]; /* of data, of calls */
+    /* relocations of data, relocations of calls */
+    const Elf64_Rela *relocations[2];
     uint64_t bytes[2];
 };
 
@@ -159,7 +164,7 @@ static bool object_of(const struct link_map *l, struct object *o)
     for (const ElfW(Dyn) *d = l->l_ld; d && d->d_tag != DT_NULL; d++) {
         uint64_t value = d->d_un.d_val;
         const void *at = (const void *)(uintptr_t)ips_module_address(l, value);
-        if (d->d_tag == DT_TEXTREL) /* among its code */
+        if (d->d_tag == DT_TEXTREL) /* some relocations are in its code */
             return false;
         if (d->d_tag == DT_RELA)
             o->relocations[0] = at;
@@ -175,7 +180,7 @@ static bool object_of(const struct link_map *l, struct object *o)
     return ips_module_of(l, &o->m) && l->l_ld != ips_dynamic;
 }
 
-/* The version that `o` asks for by its symbol; NULL: none. */
+/* The version that `o` asks for by this symbol; NULL: none. */
 static const char *asked_version(const struct object *o, uint32_t symbol)
 {
     uint32_t index = version_index(&o->m, symbol);
@@ -191,7 +196,8 @@ static bool names_symbol(const struct object *o, uint32_t symbol,
     return strcmp(o->m.names + o->m.symbols[symbol].st_name, name) == 0;
 }
 
-/* Undefined symbols are before those of a hash table. */
+/* In the symbol table, undefined symbols come before those in the hash
+ * table. */
 static bool asks_for(const struct object *o, const char *name,
                      const char *version)
 {
@@ -217,7 +223,8 @@ static bool is_asked_for(const char *name, const char *version)
 
 /* --- finding such names --------------------------------------------------- */
 
-/* To another library, or this version of ours already. */
+/* Whether the name is given to another library already, or this version of ours
+ * is given. */
 static bool is_known_name(const struct foreign_name *g)
 {
     for (uint32_t i = 0; i < given_count; i++)
@@ -269,7 +276,7 @@ void ips_foreign_say(void)
     ips_report_unrecorded(text);
 }
 
-/* false: the library is none of the program's own. */
+/* False: the library is not the program's own. */
 static bool note_name(const struct link_map *l, const struct ips_module *m,
                       const char *name, uint32_t symbol, bool *foreign)
 {
@@ -298,7 +305,7 @@ static bool note_name(const struct link_map *l, const struct ips_module *m,
     return true;
 }
 
-/* The symbols that we define: those in our hash table, up to its end. */
+/* Number of symbols that we define: those in our hash table. */
 static uint32_t own_end(const struct ips_module *own, const uint32_t *chain)
 {
     const uint32_t *bucket = own->hash + 4 + 2 * own->hash[2];
@@ -311,8 +318,9 @@ static uint32_t own_end(const struct ips_module *own, const uint32_t *chain)
     return i + (last != 0);
 }
 
-/* Every start asks it of each library: by hashes as our table has them, whose
- * lowest bit is not known. Few names are left to be looked at. */
+/* Every start does this for each library, so it compares hashes first, which
+ * come from our own hash table; their lowest bit is not stored there. Few names
+ * are left to be compared. */
 bool ips_foreign_library(const struct link_map *l, const struct ips_module *m)
 {
     static const uint32_t any[4 + 2] = {0, 0, 1, 0, ~0u, ~0u};
@@ -341,8 +349,8 @@ bool ips_foreign_library(const struct link_map *l, const struct ips_module *m)
 
 /* --- giving them up ------------------------------------------------------- */
 
-/* Asked without the C library, which may not be bound yet: a change of 0 bytes
- * is refused only where it does not begin at a page. */
+/* The page size, found without the C library, which may not be bound yet:
+ * mprotect of 0 bytes fails only if the address is not the start of a page. */
 static uint64_t page_bytes(void)
 {
     const uint64_t begin = own_map()->l_addr;
@@ -361,7 +369,7 @@ static bool protect_pages(uint64_t from, uint64_t to, int how)
     return ips_sys3(SYS_mprotect, (long)from, (long)(to - from), how) == 0;
 }
 
-/* Without us the loader would have found `g` for this reference. */
+/* Whether the loader would have bound this reference to `g` without us. */
 static bool refers_to(const struct object *o, uint32_t symbol,
                       const struct foreign_name *g)
 {
@@ -373,7 +381,8 @@ static bool refers_to(const struct object *o, uint32_t symbol,
     return strcmp(version, g->version) == 0;
 }
 
-/* What the loader write-protected is so again. */
+/* Stores into memory that the loader may have write-protected, and protects it
+ * again. */
 static void store_value(const struct object *o, uint64_t at, uint64_t value)
 {
     if (!protect_pages(at, at + sizeof(value), PROT_READ | PROT_WRITE))
@@ -407,7 +416,7 @@ static void bind_anew(const struct object *o, const Elf64_Rela *r)
             store_value(o, at, given[i].theirs + (uint64_t)r->r_addend);
 }
 
-/* The loader passes over a symbol whose value is 0. */
+/* Makes the names undefined: the loader skips a symbol whose value is 0. */
 static bool undefine_symbol(void)
 {
     const struct link_map *l = own_map();
@@ -420,7 +429,7 @@ static bool undefine_symbol(void)
         from = ips_min_u64(from, at);
         to = at + sizeof(*m.symbols) > to ? at + sizeof(*m.symbols) : to;
     }
-    /* The code that does this lies in other pages, unless they are large. */
+    /* The code running here is on other pages, unless pages are large. */
     const int code = page_bytes() == 4096 ? 0 : PROT_EXEC;
     if (!protect_pages(from, to, PROT_READ | PROT_WRITE | code))
         return false;

@@ -1,4 +1,5 @@
-/* The preload library begins: real functions, run, stdio, standard names. */
+/* Starts the preload library: real functions, run, stdio, names of
+ * descriptors. */
 #include "agent/preload/wrap.h"
 
 #include "agent/preload/find.h"
@@ -20,7 +21,7 @@ void ips_wrap_name_standard(void)
         ips_chan_name(fd, ips_fd_get(fd), &hint);
 }
 
-/* As getdents64 gives them. */
+/* The kernel's layout of an entry of getdents64. */
 struct entry {
     uint64_t ino, next;
     uint16_t bytes;
@@ -40,10 +41,11 @@ static void name_entry(const struct entry *e, int list)
         ips_chan_name(fd, ips_fd_get(fd), &hint);
 }
 
-/* Has the table of descriptors room for `upto` at most? It has for 64 at least,
- * and a new one (of fork) is as small as what is open allows. select ignores
- * what lies beyond it, and refuses descriptors in it that are not open; were
- * they all open it would write to its argument. */
+/* Whether the kernel's descriptor table has space for at most `upto`
+ * descriptors. It has 64 at least, and after fork it is as small as the open
+ * descriptors allow. select ignores descriptors beyond the table and refuses
+ * closed ones within it. If all of them were open, it would clear the set,
+ * which the last word shows. */
 static bool table_ends(int upto)
 {
     enum { LARGE = 1024 };
@@ -56,9 +58,10 @@ static bool table_ends(int upto)
            ~bits[LARGE / 64 - 1] == 0;
 }
 
-/* Descriptors 3 to 63, or 255, by one call: what is closed is POLLNVAL. Most
- * programs inherit none, and /proc costs ten times as much. (A bash has 255
- * open, and its children tables for that.) false: there may be more. */
+/* Names descriptors 3 to 63 (or 255) with one poll: closed ones give POLLNVAL.
+ * Most programs inherit none, and reading /proc costs ten times as much. (bash
+ * keeps descriptor 255 open, so its children have a larger table.) False: there
+ * may be more descriptors. */
 static bool name_low_inherited(void)
 {
     enum { FIRST = 3, SMALL = 64, MIDDLE = 256 };
@@ -71,15 +74,15 @@ static bool name_low_inherited(void)
     for (int i = 0; i < count; i++)
         at[i] = (struct pollfd){.fd = FIRST + i};
     if (ips_sys6(SYS_ppoll, (long)at, count, (long)&none, 0, 0, 0) < 0)
-        return false; /* RLIMIT_NOFILE is lower */
+        return false; /* RLIMIT_NOFILE is lower than the count */
     for (int i = 0; i < count; i++)
         if (!(at[i].revents & POLLNVAL))
             ips_chan_name(at[i].fd, ips_fd_get(at[i].fd), &hint);
     return true;
 }
 
-/* A new image holds open what it inherited though it may never use it, and an
- * end-of-file elsewhere waits for that. */
+/* A new image keeps inherited descriptors open even if it never uses them, and
+ * a reader elsewhere waits for its end of file until they are closed. */
 static void name_inherited(void)
 {
     if (name_low_inherited())
@@ -113,8 +116,9 @@ static void at_quick_exit_last(void *unused)
         ips_wrap_ends(IPS_END_EXIT, quick_status);
 }
 
-/* Before the first of the program's own functions, so it runs after them; not
- * when an image begins, since hardly any has one. Refused: END is missing. */
+/* Registered before the program's first function, so it runs after all of them;
+ * not at the start of an image, because hardly any program uses this. If it
+ * cannot be registered, END is missing. */
 static void end_quick_exit(void)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
@@ -122,7 +126,7 @@ static void end_quick_exit(void)
         (void)REAL(__cxa_at_quick_exit)(at_quick_exit_last, NULL);
 }
 
-/* What at_quick_exit calls. */
+/* The C library's at_quick_exit calls this function. */
 int __cxa_at_quick_exit(void (*function)(void *), void *library);
 IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
 {
@@ -131,13 +135,13 @@ IPS_EXPORT int __cxa_at_quick_exit(void (*function)(void *), void *library)
     return REAL(__cxa_at_quick_exit)(function, library);
 }
 
-/* What the beginning took, where CALLS has said it. */
+/* Time that the start took, as far as CALLS has reported it. */
 static uint32_t begun_ns;
 
 void ips_wrap_begun(uint64_t from)
 {
     uint64_t took = from ? ips_sub_sat(ips_core_cpu(), from) : 0;
-    ips_beyond_reset(); /* is in it */
+    ips_beyond_reset(); /* time reported so far is included in `took` */
     begun_ns = ips_me.beyond_ns = (uint32_t)ips_min_u64(took, UINT32_MAX / 2);
     ips_calls_due(IPS_CALLS_LEAST);
     begun_ns -= ips_me.beyond_ns;
@@ -149,16 +153,17 @@ IPS_EXPORT uint32_t ips_preload_said_ns(void)
     return begun_ns + (uint32_t)ips_min_u64(due, UINT32_MAX / 2);
 }
 
-/* Several threads may come at once only where a constructor of another library
- * made threads before ours ran; what they do twice is harmless, and ON is
+/* Several threads can come at once only if a constructor of another library
+ * made threads before ours ran. What they do twice is harmless, and ON is
  * stored last. */
 void ips_wrap_init(void)
 {
     int saved = errno;
     uint64_t from = ips_sys_clock(CLOCK_THREAD_CPUTIME_ID);
     ips_find_begin();
-    /* A call before the C library was initialized (.preinit_array, where the
-     * sanitizers begin) has no environment yet: the constructor comes later. */
+    /* A call before the C library is initialised (.preinit_array, where
+     * sanitizers start) has no environment yet. The constructor calls again
+     * later. */
     if (!environ)
         return;
     ips_sample_init();
@@ -180,13 +185,13 @@ void ips_wrap_init(void)
     ips_wrap_name_standard();
     name_inherited();
     ips_foreign_say();
-    /* valgrind has descriptors of its own in the table. */
+    /* valgrind keeps descriptors of its own in the table. */
     ips_own_table_on = !ips_in_valgrind();
     ips_wrap_begun(from);
     errno = saved;
 }
 
-/* The C library hands constructors what it hands main(). */
+/* The C library passes constructors the arguments of main(). */
 static __attribute__((constructor(101))) void begin_process(int argc,
                                                             char **argv)
 {
@@ -195,8 +200,8 @@ static __attribute__((constructor(101))) void begin_process(int argc,
         ips_wrap_init();
 }
 
-/* Runs after the program's atexit functions; stdio's own flush comes later
- * still, so this end is provisional. */
+/* Runs after the program's atexit functions. stdio's own flush comes later
+ * still, so this END is provisional. */
 static __attribute__((destructor(101))) void end_process(void)
 {
     if (ips_wrap_on())
@@ -219,7 +224,8 @@ IPS_EXPORT void quick_exit(int status)
         quick_status = status;
     if (on)
         end_quick_exit();
-    REAL(quick_exit)(status); /* ends in at_quick_exit_last */
+    /* the C library calls at_quick_exit_last at the end of this */
+    REAL(quick_exit)(status);
     __builtin_unreachable();
 }
 

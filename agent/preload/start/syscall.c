@@ -1,9 +1,9 @@
 /*
- * syscall(): the numbers that we have a wrapper for go through it; libc's
- * function makes the same system call and reports errors alike. The raw forms
- * that differ from libc's (signal set sizes, error numbers) are recorded around
- * the raw call. vfork and clones that share memory never come here: they must
- * not return into a frame of ours twice (preload/start/entry.S).
+ * syscall(): a number for which we have a wrapper goes through that wrapper;
+ * libc's function makes the same system call and reports errors the same way.
+ * Raw forms that differ from libc's (size of signal sets, error numbers) are
+ * recorded around the raw call. vfork and clones that share memory never come
+ * here: they would return twice into a frame of ours (preload/start/entry.S).
  */
 #include "agent/preload/at.h"
 
@@ -20,8 +20,8 @@ int eventfd(unsigned, int);
 
 #define P(type, x) ((type)(uintptr_t)(x))
 
-/* Before a wait is made again; ppoll, pselect6 and select have had the time
- * that is left written back by the kernel. */
+/* Shortens the timeout before a wait is made again. For ppoll, pselect6 and
+ * select the kernel has written back the time that is left. */
 static void shorten_timeout(long n, const long asked[6], long args[6],
                             const struct ips_moment *call,
                             struct timespec *room)
@@ -89,7 +89,7 @@ static bool bytes_by_number(long *r, long n, const long args[6], uint64_t site)
                                 P(struct sockaddr *, e), P(socklen_t *, f),
                                 site);
         return true;
-    case SYS_preadv2: /* as preadv; one word lies before the flags */
+    case SYS_preadv2: /* like preadv, with an unused word before the flags */
         *r = ips_preadv2_at(fd, P(struct iovec *, b), (int)c, d, (int)f, site);
         return true;
     case SYS_pwritev2:
@@ -145,7 +145,7 @@ static bool files_by_number(long *r, long n, const long args[6], uint64_t site)
     case SYS_fdatasync:
         *r = ips_fdatasync_at(fd, site);
         return true;
-    case SYS_preadv: /* the kernel takes no more than one word of the offset */
+    case SYS_preadv: /* the kernel uses one word of the offset only */
         *r = ips_preadv_at(fd, P(struct iovec *, b), (int)c, d, site);
         return true;
     case SYS_pwritev:
@@ -275,8 +275,8 @@ static bool fds_by_number(long *r, long n, const long args[6], uint64_t site)
     }
 }
 
-/* What comes of this call is done past every wrapper: the certificate has to
- * say so. */
+/* Interfaces that bypass every wrapper from then on: writes UNSEEN, so that the
+ * certificate reports it. */
 static long asked_past_us(long n, const long args[6], const char *what)
 {
     long r =
@@ -288,7 +288,8 @@ static long asked_past_us(long n, const long args[6], const char *what)
     return r;
 }
 
-/* The raw call ends processes and takes rusage where libc's does not. */
+/* For these calls the raw form differs: it ends the process, or returns
+ * rusage. */
 static bool processes_by_number(long *r, long n, const long args[6],
                                 uint64_t site)
 {
@@ -306,7 +307,7 @@ static bool processes_by_number(long *r, long n, const long args[6],
                           P(struct rusage *, args[3]), site);
         return true;
     case SYS_waitid:
-        if (args[4]) /* the caller wants rusage: no record, its own result */
+        if (args[4]) /* the caller wants rusage: passes through unrecorded */
             return false;
         *r = ips_waitid_at((idtype_t)args[0], (id_t)args[1],
                            P(siginfo_t *, args[2]), (int)args[3], site);
@@ -365,25 +366,25 @@ static enum ips_op wait_op(long n)
 #endif
         return IPS_OP_SIGWAIT;
     default:
-        return IPS_OP_DATA; /* no wait */
+        return IPS_OP_DATA; /* the system call is not a wait */
     }
 }
 
-/* From `syscall` in preload/start/entry.S: a raw call that it made itself
- * failed. */
+/* Called by `syscall` in preload/start/entry.S after a raw call that it made
+ * itself failed. */
 long ips_syscall_failed(long result)
 {
     errno = (int)-result;
     return -1;
 }
 
-/* From `syscall` in preload/start/entry.S. */
+/* Called by `syscall` in preload/start/entry.S. */
 long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
     long r = 0;
     const long args[6] = {a, b, c, d, e, f};
     bool on = ips_wrap_on();
-    /* in a vfork child, too */
+    /* these two are handled in a vfork child, too */
     if (n == SYS_prctl)
         return prctl((int)a, b, c, d, e);
     if (n == SYS_seccomp) {

@@ -1,14 +1,14 @@
 /*
- * The few functions on bytes and texts that we call, our own: those of the C
- * library are bound by the loader at their first call, 1 to 2 us each and every
- * start, and may be replaced by the program's. Hidden, so that only this
- * library has them. The texts are short; nothing of them is on the path of a
- * record that has no text. Likewise errno, and who this thread is.
+ * Our own copies of the few functions on bytes and strings that we call. The C
+ * library's would be bound by the loader at their first call, which takes 1 to
+ * 2 us each at every start, and the program may replace them. They are hidden,
+ * so only this library uses them. The strings are short, and no record without
+ * a string needs them. errno and pthread_self are here for the same reason.
  */
 #include "agent/preload/wrap.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
-/* Keeps the compiler from making a loop a call of the function it is in. */
+/* Keeps the compiler from replacing a loop by a call of the same function. */
 #define AS_WRITTEN() __asm__ volatile("")
 
 HIDDEN void *memcpy(void *restrict to, const void *restrict from, size_t n)
@@ -104,8 +104,8 @@ HIDDEN char *strrchr(const char *s, int c)
     }
 }
 
-/* errno: the C library has it at the same place of every thread's static
- * block. */
+/* errno: the C library keeps it at the same offset from every thread
+ * pointer. */
 HIDDEN int *__errno_location(void)
 {
     static _Atomic ptrdiff_t at;
@@ -122,7 +122,8 @@ HIDDEN int *__errno_location(void)
     return (int *)(void *)(thread + offset);
 }
 
-#if defined(__x86_64__) /* part of the ABI there */
+#if defined(__x86_64__) /* x86-64 only, where the ABI defines the thread       \
+                           pointer */
 HIDDEN pthread_t pthread_self(void)
 {
     return (pthread_t)__builtin_thread_pointer();

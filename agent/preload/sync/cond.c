@@ -1,10 +1,10 @@
 /*
- * Condition variables, POSIX and C11. A wait is two waits in one: for the
- * signal, and for the mutex that the signaller may still hold. So it leaves two
+ * Condition variables, POSIX and C11. One wait waits for two things: the
+ * signal, and the mutex, which the signaller may still hold. So it leaves two
  * records with the same times: ACQUIRE of the condition, then ACQUIRE of the
- * mutex (value IPS_GOT_AFTER_COND), which has a cause of its own only where the
- * mutex was let go after the signal. The wait also lets the mutex go. With
- * --locks=all that it has it again is recorded after every wait.
+ * mutex (value IPS_GOT_AFTER_COND), which has a waker of its own only if the
+ * mutex was released after the signal. The wait also releases the mutex at its
+ * start. With --locks=all every wait records that it holds the mutex again.
  */
 #include "agent/preload/sync.h"
 
@@ -14,7 +14,7 @@ static bool cond_shared(const pthread_cond_t *c)
            (__atomic_load_n(&c->__data.__wrefs, __ATOMIC_RELAXED) & 1);
 }
 
-/* The count of waiters stands above three flags. */
+/* The count of waiters is above three flag bits. */
 static bool cond_waited(const pthread_cond_t *c)
 {
     return !ips_sync_known.cond ||
@@ -24,7 +24,8 @@ static bool cond_waited(const pthread_cond_t *c)
 struct wait {
     const pthread_cond_t *c;
     const pthread_mutex_t *m;
-    bool shared[2]; /* asked before: the condition may be gone after */
+    /* read before the call, because the condition may be destroyed after it */
+    bool shared[2];
     struct ips_moment call;
     uint64_t site;
 };
@@ -64,7 +65,7 @@ static void wait_end(const struct wait *w, int err)
                       0, w->site);
 }
 
-/* `sane`: else the call is refused at once, and the mutex is not let go. */
+/* `sane`: otherwise the call fails at once and does not release the mutex. */
 #define WAIT(cond, mutex, sane, good, timed_out, real_call)                    \
     do {                                                                       \
         struct wait w;                                                         \
@@ -135,9 +136,10 @@ IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
         return r;                                                              \
     } while (0)
 
-/* The condition variables of before 2003 are other objects, which begin with a
- * pointer. Their name without a version, as a library has it that was not
- * linked to the threads, means them. Not recorded. */
+/* Condition variables of glibc before 2003 have another layout, which starts
+ * with a pointer. A reference without a version, from a library that was not
+ * linked with the thread library, means that one. Such waits are not
+ * recorded. */
 #if defined(__x86_64__)
 IPS_OLD(int, pthread_cond_wait, (pthread_cond_t * c, pthread_mutex_t *m),
         (c, m), (void)0)

@@ -1,8 +1,8 @@
 /*
- * Futexes that programs and runtimes (Rust's among them) use by syscall().
- * A wait that slept is an ACQUIRE; a call that woke somebody a RELEASE: the
- * kernel says how many, so nothing is guessed. Those made by an instruction of
- * the program's own are not seen.
+ * Futexes that programs and runtimes (Rust's, for example) use by syscall(). A
+ * wait that slept is recorded as ACQUIRE, a call that woke a thread as RELEASE:
+ * the kernel returns how many it woke, so nothing is guessed. Futex calls by
+ * the program's own syscall instruction are not seen.
  */
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -1,19 +1,21 @@
 /*
- * System V semaphores and message queues, and POSIX message queues: resources
- * of units. A post (a message put) is a RELEASE of as many, one that waited for
- * a unit (a message) an ACQUIRE, of kind SEMAPHORE; a sender that waited for
- * room in a queue waited for whoever took a message out. Every post is
- * recorded, for whether somebody waits only the kernel knows. A message is a
- * unit like any other: that one was taken which lay there already makes no arc.
+ * System V semaphores and message queues, and POSIX message queues, all treated
+ * as counted resources. A post (or a sent message) is a RELEASE of that many
+ * units; a wait for a unit (or a message) is an ACQUIRE of kind SEMAPHORE. A
+ * sender that waited for space in a queue waited for a receiver. Every post is
+ * recorded, because only the kernel knows whether a thread waits. A message is
+ * a unit like any other: receiving one that was already there makes no arc.
  *
- * Objects are (dev, ino, object): the ipc namespace, id and what of System V's,
- * and the semaphore's number; a POSIX queue's device and inode.
+ * An object's name is (dev, ino, object). System V: the ipc namespace; the id
+ * with the type above it; the semaphore's number. POSIX queue: device and inode
+ * of the queue.
  *
- * What may wait is asked for without waiting first, so that it waited is known:
- * who was only off its core gets no ACQUIRE, as with the other locks.
+ * A call that may wait is first tried without waiting, so we know whether it
+ * waited: a thread that was only preempted gets no ACQUIRE, as with the other
+ * locks.
  *
  * System V's calls are never restarted after a signal (signal(7)), so those
- * that only a sample ended are made again (preload/sample/sample.h).
+ * that only a sample interrupted are made again (preload/sample/sample.h).
  */
 #include "agent/preload/at.h"
 
@@ -25,13 +27,19 @@
 #include "agent/preload/sync.h"
 #include "agent/record/sys.h"
 
-enum { OF_SEM = 1, OF_QUEUE = 2 }; /* what of System V's, above its id */
-#define FOR_ROOM (1ull << 32)      /* in `object`: of a queue, its room */
-#define FOR_ZERO (1ull << 32)      /* of a semaphore: that it is 0 */
+enum {
+    OF_SEM = 1,
+    OF_QUEUE = 2
+}; /* type of a System V object, stored above its id */
+/* in `object`: space in the queue, not a message */
+#define FOR_ROOM (1ull << 32)
+/* in `object`: a wait for the semaphore to become 0 */
+#define FOR_ZERO (1ull << 32)
 
 static struct ips_sync_object system_v(uint64_t what, int id, uint64_t object)
 {
-    static _Atomic uint64_t names; /* 0 = not asked yet */
+    /* inode of the ipc namespace; 0: not looked up yet */
+    static _Atomic uint64_t names;
     uint64_t space = atomic_load_explicit(&names, memory_order_relaxed);
     if (!space && !ips_sys_quiet) {
         struct stat st;
@@ -51,14 +59,14 @@ static bool queue_object(mqd_t q, uint64_t object, struct ips_sync_object *out)
     return known;
 }
 
-/* As a time to wait, and as a time that is over. */
+/* Zero timeout, and a deadline in the past. */
 static const struct timespec at_once = {0, 0};
 
 struct wait {
     struct ips_moment call, ret;
-    int before;   /* errno */
-    bool on;      /* recorded */
-    bool refused; /* an attempt that would not wait got nothing */
+    int before;   /* errno before the call */
+    bool on;      /* the call is recorded */
+    bool refused; /* the try without waiting failed */
     bool blocked;
 };
 
@@ -72,9 +80,9 @@ static inline struct wait wait_begin(void)
     return w;
 }
 
-/* Is there to be an attempt? Not where a time is given, which the kernel
- * may find fault with, and must before it looks what is there; nor where a call
- * that the program did not make may end it. */
+/* Whether to try without waiting first. Not if the caller gave a timeout: the
+ * kernel must check it before it looks at the object. Not if a seccomp filter
+ * may kill the program for a call that it did not make. */
 static inline bool wait_tries(struct wait *w, const struct timespec *given)
 {
     bool tries = w->on && !given && !ips_sys_quiet;
@@ -82,8 +90,8 @@ static inline bool wait_tries(struct wait *w, const struct timespec *given)
     return tries;
 }
 
-/* The attempt `failed`, with `would_wait` where there was nothing to be had:
- * true where the call itself has to be made. */
+/* The try without waiting `failed`; `would_wait` is the errno that means
+ * nothing was available. True: the real call must be made. */
 static inline bool wait_refused(struct wait *w, bool failed, int would_wait)
 {
     w->refused = failed && errno == would_wait;
@@ -98,15 +106,16 @@ static inline void wait_end(struct wait *w)
     w->blocked = w->refused && ips_was_blocked(&w->call, &w->ret);
 }
 
-/* With any other error it was refused at once, and the kernel may not have been
- * able to read what it was given. */
+/* With any other error the call failed at once, and the kernel may not have
+ * been able to read the arguments. */
 static bool may_have_waited(int err)
 {
     return err == 0 || err == EINTR || err == EAGAIN || err == ETIMEDOUT ||
            err == EIDRM;
 }
 
-/* It asked for a unit and is back; `err` 0: with it. */
+/* Records a call that asked for a unit and returned; `err` 0: it got the
+ * unit. */
 static void record_take(const struct wait *w,
                         const struct ips_sync_object *thing, int err,
                         uint64_t site)
@@ -128,8 +137,8 @@ static void record_give(struct ips_moment at,
 
 /* --- semaphores ---------------------------------------------------------- */
 
-/* What a call that waited gives at once with what it took, it gives at its
- * end. */
+/* A call may take units and post others in one step. If it waited, it posts at
+ * its end. */
 static void record_semop(const struct wait *w, int id, const struct sembuf *ops,
                          size_t n, int err, uint64_t site)
 {
@@ -194,7 +203,7 @@ IPS_EXPORT int semtimedop(int id, struct sembuf *ops, size_t n,
 
 /* --- message queues ------------------------------------------------------ */
 
-/* A call on a queue is over: it put a message, or took one out. */
+/* Records a finished call that sent a message (`put`) or received one. */
 static void record_message(struct wait *w,
                            const struct ips_sync_object *message,
                            const struct ips_sync_object *room, bool put,
@@ -256,7 +265,8 @@ ssize_t ips_msgrcv_at(int id, void *message, size_t bytes, long type, int flags,
         IPS_UNDISTURBED(r, REAL(msgrcv)(id, message, bytes, type, flags),
                         r == -1, errno, (void)0);
     int saved = errno;
-    if (w.on && !(flags & MSG_COPY)) /* a copy leaves it there */
+    if (w.on &&
+        !(flags & MSG_COPY)) /* with MSG_COPY the message stays in the queue */
         passed_system_v(&w, id, false, r >= 0 ? 0 : saved, site);
     errno = saved;
     return r;
@@ -343,7 +353,7 @@ IPS_EXPORT ssize_t mq_timedreceive(mqd_t q, char *text, size_t bytes,
     return ips_mq_receive_at(q, text, bytes, priority, until, IPS_SITE);
 }
 
-/* The C library closes it past close(). */
+/* The C library closes the descriptor without calling close(). */
 IPS_EXPORT int mq_close(mqd_t q)
 {
     if (ips_wrap_on())

@@ -1,14 +1,15 @@
-/* Mutexes of every kind (POSIX and C11) and spin locks. */
+/* Wrappers of mutexes of every kind (POSIX and C11) and of spin locks. */
 #include "agent/preload/sync.h"
 
 #include <sys/single_threaded.h>
 
-/* As the C library has them in __kind. */
+/* Bits of the C library's __kind. */
 #define KIND_TYPE 3
 #define KIND_ROBUST 16
 #define KIND_INHERIT 32
 #define KIND_PROTECT 64
-#define OWNER_TID 0x3fffffff /* in __lock of a robust one */
+/* in __lock of a robust mutex: thread id of the holder */
+#define OWNER_TID 0x3fffffff
 
 bool ips_mutex_waited(const pthread_mutex_t *m)
 {
@@ -19,16 +20,16 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
         (uint32_t)__atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED);
     if ((kind & KIND_TYPE) == PTHREAD_MUTEX_RECURSIVE_NP &&
         m->__data.__count > 1)
-        return false; /* not yet given back */
+        return false; /* the release that counts is still to come */
     bool waited = kind & (KIND_ROBUST | KIND_INHERIT) ? lock >> 31
                   : kind & KIND_PROTECT               ? (lock & 3) == 2
                                                       : lock == 2;
     return waited || ips_tried_for(m);
 }
 
-/* A lock that was not free: `real_call` waits, or says why it does not. `error`
- * is what its result r stands for; a robust mutex's `owner_tid` is its thread.
- */
+/* Makes the real call for a lock that was not free; it waits, or fails. `error`
+ * is the error number that its result r stands for; `owner_tid` is the holder
+ * of a robust mutex. */
 #define WAIT(at, shared, owner_tid, error, site, real_call)                    \
     do {                                                                       \
         bool in_shared = shared;                                               \
@@ -51,16 +52,16 @@ bool ips_mutex_waited(const pthread_mutex_t *m)
         return r;                                                              \
     } while (0)
 
-/* An attempt at a robust mutex that cannot be recovered is not without
- * consequences (glibc 2.36 leaves it locked by us), so those are looked at: is
- * it held by somebody? */
+/* Trying an unrecoverable robust mutex has side effects (glibc 2.36 leaves it
+ * locked by us). So robust mutexes are not tried; the holder is read
+ * instead. */
 static inline bool is_robust(const pthread_mutex_t *m)
 {
     return ips_sync_known.mutex &&
            __atomic_load_n(&m->__data.__kind, __ATOMIC_RELAXED) & KIND_ROBUST;
 }
-/* The owner's thread id of a robust mutex; else, and of an unknown layout, 0.
- */
+/* Thread id of the holder of a robust mutex; 0 for other kinds and for an
+ * unknown layout. */
 static int owner_tid(const pthread_mutex_t *m)
 {
     return is_robust(m) ? __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) &
@@ -68,7 +69,7 @@ static int owner_tid(const pthread_mutex_t *m)
                         : 0;
 }
 
-/* Who has it now; 0 where that is not known. */
+/* Thread id of the holder; 0: unknown. */
 static uint32_t holder_of(const void *at)
 {
     const pthread_mutex_t *m = at;
@@ -77,10 +78,10 @@ static uint32_t holder_of(const void *at)
                : 0;
 }
 
-/* Somebody else has it, as far as a glance tells: then it is the real call that
- * comes next. An attempt before it would give the holder time, and a contended
- * lock more often be had without sleep than it is unrecorded. A recursive one
- * may be the caller's. */
+/* Whether the mutex seems to be held by another thread. Then the real call is
+ * made at once: a try before it would give the holder time to release, so a
+ * contended lock would succeed without sleeping more often than without
+ * recording. A recursive mutex may be held by the caller, so it is tried. */
 static inline bool is_held(const pthread_mutex_t *m)
 {
     return ips_sync_known.mutex &&
@@ -88,15 +89,15 @@ static inline bool is_held(const pthread_mutex_t *m)
            (m->__data.__kind & KIND_TYPE) != PTHREAD_MUTEX_RECURSIVE_NP;
 }
 
-/* Alone, nobody holds it but ourselves, and the C library spares an atomic
- * operation that an attempt would cost. (Held: who asks for it again waits for
- * ever.) */
+/* In a single-threaded process only the caller can hold the mutex, and the C
+ * library then saves the atomic operation that a try would cost. (If it is
+ * held, locking it again waits for ever.) */
 static inline bool is_single_threaded(const pthread_mutex_t *m)
 {
     return __libc_single_threaded && !ips_mutex_shared(m) && !is_held(m);
 }
 
-/* It was free, and the lock call has given r. */
+/* The lock was free and the lock call returned r. */
 static inline int record_free_lock(const pthread_mutex_t *m, int r)
 {
     if (unlikely(ips_sync_all) && (r == 0 || r == EOWNERDEAD) &&
@@ -124,7 +125,7 @@ static __attribute__((noinline)) int took_free(const pthread_mutex_t *m)
     return record_free_lock(m, 0);
 }
 
-/* One of those that are not free, or robust. */
+/* The slow path: the mutex is held, or robust. */
 static __attribute__((noinline)) int lock_other(pthread_mutex_t *m,
                                                 uint64_t site)
 {
@@ -134,7 +135,8 @@ static __attribute__((noinline)) int lock_other(pthread_mutex_t *m,
          SREAL_WAIT(pthread_mutex_lock)(m));
 }
 
-/* Nearly all are free, in millions: what those need, and no more. */
+/* Nearly all locks are free, and programs make millions of such calls: this
+ * fast path does only what those need. */
 IPS_EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
     if (unlikely(!ips_sync_on()) || is_single_threaded(m))
@@ -175,7 +177,7 @@ IPS_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
     return r;
 }
 
-/* What is given back unseen else. */
+/* Whether --locks=all must record this uncontended release. */
 static inline bool gives_free(const pthread_mutex_t *m)
 {
     return unlikely(ips_sync_all) && !is_single_threaded(m) &&
@@ -209,7 +211,8 @@ static __attribute__((noinline)) int unlock_other(pthread_mutex_t *m,
     UNLOCK(m, 0, site, SREAL(pthread_mutex_unlock)(m));
 }
 
-/* What ips_mutex_waited says of most; and nobody wants to know more. */
+/* The fast form of !ips_mutex_waited for the common kinds, if --locks=all is
+ * off. */
 static inline bool plainly_unwaited(const pthread_mutex_t *m)
 {
     return likely(ips_sync_known.mutex && !ips_sync_all) &&
@@ -281,8 +284,8 @@ IPS_EXPORT int mtx_unlock(mtx_t *m)
 
 /* --- spin locks ----------------------------------------------------------- */
 
-/* Whether it is shared cannot be told from the lock; those that spin are
- * counted in this process alone, so it is named as this process's. */
+/* The lock does not show whether it is process-shared. Spinning threads are
+ * counted in this process only, so the lock is named as private to it. */
 
 IPS_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 {

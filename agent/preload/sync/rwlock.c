@@ -1,22 +1,24 @@
-/* Locks for readers and writers. */
+/* Wrappers of read-write locks. */
 #include "agent/preload/sync.h"
 
-/* As the C library has them in __readers: bits, then the count of readers. */
+/* Bits of the C library's __readers, below the count of readers. */
 #define WRITING 1u
 #define WRITER 2u
 #define READERS_WAIT 4u
 #define READER_SHIFT 3
-#define WRITER_HANDS_OVER (1u << 31) /* in __writers: no waiter */
-#define FUTEX_USED 2u                /* in the words that are slept on */
+/* in __writers: a flag, not a waiter */
+#define WRITER_HANDS_OVER (1u << 31)
+/* in the futex words on which threads sleep */
+#define FUTEX_USED 2u
 
 static bool lock_shared(const pthread_rwlock_t *l)
 {
     return !ips_sync_known.rwlock || l->__data.__shared;
 }
 
-/* May somebody be waiting for this lock, which we hold to read or write? A
- * reader's unlock may leave other readers in: then it lets nobody go, and the
- * one that does comes later and is the one that counts. */
+/* Whether a thread may be waiting for this lock, which we hold to read or
+ * write. A reader's unlock may leave other readers inside and so wakes no one;
+ * the unlock that does comes later, and the waiter is matched with that one. */
 static bool lock_waited(const pthread_rwlock_t *l)
 {
     if (!ips_sync_known.rwlock)
@@ -35,8 +37,8 @@ static bool lock_waited(const pthread_rwlock_t *l)
     return ips_tried_for(l);
 }
 
-/* As `is_held` of a mutex: who wants to read is kept out by `WRITING`, who
- * wants to write by readers, too. */
+/* Like `is_held` of a mutex: WRITING with WRITER excludes readers; readers
+ * exclude writers as well. */
 static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
 {
     if (!ips_sync_known.rwlock)
@@ -47,7 +49,7 @@ static inline bool is_held(const pthread_rwlock_t *l, enum ips_sync kind)
                : (readers & (WRITING | WRITER)) == (WRITING | WRITER);
 }
 
-/* The thread that writes under it; 0 where none does, or it is not known. */
+/* Thread id of the writer that holds the lock; 0: none, or unknown. */
 static uint32_t writer_of(const pthread_rwlock_t *l)
 {
     return ips_sync_known.rwlock

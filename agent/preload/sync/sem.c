@@ -1,11 +1,11 @@
-/* Semaphores (named ones too: they lie in a mapped file), barriers, once. */
+/* Semaphores (also named ones, which are in a mapped file), barriers, once. */
 #include "agent/preload/sample/sample.h"
 #include "agent/preload/sync.h"
 
 /* --- semaphores ----------------------------------------------------------- */
 
-/* As the C library has it: the value, above it the count of waiters; then
- * whether it is private. */
+/* The C library's layout: the value, above it the count of waiters; then
+ * whether the semaphore is process-shared. */
 static bool sem_waited(const sem_t *s)
 {
     if (!ips_sync_known.sem)
@@ -22,7 +22,8 @@ static bool sem_shared(const sem_t *s)
     return !ips_sync_known.sem || shared != 0;
 }
 
-/* As `held` of a mutex (preload/sync/mutex.c). */
+/* Whether the semaphore seems to be 0, read as is_held of a mutex does
+ * (preload/sync/mutex.c). */
 static inline bool sem_empty(const sem_t *s)
 {
     const uint64_t *word = (const uint64_t *)(const void *)s;
@@ -30,8 +31,8 @@ static inline bool sem_empty(const sem_t *s)
            (uint32_t)__atomic_load_n(word, __ATOMIC_RELAXED) == 0;
 }
 
-/* What is free is taken at once, but not before a cancellation that is due has
- * had its way: these calls are points of cancellation even then. */
+/* A free semaphore is taken at once, but a pending cancellation is served
+ * first: these calls are cancellation points even if they do not wait. */
 #define SEM_WAIT(real_call)                                                    \
     do {                                                                       \
         int saved = errno;                                                     \
@@ -96,7 +97,7 @@ IPS_EXPORT int sem_trywait(sem_t *s)
     return r;
 }
 
-/* In signal handlers too. */
+/* Must be async-signal-safe: sem_post is also called in signal handlers. */
 IPS_EXPORT int sem_post(sem_t *s)
 {
     if (unlikely(!ips_sync_on()))
@@ -121,7 +122,7 @@ IPS_EXPORT int sem_post(sem_t *s)
 
 /* --- barriers ------------------------------------------------------------- */
 
-/* Every arrival is recorded: the last of a round lets all others go. */
+/* Every arrival is recorded: the last one of a round releases the others. */
 IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 {
     if (unlikely(!ips_sync_on()))
@@ -145,11 +146,11 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
  * ------------------------------------------------------------------------------
  */
 
-/* In the control word. */
+/* Bit of the control word: the function has run. */
 #define ONCE_DONE 2
 
-/* The real call runs `once_here` instead of the program's function, to learn
- * that it was we who ran it. A once inside it has its own. */
+/* The real call runs `once_here` instead of the program's function, which shows
+ * that this thread ran it. A nested once has its own struct. */
 struct once {
     void (*fn)(void);
     bool ran;
@@ -172,7 +173,7 @@ static void once_here(void)
         real_call;                                                             \
         struct ips_moment ret = ips_at_return(&call);                          \
         if (ips_sub_sat(ret.t, call.t) < ips_wrap_blocked)                     \
-            break; /* nobody slept for so short a time */                      \
+            break; /* no thread slept in so short a time */                    \
         if (o.ran)                                                             \
             ips_sync_released(IPS_SYNC_ONCE, &thing, call, -1, IPS_SITE);      \
         else if (ips_was_blocked(&call, &ret))                                 \

@@ -1,5 +1,5 @@
-/* What wrap_sync_*.c share: the real functions, names of objects in shared
- * memory, the two records, and spinning. */
+/* What the wrappers of this folder share: checks of object layouts, names of
+ * objects in shared memory, the two records, and spinning. */
 #include "agent/preload/sync.h"
 
 #include <sys/sysmacros.h>
@@ -18,9 +18,9 @@ _Atomic uint32_t ips_spinning[IPS_TRIED] IPS_TABLE;
 
 /* --- layouts -------------------------------------------------------------- */
 
-/* Every word of an object that is not what it should be makes it unknown. Each
- * is destroyed after use: checkers such as helgrind know an object by its
- * address, and the next one may have the same. */
+/* Checks the layout of each type of object: one unexpected word makes it
+ * unknown. Each object is destroyed after use, because checkers such as
+ * helgrind know an object by its address and the next one may have the same. */
 static void try_mutex(void)
 {
     pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
@@ -109,8 +109,8 @@ static void try_barrier(void)
         good && word[0][2] == 3 && word[0][3] == 0 && word[1][3] != 0;
 }
 
-/* The first call of a wrapper; also in a signal handler (sem_post). Two threads
- * at once do no harm: both store the same, `ready` last. */
+/* At the first call of a wrapper; also in a signal handler (sem_post). Two
+ * threads at once do no harm: both store the same values, `ready` last. */
 bool ips_sync_begin(void)
 {
     ips_find_begin();
@@ -135,12 +135,13 @@ bool ips_sync_begin(void)
 
 /* --- objects in shared memory --------------------------------------------- */
 
-/* Mappings looked up lately, by page. A place is written by one thread at a
- * time (`turn` odd) and read between two equal even turns. Entries grow old:
- * the program may map something else there. */
+/* A cache of mappings by page. One thread at a time writes an entry (`turn` is
+ * odd meanwhile); a read is valid if `turn` is even and equal before and after.
+ * Entries expire, because the program may map something else there. */
 struct map_entry {
     _Atomic uint32_t turn;
-    _Atomic uint64_t page, until, dev, ino, offset; /* offset of the page */
+    /* `offset`: of the page in the mapped file */
+    _Atomic uint64_t page, until, dev, ino, offset;
 };
 #define PLACES 64u
 #define PAGE_BITS 12
@@ -166,9 +167,10 @@ static void map_entry_write(struct map_entry *p, uint64_t page,
     uint32_t turn = atomic_load(&p->turn);
     if ((turn & 1) ||
         !atomic_compare_exchange_strong(&p->turn, &turn, turn + 1))
-        return; /* somebody else's */
+        return; /* another thread writes this entry */
     p->page = page;
-    p->until = ips_core_now() + ips_wrap_blocked * 50000; /* 100 ms */
+    /* an entry expires after 100 ms */
+    p->until = ips_core_now() + ips_wrap_blocked * 50000;
     p->dev = in->dev;
     p->ino = in->ino;
     p->offset = in->object;
@@ -194,7 +196,8 @@ static const char *parse_hex(const char *p, uint64_t *v)
     }
 }
 
-/* "start-end rwxs offset major:minor inode path" */
+/* Parses a line of /proc/self/maps: "start-end rwxs offset major:minor inode
+ * path". */
 static bool map_parse(const char *p, struct map_row *m)
 {
     p = parse_hex(p, &m->start);
@@ -218,8 +221,8 @@ static bool map_parse(const char *p, struct map_row *m)
     return true;
 }
 
-/* Finds the line that `at` is in among the whole lines of buf[0..have); returns
- * how many bytes they are. */
+/* Finds the line with the mapping of `at` among the complete lines of
+ * buf[0..have). Returns the number of bytes of complete lines. */
 static size_t map_lines(char *buf, size_t have, uint64_t at, struct map_row *m,
                         bool *found)
 {
@@ -237,8 +240,8 @@ struct finding {
     struct map_row *m;
 };
 
-/* A signal handler's stack may be small, so the buffer is; what it must hold of
- * a line is its beginning. */
+/* The buffer is small, because a signal handler's stack may be; only the start
+ * of each line must fit. */
 static long find_with_own_table(void *arg)
 {
     struct map_row *m = ((struct finding *)arg)->m;
@@ -264,7 +267,7 @@ static long find_with_own_table(void *arg)
     return found;
 }
 
-/* The line of /proc/self/maps that `at` is in. */
+/* Finds the line of /proc/self/maps for the mapping that contains `at`. */
 static bool map_find(uint64_t at, struct map_row *m)
 {
     struct finding finding = {at, m};
@@ -373,15 +376,17 @@ void ips_sync_gave(enum ips_sync kind, const volatile void *at, bool shared,
 
 /* --- spinning ------------------------------------------------------------- */
 
-/* 100 us of CPU between two attempts (50 times what counts as blocked) make
- * them two; a thread that is off the CPU between them still waits. */
+/* Two tries belong to one wait if the thread used at most 100 us of CPU (50
+ * times what counts as blocked) between them. Time off the CPU between them
+ * counts as waiting. */
 static uint64_t attempt_gap(void)
 {
     return ips_wrap_blocked * 50;
 }
 
-/* Is an attempt now still of the loop of the last one? What the thread ran
- * since then, if it ran all the time before. */
+/* Whether a try now belongs to the same loop as the last one. CPU time is read
+ * only if the elapsed time is too long; it is assumed that the thread ran all
+ * the time between the first and the last try. */
 static bool same_loop(const struct ips_try *t, uint64_t now)
 {
     if (now - t->last <= attempt_gap())
@@ -390,15 +395,18 @@ static bool same_loop(const struct ips_try *t, uint64_t now)
     return ips_sub_sat(ips_core_cpu(), known) <= ips_wrap_ns(attempt_gap());
 }
 
-/* The mark is taken away: who still tries makes it anew, so an attempt costs
- * the others one record at most. */
+/* Clears the mark. A thread that still tries sets it again, so each failed try
+ * costs a releasing thread at most one record. */
 bool ips_tried_slow(uint32_t slot)
 {
     uint64_t last =
         atomic_exchange_explicit(&ips_tried[slot], 0, memory_order_relaxed);
     uint64_t now = ips_core_now();
     return last &&
-           (now < last || now - last < attempt_gap() * 20000); /* 2 s: naps */
+           (now < last ||
+            now - last <
+                attempt_gap() *
+                    20000); /* 2 s, since a loop may sleep between tries */
 }
 
 void ips_try_failed(const volatile void *at)
