@@ -184,8 +184,8 @@ static int drain_setup(struct slave *s, struct ips_err *err)
 static int events_setup(struct slave *s, struct ips_err *err)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-    signal(SIGXFSZ,
-           SIG_IGN); /* exceeding RLIMIT_FSIZE: handled like a full disk */
+    /* exceeding RLIMIT_FSIZE: handled like a full disk */
+    signal(SIGXFSZ, SIG_IGN);
     s->base = event_base_new();
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!s->base || s->wake_fd < 0)

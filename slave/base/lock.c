@@ -57,8 +57,8 @@ static void show_namespace(int fd)
     struct stat st;
     const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == IPS_PIDNS_INITIAL)
-        (void)!fcntl(fd, F_SETLK,
-                     &lock); /* on failure programs ask /proc instead */
+        /* on failure programs ask /proc instead */
+        (void)!fcntl(fd, F_SETLK, &lock);
 }
 
 int slave_lock_take(const char *pool, struct ips_err *err)
@@ -75,8 +75,8 @@ void slave_lock_release(int fd)
 {
     if (fd < 0)
         return;
-    (void)!ftruncate(
-        fd, 0); /* an old pid would mislead people, but do no other harm */
+    /* an old pid would mislead people, but do no other harm */
+    (void)!ftruncate(fd, 0);
     close(fd);
 }
 

@@ -36,14 +36,16 @@ struct slave_job {
     bool cancelled;        /* the client has gone or cancelled the request */
     atomic_bool stop;      /* the same, for a long step to poll */
     bool parked;
-    bool waiting; /* parked until mail comes or `wait_fd` is readable */
+    /* parked until mail comes or `wait_fd` is readable */
+    bool waiting;
     struct slave_box *box; /* messages to other slaves (cm_box.h), or NULL */
     void (*step)(struct slave_job *job, struct slave_graphs *graphs);
     void (*release)(struct slave_job *job, struct slave_graphs *graphs);
     /* Set by `step`: */
     bool finished; /* `reply` is the last one */
-    bool silent; /* no reply from this step: wait for mail if there is a `box`,
-                    else until `wait_fd` is readable */
+    /* no reply from this step: wait for mail if there is a `box`, else until
+     * `wait_fd` is readable */
+    bool silent;
     int wait_fd;
     Ips__Reply reply;
     struct ips_err err; /* reply.message points here in an error */

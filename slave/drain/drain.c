@@ -91,8 +91,8 @@ static void remove_orphans(struct slave_drain *d)
             (void)unlink(path);
         }
         snprintf(path, sizeof(path), "%s/%s", runs, e->d_name);
-        (void)rmdir(
-            path); /* fails if damaged segments were copied aside; they stay */
+        /* fails if damaged segments were copied aside; they stay */
+        (void)rmdir(path);
     }
     if (dir)
         closedir(dir);

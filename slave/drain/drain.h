@@ -74,9 +74,9 @@ struct slave_segment {
     struct slave_stream *stream; /* NULL until its header was seen */
     enum slave_segment_state state;
     int fd; /* -1: opened when needed */
-    struct slave_guarded_mapping
-        mapping; /* while fd is open, of a segment with much data */
-    bool cut;    /* somebody truncated the file: do not map it again */
+    /* while fd is open, of a segment with much data */
+    struct slave_guarded_mapping mapping;
+    bool cut; /* somebody truncated the file: do not map it again */
     uint32_t size;
     uint32_t scan; /* number of the last directory listing that had it */
     bool stored;   /* has a row in the database */
@@ -94,8 +94,8 @@ struct slave_segment {
 enum slave_image_state {
     SLAVE_IMAGE_UNSEEN, /* in another pid namespace: process not found yet */
     SLAVE_IMAGE_ALIVE,
-    SLAVE_IMAGE_REPLACED, /* by exec: it writes no more, but the process lives
-                           */
+    /* by exec: it writes no more, but the process lives */
+    SLAVE_IMAGE_REPLACED,
     SLAVE_IMAGE_DEAD,
 };
 
@@ -108,8 +108,9 @@ struct slave_image { /* key: (pidns, pid, image_stamp) */
     uint64_t stamp;
     int pidfd;            /* -1 none */
     uint32_t dead_status; /* as in struct ips_stream_in */
-    bool dying; /* a zombie: the kernel reports its status only after its parent
-                   has waited */
+    /* a zombie: the kernel reports its status only after its parent has
+     * waited */
+    bool dying;
     uint64_t dead_t_ns;
     uint64_t last_ns;      /* monotonic time of its last data */
     uint64_t next_look_ns; /* next check, if there is no pidfd */
@@ -125,9 +126,9 @@ struct slave_stream {
     struct slave_image *image;
     bool stored;
     bool dirty;
-    bool in_use;     /* a segment refers to it: slave_run_remove_dead */
-    uint64_t gap_ns; /* monotonic; since when segment next_seq is missing, 0: it
-                        is not */
+    bool in_use; /* a segment refers to it: slave_run_remove_dead */
+    /* monotonic; since when segment next_seq is missing, 0: it is not */
+    uint64_t gap_ns;
     struct slave_stream_row row, saved;
 };
 
@@ -135,14 +136,15 @@ struct slave_run {
     struct slave_run *next;
     struct slave_run_row row, saved;
     bool dirty;
-    uint64_t
-        reported;   /* hash of the state last reported to the master; 0: none */
-    bool in_pool;   /* the pool has its directory, with a valid control file */
+    /* hash of the state last reported to the master; 0: none */
+    uint64_t reported;
+    /* the pool has its directory, with a valid control file */
+    bool in_pool;
     bool want_sync; /* a client waits: poll all segments now */
-    unsigned
-        synced; /* consecutive turns since want_sync that read all there was */
-    int dirfd;  /* -1 */
-    int watch;  /* inotify, -1 */
+    /* consecutive turns since want_sync that read all there was */
+    unsigned synced;
+    int dirfd; /* -1 */
+    int watch; /* inotify, -1 */
     /* watch.c. `appeared`: files of this run that appeared since window_ns.
      * `churns`: there are so many that its directory is not watched but listed,
      * next at list_ns. */
@@ -155,12 +157,12 @@ struct slave_run {
      * control. */
     uint64_t uncounted_released, uncounted_spare;
     struct slave_archive archive; /* fd -1 while it is not written */
-    struct slave_record_queue
-        *record_queue; /* set while a build follows the run; else NULL */
-    struct slave_repack
-        *repack;             /* repacking of the archive in progress, or NULL */
-    uint64_t repack_in_vain; /* archive length at which repacking did not make
-                                it smaller */
+    /* set while a build follows the run; else NULL */
+    struct slave_record_queue *record_queue;
+    /* repacking of the archive in progress, or NULL */
+    struct slave_repack *repack;
+    /* archive length at which repacking did not make it smaller */
+    uint64_t repack_in_vain;
     char dir[IPS_PATH_BYTES]; /* STATE/slave-M/runs/RUN */
     struct slave_map segment_map, stream_map;
     struct slave_segment *segments;
@@ -177,18 +179,20 @@ struct slave_run {
     uint64_t version; /* +1 with every change that a report shows */
     unsigned pins;    /* requests in progress: limits must not remove it */
     /* serve/precompute.c */
-    uint64_t asked_ns; /* monotonic; last question about its graph or events; 0:
-                          never */
-    bool was_open;     /* open when this slave found it, and not built since it
-                          closed */
-    uint64_t precomputed_bytes; /* archive length for which precomputing was
-                                   considered */
-    uint64_t precompute_ns; /* next time to consider it, if there is new data */
+    /* monotonic; last question about its graph or events; 0: never */
+    uint64_t asked_ns;
+    /* open when this slave found it, and not built since it closed */
+    bool was_open;
+    /* archive length for which precomputing was considered */
+    uint64_t precomputed_bytes;
+    /* next time to consider it, if there is new data */
+    uint64_t precompute_ns;
 };
 
 struct slave_drain_options {
     const char *pool;
-    const char *state; /* the slave's own directory: STATE/slave-MACHINE */
+    /* the slave's own directory: STATE/slave-MACHINE */
+    const char *state;
     uint64_t archive_max_bytes; /* limit for all runs together; 0: no limit */
     uint64_t archive_age_s;     /* limit for closed runs; 0: no limit */
 };
@@ -211,14 +215,14 @@ struct slave_drain {
     uint64_t carried_ns; /* when they were read; 0: unknown */
     uint64_t next_proc_scan_ns, next_unrecorded_ns, next_load_ns;
     uint32_t open_fds, max_fds;
-    uint8_t *frames; /* [SLAVE_FRAMES_BYTES] frames of the current run that are
-                        not staged yet */
+    /* [SLAVE_FRAMES_BYTES] frames of the current run that are not staged yet */
+    uint8_t *frames;
     size_t frames_len;
     struct slave_pack *pack;
     uint8_t *peek;
-    uint64_t failing_since_ns; /* archive or database cannot be written, since
-                                  when; 0: fine */
-    char failing[200];         /* why; "" fine */
+    /* archive or database cannot be written, since when; 0: fine */
+    uint64_t failing_since_ns;
+    char failing[200]; /* why; "" fine */
     uint64_t retry_ns;
     uint64_t version;      /* +1 with every change that a report shows */
     uint64_t runs_found;   /* +1 with every run that appears in the pool */

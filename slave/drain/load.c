@@ -78,8 +78,8 @@ static void add_load(struct slave_drain *d, struct slave_run *r,
                                  .average_us = load->average_milli *
                                                (since / 1000) / 1000};
     if (slave_store_add_load(d->store, r->row.id, &row, &err) < 0)
-        ips_log_debug("load: %s",
-                      err.msg); /* the next sample covers this interval, too */
+        /* the next sample covers this interval, too */
+        ips_log_debug("load: %s", err.msg);
     else
         r->load_ns = now_ns;
     r->load_looks++;

@@ -19,8 +19,8 @@ struct slave_drain;
 
 struct slave_load {
     uint64_t runnable; /* runnable threads without the one that reads it */
-    uint64_t
-        average_milli; /* load average of the last minute, in thousandths */
+    /* load average of the last minute, in thousandths */
+    uint64_t average_milli;
 };
 /* Parses a line like "0.52 0.58 0.59 2/613 12345"; false: malformed. */
 bool slave_load_parse(const char *text, struct slave_load *out);

@@ -450,8 +450,8 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
     if (slave_spare_segments_withdraw(d, run) != 0 ||
         slave_watch_run(d, run, slave_now_ns()) != 0)
         return; /* a new process appeared */
-    slave_run_refresh_control(
-        run); /* last chance: the file goes with the directory */
+    /* last chance: the file goes with the directory */
+    slave_run_refresh_control(run);
     struct slave_run_row row = run->row;
     row.closed = true;
     row.closed_real_ns = slave_real_ns();

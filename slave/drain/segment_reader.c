@@ -123,8 +123,8 @@ int slave_segment_reader_header(struct slave_segment *seg,
         return slave_poolfs_header(seg->fd, out, err);
     bool there = slave_guarded_copy(
         v, offsetof(struct ips_segment_header, state), &state, sizeof(state));
-    atomic_thread_fence(memory_order_acquire); /* pairs with the writer's
-                                                  release store of `state` */
+    /* pairs with the writer's release store of `state` */
+    atomic_thread_fence(memory_order_acquire);
     if (!there || !slave_guarded_copy(v, 0, out, sizeof(*out))) {
         drop_mapping(seg);
         return slave_poolfs_header(seg->fd, out, err);

@@ -21,7 +21,8 @@
 enum slave_segment_stop {
     SLAVE_STOP_ZERO,    /* zeroes: nothing written yet */
     SLAVE_STOP_PENDING, /* a reservation that is not published yet */
-    SLAVE_STOP_MORE, /* not read yet, or a record cut off by the read limit */
+    /* not read yet, or a record cut off by the read limit */
+    SLAVE_STOP_MORE,
     SLAVE_STOP_WRONG /* not a valid record, or the file was truncated */
 };
 

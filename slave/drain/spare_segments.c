@@ -133,8 +133,9 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
     let_go(d, sp, n);
     struct slave_segment *s = run->segment_map.count < SLAVE_SEGMENTS_MAX
                                   ? slave_run_add_segment(run, name)
-                                  : NULL; /* too many segments, or no memory: a
-                                             later listing finds it */
+                                  /* too many segments, or no memory: a later
+                                   * listing finds it */
+                                  : NULL;
     if (s)
         s->scan = run->scan;
     else

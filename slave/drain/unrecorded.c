@@ -34,8 +34,8 @@ static void add_found(struct looked *l, struct slave_unrecorded_row *row)
         return;
     if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
                                    &err) < 0)
-        ips_log_debug("unseen: %s",
-                      err.msg); /* it is found again at the next look */
+        /* it is found again at the next look */
+        ips_log_debug("unseen: %s", err.msg);
 }
 
 static void look_at_descriptors(struct looked *l)

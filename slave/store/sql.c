@@ -107,8 +107,8 @@ struct slave_sql {
     char secret[24];
     char **hidden; /* tables and modules that questions must not read */
     size_t hidden_count;
-    bool
-        procedures; /* the statement being prepared reads the procedures view */
+    /* the statement being prepared reads the procedures view */
+    bool procedures;
     char refused[200]; /* what the authorizer refused */
     uint64_t used_ns;  /* time of the earlier steps */
     uint64_t began_ns; /* start of this step */

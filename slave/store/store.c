@@ -142,8 +142,8 @@ static void lost_text(const uint64_t *lost, char out[LOST_TEXT_BYTES])
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
         if (i)
             out[at++] = ' ';
-        if (lost[i] < 10) /* fast path: nearly always so, and done for each
-                             stream in each turn */
+        /* fast path: nearly always so, and done for each stream in each turn */
+        if (lost[i] < 10)
             out[at++] = (char)('0' + lost[i]);
         else
             at += (size_t)snprintf(out + at, LOST_TEXT_BYTES - at, "%" PRIu64,

@@ -90,22 +90,23 @@ struct slave_segment_row {
     uint32_t at; /* offset of the first byte not yet read */
     bool done;   /* all of it was read */
     bool given_up;
-    bool skipped; /* a reservation was skipped: its writer may still store into
-                     it, so the segment is never handed back to be reused */
-    uint64_t lost[IPS_LOST_COUNT]; /* losses in this segment, included in the
-                                      stream's */
+    /* a reservation was skipped: its writer may still store into it, so the
+     * segment is never handed back to be reused */
+    bool skipped;
+    /* losses in this segment, included in the stream's */
+    uint64_t lost[IPS_LOST_COUNT];
 };
 
 enum slave_unrecorded_kind {
     SLAVE_UNSEEN_URING = 1,
     SLAVE_UNSEEN_AIO = 2,
     SLAVE_UNSEEN_SHARED = 3, /* shared memory: dev, ino, path, writes are set */
-    SLAVE_UNSEEN_OWN =
-        4, /* system calls without libc; path: by which runtime */
+    /* system calls without libc; path: by which runtime */
+    SLAVE_UNSEEN_OWN = 4,
 };
-struct slave_unrecorded_row { /* an activity without records; drain/unrecorded.h
-                               */
-    uint8_t kind;             /* enum slave_unrecorded_kind */
+/* an activity without records; drain/unrecorded.h */
+struct slave_unrecorded_row {
+    uint8_t kind; /* enum slave_unrecorded_kind */
     bool writes;
     uint32_t pid;
     uint64_t dev, ino;
@@ -168,8 +169,8 @@ int slave_store_put_symbol(struct slave_store *s, const char *module,
                            uint64_t address, const char *text, int grade,
                            struct ips_err *err) IPS_MUST_USE;
 
-struct slave_procedure_row { /* one procedure of one process; texts with a
-                                length need no final NUL */
+/* one procedure of one process; texts with a length need no final NUL */
+struct slave_procedure_row {
     uint32_t process;
     const char *process_name, *name, *module, *file;
     uint32_t name_len, file_len;

@@ -1,5 +1,5 @@
-/* Words of events as `ipsq events` shows them. Numbers are from a file: those
- * that nobody knows have a word too. Pure. */
+/* Texts for events, as `ipsq events` shows them. The numbers come from files,
+ * so unknown ones have a text, too. Pure. */
 #ifndef IPS_SLAVE_SYMBOLS_EVENT_TEXT_H
 #define IPS_SLAVE_SYMBOLS_EVENT_TEXT_H
 
