@@ -136,9 +136,8 @@ void slave_arc_split(const struct slave_profile_cache *costs,
         put(arg, IPS_NONE, rest);
 }
 
-#define MAIN_OF                                                                \
-    64u /* different procedures of one arc that are distinguished              \
-         */
+/* different procedures of one arc that are distinguished */
+#define MAIN_OF 64u
 
 uint32_t slave_arc_main(const struct slave_profile_cache *costs,
                         const struct slave_proc_names *names,

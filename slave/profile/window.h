@@ -3,10 +3,9 @@
  *
  * Position of a chain arc on the time axis:
  *   cpu    its CPU time lies between its two nodes as its samples say
- * (arc_sum.h)
+ *          (arc_sum.h)
  *   sched  the same, plus its run delay, spread evenly over the time between
- * the
- *          two nodes minus the time blocked
+ *          the two nodes minus the time blocked
  *   wall   it starts when the preceding node was passed, and is as long as its
  *          weight
  * An arc between two threads (or from outside) lies just before the node that

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of queues and descriptors are smaller, addresses are not. */
+/* Numbers of queues and descriptors are smaller than this, addresses are
+ * not. */
 #define LEAST_ADDRESS 65536u
 
 static const char *sync_name(uint32_t kind)

@@ -16,7 +16,7 @@ struct measuring {
     char *addresses[SLAVE_ECHO_ADDRESSES];
     struct slave_trip trip;
     bool open;
-    size_t length; /* the next */
+    size_t length; /* index of the next length */
     union {
         Ips__EchoAnswer echo;
         Ips__TripAnswer trip;

@@ -1,4 +1,4 @@
-/* BracketsAsk: stretches of threads' time that the program told of. */
+/* BracketsAsk: sends the spans of threads' time that the program marked. */
 #include <stdlib.h>
 #include <string.h>
 

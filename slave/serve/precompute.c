@@ -1,4 +1,4 @@
-/* Work before the question; see serve/precompute.h. */
+/* Work before questions come; see serve/precompute.h. */
 #include "slave/serve/precompute.h"
 
 #include <stdlib.h>
@@ -6,11 +6,11 @@
 #include "common/log.h"
 
 struct precompute {
-    struct slave_job job; /* first */
+    struct slave_job job; /* must be first */
     struct slave_snapshot *snap;
     struct slave_record_queue
-        *record_queue; /* the tables are wanted; else NULL */
-    bool graph;        /* is wanted */
+        *record_queue; /* set if the tables are wanted; else NULL */
+    bool graph;        /* whether the graph is wanted */
     uint64_t given_ns;
 };
 
@@ -36,7 +36,7 @@ static void step_news(struct slave_job *job, struct slave_graphs *gs)
         slave_live_tables_turn(gs, s, a->record_queue, &err) < 0)
         ips_log_debug("run %s: not followed: %s", s->run, err.msg);
     if (a->record_queue &&
-        !gs->live_tables.tables) /* nobody takes what waits */
+        !gs->live_tables.tables) /* no tables to update, so drop the queue */
         slave_record_queue_clear(a->record_queue);
     if (!a->graph)
         return;
@@ -52,9 +52,10 @@ static void step_build(struct slave_job *job, struct slave_graphs *gs)
     struct slave_snapshot *s = precompute_of(job)->snap;
     struct slave_graph *g;
     struct ips_err err = {0};
-    precompute_of(job)->snap = NULL; /* taken */
+    precompute_of(job)->snap = NULL; /* taken over */
     if (slave_graphs_get(gs, s, &g, &err) < 0) {
-        ips_log_debug("not built yet: %s", err.msg); /* who asks is told */
+        /* a question will report the error */
+        ips_log_debug("not built yet: %s", err.msg);
     } else {
         ips_log_debug("run %s: its graph is there before it was asked for",
                       g->snap->run);
@@ -129,7 +130,7 @@ bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns)
                              (news > 0 && now_ns >= run->precompute_ns));
 }
 
-/* The open run that was asked about last is followed, and no other. */
+/* Selects the open run asked about last, the only one to be followed. */
 static void choose_run(struct slave_serve *v)
 {
     struct slave_run *best = NULL;

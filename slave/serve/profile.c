@@ -1,5 +1,5 @@
-/* ProfileAsk: what pieces of chains were spent on, in a window: by procedure,
- * and one thing after another. */
+/* ProfileAsk: CPU time of pieces of chains within a window, by procedure, and
+ * as a sequence of steps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "slave/profile/window.h"
 #include "slave/serve/procs.h"
 
-#define PIECE_CODES 1024u /* of at most 5.1 KB */
+#define PIECE_CODES 1024u /* rows of at most 5.1 KB each */
 
 struct step {
     uint32_t piece, code; /* code + 1, 0: unsampled */
@@ -17,15 +17,15 @@ struct step {
 
 struct profile {
     struct slave_arc_sum sum;
-    struct slave_profile_cache profile_cache; /* of the sum */
+    struct slave_profile_cache profile_cache; /* costs made from `sum` */
     bool have_costs;
-    struct slave_proc_names names; /* of steps */
+    struct slave_proc_names names; /* for the steps */
     struct slave_arc_mixes mixes;
-    struct slave_cut cut; /* to the window */
+    struct slave_cut cut; /* cuts arcs to the window */
     uint64_t *piece_ns, *piece_weight_ns;
     uint32_t piece_count;
     B_ARRAY(struct step) steps;
-    B_ARRAY(uint32_t) codes; /* symbols, by code */
+    B_ARRAY(uint32_t) codes; /* symbol of each code */
     uint32_t *code_of;       /* [symbols] code + 1 */
     uint32_t sent_codes, sent_pieces, sent_steps;
     char *texts;
@@ -77,8 +77,8 @@ static int code_number(struct profile *p, uint32_t symbol, uint32_t *code,
     return 0;
 }
 
-/* The arc into `node` took ns: a step of its own, unless it goes on with what
- * the last one of the piece did. */
+/* Adds the arc into `node`, which took ns: to the last step if that is of the
+ * same piece and procedure, else as a new step. */
 static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
                     uint32_t node, uint64_t ns)
 {
@@ -99,7 +99,8 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-/* What the piece weighs in the window; where it is not asked for one, most. */
+/* The piece's weight in the window; without a weighting (`lane`), the limit
+ * `most` of the request. */
 static uint64_t piece_ns(struct slave_graph_ask *j, uint32_t piece,
                          uint32_t chain, uint32_t from, uint32_t to)
 {
@@ -119,8 +120,8 @@ static uint64_t piece_ns(struct slave_graph_ask *j, uint32_t piece,
     return ns;
 }
 
-/* Is there more CPU time in the piece than `most`? Then `share` divides that
- * among its arcs. */
+/* If the piece has more CPU time than `most`, returns true and prepares `share`
+ * to divide `most` among its arcs. */
 static bool limit_piece(const struct slave_graph_ask *j, uint32_t piece,
                         uint32_t chain, uint32_t from, uint32_t to,
                         uint64_t most, struct slave_share *share)
@@ -136,7 +137,7 @@ static bool limit_piece(const struct slave_graph_ask *j, uint32_t piece,
     return true;
 }
 
-/* The arcs behind `from` up to `to`, of one chain. */
+/* Adds the arcs after `from` up to `to`, all of one chain. */
 static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
                      uint32_t from, uint32_t to)
 {
@@ -161,7 +162,7 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-/* What ends at `node` and is not of its chain. */
+/* Adds a piece that ends at `node` but is not of its chain. */
 static void add_before(struct slave_graph_ask *j, uint32_t piece, uint32_t node)
 {
     const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
@@ -172,7 +173,7 @@ static void add_before(struct slave_graph_ask *j, uint32_t piece, uint32_t node)
             slave_cut_before(&p->cut, node, ask->most[piece]);
 }
 
-/* Refuses what overlaps too: an arc counts once. */
+/* Refuses overlapping pieces, too: each arc counts once. */
 static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
 {
     const struct ips_graph *g = &j->graph->b.g;
@@ -229,7 +230,6 @@ static int prepare_steps(struct slave_graph_ask *j)
     return p->code_of && p->step_columns && p->step_ns ? 0 : IPS_E_NO_MEMORY;
 }
 
-/* Which threads have exact costs, of those of any. */
 static void make_totals(struct slave_graph_ask *j)
 {
     struct profile *p = j->profile;
@@ -300,7 +300,7 @@ static int begin_profile(struct slave_graph_ask *j, struct slave_graphs *gs,
     return rc == 0 ? make_rows(j, ask) : rc;
 }
 
-/* ---- sending: one kind of list a reply ---- */
+/* ---- sending: each reply has one kind of list ---- */
 
 static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
 {

@@ -1,11 +1,19 @@
 /*
  * Runs the helper that reads files of measured programs, and contains the
  * helper's main. The request is text on its standard input:
- *   path
- *  build id in hex, or -
- *  not_after_real_ns
- *  debug root
  *
+ *   path \n build id in hex, or - \n not_after_real_ns \n debug root \n
+ *   user \n address in hex \n ...
+ *
+ * The helper answers address by address, in any order:
+ *
+ *   grade SPACE index \n the symbol's lines \n an empty line
+ *
+ * and, at the end, "! code why" if it could not read everything. Root's helper
+ * takes the rights of that user before it opens anything, so that users learn
+ * nothing about files that they may not read. The helper limits its own CPU and
+ * memory, and the slave kills it after HELPER_WALL_MS; answers that came before
+ * count.
  */
 #include <errno.h>
 #include <grp.h>
