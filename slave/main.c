@@ -39,7 +39,7 @@ static void leave_loop(struct slave *s)
 
 static void stop_slave(struct slave *s)
 {
-    slave_lock_release(s->lock_fd); /* release it before pool.lock */
+    slave_lock_release(s->lock_fd); /* must be released before pool.lock */
     s->lock_fd = -1;
     s->stopping = true;
     leave_loop(s);
@@ -65,7 +65,7 @@ static void try_leave(struct slave *s, uint64_t now_ns)
         return;
     int lock = slave_lock_pool(s->drain.pool);
     if (lock < 0)
-        return; /* a run is being made */
+        return; /* pool.lock is held: a run is being created */
     slave_watch_pool(&s->drain);
     if (slave_drain_open_runs(&s->drain) == 0) {
         ips_log_info("all runs are archived and no question is open: ending");
@@ -127,7 +127,7 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
     struct slave *s = arg;
     (void)what;
     if (number == SIGHUP)
-        return; /* no file to reopen */
+        return; /* SIGHUP: there is no file to reopen */
     ips_log_info("signal %d: ending", (int)number);
     s->stopping = true;
     leave_loop(s);
@@ -138,7 +138,7 @@ static void wake_loop(void *arg)
 {
     struct slave *s = arg;
     const uint64_t one = 1;
-    /* EAGAIN: the loop will wake up anyway */
+    /* fails only if the counter is full, and then the loop wakes up anyway */
     (void)!write(s->wake_fd, &one, sizeof(one));
 }
 
@@ -184,7 +184,7 @@ static int drain_setup(struct slave *s, struct ips_err *err)
 static int events_setup(struct slave *s, struct ips_err *err)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-    /* exceeding RLIMIT_FSIZE: handled like a full disk */
+    /* when RLIMIT_FSIZE is exceeded, write fails as on a full disk */
     signal(SIGXFSZ, SIG_IGN);
     s->base = event_base_new();
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -250,7 +250,8 @@ int main(int argc, char **argv)
     struct ips_err err = {0};
     char who[80];
     if (argc == 2 && strcmp(argv[1], "--symbolise") == 0)
-        return slave_symbols_main(stdin, stdout); /* as a helper process */
+        /* this process is a helper of another slave process */
+        return slave_symbols_main(stdin, stdout);
     if (argc == 2 && strcmp(argv[1], "--sql") == 0)
         return slave_sql_main(stdin, stdout);
     enum slave_parsed parsed = slave_options_parse(argc, argv, &s.opt);
@@ -262,7 +263,8 @@ int main(int argc, char **argv)
 
     int rc = pool_setup(&s, &err);
     if (rc == IPS_E_BUSY && s.opt.is_private) {
-        ips_log_info("%s", err.msg); /* that slave serves as well as this one */
+        /* another slave drains the pool, which serves the same purpose */
+        ips_log_info("%s", err.msg);
         return 0;
     }
     if (rc == 0)

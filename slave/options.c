@@ -208,7 +208,7 @@ static int take_option(struct slave_options *opt, int code, const char *value)
     case 'f':
         opt->foreground = true;
         return 0;
-    default: /* getopt has printed the error */
+    default: /* unknown option: getopt has printed the error */
         fprintf(stderr, "Try 'ips-slave --help'.\n");
         return -1;
     }

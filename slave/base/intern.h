@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-struct slave_intern {  /* must be zeroed before use */
-    uint32_t *slot;    /* number + 1; 0: empty */
-    uint64_t *hash;    /* by number */
-    uint32_t capacity; /* slots, a power of two */
+struct slave_intern {  /* interning table; must be zeroed before use */
+    uint32_t *slot;    /* hash slots: number + 1; 0: empty slot */
+    uint64_t *hash;    /* hash of each item, by its number */
+    uint32_t capacity; /* number of slots, a power of two */
     uint32_t count;
 };
 

@@ -57,7 +57,7 @@ static void show_namespace(int fd)
     struct stat st;
     const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == IPS_PIDNS_INITIAL)
-        /* on failure programs ask /proc instead */
+        /* if the lock fails, programs ask /proc for their namespace instead */
         (void)!fcntl(fd, F_SETLK, &lock);
 }
 
@@ -75,7 +75,7 @@ void slave_lock_release(int fd)
 {
     if (fd < 0)
         return;
-    /* an old pid would mislead people, but do no other harm */
+    /* erase the pid: an old pid in the file would mislead people */
     (void)!ftruncate(fd, 0);
     close(fd);
 }

@@ -15,7 +15,8 @@ struct slave_link {
 };
 struct slave_map {
     struct slave_link **bucket;
-    size_t buckets; /* a power of two, 0 before the first put */
+    /* number of buckets: a power of two; 0 before the first put */
+    size_t buckets;
     size_t count;
 };
 
@@ -24,7 +25,7 @@ static inline void slave_map_reserve(struct slave_map *m)
     size_t n = m->buckets ? m->buckets * 2 : 64;
     struct slave_link **fresh = calloc(n, sizeof(*fresh));
     if (!fresh)
-        return; /* no memory: the chains get longer */
+        return; /* out of memory: keep the small table, with longer chains */
     for (size_t i = 0; i < m->buckets; i++) {
         struct slave_link *l = m->bucket[i];
         while (l) {

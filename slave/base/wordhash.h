@@ -24,7 +24,8 @@ static inline uint64_t slave_wordhash(uint64_t seed, const void *data,
         h ^= h >> 32;
     }
     if (len > 0) {
-        w = len; /* so "a" and "a\0" differ */
+        /* mix in the length, so that "a" and "a\0" have different hashes */
+        w = len;
         memcpy(&w, p, len);
         h = (h ^ w ^ (uint64_t)len << 56) * 0xff51afd7ed558ccdULL;
         h ^= h >> 32;

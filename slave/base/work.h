@@ -30,25 +30,27 @@ struct slave_run;
 
 struct slave_job {
     struct slave_job *next;
-    uint64_t id;           /* of the request */
+    uint64_t id;           /* id of the request that the job answers */
     struct slave_run *run; /* pinned by the loop; the worker must not use it */
-    uint64_t credit;       /* replies that may still be sent */
+    uint64_t credit;       /* number of replies that may still be sent */
     bool cancelled;        /* the client has gone or cancelled the request */
-    atomic_bool stop;      /* the same, for a long step to poll */
+    /* set with `cancelled`; a long step polls it in the worker thread */
+    atomic_bool stop;
     bool parked;
-    /* parked until mail comes or `wait_fd` is readable */
+    /* the job is parked until mail comes or `wait_fd` is readable */
     bool waiting;
-    struct slave_box *box; /* messages to other slaves (cm_box.h), or NULL */
+    /* mailbox for messages to other slaves (cm_box.h), or NULL */
+    struct slave_box *box;
     void (*step)(struct slave_job *job, struct slave_graphs *graphs);
     void (*release)(struct slave_job *job, struct slave_graphs *graphs);
-    /* Set by `step`: */
-    bool finished; /* `reply` is the last one */
+    /* Members that `step` sets: */
+    bool finished; /* `reply` is the job's last reply */
     /* no reply from this step: wait for mail if there is a `box`, else until
      * `wait_fd` is readable */
     bool silent;
     int wait_fd;
     Ips__Reply reply;
-    struct ips_err err; /* reply.message points here in an error */
+    struct ips_err err; /* error of the job; reply.message points into it */
 };
 
 struct slave_work;

@@ -20,7 +20,8 @@
 #include "slave/drain/unrecorded.h"
 
 #define SCAN_NS (5 * SLAVE_SECOND_NS)
-#define SCAN_BLIND_NS SLAVE_SECOND_NS /* if there is no inotify */
+/* interval of pool scans if inotify is not available */
+#define SCAN_BLIND_NS SLAVE_SECOND_NS
 #define LIMITS_NS (30 * SLAVE_SECOND_NS)
 #define CONTROL_NS SLAVE_SECOND_NS
 #define RETRY_NS SLAVE_SECOND_NS
@@ -91,7 +92,8 @@ static void remove_orphans(struct slave_drain *d)
             (void)unlink(path);
         }
         snprintf(path, sizeof(path), "%s/%s", runs, e->d_name);
-        /* fails if damaged segments were copied aside; they stay */
+        /* fails, as intended, if damaged segments were copied into the
+         * directory */
         (void)rmdir(path);
     }
     if (dir)

@@ -44,48 +44,54 @@
 #define SLAVE_SECOND_NS 1000000000ULL
 
 /* Limits; a malicious pool reaches them before the slave runs out of memory. */
-#define SLAVE_SEGMENTS_MAX 100000u /* files of one run */
+/* maximum number of segment files of one run */
+#define SLAVE_SEGMENTS_MAX 100000u
 /* bytes read from one run in one turn */
 #define SLAVE_RUN_TURN_BYTES (8u << 20)
 /* bytes read from one segment at once */
 #define SLAVE_READ_BYTES (256u << 10)
-#define SLAVE_SYNCED 4u /* run->synced from this value on: up to date */
+/* from this value of run->synced on, the run counts as up to date */
+#define SLAVE_SYNCED 4u
 /* damaged segments of a run that are copied aside, and their total bytes */
 #define SLAVE_DAMAGED_MAX 16u
 #define SLAVE_DAMAGED_BYTES (16u << 20)
-#define SLAVE_UID_NOBODY 65534u /* the kernel's overflow user id */
+/* user id that the kernel shows for unmapped users (overflowuid) */
+#define SLAVE_UID_NOBODY 65534u
 
 enum slave_segment_state {
-    SLAVE_SEG_NEW,     /* no valid header seen yet */
+    SLAVE_SEG_NEW,     /* no valid segment header was seen yet */
     SLAVE_SEG_WAITING, /* an earlier segment of its stream is not done */
     SLAVE_SEG_READING, /* the segment of its stream that is being read */
-    SLAVE_SEG_DONE,    /* all committed; to be handed back or removed */
-    SLAVE_SEG_DRAINED, /* handed back to the writer */
-    SLAVE_SEG_BAD,     /* refused: never read, removed with the run */
-    SLAVE_SEG_GONE,    /* file removed; freed at the end of the turn */
+    SLAVE_SEG_DONE,    /* all records committed; to be handed back or removed */
+    SLAVE_SEG_DRAINED, /* handed back to its writer, which may use it again */
+    SLAVE_SEG_BAD,     /* refused: never read, removed together with the run */
+    SLAVE_SEG_GONE,    /* its file was removed; freed at the end of the turn */
 };
 
 struct slave_run;
 struct slave_stream;
 
 struct slave_segment {
-    struct slave_link link; /* run->segment_map, by file name */
+    struct slave_link link; /* entry in run->segment_map, by file name */
     struct slave_segment *next;
-    struct slave_stream *stream; /* NULL until its header was seen */
+    struct slave_stream *stream; /* NULL until the segment's header was seen */
     enum slave_segment_state state;
-    int fd; /* -1: opened when needed */
-    /* while fd is open, of a segment with much data */
+    int fd; /* descriptor of the file; -1: opened when needed */
+    /* mapping of a segment with much data, kept while fd is open */
     struct slave_guarded_mapping mapping;
     bool cut; /* somebody truncated the file: do not map it again */
     uint32_t size;
-    uint32_t scan; /* number of the last directory listing that had it */
-    bool stored;   /* has a row in the database */
-    bool drop_row; /* the next commit deletes its row */
-    bool final;    /* --on-full=ring: its writer will not write any more */
-    bool digest;   /* final, and a digest of the ring */
+    /* number of the last directory listing that contained this file */
+    uint32_t scan;
+    bool stored;   /* the segment has a row in the database */
+    bool drop_row; /* the next commit deletes the segment's row */
+    /* --on-full=ring: the writer will not write to it any more */
+    bool final;
+    bool digest; /* --on-full=ring: it is final and contains a digest */
     uint64_t next_poll_ns;
-    uint64_t wait_ns;  /* current polling interval */
-    uint64_t since_ns; /* start of the current problem, 0: none */
+    uint64_t wait_ns; /* current polling interval of the segment */
+    /* since when the segment cannot be read; 0: no problem */
+    uint64_t since_ns;
     bool dirty;
     enum slave_segment_state saved_state;
     struct slave_segment_row row, saved;
@@ -99,35 +105,40 @@ enum slave_image_state {
     SLAVE_IMAGE_DEAD,
 };
 
-struct slave_image { /* key: (pidns, pid, image_stamp) */
+struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
     struct slave_image *next;
     struct slave_run *run;
     enum slave_image_state state;
     uint32_t pid;
     uint64_t pidns;
     uint64_t stamp;
-    int pidfd;            /* -1 none */
-    uint32_t dead_status; /* as in struct ips_stream_in */
+    int pidfd; /* pidfd of the process; -1: none */
+    /* exit status of the process, coded as in struct ips_stream_in */
+    uint32_t dead_status;
     /* a zombie: the kernel reports its status only after its parent has
      * waited */
     bool dying;
     uint64_t dead_t_ns;
-    uint64_t last_ns;      /* monotonic time of its last data */
-    uint64_t next_look_ns; /* next check, if there is no pidfd */
-    uint64_t next_unrecorded_ns, unrecorded_wait_ns; /* drain/unrecorded.c */
-    bool ended;        /* a final END record was read */
-    bool death_marked; /* the rows of its streams say that it is dead */
-    bool in_use;       /* a stream refers to it: slave_run_remove_dead */
+    uint64_t last_ns; /* monotonic time at which its last data came */
+    /* time of the next check of the pid, if there is no pidfd */
+    uint64_t next_look_ns;
+    /* next search for unrecorded activity, and interval (drain/unrecorded.c) */
+    uint64_t next_unrecorded_ns, unrecorded_wait_ns;
+    bool ended;        /* a final END record of the image was read */
+    bool death_marked; /* the rows of its streams say that the image is dead */
+    /* some stream refers to this image (for slave_run_remove_dead) */
+    bool in_use;
 };
 
 struct slave_stream {
-    struct slave_link link; /* run->stream_map */
+    struct slave_link link; /* entry in run->stream_map */
     struct slave_stream *next;
     struct slave_image *image;
     bool stored;
     bool dirty;
-    bool in_use; /* a segment refers to it: slave_run_remove_dead */
-    /* monotonic; since when segment next_seq is missing, 0: it is not */
+    /* some segment refers to this stream (for slave_run_remove_dead) */
+    bool in_use;
+    /* monotonic time since which segment next_seq is missing; 0: not missing */
     uint64_t gap_ns;
     struct slave_stream_row row, saved;
 };
@@ -138,13 +149,13 @@ struct slave_run {
     bool dirty;
     /* hash of the state last reported to the master; 0: none */
     uint64_t reported;
-    /* the pool has its directory, with a valid control file */
+    /* the pool has the run's directory, with a valid control file */
     bool in_pool;
     bool want_sync; /* a client waits: poll all segments now */
     /* consecutive turns since want_sync that read all there was */
     unsigned synced;
-    int dirfd; /* -1 */
-    int watch; /* inotify, -1 */
+    int dirfd; /* descriptor of the run's directory in the pool; -1: none */
+    int watch; /* inotify watch of that directory; -1: none */
     /* watch.c. `appeared`: files of this run that appeared since window_ns.
      * `churns`: there are so many that its directory is not watched but listed,
      * next at list_ns. */
@@ -152,40 +163,47 @@ struct slave_run {
     bool churns;
     uint64_t window_ns, list_ns;
     struct slave_spare_segments
-        *spare_segments; /* drain/spare_segments.c; NULL none */
+        /* spare segments (drain/spare_segments.c); NULL: none */
+        *spare_segments;
     /* Bytes of removed segments and of new spares, not yet counted in
      * control. */
     uint64_t uncounted_released, uncounted_spare;
-    struct slave_archive archive; /* fd -1 while it is not written */
-    /* set while a build follows the run; else NULL */
+    /* the run's archive; its fd is -1 while it is not written */
+    struct slave_archive archive;
+    /* queue for a build that follows the run; NULL: none follows */
     struct slave_record_queue *record_queue;
     /* repacking of the archive in progress, or NULL */
     struct slave_repack *repack;
     /* archive length at which repacking did not make it smaller */
     uint64_t repack_in_vain;
-    char dir[IPS_PATH_BYTES]; /* STATE/slave-M/runs/RUN */
+    /* directory of the run's files: STATE/slave-M/runs/RUN */
+    char dir[IPS_PATH_BYTES];
     struct slave_map segment_map, stream_map;
     struct slave_segment *segments;
     struct slave_stream *streams, *streams_tail;
     struct slave_image *images;
     uint32_t stream_count;
-    uint32_t process_count; /* distinct (pidns, pid) seen */
+    uint32_t process_count; /* number of distinct (pidns, pid) seen */
     uint32_t scan;
     bool scan_now;
     uint64_t changed_ns; /* monotonic time of the last change of any kind */
     uint64_t next_close_ns, next_removal_ns;
-    uint64_t load_ns; /* load.c: time of the last measurement, and how many */
+    /* load.c: time of the last measurement, and the number of measurements */
+    uint64_t load_ns;
     uint32_t load_looks;
-    uint64_t version; /* +1 with every change that a report shows */
-    unsigned pins;    /* requests in progress: limits must not remove it */
-    /* serve/precompute.c */
-    /* monotonic; last question about its graph or events; 0: never */
+    uint64_t version; /* incremented with every change that a report shows */
+    /* number of requests in progress; while > 0 limits must not remove the
+     * run */
+    unsigned pins;
+    /* Members used by serve/precompute.c: */
+    /* monotonic time of the last question about its graph or events; 0:
+     * never */
     uint64_t asked_ns;
     /* open when this slave found it, and not built since it closed */
     bool was_open;
-    /* archive length for which precomputing was considered */
+    /* archive length at which precomputing was last considered */
     uint64_t precomputed_bytes;
-    /* next time to consider it, if there is new data */
+    /* next time at which precomputing is considered, if there is new data */
     uint64_t precompute_ns;
 };
 
@@ -193,8 +211,9 @@ struct slave_drain_options {
     const char *pool;
     /* the slave's own directory: STATE/slave-MACHINE */
     const char *state;
-    uint64_t archive_max_bytes; /* limit for all runs together; 0: no limit */
-    uint64_t archive_age_s;     /* limit for closed runs; 0: no limit */
+    /* size limit for all archives together; 0: no limit */
+    uint64_t archive_max_bytes;
+    uint64_t archive_age_s; /* age limit for closed runs; 0: no limit */
 };
 
 struct slave_drain {
@@ -206,30 +225,40 @@ struct slave_drain {
     int pool_fd, epoll_fd, inotify_fd, pool_watch;
     bool scan_now;
     uint64_t next_scan_ns, next_limits_ns, next_control_ns;
-    uint64_t pidns;     /* inode of our own pid namespace */
-    bool pidns_initial; /* all processes of the machine are in our /proc */
+    uint64_t pidns; /* inode of the slave's own pid namespace */
+    /* the slave's pid namespace is the initial one: /proc shows all
+     * processes */
+    bool pidns_initial;
     struct slave_carried {
         char run[64];
-    } * carried; /* drain/liveness.c: runs named in environments of processes */
+    } * carried; /* drain/liveness.c: runs named in the environments of
+                    processes */
     size_t carried_count, carried_capacity;
-    uint64_t carried_ns; /* when they were read; 0: unknown */
+    /* time at which the environments were read; 0: `carried` is not valid */
+    uint64_t carried_ns;
     uint64_t next_proc_scan_ns, next_unrecorded_ns, next_load_ns;
     uint32_t open_fds, max_fds;
-    /* [SLAVE_FRAMES_BYTES] frames of the current run that are not staged yet */
+    /* [SLAVE_FRAMES_BYTES] frames of the current run that were not staged
+     * yet */
     uint8_t *frames;
     size_t frames_len;
     struct slave_pack *pack;
     uint8_t *peek;
-    /* archive or database cannot be written, since when; 0: fine */
+    /* since when the archive or the database cannot be written; 0: no
+     * failure */
     uint64_t failing_since_ns;
-    char failing[200]; /* why; "" fine */
+    char failing[200]; /* reason of that failure; "": none */
     uint64_t retry_ns;
-    uint64_t version;      /* +1 with every change that a report shows */
-    uint64_t runs_found;   /* +1 with every run that appears in the pool */
-    uint64_t moved_bytes;  /* bytes read by the last turn */
-    bool more_to_close;    /* runs that the last turn had no time to close */
-    int pool_lock;         /* held while runs are closed, else -1 */
-    bool pool_lock_missed; /* could not be taken in this turn */
+    /* incremented with every change that a report shows */
+    uint64_t version;
+    /* incremented with every run that appears in the pool */
+    uint64_t runs_found;
+    uint64_t moved_bytes; /* bytes read by the last turn */
+    /* the last turn had no time to close all finished runs */
+    bool more_to_close;
+    /* descriptor of pool.lock, held while runs are closed; else -1 */
+    int pool_lock;
+    bool pool_lock_missed; /* pool.lock could not be taken in this turn */
 };
 
 /* Creates missing directories, opens the database and restores the known runs.
@@ -253,7 +282,7 @@ struct slave_run *slave_drain_find(const struct slave_drain *d,
 
 /* ---- shared by the files above --------------------------------------- */
 
-uint64_t slave_now_ns(void); /* CLOCK_MONOTONIC */
+uint64_t slave_now_ns(void); /* Current CLOCK_MONOTONIC time. */
 uint64_t slave_real_ns(void);
 
 void slave_run_touch(struct slave_run *run);
@@ -266,7 +295,7 @@ void slave_stream_touch(struct slave_stream *st);
 void slave_segment_set_state(struct slave_segment *seg,
                              enum slave_segment_state next, const char *why);
 
-/* run.c */
+/* Functions of run.c: */
 int slave_run_restore(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
 /* Takes in a pool directory with a valid control file. Takes over `dirfd`. */
 int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
@@ -296,7 +325,7 @@ void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
 void slave_run_free(struct slave_drain *d, struct slave_run *run);
 void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
 
-/* watch.c */
+/* Functions of watch.c: */
 int slave_watch_open(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
 void slave_watch_events(struct slave_drain *d, uint64_t now_ns);
 void slave_watch_pool(struct slave_drain *d);
@@ -324,7 +353,7 @@ unsigned slave_spare_segments_withdraw(struct slave_drain *d,
 /* Frees the slave's data about spares; their files stay. */
 void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run);
 
-/* drain/liveness.c */
+/* Functions of drain/liveness.c: */
 void slave_liveness_open(struct slave_drain *d);
 void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
                           uint64_t mtime_real_ns);
@@ -336,7 +365,7 @@ void slave_liveness_drop(struct slave_image *image);
  * 10 us a process. */
 bool slave_liveness_environment(struct slave_drain *d, const char *run);
 
-/* ingest.c */
+/* Functions of ingest.c: */
 void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
                           struct slave_segment *seg, uint64_t now_ns,
                           struct ips_err *err);

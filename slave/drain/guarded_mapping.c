@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* NULL: no access in progress */
+/* where on_sigbus jumps to; NULL: no access to a mapping in progress */
 static _Thread_local sigjmp_buf *volatile way_out;
 static _Thread_local const struct slave_guarded_mapping *volatile looked_at;
 static struct sigaction before;
@@ -32,7 +32,7 @@ static bool catch_sigbus(void)
     struct sigaction now;
     const struct sigaction a = {
         .sa_sigaction = on_sigbus,
-        /* siglongjmp leaves the handler without restoring the signal mask */
+        /* no mask to restore: on_sigbus is left by siglongjmp */
         .sa_flags = SA_SIGINFO | SA_NODEFER};
     if (sigaction(SIGBUS, NULL, &now) < 0)
         return false;
@@ -97,7 +97,7 @@ bool slave_guarded_inspect(const struct slave_guarded_mapping *v,
 
 struct bytes {
     void *to;
-    const void *from; /* NULL: write zeroes */
+    const void *from; /* source; NULL: fill with zeroes */
     size_t len;
 };
 

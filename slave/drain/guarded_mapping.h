@@ -27,7 +27,7 @@
 #define SLAVE_VIEWS_MAX 8192u
 
 struct slave_guarded_mapping {
-    uint8_t *data; /* NULL: not mapped */
+    uint8_t *data; /* start of the mapping; NULL: not mapped */
     size_t len;
     size_t whole; /* pages are known to exist up to here: slave_guarded_has() */
 };

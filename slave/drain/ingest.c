@@ -176,17 +176,19 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     }
     uint32_t known = run->stream_count;
     if (fstat(fd, &st) < 0)
-        return;           /* tried again later */
-    head.uid = st.st_uid; /* not from the header, which its writer can forge */
+        return; /* the segment stays NEW and is tried again later */
+    /* the file's owner, because a writer can forge the header */
+    head.uid = st.st_uid;
     struct slave_stream *stream = slave_run_stream(run, &head);
     if (!stream)
-        return; /* no memory: tried again later */
+        return; /* out of memory: the segment is tried again later */
     share_rights(stream, st.st_uid);
     seg->stream = stream;
     seg->since_ns = 0;
     seg->next_poll_ns = 0;
     run->changed_ns = now_ns;
-    if (stream->image->last_ns == 0) { /* an image not seen before */
+    /* the first segment of an image not seen before */
+    if (stream->image->last_ns == 0) {
         slave_liveness_track(d, stream->image,
                              (uint64_t)st.st_mtim.tv_sec * SLAVE_SECOND_NS +
                                  (uint64_t)st.st_mtim.tv_nsec);
@@ -327,7 +329,8 @@ static bool over_pending(struct slave_run *run, struct slave_segment *seg,
     size_t bytes = slave_take_word_bytes(word);
     if ((word & 0xffu) != IPS_REC_RESERVED || bytes < sizeof(uint64_t) * 2 ||
         bytes > seg->size - seg->row.at)
-        return false; /* published in the meantime, or tried again later */
+        /* published in the meantime, or incomplete: tried again later */
+        return false;
     if (!seg->since_ns)
         seg->since_ns = now_ns;
     uint64_t age = ips_sub_sat(now_ns, seg->since_ns);

@@ -105,7 +105,8 @@ static uint64_t start_boot_ns(uint32_t pid)
     if (n <= 0)
         return 0;
     text[n] = '\0';
-    char *p = strrchr(text, ')'); /* the process name may contain anything */
+    /* skip the process name, which may contain anything */
+    char *p = strrchr(text, ')');
     if (!p)
         return 0;
     int field = 2;
@@ -140,7 +141,7 @@ static bool process_is_younger(const struct slave_image *image, uint32_t pid,
 struct pidfd_status {
     uint64_t mask, cgroup;
     uint32_t pid, tgid, ppid, ids[8];
-    int32_t exit_code; /* a wait status */
+    int32_t exit_code; /* exit code as a wait status */
 };
 #define PIDFD_GET_STATUS _IOWR(0xFF, 11, struct pidfd_status)
 #define PIDFD_STATUS_EXIT (1u << 3)
@@ -151,7 +152,8 @@ static bool take_status(struct slave_image *image)
 {
     struct pidfd_status s = {.mask = PIDFD_STATUS_EXIT};
     if (ioctl(image->pidfd, PIDFD_GET_STATUS, &s) < 0)
-        return errno != ESRCH; /* an older kernel: never available */
+        /* true on an older kernel: the status never becomes available */
+        return errno != ESRCH;
     if (s.mask & PIDFD_STATUS_EXIT)
         image->dead_status = IPS_DEAD_KNOWN | ((uint32_t)s.exit_code & 0xffffu);
     return s.mask & PIDFD_STATUS_EXIT;
@@ -167,7 +169,7 @@ static void process_died(struct slave_image *image)
 {
     struct slave_run *run = image->run;
     if (image->state == SLAVE_IMAGE_DEAD)
-        return; /* a second event from the same epoll_wait */
+        return; /* already handled: a second event from the same epoll_wait */
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i == image ||
             (i->pid == image->pid && i->pidns == image->pidns &&
@@ -456,6 +458,6 @@ bool slave_liveness_environment(struct slave_drain *d, const char *run)
         if (each_process(add_environment, d))
             d->carried_ns = 0;
     }
-    /* out of memory: assume that one does */
+    /* out of memory: assume that some process has the run */
     return !d->carried_ns || carries_run(d, run);
 }

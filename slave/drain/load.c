@@ -10,8 +10,9 @@
 
 #define OFTEN_NS (100 * SLAVE_MS_NS)
 #define SELDOM_NS SLAVE_SECOND_NS
-#define OFTEN 20u         /* measurements of a run at the short interval */
-#define LOAD_MAX 1000000u /* threads; a larger number is malformed */
+/* first measurements of a run, taken at the short interval */
+#define OFTEN 20u
+#define LOAD_MAX 1000000u /* plausible maximum of runnable threads */
 
 /* Parses a number with decimals into thousandths; NULL: malformed. */
 static const char *parse_milli(const char *p, uint64_t *out)
@@ -78,7 +79,7 @@ static void add_load(struct slave_drain *d, struct slave_run *r,
                                  .average_us = load->average_milli *
                                                (since / 1000) / 1000};
     if (slave_store_add_load(d->store, r->row.id, &row, &err) < 0)
-        /* the next sample covers this interval, too */
+        /* not stored: the next sample covers this interval, too */
         ips_log_debug("load: %s", err.msg);
     else
         r->load_ns = now_ns;
@@ -103,7 +104,8 @@ void slave_load_read(struct slave_drain *d, uint64_t now_ns)
         if (!is_on(r))
             continue;
         if (!known && !read_load(&load)) {
-            d->next_load_ns = UINT64_MAX; /* the file cannot be read */
+            /* /proc/loadavg cannot be read: give up */
+            d->next_load_ns = UINT64_MAX;
             return;
         }
         known = true;

@@ -18,7 +18,8 @@
 struct slave_drain;
 
 struct slave_load {
-    uint64_t runnable; /* runnable threads without the one that reads it */
+    /* number of runnable threads, without the reading thread */
+    uint64_t runnable;
     /* load average of the last minute, in thousandths */
     uint64_t average_milli;
 };

@@ -56,7 +56,8 @@ static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
         return code;
     }
     int known = fstat(fd, st);
-    if (known == 0 && st->st_nlink == 0) { /* its writer removed it */
+    /* unlinked in the meantime by its writer */
+    if (known == 0 && st->st_nlink == 0) {
         close(fd);
         return ips_err_set(err, IPS_E_NOT_FOUND, "%s is gone", file);
     }

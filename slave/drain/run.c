@@ -163,7 +163,7 @@ static struct slave_stream *add_stream(struct slave_run *run,
     }
     st->image = image;
     st->row.head = *head;
-    /* read from its newest segment */
+    /* `begun` is taken only from the newest segment (note_begun) */
     st->row.head.begun = (struct ips_begun){.t = 0};
     if (run->streams_tail)
         run->streams_tail->next = st;
@@ -270,7 +270,8 @@ static int load_parts(struct slave_drain *d, struct slave_run *run,
     if (rc == 0)
         rc = slave_store_segments(d->store, run->row.id, restore_segment, &r,
                                   err);
-    if (rc < 0) /* the next try must load all of them again */
+    /* free what was loaded, because the next try loads everything again */
+    if (rc < 0)
         free_parts(d, run);
     return rc;
 }
@@ -327,7 +328,8 @@ static void take_control(struct slave_run *run,
     if (run->row.id == 0) {
         *kept = *control;
         for (int i = 0; i < IPS_LOST_COUNT; i++)
-            kept->lost[i] = 0; /* slave_run_refresh_control counts them */
+            /* start from 0: slave_run_refresh_control adds the losses */
+            kept->lost[i] = 0;
         return;
     }
     if (kept->created_raw_ns == control->created_raw_ns &&
@@ -449,8 +451,8 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
     struct ips_err err = {0};
     if (slave_spare_segments_withdraw(d, run) != 0 ||
         slave_watch_run(d, run, slave_now_ns()) != 0)
-        return; /* a new process appeared */
-    /* last chance: the file goes with the directory */
+        return; /* a new process appeared: the run is not over */
+    /* last read of the control file, which is removed with the directory */
     slave_run_refresh_control(run);
     struct slave_run_row row = run->row;
     row.closed = true;
@@ -662,7 +664,7 @@ void slave_run_limits(struct slave_drain *d)
                    large ? "the archive is over its size limit"
                          : "older than the archive's age limit");
         if (*p == run)
-            return; /* the database failed: not removed */
+            return; /* the database failed, so the run was not removed */
         sum -= bytes;
     }
 }

@@ -108,7 +108,7 @@ int slave_segment_reader_look(struct slave_drain *d, struct slave_segment *seg,
         s.len ? slave_take_read(seg->fd, d->peek, s.len, seg->row.at) : 0;
     if (n < 0)
         return ips_err_errno(err, "segment %s", seg->row.file);
-    if ((size_t)n == s.len) /* else the file was truncated */
+    if ((size_t)n == s.len) /* a short read means that the file was truncated */
         look_at(&s);
     return 0;
 }

@@ -19,16 +19,17 @@
 
 /* What follows the published records that were found. */
 enum slave_segment_stop {
-    SLAVE_STOP_ZERO,    /* zeroes: nothing written yet */
+    SLAVE_STOP_ZERO,    /* zeroes: no record written there yet */
     SLAVE_STOP_PENDING, /* a reservation that is not published yet */
     /* not read yet, or a record cut off by the read limit */
     SLAVE_STOP_MORE,
-    SLAVE_STOP_WRONG /* not a valid record, or the file was truncated */
+    SLAVE_STOP_WRONG /* no valid record, or the file was truncated */
 };
 
 #define SLAVE_LOOK_FIRST_BYTES 4096u
 struct slave_segment_look {
-    size_t most; /* in: bytes to read; the other fields are results */
+    /* input: how many bytes to read; the other members are results */
+    size_t most;
     size_t left, extent;
     enum slave_segment_stop stop_reason;
 };

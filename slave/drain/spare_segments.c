@@ -33,13 +33,14 @@
 /* polling interval after one was taken; doubled while none is */
 #define LOOK_NS (5 * SLAVE_MS_NS)
 #define LOOK_MAX_NS (500 * SLAVE_MS_NS)
-#define UNUSED_NS (30 * SLAVE_SECOND_NS) /* unused for so long: removed */
+/* spares that no process took for so long are removed */
+#define UNUSED_NS (30 * SLAVE_SECOND_NS)
 
 struct slave_spare_segments {
-    int fd[IPS_SPARES]; /* -1: none */
+    int fd[IPS_SPARES]; /* descriptors of the spares; -1: no such spare */
     uint32_t count;
     uint64_t next_ns, wait_ns;
-    uint64_t taken_ns; /* when one was last taken */
+    uint64_t taken_ns; /* time at which a process last took a spare */
     uint64_t made_ever;
 };
 
@@ -125,7 +126,7 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
              (unsigned long long)(now_ns + sp->made_ever++));
     if (renameat2(run->dirfd, old, run->dirfd, name, RENAME_NOREPLACE) < 0) {
         if (errno == EEXIST)
-            return; /* tries another name next time */
+            return; /* name exists already: tries another one next time */
         ips_log_warn("run %s: %s: %s", run->row.name, old, strerror(errno));
         let_go(d, sp, n);
         return;

@@ -15,8 +15,8 @@
 #define FIRST_NS (100 * SLAVE_MS_NS)
 #define LAST_NS (60 * SLAVE_SECOND_NS)
 #define EVERY_NS (50 * SLAVE_MS_NS)
-#define PER_LOOK 16  /* processes in one scan */
-#define ROWS_MAX 256 /* rows of one look at a process */
+#define PER_LOOK 16  /* maximum number of processes looked at in one scan */
+#define ROWS_MAX 256 /* maximum number of rows from one look at a process */
 
 /* ---- looking ---- */
 
@@ -34,7 +34,7 @@ static void add_found(struct looked *l, struct slave_unrecorded_row *row)
         return;
     if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
                                    &err) < 0)
-        /* it is found again at the next look */
+        /* not stored: it is found again at the next look */
         ips_log_debug("unseen: %s", err.msg);
 }
 
@@ -131,7 +131,7 @@ static void look_at_maps(struct looked *l)
             (row.kind != SLAVE_UNSEEN_OWN || has_threads(l->image->pid)))
             add_found(l, &row);
         while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
-            ; /* skip the rest of a long line */
+            ; /* skip the rest of a line that is longer than the buffer */
     }
     if (f)
         fclose(f);

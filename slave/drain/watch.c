@@ -88,7 +88,8 @@ static void look_for_churn(struct slave_drain *d, struct slave_run *run,
         over = true;
     } else if (run->churns && run->appeared < QUIET_FILES && over) {
         run->churns = false;
-        run->scan_now = true; /* the next listing adds the watch */
+        /* forces a listing, which adds the inotify watch again */
+        run->scan_now = true;
     }
     if (over) {
         run->window_ns = now_ns;
@@ -239,7 +240,7 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run,
         if (s)
             s->scan = run->scan;
         else if (run->segment_map.count < SLAVE_SEGMENTS_MAX)
-            run->scan_now = true; /* no memory: list again */
+            run->scan_now = true; /* out of memory: list the directory again */
     }
     closedir(dir);
     check_vanished(run);

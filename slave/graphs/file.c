@@ -81,12 +81,12 @@ struct file_header {
     uint64_t offset[SECTION_COUNT];
     struct ips_build_counts counts;
     uint64_t first_ns, goal_elapsed_ns, open, root_start_ns, goal_node;
-    /* No joins: their sections have 0 bytes. */
+    /* The cached joins; if there are none, their sections have 0 bytes. */
     struct slave_scenario_words joins_of;
     uint64_t join_count, join_arcs, join_total;
     uint64_t join_bound, last_ns;
     uint64_t body_check[SLAVE_PARTS];
-    uint64_t head_check; /* over the header up to here */
+    uint64_t head_check; /* checksum of the header up to here */
 };
 
 static uint64_t head_check(const struct file_header *h)
@@ -186,7 +186,7 @@ int slave_graphfile_write(const char *dir, uint64_t key,
     char path[IPS_PATH_BYTES + 16], fresh[IPS_PATH_BYTES + 16];
     const void *data[SECTION_COUNT] = {0};
     struct file_header h;
-    /* zeroed because the checksum covers the padding, too */
+    /* zero the padding, too, because the checksum covers it */
     memset(&h, 0, sizeof(h));
     h.magic = MAGIC;
     h.version = SLAVE_GRAPHFILE_VERSION;
@@ -380,7 +380,7 @@ static int map_file(const char *path, struct slave_graphfile *f,
         rc = ips_err_set(err, IPS_E_CORRUPT, "%s is too short", path);
     } else {
         f->length = (size_t)st.st_size;
-        /* Private, so that no write can reach the file. */
+        /* MAP_PRIVATE, so that no write can reach the file. */
         f->map = mmap(NULL, f->length, PROT_READ, MAP_PRIVATE, fd, 0);
         if (f->map == MAP_FAILED) {
             f->map = NULL;

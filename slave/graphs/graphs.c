@@ -94,7 +94,7 @@ static void keep_file(struct slave_graph *g)
     if (g->snap->closed &&
         slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, &more, &bytes,
                               &err) < 0 &&
-        /* else the run was removed meanwhile */
+        /* the directory is missing if the run was removed meanwhile */
         access(g->snap->dir, F_OK) == 0)
         ips_log_warn("run %s: cannot keep its graph: %s", g->snap->run,
                      err.msg);
@@ -255,7 +255,8 @@ int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
         return 0;
     snprintf(path, sizeof(path), "%s/graph", g->snap->dir);
     (void)unlink(path);
-    g->generation = g->snap->key = 0; /* makes it impossible to find */
+    /* slave_graphs_find and _get cannot find the graph any more */
+    g->generation = g->snap->key = 0;
     return ips_err_set(err, IPS_E_BUSY,
                        "run %s: the file of its graph was damaged and has been "
                        "removed: ask again to build the graph from the records",
@@ -343,7 +344,7 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     struct ips_wait_rows rows = {0};
     ips_large_begin();
     int rc = slave_input_make(gs, g->snap, &in, err);
-    /* an incremental build cannot make them */
+    /* only a whole build can make waits, not an incremental one */
     if (g->snap->waits && g->snap->closed)
         in.in.waits = &rows;
     if (rc == 0) {
@@ -493,7 +494,7 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
         kept[i].peer_closed = rows[i].peer_closed;
     }
     slave_joins_drop(&g->joins);
-    /* mapped: the file lacks data that ips_built_set_peers needs */
+    /* a mapped file lacks data that ips_built_set_peers needs: build again */
     if (g->file.map) {
         empty_graph(g);
         rc = build_graph(gs, g, err);
@@ -504,7 +505,8 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     g->join_bound = 0;
     if (rc < 0) {
         free(kept);
-        g->generation = g->snap->key = 0; /* makes it impossible to find */
+        /* slave_graphs_find and _get cannot find the graph any more */
+        g->generation = g->snap->key = 0;
         g->needs_write = false;
         return rc;
     }

@@ -50,12 +50,15 @@ struct slave_snapshot {
      * open it by name */
     int archive_fd;
     uint64_t archive_bytes;
-    uint64_t key; /* equal keys mean equal input; slave_snapshot_key */
+    /* snapshots with equal keys have equal input; slave_snapshot_key */
+    uint64_t key;
     struct slave_stream_row *streams;
     uint32_t stream_count;
-    struct slave_unrecorded_row *unrecorded; /* not part of the key */
+    /* unrecorded activity found in /proc; not part of the key */
+    struct slave_unrecorded_row *unrecorded;
     uint32_t unrecorded_count;
-    struct slave_load_row load; /* not part of the key */
+    /* the machine's load during the run; not part of the key */
+    struct slave_load_row load;
     bool waits; /* the waits will be asked for next; not part of the key */
 };
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
@@ -64,58 +67,69 @@ void slave_snapshot_free(struct slave_snapshot *s);
 /* The run's CPU costs by code, with names: made when first needed. */
 struct slave_profile_cache {
     struct ips_procs p;
-    struct slave_symbols names; /* of p.map's code locations */
+    struct slave_symbols names; /* names of the code locations of p.map */
 };
 
-struct slave_waits; /* slave/graphs/waits.h */
+struct slave_waits; /* waits with their call sites, see slave/graphs/waits.h */
 
 struct slave_graph {
     struct slave_graph *next;
     unsigned refs;
-    uint64_t used_ns; /* monotonic time of the last use */
+    uint64_t used_ns; /* monotonic time at which the graph was last used */
     uint64_t generation;
-    struct slave_snapshot *snap; /* owned */
+    /* the snapshot it was built from; owned by the graph */
+    struct slave_snapshot *snap;
     struct ips_built b;
     /* records read and nodes made by the build */
     struct ips_build_effort effort;
     /* peak memory while it was built; 0 if it was mapped */
     struct ips_large_use built_in;
-    /* map != NULL: the arrays of `b` are in it */
+    /* the graph's file; if it is mapped, the arrays of `b` are in it */
     struct slave_graphfile file;
-    struct ips_peer_row *peers; /* as last set by slave_graph_set_peers */
+    /* peers of its channel ends, as set by slave_graph_set_peers */
+    struct ips_peer_row *peers;
     uint32_t peer_count;
     bool peers_set;
     /* From the last PeersAsk: for each end the machine (its number in that
      * question) and the end it is joined to; [b.end_count] or NULL. */
     struct ips_peer_end *joined;
-    struct ips_mtime_map mtimes; /* from the last PeersAsk; calibrate_map.h */
-    struct ips_est est;          /* longest path of the last FinishAsk */
-    struct ips_view view;        /* the graph under the weights of `scenario` */
+    /* message times from the last PeersAsk; calibrate_map.h */
+    struct ips_mtime_map mtimes;
+    struct ips_est est;   /* longest path of the last FinishAsk */
+    struct ips_view view; /* the graph under the weights of `scenario` */
     struct ips_scenario scenario;
     bool has_est;
     struct slave_joins_cached joins;
-    bool needs_write;                          /* its file must be written */
-    struct slave_profile_cache *profile_cache; /* NULL: not needed yet */
-    struct slave_waits *waits;                 /* NULL: not needed yet */
-    uint64_t join_bound; /* ips_contract_most() + 1; 0: not computed yet */
+    /* the graph's file must be written */
+    bool needs_write;
+    /* CPU costs by code; NULL: not needed yet */
+    struct slave_profile_cache *profile_cache;
+    /* waits with call sites; NULL: not needed yet */
+    struct slave_waits *waits;
+    /* upper bound for the graph's joins, ips_contract_most() + 1; 0: not
+     * computed */
+    uint64_t join_bound;
     /* +1 when the peers change: answers in progress then fail */
     uint64_t revision;
 };
 
 struct slave_graphs {
-    struct slave_graph *list; /* in order of last use, latest first */
+    struct slave_graph *list; /* graphs in order of last use, latest first */
     struct slave_records *records;
     struct slave_incremental incremental;
     struct slave_live_tables live_tables;
     uint64_t next_generation;
-    char db[IPS_PATH_BYTES]; /* "": do not store the IRT */
+    /* path of the database; "": do not store the IRT */
+    char db[IPS_PATH_BYTES];
     /* path of this program, to run as a helper (base/helper.h); "": none */
     char helper[IPS_PATH_BYTES];
     /* symbol files that could not be read */
     struct slave_symbol_failures failures;
     struct slave_store *store;
-    uint32_t sql_helpers; /* number running (serve/sql.c) */
-    uint64_t builds;      /* number of builds from records so far */
+    /* number of running SQL helper processes (serve/sql.c) */
+    uint32_t sql_helpers;
+    /* number of whole builds and continuations since the start */
+    uint64_t builds;
     atomic_uint permille; /* progress of the build in 1/1000; 1000: none runs */
 };
 

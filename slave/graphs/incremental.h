@@ -24,7 +24,8 @@
 #define SLAVE_GROWING_BYTES (16u << 10)
 
 struct slave_incremental {
-    struct b_incremental *build; /* NULL: none */
+    /* state of the incremental build; NULL: none */
+    struct b_incremental *build;
     char run[64];
     /* identify its archive; `first`: checksum of the first block */
     uint64_t dev, ino, first;

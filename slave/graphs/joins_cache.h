@@ -25,10 +25,12 @@ struct slave_scenario_words {
 struct slave_scenario_words
 slave_scenario_words(const struct ips_scenario *scenario);
 
-struct slave_joins_cached { /* all 0: nothing is cached */
+struct slave_joins_cached { /* if all 0, nothing is cached */
     bool there;
-    bool mapped; /* in the graph's file, so not to be released here */
-    /* replies being sent from it, or from joins it held before */
+    /* the joins are in the mapped graph file, so they are not freed here */
+    bool mapped;
+    /* number of replies being sent from the cached joins, or from earlier
+     * ones */
     uint32_t users;
     struct slave_scenario_words of;
     struct ips_joins joins;

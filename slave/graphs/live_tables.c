@@ -68,9 +68,10 @@ static int begin_tables(struct slave_graphs *gs, const struct slave_snapshot *s,
 /* ---- new records -------- */
 
 struct news {
-    struct ips_stream_in *streams; /* [s->stream_count] */
+    /* [s->stream_count] streams with their new records */
+    struct ips_stream_in *streams;
     struct ips_chunk *chunks;
-    uint32_t *slot; /* [slots] by stream number: index + 1 */
+    uint32_t *slot; /* [slots] index + 1 of each stream, by stream number */
     uint32_t slots;
 };
 

@@ -29,16 +29,18 @@ struct slave_snapshot;
 #define SLAVE_FOLLOW_STORE_SHARE 20u
 
 struct slave_live_tables {
-    struct b_incremental *tables; /* NULL: none */
+    /* state of the incremental tables; NULL: none */
+    struct b_incremental *tables;
     char run[64];
     int64_t run_id;
-    uint64_t dev, ino; /* of the run's archive */
-    uint64_t at;       /* archive bytes that the tables contain */
+    uint64_t dev, ino; /* device and inode of the run's archive */
+    uint64_t at;       /* number of archive bytes that the tables contain */
     uint64_t tried;    /* archive bytes when the tables were last started */
     uint64_t key;      /* key of the snapshot that the tables correspond to */
     uint64_t stored, store_due_ns;
-    /* Since this run was chosen: */
-    /* numbers of turns, by where the records came from */
+    /* Counters since this run was chosen: */
+    /* turns that started the tables, read the archive, used handed-over
+     * records */
     uint64_t begun, unpacked, queued;
 };
 

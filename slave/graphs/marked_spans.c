@@ -11,10 +11,10 @@
 struct making {
     const struct ips_built *b;
     enum slave_marked_span_by by;
-    const char *only; /* "": all */
+    const char *only; /* name that was asked for; "": all names */
     struct slave_marked_spans *out;
     uint32_t capacity;
-    /* start of the open span by name, in the current chain */
+    /* start time of the open span of each name, in the current chain */
     uint64_t begun[SLAVE_BRACKET_NAMES];
     uint32_t chain;
     struct ips_err *err;

@@ -25,14 +25,14 @@
 enum slave_marked_span_by { SLAVE_BY_MARK, SLAVE_BY_TASK };
 
 struct slave_marked_span {
-    uint32_t name; /* index of slave_marked_spans.name */
+    uint32_t name; /* name of the span: index into slave_marked_spans.name */
     uint32_t first, last;
     uint64_t first_ns, last_ns; /* ns since the nodes `first` and `last` */
 };
-struct slave_marked_spans { /* sorted by chain, then by end */
+struct slave_marked_spans { /* rows are sorted by chain, then by end */
     char name[SLAVE_BRACKET_NAMES][SLAVE_BRACKET_NAME_BYTES];
     uint32_t name_count;
-    struct slave_marked_span *row; /* release with free() */
+    struct slave_marked_span *row; /* the spans; release with free() */
     uint32_t count;
     uint64_t unended;
 };

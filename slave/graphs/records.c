@@ -45,7 +45,7 @@ static bool same_archive(const struct slave_records *r, int fd,
            block_check_at(fd, r->last_at, &last) && last == r->last;
 }
 
-/* Whether a piece ends exactly at `bytes`. */
+/* Whether a piece ends exactly at archive offset `bytes`. */
 static bool has_end(const struct slave_records *r, uint64_t bytes)
 {
     for (uint32_t i = r->piece_count; i > 0; i--)
@@ -152,7 +152,7 @@ static int extend_records(struct slave_records *r,
     rc = slave_archive_map_from(s->dir, fd, r->bytes, s->archive_bytes,
                                 &part->map, add_frame, r, err);
     if (rc < 0)
-        return rc; /* the caller frees r */
+        return rc; /* the caller frees the incomplete r */
     part->until = s->archive_bytes;
     r->piece_count++;
     r->last_at = last_block(fd, r->bytes, s->archive_bytes);

@@ -18,29 +18,32 @@
 struct slave_snapshot;
 
 struct slave_records {
-    struct slave_records *next; /* in order of last use, latest first */
+    struct slave_records *next; /* list in order of last use, latest first */
     /* may be kept in the list; else only for its current user */
     bool is_shared;
     char run[64];
-    uint64_t dev, ino; /* of the archive's file */
+    uint64_t dev, ino; /* device and inode of the archive */
     /* checksums of the first and of the last block that was read */
     uint64_t first, last;
-    uint64_t bytes;              /* archive bytes that were read */
-    uint64_t last_at;            /* offset of the last block */
-    struct slave_records_piece { /* the part that one question added */
+    uint64_t bytes;   /* number of archive bytes that were read */
+    uint64_t last_at; /* offset of the last block that was read */
+    /* a piece: the records that one question read */
+    struct slave_records_piece {
         struct slave_archive_map map;
-        uint64_t until; /* archive offset of its end */
+        uint64_t until; /* archive offset of the piece's end */
     } * pieces;
     uint32_t piece_count, piece_capacity;
-    struct slave_records_stream { /* by stream number */
-        struct ips_chunk *chunks; /* frames, in order */
-        uint32_t *piece;          /* [count] piece that contains each frame */
+    struct slave_records_stream { /* records of each stream, by stream number */
+        struct ips_chunk *chunks; /* frames of the stream, in order */
+        /* [count] index of the piece that contains each frame */
+        uint32_t *piece;
         uint32_t count, capacity;
-        uint64_t types[4]; /* bit set of the record types in it */
+        uint64_t types[4]; /* bit set of the record types in the stream */
     } * streams;
     uint32_t stream_count;
     uint64_t seen_bytes, all_bytes; /* unpacked bytes so far, and in total */
-    atomic_uint *permille;          /* progress, while records are read */
+    /* where progress is reported while records are read */
+    atomic_uint *permille;
 };
 
 /* Gets at least all records of the snapshot: kept in *list, or a copy for this
@@ -52,7 +55,7 @@ int slave_records_get(struct slave_records **list,
 /* Frames of a stream that are in the first `bytes` of the archive. */
 uint32_t slave_records_chunks(const struct slave_records *r, uint32_t stream,
                               uint64_t bytes, const struct ips_chunk **out);
-/* Ends the use. */
+/* Ends the use of records from slave_records_get. */
 void slave_records_put(struct slave_records **list, struct slave_records *r);
 /* Drops the records kept for that run; NULL: for all runs. */
 void slave_records_drop(struct slave_records **list, const char *run);

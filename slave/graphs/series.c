@@ -8,9 +8,9 @@ struct making {
     const struct ips_built *b;
     const struct slave_series_ask *ask;
     struct slave_series *out;
-    struct point *last; /* [chains] latest reading */
+    struct point *last; /* [chains] latest reading of the CPU clock */
     const struct ips_clock *clock;
-    uint64_t *cpu, *messages, *bytes, *wait; /* of the current row */
+    uint64_t *cpu, *messages, *bytes, *wait; /* bins of the current row */
     uint32_t chain;
     /* cache: bin of the last lookup, because the next is mostly near */
     uint32_t bin;

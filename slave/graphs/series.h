@@ -16,21 +16,22 @@
 #include "slave/build/build.h"
 
 struct slave_series_ask {
-    const uint64_t *edges; /* [bins + 1] increasing, local raw ns; borrowed */
+    /* [bins + 1] limits of the bins, increasing, local raw ns; borrowed */
+    const uint64_t *edges;
     uint32_t bins;
     /* [chains] row of each chain, IPS_NONE: left out; NULL: row 0 for all */
     const uint32_t *row;
-    uint32_t rows; /* 1 if `row` is NULL */
+    uint32_t rows; /* number of rows; 1 if `row` is NULL */
 };
-struct slave_series { /* each [rows][bins] */
+struct slave_series { /* all arrays are [rows][bins] */
     uint32_t bins, rows;
     uint64_t *cpu_ns;
-    uint64_t *messages; /* messages sent */
-    uint64_t *bytes;    /* bytes sent */
-    uint64_t *wait_ns;  /* time blocked in recorded calls */
+    uint64_t *messages; /* number of messages sent */
+    uint64_t *bytes;    /* number of bytes sent */
+    uint64_t *wait_ns;  /* time that threads were blocked in recorded calls */
 };
 
-/* `b` is the build of `in`. O(records). */
+/* Makes the series; `b` is the build of `in`. O(records). */
 int slave_series_make(const struct ips_build_input *in,
                       const struct ips_built *b,
                       const struct slave_series_ask *ask,

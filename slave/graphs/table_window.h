@@ -16,19 +16,22 @@
 
 struct slave_window_thread {
     bool outside;
-    /* local raw, within the window; end_ns: the end of its life */
+    /* lifetime cut to the window, local raw ns */
     uint64_t start_ns, end_ns;
     uint64_t cpu_ns;
     uint64_t wait_ns[IPS_WAIT_COUNT], wait_count[IPS_WAIT_COUNT];
 };
 struct slave_window_process {
-    bool outside, earlier; /* `earlier`: it started before the window */
+    /* `earlier`: the process started before the window */
+    bool outside, earlier;
     uint64_t start_ns, end_ns;
-    uint64_t cpu_ns; /* sum over its threads */
+    uint64_t cpu_ns; /* sum over the process's threads */
 };
 struct slave_table_window {
-    struct slave_window_thread *threads;    /* [chains] */
-    struct slave_window_process *processes; /* [procs] */
+    /* [chains] one entry for each thread */
+    struct slave_window_thread *threads;
+    /* [procs] one entry for each process */
+    struct slave_window_process *processes;
 };
 
 /* Window from <= t < to, local raw. `waits`: all waits of the graph. */

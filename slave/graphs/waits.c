@@ -8,10 +8,12 @@ struct making {
     struct slave_waits *w;
     struct ips_wait_rows *rows;
     const struct slave_input *in;
-    /* [of_code_capacity] site + 1 of each code location; 0: none yet */
+    /* [of_code_capacity] index + 1 of the site of each code location; 0: none
+     * yet */
     uint32_t *of_code;
     uint32_t of_code_capacity;
-    uint32_t *of_stack; /* [rows.stack_count] site + 1; 0: none yet */
+    /* [rows.stack_count] index + 1 of the site of each stack; 0: none yet */
+    uint32_t *of_stack;
     struct ips_err *err;
 };
 
@@ -165,7 +167,7 @@ int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
     struct slave_waits *w = k.w = calloc(1, sizeof(*w));
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    w->row = rows->row; /* takes over the arrays */
+    w->row = rows->row; /* take the arrays over from `rows` */
     w->count = rows->count;
     w->lock = rows->lock;
     w->lock_count = rows->lock_count;
@@ -190,7 +192,8 @@ int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
     return rc;
 }
 
-/* The same records must give the same graph. */
+/* Builds the graph again, to get its waits. The same records must give the same
+ * graph. */
 static int rebuild_waits(const struct slave_input *from,
                          const struct slave_graph *g,
                          struct ips_wait_rows *rows, struct ips_err *err)

@@ -15,20 +15,26 @@
 #include "slave/graphs/graphs.h"
 
 struct slave_wait_site {
-    uint32_t code_location; /* index of the map; IPS_NONE: unknown */
-    uint32_t first, count;  /* range of `frame`: the stack; empty: none */
+    /* code location, index into the map; IPS_NONE: unknown */
+    uint32_t code_location;
+    /* the stack, as a range of `frame`; empty: no stack */
+    uint32_t first, count;
 };
 struct slave_waits {
-    struct ips_wait_row *row; /* by arc; here `stack` is an index of `site` */
+    /* waits in order of their arcs; `stack` is replaced by an index into
+     * `site` */
+    struct ips_wait_row *row;
     uint32_t count;
     struct ips_lock_row *lock;
     uint32_t lock_count;
-    struct ips_blocked_row *blocked; /* by chain */
-    uint32_t *blocked_site;          /* [blocked_count] index of `site` */
+    /* calls that have not ended, in order of their chains */
+    struct ips_blocked_row *blocked;
+    /* [blocked_count] call site of each such call: index into `site` */
+    uint32_t *blocked_site;
     uint32_t blocked_count;
-    struct slave_wait_site *site; /* entry 0: unknown */
+    struct slave_wait_site *site; /* call sites; entry 0 is the unknown site */
     uint32_t site_count, site_capacity;
-    uint32_t *frame; /* code locations of the map */
+    uint32_t *frame; /* frames of all stacks: code locations of the map */
     uint32_t frame_count, frame_capacity;
     struct ips_codemap map;
     struct slave_symbols names;

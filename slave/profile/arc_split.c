@@ -136,7 +136,7 @@ void slave_arc_split(const struct slave_profile_cache *costs,
         put(arg, IPS_NONE, rest);
 }
 
-/* different procedures of one arc that are distinguished */
+/* maximum number of procedures of one arc that are distinguished */
 #define MAIN_OF 64u
 
 uint32_t slave_arc_main(const struct slave_profile_cache *costs,

@@ -57,7 +57,7 @@ static uint64_t cpu_until(const struct slave_arcs *a, const struct ips_graph *g,
         const struct slave_arc_sample *s = &a->samples[v->first + i];
         const struct point next = {ips_min_u64(s->t_ns, end.t), s->cpu_ns};
         if (next.t < last.t || next.cpu < last.cpu)
-            continue; /* not monotone, so not a valid reading */
+            continue; /* ignore a sample whose time or CPU runs backwards */
         if (t <= next.t)
             return cpu_between(last, next, t);
         last = next;

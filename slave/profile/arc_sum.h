@@ -16,13 +16,16 @@
 #include "slave/graphs/graphs.h"
 
 struct slave_arc_sum {
-    const struct slave_profile_cache *profile_cache; /* borrowed */
+    /* costs with the samples and pools; borrowed */
+    const struct slave_profile_cache *profile_cache;
     const struct ips_built *b;
-    uint64_t *stood; /* [samples] ns that each sample represents */
-    uint64_t *need;  /* [pools] ns of arcs without own samples, per pool */
-    uint64_t *exact; /* [exacts] */
-    uint64_t ns;     /* total of the added arcs */
-    uint64_t by[4];  /* the same by enum slave_arc_source */
+    /* [samples] ns of the selected arcs that each sample represents */
+    uint64_t *stood;
+    /* [pools] ns of selected arcs that have no own samples, per pool */
+    uint64_t *need;
+    uint64_t *exact; /* [exacts] ns of the selected arcs in each exact row */
+    uint64_t ns;     /* total ns of the selected arcs */
+    uint64_t by[4];  /* total ns by source (enum slave_arc_source) */
     uint64_t exact_ns;
 };
 

@@ -11,7 +11,7 @@
 #include "slave/profile/proc_names.h"
 
 struct slave_top {
-    uint32_t bin, symbol; /* symbol: index of the names */
+    uint32_t bin, symbol; /* symbol: index into the names' symbols */
     uint64_t ns;
 };
 /* For each bin the `most` procedures with the greatest self time, greatest

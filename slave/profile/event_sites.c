@@ -8,9 +8,11 @@
 
 struct slave_noted {
     Ips__EventRow *row;
-    uint32_t first, count; /* range of s->locations */
+    /* code locations of the row, as a range of s->locations */
+    uint32_t first, count;
     bool stack;
-    char **text; /* [count] malloc'd; NULL until named */
+    /* [count] names of these locations, malloc'd; NULL until named */
+    char **text;
 };
 
 struct slave_recent_stack {
@@ -198,7 +200,7 @@ char *slave_location_text(const struct ips_codemap *map,
                      (int)(f.at_file_len - cut), f.at_file + cut, f.at_line);
     } else if (module != IPS_NONE && named) {
         n = asprintf(&text, "%.*s (%s)", name_len, f.name, base);
-    } else if (module != IPS_NONE) { /* no name: the address itself, not the
+    } else if (module != IPS_NONE) { /* unnamed code: print its address, not the
                                         start of its procedure */
         n = asprintf(&text, "%s+0x%" PRIx64, base,
                      map->locations[place].address);

@@ -16,7 +16,8 @@
 
 struct slave_noted;
 struct slave_recent_stack;
-struct slave_sites { /* zero before use: then nothing is collected */
+/* zero before use; with both flags false nothing is collected */
+struct slave_sites {
     bool sites, stacks;
     bool begun;
     struct ips_codemap map;
@@ -58,7 +59,8 @@ int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
                      struct ips_err *err) IPS_MUST_USE;
 void slave_sites_clear(struct slave_sites *s);
 
-/* "procedure (file.c:12)", "procedure (module)", "module+0x1f"; malloc'd. */
+/* Text of a code location: "procedure (file.c:12)", "procedure (module)" or
+ * "module+0x1f"; malloc'd. */
 char *slave_location_text(const struct ips_codemap *map,
                           const struct slave_symbols *names, uint32_t place);
 

@@ -15,11 +15,12 @@ struct slave_proc_symbol {
     uint32_t name_len, file_len, source_line;
 };
 struct slave_proc_names {
-    struct slave_proc_symbol *symbols; /* no two equal */
+    /* procedures (or lines); no two are equal */
+    struct slave_proc_symbol *symbols;
     uint32_t symbol_count, symbol_capacity;
     /* [locations + 1] start of each location's symbols in `of` */
     uint32_t *first;
-    uint32_t *of; /* symbol numbers, innermost first */
+    uint32_t *of; /* symbol numbers of all locations, innermost first */
     uint32_t of_count, of_capacity;
 };
 

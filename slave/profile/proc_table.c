@@ -11,10 +11,11 @@ struct making {
     const struct ips_built *b;
     struct ips_err *err;
     struct slave_intern row_index;
-    uint64_t cpu_ns; /* including time spent spinning */
+    /* CPU of the table's threads, including time spent spinning */
+    uint64_t cpu_ns;
     /* by symbol: equal to `serial` if it is in the current stack */
     uint32_t *seen, serial;
-    bool *in; /* by chain: belongs to the object */
+    bool *in; /* by chain: whether the thread belongs to the object */
 };
 
 static bool same_row(const void *arg, uint32_t number)
@@ -219,7 +220,7 @@ int slave_proc_table_merge(struct slave_proc_table *t, struct ips_err *err)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < t->row_count; i++) {
         struct slave_proc_row *r = &t->rows[i];
-        uint32_t *at = &place[r->symbol]; /* row number + 1 */
+        uint32_t *at = &place[r->symbol]; /* row number + 1; 0: none yet */
         if (*at) {
             add_row(&t->rows[*at - 1], r);
         } else {

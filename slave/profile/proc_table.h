@@ -14,12 +14,14 @@
 
 struct slave_proc_row {
     uint32_t process;
-    uint32_t symbol; /* index of names.symbols */
+    uint32_t symbol; /* the procedure or line: index into names.symbols */
     uint64_t self_ns, total_ns, samples;
     /* the sampled parts of self_ns and total_ns */
     uint64_t sampled_self_ns, sampled_total_ns;
-    uint64_t calls;           /* IPS_CPU_UNKNOWN: not counted */
-    uint64_t counted_from_ns; /* local raw time; 0: never only counted */
+    /* number of calls; IPS_CPU_UNKNOWN: not counted */
+    uint64_t calls;
+    /* local raw time from which calls were only counted, not timed; 0: never */
+    uint64_t counted_from_ns;
     bool exact;
 };
 struct slave_proc_totals {

@@ -25,12 +25,13 @@
 #include "slave/profile/arc_sum.h"
 
 struct slave_cut {
-    const struct slave_arcs *arcs; /* borrowed */
-    const struct ips_graph *g;     /* borrowed */
+    const struct slave_arcs *arcs; /* samples of arcs; borrowed */
+    const struct ips_graph *g;     /* the graph; borrowed */
     struct ips_scenario scenario;
     struct ips_view view;
-    struct slave_window local; /* local raw ns */
-    /* wall: ns since the run's origin; else as `local` */
+    struct slave_window local; /* the window in local raw ns */
+    /* the window as the weighting measures time: for wall, ns since the run's
+     * origin; else as `local` */
     struct slave_window axis;
 };
 

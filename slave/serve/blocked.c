@@ -1,4 +1,4 @@
-/* See blocked.h. */
+/* Describes blocked threads in words; see blocked.h. */
 #include "slave/serve/blocked.h"
 
 #include <stdio.h>

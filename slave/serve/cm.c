@@ -15,7 +15,7 @@
 
 enum link_state {
     LINK_IDLE,    /* no message for it yet, or the other slave is to connect */
-    LINK_CALLING, /* this slave is connecting */
+    LINK_CALLING, /* this slave is connecting to the other one */
     LINK_DIRECT,
     LINK_RELAY,
 };
@@ -24,15 +24,16 @@ struct wire { /* a connection with another slave */
     struct wire *next;
     struct slave_serve *v;
     struct ips_peer *peer;
-    struct slave_comp *comp; /* NULL: not named yet, or unknown here */
+    /* the connection's computation; NULL: not named yet, or unknown here */
+    struct slave_comp *comp;
     uint32_t machine;
-    bool called; /* this slave connected */
-    bool linked; /* LINK was received, for the computation `key` */
+    bool called; /* this slave opened the connection */
+    bool linked; /* a LINK message was received, for the computation `key` */
     uint8_t key[SLAVE_CM_KEY_BYTES];
     uint64_t since_ns;
 };
 
-struct link { /* to one other machine of a computation */
+struct link { /* state of the link to one other machine of a computation */
     enum link_state state;
     struct wire *wire;
     struct slave_letters held_letters;
@@ -43,10 +44,10 @@ struct slave_comp {
     struct slave_serve *v;
     struct slave_job *job;
     struct slave_box *box;
-    const Ips__CmAsk *ask; /* owned by the job */
+    const Ips__CmAsk *ask; /* the request; owned by the job */
     uint8_t key[SLAVE_CM_KEY_BYTES];
     uint32_t self, count;
-    struct link *link; /* [count] */
+    struct link *link; /* [count] links to the other machines */
 };
 
 struct slave_cm_net {
@@ -418,7 +419,7 @@ void slave_cm_from_master(struct slave_serve *v, const Ips__CmMessage *m)
 {
     struct slave_comp *c = comp_of_key(v, m->key.data, m->key.len);
     if (!c)
-        return; /* the computation has ended here */
+        return; /* the computation has already ended here */
     if (m->from == IPS_CM_ROOT) {
         deliver_message(c, m);
         return;

@@ -24,11 +24,13 @@
 
 struct slave_letter {
     struct slave_letter *next;
-    uint32_t kind;    /* Ips__CmMessage__Kind, or SLAVE_LETTER_FAILED */
-    uint32_t machine; /* sender or receiver; IPS_CM_ROOT: the master */
+    /* kind of message: Ips__CmMessage__Kind, or SLAVE_LETTER_FAILED */
+    uint32_t kind;
+    uint32_t machine; /* the sender or receiver; IPS_CM_ROOT: the master */
     uint32_t scenario;
     uint64_t count;
-    uint32_t of_machine; /* for WALK */
+    /* only for WALK: the machine whose message the walk follows */
+    uint32_t of_machine;
     bool more, async;
     struct ips_scenario weights;
     size_t len;
@@ -50,7 +52,7 @@ struct slave_box {
 
 void slave_box_init(struct slave_box *b);
 void slave_box_release(struct slave_box *b);
-/* Copies `data`. NULL: out of memory. */
+/* Makes a letter with a copy of `data`. NULL: out of memory. */
 struct slave_letter *slave_letter_new(uint32_t kind, uint32_t part,
                                       const void *data, size_t len);
 void slave_letters_init(struct slave_letters *l);
@@ -58,12 +60,12 @@ void slave_letters_put(struct slave_letters *l, struct slave_letter *letter);
 struct slave_letter *slave_letters_get(struct slave_letters *l);
 void slave_letters_free(struct slave_letters *l);
 
-/* Called by the loop: */
+/* Functions that the loop calls: */
 void slave_box_deliver(struct slave_box *b, struct slave_letter *letter);
 bool slave_box_has_mail(struct slave_box *b);
 /* Moves all letters to send to the end of `to`. */
 void slave_box_collect(struct slave_box *b, struct slave_letters *to);
-/* Called by the worker: */
+/* Functions that the worker calls: */
 /* Returns false if more than SLAVE_BOX_BYTES came, so that letters were
  * lost. */
 bool slave_box_read(struct slave_box *b, struct slave_letters *to);

@@ -11,9 +11,11 @@
 struct slave_cm {
     struct slave_box box;
     struct slave_letters mail; /* letters read but not handled yet */
-    /* begun: WANTS were sent; opened: OPENED was reported */
+    /* begun: WANTS letters were sent; opened: OPENED was reported to the
+     * root */
     bool begun, opened;
-    struct ips_graph linked; /* the graph, with message times if asked for */
+    /* the graph, with message times of its sends if asked for */
+    struct ips_graph linked;
     struct ips_cm_links links;
     bool has_links;
     struct ips_cm_bytes
@@ -22,15 +24,16 @@ struct slave_cm {
     uint64_t match_bytes;
     uint32_t scenario_number;
     struct ips_scenario scenario;
-    struct ips_view view; /* the graph under that scenario */
+    struct ips_view view; /* the graph under the weights of `scenario` */
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
     uint64_t root_acks;
     /* number of a machine that sent an invalid message, or NONE */
     uint32_t blamed;
-    bool gave_up;  /* reported that failure; waits to be stopped */
-    bool reported; /* cm-sync: reported that no chain is unfinished */
-    uint64_t reported_batches; /* number of batches received at that report */
+    bool gave_up;  /* the failure was reported; the job waits to be cancelled */
+    bool reported; /* cm-sync: the root was told that no chain is unfinished */
+    /* number of batches received when that was reported */
+    uint64_t reported_batches;
     char relayed_why[sizeof(((struct slave_box *)0)->relayed_why)];
     char stalled[600];
     /* path of the WALK that is being answered */
@@ -39,7 +42,7 @@ struct slave_cm {
     uint64_t path_left;
 };
 
-/* Prepares the job's reply. */
+/* Prepares the job's reply with an answer of that kind. */
 Ips__CmAnswer *slave_cm_answer(struct slave_graph_ask *j,
                                Ips__CmAnswer__Kind kind);
 /* Answers a WALK letter with the first segments of the path; slave_cm_pieces

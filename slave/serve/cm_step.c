@@ -91,7 +91,7 @@ static int begin_cm(struct slave_graph_ask *j)
                            "no machine of this computation, or PeersAsk did "
                            "not come first");
     int rc = 0;
-    c->linked = g->b.g; /* borrowed, except out_ns */
+    c->linked = g->b.g; /* the arrays are borrowed, except out_ns */
     if (ask->calibrated && !g->b.g.mtimes)
         rc = ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                          "message times are asked for that PeersAsk did not "
@@ -237,7 +237,7 @@ static int finish_cm(struct slave_graph_ask *j)
     g->scenario = c->scenario;
     g->has_est = true;
     ips_view_release(&g->view);
-    g->view = c->view; /* for the walks and for further requests */
+    g->view = c->view; /* WALK and later requests use this view */
     memset(&c->view, 0, sizeof(c->view));
     Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__FINISHED);
     a->t_max_ns = est.t_max;
@@ -368,7 +368,8 @@ static int take_root(struct slave_graph_ask *j, const struct slave_letter *l)
     } else if (l->kind == IPS__CM_MESSAGE__KIND__WALK) {
         rc = slave_cm_walk(j, l);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__TELL) {
-        rc = run_cm(j); /* run first, so that the counts are those at rest */
+        /* run first, so that the reported counts are final for this state */
+        rc = run_cm(j);
         send_progress(j);
         j->answer.cm.asked = true;
     } else {
@@ -418,7 +419,8 @@ static int read_mail(struct slave_graph_ask *j)
         uint32_t scenario = c->scenario_number;
         rc = take_letter(j, l);
         free(l);
-        if (c->scenario_number != scenario) { /* early letters may be due now */
+        /* letters that were early may be due now */
+        if (c->scenario_number != scenario) {
             while ((l = slave_letters_get(&c->mail)))
                 slave_letters_put(&early, l);
             c->mail = early;
@@ -427,7 +429,8 @@ static int read_mail(struct slave_graph_ask *j)
             slave_letters_init(&early);
         }
     }
-    if (early.head) { /* keep their order: before later ones */
+    /* put early letters back before later ones, to keep the order */
+    if (early.head) {
         while ((l = slave_letters_get(&c->mail)))
             slave_letters_put(&early, l);
         c->mail = early;
@@ -480,7 +483,7 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
         return;
     }
     if (rc > 0)
-        return; /* the answer is ready */
+        return; /* an answer to the root is ready */
     if (!c->opened && ips_cm_links_ready(&c->links))
         send_opened(j);
     else if (has_news(c))

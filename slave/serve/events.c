@@ -17,9 +17,11 @@
 #include "slave/symbols/event_text.h"
 
 #define PIECE_ROWS 4096u
-#define PIECE_ROWS_SITES 2048u /* fewer, because rows with sites are longer */
+/* rows in a reply with call sites, which are longer */
+#define PIECE_ROWS_SITES 2048u
 #define PIECE_ROWS_STACKS 128u
-#define STACK_NS 50000u /* the agent records stacks of longer calls only */
+/* the agent records stacks only of calls longer than this */
+#define STACK_NS 50000u
 
 struct event_row {
     Ips__EventRow row;
@@ -28,14 +30,14 @@ struct event_row {
 };
 
 struct stream_entry {
-    uint32_t stream; /* index in the snapshot */
-    uint32_t chain;  /* UINT32_MAX: no chain */
+    uint32_t stream; /* index of the stream in the snapshot */
+    uint32_t chain;  /* chain of the stream; UINT32_MAX: none */
     uint64_t stamp_ns;
 };
 struct channel_entry {
-    uint32_t image; /* index of the first stream of its image */
+    uint32_t image; /* index of the first stream of the channel's image */
     uint32_t id;
-    const struct ips_rec_chan *rec; /* points into the records */
+    const struct ips_rec_chan *rec; /* the CHAN record, in the run's records */
 };
 
 struct events_job {
@@ -44,21 +46,24 @@ struct events_job {
     struct slave_graph *graph;
     char machine[64], object[256];
     uint64_t from_ns, to_ns, limit, sent;
-    struct slave_input in; /* the records, held while the job lives */
-    struct stream_entry *stream_entry; /* in output order */
+    struct slave_input in; /* the run's records, held while the job lives */
+    struct stream_entry *stream_entry; /* streams in output order */
     struct channel_entry *channels;
     size_t channel_count;
-    uint32_t *image_of; /* [streams] as channel_entry.image */
+    /* [streams] index of the first stream of the same image */
+    uint32_t *image_of;
     bool begun;
     uint32_t at_entry, at_chunk;
-    struct slave_proc_line proc_line; /* of the current stream */
+    /* state for expanding short records of the current stream */
+    struct slave_proc_line proc_line;
     size_t at_byte;
     struct event_row *rows;
     Ips__EventRow **ptrs;
     uint32_t row_count, piece_rows;
     struct slave_sites sites;
-    struct event_row *last; /* row of the preceding record; NULL: not shown */
-    uint64_t last_t;        /* stamp of the preceding record */
+    /* row of the preceding record; NULL: it has no row */
+    struct event_row *last;
+    uint64_t last_t; /* time stamp of the preceding record */
     /* arrival time of the datagram that is received next; 0: unknown */
     uint64_t arrived_ns;
     Ips__EventsAnswer answer;
@@ -381,7 +386,7 @@ static void sync_row(struct events_job *j, const struct stream_entry *p,
               ret ? ips_sub_sat(t_ns, stamp_ns(h, &s->h, s->h.t)) : 0);
 }
 
-/* For locks taken or released while no thread waited. */
+/* Adds a row for a lock that was taken or released while no thread waited. */
 static void lock_row(struct events_job *j, const struct stream_entry *p,
                      const struct ips_rec_lock *l, const char *type,
                      uint64_t t_ns)
@@ -438,7 +443,7 @@ static void process_events(struct events_job *j, const struct stream_entry *p,
         snprintf(detail, sizeof(detail), "thread %u", rec->a);
         plain_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
-    default: /* handled in record_events, or of a later version */
+    default: /* handled in record_events, or defined by a later version */
         break;
     }
 }

@@ -103,7 +103,7 @@ static bool reads_tables(const struct slave_graph_ask *j)
         return !r->reduce->detail && by_cpu(r->reduce->lane);
     return r->ask_case == IPS__REQUEST__ASK_SYNC ||
            r->ask_case == IPS__REQUEST__ASK_ENDS ||
-           /* uses the view that FinishAsk made */
+           /* Expand uses the view that FinishAsk made */
            r->ask_case == IPS__REQUEST__ASK_EXPAND;
 }
 
@@ -148,7 +148,7 @@ int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
     } else {
         const Ips__Request *r = slave_graph_request(j);
         snap->waits = r->ask_case == IPS__REQUEST__ASK_SYNC && r->sync->waits;
-        j->snap = NULL; /* taken over */
+        j->snap = NULL; /* the call below takes it over */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }
     return rc < 0 ? rc : has_enough(j);
@@ -285,7 +285,7 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->memory_bytes = in->memory_most;
     a->file_bytes = in->files_most;
     a->records_read = j->graph->effort.records;
-    /* reported once; later questions use the built graph */
+    /* count the records only once; later questions use the built graph */
     j->graph->effort.records = 0;
     a->sample_ns = sample_ns(c);
     a->all_locks = c->locks == IPS_LOCKS_ALL;

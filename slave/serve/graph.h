@@ -17,18 +17,18 @@ struct slave_graph_ask {
     struct slave_job job;
     Ips__Envelope *ask; /* our own copy of the request */
     struct slave_snapshot *snap;
-    Ips__RunState *state; /* for sync: our own copy */
+    Ips__RunState *state; /* sync: our own copy of the run's state */
     /* table: the only process that uses each end; < 0: none or several */
     int64_t *user;
-    /* table: set if a window was asked for */
+    /* table: cut to a window, if one was asked for */
     struct slave_table_window window;
-    /* table: set if a window was asked for */
+    /* table: traffic cut to a window, if one was asked for */
     struct ips_traffic_window traffic;
     struct slave_graph *graph;
     uint64_t revision;
     bool begun;
-    uint32_t at; /* next row, end or pair */
-    /* Storage for one reply, to which the reply points. */
+    uint32_t at; /* next row, end or pair to send */
+    /* Memory of one reply; the reply points into it. */
     void *rows;
     void **ptrs;
     union {
@@ -58,32 +58,38 @@ struct slave_graph_ask {
     struct ips_joins joins;
     size_t joins_at;
     struct ips_wire_graph wire;
-    uint64_t *unended; /* subgraph: a column, if asked for */
+    uint64_t *unended; /* subgraph: unended time of each node, if asked for */
     struct ips_wire_cursor cursor;
     struct ips_wire_piece piece;
     struct ips_path path; /* expand: path between the current pair */
     bool has_path;
-    struct slave_path_sums sums; /* expand: sums instead of segments */
+    /* expand: sums over segments, if asked for instead of segments */
+    struct slave_path_sums sums;
     uint32_t sums_sent;
     uint64_t path_at;
     /* expand: ten columns: kind, xkind, chain, from, to, part, and for pairs:
      * from, its chain, to, its chain */
     uint32_t *columns;
     uint64_t *ns;
-    struct proc_answer *procs;       /* procedures, profile: serve/procs.h */
-    struct profile *profile;         /* serve/profile.c */
-    struct arc_profile *arc_profile; /* serve/arc_profile.c */
-    struct wait_rows *wait_rows;     /* serve/waits.c */
-    struct sql_ask *sql;             /* serve/sql.c */
-    struct series_answer *series;    /* serve/series.c */
-    struct marked_spans_answer *marked_spans; /* serve/marked_spans.c */
-    struct slave_unrecorded_row *unrecorded;  /* sync: rows from the snapshot */
+    /* procedures, profile: state in serve/procs.h */
+    struct proc_answer *procs;
+    struct profile *profile; /* profile: state in serve/profile.c */
+    /* arc profile: state in serve/arc_profile.c */
+    struct arc_profile *arc_profile;
+    struct wait_rows *wait_rows;  /* wait rows: state in serve/waits.c */
+    struct sql_ask *sql;          /* sql: state in serve/sql.c */
+    struct series_answer *series; /* series: state in serve/series.c */
+    /* marked spans: state in serve/marked_spans.c */
+    struct marked_spans_answer *marked_spans;
+    /* sync: rows of unrecorded activity, from the snapshot */
+    struct slave_unrecorded_row *unrecorded;
     uint32_t unrecorded_rows;
-    /* from the snapshot, which the build takes over */
+    /* sync: the machine's load, copied because the build takes the snapshot
+     * over */
     struct slave_load_row load;
     char **unrecorded_lines; /* sync: unrecorded activity, as text */
     uint32_t line_count;
-    struct slave_cm *cm; /* cm: serve/cm_step.c */
+    struct slave_cm *cm; /* cm: state in serve/cm_step.c */
 };
 
 static inline const Ips__Request *

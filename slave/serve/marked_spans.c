@@ -9,7 +9,7 @@ struct marked_spans_answer {
     struct slave_marked_spans r;
     char *names[SLAVE_BRACKET_NAMES];
     uint32_t sent;
-    uint32_t *name, *first, *last; /* [IPS_PIECE_ITEMS] */
+    uint32_t *name, *first, *last; /* [IPS_PIECE_ITEMS] columns of the reply */
     uint64_t *first_ns, *last_ns;
 };
 

@@ -5,7 +5,8 @@
 
 #include "slave/serve/private.h"
 
-#define PARTIAL_BYTES (1u << 29) /* limit for all incomplete lists */
+/* memory limit for all incomplete lists together */
+#define PARTIAL_BYTES (1u << 29)
 
 static size_t bytes_held(const struct slave_serve *v)
 {
@@ -71,7 +72,7 @@ static bool append_request(Ips__Request *into, Ips__Request *from)
         if (!join_lists(&a->peers, &a->n_peers, b->peers, b->n_peers,
                         sizeof(*a->peers)))
             return false;
-        b->n_peers = 0; /* `into` owns them now */
+        b->n_peers = 0; /* the elements belong to `into` now */
         a->more = b->more;
         return true;
     }

@@ -8,7 +8,8 @@
 #include "slave/graphs/graph_lay.h"
 #include "slave/serve/graph.h"
 
-#define PIECE_BYTES ((size_t)1 << 20) /* bytes of joins in one reply */
+/* maximum number of bytes of joins in one reply */
+#define PIECE_BYTES ((size_t)1 << 20)
 
 struct ips_scenario slave_scenario_of(const Ips__Lane *l)
 {

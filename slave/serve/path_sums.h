@@ -13,14 +13,17 @@
 #include "slave/build/types.h"
 
 struct slave_path_sum {
-    uint8_t kind, xkind; /* enum ips_segment_kind, enum ips_xkind */
-    bool has_ns;         /* its segments have ns > 0 */
-    uint32_t before;     /* chain of the segment before it */
+    /* kind (enum ips_segment_kind) and xkind (enum ips_xkind) of its
+     * segments */
+    uint8_t kind, xkind;
+    bool has_ns; /* whether its segments have ns > 0 */
+    /* chain of the segment that precedes each of its segments */
+    uint32_t before;
     uint32_t chain;
     uint32_t count;
     uint64_t ns;
 };
-struct slave_path_sums { /* zero before use */
+struct slave_path_sums { /* must be zeroed before use */
     B_ARRAY(struct slave_path_sum) sum;
     struct slave_intern index;
 };

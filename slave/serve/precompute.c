@@ -6,11 +6,12 @@
 #include "common/log.h"
 
 struct precompute {
-    struct slave_job job; /* must be first */
+    struct slave_job job; /* must be the first member: see precompute_of */
     struct slave_snapshot *snap;
     struct slave_record_queue
-        *record_queue; /* set if the tables are wanted; else NULL */
-    bool graph;        /* whether the graph is wanted */
+        /* queue of new records, if the tables are wanted; else NULL */
+        *record_queue;
+    bool graph; /* whether the graph's build is to be continued */
     uint64_t given_ns;
 };
 
@@ -36,7 +37,8 @@ static void step_news(struct slave_job *job, struct slave_graphs *gs)
         slave_live_tables_turn(gs, s, a->record_queue, &err) < 0)
         ips_log_debug("run %s: not followed: %s", s->run, err.msg);
     if (a->record_queue &&
-        !gs->live_tables.tables) /* no tables to update, so drop the queue */
+        /* no tables are kept, so nothing will read the queue */
+        !gs->live_tables.tables)
         slave_record_queue_clear(a->record_queue);
     if (!a->graph)
         return;
@@ -52,9 +54,10 @@ static void step_build(struct slave_job *job, struct slave_graphs *gs)
     struct slave_snapshot *s = precompute_of(job)->snap;
     struct slave_graph *g;
     struct ips_err err = {0};
-    precompute_of(job)->snap = NULL; /* taken over */
+    /* slave_graphs_get takes the snapshot over */
+    precompute_of(job)->snap = NULL;
     if (slave_graphs_get(gs, s, &g, &err) < 0) {
-        /* a question will report the error */
+        /* only logged: a question will report the error */
         ips_log_debug("not built yet: %s", err.msg);
     } else {
         ips_log_debug("run %s: its graph is there before it was asked for",

@@ -36,7 +36,7 @@
 
 /* Whether a run that was asked about has enough new data. */
 bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns);
-/* Call after every turn of the drain. */
+/* Starts a job if there is one to do. Call after every turn of the drain. */
 void slave_precompute_turn(struct slave_serve *v);
 /* If `job` is a precompute job whose step is over, frees it and returns
  * true. */

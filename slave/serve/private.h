@@ -26,7 +26,8 @@ struct task { /* a job, as the loop manages it */
     struct task *next;
     struct slave_job *job;
     struct slave_serve *serve;
-    struct event *readable; /* event for job->wait_fd; NULL: not waiting */
+    /* event for job->wait_fd; NULL: the job does not wait for it */
+    struct event *readable;
 };
 
 struct slave_serve {
@@ -40,12 +41,13 @@ struct slave_serve {
     struct sync_wait *syncs;
     struct task *tasks;
     struct slave_job
-        *precompute;  /* serve/precompute.c: the job at the worker, or NULL */
+        /* serve/precompute.c: its job, while the worker has it; else NULL */
+        *precompute;
     int64_t live_run; /* id of the run that s->record_queue serves, or 0 */
     /* questions were answered since graph files were last written */
     bool needs_write;
     struct partial *partials;
-    struct slave_cm_net *cm; /* serve/cm.c */
+    struct slave_cm_net *cm; /* connections to other slaves, serve/cm.c */
     /* Snapshot of the closed run asked about last; its rows cannot change. */
     struct slave_snapshot *known;
     uint64_t known_version;
@@ -53,7 +55,7 @@ struct slave_serve {
     bool complained;
 };
 
-/* serve/run.c */
+/* Functions of serve/run.c: */
 void slave_serve_report(struct slave_serve *v);
 /* Answers a request with an error about a run. */
 void slave_serve_fail(struct slave_serve *v, uint64_t id, int code,
@@ -68,7 +70,7 @@ void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);
 void slave_serve_wake(struct slave_serve *v, struct slave_job *job);
 /* Continues parked jobs that may run; ends cancelled ones. */
 void slave_serve_unpark(struct slave_serve *v);
-/* A deep copy; NULL: out of memory. */
+/* A deep copy of the request; NULL: out of memory. */
 Ips__Request *slave_serve_copy(const Ips__Request *q);
 
 /* serve/partial.c: returns true if `q` was stored as part of a list, or

@@ -6,11 +6,11 @@
 #include "slave/profile/proc_table.h"
 #include "slave/serve/graph.h"
 
-#define PIECE_ROWS 2048u /* rows of at most 2.6 KB each */
+#define PIECE_ROWS 2048u /* rows in a page; a row has at most 2.6 KB */
 
-struct proc_answer { /* state of the job, j->procs */
+struct proc_answer { /* state of a job that sends procedures: j->procs */
     struct slave_proc_table t;
-    char *texts; /* of the page: names and files, NUL-terminated */
+    char *texts; /* names and files of the page, NUL-terminated */
     /* calls: sum of counted calls; called: number of rows that have a count */
     uint64_t calls, called;
     Ips__ProcedureTotals totals;

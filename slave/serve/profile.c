@@ -8,28 +8,31 @@
 #include "slave/profile/window.h"
 #include "slave/serve/procs.h"
 
-#define PIECE_CODES 1024u /* rows of at most 5.1 KB each */
+#define PIECE_CODES 1024u /* codes in a reply; a code has at most 5.1 KB */
 
 struct step {
-    uint32_t piece, code; /* code + 1, 0: unsampled */
+    uint32_t piece, code; /* code: number of the procedure + 1; 0: unsampled */
     uint64_t ns;
 };
 
 struct profile {
     struct slave_arc_sum sum;
-    struct slave_profile_cache profile_cache; /* costs made from `sum` */
+    /* costs made from `sum`, for the rows */
+    struct slave_profile_cache profile_cache;
     bool have_costs;
-    struct slave_proc_names names; /* for the steps */
+    struct slave_proc_names names; /* procedure names, for the steps */
     struct slave_arc_mixes mixes;
-    struct slave_cut cut; /* cuts arcs to the window */
+    struct slave_cut cut; /* the window to which arcs are cut */
     uint64_t *piece_ns, *piece_weight_ns;
     uint32_t piece_count;
     B_ARRAY(struct step) steps;
-    B_ARRAY(uint32_t) codes; /* symbol of each code */
-    uint32_t *code_of;       /* [symbols] code + 1 */
+    B_ARRAY(uint32_t) codes; /* symbol number of each code */
+    /* [symbols] code + 1 of each symbol; 0: none yet */
+    uint32_t *code_of;
     uint32_t sent_codes, sent_pieces, sent_steps;
     char *texts;
-    uint32_t *step_columns; /* [2 * IPS_PIECE_ITEMS] */
+    /* [2 * IPS_PIECE_ITEMS] columns of steps in a reply */
+    uint32_t *step_columns;
     uint64_t *step_ns;
     Ips__ProcedureTotals totals;
     uint64_t alike_ns, delay_ns;

@@ -113,7 +113,7 @@ static int add_state(struct slave_serve *v, struct slave_run *r, bool all,
     }
     fill_state(kept, &v->s->drain, r);
     r->reported = hash;
-    /* first member, so freed by this pointer */
+    /* `state` is the first member, so free() of this pointer frees all */
     (*list)[(*count)++] = &kept->state;
     return 0;
 }
@@ -128,7 +128,7 @@ void slave_serve_report(struct slave_serve *v)
     bool all = now >= v->next_full_report_ns;
     for (struct slave_run *r = d->runs; r && rc == 0; r = r->next) {
         if (!r->row.id)
-            continue; /* nothing of it is committed yet */
+            continue; /* nothing of the run is committed yet */
         report.known_runs++;
         rc = add_state(v, r, all, &report.runs, &report.n_runs, &room);
     }
@@ -148,7 +148,7 @@ void slave_serve_report(struct slave_serve *v)
     for (size_t i = 0; i < report.n_runs; i++)
         free(report.runs[i]);
     free(report.runs);
-    if (all || rc < 0) /* after a failure the next report is full */
+    if (all || rc < 0) /* if sending failed, the next report has all runs */
         v->next_full_report_ns = rc < 0 ? 0 : now + FULL_REPORT_NS;
     v->reported_version = d->version;
     v->reported_found = d->runs_found;
@@ -349,7 +349,7 @@ static void *copy_rows(const void *rows, size_t bytes)
     return copy;
 }
 
-/* NULL: out of memory. */
+/* Copies a snapshot and opens the archive again. NULL: out of memory. */
 static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
 {
     struct slave_snapshot *copy = copy_rows(s, sizeof(*s));
@@ -421,7 +421,8 @@ struct slave_snapshot *slave_serve_snapshot(struct slave *s,
         v->known = copy_snapshot(snap);
         v->known_version = run->version;
         if (v->known && v->known->archive_fd >= 0)
-            close(v->known->archive_fd); /* each copy opens its own */
+            /* each copy of the snapshot opens its own descriptor */
+            close(v->known->archive_fd);
         if (v->known)
             v->known->archive_fd = -1;
     }

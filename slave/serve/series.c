@@ -9,11 +9,13 @@
 
 #define EDGES_MAX 4097u
 #define TOPS_MAX 64u
-#define CELLS_MAX (1u << 24) /* limit for bins times processes */
+/* limit for the number of bins times processes */
+#define CELLS_MAX (1u << 24)
 
 struct series_answer {
     struct slave_series s;
-    uint64_t *sum; /* [4][bins] sums over the rows */
+    /* [4][bins] CPU, messages, bytes and waits, summed over the rows */
+    uint64_t *sum;
     struct slave_proc_names names;
     struct slave_top *top;
     uint32_t top_count;

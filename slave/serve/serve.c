@@ -22,7 +22,8 @@
 
 #define REPORT_NS SLAVE_SECOND_NS
 #define REPORT_SOON_NS (100 * SLAVE_MS_NS)
-#define SYNC_NS (3 * SLAVE_SECOND_NS) /* longest time that a Sync waits */
+/* longest time that a Sync request is held */
+#define SYNC_NS (3 * SLAVE_SECOND_NS)
 #define RECONNECT_MIN_NS (100 * SLAVE_MS_NS)
 #define RECONNECT_MAX_NS (5 * SLAVE_SECOND_NS)
 
@@ -80,7 +81,8 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
     for (struct sync_wait *w = v->syncs; w; w = w->next) {
         struct slave_run *run = slave_drain_find(&s->drain, w->request->run);
         if (run)
-            run->want_sync = true; /* a finished one may have cleared it */
+            /* another Sync of the run, now answered, may have cleared it */
+            run->want_sync = true;
     }
     slave_precompute_turn(v);
     /* A new run is reported at once: a client that asks next means that run. */
@@ -323,12 +325,14 @@ void slave_serve_close(struct slave *s)
     lost_master(v);
     slave_cm_close(v);
     if (v->precompute &&
-        v->precompute->run) /* the worker frees the job itself */
+        /* the worker frees the job itself, so only unpin the run */
+        v->precompute->run)
         v->precompute->run->pins--;
     ips_peer_reap();
     if (v->tick)
         event_free(v->tick);
-    while (v->tasks) { /* the worker frees the jobs themselves */
+    /* the worker frees the jobs themselves, so only free the tasks */
+    while (v->tasks) {
         struct task *t = v->tasks;
         v->tasks = t->next;
         if (t->job->run)

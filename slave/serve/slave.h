@@ -21,44 +21,50 @@ struct slave_serve;
 
 struct slave_options {
     char pool[IPS_PATH_BYTES];
-    char state[IPS_PATH_BYTES]; /* state directory of all of IPS */
+    /* state directory, shared with the other IPS programs */
+    char state[IPS_PATH_BYTES];
     char machine[64];
     char master[IPS_PATH_BYTES];
-    char listen[IPS_PATH_BYTES]; /* address for other slaves, or "none" */
+    /* address to listen on for other slaves, or "none" */
+    char listen[IPS_PATH_BYTES];
     bool is_private;
     bool foreground;
     bool idle_given;
     uint64_t idle_ns;
     uint64_t archive_max_bytes;
     uint64_t archive_age_s;
-    uint64_t memory_bytes; /* limit for large arrays; 0: no limit */
+    /* memory limit for large arrays, in bytes; 0: no limit */
+    uint64_t memory_bytes;
 };
 
 struct slave {
     struct slave_options opt;
     struct event_base *base;
     struct slave_drain drain;
-    struct slave_graphs graphs; /* used by the worker only */
+    /* graphs of runs; only the worker may use them */
+    struct slave_graphs graphs;
     struct slave_work *work;
-    struct slave_record_queue *record_queue; /* NULL until a run is followed */
+    /* queue of new records of the followed run; NULL: none yet */
+    struct slave_record_queue *record_queue;
     struct slave_serve *serve;
-    int lock_fd;  /* of slave.lock, held */
-    int state_fd; /* lock of the state directory, held */
+    int lock_fd;  /* descriptor of slave.lock, held */
+    int state_fd; /* descriptor of the state directory's lock, held */
     int wake_fd;  /* eventfd: the worker has a result */
     bool stopping;
     bool had_run;         /* a run has been in the pool since the start */
     uint64_t busy_ns;     /* monotonic time of the last request or open run */
-    unsigned sched_class; /* current class, base/sched_class.h */
+    unsigned sched_class; /* current scheduling class, base/sched_class.h */
     unsigned wanted_level;
 };
 
-/* serve.c: connection, reports, dispatch. */
+/* Functions of serve.c: connection, reports, dispatch. */
 int slave_serve_open(struct slave *s, struct ips_err *err) IPS_MUST_USE;
 void slave_serve_close(struct slave *s);
 /* Call after every turn of the drain: answers finished syncs, reports
  * changes. */
 void slave_serve_turn(struct slave *s, uint64_t now_ns);
-/* The worker has results. */
+/* Handles the jobs whose step has finished; called when the worker woke the
+ * loop. */
 void slave_serve_worked(struct slave *s);
 /* Number of requests in progress. */
 unsigned slave_serve_pending(const struct slave *s);

@@ -29,7 +29,8 @@
 
 #define PIECE_SQL_ROWS 1024u
 #define PIECE_SQL_BYTES (1u << 20)
-#define PIECE_SQL_NS (200 * SLAVE_MS_NS) /* then the rows so far are sent */
+/* after so long a piece is sent with the rows that it has */
+#define PIECE_SQL_NS (200 * SLAVE_MS_NS)
 #define SQL_FRAME_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
 /* The timer waits so much longer than the question's time limit: where SQLite
  * does check its limits, it then reports itself which one was exceeded. */
@@ -40,26 +41,28 @@
 enum sql_frame_kind {
     SQL_MORE,
     SQL_LAST,
-    SQL_PROCEDURES /* needs the procedures: make them and ask again */
+    /* the question needs the procedures: make them and ask again */
+    SQL_PROCEDURES
 };
 struct sql_frame {
-    uint32_t kind, bytes; /* bytes that follow */
+    uint32_t kind, bytes; /* bytes: length of the message that follows */
 };
 
 /* ---- rows of an answer, as messages ----- */
 
 struct sql_rows {
     struct slave_sql *q;
-    uint64_t count, most; /* rows so far, and their limit */
+    uint64_t count, most; /* number of rows so far, and its limit */
     Ips__SqlRow *row;
     Ips__SqlRow **row_ptr;
     Ips__SqlValue *value;
     Ips__SqlValue **value_ptr;
     char **columns;
-    char *texts; /* texts of the piece */
+    char *texts; /* texts of the rows of the current piece */
     size_t texts_len, texts_capacity;
     uint32_t column_count;
-    struct ips_err error; /* error of the question */
+    /* error in the question, or the limit that it reached */
+    struct ips_err error;
 };
 
 static void rows_release(struct sql_rows *a)
@@ -229,7 +232,8 @@ static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
     }
     uint8_t *data = malloc(len + 1);
     if (!data)
-        _exit(1); /* the slave sees the end of output and reports it */
+        /* the slave sees that the output ended early and reports it */
+        _exit(1);
     head.bytes = (uint32_t)ips__sql_answer__pack(r, data);
     (void)fwrite(&head, sizeof(head), 1, out);
     (void)fwrite(data, 1, len, out);
@@ -310,11 +314,12 @@ int slave_sql_main(FILE *in, FILE *out)
 
 struct sql_ask {
     int64_t run;
-    struct sql_rows own; /* used without a helper */
-    pid_t helper;        /* 0: none */
-    int fd;              /* read end of its output */
-    bool procedures;     /* the procedures are in the database */
-    uint8_t *data;       /* the next frame, as far as it was read */
+    struct sql_rows own; /* rows, if the worker answers without a helper */
+    pid_t helper;        /* pid of the helper; 0: none */
+    int fd;              /* descriptor from which its output is read */
+    bool procedures;     /* the procedures are in the database already */
+    /* the frame that is being read, as far as it has come */
+    uint8_t *data;
     size_t len, capacity;
     /* columns: from the first frame; piece: last one sent */
     Ips__SqlAnswer *columns, *piece;
@@ -353,7 +358,8 @@ static int have_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
 
 /* ---- without a helper ---- */
 
-/* Returns 0 with a->own.error set if the question is wrong. */
+/* Answers without a helper. Returns 0 with a->own.error set if the question is
+ * wrong. */
 static int begin_here(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
@@ -500,7 +506,8 @@ static int take_frame(struct slave_graph_ask *j, struct slave_graphs *gs,
         ips__sql_answer__free_unpacked(a->piece, NULL);
     a->piece = r;
     j->job.finished = head->kind == SQL_LAST;
-    /* The frame with only the columns is not sent by itself. */
+    /* A frame with only column names is not sent; they go with the first
+     * rows. */
     j->job.silent = !j->job.finished && r->n_rows == 0;
     if (!a->columns)
         a->columns = r;
@@ -541,7 +548,7 @@ static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
     struct sql_ask *a = j->sql = calloc(1, sizeof(*a));
     if (!a)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    /* noted now, because a build takes the snapshot */
+    /* copied now, because a build takes the snapshot over */
     a->run = j->snap->run_id;
     int rc = have_tables(j, gs);
     if (rc < 0)

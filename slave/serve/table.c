@@ -137,7 +137,7 @@ static int make_window(struct slave_graph_ask *j, struct slave_graphs *gs)
 #define USER_NONE (-1)
 #define USER_SEVERAL (-2)
 
-/* The process that uses each end, if exactly one does. */
+/* For each channel end the process that uses it, if exactly one does. */
 static int64_t *make_users(const struct ips_built *b)
 {
     int64_t *user = malloc(((size_t)b->end_count + 1) * sizeof(*user));

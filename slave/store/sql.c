@@ -111,9 +111,10 @@ struct slave_sql {
     bool procedures;
     char refused[200]; /* what the authorizer refused */
     uint64_t used_ns;  /* time of the earlier steps */
-    uint64_t began_ns; /* start of this step */
-    int64_t memory;    /* SQLite's memory when it was opened */
-    const char *limit; /* the limit that was reached, in words */
+    uint64_t began_ns; /* start time of the current step */
+    /* memory that SQLite used when the question was opened */
+    int64_t memory;
+    const char *limit; /* the limit that was reached, in words; NULL: none */
 };
 
 static uint64_t now_ns(void)
@@ -202,7 +203,7 @@ static int authorize_access(void *arg, int action, const char *a, const char *b,
     }
 }
 
-/* Non-zero ends the step. */
+/* SQLite's progress handler: a non-zero result ends the step. */
 static int on_progress(void *arg)
 {
     struct slave_sql *q = arg;

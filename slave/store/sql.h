@@ -35,7 +35,7 @@ struct sqlite3_stmt;
 struct slave_sql;
 
 struct slave_sql_limits {
-    uint64_t time_ns; /* limit for all slave_sql_step calls together */
+    uint64_t time_ns; /* time limit for all slave_sql_step calls together */
 };
 
 /* `db`: path of the slave's database; `run`: the run's id in it. `stop` is

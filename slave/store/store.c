@@ -348,7 +348,7 @@ int slave_store_put_stream(struct slave_store *s, int64_t run,
     slave_bind_u64(q, 6, row->next_seq);
     slave_bind_u64(q, 7, row->records);
     slave_bind_u64(q, 8, row->bytes);
-    /* 0: alive; else 1 + the status */
+    /* column `dead`: 0: alive; else 1 + the exit status */
     slave_bind_u64(q, 9, row->dead ? 1 + row->dead_status : 0);
     slave_bind_u64(q, 10, row->dead_t_ns);
     slave_bind_text(q, 11, lost);
@@ -431,7 +431,8 @@ static void col_blob(sqlite3_stmt *q, int at, void *out, size_t len)
         memcpy(out, p, len);
 }
 
-/* Fields that an earlier version did not store stay 0. */
+/* Copies the control file's blob. Fields that an earlier version did not store
+ * stay 0. */
 static void col_control(sqlite3_stmt *q, int at, struct ips_control *out)
 {
     const void *p = sqlite3_column_blob(q, at);

@@ -55,15 +55,15 @@
 struct slave_store;
 
 struct slave_run_row {
-    int64_t id; /* 0: not stored yet */
+    int64_t id; /* row id in the database; 0: not stored yet */
     char name[64];
     bool closed;
     struct ips_control control;
     uint64_t archive_bytes;
     uint64_t graph_bytes;
     uint64_t events;
-    uint64_t torn;     /* reservations never published */
-    uint64_t given_up; /* segments given up as damaged */
+    uint64_t torn;     /* number of reservations that were never published */
+    uint64_t given_up; /* number of segments given up as damaged */
     /* total: the streams' losses plus those counted in the control file;
      * control.lost is the part of the latter that is included here */
     uint64_t lost[IPS_LOST_COUNT];
@@ -73,12 +73,13 @@ struct slave_run_row {
 
 struct slave_stream_row {
     uint32_t number;
-    struct ips_segment_header head; /* header of its first segment */
+    struct ips_segment_header head; /* header of the stream's first segment */
     uint32_t next_seq;
     uint64_t records;
     uint64_t bytes;
     bool dead;
-    uint32_t dead_status; /* see struct ips_stream_in */
+    /* exit status of its process, coded as in struct ips_stream_in */
+    uint32_t dead_status;
     uint64_t dead_t_ns;
     uint64_t lost[IPS_LOST_COUNT];
 };
@@ -88,7 +89,7 @@ struct slave_segment_row {
     uint32_t stream;
     uint32_t seq;
     uint32_t at; /* offset of the first byte not yet read */
-    bool done;   /* all of it was read */
+    bool done;   /* the whole segment was read */
     bool given_up;
     /* a reservation was skipped: its writer may still store into it, so the
      * segment is never handed back to be reused */
@@ -100,8 +101,9 @@ struct slave_segment_row {
 enum slave_unrecorded_kind {
     SLAVE_UNSEEN_URING = 1,
     SLAVE_UNSEEN_AIO = 2,
-    SLAVE_UNSEEN_SHARED = 3, /* shared memory: dev, ino, path, writes are set */
-    /* system calls without libc; path: by which runtime */
+    /* memory shared by processes: dev, ino, path and writes are set */
+    SLAVE_UNSEEN_SHARED = 3,
+    /* system calls made without libc; `path` names the runtime */
     SLAVE_UNSEEN_OWN = 4,
 };
 /* an activity without records; drain/unrecorded.h */
@@ -113,11 +115,11 @@ struct slave_unrecorded_row {
     char path[104];
 };
 
-struct slave_load_row { /* the machine's load during a run; drain/load.h */
+struct slave_load_row { /* the machine's load during a run, see drain/load.h */
     uint64_t samples;
-    uint64_t us;          /* time that the samples stand for */
-    uint64_t runnable_us; /* number of runnable threads, times us */
-    uint64_t average_us;  /* one-minute load average, times us */
+    uint64_t us;          /* time that the samples stand for, in us */
+    uint64_t runnable_us; /* number of runnable threads times us */
+    uint64_t average_us;  /* one-minute load average times us */
 };
 
 int slave_store_open(const char *path, struct slave_store **out,

@@ -5,7 +5,8 @@
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-#define LEVELS 3u /* levels of similarity, the closest first */
+/* number of levels at which arcs count as similar, the closest first */
+#define LEVELS 3u
 #define NOWHERE UINT32_MAX
 
 /* ---- along a chain ---- */
@@ -26,7 +27,8 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
 {
     const struct ips_chain *c = &b->g.chains[chain];
     uint32_t low = 0, high = b->spun_count;
-    while (low < high) { /* first entry of this chain */
+    /* find the first entry of b->spun that belongs to this chain */
+    while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         if (b->spun[mid].node < c->first)
             low = mid + 1;
@@ -58,7 +60,7 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
 {
     walk_to(w, cpu);
     if (cpu <= w->begin_ns || cpu > w->end_ns)
-        return 0; /* while spinning, or beyond the chain's nodes */
+        return 0; /* taken while spinning, or after the chain's last node */
     if (a->sample_count == a->sample_capacity) {
         int rc = b_array_reserve((void **)&a->samples, a->sample_count,
                                  &a->sample_capacity, sizeof(*a->samples), err);
@@ -323,7 +325,8 @@ struct slave_arc_view slave_arc_find(const struct slave_arcs *a,
         v.ns = ips_add_sat(v.ns, a->samples[i].ns);
         v.count++;
     }
-    uint32_t levels = a->pool_count ? LEVELS : 0; /* else all is unsampled */
+    /* without pools, the time is unsampled */
+    uint32_t levels = a->pool_count ? LEVELS : 0;
     for (uint32_t level = 0; v.source == SLAVE_ARC_NOBODY && level < levels;
          level++) {
         uint32_t key[5];

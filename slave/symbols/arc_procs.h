@@ -34,10 +34,10 @@
 
 struct slave_arc_sample {
     uint32_t node, stack;
-    uint64_t ns; /* its weight, at least 1 */
+    uint64_t ns; /* weight of the sample, at least 1 */
     /* thread's CPU since the start of the arc, without spinning */
     uint64_t cpu_ns;
-    uint64_t t_ns; /* raw clock of this machine */
+    uint64_t t_ns; /* time of the sample, raw clock of this machine */
 };
 struct slave_arc_exact { /* time of one procedure in one arc */
     uint32_t node, code_location;
@@ -45,22 +45,22 @@ struct slave_arc_exact { /* time of one procedure in one arc */
 };
 struct slave_arc_pool { /* the samples of similar arcs */
     uint32_t key[5];
-    /* one of their chains: all are of the same process */
+    /* chain of one of the arcs; all of them are of one process */
     uint32_t chain;
-    uint32_t first, count; /* range of `pooled` */
+    uint32_t first, count; /* samples of the pool, as a range of `pooled` */
     uint64_t ns;           /* sum of the samples' weights */
 };
 
 struct slave_arcs {
-    struct slave_arc_sample *samples; /* by node, then in order of time */
+    struct slave_arc_sample *samples; /* sorted by node, then by time */
     uint32_t sample_count, sample_capacity;
-    struct slave_arc_exact *exacts; /* by node, then by first use */
+    struct slave_arc_exact *exacts; /* sorted by node, then by first use */
     uint32_t exact_count, exact_capacity;
     struct slave_arc_pool *pools;
     uint32_t pool_count, pool_capacity;
     struct slave_intern pool_index;
     uint32_t *pooled;  /* sample numbers, grouped by pool */
-    bool *exact_chain; /* [chains] the chain has entries and exits */
+    bool *exact_chain; /* [chains] whether the chain has entries and exits */
 };
 
 /* ---- making: called by procs.c, stream by stream ---- */
@@ -107,8 +107,8 @@ struct slave_arc_view {
     enum slave_arc_source source;
     /* range of exacts (may be empty) or samples, for EXACT and OWN */
     uint32_t first, count;
-    uint32_t pool; /* for ALIKE */
-    uint64_t ns;   /* sum over `first` and `count` */
+    uint32_t pool; /* index of the pool, for ALIKE */
+    uint64_t ns;   /* ns of these samples or exacts together */
 };
 /* The source that divides the arc into `node` of `chain`; `node` must not be
  * the chain's first. O(log samples). */
@@ -146,7 +146,7 @@ struct slave_arc_part {
 };
 /* Procedures of each pool, for slave_arc_split. */
 struct slave_arc_mixes {
-    uint32_t *first; /* [pools + 1] */
+    uint32_t *first; /* [pools + 1] start of each pool's entries */
     struct slave_arc_part *entries;
     uint32_t entry_count, entry_capacity;
 };

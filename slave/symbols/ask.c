@@ -129,7 +129,7 @@ static void take_answer(char *text, struct slave_symbol *out, size_t count,
         int grade;
         end = line_end ? strstr(line_end, "\n\n") : NULL;
         if (!end || sscanf(text, "%d %zu", &grade, &index) != 2)
-            return; /* truncated */
+            return; /* the answer was cut off here */
         end[1] = '\0';
         if (index < count && grade > SLAVE_SYMBOL_NONE &&
             grade <= SLAVE_SYMBOL_DEBUG && well_formed(line_end + 1)) {
@@ -173,7 +173,7 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
     bool whole = false;
     if (strchr(ask->path, '\n') || strchr(ask->debug_root, '\n') ||
         ask->count > ASK_MAX_ADDRESSES)
-        return 0; /* cannot be asked: stays unknown */
+        return 0; /* such a file cannot be asked for: its names stay unknown */
     FILE *f = write_ask(ask, err);
     int rc = f ? slave_helper_run(helper, "--symbolise", f, &pid, &answer, err)
                : IPS_E_IO;
@@ -266,7 +266,7 @@ int slave_symbols_main(FILE *in, FILE *out)
         .addresses = addresses,
         .count = count};
     int rc = take_rights((uint32_t)strtoul(uid, NULL, 10), &err);
-    /* Set again: the change of user cleared it. */
+    /* Set it again: changing the user has cleared PR_SET_PDEATHSIG. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (rc == 0)
         rc = slave_symbols_read(&ask, put_answer, out, &err);

@@ -14,10 +14,10 @@ struct code_image {
     uint64_t fork_ns; /* time of its START(FORK) record */
     uint64_t parent_stamp;
     uint32_t pid, ppid;
-    uint32_t parent; /* index of its parent image, or IPS_NONE */
+    uint32_t parent; /* index of the image it was forked from, or IPS_NONE */
     bool forked;
     uint32_t first_span, span_count;
-    uint64_t longest_span; /* size of its largest span, in bytes */
+    uint64_t longest_span; /* size of the image's largest span, in bytes */
 };
 
 /* The module at the addresses [start, end) during a time. IPS_NONE: nothing is
@@ -27,7 +27,7 @@ struct code_span {
     uint32_t image, module, order;
 };
 
-struct code_memo { /* cache: the last answer with this hash */
+struct code_memo { /* cache entry: the last lookup with this hash */
     uint64_t address, from_ns, to_ns;
     uint32_t image, location;
     bool used;
@@ -152,7 +152,7 @@ static bool same_module(const void *arg, uint32_t number)
            memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0;
 }
 
-/* Interns the module of a record. */
+/* The number of the module that a record names; adds it if it is new. */
 static int module_of(struct ips_codemap *m, const struct ips_rec_module *r,
                      char *path, uint32_t uid, uint64_t t_ns, uint32_t *number,
                      struct ips_err *err)
@@ -338,7 +338,7 @@ static const struct code_span *own_span(const struct ips_codemap *m,
     if (!spans) /* no image has spans */
         return NULL;
     spans += im->first_span;
-    while (low < high) { /* first span that starts after the address */
+    while (low < high) { /* find the first span that starts after the address */
         uint32_t mid = low + (high - low) / 2;
         if (spans[mid].start <= address)
             low = mid + 1;

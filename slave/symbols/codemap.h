@@ -22,17 +22,18 @@
 #include "slave/build/build.h"
 
 struct ips_code_module {
-    char *path; /* as in the record; "[vdso]" */
+    char *path; /* path of the module's file, as in the record; or "[vdso]" */
     uint8_t build_id[20];
-    uint8_t build_id_bytes; /* 0 none */
-    bool recording;         /* the agent's own code in the program */
+    uint8_t build_id_bytes; /* length of the build id; 0: none */
+    bool recording;         /* it is IPS's own code, loaded into the program */
     /* the user whose records name the file; see symbols.h */
     uint32_t uid;
-    uint64_t loaded_ns; /* raw clock, last time it was loaded */
+    uint64_t loaded_ns; /* raw clock: last time it was loaded */
 };
 struct ips_code_location {
-    uint32_t module;  /* IPS_NONE: no module covered the address */
-    uint64_t address; /* in the file's symbol table; 0 without a module */
+    uint32_t module; /* IPS_NONE: no module covered the address */
+    /* address in the file's symbol table; 0 without a module */
+    uint64_t address;
 };
 
 struct code_image;
@@ -51,12 +52,12 @@ struct ips_codemap {
     struct code_memo *memo;
 };
 
-/* O(records). */
+/* Makes the map from the MODULE and START records. O(records). */
 int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
                      struct ips_err *err) IPS_MUST_USE;
 void ips_codemap_release(struct ips_codemap *m);
 
-/* The image of a stream, or IPS_NONE. */
+/* The index of a stream's image, or IPS_NONE. */
 uint32_t ips_codemap_image(const struct ips_codemap *m,
                            const struct ips_segment_header *head);
 
@@ -66,7 +67,7 @@ int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
                        uint64_t t_ns, bool ret, uint32_t *place,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* Whether the code location is in the agent. */
+/* Whether the code location is in IPS's own code. */
 static inline bool ips_code_recording(const struct ips_codemap *m,
                                       uint32_t place)
 {

@@ -21,11 +21,12 @@
 #define TEXT_MAX 65536u
 
 struct symbol {
-    uint64_t start, size; /* a symbol without a size: up to its section's end */
+    /* a symbol without a size extends to its section's end */
+    uint64_t start, size;
     const char *name;
-    /* of several symbols, the one with the greatest rank is used */
+    /* if several symbols have the address, the greatest rank is used */
     uint8_t rank;
-    bool open; /* it had no size: the next symbol ends it */
+    bool open; /* the symbol has no size: it ends where the next one starts */
 };
 
 struct range { /* code range of a compilation unit */
@@ -181,7 +182,7 @@ static bool find_start(const struct reader *r, uint64_t at, uint64_t *start)
     size_t low = 0, high = r->start_count;
     Dwarf_Frame *frame = NULL;
     if (!r->cfi || dwarf_cfi_addrframe(r->cfi, at, &frame) != 0)
-        return false; /* not inside a procedure */
+        return false; /* the address is not inside a procedure */
     free(frame);
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -504,7 +505,7 @@ static int scopes_of(struct reader *r, Dwarf_Die *unit, uint64_t at,
     const struct symbol *s = count > 0 ? NULL : find_symbol(r, at);
     if (count > 0)
         count = dwarf_getscopes_die(&scopes[0], own);
-    /* a procedure inside another procedure */
+    /* mangled name of a procedure inside another procedure */
     else if (s && strncmp(s->name, "_ZZ", 3) == 0 &&
              find_local(unit, at, 64, &local))
         count = dwarf_getscopes_die(&local, own);

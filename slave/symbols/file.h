@@ -13,7 +13,7 @@
 
 #include "slave/symbols/symbols.h"
 
-struct symbol_file { /* not open: fd -1, elf NULL */
+struct symbol_file { /* if it is not open, fd is -1 and elf is NULL */
     int fd;
     Elf *elf;
     Dwarf *dwarf;

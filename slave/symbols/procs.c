@@ -5,9 +5,10 @@
 #include "slave/build/chain_index.h"
 #include "slave/build/internal.h"
 
-/* maximum weight of a sample on an arc */
+/* maximum weight of a sample that is assigned to an arc */
 #define WEIGHT_MAX_NS ((uint64_t)1 << 40)
-#define DEPTH_MAX 100000u /* nested calls; deeper ones are not timed */
+/* maximum depth of nested calls; deeper ones are not timed */
+#define DEPTH_MAX 100000u
 
 struct call { /* a call that was entered and not left yet */
     uint32_t exact;
@@ -15,7 +16,7 @@ struct call { /* a call that was entered and not left yet */
 };
 
 struct entered {
-    uint32_t active; /* number of its entries in `calls` */
+    uint32_t active; /* how often the procedure is in `calls` */
     uint32_t arc;    /* cursor for slave_arc_add_exact */
 };
 
@@ -23,17 +24,17 @@ struct making {
     struct ips_procs *p;
     const struct ips_built *b;
     struct ips_err *err;
-    const uint32_t *index; /* slave_chain_index of b */
+    const uint32_t *index; /* index of the chains, from slave_chain_index */
     struct slave_intern stack_index, sampled_index, exact_index;
     B_ARRAY(struct call) calls;
-    B_ARRAY(struct entered) entered; /* one for each exact row */
+    B_ARRAY(struct entered) entered; /* one entry for each row of p->exact */
     struct slave_arc_walk walk;
-    /* Of the current stream: */
+    /* State of the current stream: */
     const struct ips_stream_in *in;
     uint32_t image, chain;
-    bool begun;        /* `cpu` is valid */
-    uint64_t cpu;      /* CPU clock at the last sample or START */
-    uint64_t exact_ns; /* time of this thread attributed to calls */
+    bool begun;        /* an earlier CPU clock reading is known */
+    uint64_t cpu;      /* CPU clock at the last sample or at START */
+    uint64_t exact_ns; /* CPU of this thread that was attributed to calls */
     /* exact: CPU clock up to which time was attributed */
     uint64_t last_cpu;
     /* CPU clock when the timers started, and at the end */
@@ -323,7 +324,8 @@ static bool may_have_entries(const struct ips_stream_in *in)
            b_may_have(in, IPS_REC_EXIT_SHORT);
 }
 
-/* Without such records, START and END add nothing. */
+/* Whether the stream has samples, entries or counts; without them START and END
+ * matter not. */
 static bool has_costs(const struct ips_stream_in *in)
 {
     return may_have_entries(in) || b_may_have(in, IPS_REC_SAMPLE) ||
@@ -370,7 +372,8 @@ static int take_stream(struct making *m)
         } else if (type == IPS_REC_COUNT) {
             rc = take_count(m, data, t);
         } else if (type == IPS_REC_LOST) {
-            /* earlier samples may be among the lost records */
+            /* the lost records may include samples: the next gap has no known
+             * start */
             m->begun = false;
         } else if (type == IPS_REC_END) {
             struct ips_rec_end r;
@@ -399,8 +402,10 @@ static int take_stream(struct making *m)
 static void find_unsampled(const struct making *m)
 {
     const struct ips_procs *p = m->p;
-    uint64_t period = 0; /* also used for threads without samples */
-    bool timers = false; /* older agents do not record when timers start */
+    /* sampling period; also used for threads without samples */
+    uint64_t period = 0;
+    /* whether START times of timers were recorded; older agents do not */
+    bool timers = false;
     for (uint32_t i = 0; i < p->thread_count; i++) {
         const struct ips_thread_cost *t = &p->threads[i];
         timers = timers || t->timers;

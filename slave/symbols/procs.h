@@ -34,10 +34,11 @@
 #include "slave/symbols/arc_procs.h"
 #include "slave/symbols/codemap.h"
 
-struct ips_stack { /* frames[first .. first + count): innermost first */
+/* a call stack: frames[first .. first + count), innermost first */
+struct ips_stack {
     uint32_t first, count;
 };
-struct ips_sampled { /* one thread in one call stack */
+struct ips_sampled { /* samples of one thread in one call stack */
     uint32_t chain, stack;
     uint64_t ns, samples;
     /* sum of the squared weights, ns^2; late samples count IPS_LATE_SQUARES
@@ -48,20 +49,21 @@ struct ips_sampled { /* one thread in one call stack */
  * (IPS_REC_F_LATE). So the confidence interval is as wide as if there were a
  * quarter of such samples. */
 #define IPS_LATE_SQUARES 4.0
-struct ips_exact { /* one thread in one procedure */
+struct ips_exact { /* calls of one thread to one procedure */
     uint32_t chain, code_location;
     uint64_t self_ns, total_ns, calls;
     /* local raw time from which it was only counted; 0: entries and exits
      * throughout */
     uint64_t counted_from_ns;
-    bool timed; /* self and total were measured */
+    bool timed; /* self_ns and total_ns were measured */
 };
-struct ips_thread_cost { /* one row a chain */
+struct ips_thread_cost { /* costs of one thread; one row for each chain */
     uint64_t samples, sampled_ns, unsampled_ns;
-    uint64_t asked_ns; /* sum of the sampling periods */
-    uint64_t cpu_ns;   /* all of its CPU, including time spent spinning */
-    uint64_t timed_ns; /* CPU while its timers existed */
-    bool timers;       /* a record says when its timers started */
+    uint64_t asked_ns; /* sum of the sampling periods that were requested */
+    /* all CPU of the thread, including time spent spinning */
+    uint64_t cpu_ns;
+    uint64_t timed_ns; /* CPU of the thread while its timers existed */
+    bool timers;       /* a record says when the thread's timers started */
     bool exact;
 };
 
@@ -77,12 +79,12 @@ struct ips_procs {
     uint32_t exact_count, exact_capacity;
     struct ips_thread_cost *threads;
     uint32_t thread_count;
-    struct slave_arcs arcs; /* the same costs, by arc */
+    struct slave_arcs arcs; /* the same costs, assigned to arcs */
     /* covers only a part of the run, but the threads' CPU covers all of it */
     bool of_window;
 };
 
-/* `b` is the graph built from `in`. O(records). */
+/* Makes the costs; `b` is the graph built from `in`. O(records). */
 int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
                    struct ips_procs *out, struct ips_err *err) IPS_MUST_USE;
 void ips_procs_release(struct ips_procs *p);

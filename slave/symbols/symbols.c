@@ -101,8 +101,8 @@ static void module_key(const struct ips_code_module *m, const char *run,
 
 struct slave_symbol_failure {
     char *key;      /* the module's key and its path */
-    time_t retry_s; /* time of the next try */
-    uint64_t why;   /* hash of the message */
+    time_t retry_s; /* no further try before this time */
+    uint64_t why;   /* hash of the last error message */
 };
 
 void slave_symbol_failures_release(struct slave_symbol_failures *f)
@@ -122,12 +122,13 @@ find_failure(const struct slave_symbol_failures *f, const char *key)
     return NULL;
 }
 
-/* NULL: out of memory. */
+/* Adds an entry for a failure. NULL: out of memory. */
 static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
                                                 const char *key)
 {
     struct slave_symbol_failure fresh = {.key = strdup(key)};
-    if (f->count == FAILURES_MAX) { /* replaces the one due first */
+    /* the table is full: replace the entry that is due first */
+    if (f->count == FAILURES_MAX) {
         uint32_t first = 0;
         for (uint32_t i = 1; i < f->count; i++)
             if (f->of[i].retry_s < f->of[first].retry_s)

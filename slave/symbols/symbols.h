@@ -40,12 +40,13 @@ struct slave_symbol_ask {
     const char *path;
     const uint8_t *build_id;
     size_t build_id_bytes; /* 0: no build id; then the file's age is checked */
-    uint32_t uid;          /* root's helper reads with this user's rights */
+    /* user with whose rights root's helper reads the file */
+    uint32_t uid;
     /* without a build id, a file modified later is not the one that was mapped;
      * 0: do not check */
     uint64_t not_after_real_ns;
     const char *debug_root;
-    const uint64_t *addresses; /* in the file's symbol table */
+    const uint64_t *addresses; /* addresses in the file's symbol table */
     size_t count;
 };
 enum slave_symbol_grade {
@@ -55,8 +56,9 @@ enum slave_symbol_grade {
 };
 /* Calls `put` for each address of which something is known, at most twice; the
  * second text is better. IPS_E_NOT_FOUND: no such file, or not the one that was
- * mapped; IPS_E_REFUSED: it must not be read; IPS_E_LIMIT: too large. Returns 0
- * with `err` set to IPS_E_INCOMPLETE if its debug file must not be read. */
+ * mapped; IPS_E_REFUSED: no permission to read it, or not a regular file;
+ * IPS_E_LIMIT: too large. Returns 0 with `err` set to IPS_E_INCOMPLETE if its
+ * debug file is too large to be read. */
 int slave_symbols_read(const struct slave_symbol_ask *ask,
                        void (*put)(void *arg, size_t index, const char *text,
                                    enum slave_symbol_grade grade),
@@ -69,7 +71,7 @@ int slave_symbols_main(FILE *in, FILE *out);
 /* ---- the helper (symbols/ask.c) ---- */
 
 struct slave_symbol {
-    char *text; /* NULL: unknown */
+    char *text; /* lines of the symbol; NULL: unknown */
     enum slave_symbol_grade grade;
 };
 /* Fills out[count], which must be zeroed. `helper` is the program to run. If
@@ -82,10 +84,11 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
 
 /* ---- all code locations of a map (symbols.c) ---- */
 
-struct slave_symbols { /* of locations[0 .. count) of one map */
+/* symbols of the code locations [0 .. count) of one map */
+struct slave_symbols {
     struct slave_symbol *of;
     uint32_t count;
-    uint64_t asked; /* number of helpers run */
+    uint64_t asked; /* number of helpers run so far */
 };
 /* Files that could not be read; they are neither retried nor logged at each
  * question. If the files of one user take root's slave too long within an hour,
@@ -103,11 +106,15 @@ struct slave_symbol_failures {
 void slave_symbol_failures_release(struct slave_symbol_failures *f);
 
 struct slave_symbol_source {
-    const char *helper;                     /* "": never read files */
-    struct slave_store *store;              /* NULL: nothing is stored */
-    struct slave_symbol_failures *failures; /* NULL: none is remembered */
+    /* path of the helper program; "": never read files */
+    const char *helper;
+    /* database for names; NULL: store none */
+    struct slave_store *store;
+    /* files that could not be read; NULL: remember none */
+    struct slave_symbol_failures *failures;
     const char *run;
-    uint64_t created_raw_ns, created_real_ns; /* of the run */
+    /* start time of the run, on both clocks */
+    uint64_t created_raw_ns, created_real_ns;
 };
 /* Finds names for the code locations that have none yet; may be called again
  * after the map has grown. Every location gets a text: if there is no name,
