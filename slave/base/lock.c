@@ -1,4 +1,4 @@
-/* Locks of the pool root; see lock.h. */
+/* Locks of the pool; see lock.h. */
 #include "slave/base/lock.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Scheduling of the loop; see base/sched_class.h. */
+/* Scheduling class of the event loop; see base/sched_class.h. */
 #include "slave/base/sched_class.h"
 
 #include <errno.h>

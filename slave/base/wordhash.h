@@ -41,9 +41,9 @@ static inline void slave_wordhash_step(uint64_t *h, const unsigned char *p)
     *h ^= *h >> 32;
 }
 
-/* The same for long data: four independent hashes, each over every fourth word,
- * so that it runs nearly at memory speed. The value differs from
- * slave_wordhash's. */
+/* A checksum like slave_wordhash for long data: four independent hashes, each
+ * over every fourth word, so that it runs nearly at memory speed. The value
+ * differs from slave_wordhash's. */
 static inline uint64_t slave_wordhash_long(uint64_t seed, const void *data,
                                            size_t len)
 {

@@ -1,4 +1,4 @@
-/* Records out of a segment; see drain/segment_reader.h. */
+/* Copies records from a segment; see drain/segment_reader.h. */
 #include "slave/drain/segment_reader.h"
 
 #include <errno.h>

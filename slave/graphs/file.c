@@ -14,7 +14,7 @@
 #include "slave/base/wordhash.h"
 #include "slave/graphs/series.h"
 
-#define MAGIC 0x32485052474c5653ULL /* "SVLGRPH2" */
+#define MAGIC 0x32485052474c5653ULL /* the characters "SVLGRPH2" */
 
 /* All arrays of a built graph: X(name, element type, count, member of b,
  * part). */

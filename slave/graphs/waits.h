@@ -43,7 +43,7 @@ struct slave_waits {
 /* Makes g->waits. The first call is O(records) and reads symbol files. */
 int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
                       struct ips_err *err) IPS_MUST_USE;
-/* The same from rows that the build of `g` from `in` made. */
+/* Makes g->waits from rows that the build of `g` from `in` made. */
 int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
                          const struct slave_input *in,
                          struct ips_wait_rows *rows,

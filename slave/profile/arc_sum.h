@@ -46,7 +46,7 @@ uint64_t slave_arc_within(const struct slave_arcs *a, const struct ips_graph *g,
  * once. */
 uint64_t slave_arc_sum_add(struct slave_arc_sum *s, uint32_t chain,
                            uint32_t node, struct slave_window window);
-/* The same for `ns` of the arc, at most what lies in the window. */
+/* Adds only `ns` of the arc into `node`, at most what lies in the window. */
 void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
                           uint32_t node, uint64_t ns,
                           struct slave_window window);

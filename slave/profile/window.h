@@ -47,14 +47,15 @@ void slave_cut_release(struct slave_cut *c);
  * first. */
 uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain,
                        uint32_t node);
-/* The run delay of the same arc; 0 if unknown. */
+/* The run delay, within the window, of the chain arc into `node`; 0 if
+ * unknown. */
 uint64_t slave_cut_delay(const struct slave_cut *c, uint32_t node);
 /* The part in the window of the `ns` that end at `node`: a cross arc or, in
  * `wall`, the time before a chain that no recorded thread started. */
 uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node,
                           uint64_t ns);
-/* The same for a caller that learns the ns later: the part in the window is
- * max(ns - past, 0) - max(ns - since, 0). */
+/* Like slave_cut_before, for a caller that learns the ns later: the part in the
+ * window is max(ns - past, 0) - max(ns - since, 0). */
 void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
                        uint64_t *since);
 /* Whether the node was passed in the window. */

@@ -280,7 +280,7 @@ static int start_scenario(struct slave_graph_ask *j,
 }
 
 /* Appends a letter to its list. Returns true when the list is complete, in
- * *whole, or too long (*whole is then empty). */
+ * *whole, or when it failed (*whole stays empty). */
 static bool collect_parts(struct slave_graph_ask *j, uint32_t p,
                           const struct slave_letter *l,
                           struct ips_cm_bytes *whole)

@@ -346,8 +346,8 @@ plain_row(struct events_job *j, const struct stream_entry *p, const char *type,
     return r;
 }
 
-/* The same for a record of `own` bytes that is followed by its call site; `ns`:
- * how long the call took. */
+/* Adds a row like plain_row, for a record of `own` bytes that is followed by
+ * its call site; `ns`: how long the call took. */
 static void plain_at(struct events_job *j, const struct stream_entry *p,
                      const struct ips_rec_head *rec, size_t own,
                      const char *type, uint64_t t_ns, uint64_t ns,

@@ -11,7 +11,8 @@ struct precompute {
     struct slave_record_queue
         /* queue of new records, if the tables are wanted; else NULL */
         *record_queue;
-    bool graph; /* whether the graph's build is to be continued */
+    /* whether to unpack new records and continue the graph's build */
+    bool graph;
     uint64_t given_ns;
 };
 

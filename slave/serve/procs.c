@@ -40,8 +40,8 @@ static int count_cpu(struct slave_graphs *gs, struct slave_graph_ask *j,
     free(row);
     if (rc < 0)
         return rc;
-    /* Each thread may have one more sample, of a period that is partly in this
-     * window but whose sample is in another. */
+    /* A sampling period may lie partly in this window while its sample lies in
+     * another. So one period for each thread does not count as unsampled. */
     t->unsampled_ns = ips_sub_sat(
         s.cpu_ns[0],
         ips_add_sat(t->sampled_ns,

@@ -108,7 +108,7 @@ enum slave_unrecorded_kind {
 };
 /* an activity without records; drain/unrecorded.h */
 struct slave_unrecorded_row {
-    uint8_t kind; /* enum slave_unrecorded_kind */
+    uint8_t kind; /* kind of activity, an enum slave_unrecorded_kind */
     bool writes;
     uint32_t pid;
     uint64_t dev, ino;

@@ -5,7 +5,7 @@
  *   path \n build id in hex, or - \n not_after_real_ns \n debug root \n
  *   user \n address in hex \n ...
  *
- * The helper answers address by address, in any order:
+ * The helper answers address by address, in any order, some twice:
  *
  *   grade SPACE index \n the symbol's lines \n an empty line
  *
@@ -65,7 +65,8 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
-/* Everything up to the end (*whole), the time limit or the size limit. */
+/* Reads the helper's output up to its end (*whole), the time limit or the size
+ * limit. */
 static char *read_answer(int fd, size_t *len, bool *whole)
 {
     uint64_t until = now_ms() + HELPER_WALL_MS;

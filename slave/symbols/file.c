@@ -28,8 +28,8 @@ void symbol_file_close(struct symbol_file *o)
     *o = (struct symbol_file){.fd = -1};
 }
 
-/* The file as ELF; a name that is no regular file (a FIFO, a device) is not
- * waited for. */
+/* Opens the file as ELF. O_NONBLOCK: opening a FIFO or device must not
+ * block. */
 static int file_open(struct symbol_file *o, const char *path,
                      struct ips_err *err)
 {

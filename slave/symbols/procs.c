@@ -324,8 +324,8 @@ static bool may_have_entries(const struct ips_stream_in *in)
            b_may_have(in, IPS_REC_EXIT_SHORT);
 }
 
-/* Whether the stream has samples, entries or counts; without them START and END
- * matter not. */
+/* Whether the stream has samples, entries or counts. Without them START and END
+ * do not matter. */
 static bool has_costs(const struct ips_stream_in *in)
 {
     return may_have_entries(in) || b_may_have(in, IPS_REC_SAMPLE) ||

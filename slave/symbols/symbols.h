@@ -51,8 +51,9 @@ struct slave_symbol_ask {
 };
 enum slave_symbol_grade {
     SLAVE_SYMBOL_NONE = 0,
-    SLAVE_SYMBOL_TABLE = 1, /* from a symbol table or the unwind table */
-    SLAVE_SYMBOL_DEBUG = 2, /* from debug information */
+    /* the name is from a symbol table or the unwind table */
+    SLAVE_SYMBOL_TABLE = 1,
+    SLAVE_SYMBOL_DEBUG = 2, /* the name is from debug information */
 };
 /* Calls `put` for each address of which something is known, at most twice; the
  * second text is better. IPS_E_NOT_FOUND: no such file, or not the one that was
