@@ -35,7 +35,7 @@
 #define IDLE_SILENT_NS (600 * SLAVE_SECOND_NS)
 #define LOOK_NS (100 * SLAVE_MS_NS)
 #define STATUS_NS                                                              \
-    (50 * SLAVE_MS_NS) /* a zombie is waited for at the longest                \
+    (50 * SLAVE_MS_NS) /* longest wait for a zombie's exit status              \
                         */
 #define PROC_SCAN_NS SLAVE_SECOND_NS
 /* Must be less than the time for which a run is quiet (QUIET_NS in run.c)
