@@ -1,9 +1,10 @@
 /*
  * Spans of a thread's time that the program itself marked: its requests.
  *
- *   marks ips_mark("begin NAME ...") up to ips_mark("end NAME ...") in the same
- * thread. NAME is one word; the rest is free text. If a NAME was asked for, a
- * mark "NAME ..." also ends the current span and begins a new one.
+ *   marks  ips_mark("begin NAME ...") up to ips_mark("end NAME ...") in the
+ *          same thread. NAME is one word; the rest is free text. If a NAME was
+ *          asked for, a mark "NAME ..." also ends the current span and begins
+ *          a new one.
  *   tasks  each chain of the API (ips_task_start) of that name, from its START
  *          to its END.
  *

@@ -1,13 +1,13 @@
 /*
  * Prepares data for likely questions while no request waits:
  *
- *   follow updates the tables of the open run asked about last
+ *   follow  updates the tables of the open run asked about last
  *           (graphs/live_tables.h), from records that the ingest hands over
- *   unpack unpacks new records of open runs asked about recently
+ *   unpack  unpacks new records of open runs asked about recently
  *           (graphs/records.h), and continues the build of one of them
  *           (graphs/incremental.h)
- *   build builds the graph of a large run that has just been closed
- *   keep writes the files of graphs that questions left unwritten
+ *   build   builds the graph of a large run that has just been closed
+ *   keep    writes the files of graphs that questions left unwritten
  *           (graphs/graphs.h)
  *
  * One job at a time, and none while a request is in progress; a request that

@@ -7,9 +7,9 @@
  *  stream(run, number, ...) one row a stream: its first segment's header, how
  *                           much of it was read, what it lost
  *  segment(run, file, ...)  cursors: file, seq and the offset ingested so far
- *  load(run, samples, ...) the machine's load while the run went on (load.h):
- *                           sums over `us`; no row if the run was recorded
- *                           without a slave
+ *  load(run, samples, ...)  the machine's load while the run went on
+ *                           (drain/load.h): sums over `us`; no row if the run
+ *                           was recorded without a slave
  *  unseen(run, kind, ...)   activity that leaves no record
  *                           (drain/unrecorded.h)
  *  irt(run, key, procedures, ...) which build (key: slave_snapshot_key) made
@@ -22,8 +22,8 @@
  *  traffic(run, end, process, ...) /
  *  procedure(run, process, ...) CPU time of each process by procedure
  *  symbol(module, address, grade, text) names of code addresses (symbols.h),
- * shared by all runs; `module` is a build id in hex. The oldest rows are
- * deleted above SLAVE_SYMBOLS_KEPT
+ *                           shared by all runs; `module` is a build id in hex.
+ *                           Above SLAVE_SYMBOLS_KEPT the oldest rows go
  *
  * Invariants:
  *  - run.archive_bytes, stream and segment rows of one turn commit together
