@@ -199,7 +199,8 @@ struct slave_run {
     /* monotonic time of the last question about its graph or events; 0:
      * never */
     uint64_t asked_ns;
-    /* open when this slave found it, and not built since it closed */
+    /* the run was in the pool in this slave's time, and its graph was not built
+     * since it closed */
     bool was_open;
     /* archive length at which precomputing was last considered */
     uint64_t precomputed_bytes;

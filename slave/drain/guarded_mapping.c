@@ -30,10 +30,10 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 static bool catch_sigbus(void)
 {
     struct sigaction now;
-    const struct sigaction a = {
-        .sa_sigaction = on_sigbus,
-        /* no mask to restore: on_sigbus is left by siglongjmp */
-        .sa_flags = SA_SIGINFO | SA_NODEFER};
+    const struct sigaction a = {.sa_sigaction = on_sigbus,
+                                /* SA_NODEFER: siglongjmp leaves the handler, so
+                                 * nothing would unblock SIGBUS */
+                                .sa_flags = SA_SIGINFO | SA_NODEFER};
     if (sigaction(SIGBUS, NULL, &now) < 0)
         return false;
     if (now.sa_sigaction == on_sigbus)

@@ -57,8 +57,8 @@ static const char schema[] =
     " line INTEGER, self_ns INTEGER, total_ns INTEGER, samples INTEGER,"
     " calls INTEGER, exact INTEGER, PRIMARY KEY(run, process, number))"
     " WITHOUT ROWID;"
-    /* for "most CPU of its own" and "sum by procedure", answered from the index
-     * alone */
+    /* indexes for the procedures with the greatest self time, and for sums by
+     * procedure, which need no table rows */
     "CREATE INDEX IF NOT EXISTS procedure_self ON procedure(run, self_ns);"
     "CREATE INDEX IF NOT EXISTS procedure_name ON"
     " procedure(run, name, self_ns);"
