@@ -23,7 +23,7 @@
 
 /* how long a private slave stays after a run */
 #define AFTER_RUN_NS (2 * SLAVE_SECOND_NS)
-/* normal priority for so long after a request */
+/* the loop runs at normal priority for this time after a request */
 #define WAITED_NS (SLAVE_SECOND_NS / 2)
 
 static struct {

@@ -10,7 +10,7 @@
 
 #include "common/large.h"
 
-/* After so long without a job, memory cached for the next job's arrays is
+/* After this time without a job, memory cached for the next job's arrays is
  * freed. */
 #define TIDY_S 1
 

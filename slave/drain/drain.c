@@ -324,7 +324,7 @@ static void run_rolled_back(struct slave_run *run)
             s->row = s->saved;
             s->state = s->saved_state;
         }
-        /* Its predecessor, which had made it the current segment, is no longer
+        /* The preceding segment, whose end had started this one, is no longer
          * done. */
         if (s->state == SLAVE_SEG_READING &&
             s->row.seq != s->stream->row.next_seq)

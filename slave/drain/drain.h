@@ -65,7 +65,8 @@ enum slave_segment_state {
     SLAVE_SEG_DONE,    /* all records committed; to be handed back or removed */
     SLAVE_SEG_DRAINED, /* handed back to its writer, which may use it again */
     SLAVE_SEG_BAD,     /* refused: never read, removed together with the run */
-    SLAVE_SEG_GONE,    /* its file was removed; freed at the end of the turn */
+    /* the segment's file was removed; freed at the end of the turn */
+    SLAVE_SEG_GONE,
 };
 
 struct slave_run;

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* At most so many mappings at once: by default a process may have 65,530. */
+/* Maximum number of mappings at once; by default a process may have 65,530. */
 #define SLAVE_VIEWS_MAX 8192u
 
 struct slave_guarded_mapping {

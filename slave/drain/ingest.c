@@ -160,7 +160,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc == IPS_E_INCOMPLETE) {
-        /* Its writer died before it wrote a header: the file is empty. */
+        /* The writer died before it wrote a header: the file is empty. */
         if (ips_sub_sat(now_ns, seg->since_ns) > NEW_NS)
             slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
         return;

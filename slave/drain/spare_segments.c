@@ -33,7 +33,7 @@
 /* polling interval after one was taken; doubled while none is */
 #define LOOK_NS (5 * SLAVE_MS_NS)
 #define LOOK_MAX_NS (500 * SLAVE_MS_NS)
-/* spares that no process took for so long are removed */
+/* spares that no process took during this time are removed */
 #define UNUSED_NS (30 * SLAVE_SECOND_NS)
 
 struct slave_spare_segments {

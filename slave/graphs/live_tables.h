@@ -23,8 +23,8 @@
 struct slave_graphs;
 struct slave_snapshot;
 
-/* Rows are stored at most so often, and take at most a twentieth of the
- * time. */
+/* Rows are stored at most once in this interval, and storing takes at most
+ * 1/SLAVE_FOLLOW_STORE_SHARE of the time. */
 #define SLAVE_FOLLOW_STORE_NS 1000000000ull
 #define SLAVE_FOLLOW_STORE_SHARE 20u
 

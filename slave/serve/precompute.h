@@ -23,15 +23,16 @@
 
 /* Runs with fewer events are built fast enough on demand. */
 #define SLAVE_AHEAD_EVENTS 100000u
-/* A job is worth it for so many new archive bytes (packed). For fewer it waits
- * SLAVE_AHEAD_NS, and SLAVE_AHEAD_SHARE times the duration of the last job. */
+/* A job starts when an archive has grown by this number of bytes (packed). For
+ * less growth it waits SLAVE_AHEAD_NS, and SLAVE_AHEAD_SHARE times the duration
+ * of the last job. */
 #define SLAVE_AHEAD_BYTES (256u << 10)
 #define SLAVE_AHEAD_NS 1000000000ull
 #define SLAVE_AHEAD_SHARE 20u
-/* For so long after a question the run's graph is kept up to date. */
+/* For this time after a question the run's graph is kept up to date. */
 #define SLAVE_AHEAD_GRAPH_NS (30 * 1000000000ull)
-/* Graphs are written so long after the last request: a question consists of
- * several requests, with pauses between them. */
+/* Graphs are written to files this time after the last request: a question
+ * consists of several requests, with pauses between them. */
 #define SLAVE_AHEAD_KEEP_NS (3 * 1000000000ull)
 
 /* Whether a run that was asked about has enough new data. */

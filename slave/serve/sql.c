@@ -29,7 +29,7 @@
 
 #define PIECE_SQL_ROWS 1024u
 #define PIECE_SQL_BYTES (1u << 20)
-/* after so long a piece is sent with the rows that it has */
+/* after this time a piece is sent with the rows that it has */
 #define PIECE_SQL_NS (200 * SLAVE_MS_NS)
 #define SQL_FRAME_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
 /* The timer waits so much longer than the question's time limit: where SQLite

@@ -41,7 +41,8 @@ struct slave_arc_sample {
 };
 struct slave_arc_exact { /* time of one procedure in one arc */
     uint32_t node, code_location;
-    uint64_t ns; /* their sum over an arc is at most its weight */
+    /* the sum of `ns` over all exacts of an arc is at most the arc's weight */
+    uint64_t ns;
 };
 struct slave_arc_pool { /* the samples of similar arcs */
     uint32_t key[5];
@@ -130,7 +131,8 @@ uint64_t slave_arc_sample_in(const struct slave_arcs *a,
                              const struct slave_arc_view *v, uint32_t node,
                              uint32_t k, struct slave_window window);
 
-/* The same summed over all samples of the arc; 0: none lies in the window. */
+/* Sum of slave_arc_sample_in over all samples of the arc; 0: none lies in the
+ * window. */
 uint64_t slave_arc_own_in(const struct slave_arcs *a, const struct ips_graph *g,
                           const struct slave_arc_view *v, uint32_t node,
                           struct slave_window window);

@@ -174,7 +174,8 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
     bool whole = false;
     if (strchr(ask->path, '\n') || strchr(ask->debug_root, '\n') ||
         ask->count > ASK_MAX_ADDRESSES)
-        return 0; /* such a file cannot be asked for: its names stay unknown */
+        /* such a file cannot be passed to the helper: its names stay unknown */
+        return 0;
     FILE *f = write_ask(ask, err);
     int rc = f ? slave_helper_run(helper, "--symbolise", f, &pid, &answer, err)
                : IPS_E_IO;

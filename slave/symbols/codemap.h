@@ -25,7 +25,8 @@ struct ips_code_module {
     char *path; /* path of the module's file, as in the record; or "[vdso]" */
     uint8_t build_id[20];
     uint8_t build_id_bytes; /* length of the build id; 0: none */
-    bool recording;         /* it is IPS's own code, loaded into the program */
+    /* the module is IPS's own code, loaded into the program */
+    bool recording;
     /* the user whose records name the file; see symbols.h */
     uint32_t uid;
     uint64_t loaded_ns; /* raw clock: last time it was loaded */

@@ -79,7 +79,7 @@ struct ips_procs {
     uint32_t exact_count, exact_capacity;
     struct ips_thread_cost *threads;
     uint32_t thread_count;
-    struct slave_arcs arcs; /* the same costs, assigned to arcs */
+    struct slave_arcs arcs; /* the same costs, assigned to arcs of the graph */
     /* covers only a part of the run, but the threads' CPU covers all of it */
     bool of_window;
 };

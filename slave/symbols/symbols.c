@@ -16,8 +16,9 @@
 
 /* seconds of elapsed time; later files stay without names */
 #define FILL_MAX_S 60
-/* A file that reached a limit is not tried again for so long. Another failure
- * (file missing, I/O error) may be temporary and costs little to retry. */
+/* A file that reached a limit is not tried again for LIMIT_AGAIN_S. Another
+ * failure (file missing, I/O error) may be temporary and costs little to retry,
+ * so it is tried after AGAIN_S. */
 #define LIMIT_AGAIN_S 3600
 #define AGAIN_S 60
 #define FAILURES_MAX 1024u
