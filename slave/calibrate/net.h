@@ -2,14 +2,15 @@
  * Measures message times: two threads with one connection between them that
  * carries only test messages (docs/protocol.md).
  *
- *   echo listens. A connection that begins with the key gets back what it sends
- *           and, after every batch, the CPU time that each round took here. It
- *           is a thread of its own, which ends with the connection, or by its
- *           time limits.
- *   trip measures one message length: rounds in batches until there are enough;
- *           for each round the time of the round trip and the CPU of both ends.
- *           It blocks, so it runs on the worker, and `stop` ends it. A key has
- *           SLAVE_ECHO_KEY_BYTES.
+ *   echo    listens. A connection that begins with the key gets back what it
+ *           sends and, after every batch, the CPU time that each round took
+ *           here. It is a thread of its own, which ends with the connection, or
+ *           by its time limits.
+ *   trip    measures one message length: rounds in batches until there are
+ *           enough; for each round the time of the round trip and the CPU of
+ *           both ends. It blocks, so it runs on the worker, and `stop` ends it.
+ *
+ * A key has SLAVE_ECHO_KEY_BYTES.
  *
  * CPU time is subtracted from a round trip because the chains of the graph
  * contain it (ALGORITHMS 1). A round's CPU is that of the thread from before
