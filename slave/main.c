@@ -1,6 +1,6 @@
 /*
- * ips-slave: drains this machine's data pool and answers the master. main() is
- * the map: what is set up, in an order that matters, then the loop.
+ * ips-slave drains this machine's data pool and answers the master. main()
+ * shows the set-up, whose order matters, then the loop.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -21,8 +21,10 @@
 #include "slave/serve/slave.h"
 #include "slave/symbols/symbols.h"
 
-#define AFTER_RUN_NS (2 * SLAVE_SECOND_NS) /* a private slave stays so long */
-#define WAITED_NS (SLAVE_SECOND_NS / 2)    /* normal priority after a request */
+/* how long a private slave stays after a run */
+#define AFTER_RUN_NS (2 * SLAVE_SECOND_NS)
+/* the loop runs at normal priority for this time after a request */
+#define WAITED_NS (SLAVE_SECOND_NS / 2)
 
 static struct {
     struct event *turn, *pool, *worked, *signals[3];
@@ -37,14 +39,14 @@ static void leave_loop(struct slave *s)
 
 static void stop_slave(struct slave *s)
 {
-    slave_lock_release(s->lock_fd); /* before pool.lock */
+    slave_lock_release(s->lock_fd); /* must be released before pool.lock */
     s->lock_fd = -1;
     s->stopping = true;
     leave_loop(s);
 }
 
-/* A private slave's end: under pool.lock nobody makes a run, so if there is
- * none now there will be none that we leave alone. */
+/* Ends a private slave when it is idle. While it holds pool.lock nobody can
+ * create a run, so no run is left without a slave. */
 static void try_leave(struct slave *s, uint64_t now_ns)
 {
     if (access(s->drain.pool, F_OK) < 0 && errno == ENOENT) {
@@ -63,7 +65,7 @@ static void try_leave(struct slave *s, uint64_t now_ns)
         return;
     int lock = slave_lock_pool(s->drain.pool);
     if (lock < 0)
-        return; /* a run is being made */
+        return; /* pool.lock is held: a run is being created */
     slave_watch_pool(&s->drain);
     if (slave_drain_open_runs(&s->drain) == 0) {
         ips_log_info("all runs are archived and no question is open: ending");
@@ -125,18 +127,19 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
     struct slave *s = arg;
     (void)what;
     if (number == SIGHUP)
-        return; /* nothing to open again */
+        return; /* SIGHUP: there is no file to reopen */
     ips_log_info("signal %d: ending", (int)number);
     s->stopping = true;
     leave_loop(s);
 }
 
-/* Called on the worker. */
+/* Called on the worker thread. */
 static void wake_loop(void *arg)
 {
     struct slave *s = arg;
     const uint64_t one = 1;
-    (void)!write(s->wake_fd, &one, sizeof(one)); /* full means: is awake */
+    /* fails only if the counter is full, and then the loop wakes up anyway */
+    (void)!write(s->wake_fd, &one, sizeof(one));
 }
 
 /* ---- setup ---- */
@@ -181,7 +184,8 @@ static int drain_setup(struct slave *s, struct ips_err *err)
 static int events_setup(struct slave *s, struct ips_err *err)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-    signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE: as a disk that is full */
+    /* when RLIMIT_FSIZE is exceeded, write fails as on a full disk */
+    signal(SIGXFSZ, SIG_IGN);
     s->base = event_base_new();
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!s->base || s->wake_fd < 0)
@@ -204,8 +208,8 @@ static int events_setup(struct slave *s, struct ips_err *err)
 
 static void release_slave(struct slave *s)
 {
-    /* The connection first, so that nothing more is asked; then the worker,
-     * which owns the graphs; the pool's lock last. */
+    /* Close the connections first, so that no more requests come; then stop the
+     * worker, which owns the graphs; release the pool's lock last. */
     slave_serve_close(s);
     slave_work_stop(s->work);
     slave_graphs_release(&s->graphs);
@@ -246,7 +250,8 @@ int main(int argc, char **argv)
     struct ips_err err = {0};
     char who[80];
     if (argc == 2 && strcmp(argv[1], "--symbolise") == 0)
-        return slave_symbols_main(stdin, stdout); /* our own helpers */
+        /* this process is a helper of another slave process */
+        return slave_symbols_main(stdin, stdout);
     if (argc == 2 && strcmp(argv[1], "--sql") == 0)
         return slave_sql_main(stdin, stdout);
     enum slave_parsed parsed = slave_options_parse(argc, argv, &s.opt);
@@ -258,7 +263,8 @@ int main(int argc, char **argv)
 
     int rc = pool_setup(&s, &err);
     if (rc == IPS_E_BUSY && s.opt.is_private) {
-        ips_log_info("%s", err.msg); /* as good as our being there */
+        /* another slave drains the pool, which serves the same purpose */
+        ips_log_info("%s", err.msg);
         return 0;
     }
     if (rc == 0)

@@ -1,4 +1,4 @@
-/* One record an option; --help is made from them. */
+/* One record for each option; --help prints them. */
 #include "slave/options.h"
 
 #include "common/address.h"
@@ -81,7 +81,7 @@ static const struct record {
 };
 #define RECORDS (sizeof(records) / sizeof(*records))
 
-/* The lines of `text`, each below the first. */
+/* Prints `text`, its further lines aligned below the first. */
 static void print_below(const char *text)
 {
     for (; *text; text++)
@@ -117,7 +117,7 @@ static int report_wrong(const char *what, const char *value)
     return -1;
 }
 
-/* A number with K, M, G or T behind it. */
+/* Parses a number, optionally followed by K, M, G or T. */
 static int parse_bytes(const char *text, uint64_t *out)
 {
     static const char units[] = "KMGT";
@@ -208,7 +208,7 @@ static int take_option(struct slave_options *opt, int code, const char *value)
     case 'f':
         opt->foreground = true;
         return 0;
-    default: /* getopt has complained */
+    default: /* unknown option: getopt has printed the error */
         fprintf(stderr, "Try 'ips-slave --help'.\n");
         return -1;
     }
@@ -222,7 +222,8 @@ static uint64_t quarter_of_memory(void)
     return (uint64_t)pages / 4 * (uint64_t)size;
 }
 
-/* So that logs, locks and IPS_POOL name the same thing. */
+/* Makes a path absolute, so that logs, locks and IPS_POOL name the same
+ * file. */
 static int make_absolute(char path[IPS_PATH_BYTES])
 {
     char cwd[IPS_PATH_BYTES], full[2 * IPS_PATH_BYTES];
@@ -234,7 +235,8 @@ static int make_absolute(char path[IPS_PATH_BYTES])
     return copy_value(path, IPS_PATH_BYTES, full, "path");
 }
 
-/* A state directory too deep for a socket is no reason not to start. */
+/* Checks --listen, or fills its default. If the path is too long for a socket,
+ * the slave starts without listening. */
 static int fill_listen(struct slave_options *opt)
 {
     struct ips_err err = {0};
@@ -244,7 +246,8 @@ static int fill_listen(struct slave_options *opt)
             return report_wrong("--listen", err.msg);
         return 0;
     }
-    /* A private slave is alone as a rule, and must not be in anybody's way. */
+    /* A private slave is usually alone, and must not take another slave's
+     * socket. */
     int n = opt->is_private ? -1
                             : snprintf(opt->listen, sizeof(opt->listen),
                                        "unix:%s/slave-%s/peers.sock",
@@ -255,7 +258,7 @@ static int fill_listen(struct slave_options *opt)
     return 0;
 }
 
-/* Without the keys of this machine nothing at such an address would ever take
+/* Without the keys of this machine no peer at a tls: address would accept
  * us. */
 static int check_tls(const char *address, const char *machine)
 {

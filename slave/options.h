@@ -6,7 +6,7 @@
 
 enum slave_parsed { SLAVE_RUN, SLAVE_EXIT_OK, SLAVE_EXIT_USAGE };
 
-/* Fills *opt, defaults included; prints help, version and complaints. */
+/* Fills *opt, defaults included; prints help, version and errors. */
 enum slave_parsed slave_options_parse(int argc, char **argv,
                                       struct slave_options *opt);
 

@@ -24,7 +24,7 @@ static int archive_path(const char *dir, char out[IPS_PATH_BYTES],
     return 0;
 }
 
-/* Where the last whole block of a file ends that was cut off. */
+/* Where the last complete block of a truncated file ends. */
 static uint64_t whole_blocks(int fd, uint64_t size)
 {
     struct slave_block b;
@@ -118,7 +118,7 @@ static int stage_block(struct slave_archive *a, const struct slave_packed *p,
     return rc;
 }
 
-/* As many whole frames as one block takes. */
+/* Bytes of as many whole frames as fit into one block. */
 static size_t block_of(const uint8_t *p, size_t len)
 {
     size_t at = 0;
@@ -179,7 +179,7 @@ static int report_damage(size_t at, uint64_t length, struct ips_err *err)
                        (unsigned long long)length);
 }
 
-/* The block at `at`, judged by its header and its check. */
+/* Reads the header of the block at `at` and verifies block and checksum. */
 static int block_at(const uint8_t *data, size_t len, size_t at,
                     struct slave_block *b, struct ips_err *err)
 {
@@ -216,7 +216,7 @@ int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
     return 0;
 }
 
-/* Committed blocks, and who wants to see their frames. */
+/* Committed blocks, and the function that is called for their frames. */
 struct unpacking {
     const uint8_t *data;
     size_t from, len;

@@ -1,15 +1,15 @@
 /*
  * A run's archive: STATE/slave-MACHINE/runs/RUN/archive, one append-only file
- * of blocks. A block is frames - records of one stream in the order they were
- * written - packed together (pack.h); frames of one stream follow each other
- * in the order of the stream.
+ * of blocks. A frame holds records of one stream, in the order they were
+ * written; a block holds frames packed together (pack.h). Frames of one stream
+ * are in the order of the stream.
  *
  * Invariants:
- *  - the file's length that counts is the one committed to SQLite together
- *    with the cursors (store.h); what lies behind it is a torn append and is
- *    cut off at the next start. So records and cursors move as one.
+ *  - the valid length of the file is the one committed to SQLite together with
+ *    the cursors (store.h). Bytes after it are an incomplete append and are cut
+ *    off at the next start. So records and cursors change together.
  *  - a block holds SLAVE_PACK_RAW_MAX bytes of frames at most.
- *  - a reader's frames are whole checked records (ips_rec_check) and lie at
+ *  - frames given to readers hold complete, checked records (ips_rec_check) at
  *    multiples of 8 bytes.
  *
  * Thread: one appender (the event loop's); any number of readers of the
@@ -26,86 +26,90 @@
 
 #define SLAVE_BLOCK_MAGIC 0x32425350u /* "PSB2" */
 
-struct slave_block { /* 24 bytes, then `bytes` of payload, see slave_packed */
+/* header of a block: 24 bytes, followed by `bytes` of payload, see
+ * slave_packed */
+struct slave_block {
     uint32_t magic;
     uint32_t bytes;
     uint32_t plain_bytes;
     uint32_t raw_bytes;
-    uint64_t check; /* slave_wordhash over the above and the payload */
+    uint64_t check; /* slave_wordhash over the members above and the payload */
 };
 
 struct slave_archive {
-    int fd;          /* -1 closed */
-    uint64_t length; /* committed */
-    uint64_t staged; /* written behind it, not yet committed */
+    int fd;          /* descriptor of the file; -1: closed */
+    uint64_t length; /* committed bytes */
+    uint64_t staged; /* bytes written after `length` and not committed yet */
 };
 
-/* Opens (makes, 0600) DIR/archive and cuts it to `committed` bytes. A file
- * shorter than that (the machine lost power) is no failure: *missing says how
- * many bytes are gone, and the caller tells the user. */
+/* Opens or creates (0600) DIR/archive and cuts it to `committed` bytes. A
+ * shorter file (the machine lost power) is no failure: *missing is the number
+ * of missing bytes, and the caller reports it. */
 int slave_archive_open(struct slave_archive *a, const char *dir,
                        uint64_t committed, uint64_t *missing,
                        struct ips_err *err) IPS_MUST_USE;
 void slave_archive_close(struct slave_archive *a);
 
 /* Packs frames (`len` bytes in all, each with its header at most
- * SLAVE_PACK_RAW_MAX) and writes them behind what is staged. On failure nothing
- * is staged by this call. */
+ * SLAVE_PACK_RAW_MAX) and appends them after what is staged. If it fails, this
+ * call has staged nothing. */
 int slave_archive_stage(struct slave_archive *a, struct slave_pack *pack,
                         uint64_t mult_q32, const void *frames, size_t len,
                         struct ips_err *err) IPS_MUST_USE;
-/* After SQLite has committed `length + staged`; or after it has not. */
+/* Call commit after SQLite has committed `length + staged`, rollback if that
+ * failed. */
 void slave_archive_commit(struct slave_archive *a);
 void slave_archive_rollback(struct slave_archive *a);
 int slave_archive_sync(struct slave_archive *a,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* The payload of the block at `at`, read into `to` (SLAVE_PACK_OUT_MAX). Looked
- * at with its check; the end is the caller's to know. */
+/* Reads the payload of the block at `at` into `to` (SLAVE_PACK_OUT_MAX bytes)
+ * and verifies its checksum. The caller must know where the archive ends. */
 int slave_archive_block(const struct slave_archive *a, uint64_t at, uint8_t *to,
                         struct slave_packed *out,
                         struct ips_err *err) IPS_MUST_USE;
 
 /*
- * repack.c: blocks are as large as what one turn found, so a slow program's
- * are small and take many bytes an event. When a run has come to rest its
- * archive is packed into full blocks, in archive.new, step by step; then its
- * length is committed with the run's closing, and the file is renamed. It is
- * taken only if it is smaller: so archive.new has the committed length if, and
- * only if, the commit was made, and a start after a crash between the two knows
- * what to do (slave_repack_recover).
+ * repack.c: a block holds what one turn found, so a slow program's blocks are
+ * small and need many bytes for an event. When a run is quiet, its archive is
+ * packed into full blocks in archive.new, step by step. Then the new length is
+ * committed together with the closing of the run, and the file is renamed. It
+ * is used only if it is smaller. So archive.new has the committed length if and
+ * only if the commit was made, and slave_repack_recover can tell after a crash
+ * between commit and rename.
  */
 struct slave_repack;
 struct slave_repack *slave_repack_new(const struct slave_archive *a,
                                       const char *dir, struct ips_err *err);
-void slave_repack_free(struct slave_repack *r); /* and its file */
-/* 1 done and on disk, 0 call again, negative: leave it. */
+void slave_repack_free(struct slave_repack *r); /* also removes archive.new */
+/* Returns 1: complete and on disk; 0: call again; negative: give up. */
 int slave_repack_step(struct slave_repack *r, const struct slave_archive *a,
                       struct slave_pack *pack, uint64_t mult_q32,
                       struct ips_err *err) IPS_MUST_USE;
 uint64_t slave_repack_length(const struct slave_repack *r);
-/* After the commit: `a` is the new file. Frees `r`. */
+/* Call after the commit: renames the file, and `a` becomes the new archive.
+ * Frees `r`. */
 int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
                       struct ips_err *err) IPS_MUST_USE;
-/* At a start, and before the archive is opened for writing. An error: the
- * committed file could not be given its name; the other one must stay. */
+/* Call at a start and before the archive is opened for writing. On an error the
+ * committed file could not be renamed, and the other file must be kept. */
 int slave_repack_recover(const char *dir, uint64_t committed,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* The committed part as frames, unpacked (common/large.h). */
+/* The committed frames, unpacked in memory (common/large.h). */
 struct slave_archive_map {
-    const uint8_t *data; /* NULL where empty */
+    const uint8_t *data; /* NULL: no frames */
     size_t length;
 };
-/* Reads, checks and unpacks all of it, from `fd` or, -1, from DIR/archive;
- * about 20 ns a record. Damage is IPS_E_CORRUPT with the offset; an archive of
- * an earlier version IPS_E_VERSION. */
+/* Reads, checks and unpacks the whole archive, from `fd` or, if it is -1, from
+ * DIR/archive; about 20 ns a record. IPS_E_CORRUPT: damaged (the message has
+ * the offset); IPS_E_VERSION: of an earlier version. */
 int slave_archive_map(const char *dir, int fd, uint64_t committed,
                       struct slave_archive_map *out,
                       struct ips_err *err) IPS_MUST_USE;
-/* The same of its bytes [from, committed) alone; a block begins at `from`. Each
- * frame is shown to `seen` (NULL: nobody) as soon as it is unpacked, while it
- * is in the cache; a negative return ends it. */
+/* The same for the bytes [from, committed) only; a block must begin at `from`.
+ * Calls `seen` (may be NULL) for each frame right after it was unpacked, while
+ * it is in the cache; a negative result ends the unpacking. */
 typedef int slave_frame_seen(void *arg, const struct slave_frame *f,
                              struct ips_err *err);
 int slave_archive_map_from(const char *dir, int fd, uint64_t from,
@@ -114,10 +118,10 @@ int slave_archive_map_from(const char *dir, int fd, uint64_t from,
                            struct ips_err *err) IPS_MUST_USE;
 void slave_archive_unmap(struct slave_archive_map *m);
 
-/* DIR/archive to read, -1: there is none. The caller closes it. */
+/* Opens DIR/archive for reading; the caller closes it. -1: there is none. */
 int slave_archive_fd(const char *dir);
 
-/* The frame at *at, NULL at the end; moves *at behind it. */
+/* The frame at *at, or NULL at the end; moves *at past it. */
 const struct slave_frame *slave_archive_next(const struct slave_archive_map *m,
                                              size_t *at);
 

@@ -1,4 +1,5 @@
-/* Blocks: frames to columns, columns through zstd, and back; see pack.h. */
+/* Packs blocks: frames to columns, columns through zstd, and back; see
+ * pack.h. */
 #include "slave/archive/pack.h"
 
 #include <stdlib.h>
@@ -9,22 +10,23 @@
 #include "slave/archive/pack_model.h"
 
 #define LEVEL 1
-/* A column shorter than this shares zstd's tables with the next. */
+/* A column shorter than this shares zstd's tables with the next one. */
 #define OWN_TABLES_BYTES 1024u
 #define FRAMES_MAX (SLAVE_PACK_RAW_MAX / 16)
-/* Of a column of at least so many bytes, as many are tried. */
+/* A column with at least NOISE_OF_BYTES is tested for noise with NOISE_BYTES of
+ * it. */
 #define NOISE_OF_BYTES (16u << 10)
 #define NOISE_BYTES 2048u
-/* A word of 8 bytes takes 10 in a column at the most. */
+/* A word of 8 bytes takes at most 10 bytes in a column. */
 #define COLUMN_BYTES (SLAVE_PACK_RAW_MAX / 8 * 10 + 64)
 
 struct slave_pack {
     struct pack_coder coder;
     ZSTD_CCtx *cctx;
     ZSTD_DCtx *dctx;
-    uint8_t *columns; /* PACK_COLUMNS x COLUMN_BYTES */
-    uint8_t *plain;   /* SLAVE_PACK_PLAIN_MAX, decoding */
-    uint8_t *out;     /* SLAVE_PACK_OUT_MAX */
+    uint8_t *columns; /* PACK_COLUMNS buffers of COLUMN_BYTES */
+    uint8_t *plain;   /* decoding: buffer of SLAVE_PACK_PLAIN_MAX bytes */
+    uint8_t *out;     /* encoding: buffer of SLAVE_PACK_OUT_MAX bytes */
     const struct slave_frame **order;
 };
 
@@ -71,7 +73,7 @@ static int by_stream(const void *va, const void *vb)
     const struct slave_frame *const *a = va, *const *b = vb;
     if ((*a)->stream != (*b)->stream)
         return (*a)->stream < (*b)->stream ? -1 : 1;
-    return *a < *b ? -1 : *a > *b; /* as they lie in memory */
+    return *a < *b ? -1 : *a > *b; /* by position in memory */
 }
 
 static void put_frames(struct slave_pack *p, uint32_t count, uint32_t *raw)
@@ -105,7 +107,7 @@ static void put_frames(struct slave_pack *p, uint32_t count, uint32_t *raw)
     }
 }
 
-/* Feeds zstd; the end of a long column ends one of zstd's blocks. */
+/* Feeds zstd. `how` ends one of zstd's blocks after a long column. */
 static size_t feed_zstd(struct slave_pack *p, ZSTD_outBuffer *out,
                         const void *data, size_t len, ZSTD_EndDirective how)
 {
@@ -116,11 +118,11 @@ static size_t feed_zstd(struct slave_pack *p, ZSTD_outBuffer *out,
     while (!ZSTD_isError(rc) && out->pos < out->size &&
            (in.pos < in.size || (how != ZSTD_e_continue && rc != 0)));
     if (!ZSTD_isError(rc) && (in.pos < in.size || out->pos == out->size))
-        return (size_t)-1; /* some error: no room */
+        return (size_t)-1; /* any error code: no room left */
     return rc;
 }
 
-/* Zstd's format for bytes as they are: a frame of one segment, of blocks. */
+/* Writes bytes uncompressed in zstd's format: one frame with raw blocks. */
 #define RAW_BLOCK_BYTES (128u << 10)
 static size_t raw_frame(ZSTD_outBuffer *out, const uint8_t *data, size_t len)
 {
@@ -135,7 +137,7 @@ static size_t raw_frame(ZSTD_outBuffer *out, const uint8_t *data, size_t len)
         *to++ = (uint8_t)(len >> i);
     for (size_t n; len; len -= n, data += n, to += n) {
         n = len < RAW_BLOCK_BYTES ? len : RAW_BLOCK_BYTES;
-        uint32_t block = (uint32_t)n << 3 | (n == len); /* type 0: raw */
+        uint32_t block = (uint32_t)n << 3 | (n == len); /* block type 0: raw */
         for (unsigned i = 0; i < 24; i += 8)
             *to++ = (uint8_t)(block >> i);
         memcpy(to, data, n);
@@ -144,7 +146,8 @@ static size_t raw_frame(ZSTD_outBuffer *out, const uint8_t *data, size_t len)
     return 0;
 }
 
-/* Bits of clocks are noise, mostly; the middle tells. */
+/* Whether the bits do not compress, as is usual for bits of clocks; tested on
+ * the middle of the column. */
 static bool is_noise(struct slave_pack *p, const struct pack_bytes *b)
 {
     uint8_t to[NOISE_BYTES + 256];
@@ -174,7 +177,7 @@ static int compress_column(struct slave_pack *p, struct slave_packed *out,
     size_t rc = feed_zstd(p, &to, sizes, head.len, ZSTD_e_continue);
     for (int i = 0; i < PACK_COLUMNS && !ZSTD_isError(rc); i++) {
         size_t len = c->column[i].len;
-        if (noise && i == PACK_BITS) { /* a frame of its own */
+        if (noise && i == PACK_BITS) { /* written as a zstd frame of its own */
             rc = feed_zstd(p, &to, NULL, 0, ZSTD_e_end);
             if (!ZSTD_isError(rc))
                 rc = raw_frame(&to, c->column[i].data, len);
@@ -217,7 +220,7 @@ int slave_pack_encode(struct slave_pack *p, const void *frames, size_t len,
 
 /* ---- decoding ---- */
 
-/* Where the columns are in `plain`. */
+/* Finds the columns in `plain`. */
 static int find_columns(struct slave_pack *p, size_t plain)
 {
     struct pack_coder *c = &p->coder;

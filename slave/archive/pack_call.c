@@ -1,20 +1,21 @@
-/* Runs of calls to the columns (pack.h): what head() and words() of
- * pack_model.c do when they encode, for the records that there are most of.
- * What changes with each record is in variables that nothing points to: a byte
- * written may be any other's, and would have each of them read again. */
+/* Encodes runs of calls into columns (pack.h): the same as code_head() and
+ * code_words() of pack_model.c, for the most frequent records. The state that
+ * changes with each record is in local variables without pointers to them: else
+ * the compiler would have to reload them after each byte written, because of
+ * aliasing. */
 #include "slave/archive/pack_model.h"
 
 #include <string.h>
 
 #include "common/types.h"
 
-#define CALL_WORDS 8u /* with the head */
+#define CALL_WORDS 8u /* words of a call record, with its head */
 #define SHORT_WORDS 4u
 
-/* A number as its length in bits, and the bits below the first. */
+/* A number, split into its length in bits and the bits below the first. */
 struct sized {
     uint64_t low;
-    unsigned lows; /* bits in it */
+    unsigned lows; /* number of bits in `low` */
     uint8_t byte;
 };
 
@@ -37,7 +38,7 @@ static inline struct sized size_cpu(uint64_t now, uint64_t before,
     return make_sized(not ? if_not : if_ran, not );
 }
 
-/* What a run of calls has at hand; nothing else knows its address. */
+/* State during a run of calls; its address is never taken elsewhere. */
 struct run {
     uint8_t *kind, *a, *t, *t_ret, *cpu, *cpu_ret, *two, *five, *site, *seven,
         *bits;
@@ -110,11 +111,11 @@ static inline __attribute__((always_inline)) uint8_t *put_value(uint8_t *p,
     return p;
 }
 
-/* As many bits, 64 less those left over at the most. */
+/* Appends bits: at most 64 minus those left over. */
 static inline __attribute__((always_inline)) void
 put_low(struct run *r, uint64_t low, unsigned lows)
 {
-    r->acc |= low << r->acc_bits; /* fewer than 8 were left there */
+    r->acc |= low << r->acc_bits; /* acc_bits is below 8 here */
     r->acc_bits += lows;
     memcpy(r->bits, &r->acc, sizeof(r->acc));
     r->bits += r->acc_bits / 8;
@@ -122,7 +123,7 @@ put_low(struct run *r, uint64_t low, unsigned lows)
     r->acc_bits &= 7;
 }
 
-/* The bits of four numbers, one behind the other: as one, if it is not long. */
+/* Appends the low bits of four numbers: in one step if they fit. */
 static inline __attribute__((always_inline)) void
 put_lows(struct run *r, const struct sized *x, const struct sized *y,
          const struct sized *z, const struct sized *u)
@@ -142,7 +143,7 @@ put_lows(struct run *r, const struct sized *x, const struct sized *y,
     }
 }
 
-/* Its head; `k`: of its kind. */
+/* Encodes the head of a record; `k`: number of its kind. */
 static inline __attribute__((always_inline)) void
 put_head(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
          uint32_t k)
@@ -156,7 +157,7 @@ put_head(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
     r->type = type;
 }
 
-/* The address in word `i` of a record. */
+/* Encodes the address in word `i` of a record. */
 static inline __attribute__((always_inline)) void
 put_site(struct run *r, struct pack_coder *c, uint32_t type, uint32_t a,
          uint64_t i, uint64_t site)
@@ -202,7 +203,7 @@ put_call(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
     r->link = pack_link_of(w, CALL_WORDS);
 }
 
-/* SEND_SHORT or RECV_SHORT. */
+/* Encodes a SEND_SHORT or RECV_SHORT. */
 static inline __attribute__((always_inline)) void
 put_short(struct run *r, struct pack_coder *c, const uint64_t *w, uint32_t k)
 {

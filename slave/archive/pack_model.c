@@ -1,5 +1,5 @@
-/* One record to and from the columns; see pack.h. `enc` is a constant in each
- * of the two copies that the compiler makes of these functions. */
+/* Encodes and decodes one record; see pack.h. `enc` is a constant in each of
+ * the two copies of these functions that the compiler makes. */
 #include "slave/archive/pack_model.h"
 
 #include <string.h>
@@ -10,15 +10,16 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /*
- * Roles of the words behind the head, in order; the last one goes on.
+ * Roles of the words after the head, in order; the last role repeats.
  *  T stamp   R stamp of the return   C CPU time at T   D CPU time at R
- *  P stamp of the record before
+ *  P stamp of the preceding record
  *  S address of code   F the same, in a call stack   X text
- *  L as in the last record of the same type   H the same, two halves
- * A lower case first letter: the same type and the same `a`.
+ *  L predicted from the last record of the same type
+ *  H the same, the two halves of the word separately
+ * A lower-case first letter: the last record of the same type and `a`.
  */
 static const char call_roles[] = "tRCDLSH";
-#define CALL_WORDS 8u /* with the head */
+#define CALL_WORDS 8u /* words of a call record, with its head */
 static const char short_roles[] = "tHS";
 #define SHORT_WORDS 4u
 static const char *const roles[256] = {
@@ -112,7 +113,7 @@ static void put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
         v >>= 32;
         bits -= 32;
     }
-    c->acc |= v << c->acc_bits; /* fewer than 8 were left there */
+    c->acc |= v << c->acc_bits; /* acc_bits is below 8 here */
     c->acc_bits += bits;
     memcpy(b->data + b->len, &c->acc, sizeof(c->acc));
     b->len += c->acc_bits / 8;
@@ -120,7 +121,7 @@ static void put_bits(struct pack_coder *c, uint64_t v, unsigned bits)
     c->acc_bits &= 7;
 }
 
-/* The next `bits` (at most 56) of the column, where 8 bytes lie there. */
+/* The next `bits` (at most 56) of the column; 8 more bytes must be readable. */
 ALWAYS_INLINE uint64_t near_bits(struct pack_coder *c, unsigned bits)
 {
     uint64_t word;
@@ -152,7 +153,8 @@ static uint64_t get_bits(struct pack_coder *c, unsigned bits)
     return low | (word & ((1ULL << bits) - 1)) << shift;
 }
 
-/* A number as its length in bits (and one bit more, `flag`) and the rest. */
+/* Writes a number as its length in bits (with one more bit, `flag`) and its
+ * remaining bits. */
 static void put_sized(struct pack_coder *c, enum pack_column column, uint64_t v,
                       unsigned flag)
 {
@@ -190,7 +192,8 @@ ALWAYS_INLINE void code_stamp(struct pack_coder *c, bool enc,
         *w = from + decode_zigzag(get_sized(c, col, &flag));
 }
 
-/* The thread ran since its CPU time was last known, or it did not. */
+/* Codes CPU time, predicted either as if the thread had run since its CPU time
+ * was last known, or as if it had not. */
 ALWAYS_INLINE void code_cpu(struct pack_coder *c, bool enc,
                             enum pack_column col, uint64_t t, uint64_t *w)
 {
@@ -209,7 +212,7 @@ ALWAYS_INLINE void code_cpu(struct pack_coder *c, bool enc,
     c->cpu_t = t;
 }
 
-/* Something that followed `key` before, likely. */
+/* Codes an address, predicted as the one that followed `key` before. */
 ALWAYS_INLINE void code_address(struct pack_coder *c, bool enc,
                                 enum pack_column col, uint32_t key, uint64_t *w)
 {
@@ -274,8 +277,8 @@ ALWAYS_INLINE void code_text(struct pack_coder *c, bool enc, uint64_t *w)
 
 /* ---- records ---- */
 
-/* What code_words() does by "tRCDLSH" for the records that there are most
- * of: without a switch that nobody can foretell. */
+/* The same as code_words() for "tRCDLSH", the most frequent records, without
+ * its unpredictable switch. */
 ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
                               uint32_t type, uint32_t a, uint64_t *last)
 {
@@ -296,13 +299,14 @@ ALWAYS_INLINE void call_words(struct pack_coder *c, bool enc, uint64_t *w,
     last[7] = w[7];
 }
 
-/* ---- the same, decoding, where the columns have enough left ---- */
+/* ---- the same for decoding, while the columns have enough bytes left ---- */
 
-/* What one call takes of a column at the most: a number has 10 bytes. */
+/* Most bytes that one call takes of a column: a number has at most 10. */
 #define CALL_LEFT 24u
 #define CALL_BITS_LEFT (4 * sizeof(uint64_t))
 
-/* For how many calls one after the other that holds: c->sure. */
+/* Sets c->sure: for how many consecutive calls the columns have enough
+ * bytes. */
 static void count_sure(struct pack_coder *c)
 {
     static const uint8_t columns[] = {
@@ -329,7 +333,7 @@ ALWAYS_INLINE uint64_t near_sized(struct pack_coder *c, enum pack_column column,
     *flag = byte >> 7;
     if (bits <= 1)
         return bits;
-    if (bits > 57) { /* more than one word has for sure */
+    if (bits > 57) { /* more than one word is sure to contain */
         *bad |= bits > 64;
         return bits > 64 ? 0 : get_bits(c, bits - 1) | 1ULL << (bits - 1);
     }
@@ -382,7 +386,8 @@ static uint64_t near_halves(struct pack_coder *c, enum pack_column col,
            (uint32_t)((uint32_t)from + low);
 }
 
-/* What code_words() does for a short send or receive, in the same way. */
+/* Decodes a short send or receive like code_words(), without checks for the
+ * columns' ends. */
 static void near_short(struct pack_coder *c, uint64_t *w, uint32_t type,
                        uint32_t a, uint64_t *last)
 {
@@ -397,7 +402,7 @@ static void near_short(struct pack_coder *c, uint64_t *w, uint32_t type,
     c->bad |= bad;
 }
 
-/* call_words of a decoder that need not look where its columns end. */
+/* Decodes a call like call_words(), without checks for the columns' ends. */
 static void near_call(struct pack_coder *c, uint64_t *w, uint32_t type,
                       uint32_t a, uint64_t *last)
 {
@@ -446,7 +451,7 @@ ALWAYS_INLINE void code_words(struct pack_coder *c, bool enc, uint64_t *w,
             return;
         }
     }
-    c->sure = 0; /* what follows takes of the columns, too */
+    c->sure = 0; /* other records use the columns, too, so count again */
     for (unsigned i = 1; i < count; i++) {
         uint64_t *like = &last[i % 16];
         enum pack_column col = (enum pack_column)(PACK_WORD + i % 16);
@@ -486,7 +491,7 @@ ALWAYS_INLINE void code_words(struct pack_coder *c, bool enc, uint64_t *w,
         case 'H':
             code_halves(c, enc, col, *like, &w[i]);
             break;
-        default: /* L */
+        default: /* role L */
             code_difference(c, enc, col, *like, &w[i]);
             break;
         }
@@ -506,7 +511,7 @@ ALWAYS_INLINE void code_head(struct pack_coder *c, bool enc, uint64_t *w)
         if (k >= c->kinds || c->kind[k] != word)
             for (k = 0; k < c->kinds && c->kind[k] != word;)
                 k++;
-        b->data[b->len++] = (uint8_t)k; /* == kinds: a new one */
+        b->data[b->len++] = (uint8_t)k; /* k == kinds: a new kind */
         if (k == c->kinds) {
             put_value(c, PACK_FRAMES, word);
             if (c->kinds < PACK_KINDS)
@@ -550,7 +555,8 @@ void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
     uint64_t w[IPS_REC_MAX_BYTES / 8];
     unsigned count = (unsigned)(bytes / 8);
     if (count == CALL_WORDS)
-        memcpy(w, rec, CALL_WORDS * sizeof(*w)); /* a few moves, no call */
+        /* constant size: a few moves instead of a call */
+        memcpy(w, rec, CALL_WORDS * sizeof(*w));
     else
         memcpy(w, rec, bytes);
     code_head(c, true, w);
@@ -560,7 +566,7 @@ void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes)
 
 size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room)
 {
-    uint64_t w[256]; /* as many as 8 bits can say */
+    uint64_t w[256]; /* maximum that the record's 8-bit length can give */
     w[0] = w[1] = w[2] = 0;
     code_head(c, false, w);
     unsigned count = (unsigned)w[0] >> 8 & 0xffu;

@@ -1,6 +1,6 @@
 /*
- * Private to pack.c, pack_model.c and pack_call.c: columns, and what is
- * predicted.
+ * Private to pack.c, pack_model.c and pack_call.c: columns and the state for
+ * predictions.
  */
 #ifndef IPS_SLAVE_ARCHIVE_PACK_MODEL_H
 #define IPS_SLAVE_ARCHIVE_PACK_MODEL_H
@@ -12,7 +12,7 @@
 #include "agent/pool/format.h"
 
 enum pack_column {
-    PACK_FRAMES, /* stream, bytes and records of each frame */
+    PACK_FRAMES, /* column with stream, bytes and records of each frame */
     PACK_KIND,
     PACK_A,
     PACK_T,
@@ -23,14 +23,16 @@ enum pack_column {
     PACK_STACK,
     PACK_TEXT,
     PACK_BITS,
-    PACK_WORD, /* and the 15 behind it: by place in the record */
+    /* this and the 15 columns after it: other fields, by position in the
+     * record */
+    PACK_WORD,
     PACK_COLUMNS = PACK_WORD + 16
 };
 
 struct pack_bytes {
-    uint8_t *data; /* encoding: SLAVE_PACK_RAW_MAX + slack of room */
-    size_t len;    /* written; decoding: what there is */
-    size_t at;     /* decoding: read so far */
+    uint8_t *data; /* encoding: SLAVE_PACK_RAW_MAX bytes plus slack */
+    size_t len;    /* bytes written; when decoding: bytes available */
+    size_t at;     /* decoding: bytes read so far */
 };
 
 #define PACK_KINDS 255u
@@ -39,17 +41,20 @@ struct pack_bytes {
 
 struct pack_coder {
     struct pack_bytes column[PACK_COLUMNS];
-    uint64_t acc; /* encoding: of PACK_BITS */
+    uint64_t acc; /* encoding: bits not yet written to PACK_BITS */
     unsigned acc_bits;
-    uint64_t bit;  /* decoding: read so far of PACK_BITS */
-    uint32_t sure; /* ... so many calls lie in their columns for sure */
-    bool bad;      /* decoding: the input is not what an encoder wrote */
+    uint64_t bit; /* decoding: number of bits read of PACK_BITS */
+    /* decoding: number of calls for which the columns surely have enough
+     * bytes */
+    uint32_t sure;
+    bool bad; /* decoding: the input was not written by an encoder */
     uint64_t mult_q32;
-    /* From here on zero at the start of a block. */
-    uint64_t last_t, record_t; /* last stamp; last record's */
-    uint64_t cpu, cpu_t;       /* CPU time as last known, and its stamp */
-    uint64_t site, near;       /* last site; last that was not foreseen */
-    uint32_t type, link;       /* of the record before: type, channel */
+    /* All members from here on are zeroed at the start of a block. */
+    uint64_t last_t, record_t; /* last stamp; stamp of the last record */
+    uint64_t cpu, cpu_t;       /* last known CPU time, and its stamp */
+    /* last call site; last one that was not predicted */
+    uint64_t site, near;
+    uint32_t type, link; /* type and channel of the preceding record */
     uint32_t kinds;
     uint32_t kind[PACK_KINDS];
     uint8_t hint[256];
@@ -57,7 +62,7 @@ struct pack_coder {
     uint64_t successor[PACK_SUCCESSORS];
 };
 
-/* Numbers of a few bytes where they are small. */
+/* Variable-length numbers: small numbers take few bytes. */
 void pack_put_number(struct pack_bytes *b, uint64_t v);
 uint64_t pack_get_number(struct pack_bytes *b, bool *bad);
 
@@ -73,7 +78,7 @@ static inline uint64_t pack_zigzag(uint64_t v)
     return v << 1 ^ (0 - (v >> 63));
 }
 
-/* The step of one half of a word, as a number. */
+/* The difference of the low halves of two words, as a number. */
 static inline uint32_t pack_half(uint64_t now, uint64_t from)
 {
     int32_t step = (int32_t)((uint32_t)now - (uint32_t)from);
@@ -83,13 +88,13 @@ static inline uint32_t pack_hint_of(uint32_t word)
 {
     return (word ^ word >> 8 ^ word >> 16) & 0xff;
 }
-/* The channel that comes next, likely. */
+/* The channel that probably comes next. */
 static inline uint32_t pack_link_of(const uint64_t *w, unsigned count)
 {
     uint32_t a = (uint32_t)(w[0] >> 32);
     if (a || ((uint32_t)w[0] & 0xffu) != IPS_REC_BLOCK || count < 8)
         return a;
-    return (uint32_t)(w[7] >> 32); /* what was ready */
+    return (uint32_t)(w[7] >> 32); /* the channel that was ready */
 }
 
 static inline bool pack_is_call(uint32_t type)
@@ -97,15 +102,15 @@ static inline bool pack_is_call(uint32_t type)
     return type == IPS_REC_SEND || type == IPS_REC_RECV ||
            type == IPS_REC_BLOCK || type == IPS_REC_RECVCALL;
 }
-/* pack_call.c: calls of kinds that came before, as many as follow each other;
- * bytes of them. */
+/* pack_call.c: encodes consecutive calls of kinds that occurred before; returns
+ * the number of bytes encoded. */
 size_t pack_calls(struct pack_coder *c, const uint8_t *rec, size_t bytes);
 
 void pack_begin(struct pack_coder *c, uint64_t mult_q32);
-/* One record of `bytes`, a multiple of 8 and at least 16. */
+/* Encodes one record of `bytes`, a multiple of 8 and at least 16. */
 void pack_record(struct pack_coder *c, const uint8_t *rec, size_t bytes);
-/* Its size, 0: c->bad, or there is no room for it. */
+/* Decodes one record; returns its size, or 0: c->bad, or no room for it. */
 size_t pack_unrecord(struct pack_coder *c, uint8_t *rec, size_t room);
-void pack_end(struct pack_coder *c); /* encoding: the last bits */
+void pack_end(struct pack_coder *c); /* encoding: writes the last bits */
 
 #endif

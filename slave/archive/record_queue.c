@@ -1,4 +1,4 @@
-/* Batches of records between two threads; see archive/record_queue.h. */
+/* Queue of record batches between two threads; see archive/record_queue.h. */
 #include "slave/archive/record_queue.h"
 
 #include <pthread.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct slave_record_queue {
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* protects all members below */
     struct slave_batch *first, *last, *unused;
     unsigned slots, made;
 };
@@ -49,7 +49,7 @@ static void put_away(struct slave_record_queue *h, struct slave_batch *b)
     h->unused = b;
 }
 
-/* Out of what waits: its first. */
+/* Removes the first waiting batch. */
 static struct slave_batch *first_off(struct slave_record_queue *h)
 {
     struct slave_batch *b = h->first;
@@ -140,7 +140,8 @@ struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
     struct slave_batch *taken = NULL, **end = &taken;
     uint64_t at = from;
     (void)pthread_mutex_lock(&h->lock);
-    while (h->first && h->first->until <= from) /* was unpacked */
+    /* already read from the archive */
+    while (h->first && h->first->until <= from)
         put_away(h, first_off(h));
     while (h->first && h->first->from < until) {
         struct slave_batch *b = first_off(h);
@@ -149,7 +150,7 @@ struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
         *end = b;
         end = &b->next;
     }
-    while (at != until && taken) { /* not all of it */
+    while (at != until && taken) { /* not all of [from, until) is queued */
         struct slave_batch *next = taken->next;
         put_away(h, taken);
         taken = next;

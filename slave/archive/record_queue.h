@@ -1,17 +1,18 @@
 /*
- * Records on their way from the ingest to the tables of the run that is
- * followed (graphs/live_tables.h), so that nobody unpacks what was just packed.
- * The ingest gives whole buffers away and gets others that were used before;
- * what is small is copied behind what waits. Nothing depends on it: who finds a
- * part missing reads the archive.
+ * Hands records from the ingest to the tables of the followed run
+ * (graphs/live_tables.h), so that they need not be unpacked from the archive.
+ * The ingest gives away full buffers and gets used ones back; small batches are
+ * appended to the last waiting one. Nothing depends on the queue: if a part is
+ * missing, its reader uses the archive.
  *
- * Invariants: `rooms` buffers at the most, waiting, in use and free together;
- * where all wait, what comes is not taken. What waits is of one run, in the
- * order of its archive, each batch a part [from, until) of it in bytes of the
- * file; parts follow each other but where something was not taken. A batch that
- * was not committed is never shown: its end lies behind the snapshot's.
+ * Invariants: at most `rooms` buffers exist (waiting, in use and free); if all
+ * wait, new records are not queued. All waiting batches are of one run, in the
+ * order of its archive; each covers the file's bytes [from, until). Batches are
+ * contiguous except where records were not queued. A batch that was not
+ * committed is never returned, because it ends after the snapshot's end.
  *
- * Threads: put, rollback, seal: the loop's; take, give_back: the worker's.
+ * Threads: the loop calls put, rollback and seal; the worker calls take and
+ * give_back.
  */
 #ifndef IPS_SLAVE_ARCHIVE_RECORD_QUEUE_H
 #define IPS_SLAVE_ARCHIVE_RECORD_QUEUE_H
@@ -22,36 +23,37 @@
 
 #include "slave/archive/pack.h"
 
-/* Frames of one flush, which is one block of the archive. */
+/* Bytes of frames in one flush, which becomes one block of the archive. */
 #define SLAVE_FRAMES_BYTES SLAVE_PACK_RAW_MAX
-#define SLAVE_HANDOVER_ROOMS 12u /* of SLAVE_FRAMES_BYTES */
+#define SLAVE_HANDOVER_ROOMS 12u /* number of buffers of SLAVE_FRAMES_BYTES */
 
 struct slave_batch {
     struct slave_batch *next;
     uint64_t from, until;
-    bool sealed; /* nothing is put behind it any more */
-    size_t len;  /* of data: frames, SLAVE_FRAMES_BYTES at most */
+    bool sealed; /* nothing is appended to this batch any more */
+    size_t len;  /* bytes of frames in `data`, at most SLAVE_FRAMES_BYTES */
     uint8_t *data;
 };
 
 struct slave_record_queue;
 struct slave_record_queue *
-slave_record_queue_new(unsigned rooms); /* NULL: no memory */
+slave_record_queue_new(unsigned rooms); /* NULL: out of memory */
 void slave_record_queue_free(struct slave_record_queue *h);
 
-/* `*buffer` (malloc, SLAVE_FRAMES_BYTES, `len` of frames in it) is the part
- * [from, until); afterwards *buffer is one to write to, that one or another. */
+/* Queues `*buffer` (malloc'd, SLAVE_FRAMES_BYTES, with `len` bytes of frames),
+ * the archive's bytes [from, until). Afterwards *buffer is a buffer that the
+ * caller may fill: the same or another one. */
 void slave_record_queue_put(struct slave_record_queue *h, uint8_t **buffer,
                             size_t len, uint64_t from, uint64_t until);
-/* The archive has `length` bytes again. */
+/* The archive was cut back to `length` bytes: drops batches after that. */
 void slave_record_queue_rollback(struct slave_record_queue *h, uint64_t length);
-/* A snapshot was taken, which ends here. */
+/* A snapshot ends here: nothing is appended to the last batch. */
 void slave_record_queue_seal(struct slave_record_queue *h);
-/* Another run from now on: nothing waits. Gives the memory back. */
+/* Empties the queue, because another run is followed, and frees its memory. */
 void slave_record_queue_clear(struct slave_record_queue *h);
 
-/* The part [from, until) if all of it is there, else NULL; what lies before
- * `until` is no longer there in either case. */
+/* The batches of [from, until) if all of it is queued, else NULL. In both cases
+ * batches that begin before `until` are removed from the queue. */
 struct slave_batch *slave_record_queue_take(struct slave_record_queue *h,
                                             uint64_t from, uint64_t until);
 void slave_record_queue_give_back(struct slave_record_queue *h,

@@ -1,4 +1,4 @@
-/* A quiet run's archive packed once more into full blocks; see archive.h. */
+/* Packs a quiet run's archive again into full blocks; see archive.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,15 +10,16 @@
 #include "common/paths.h"
 #include "slave/archive/archive.h"
 
-#define STEP_BYTES (128u << 10) /* packed, of one step: some ms */
+/* packed bytes read in one step, which takes a few ms */
+#define STEP_BYTES (128u << 10)
 
 struct slave_repack {
     struct slave_archive to;
-    uint64_t from_length; /* of the archive that is read */
+    uint64_t from_length; /* length of the archive that is read */
     uint64_t at;
-    uint8_t *frames; /* SLAVE_PACK_RAW_MAX */
+    uint8_t *frames; /* buffer of SLAVE_PACK_RAW_MAX bytes */
     size_t len;
-    uint8_t *packed; /* SLAVE_PACK_OUT_MAX */
+    uint8_t *packed; /* buffer of SLAVE_PACK_OUT_MAX bytes */
     char dir[IPS_PATH_BYTES];
 };
 
@@ -117,7 +118,8 @@ int slave_repack_take(struct slave_repack *r, struct slave_archive *a,
     snprintf(old, sizeof(old), "%s/archive", r->dir);
     new_path(r->dir, new, sizeof(new));
     int rc = rename(new, old) < 0 ? ips_err_errno(err, "rename %s", new) : 0;
-    r->dir[0] = '\0'; /* its file stays: the next start has it */
+    /* keep archive.new: if the rename failed, the next start does it */
+    r->dir[0] = '\0';
     if (rc == 0) {
         slave_archive_close(a);
         *a = r->to;

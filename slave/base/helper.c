@@ -1,4 +1,4 @@
-/* Helper processes; see helper.h. */
+/* Runs helper processes; see helper.h. */
 #include "slave/base/helper.h"
 
 #include <errno.h>

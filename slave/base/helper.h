@@ -1,7 +1,8 @@
 /*
- * This program once more, as a process of its own, for what may crash, hang or
- * take too much: files and questions that strangers made. Its standard input
- * and output are all that it has of us.
+ * Runs this program once more as a helper process, for work on untrusted input
+ * (files and SQL questions of other users), which may crash, hang or use too
+ * much memory. The helper shares nothing with the slave but its standard input
+ * and output.
  */
 #ifndef IPS_SLAVE_BASE_HELPER_H
 #define IPS_SLAVE_BASE_HELPER_H
@@ -12,18 +13,20 @@
 
 #include "common/err.h"
 
-/* An anonymous file for its input; read from its beginning by slave_helper_run.
- * NULL with *err set. */
+/* An anonymous file (memfd) to write the helper's input to; slave_helper_run
+ * lets the helper read it from its start. NULL with *err set on failure. */
 FILE *slave_helper_input(struct ips_err *err);
-/* Runs `program MODE` on that input, which is closed in any case. *out is the
- * end of a pipe that takes its output. */
+/* Starts `program MODE` with that file as its standard input. Closes `input` in
+ * any case. *out is the read end of a pipe with the helper's output. */
 int slave_helper_run(const char *program, const char *mode, FILE *input,
                      pid_t *pid, int *out, struct ips_err *err) IPS_MUST_USE;
-/* Its status; ends it first where it is not known to end by itself. */
+/* Waits for the helper and returns its wait status. `end`: kills it first,
+ * because it might not end by itself. */
 int slave_helper_wait(pid_t pid, int end);
 
-/* In the helper: no more descriptors than the first three, no core, no new
- * rights, and no more than this; where memory lacks, it goes first. */
+/* Called in the helper: closes all descriptors but 0 to 2, forbids core files
+ * and new privileges, limits CPU time and memory, and makes the helper the
+ * first process that the kernel's out-of-memory killer ends. */
 void slave_helper_confine(uint64_t cpu_s, uint64_t memory_bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Numbers for things: the first of equal things gets the next number. The
- * things themselves are the caller's; here are only their hashes. Open
- * addressing; grows by doubling. Header only.
+ * Interning: gives equal items the same number, 0, 1, 2 ... in order of first
+ * appearance. The caller keeps the items; the table keeps only their hashes.
+ * Open addressing; grows by doubling. Header only.
  */
 #ifndef IPS_SLAVE_BASE_INTERN_H
 #define IPS_SLAVE_BASE_INTERN_H
@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-struct slave_intern {  /* zeroed to begin with */
-    uint32_t *slot;    /* number + 1, 0 empty */
-    uint64_t *hash;    /* by number */
-    uint32_t capacity; /* slots, a power of two */
+struct slave_intern {  /* interning table; must be zeroed before use */
+    uint32_t *slot;    /* hash slots: number + 1; 0: empty slot */
+    uint64_t *hash;    /* hash of each item, by its number */
+    uint32_t capacity; /* number of slots, a power of two */
     uint32_t count;
 };
 
@@ -49,9 +49,9 @@ static inline bool slave_intern_reserve(struct slave_intern *t)
     return true;
 }
 
-/* The number of the thing with `hash` for which same(arg, number) is true; or
- * a new one, *fresh, for the caller to store it under. UINT32_MAX: no memory.
- */
+/* Returns the number of the item with `hash` for which same(arg, number) is
+ * true. If there is none, returns a new number and sets *fresh; the caller then
+ * stores the item under it. UINT32_MAX: out of memory. */
 static inline uint32_t
 slave_intern_number(struct slave_intern *t, uint64_t hash,
                     bool (*same)(const void *arg, uint32_t number),

@@ -1,4 +1,4 @@
-/* Locks of the pool root; see lock.h. */
+/* Locks of the pool; see lock.h. */
 #include "slave/base/lock.h"
 
 #include <errno.h>
@@ -17,8 +17,9 @@ int slave_lock_make_pool(const char *pool, struct ips_err *err)
 {
     struct stat st;
     if (lstat(pool, &st) < 0) {
-        /* A umask may not take root's execute bits: others' programs that are
-         * part of a run must get through. */
+        /* Whatever the umask is, root's pool must have its execute bits, so
+         * that programs of other users that belong to a run can reach their
+         * files. */
         mode_t mode = geteuid() == 0 ? 0711 : 0700;
         int rc = ips_path_make(pool, mode, err);
         if (rc < 0)
@@ -48,19 +49,22 @@ static int open_lock(const char *pool, const char *name, struct ips_err *err)
     return fd;
 }
 
-/* In the initial pid namespace: the lock by which programs know that they are
- * in it, too (ips_pidns, agent/record/quota.c). */
+/* If this process is in the initial pid namespace: takes a second lock on the
+ * file, by which recorded programs recognise that they are in it too
+ * (ips_pidns, agent/record/quota.c). */
 static void show_namespace(int fd)
 {
     struct stat st;
     const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == IPS_PIDNS_INITIAL)
-        (void)!fcntl(fd, F_SETLK, &lock); /* refused: they ask /proc */
+        /* if the lock fails, programs ask /proc for their namespace instead */
+        (void)!fcntl(fd, F_SETLK, &lock);
 }
 
 int slave_lock_take(const char *pool, struct ips_err *err)
 {
-    /* ipsrun holds it for a moment, to see whether there is a slave. */
+    /* Retries, because ipsrun takes this lock for a moment to see whether a
+     * slave runs. */
     int fd = ips_lock_directory(pool, IPS_POOL_SLAVE_LOCK, "--pool", 300, err);
     if (fd >= 0)
         show_namespace(fd);
@@ -71,7 +75,8 @@ void slave_lock_release(int fd)
 {
     if (fd < 0)
         return;
-    (void)!ftruncate(fd, 0); /* a stale pid would mislead; no more than that */
+    /* erase the pid: an old pid in the file would mislead people */
+    (void)!ftruncate(fd, 0);
     close(fd);
 }
 

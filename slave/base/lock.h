@@ -1,6 +1,7 @@
 /*
- * POOL/slave.lock: the one slave that drains a pool holds it (flock), with its
- * pid in it for people. And the end of a private slave (docs/design/pool.md).
+ * The pool's locks. POOL/slave.lock (flock) is held by the one slave that
+ * drains the pool; its pid is in the file, for people to read. POOL/pool.lock
+ * serves a private slave that wants to end (docs/design/pool.md).
  */
 #ifndef IPS_SLAVE_BASE_LOCK_H
 #define IPS_SLAVE_BASE_LOCK_H
@@ -9,15 +10,17 @@
 
 #include "common/err.h"
 
-/* Makes the pool root where it is missing: 0700, root's 0711. */
+/* Creates the pool directory if it does not exist: mode 0711 for root, else
+ * 0700. */
 int slave_lock_make_pool(const char *pool, struct ips_err *err) IPS_MUST_USE;
 
-/* The descriptor, or IPS_E_BUSY (message names the holder's pid). */
+/* Returns the descriptor, or IPS_E_BUSY (the message names the holder's
+ * pid). */
 int slave_lock_take(const char *pool, struct ips_err *err) IPS_MUST_USE;
 void slave_lock_release(int fd);
 
-/* pool.lock, without waiting: no run is made or joined while it is held. The
- * descriptor (close releases), or -1. */
+/* Takes pool.lock without waiting: while it is held, no run is created or
+ * joined. Returns the descriptor (close releases the lock), or -1. */
 int slave_lock_pool(const char *pool);
 
 #endif

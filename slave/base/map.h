@@ -1,6 +1,6 @@
 /*
- * A small chained hash map with intrusive links; owns nothing but its buckets.
- * The caller compares what it finds. Not thread-safe.
+ * A small chained hash map with intrusive links; it owns only its buckets. The
+ * map compares hashes; the caller compares keys. Not thread-safe.
  */
 #ifndef IPS_SLAVE_BASE_MAP_H
 #define IPS_SLAVE_BASE_MAP_H
@@ -15,7 +15,8 @@ struct slave_link {
 };
 struct slave_map {
     struct slave_link **bucket;
-    size_t buckets; /* a power of two, 0 before the first put */
+    /* number of buckets: a power of two; 0 before the first put */
+    size_t buckets;
     size_t count;
 };
 
@@ -24,7 +25,7 @@ static inline void slave_map_reserve(struct slave_map *m)
     size_t n = m->buckets ? m->buckets * 2 : 64;
     struct slave_link **fresh = calloc(n, sizeof(*fresh));
     if (!fresh)
-        return; /* goes on with longer chains */
+        return; /* out of memory: keep the small table, with longer chains */
     for (size_t i = 0; i < m->buckets; i++) {
         struct slave_link *l = m->bucket[i];
         while (l) {
@@ -39,7 +40,7 @@ static inline void slave_map_reserve(struct slave_map *m)
     m->buckets = n;
 }
 
-/* 0, or -1 where there is no memory for the first bucket. */
+/* Returns 0, or -1 if there is no memory for the first buckets. */
 static inline int slave_map_put(struct slave_map *m, struct slave_link *l,
                                 uint64_t hash)
 {
@@ -62,7 +63,8 @@ static inline struct slave_link *slave_map_skip(struct slave_link *l,
     return l;
 }
 
-/* The first with this hash; the others by slave_map_skip(l->next, hash). */
+/* The first entry with this hash; slave_map_skip(l->next, hash) gives the
+ * next. */
 static inline struct slave_link *slave_map_first(const struct slave_map *m,
                                                  uint64_t hash)
 {

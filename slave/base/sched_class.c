@@ -1,4 +1,4 @@
-/* Scheduling of the loop; see base/sched_class.h. */
+/* Scheduling class of the event loop; see base/sched_class.h. */
 #include "slave/base/sched_class.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static void *run_loop(void *arg)
 {
     const struct loop *l = arg;
     const struct sched_param none = {0};
-    /* All of these are of the calling thread alone, on Linux. */
+    /* On Linux these calls apply to the calling thread only. */
     if (l->sched_class == SLAVE_LEVEL_IDLE &&
         sched_setscheduler(0, SCHED_IDLE, &none) < 0)
         ips_log_debug("SCHED_IDLE: %s", strerror(errno));

@@ -1,12 +1,13 @@
 /*
- * How much of the machine the slave takes. The measured program comes first:
- * SCHED_IDLE until the pool is a quarter full, then nice 10, then nice 0; and
- * nice 0 while somebody waits for an answer.
+ * Scheduling priority of the slave's loop. The measured program comes first:
+ * the loop runs as SCHED_IDLE until the pool is a quarter full, then at nice
+ * 10, and from half full at nice 0. It also runs at nice 0 while a client waits
+ * for an answer.
  *
- * Without privilege the kernel lets a thread go down but never up again. So
- * the main thread never goes down: it runs the event loop in a second thread
- * that does, and to change the level it ends that one and begins another. The
- * two never run at once.
+ * Without privilege a thread may lower its priority but not raise it again. So
+ * the main thread keeps its own: it runs the event loop in a second thread,
+ * which lowers its priority. To change the level, the second thread ends and
+ * another one starts. The two threads never run at once.
  */
 #ifndef IPS_SLAVE_BASE_SCHED_CLASS_H
 #define IPS_SLAVE_BASE_SCHED_CLASS_H
@@ -21,13 +22,13 @@ enum slave_sched_class {
     SLAVE_LEVEL_NORMAL
 };
 
-/* Pure: `fill` in 1/1000 of the pool. A level is left downwards only well
- * below where it was entered, so that it does not flutter. */
+/* Pure function. `fill`: 1/1000 of the pool in use. A level is left only when
+ * `fill` is 50 below the value at which it was entered (hysteresis). */
 enum slave_sched_class slave_sched_class_request(enum slave_sched_class now,
                                                  unsigned fill,
                                                  bool waited_for);
 
-/* Runs the loop until it is broken, in a thread of that level. */
+/* Runs the loop in a thread of that level until event_base_loopbreak. */
 void slave_sched_class_apply(struct event_base *base,
                              enum slave_sched_class level);
 

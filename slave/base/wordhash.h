@@ -1,8 +1,9 @@
 /*
- * A check over words of 8 bytes, for our own files (archive frames, graph
- * files): finds torn writes and disk errors, not malice - the state directory
- * is ours alone. About 4 GB/s, ten times FNV by bytes, since an archive is
- * checked whenever it is read. Header only.
+ * Checksum over 8-byte words, for the slave's own files (archive frames, graph
+ * files). It detects torn writes and disk errors, not tampering: only the
+ * slave's user can write the state directory. About 4 GB/s, ten times as fast
+ * as bytewise FNV; speed matters because an archive is checked whenever it is
+ * read. Header only.
  */
 #ifndef IPS_SLAVE_BASE_WORDHASH_H
 #define IPS_SLAVE_BASE_WORDHASH_H
@@ -23,7 +24,8 @@ static inline uint64_t slave_wordhash(uint64_t seed, const void *data,
         h ^= h >> 32;
     }
     if (len > 0) {
-        w = len; /* so "a" and "a\0" differ */
+        /* mix in the length, so that "a" and "a\0" have different hashes */
+        w = len;
         memcpy(&w, p, len);
         h = (h ^ w ^ (uint64_t)len << 56) * 0xff51afd7ed558ccdULL;
         h ^= h >> 32;
@@ -39,10 +41,9 @@ static inline void slave_wordhash_step(uint64_t *h, const unsigned char *p)
     *h ^= *h >> 32;
 }
 
-/* The same for what is long, in four scenarios, each of which takes every
- * fourth word: nearly as fast as memory is read. Another value than
- * slave_wordhash's.
- */
+/* A checksum like slave_wordhash for long data: four independent hashes, each
+ * over every fourth word, so that it runs nearly at memory speed. The value
+ * differs from slave_wordhash's. */
 static inline uint64_t slave_wordhash_long(uint64_t seed, const void *data,
                                            size_t len)
 {

@@ -10,7 +10,8 @@
 
 #include "common/large.h"
 
-/* So long memory is kept for the next question's arrays. */
+/* After this time without a job, memory cached for the next job's arrays is
+ * freed. */
 #define TIDY_S 1
 
 struct queue {
@@ -23,7 +24,7 @@ struct slave_work {
     pthread_cond_t more;
     struct queue todo, done;
     struct slave_job *drop;
-    uint64_t at; /* id of the job in hand, 0 none */
+    uint64_t at; /* id of the job whose step is running; 0: none */
     bool stop, untidy;
     struct slave_graphs *graphs;
     void (*on_ready)(void *arg);
@@ -64,8 +65,8 @@ static void release_job(struct slave_work *w, struct slave_job *job)
     free(job);
 }
 
-/* Memory kept for the next array is given back when nobody has asked for a
- * while. Under the lock. */
+/* Waits for a job, with the lock held. Frees the memory cached for further
+ * arrays once no job has come for TIDY_S. */
 static void wait_for_more(struct slave_work *w)
 {
     struct timespec until;
@@ -133,7 +134,7 @@ int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&w->more, &attr);
     pthread_condattr_destroy(&attr);
-    /* Signals are the loop's. */
+    /* The main thread handles all signals. */
     sigset_t all, was;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &was);

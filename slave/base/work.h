@@ -1,17 +1,19 @@
 /*
- * The worker: one thread that does what takes long (builds, longest paths,
- * reading archives), in steps. A job gives at most one reply a step; between
- * two steps it belongs to the loop, which sends the reply and decides when the
- * next step may be: not while the asker's window is used up, and not while the
- * connection is full. So a slow reader holds up nobody, and nothing piles up.
+ * The worker: one thread that runs the long jobs (builds, longest paths,
+ * reading archives) in steps. A step produces at most one reply. Between two
+ * steps the job belongs to the event loop, which sends the reply and decides
+ * when the next step may run: not while the client's credit is used up, and not
+ * while the connection's buffer is full. So a slow client delays no other, and
+ * replies do not pile up.
  *
  * Invariants:
- *  - a job is in the loop's hands or in the worker's, never both.
- *  - what a reply points to belongs to the job and is good until its next step
- *    or its release.
- *  - `step` and `release` run on the worker, which alone touches graphs.
+ *  - a job belongs either to the loop or to the worker, never to both.
+ *  - data that a reply points to belongs to the job and stays valid until its
+ *    next step or its release.
+ *  - `step` and `release` run on the worker, and only the worker touches
+ *    graphs.
  *
- * Threads: every function is the loop's, but for what is said above.
+ * Threads: the loop calls every function here, except as stated above.
  */
 #ifndef IPS_SLAVE_BASE_WORK_H
 #define IPS_SLAVE_BASE_WORK_H
@@ -28,45 +30,50 @@ struct slave_run;
 
 struct slave_job {
     struct slave_job *next;
-    uint64_t id;           /* of the request */
-    struct slave_run *run; /* pinned by the loop; not for the worker */
-    uint64_t credit;       /* replies that may still be sent */
-    bool cancelled;        /* the asker is gone, or said so */
-    atomic_bool stop;      /* the same, for a long step to look at */
+    uint64_t id;           /* id of the request that the job answers */
+    struct slave_run *run; /* pinned by the loop; the worker must not use it */
+    uint64_t credit;       /* number of replies that may still be sent */
+    bool cancelled;        /* the client has gone or cancelled the request */
+    /* set with `cancelled`; a long step polls it in the worker thread */
+    atomic_bool stop;
     bool parked;
-    bool waiting;          /* parked until mail comes, or `wait_fd` */
-    struct slave_box *box; /* talks with other slaves (cm_box.h), else NULL */
+    /* the job is parked until mail comes or `wait_fd` is readable */
+    bool waiting;
+    /* mailbox for messages to other slaves (cm_box.h), or NULL */
+    struct slave_box *box;
     void (*step)(struct slave_job *job, struct slave_graphs *graphs);
     void (*release)(struct slave_job *job, struct slave_graphs *graphs);
-    /* Set by step: */
-    bool finished; /* `reply` is the last one */
-    bool silent;   /* no reply this time: waits for mail where there is a
-                      `box`, else until `wait_fd` can be read */
+    /* Members that `step` sets: */
+    bool finished; /* `reply` is the job's last reply */
+    /* no reply from this step: wait for mail if there is a `box`, else until
+     * `wait_fd` is readable */
+    bool silent;
     int wait_fd;
     Ips__Reply reply;
-    struct ips_err err; /* reply.message points here in an error */
+    struct ips_err err; /* error of the job; reply.message points into it */
 };
 
 struct slave_work;
 
-/* `on_ready` is called on the worker whenever slave_work_take has something:
- * it wakes the loop. `graphs` is borrowed, and the worker's from now on. */
+/* `on_ready` is called on the worker thread whenever slave_work_take has a job;
+ * it wakes the loop. `graphs` is borrowed; only the worker may use it from now
+ * on. */
 int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
                      void *arg, struct slave_work **out,
                      struct ips_err *err) IPS_MUST_USE;
-/* Waits for the step in hand; releases every job the worker still has. */
+/* Waits for the step that is running; releases all jobs that the worker has. */
 void slave_work_stop(struct slave_work *w);
 
-/* Gives a job to the worker: for a step, or (slave_work_drop) for release and
- * free. */
+/* Gives a job to the worker: slave_work_give for its next step, slave_work_drop
+ * to release and free it. */
 void slave_work_give(struct slave_work *w, struct slave_job *job);
 void slave_work_drop(struct slave_work *w, struct slave_job *job);
-/* The request whose step goes on, 0: none. */
+/* Id of the request whose step is running; 0: none. */
 uint64_t slave_work_at(struct slave_work *w);
-/* A job whose step is over, or NULL. */
+/* A job whose step has finished, or NULL. */
 struct slave_job *slave_work_take(struct slave_work *w);
 
-/* For steps: makes job->err the last reply. */
+/* For steps: makes job->err the job's last reply. */
 void slave_job_fail(struct slave_job *job);
 
 #endif

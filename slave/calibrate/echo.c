@@ -1,4 +1,4 @@
-/* The echo: a thread that belongs to nobody, for as long as it is used. */
+/* The echo: a detached thread, which lives as long as it is used. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -52,7 +52,8 @@ static int echo_batch(int fd, uint32_t rounds, uint64_t bytes, uint8_t *buffer,
     return rc;
 }
 
-/* Until the other side closes it. True: it had the key. */
+/* Serves one connection until the other side closes it. Returns true if it had
+ * the key. */
 static bool serve_peer(struct echo *e, int fd)
 {
     uint8_t key[SLAVE_ECHO_KEY_BYTES], head[SLAVE_WIRE_HEAD];
@@ -60,7 +61,7 @@ static bool serve_peer(struct echo *e, int fd)
     uint8_t *buffer = NULL, *cpu = malloc(((size_t)BATCH_MAX + 1) * 8);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     slave_wire_tune(fd);
-    /* A stranger does not keep others waiting for ever. */
+    /* A client without the key must not block others for long. */
     bool ours =
         cpu && poll(&p, 1, KEY_MS) == 1 &&
         slave_wire_recv(fd, key, sizeof(key), &e->stopping, NULL) == 0 &&
@@ -135,8 +136,8 @@ static void add_address(struct slave_echo_at *at, const struct sockaddr *a,
     at->count++;
 }
 
-/* Where others may reach us: every interface that is up, IPv4 first; loopback
- * last, for machines that are one. */
+/* Lists the addresses at which others may reach this machine: every interface
+ * that is up, IPv4 first; loopback last, for slaves on the same machine. */
 static void list_addresses(bool inside, uint16_t port, struct slave_echo_at *at)
 {
     struct ifaddrs *all = NULL;
@@ -183,7 +184,7 @@ static int listen_tcp(bool inside, int *out, struct slave_echo_at *at,
             close(fd);
         return rc;
     }
-    /* The port lies at the same place in both. */
+    /* The port is at the same offset in both structures. */
     list_addresses(inside, ntohs(v6.sin6_port), at);
     *out = fd;
     return 0;
@@ -192,7 +193,8 @@ static int listen_tcp(bool inside, int *out, struct slave_echo_at *at,
 static int listen_unix(int *out, struct slave_echo_at *at, struct ips_err *err)
 {
     struct sockaddr_un u = {.sun_family = AF_UNIX};
-    socklen_t len = sizeof(u.sun_family); /* the kernel names it */
+    /* no path: the kernel chooses an abstract name */
+    socklen_t len = sizeof(u.sun_family);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool fine = fd >= 0 && bind(fd, (struct sockaddr *)&u, len) == 0 &&
                 listen(fd, 4) == 0;

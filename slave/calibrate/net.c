@@ -18,8 +18,8 @@
 #include "slave/calibrate/wire.h"
 
 #define CONNECT_MS 3000
-#define WARM_UP 3u /* rounds of a length that do not count */
-#define LEAST 3u   /* that do */
+#define WARM_UP 3u /* rounds of each length that do not count */
+#define LEAST 3u   /* minimum number of rounds that count */
 #define BATCH 50u
 
 /* ---- connecting --------------------------------------------------------- */
@@ -37,7 +37,7 @@ static int parse_unix(const char *text, struct sockaddr_storage *to,
     return 0;
 }
 
-/* HOST:PORT, numbers alone; IPv6 in brackets. */
+/* Parses HOST:PORT, both numeric; IPv6 in brackets. */
 static int parse_tcp(const char *text, struct sockaddr_storage *to,
                      socklen_t *len)
 {
@@ -79,7 +79,8 @@ static int parse_address(const char *text, struct sockaddr_storage *to,
     return IPS_E_USAGE;
 }
 
-/* Within CONNECT_MS: an address may lead nowhere. 0 or an errno. */
+/* Connects within CONNECT_MS, because an address may be unreachable. Returns 0
+ * or an errno. */
 static int connect_within(int fd, const struct sockaddr_storage *to,
                           socklen_t len)
 {
@@ -175,7 +176,8 @@ struct rounds {
     uint64_t delay_ns;
 };
 
-/* One batch, behind those that are there; far comes after it in one piece. */
+/* Sends one batch and appends its rounds; the echo's CPU times come after it,
+ * all at once. */
 static int send_batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
                       struct rounds *r, struct ips_err *err)
 {
@@ -183,7 +185,9 @@ static int send_batch(struct slave_trip *t, uint64_t bytes, uint32_t count,
     slave_wire_put(head, count, 4);
     slave_wire_put(head + 4, bytes, 8);
     int rc = slave_wire_send(t->fd, head, sizeof(head), t->stopping, err);
-    if (rc == 0) /* the header is out of the way of the first round */
+    /* wait until the header was read, so that it does not disturb the first
+     * round */
+    if (rc == 0)
         rc = slave_wire_recv(t->fd, head, 1, t->stopping, err);
     uint64_t delay = slave_wire_delay_ns();
     for (uint32_t i = 0; i < count && rc == 0; i++) {

@@ -17,7 +17,8 @@
 #include "slave/calibrate/wire.h"
 
 #define BATCH 50u
-#define SLEEP_NS 100000 /* the peer is back in its receive by then */
+/* long enough for the receiver to be back in its recv() */
+#define SLEEP_NS 100000
 
 /* ---- waking -------------------------------------------------------------- */
 
@@ -25,7 +26,7 @@ struct sender {
     int fd;
     uint32_t count, done;
     const atomic_bool *stopping;
-    uint64_t *cost_ns; /* [count] */
+    uint64_t *cost_ns; /* [count] CPU time of each send */
 };
 
 static void *run_sender(void *arg)
@@ -71,7 +72,7 @@ static int start_thread(pthread_t *thread, int processor, void *(*run)(void *),
     return failed;
 }
 
-/* So many sends; all signals are blocked. */
+/* Measures `count` sends; all signals must be blocked. */
 static int send_batch(int from, int to, uint32_t count, const atomic_bool *stop,
                       uint64_t *cost_ns, struct ips_err *err)
 {
@@ -100,7 +101,8 @@ static int send_batch(int from, int to, uint32_t count, const atomic_bool *stop,
     return 0;
 }
 
-/* The first two processors that we may use; how many there are of these. */
+/* Finds the first two processors that this process may use. Returns how many it
+ * found: 0 to 2. */
 static int two_processors(int at[2])
 {
     cpu_set_t set;
@@ -143,7 +145,7 @@ static int measure_wake(uint32_t rounds, const atomic_bool *stop,
 
 /* ---- how busy ------------------------------------------------------------ */
 
-/* "0.52 ...": thousandths. */
+/* Parses "0.52 ..." of /proc/loadavg into thousandths; UINT32_MAX: unknown. */
 static uint32_t load_milli(void)
 {
     char text[64] = "";
@@ -167,7 +169,8 @@ int slave_ready_measure(uint32_t rounds, const atomic_bool *stop,
     if (rounds == 0 || rounds > SLAVE_READY_ROUNDS_MAX)
         return ips_err_set(err, IPS_E_PROTOCOL, "%u rounds of waking", rounds);
     long count = sysconf(_SC_NPROCESSORS_ONLN);
-    out->load_milli = load_milli(); /* before we load it */
+    /* before the measurement itself loads the machine */
+    out->load_milli = load_milli();
     out->processors = count > 0 ? (uint32_t)count : 1;
     return measure_wake(rounds, stop, &out->wake_ns, err);
 }

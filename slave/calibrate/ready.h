@@ -1,13 +1,13 @@
 /*
- * What is asked of a machine before its message times are measured (ReadyAsk):
- * how busy it is, and what waking costs.
+ * Answers ReadyAsk, which precedes the measuring of message times: how busy the
+ * machine is, and what waking a thread costs.
  *
- * Waking: two threads and a socket pair. The sender sleeps, so that the other
- * sleeps too, and sends a byte; counted is the CPU time of the send alone, the
- * receiver on the sender's processor or on another that this process may use.
- * A kind's rounds come in batches, one of each in turn.
+ * Waking: two threads and a socket pair. The sender sleeps, so that the
+ * receiver blocks, too; then it sends a byte. Only the CPU time of the send
+ * counts. The receiver is on the sender's processor or on another one that this
+ * process may use; batches of the two kinds alternate.
  *
- * It blocks for about 0.1 s: for the worker, which can be told to stop.
+ * It blocks for about 0.1 s, so it runs on the worker, and `stop` ends it.
  */
 #ifndef IPS_SLAVE_CALIBRATE_READY_H
 #define IPS_SLAVE_CALIBRATE_READY_H
@@ -20,12 +20,14 @@
 #define SLAVE_READY_ROUNDS_MAX 10000u
 
 struct slave_ready {
-    uint64_t wake_ns;    /* IPS_UNMEASURED: one processor, or told to stop */
-    uint32_t load_milli; /* UINT32_MAX: not known */
-    uint32_t processors; /* of the machine */
+    /* CPU of a send that wakes; IPS_UNMEASURED: only one processor, or
+     * stopped */
+    uint64_t wake_ns;
+    uint32_t load_milli; /* load average in thousandths; UINT32_MAX: unknown */
+    uint32_t processors; /* number of processors of the machine */
 };
 
-/* rounds: 1 to SLAVE_READY_ROUNDS_MAX. */
+/* `rounds`: 1 to SLAVE_READY_ROUNDS_MAX. */
 int slave_ready_measure(uint32_t rounds, const atomic_bool *stop,
                         struct slave_ready *out,
                         struct ips_err *err) IPS_MUST_USE;

@@ -41,7 +41,8 @@ uint64_t slave_wire_delay_ns(void)
     if (n <= 0)
         return 0;
     text[n] = '\0';
-    (void)strtoull(text, &end, 10); /* CPU time; the second is the delay */
+    /* the first number is CPU time, the second the delay */
+    (void)strtoull(text, &end, 10);
     return strtoull(end, NULL, 10);
 }
 
@@ -50,7 +51,7 @@ uint64_t slave_wire_clock_ns(void)
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 32; i++) {
         uint64_t before = slave_wire_cpu_ns();
-        (void)slave_wire_now_ns(); /* as around a round */
+        (void)slave_wire_now_ns(); /* the same clock reads as around a round */
         (void)slave_wire_now_ns();
         least = ips_min_u64(least, slave_wire_cpu_ns() - before);
     }
@@ -75,13 +76,14 @@ void slave_wire_tune(int fd)
 {
     const struct timeval look_up = {0, 100000};
     const int on = 1;
-    /* The first fails on a Unix socket, which has no delay. */
+    /* TCP_NODELAY fails on a Unix socket, which does not delay. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &look_up, sizeof(look_up));
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &look_up, sizeof(look_up));
 }
 
-/* After a call that moved nothing: go on (0), or why not. */
+/* Handles a call that moved no bytes. Returns 0 to continue, or an error
+ * code. */
 static int look_up(ssize_t n, const char *what, uint64_t *since,
                    const atomic_bool *stop, struct ips_err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * What both ends of a measuring connection do: whole sends and receives that
- * look up now and then whether they shall stop, numbers of fixed width, clocks.
+ * Functions for both ends of a measuring connection: complete sends and
+ * receives that poll `stop`, numbers of fixed width, clocks. The protocol:
  *
  *     key (16 bytes)                     ->
  *                                        <-  1 byte YES
@@ -23,12 +23,14 @@
 
 #define SLAVE_WIRE_YES 'k'
 #define SLAVE_WIRE_HEAD 12u
-#define SLAVE_WIRE_SILENCE_NS 30000000000ULL /* then it is given up */
+/* without any progress for so long, the connection is given up */
+#define SLAVE_WIRE_SILENCE_NS 30000000000ULL
 
-/* No delay, and short sleeps in the kernel, so that `stop` is seen. */
+/* Sets TCP_NODELAY, and short timeouts for send and receive, so that `stop` is
+ * polled. */
 void slave_wire_tune(int fd);
-/* All of it. IPS_E_REFUSED: told to stop; IPS_E_UNREACHABLE: closed, or
- * nothing moved for SLAVE_WIRE_SILENCE_NS. */
+/* Sends or receives all `len` bytes. IPS_E_REFUSED: stopped; IPS_E_UNREACHABLE:
+ * closed, or no progress for SLAVE_WIRE_SILENCE_NS. */
 int slave_wire_send(int fd, const void *data, size_t len,
                     const atomic_bool *stop, struct ips_err *err) IPS_MUST_USE;
 int slave_wire_recv(int fd, void *data, size_t len, const atomic_bool *stop,
@@ -37,12 +39,13 @@ int slave_wire_recv(int fd, void *data, size_t len, const atomic_bool *stop,
 void slave_wire_put(uint8_t *to, uint64_t n, unsigned bytes);
 uint64_t slave_wire_get(const uint8_t *from, unsigned bytes);
 
-/* That this thread was runnable and not running, since it began; 0 where the
- * kernel does not say. */
+/* Time that this thread was runnable but not running since its start; 0 if the
+ * kernel does not report it. */
 uint64_t slave_wire_delay_ns(void);
-uint64_t slave_wire_now_ns(void); /* CLOCK_MONOTONIC_RAW */
-uint64_t slave_wire_cpu_ns(void); /* of this thread */
-/* CPU that a pair of slave_wire_cpu_ns() shows with nothing between. */
+uint64_t slave_wire_now_ns(void); /* current CLOCK_MONOTONIC_RAW time */
+uint64_t slave_wire_cpu_ns(void); /* CPU time of this thread */
+/* Cost of reading the clocks: CPU between two slave_wire_cpu_ns() calls with
+ * only clock reads between them. */
 uint64_t slave_wire_clock_ns(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* The turn: look, read, commit, hand back. Invariants in drain.h. */
+/* The turn: find data, read, commit, hand segments back. Invariants in
+ * drain.h. */
 #include "slave/drain/drain.h"
 
 #include <dirent.h>
@@ -19,15 +20,17 @@
 #include "slave/drain/unrecorded.h"
 
 #define SCAN_NS (5 * SLAVE_SECOND_NS)
-#define SCAN_BLIND_NS SLAVE_SECOND_NS /* without inotify */
+/* interval of pool scans if inotify is not available */
+#define SCAN_BLIND_NS SLAVE_SECOND_NS
 #define LIMITS_NS (30 * SLAVE_SECOND_NS)
 #define CONTROL_NS SLAVE_SECOND_NS
 #define RETRY_NS SLAVE_SECOND_NS
 #define TURN_BUSY_NS SLAVE_MS_NS
 #define TURN_LIVE_NS (10 * SLAVE_MS_NS)
 #define TURN_IDLE_NS (500 * SLAVE_MS_NS)
-/* A run that is closed is synced to the disk. Of many that are over at once the
- * rest are closed in later turns: meanwhile somebody may ask. */
+/* Time for closing runs in one turn (closing syncs to the disk). If many runs
+ * end at once, later turns close the rest, so that requests can be answered in
+ * between. */
 #define TURN_CLOSES_NS (20 * SLAVE_MS_NS)
 
 static uint64_t now_of(clockid_t clock)
@@ -58,7 +61,8 @@ struct slave_run *slave_drain_find(const struct slave_drain *d,
 
 /* ---- start and end ---- */
 
-/* One descriptor a process and one a segment: as many as we may. */
+/* Raises the descriptor limit: the slave needs one for each process and each
+ * segment. Returns how many it may use. */
 static uint32_t raise_descriptors(void)
 {
     struct rlimit r;
@@ -70,7 +74,8 @@ static uint32_t raise_descriptors(void)
     return r.rlim_cur > 200000 ? 100000 : (uint32_t)r.rlim_cur / 2;
 }
 
-/* Directories of runs that have no row: a run was being removed. */
+/* Removes run directories without a row: an earlier slave was removing that
+ * run. */
 static void remove_orphans(struct slave_drain *d)
 {
     char runs[IPS_PATH_BYTES + 8], path[IPS_PATH_BYTES + 300];
@@ -87,7 +92,9 @@ static void remove_orphans(struct slave_drain *d)
             (void)unlink(path);
         }
         snprintf(path, sizeof(path), "%s/%s", runs, e->d_name);
-        (void)rmdir(path); /* what was kept aside stays */
+        /* fails, as intended, if damaged segments were copied into the
+         * directory */
+        (void)rmdir(path);
     }
     if (dir)
         closedir(dir);
@@ -105,7 +112,7 @@ int slave_drain_open(struct slave_drain *d,
     d->archive_age_s = opt->archive_age_s;
     d->max_fds = raise_descriptors();
     slave_liveness_open(d);
-    /* The state first: what is in the pool has to go somewhere. */
+    /* First the state directory, because the data from the pool goes there. */
     snprintf(path, sizeof(path), "%s/runs", d->state);
     int rc = ips_path_make(path, 0700, err);
     if (rc == 0 && access(path, W_OK) < 0)
@@ -160,7 +167,7 @@ void slave_drain_close(struct slave_drain *d)
 
 /* ---- the turn ---- */
 
-/* Streams learn that their process has ended. */
+/* Marks the streams of processes that have ended. */
 static void mark_dead_streams(struct slave_run *run)
 {
     bool any = false;
@@ -225,7 +232,8 @@ static int read_run(struct slave_drain *d, struct slave_run *run,
         *err = why;
         return ips_err_wrap(err, "run %s", run->row.name);
     }
-    /* A live run never comes to rest: a few whole passes will do. */
+    /* A live run always has new data: after a few complete passes it counts as
+     * synced. */
     if (d->moved_bytes == before)
         run->synced = SLAVE_SYNCED;
     else if (d->moved_bytes - before < SLAVE_RUN_TURN_BYTES)
@@ -308,7 +316,7 @@ static void run_rolled_back(struct slave_run *run)
     for (struct slave_stream *st = run->streams; st; st = st->next) {
         if (st->dirty)
             st->row = st->saved;
-        /* A stream that was never stored has to be stored next time. */
+        /* A stream that was never stored must be stored next time. */
         st->dirty = !st->stored;
     }
     for (struct slave_segment *s = run->segments; s; s = s->next) {
@@ -316,7 +324,8 @@ static void run_rolled_back(struct slave_run *run)
             s->row = s->saved;
             s->state = s->saved_state;
         }
-        /* The one before it, which made it its turn, is not done any more. */
+        /* The preceding segment, whose end had started this one, is no longer
+         * done. */
         if (s->state == SLAVE_SEG_READING &&
             s->row.seq != s->stream->row.next_seq)
             s->state = SLAVE_SEG_WAITING;

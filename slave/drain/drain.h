@@ -1,25 +1,26 @@
 /*
- * Draining the pool: runs, images, streams and segments as the slave knows
- * them, and the turn that moves what was published into the archives.
+ * Draining the pool: the slave's records of runs, images (one program in one
+ * process, between two execs), streams and segments, and the turn that moves
+ * published records into the archives.
  *
  * Invariants:
- *  - exactly once: a turn appends records to the archives, then commits
- *    cursors and archive lengths in one SQLite transaction, and only then
- *    zeroes, hands back or removes segments. Killed at any point, the next
- *    slave does the rest. Rows (`row`) are changed freely within a turn and
- *    put back (`saved`) if it cannot commit.
+ *  - exactly once: a turn appends records to the archives, then commits cursors
+ *    and archive lengths in one SQLite transaction, and only then zeroes, hands
+ *    back or removes segments. If the slave is killed at any point, the next
+ *    slave does the rest. A turn may change rows (`row`) freely; if it cannot
+ *    commit, they are restored from `saved`.
  *  - a stream's segments are ingested in order of seq.
- *  - nothing is removed from the pool that is not committed.
- *  - "dead" and "closed" are looked at before the records are read, so that
- *    nothing can follow what was read.
+ *  - nothing is removed from the pool before it is committed.
+ *  - "dead" and "closed" are checked before the records are read, so that no
+ *    record can be written after the read.
  *
- * Files: drain.c (the turn, start and end), run.c (runs: found, restored,
- * closed, limits), watch.c (what is in the pool), drain/liveness.c (who is
- * alive), ingest.c and drain/segment_reader.c (one segment read),
- * drain/reclaim.c (one handed back or removed; rings).
+ * Files: drain.c (the turn, start and end), run.c (finds, restores and closes
+ * runs, and removes old ones), watch.c (what is in the pool), drain/liveness.c
+ * (which processes are alive), ingest.c and drain/segment_reader.c (one segment
+ * read), drain/reclaim.c (hands back or removes one; rings).
  *
- * Free of libevent: epoll_fd becomes readable when a turn is worth while.
- * Thread: one, the event loop's.
+ * Does not use libevent: epoll_fd becomes readable when there is work for a
+ * turn. Thread: one, the event loop's.
  */
 #ifndef IPS_SLAVE_DRAIN_DRAIN_H
 #define IPS_SLAVE_DRAIN_DRAIN_H
@@ -42,84 +43,104 @@
 #define SLAVE_MS_NS 1000000ULL
 #define SLAVE_SECOND_NS 1000000000ULL
 
-/* Limits; a hostile pool meets them before our memory does. */
-#define SLAVE_SEGMENTS_MAX 100000u      /* files of one run */
-#define SLAVE_RUN_TURN_BYTES (8u << 20) /* of one run in one turn */
-#define SLAVE_READ_BYTES (256u << 10)   /* of one segment in one go */
-#define SLAVE_SYNCED 4u       /* run->synced at or above: up to date */
-#define SLAVE_DAMAGED_MAX 16u /* segments of a run kept aside, and bytes */
+/* Limits; a malicious pool reaches them before the slave runs out of memory. */
+/* maximum number of segment files of one run */
+#define SLAVE_SEGMENTS_MAX 100000u
+/* bytes read from one run in one turn */
+#define SLAVE_RUN_TURN_BYTES (8u << 20)
+/* bytes read from one segment at once */
+#define SLAVE_READ_BYTES (256u << 10)
+/* from this value of run->synced on, the run counts as up to date */
+#define SLAVE_SYNCED 4u
+/* damaged segments of a run that are copied aside, and their total bytes */
+#define SLAVE_DAMAGED_MAX 16u
 #define SLAVE_DAMAGED_BYTES (16u << 20)
-#define SLAVE_UID_NOBODY 65534u /* the kernel's overflow user */
+/* user id that the kernel shows for unmapped users (overflowuid) */
+#define SLAVE_UID_NOBODY 65534u
 
 enum slave_segment_state {
-    SLAVE_SEG_NEW,     /* no valid header seen yet */
-    SLAVE_SEG_WAITING, /* an earlier one of its stream is not done */
-    SLAVE_SEG_READING, /* its stream is being read here */
-    SLAVE_SEG_DONE,    /* all committed; to be handed back or removed */
-    SLAVE_SEG_DRAINED, /* handed back to the writer */
-    SLAVE_SEG_BAD,     /* refused: never read, removed with the run */
-    SLAVE_SEG_GONE,    /* file removed; freed at the end of the turn */
+    SLAVE_SEG_NEW,     /* no valid segment header was seen yet */
+    SLAVE_SEG_WAITING, /* an earlier segment of its stream is not done */
+    SLAVE_SEG_READING, /* the segment of its stream that is being read */
+    SLAVE_SEG_DONE,    /* all records committed; to be handed back or removed */
+    SLAVE_SEG_DRAINED, /* handed back to its writer, which may use it again */
+    SLAVE_SEG_BAD,     /* refused: never read, removed together with the run */
+    /* the segment's file was removed; freed at the end of the turn */
+    SLAVE_SEG_GONE,
 };
 
 struct slave_run;
 struct slave_stream;
 
 struct slave_segment {
-    struct slave_link link; /* run->segment_map, by file name */
+    struct slave_link link; /* entry in run->segment_map, by file name */
     struct slave_segment *next;
-    struct slave_stream *stream; /* NULL while no header was seen */
+    struct slave_stream *stream; /* NULL until the segment's header was seen */
     enum slave_segment_state state;
-    int fd;                               /* -1: opened when needed */
-    struct slave_guarded_mapping mapping; /* of a busy one, while fd is open */
-    bool cut; /* somebody did so: no view of it again */
+    int fd; /* descriptor of the file; -1: opened when needed */
+    /* mapping of a segment with much data, kept while fd is open */
+    struct slave_guarded_mapping mapping;
+    bool cut; /* somebody truncated the file: do not map it again */
     uint32_t size;
-    uint32_t scan; /* last directory scan that saw it */
-    bool stored;   /* has a row */
-    bool drop_row; /* row to be deleted by the next commit */
-    bool final;    /* --on-full=ring: its writer writes no more */
-    bool digest;   /* and so it is one of the ring's digests */
+    /* number of the last directory listing that contained this file */
+    uint32_t scan;
+    bool stored;   /* the segment has a row in the database */
+    bool drop_row; /* the next commit deletes the segment's row */
+    /* --on-full=ring: the writer will not write to it any more */
+    bool final;
+    bool digest; /* --on-full=ring: it is final and contains a digest */
     uint64_t next_poll_ns;
-    uint64_t wait_ns;  /* current back-off */
-    uint64_t since_ns; /* when the present trouble began, 0 none */
+    uint64_t wait_ns; /* current polling interval of the segment */
+    /* since when the segment cannot be read; 0: no problem */
+    uint64_t since_ns;
     bool dirty;
     enum slave_segment_state saved_state;
     struct slave_segment_row row, saved;
 };
 
 enum slave_image_state {
-    SLAVE_IMAGE_UNSEEN, /* another pid namespace: not found yet */
+    SLAVE_IMAGE_UNSEEN, /* in another pid namespace: process not found yet */
     SLAVE_IMAGE_ALIVE,
-    SLAVE_IMAGE_REPLACED, /* by exec: writes no more, the process lives */
+    /* by exec: it writes no more, but the process lives */
+    SLAVE_IMAGE_REPLACED,
     SLAVE_IMAGE_DEAD,
 };
 
-struct slave_image { /* (pidns, pid, image_stamp) */
+struct slave_image { /* an image is identified by (pidns, pid, image_stamp) */
     struct slave_image *next;
     struct slave_run *run;
     enum slave_image_state state;
     uint32_t pid;
     uint64_t pidns;
     uint64_t stamp;
-    int pidfd;            /* -1 none */
-    uint32_t dead_status; /* see struct ips_stream_in */
-    bool dying; /* a zombie: its status is told when it has been waited for */
+    int pidfd; /* pidfd of the process; -1: none */
+    /* exit status of the process, coded as in struct ips_stream_in */
+    uint32_t dead_status;
+    /* a zombie: the kernel reports its status only after its parent has
+     * waited */
+    bool dying;
     uint64_t dead_t_ns;
-    uint64_t last_ns;      /* monotonic, of its last news */
-    uint64_t next_look_ns; /* without a pidfd */
-    uint64_t next_unrecorded_ns, unrecorded_wait_ns; /* drain/unrecorded.c */
-    bool ended;        /* a final END was ingested */
-    bool death_marked; /* its streams' rows say that it is dead */
-    bool in_use;       /* by a stream: slave_run_remove_dead */
+    uint64_t last_ns; /* monotonic time at which its last data came */
+    /* time of the next check of the pid, if there is no pidfd */
+    uint64_t next_look_ns;
+    /* next search for unrecorded activity, and interval (drain/unrecorded.c) */
+    uint64_t next_unrecorded_ns, unrecorded_wait_ns;
+    bool ended;        /* a final END record of the image was read */
+    bool death_marked; /* the rows of its streams say that the image is dead */
+    /* some stream refers to this image (for slave_run_remove_dead) */
+    bool in_use;
 };
 
 struct slave_stream {
-    struct slave_link link; /* run->stream_map */
+    struct slave_link link; /* entry in run->stream_map */
     struct slave_stream *next;
     struct slave_image *image;
     bool stored;
     bool dirty;
-    bool in_use;     /* by a segment: slave_run_remove_dead */
-    uint64_t gap_ns; /* since when next_seq is missing, 0 not */
+    /* some segment refers to this stream (for slave_run_remove_dead) */
+    bool in_use;
+    /* monotonic time since which segment next_seq is missing; 0: not missing */
+    uint64_t gap_ns;
     struct slave_stream_row row, saved;
 };
 
@@ -127,52 +148,74 @@ struct slave_run {
     struct slave_run *next;
     struct slave_run_row row, saved;
     bool dirty;
-    uint64_t reported; /* hash of the state that the master was told; 0 none */
-    bool in_pool;      /* it has a directory with a valid control there */
-    bool want_sync;    /* somebody waits: poll everything now */
-    unsigned synced;   /* turns since that read all there was, in a row */
-    int dirfd;         /* -1 */
-    int watch;         /* inotify, -1 */
-    /* watch.c: files of this run that appeared since window_ns; there were so
-     * many that it is not watched but listed, at list_ns the next time. */
+    /* hash of the state last reported to the master; 0: none */
+    uint64_t reported;
+    /* the pool has the run's directory, with a valid control file */
+    bool in_pool;
+    bool want_sync; /* a client waits: poll all segments now */
+    /* consecutive turns since want_sync that read all there was */
+    unsigned synced;
+    int dirfd; /* descriptor of the run's directory in the pool; -1: none */
+    int watch; /* inotify watch of that directory; -1: none */
+    /* watch.c. `appeared`: files of this run that appeared since window_ns.
+     * `churns`: there are so many that its directory is not watched but listed,
+     * next at list_ns. */
     uint32_t appeared;
     bool churns;
     uint64_t window_ns, list_ns;
     struct slave_spare_segments
-        *spare_segments; /* drain/spare_segments.c; NULL none */
-    /* Unlinked, or made as spares, and not yet counted in control. */
+        /* spare segments (drain/spare_segments.c); NULL: none */
+        *spare_segments;
+    /* Bytes of removed segments and of new spares, not yet counted in
+     * control. */
     uint64_t uncounted_released, uncounted_spare;
-    struct slave_archive archive;            /* fd -1 while not being written */
-    struct slave_record_queue *record_queue; /* it is followed; else NULL */
-    struct slave_repack *repack;             /* of it, NULL none */
-    uint64_t repack_in_vain;  /* its length when that was no gain */
-    char dir[IPS_PATH_BYTES]; /* STATE/slave-M/runs/RUN */
+    /* the run's archive; its fd is -1 while it is not written */
+    struct slave_archive archive;
+    /* queue for a build that follows the run; NULL: none follows */
+    struct slave_record_queue *record_queue;
+    /* repacking of the archive in progress, or NULL */
+    struct slave_repack *repack;
+    /* archive length at which repacking did not make it smaller */
+    uint64_t repack_in_vain;
+    /* directory of the run's files: STATE/slave-M/runs/RUN */
+    char dir[IPS_PATH_BYTES];
     struct slave_map segment_map, stream_map;
     struct slave_segment *segments;
     struct slave_stream *streams, *streams_tail;
     struct slave_image *images;
     uint32_t stream_count;
-    uint32_t process_count; /* distinct (pidns, pid) seen */
+    uint32_t process_count; /* number of distinct (pidns, pid) seen */
     uint32_t scan;
     bool scan_now;
-    uint64_t changed_ns; /* monotonic, of the last news of any kind */
+    uint64_t changed_ns; /* monotonic time of the last change of any kind */
     uint64_t next_close_ns, next_removal_ns;
-    uint64_t load_ns; /* load.c: of the last look at the load, and how many */
+    /* load.c: time of the last measurement, and the number of measurements */
+    uint64_t load_ns;
     uint32_t load_looks;
-    uint64_t version; /* +1 with every change that a report would show */
-    unsigned pins;    /* asks in flight: not removed by limits */
-    /* serve/precompute.c */
-    uint64_t asked_ns; /* last asked about its graph or events; 0 never */
-    bool was_open;     /* here, and not built since it was closed */
-    uint64_t precomputed_bytes; /* of the archive, looked at or about to be */
-    uint64_t precompute_ns;     /* when it is again, if there is anything new */
+    uint64_t version; /* incremented with every change that a report shows */
+    /* number of requests in progress; while > 0 limits must not remove the
+     * run */
+    unsigned pins;
+    /* Members used by serve/precompute.c: */
+    /* monotonic time of the last question about its graph or events; 0:
+     * never */
+    uint64_t asked_ns;
+    /* the run was in the pool in this slave's time, and its graph was not built
+     * since it closed */
+    bool was_open;
+    /* archive length at which precomputing was last considered */
+    uint64_t precomputed_bytes;
+    /* next time at which precomputing is considered, if there is new data */
+    uint64_t precompute_ns;
 };
 
 struct slave_drain_options {
     const char *pool;
-    const char *state;          /* the slave's own: STATE/slave-MACHINE */
-    uint64_t archive_max_bytes; /* of all runs; 0 no limit */
-    uint64_t archive_age_s;     /* of closed runs; 0 no limit */
+    /* the slave's own directory: STATE/slave-MACHINE */
+    const char *state;
+    /* size limit for all archives together; 0: no limit */
+    uint64_t archive_max_bytes;
+    uint64_t archive_age_s; /* age limit for closed runs; 0: no limit */
 };
 
 struct slave_drain {
@@ -184,65 +227,79 @@ struct slave_drain {
     int pool_fd, epoll_fd, inotify_fd, pool_watch;
     bool scan_now;
     uint64_t next_scan_ns, next_limits_ns, next_control_ns;
-    uint64_t pidns;     /* inode of our own pid namespace */
-    bool pidns_initial; /* every process of the machine is in our /proc */
+    uint64_t pidns; /* inode of the slave's own pid namespace */
+    /* the slave's pid namespace is the initial one: /proc shows all
+     * processes */
+    bool pidns_initial;
     struct slave_carried {
         char run[64];
-    } * carried; /* drain/liveness.c: runs in the environments of processes */
+    } * carried; /* drain/liveness.c: runs named in the environments of
+                    processes */
     size_t carried_count, carried_capacity;
-    uint64_t carried_ns; /* when that was read; 0: it is not known */
+    /* time at which the environments were read; 0: `carried` is not valid */
+    uint64_t carried_ns;
     uint64_t next_proc_scan_ns, next_unrecorded_ns, next_load_ns;
     uint32_t open_fds, max_fds;
-    uint8_t *frames; /* [SLAVE_FRAMES_BYTES] of the run in hand, not staged */
+    /* [SLAVE_FRAMES_BYTES] frames of the current run that were not staged
+     * yet */
+    uint8_t *frames;
     size_t frames_len;
     struct slave_pack *pack;
     uint8_t *peek;
-    uint64_t failing_since_ns; /* archive or database; 0 fine */
-    char failing[200];         /* why; "" fine */
+    /* since when the archive or the database cannot be written; 0: no
+     * failure */
+    uint64_t failing_since_ns;
+    char failing[200]; /* reason of that failure; "": none */
     uint64_t retry_ns;
-    uint64_t version;      /* +1 with every change that a report would show */
-    uint64_t runs_found;   /* +1 with every run that appears in the pool */
-    uint64_t moved_bytes;  /* by the last turn */
-    bool more_to_close;    /* which it had no time for */
-    int pool_lock;         /* while runs are closed, else -1 */
-    bool pool_lock_missed; /* in this turn */
+    /* incremented with every change that a report shows */
+    uint64_t version;
+    /* incremented with every run that appears in the pool */
+    uint64_t runs_found;
+    uint64_t moved_bytes; /* bytes read by the last turn */
+    /* the last turn had no time to close all finished runs */
+    bool more_to_close;
+    /* descriptor of pool.lock, held while runs are closed; else -1 */
+    int pool_lock;
+    bool pool_lock_missed; /* pool.lock could not be taken in this turn */
 };
 
-/* Makes what is missing, opens the database, restores what was known. The
- * caller holds slave.lock. */
+/* Creates missing directories, opens the database and restores the known runs.
+ * The caller must hold slave.lock. */
 int slave_drain_open(struct slave_drain *d,
                      const struct slave_drain_options *opt,
                      struct ips_err *err) IPS_MUST_USE;
 void slave_drain_close(struct slave_drain *d);
 
-/* One turn. `now_ns` is CLOCK_MONOTONIC. Returns when to come again, at the
- * latest (ns from now). Errors are logged and retried; nothing is lost. */
+/* Runs one turn. `now_ns` is CLOCK_MONOTONIC. Returns the longest time to wait
+ * before the next turn, in ns. Errors are logged and retried; no data is
+ * lost. */
 uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
 
-/* Highest used/quota of the runs in the pool, in 1/1000. */
+/* Highest fill (used bytes / quota) of the runs in the pool, in 1/1000. */
 unsigned slave_drain_fill(const struct slave_drain *d);
-/* Runs of the pool that are not closed. */
+/* Number of runs in the pool, i.e. not closed. */
 unsigned slave_drain_open_runs(const struct slave_drain *d);
 struct slave_run *slave_drain_find(const struct slave_drain *d,
                                    const char *name);
 
 /* ---- shared by the files above --------------------------------------- */
 
-uint64_t slave_now_ns(void); /* CLOCK_MONOTONIC */
+uint64_t slave_now_ns(void); /* Current CLOCK_MONOTONIC time. */
 uint64_t slave_real_ns(void);
 
 void slave_run_touch(struct slave_run *run);
-/* Reads from `control` the losses that no segment could take - all that is
- * known of a process that never got one - and the run's fill. */
+/* Reads two things from the control file: the run's fill, and the losses that
+ * no segment could record (for a process that never got a segment, the only
+ * trace). */
 void slave_run_refresh_control(struct slave_run *run);
 void slave_segment_touch(struct slave_segment *seg);
 void slave_stream_touch(struct slave_stream *st);
 void slave_segment_set_state(struct slave_segment *seg,
                              enum slave_segment_state next, const char *why);
 
-/* run.c */
+/* Functions of run.c: */
 int slave_run_restore(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
-/* A directory with a valid control is there. `dirfd` is taken. */
+/* Takes in a pool directory with a valid control file. Takes over `dirfd`. */
 int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
                     const struct ips_control *control,
                     struct ips_err *err) IPS_MUST_USE;
@@ -252,61 +309,65 @@ struct slave_segment *slave_run_segment(struct slave_run *run,
                                         const char *file);
 struct slave_segment *slave_run_add_segment(struct slave_run *run,
                                             const char *file);
-/* Has every process of it that was seen ended? false where none was seen. */
+/* Whether all processes of the run that were seen have ended; false if none was
+ * seen. */
 bool slave_run_all_dead(const struct slave_run *run);
-/* slave_run_closes_end() lets go of what the turn's closes needed. */
+/* Closes the run if it is over. slave_run_closes_end() releases the lock that
+ * the turn's closes share. */
 void slave_run_closes_end(struct slave_drain *d);
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
 void slave_run_limits(struct slave_drain *d);
 
-/* drain/run_removal.c: frees what is known of dead processes whose every record
- * is committed; the database keeps it. At most once a second a run. O(streams).
- */
+/* drain/run_removal.c: frees the data of dead processes all of whose records
+ * are committed; the database keeps their rows. At most once a second for a
+ * run. O(streams). */
 void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
                            uint64_t now_ns);
 void slave_run_free(struct slave_drain *d, struct slave_run *run);
 void slave_segment_close_fd(struct slave_drain *d, struct slave_segment *seg);
 
-/* watch.c */
+/* Functions of watch.c: */
 int slave_watch_open(struct slave_drain *d, struct ips_err *err) IPS_MUST_USE;
 void slave_watch_events(struct slave_drain *d, uint64_t now_ns);
 void slave_watch_pool(struct slave_drain *d);
-/* Lists one run's directory. Returns the number of new files, < 0 failed. */
+/* Lists one run's directory. Returns the number of new files, or < 0 on
+ * failure. */
 int slave_watch_run(struct slave_drain *d, struct slave_run *run,
                     uint64_t now_ns);
 void slave_watch_remove(struct slave_drain *d, struct slave_run *run);
 
-/* drain/spare_segments.c: segments made ahead for a run in which processes come
- * and go. */
+/* drain/spare_segments.c: segments made in advance for runs whose processes
+ * start and end often. */
 struct slave_spare_segments;
-/* One that lies in the directory, of a slave before us. */
+/* Takes over a spare that an earlier slave left in the directory. */
 void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
                                 const char *name);
-/* Makes and adopts, if it is time. */
+/* Makes new spares and adopts those that were taken, when it is time. */
 void slave_spare_segments_turn(struct slave_drain *d, struct slave_run *run,
                                uint64_t now_ns);
-/* When it is the next time; UINT64_MAX: never. */
+/* Time of the next turn for spares; UINT64_MAX: never. */
 uint64_t slave_spare_segments_next_ns(const struct slave_run *run);
-/* Takes all back that nobody has taken. Returns how many had been. */
+/* Removes all spares that no process has taken. Returns how many had been
+ * taken. */
 unsigned slave_spare_segments_withdraw(struct slave_drain *d,
                                        struct slave_run *run);
-/* Forgets them; they stay where they are. */
+/* Frees the slave's data about spares; their files stay. */
 void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run);
 
-/* drain/liveness.c */
+/* Functions of drain/liveness.c: */
 void slave_liveness_open(struct slave_drain *d);
 void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
                           uint64_t mtime_real_ns);
 void slave_liveness_events(struct slave_drain *d, uint64_t now_ns);
 void slave_liveness_check(struct slave_drain *d, uint64_t now_ns);
 void slave_liveness_drop(struct slave_image *image);
-/* Does some process on this machine carry the run in its environment? Asked
- * before a run is closed. Reads /proc at most every 50 ms for all runs: 10 us a
- * process. */
+/* Whether some process on this machine has the run in its environment. Checked
+ * before a run is closed. Reads /proc at most once in 50 ms for all runs; costs
+ * 10 us a process. */
 bool slave_liveness_environment(struct slave_drain *d, const char *run);
 
-/* ingest.c */
+/* Functions of ingest.c: */
 void slave_ingest_segment(struct slave_drain *d, struct slave_run *run,
                           struct slave_segment *seg, uint64_t now_ns,
                           struct ips_err *err);
@@ -318,21 +379,24 @@ void slave_ingest_back_off(struct slave_segment *seg, uint64_t now_ns,
 bool slave_ingest_writer_gone(const struct slave_segment *seg);
 void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
                          const char *why);
-/* A new file, or one used again: its records are yet to be read. */
+/* Prepares a segment whose records are still to be read: a new file, or one
+ * that its writer reuses. */
 void slave_ingest_begin(struct slave_segment *seg,
                         const struct ips_segment_header *head);
 
-/* --on-full=ring: segments go round while their writer lives, and are left
- * alone. Then the digest of the highest seq takes the place of all up to it.
- * `gone` was known before the header was read. true: to be read now. */
+/* --on-full=ring: while the writer lives, it reuses its segments in turn and
+ * the slave leaves them alone. After its death the digest with the highest seq
+ * replaces all segments up to that seq. `gone` (the writer is dead) must be
+ * known before the header was read. Returns true if the segment is to be read
+ * now. */
 bool slave_ingest_ring_turn(struct slave_run *run, struct slave_segment *seg,
                             const struct ips_segment_header *head, bool gone);
 
-/* drain/reclaim.c: adds the run's uncounted bytes to its control. What cannot
- * be added now is added with the next bytes, or a second later. */
+/* drain/reclaim.c: adds the run's uncounted bytes to its control file. If that
+ * fails, they are added with the next bytes or a second later. */
 void slave_run_count_bytes(const struct slave_drain *d, struct slave_run *run);
 
-/* drain/reclaim.c: hands back or removes what is committed. */
+/* drain/reclaim.c: hands back or removes a segment that is committed. */
 void slave_ingest_reclaim(struct slave_drain *d, struct slave_run *run,
                           struct slave_segment *seg, uint64_t now_ns);
 

@@ -1,4 +1,4 @@
-/* Mappings that survive a file that is cut; see drain/guarded_mapping.h. */
+/* Mappings that survive a truncated file; see drain/guarded_mapping.h. */
 #include "slave/drain/guarded_mapping.h"
 
 #include <setjmp.h>
@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static _Thread_local sigjmp_buf *volatile way_out; /* NULL: nobody looks */
+/* where on_sigbus jumps to; NULL: no access to a mapping in progress */
+static _Thread_local sigjmp_buf *volatile way_out;
 static _Thread_local const struct slave_guarded_mapping *volatile looked_at;
 static struct sigaction before;
 static _Atomic unsigned views;
@@ -20,18 +21,19 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
     uintptr_t at = (uintptr_t)info->si_addr;
     if (way_out && at - (uintptr_t)v->data < v->len)
         siglongjmp(*way_out, 1);
-    /* Not ours: the instruction is met again, and then with what was before. */
+    /* Not our mapping: restore the earlier handler; the instruction faults
+     * again and that handler gets the signal. */
     (void)sigaction(sig, &before, NULL);
 }
 
-/* Asked each time: a library may have taken it. */
+/* Checked each time: a library may have replaced the handler. */
 static bool catch_sigbus(void)
 {
     struct sigaction now;
-    const struct sigaction a = {
-        .sa_sigaction = on_sigbus,
-        /* left by siglongjmp: nothing to be unblocked */
-        .sa_flags = SA_SIGINFO | SA_NODEFER};
+    const struct sigaction a = {.sa_sigaction = on_sigbus,
+                                /* SA_NODEFER: siglongjmp leaves the handler, so
+                                 * nothing would unblock SIGBUS */
+                                .sa_flags = SA_SIGINFO | SA_NODEFER};
     if (sigaction(SIGBUS, NULL, &now) < 0)
         return false;
     if (now.sa_sigaction == on_sigbus)
@@ -95,7 +97,7 @@ bool slave_guarded_inspect(const struct slave_guarded_mapping *v,
 
 struct bytes {
     void *to;
-    const void *from; /* NULL: zeroes */
+    const void *from; /* source; NULL: fill with zeroes */
     size_t len;
 };
 

@@ -1,18 +1,20 @@
 /*
- * A segment's records through a mapping that stays while its file is open: what
- * a busy thread wrote is read once, where pread reads it twice, page by page.
+ * Reads a segment through a mapping that stays as long as its file is open. For
+ * a thread that writes much this costs less: the bytes are read once, whereas
+ * pread reads them twice, page by page.
  *
- * Whoever owns the file may cut it, or its file system may be full where the
- * mapping needs a page: then an access is SIGBUS. So nothing but these calls
- * touches a view, and each says false then; the caller closes the view and
- * reads with pread, which tells what there is. Another SIGBUS is what it was.
+ * The owner of the file may truncate it, or its file system may be full when
+ * the mapping needs a page; then an access raises SIGBUS. So only the functions
+ * below touch a mapping, and they return false in that case. The caller then
+ * closes the mapping and reads with pread, which shows what is left. Any other
+ * SIGBUS goes to the handler that was installed before.
  *
- * Bytes change while they are looked at: a word is to be read once, by an
- * atomic load, and what is kept is a copy.
+ * Bytes may change while they are read: read a word once, with an atomic load,
+ * and check only a copy.
  *
- * Invariant: a view is of bytes that the file had when it was made, and is
- * written through by slave_guarded_zero() alone.
- * Thread: any, one view by one thread at a time; slave_guarded_open the loop's.
+ * Invariant: a mapping covers bytes that the file had when it was made; only
+ * slave_guarded_zero() writes through it. Thread: any, but one thread at a time
+ * for each mapping; slave_guarded_open: the loop only.
  */
 #ifndef IPS_SLAVE_DRAIN_GUARDED_MAPPING_H
 #define IPS_SLAVE_DRAIN_GUARDED_MAPPING_H
@@ -21,27 +23,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* At once, in a process: a process has 65,530 mappings at most by default. */
+/* Maximum number of mappings at once; by default a process may have 65,530. */
 #define SLAVE_VIEWS_MAX 8192u
 
 struct slave_guarded_mapping {
-    uint8_t *data; /* NULL: none */
+    uint8_t *data; /* start of the mapping; NULL: not mapped */
     size_t len;
-    size_t whole; /* up to here are pages: slave_guarded_has() */
+    size_t whole; /* pages are known to exist up to here: slave_guarded_has() */
 };
 
-/* false: no mapping, *v is none. */
+/* Returns false, with *v empty, if the file cannot be mapped. */
 bool slave_guarded_open(struct slave_guarded_mapping *v, int fd, size_t len);
 void slave_guarded_close(struct slave_guarded_mapping *v);
 
-/* How far the file has pages, from `at` on, as far as `upto` is concerned: to
- * read from a hole of a tmpfs would make a page, which its writer's quota does
- * not count. */
+/* End of the file's allocated pages after `at`, checked only as far as `upto`.
+ * Reading a hole of a tmpfs file would allocate a page, which its writer's
+ * quota does not count. */
 size_t slave_guarded_has(struct slave_guarded_mapping *v, int fd, size_t at,
                          size_t upto);
 
-/* Calls look(arg), which may read the view's bytes and does nothing that it
- * could not stop at: false where it was stopped. */
+/* Calls look(arg), which may read the mapped bytes. A SIGBUS stops it at any
+ * point, so it must hold nothing that needs cleaning up. Returns false if it
+ * was stopped. */
 bool slave_guarded_inspect(const struct slave_guarded_mapping *v,
                            void (*look)(void *), void *arg);
 bool slave_guarded_copy(const struct slave_guarded_mapping *v, size_t at,

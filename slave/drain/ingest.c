@@ -1,5 +1,5 @@
-/* One segment: polled, read (drain/segment_reader.c), given up.
- * (drain/reclaim.c hands back and removes.) */
+/* Polls, reads (with drain/segment_reader.c) or gives up one segment.
+ * drain/reclaim.c hands back and removes. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +17,9 @@
 
 #define POLL_MIN_NS (10 * SLAVE_MS_NS)
 #define POLL_MAX_NS (500 * SLAVE_MS_NS)
-/* How long a reservation may stand unpublished: in a closed segment (an
- * interrupted writer below a signal handler), and in an open one with later
- * records behind it. */
+/* How long a reservation may stay unpublished before it is skipped: in a closed
+ * segment (a signal handler interrupted its writer), and in an open one in
+ * which later records exist. */
 #define PENDING_CLOSED_NS (2 * SLAVE_SECOND_NS)
 #define PENDING_OPEN_NS (10 * SLAVE_SECOND_NS)
 #define GAP_NS (2 * SLAVE_SECOND_NS)
@@ -76,7 +76,7 @@ void slave_ingest_refuse(struct slave_run *run, struct slave_segment *seg,
     slave_segment_set_state(seg, SLAVE_SEG_BAD, why);
 }
 
-/* ---- a new file, or one that its writer uses again ---- */
+/* ---- a new file, or one that its writer reuses -------- */
 
 void slave_ingest_begin(struct slave_segment *seg,
                         const struct ips_segment_header *head)
@@ -93,7 +93,8 @@ void slave_ingest_begin(struct slave_segment *seg,
     slave_segment_set_state(seg, SLAVE_SEG_WAITING, "has a header");
 }
 
-/* A segment whose row was there before we were: is it still the same? */
+/* Resumes a segment whose row an earlier slave stored, if it is still the
+ * same. */
 static void resume_segment(struct slave_run *run, struct slave_segment *seg,
                            const struct ips_segment_header *head)
 {
@@ -112,9 +113,10 @@ static void resume_segment(struct slave_run *run, struct slave_segment *seg,
         slave_segment_set_state(seg, SLAVE_SEG_DONE, "was read");
 }
 
-/* The stream's records are as trustworthy as the least trustworthy of those who
- * wrote its segments: root's program that became another user, or somebody who
- * planted a segment in another's stream. */
+/* A stream's records are only as trustworthy as the least trusted user who
+ * wrote its segments: a program of root's may have become another user, or
+ * another user may have planted a segment. Sets the stream's uid
+ * accordingly. */
 static void share_rights(struct slave_stream *stream, uint32_t uid)
 {
     uint32_t *own = &stream->row.head.uid;
@@ -124,8 +126,8 @@ static void share_rights(struct slave_stream *stream, uint32_t uid)
     slave_stream_touch(stream);
 }
 
-/* Anybody may put files into a run of root's; what is no segment, or not one of
- * the run's user's, is not counted as damage to the run. */
+/* In a run of root's any user may add files: a file that is not a segment, or
+ * not of the run's user, does not count as damage to the run. */
 static void leave_alone(struct slave_run *run, struct slave_segment *seg,
                         int fd, int code, const char *why)
 {
@@ -158,7 +160,7 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         return;
     }
     if (rc == IPS_E_INCOMPLETE) {
-        /* Its writer died before it wrote a header: nothing is in it. */
+        /* The writer died before it wrote a header: the file is empty. */
         if (ips_sub_sat(now_ns, seg->since_ns) > NEW_NS)
             slave_segment_set_state(seg, SLAVE_SEG_BAD, "never got a header");
         return;
@@ -174,17 +176,19 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
     }
     uint32_t known = run->stream_count;
     if (fstat(fd, &st) < 0)
-        return;           /* looked at again */
-    head.uid = st.st_uid; /* the header says what its writer likes */
+        return; /* the segment stays NEW and is tried again later */
+    /* the file's owner, because a writer can forge the header */
+    head.uid = st.st_uid;
     struct slave_stream *stream = slave_run_stream(run, &head);
     if (!stream)
-        return; /* no memory: later */
+        return; /* out of memory: the segment is tried again later */
     share_rights(stream, st.st_uid);
     seg->stream = stream;
     seg->since_ns = 0;
     seg->next_poll_ns = 0;
     run->changed_ns = now_ns;
-    if (stream->image->last_ns == 0) { /* a new image */
+    /* the first segment of an image not seen before */
+    if (stream->image->last_ns == 0) {
         slave_liveness_track(d, stream->image,
                              (uint64_t)st.st_mtim.tv_sec * SLAVE_SECOND_NS +
                                  (uint64_t)st.st_mtim.tv_nsec);
@@ -206,9 +210,9 @@ static void poll_new(struct slave_drain *d, struct slave_run *run,
         slave_ingest_begin(seg, &head);
 }
 
-/* ---- trouble ---- */
+/* ---- damage ----- */
 
-/* Bytes on disk of what was kept of this run before. */
+/* Disk usage of the damaged segments of this run that were kept before. */
 static uint64_t stored_bytes(int dirfd)
 {
     uint64_t sum = 0;
@@ -228,8 +232,9 @@ static uint64_t stored_bytes(int dirfd)
     return sum;
 }
 
-/* What is really in the segment, at most `room` bytes of it. Its holes stay
- * holes: its writer pays nothing for them, and neither does the disk. */
+/* Copies the segment's data, at most `room` bytes. Holes stay holes: the
+ * writer's quota does not count them, so they must not cost disk space
+ * either. */
 static bool copy_data(const struct slave_segment *seg, int out, uint64_t room)
 {
     uint8_t buffer[16384];
@@ -258,8 +263,8 @@ static bool copy_data(const struct slave_segment *seg, int out, uint64_t room)
     return ftruncate(out, size) == 0;
 }
 
-/* Keeps the damaged file beside the archive, for whoever wants to know. Says
- * what became of it. */
+/* Copies a damaged file to a directory beside the archive, for later analysis.
+ * Returns a text that says what was kept. */
 static const char *keep_aside(struct slave_run *run, struct slave_segment *seg)
 {
     char path[IPS_PATH_BYTES + 160];
@@ -313,7 +318,8 @@ static void step_over(struct slave_run *run, struct slave_segment *seg,
     seg->since_ns = 0;
 }
 
-/* A reservation stands at the cursor. true: stepped over. */
+/* Handles an unpublished reservation at the cursor. Returns true if it was
+ * skipped. */
 static bool over_pending(struct slave_run *run, struct slave_segment *seg,
                          bool closed, bool gone, uint64_t now_ns)
 {
@@ -323,7 +329,8 @@ static bool over_pending(struct slave_run *run, struct slave_segment *seg,
     size_t bytes = slave_take_word_bytes(word);
     if ((word & 0xffu) != IPS_REC_RESERVED || bytes < sizeof(uint64_t) * 2 ||
         bytes > seg->size - seg->row.at)
-        return false; /* published meanwhile, or looked at again */
+        /* published in the meantime, or incomplete: tried again later */
+        return false;
     if (!seg->since_ns)
         seg->since_ns = now_ns;
     uint64_t age = ips_sub_sat(now_ns, seg->since_ns);
@@ -335,9 +342,10 @@ static bool over_pending(struct slave_run *run, struct slave_segment *seg,
     return true;
 }
 
-/* Zero at the cursor of a segment that nobody writes any more: a writer killed
- * between taking its place and marking it leaves a hole before what a signal
- * handler recorded on top of it. true: stepped over such a hole. */
+/* Handles zeroes at the cursor of a segment that has no writer any more. A
+ * writer that was killed after it reserved space and before it marked the
+ * reservation leaves a hole, which records of a signal handler may follow.
+ * Returns true if such a hole was skipped. */
 static bool over_hole(struct slave_run *run, struct slave_segment *seg)
 {
     uint8_t buffer[2 * IPS_REC_MAX_BYTES];
@@ -375,8 +383,9 @@ static void add_lost(struct slave_run *run, struct slave_segment *seg,
     }
 }
 
-/* What follows has begun before this was closed, perhaps in a segment that was
- * handed back: its writer, if fast, needs this one soon. */
+/* The stream's next segment was begun before this one was closed, perhaps in a
+ * segment that was handed back. Poll those at once: a fast writer soon needs
+ * this one again. */
 static void look_for_next(const struct slave_run *run,
                           const struct slave_segment *seg)
 {
@@ -385,9 +394,10 @@ static void look_for_next(const struct slave_run *run,
             s->next_poll_ns = s->wait_ns = 0;
 }
 
-/* The call that the stream's thread is in, or was in when it ended. Of a live
- * one only what was there before the records were read and is there still: else
- * it may have ended, and be among them. */
+/* Notes the call that the stream's thread is in, or was in when it ended. For a
+ * live thread the call counts only if the header shows it both before and after
+ * the records were read: else it may have ended meanwhile, and its record may
+ * be among them. */
 static void note_begun(struct slave_run *run, struct slave_segment *seg,
                        const struct ips_segment_header *before, bool gone)
 {
@@ -417,8 +427,8 @@ static void segment_done(const struct slave_run *run, struct slave_segment *seg)
     seg->stream->row.next_seq = seg->row.seq + 1;
 }
 
-/* Reads until nothing more is published. true: all of the segment was read and
- * nothing will follow. */
+/* Reads until there are no more published records. *finished: the whole segment
+ * was read and its writer will add nothing. */
 static int read_records(struct slave_drain *d, struct slave_run *run,
                         struct slave_segment *seg, bool closed, bool gone,
                         uint64_t now_ns, bool *finished, struct ips_err *err)
@@ -470,7 +480,8 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     uint32_t at = seg->row.at;
     bool finished = false;
     int fd = slave_ingest_fd(d, run, seg, &why);
-    /* First who is dead and what is closed, then the records. */
+    /* The order matters: first whether the writer is dead and the segment
+     * closed, then the records. */
     bool gone = slave_ingest_writer_gone(seg);
     int rc = fd < 0 ? fd : slave_segment_reader_header(seg, &head, &why);
     if (rc == IPS_E_LIMIT || rc == IPS_E_IO) {
@@ -507,7 +518,7 @@ static void poll_reading(struct slave_drain *d, struct slave_run *run,
     slave_ingest_back_off(seg, now_ns, seg->row.at != at);
 }
 
-/* Its turn comes when what precedes it in the stream is done. */
+/* Starts reading a segment when its predecessors in the stream are done. */
 static void poll_waiting(struct slave_run *run, struct slave_segment *seg,
                          uint64_t now_ns)
 {

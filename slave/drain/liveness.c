@@ -1,14 +1,16 @@
 /*
- * Who is alive. A pidfd per image tells of a death at once and is never fooled
- * by a reused pid - if the pid was not reused before we opened it. That is
- * what process_is_younger() looks for: two independent signs, because either
- * alone may err (stamps of a test clock; a clock set between).
+ * Decides which processes are alive. A pidfd for each image reports a death at
+ * once, and a reused pid cannot mislead it, unless the pid was reused before
+ * the slave opened it. process_is_younger() detects that case by two
+ * independent signs, because either may be wrong (stamps of a test clock; a
+ * clock that was set in between).
  *
- * Other pid namespaces: the process is sought in /proc by NSpid, the pid it
- * has in its own namespace. Not found from the initial namespace = dead. From
- * within a container we may not see it at all; then it counts as dead when a
- * final END was read and nothing came for IDLE_ENDED_NS, or nothing came for
- * IDLE_SILENT_NS. If it speaks again afterwards, the run is opened again.
+ * Processes in other pid namespaces: the slave searches /proc for the pid that
+ * the process has in its own namespace (NSpid). A slave in the initial
+ * namespace sees all processes, so a process that it does not find is dead. A
+ * slave in a container may not see it; then the process counts as dead when a
+ * final END was read and no data came for IDLE_ENDED_NS, or when no data came
+ * for IDLE_SILENT_NS. If data comes afterwards, the run is opened again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,10 +35,11 @@
 #define IDLE_SILENT_NS (600 * SLAVE_SECOND_NS)
 #define LOOK_NS (100 * SLAVE_MS_NS)
 #define STATUS_NS                                                              \
-    (50 * SLAVE_MS_NS) /* a zombie is waited for at the longest                \
+    (50 * SLAVE_MS_NS) /* longest wait for a zombie's exit status              \
                         */
 #define PROC_SCAN_NS SLAVE_SECOND_NS
-/* Less than a run has been quiet for (run.c) when this is asked about it. */
+/* Must be less than the time for which a run is quiet (QUIET_NS in run.c)
+ * before this is checked. */
 #define ENVIRONMENT_NS (50 * SLAVE_MS_NS)
 
 static uint64_t clock_ns(clockid_t clock)
@@ -53,8 +56,8 @@ void slave_liveness_open(struct slave_drain *d)
     d->pidns_initial = d->pidns == IPS_PIDNS_INITIAL;
 }
 
-/* This machine's clock as the agent's stamps have it: the test option adds to
- * every stamp, so it is added to ours when they are compared. */
+/* This machine's clock as the agent's stamps show it: test options shift the
+ * agent's stamps, so the same shift is applied before comparing. */
 static uint64_t agent_clock_ns(const struct ips_control *c)
 {
     int64_t since =
@@ -84,11 +87,12 @@ static void image_ended(struct slave_image *image, enum slave_image_state state)
 void slave_liveness_drop(struct slave_image *image)
 {
     if (image->pidfd >= 0)
-        close(image->pidfd); /* leaves the epoll set by itself */
+        close(image->pidfd); /* close() also removes it from the epoll set */
     image->pidfd = -1;
 }
 
-/* Field 22 of /proc/PID/stat, in ns since boot; 0 unknown. */
+/* Start time of a process, field 22 of /proc/PID/stat, in ns since boot; 0:
+ * unknown. */
 static uint64_t start_boot_ns(uint32_t pid)
 {
     char path[64], text[1024];
@@ -101,7 +105,8 @@ static uint64_t start_boot_ns(uint32_t pid)
     if (n <= 0)
         return 0;
     text[n] = '\0';
-    char *p = strrchr(text, ')'); /* the name may hold anything */
+    /* skip the process name, which may contain anything */
+    char *p = strrchr(text, ')');
     if (!p)
         return 0;
     int field = 2;
@@ -112,9 +117,9 @@ static uint64_t start_boot_ns(uint32_t pid)
     return hz > 0 ? ticks * (SLAVE_SECOND_NS / (uint64_t)hz) : 0;
 }
 
-/* Did the process that has the pid now start only after the segment was made?
- * Both by the image's stamp and by the file's time (0: there is no file), with
- * 2 s to spare. */
+/* Whether the process that has the pid now started after the segment was made,
+ * so that the pid was reused. Both the image's stamp and the file's time (0:
+ * there is no file) must say so, by more than 2 s. */
 static bool process_is_younger(const struct slave_image *image, uint32_t pid,
                                const struct ips_clock *clock,
                                uint64_t mtime_real_ns)
@@ -136,18 +141,19 @@ static bool process_is_younger(const struct slave_image *image, uint32_t pid,
 struct pidfd_status {
     uint64_t mask, cgroup;
     uint32_t pid, tgid, ppid, ids[8];
-    int32_t exit_code; /* a wait status */
+    int32_t exit_code; /* exit code as a wait status */
 };
 #define PIDFD_GET_STATUS _IOWR(0xFF, 11, struct pidfd_status)
 #define PIDFD_STATUS_EXIT (1u << 3)
 
-/* Whether the kernel told more than it knows yet: a zombie's status is told
- * only once its parent has waited for it. */
+/* Reads the exit status. Returns false if the kernel may report one later: it
+ * reports a zombie's status only once its parent has waited for it. */
 static bool take_status(struct slave_image *image)
 {
     struct pidfd_status s = {.mask = PIDFD_STATUS_EXIT};
     if (ioctl(image->pidfd, PIDFD_GET_STATUS, &s) < 0)
-        return errno != ESRCH; /* an older kernel: not to be had */
+        /* true on an older kernel: the status never becomes available */
+        return errno != ESRCH;
     if (s.mask & PIDFD_STATUS_EXIT)
         image->dead_status = IPS_DEAD_KNOWN | ((uint32_t)s.exit_code & 0xffffu);
     return s.mask & PIDFD_STATUS_EXIT;
@@ -163,7 +169,7 @@ static void process_died(struct slave_image *image)
 {
     struct slave_run *run = image->run;
     if (image->state == SLAVE_IMAGE_DEAD)
-        return; /* a second event of the same batch */
+        return; /* already handled: a second event from the same epoll_wait */
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i == image ||
             (i->pid == image->pid && i->pidns == image->pidns &&
@@ -171,8 +177,8 @@ static void process_died(struct slave_image *image)
             image_ended(i, SLAVE_IMAGE_DEAD);
 }
 
-/* A death that no measured parent waits for has its status from the pidfd
- * alone, and only after somebody has waited: give them a moment. */
+/* If no recorded parent waits for the process, only the pidfd has its status,
+ * and only after its parent waited: give the parent STATUS_NS. */
 static void process_ends(struct slave_drain *d, struct slave_image *image,
                          uint32_t events)
 {
@@ -187,7 +193,7 @@ static void process_ends(struct slave_drain *d, struct slave_image *image,
     process_died(image);
 }
 
-/* Follows process `pid` (in our namespace) for the image. */
+/* Watches process `pid` (in the slave's namespace) for the image. */
 static void watch_process(struct slave_drain *d, struct slave_image *image,
                           uint32_t pid)
 {
@@ -202,13 +208,14 @@ static void watch_process(struct slave_drain *d, struct slave_image *image,
         image->pidfd = fd;
         return;
     }
-    /* Out of descriptors: looked at by number from time to time. */
+    /* Out of descriptors: check the pid from time to time instead. */
     if (fd >= 0)
         close(fd);
     image->next_look_ns = slave_now_ns() + LOOK_NS;
 }
 
-/* An exec makes a new image of the same process: older ones write no more. */
+/* An exec makes a new image in the same process: the older images write no
+ * more. */
 static void replace_older(struct slave_image *image)
 {
     for (struct slave_image *i = image->run->images; i; i = i->next) {
@@ -263,8 +270,8 @@ void slave_liveness_events(struct slave_drain *d, uint64_t now_ns)
 
 /* ---- other pid namespaces ---- */
 
-/* The last number of the NSpid line: the pid in the innermost namespace; 0
- * where the process has no namespace below ours. */
+/* The last number of the NSpid line, i.e. the pid in the innermost namespace; 0
+ * if the process is in no namespace below the slave's. */
 static uint32_t parse_nspid(const char *pid)
 {
     char path[64], line[512];
@@ -294,8 +301,8 @@ static uint32_t parse_nspid(const char *pid)
     return last;
 }
 
-/* The namespace may be unreadable (another user's process): then the pid
- * alone decides, towards "alive". */
+/* If the namespace cannot be read (another user's process), the pid alone
+ * decides; at worst a dead process counts as alive. */
 static bool in_namespace(const char *pid, uint64_t pidns)
 {
     char path[64];
@@ -371,7 +378,8 @@ void slave_liveness_check(struct slave_drain *d, uint64_t now_ns)
 
 /* ---- before a run is closed ---- */
 
-/* IPS itself may have been started from within the run's environment. */
+/* IPS's own programs may have been started from within the run's
+ * environment. */
 static bool is_ours(const char *pid)
 {
     char path[64], exe[4096];
@@ -410,8 +418,8 @@ static bool add_carried(struct slave_drain *d, const char *run)
     return true;
 }
 
-/* Adds the run that process `pid` carries in its environment. True: no memory.
- */
+/* Adds the run that process `pid` has in its environment. Returns true if out
+ * of memory. */
 static bool add_environment(const char *pid, void *arg)
 {
     struct slave_drain *d = arg;
@@ -450,5 +458,6 @@ bool slave_liveness_environment(struct slave_drain *d, const char *run)
         if (each_process(add_environment, d))
             d->carried_ns = 0;
     }
-    return !d->carried_ns || carries_run(d, run); /* no memory: any might */
+    /* out of memory: assume that some process has the run */
+    return !d->carried_ns || carries_run(d, run);
 }

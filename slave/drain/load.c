@@ -10,10 +10,11 @@
 
 #define OFTEN_NS (100 * SLAVE_MS_NS)
 #define SELDOM_NS SLAVE_SECOND_NS
-#define OFTEN 20u         /* looks at a run */
-#define LOAD_MAX 1000000u /* threads: more is damage */
+/* first measurements of a run, taken at the short interval */
+#define OFTEN 20u
+#define LOAD_MAX 1000000u /* plausible maximum of runnable threads */
 
-/* A number with up to two decimals, in thousandths; NULL: none. */
+/* Parses a number with decimals into thousandths; NULL: malformed. */
 static const char *parse_milli(const char *p, uint64_t *out)
 {
     char *end;
@@ -56,7 +57,7 @@ static bool read_load(struct slave_load *out)
     return slave_load_parse(text, out);
 }
 
-/* Does any process of it live? */
+/* Whether any process of the run lives. */
 static bool is_on(const struct slave_run *r)
 {
     const struct slave_image *i = r->images;
@@ -78,7 +79,8 @@ static void add_load(struct slave_drain *d, struct slave_run *r,
                                  .average_us = load->average_milli *
                                                (since / 1000) / 1000};
     if (slave_store_add_load(d->store, r->row.id, &row, &err) < 0)
-        ips_log_debug("load: %s", err.msg); /* the next look is for both */
+        /* not stored: the next sample covers this interval, too */
+        ips_log_debug("load: %s", err.msg);
     else
         r->load_ns = now_ns;
     r->load_looks++;
@@ -102,7 +104,8 @@ void slave_load_read(struct slave_drain *d, uint64_t now_ns)
         if (!is_on(r))
             continue;
         if (!known && !read_load(&load)) {
-            d->next_load_ns = UINT64_MAX; /* there is no such file */
+            /* /proc/loadavg cannot be read: give up */
+            d->next_load_ns = UINT64_MAX;
             return;
         }
         known = true;

@@ -1,11 +1,11 @@
 /*
- * The load of this machine while a run is on: how many threads wanted a core,
- * by /proc/loadavg, whose fourth field says how many are runnable just now
- * (ourselves left out; the program's own are in it), and its average of a
- * minute. Looked at ten times a second for the first two seconds that any
- * process of a run lives, then once a second; kept as sums over time in the
+ * The load of this machine while a run goes on, from /proc/loadavg: the number
+ * of threads that are runnable now (the fourth field, minus the reading thread;
+ * the measured program's threads are included), and the one-minute load
+ * average. Read ten times a second for the first two seconds in which a process
+ * of the run lives, then once a second. Sums over time are stored in the
  * database (table load), so an answer has them after a restart, too. A run that
- * was recorded without a slave has none.
+ * was recorded without a slave has no load data.
  *
  * Thread: the event loop's.
  */
@@ -18,15 +18,17 @@
 struct slave_drain;
 
 struct slave_load {
-    uint64_t runnable;      /* without the one that reads it */
-    uint64_t average_milli; /* thousandths, of the last minute */
+    /* number of runnable threads, without the reading thread */
+    uint64_t runnable;
+    /* load average of the last minute, in thousandths */
+    uint64_t average_milli;
 };
-/* "0.52 0.58 0.59 2/613 12345"; false: it is not so. */
+/* Parses a line like "0.52 0.58 0.59 2/613 12345"; false: malformed. */
 bool slave_load_parse(const char *text, struct slave_load *out);
 
-/* Looks, if it is time, for all runs that are on. */
+/* If it is time, measures the load for all runs that go on. */
 void slave_load_read(struct slave_drain *d, uint64_t now_ns);
-/* When it is to look again; UINT64_MAX: nothing is on. */
+/* Time of the next measurement; UINT64_MAX: no run goes on. */
 uint64_t slave_load_next_ns(const struct slave_drain *d);
 
 #endif

@@ -1,4 +1,4 @@
-/* Opening what others own; the rules are in poolfs.h. */
+/* Opening files of other owners; the rules are in poolfs.h. */
 #include "slave/drain/poolfs.h"
 
 #include <errno.h>
@@ -37,8 +37,8 @@ int slave_poolfs_open_dir(int at, const char *name, struct ips_err *err)
     return fd;
 }
 
-/* Opens a regular file with one link and a sane owner. O_NONBLOCK: a FIFO put
- * there must not hold us up. */
+/* Opens a regular file with one link and an allowed owner. O_NONBLOCK, because
+ * opening a FIFO must not block the slave. */
 static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
                         struct ips_err *err)
 {
@@ -56,7 +56,8 @@ static int open_regular(int dirfd, const char *file, int flags, struct stat *st,
         return code;
     }
     int known = fstat(fd, st);
-    if (known == 0 && st->st_nlink == 0) { /* its writer took it back */
+    /* unlinked in the meantime by its writer */
+    if (known == 0 && st->st_nlink == 0) {
         close(fd);
         return ips_err_set(err, IPS_E_NOT_FOUND, "%s is gone", file);
     }
@@ -121,7 +122,8 @@ int slave_poolfs_header(int fd, struct ips_segment_header *out,
 {
     uint32_t state = 0;
     struct stat st;
-    /* Apart and first: see the header. The calls keep their order. */
+    /* The state is read separately and first, as poolfs.h promises; system
+     * calls keep their order. */
     if (read_at(fd, &state, sizeof(state),
                 offsetof(struct ips_segment_header, state)) < 0 ||
         read_at(fd, out, sizeof(*out), 0) < 0)

@@ -1,5 +1,6 @@
-/* After the commit: a segment that was read is handed back to its writer or
- * removed, and one that was handed back is watched for what comes of it. */
+/* After the commit: hands a segment that was read back to its writer, or
+ * removes it, and watches whether a segment that was handed back is used
+ * again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -98,12 +99,13 @@ static void reclaim_done(struct slave_drain *d, struct slave_run *run,
     }
     int fd = slave_ingest_fd(d, run, seg, &err);
     if (fd < 0 || slave_segment_reader_header(seg, &head, &err) < 0)
-        return; /* ends with its writer */
+        /* retried later; removed at the latest when its writer is gone */
+        return;
     if (head.abandoned) {
         remove_segment(d, run, seg, "abandoned");
     } else if (head.state == IPS_SEGMENT_CLOSED && !seg->row.skipped) {
-        /* Zeroes first, DRAINED last: from DRAINED on the writer may append,
-         * and it counts on zeroes behind its last record. */
+        /* Zero the records first, set DRAINED last: once it is DRAINED the
+         * writer may append, and it relies on zeroes after its last record. */
         bool zero =
             seg->mapping.data &&
             slave_guarded_zero(&seg->mapping, head.header_bytes, seg->row.at);
@@ -121,7 +123,8 @@ static void reclaim_drained(struct slave_drain *d, struct slave_run *run,
     struct ips_err err = {0};
     struct ips_segment_header head;
     slave_ingest_back_off(seg, now_ns, false);
-    /* Gone before looked at: it may have been used again in between. */
+    /* Check for death before reading the header: else the writer might use the
+     * segment again and die between the two. */
     bool gone = slave_ingest_writer_gone(seg);
     int fd = slave_ingest_fd(d, run, seg, &err);
     if (fd < 0 || slave_segment_reader_header(seg, &head, &err) < 0)

@@ -1,4 +1,4 @@
-/* Runs: restored from the database, found in the pool, closed, removed. */
+/* Finds, restores, closes and removes runs. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,14 +15,14 @@
 #include "slave/drain/drain.h"
 #include "slave/drain/poolfs.h"
 
-/* A run is closed only when nothing happened to it for so long; and, if no
- * stream was ever seen, not before it is so old. */
+/* A run is closed only if nothing happened to it for QUIET_NS, or for EMPTY_NS
+ * if no stream was ever seen. */
 #define QUIET_NS (100 * SLAVE_MS_NS)
 #define EMPTY_NS (10 * SLAVE_SECOND_NS)
 #define LOCK_TRIES 20u
 #define LOCK_PAUSE_NS 100000
 #define CLOSE_TRY_NS (50 * SLAVE_MS_NS)
-/* An archive that takes more is packed again before the run is closed. */
+/* An archive with more bytes per event is repacked before the run is closed. */
 #define REPACK_EVENT_BYTES 8u
 
 void slave_run_touch(struct slave_run *run)
@@ -150,7 +150,7 @@ static bool same_stream(const struct ips_segment_header *a,
            a->stream_stamp == b->stream_stamp;
 }
 
-/* The number is the caller's; the row is not yet stored. */
+/* The caller sets the stream's number; the row is not stored yet. */
 static struct slave_stream *add_stream(struct slave_run *run,
                                        const struct ips_segment_header *head)
 {
@@ -163,7 +163,8 @@ static struct slave_stream *add_stream(struct slave_run *run,
     }
     st->image = image;
     st->row.head = *head;
-    st->row.head.begun = (struct ips_begun){.t = 0}; /* the newest segment's */
+    /* `begun` is taken only from the newest segment (note_begun) */
+    st->row.head.begun = (struct ips_begun){.t = 0};
     if (run->streams_tail)
         run->streams_tail->next = st;
     else
@@ -256,7 +257,8 @@ static int restore_segment(const struct slave_segment_row *row, void *arg)
     return 0;
 }
 
-/* Streams and cursors: needed only while a run is in the pool. */
+/* Loads streams and cursors, which are needed only while a run is in the
+ * pool. */
 static int load_parts(struct slave_drain *d, struct slave_run *run,
                       struct ips_err *err)
 {
@@ -268,7 +270,8 @@ static int load_parts(struct slave_drain *d, struct slave_run *run,
     if (rc == 0)
         rc = slave_store_segments(d->store, run->row.id, restore_segment, &r,
                                   err);
-    if (rc < 0) /* the next try needs all of them, not the rest */
+    /* free what was loaded, because the next try loads everything again */
+    if (rc < 0)
         free_parts(d, run);
     return rc;
 }
@@ -315,8 +318,9 @@ int slave_run_restore(struct slave_drain *d, struct ips_err *err)
 
 /* ---- found in the pool ---- */
 
-/* A run that goes on after it was closed here (another command of it was
- * started on this machine): its new control counts its losses from zero. */
+/* A run may be continued after it was closed here (another command of the run
+ * was started on this machine). Its new control file counts losses from zero,
+ * so the counts seen so far are reset. */
 static void take_control(struct slave_run *run,
                          const struct ips_control *control)
 {
@@ -324,7 +328,8 @@ static void take_control(struct slave_run *run,
     if (run->row.id == 0) {
         *kept = *control;
         for (int i = 0; i < IPS_LOST_COUNT; i++)
-            kept->lost[i] = 0; /* counted by slave_run_refresh_control */
+            /* start from 0: slave_run_refresh_control adds the losses */
+            kept->lost[i] = 0;
         return;
     }
     if (kept->created_raw_ns == control->created_raw_ns &&
@@ -346,7 +351,7 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
     if (!run)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     int rc = ips_path_make(run->dir, 0700, err);
-    /* Before the archive is opened, which cuts what was not committed. */
+    /* Before slave_archive_open, which cuts off what was not committed. */
     if (rc == 0)
         rc = slave_repack_recover(run->dir, run->row.archive_bytes, err);
     if (rc == 0)
@@ -356,7 +361,8 @@ int slave_run_found(struct slave_drain *d, const char *name, int dirfd,
                                 &missing, err);
     if (rc < 0)
         return rc;
-    /* Images whose segments are all gone have no file to be found by. */
+    /* Images whose segments are all gone are not found by a file: track them
+     * here. */
     for (struct slave_image *i = run->images; i; i = i->next)
         if (i->last_ns == 0)
             slave_liveness_track(d, i, 0);
@@ -395,12 +401,13 @@ void slave_run_free(struct slave_drain *d, struct slave_run *run)
 
 bool slave_run_all_dead(const struct slave_run *run)
 {
-    /* The process of a replaced image is alive if that of a later one is. */
+    /* A replaced image does not count: a later image of its process does. */
     for (const struct slave_image *i = run->images; i; i = i->next)
         if (i->state != SLAVE_IMAGE_DEAD && i->state != SLAVE_IMAGE_REPLACED &&
             !i->dying)
             return false;
-    /* Those that are over are forgotten (drain/run_removal.c). */
+    /* Images of dead processes are freed (drain/run_removal.c), so the list may
+     * be empty. */
     return run->images || (run->scan && run->process_count);
 }
 
@@ -415,8 +422,8 @@ static bool all_over(const struct slave_run *run)
     return !run->dirty;
 }
 
-/* Everything in the directory but directories with something in them, then the
- * directory. */
+/* Removes everything in the directory except non-empty directories, then the
+ * directory itself. */
 static void remove_directory(struct slave_drain *d, struct slave_run *run)
 {
     int fd = dup(run->dirfd);
@@ -438,14 +445,15 @@ static void remove_directory(struct slave_drain *d, struct slave_run *run)
                      run->row.name, strerror(errno));
 }
 
-/* Under pool.lock: nobody joins the run meanwhile. */
+/* Called with pool.lock held: nobody can join the run meanwhile. */
 static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
     if (slave_spare_segments_withdraw(d, run) != 0 ||
         slave_watch_run(d, run, slave_now_ns()) != 0)
-        return;                     /* somebody came in */
-    slave_run_refresh_control(run); /* it goes with the directory */
+        return; /* a new process appeared: the run is not over */
+    /* last read of the control file, which is removed with the directory */
+    slave_run_refresh_control(run);
     struct slave_run_row row = run->row;
     row.closed = true;
     row.closed_real_ns = slave_real_ns();
@@ -487,7 +495,7 @@ static void close_run(struct slave_drain *d, struct slave_run *run)
                  (unsigned long long)row.archive_bytes);
 }
 
-/* False while the archive is still being packed again. */
+/* Returns false while the archive is being repacked. */
 static bool is_repacked(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
@@ -515,8 +523,9 @@ static bool is_repacked(struct slave_drain *d, struct slave_run *run)
     return rc != IPS_E_BUSY;
 }
 
-/* For all runs that this turn closes. Where many runs are made one after the
- * other somebody has it nearly always; so it is tried for a while. */
+/* Takes pool.lock for all runs that this turn closes. If runs are created one
+ * after the other, somebody holds it nearly always; so this tries several
+ * times. */
 static bool take_pool_lock(struct slave_drain *d)
 {
     const struct timespec pause = {0, LOCK_PAUSE_NS};
@@ -548,7 +557,7 @@ void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
         ips_sub_sat(now_ns, run->changed_ns) < EMPTY_NS)
         return;
     if (slave_liveness_environment(d, run->row.name)) {
-        /* A process of the run that has not spoken yet, or never will. */
+        /* A process of the run that has recorded nothing yet, or never will. */
         run->next_close_ns = now_ns + SLAVE_SECOND_NS / 2;
         return;
     }
@@ -592,7 +601,7 @@ static void remove_run(struct slave_drain *d, struct slave_run **at,
 {
     struct ips_err err = {0};
     struct slave_run *run = *at;
-    /* Rows first: a directory without a row is removed at the next start. */
+    /* Rows first: the next start removes a directory without a row. */
     if (slave_store_drop_run(d->store, run->row.id, &err) < 0) {
         ips_log_error("run %s: cannot remove it: %s", run->row.name, err.msg);
         return;
@@ -604,8 +613,8 @@ static void remove_run(struct slave_drain *d, struct slave_run **at,
     d->version++;
 }
 
-/* The closed run that was closed first, but never the last one closed: its
- * user is about to ask. */
+/* The run that was closed first, but never the one closed last: its user is
+ * about to ask about it. */
 static struct slave_run **oldest_closed(struct slave_drain *d)
 {
     struct slave_run **oldest = NULL;
@@ -622,7 +631,8 @@ static struct slave_run **oldest_closed(struct slave_drain *d)
     return oldest;
 }
 
-/* The worker writes graphs beside the archive, without telling. */
+/* Measured here because the worker writes graph files without telling the
+ * loop. */
 static void measure_graph(struct slave_run *run)
 {
     char path[IPS_PATH_BYTES + 16];
@@ -654,7 +664,7 @@ void slave_run_limits(struct slave_drain *d)
                    large ? "the archive is over its size limit"
                          : "older than the archive's age limit");
         if (*p == run)
-            return; /* the database refused */
+            return; /* the database failed, so the run was not removed */
         sum -= bytes;
     }
 }

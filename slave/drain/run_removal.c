@@ -1,12 +1,12 @@
-/* What is over is forgotten: a run of a week may have millions of processes.
- * The database keeps their rows. */
+/* Frees the slave's data about processes that are over: a run of a week may
+ * have millions of them. The database keeps their rows. */
 #include <stdlib.h>
 
 #include "slave/drain/drain.h"
 
 #define FORGET_NS SLAVE_SECOND_NS
 
-/* Not of other pid namespaces: there a death is a guess. */
+/* Not for other pid namespaces, where a death is only a guess. */
 static bool image_over(const struct slave_drain *d, const struct slave_image *i)
 {
     return i->state == SLAVE_IMAGE_DEAD && i->death_marked &&
@@ -42,7 +42,7 @@ void slave_run_remove_dead(struct slave_drain *d, struct slave_run *run,
     for (struct slave_image *i = run->images; i; i = i->next)
         i->in_use = false;
     for (struct slave_segment *s = run->segments; s; s = s->next) {
-        /* Not looked at yet, after a restart: it may be of any stream. */
+        /* Not polled yet after a restart: it may belong to any stream. */
         if (s->state == SLAVE_SEG_NEW)
             return;
         if (s->stream)

@@ -1,4 +1,4 @@
-/* Records out of a segment; see drain/segment_reader.h. */
+/* Copies records from a segment; see drain/segment_reader.h. */
 #include "slave/drain/segment_reader.h"
 
 #include <errno.h>
@@ -8,12 +8,13 @@
 #include "agent/pool/pool.h"
 #include "slave/drain/poolfs.h"
 
-/* ---- how far ---- */
+/* ---- how far records are published ---- */
 
 #define LOOK_AHEAD 2048u
 
-/* How far `len` bytes hold published records, and what stands there. The bytes
- * may change meanwhile: each head is read once. */
+/* Returns how many of the `len` bytes hold published records; *stop says what
+ * follows them. The bytes may change meanwhile, so each record's head is read
+ * once. */
 static size_t published_bytes(const uint8_t *p, size_t len, bool is_end,
                               enum slave_segment_stop *stop)
 {
@@ -36,8 +37,8 @@ static size_t published_bytes(const uint8_t *p, size_t len, bool is_end,
         }
         if (n > len - at)
             break;
-        /* No fault, wherever it leads: each head tells where the next is, so
-         * nothing else would have them come together. */
+        /* Prefetching never faults. Each head says where the next one is, so
+         * without it the memory accesses could not overlap. */
         __builtin_prefetch(p + at + LOOK_AHEAD);
         at += n;
     }
@@ -74,7 +75,7 @@ static void drop_mapping(struct slave_segment *seg)
     seg->cut = true;
 }
 
-/* By the view; false: pread is to look. */
+/* Looks through the mapping. Returns false if pread must be used. */
 static bool look_by_mapping(struct slave_segment *seg, size_t len,
                             struct slave_segment_look *look)
 {
@@ -107,7 +108,7 @@ int slave_segment_reader_look(struct slave_drain *d, struct slave_segment *seg,
         s.len ? slave_take_read(seg->fd, d->peek, s.len, seg->row.at) : 0;
     if (n < 0)
         return ips_err_errno(err, "segment %s", seg->row.file);
-    if ((size_t)n == s.len) /* else cut by somebody */
+    if ((size_t)n == s.len) /* a short read means that the file was truncated */
         look_at(&s);
     return 0;
 }
@@ -122,7 +123,8 @@ int slave_segment_reader_header(struct slave_segment *seg,
         return slave_poolfs_header(seg->fd, out, err);
     bool there = slave_guarded_copy(
         v, offsetof(struct ips_segment_header, state), &state, sizeof(state));
-    atomic_thread_fence(memory_order_acquire); /* partner: who stored it */
+    /* pairs with the writer's release store of `state` */
+    atomic_thread_fence(memory_order_acquire);
     if (!there || !slave_guarded_copy(v, 0, out, sizeof(*out))) {
         drop_mapping(seg);
         return slave_poolfs_header(seg->fd, out, err);
@@ -139,8 +141,8 @@ int slave_segment_reader_header(struct slave_segment *seg,
 
 /* ---- the copy that is kept ---- */
 
-/* Of a call as most records are, nothing in which is a length, its size; else
- * 0. */
+/* Fast path: the size of the most common call records, which contain no length
+ * to check; 0 for other records. */
 static size_t call_bytes(uint32_t word)
 {
     uint32_t type = word & 0xffu;
@@ -154,7 +156,8 @@ static size_t call_bytes(uint32_t word)
                : 0;
 }
 
-/* Checks it; notes what the slave itself wants to know. */
+/* Checks the records, and notes what the slave itself needs (a final END).
+ * Returns the number of valid bytes. */
 static size_t check_records(struct slave_image *image, const uint8_t *p,
                             size_t len, uint32_t *records)
 {
@@ -198,7 +201,7 @@ int slave_segment_reader_flush(struct slave_drain *d, struct slave_run *run,
 
 static bool copy_bytes(struct slave_segment *seg, uint8_t *data, size_t len)
 {
-    /* Partner: the writer's release stores of the heads that were seen. */
+    /* Pairs with the writer's release stores of the record heads. */
     atomic_thread_fence(memory_order_acquire);
     if (seg->mapping.data) {
         if (slave_guarded_copy(&seg->mapping, seg->row.at, data, len))

@@ -1,11 +1,11 @@
 /*
- * Records out of a segment into the frames of a turn.
+ * Copies records from a segment into the frames of a turn.
  *
- * What is read twice: the first look tells how far records are published, the
- * second is the copy that is kept - at the first a record's body may have been
- * read before its writer stored it. The copy is private, so checking it is
- * final, whatever the writer does. Of a thread that writes much both are by a
- * mapping (drain/guarded_mapping.h), of others by pread.
+ * Bytes are read twice. The first pass finds how far records are published; the
+ * second makes the copy that is kept, because the first pass may have read a
+ * record's body before its writer stored it. The copy is private, so a check of
+ * it stays valid whatever the writer does. For a thread that writes much both
+ * passes use a mapping (drain/guarded_mapping.h), else pread.
  *
  * Thread: the drain's.
  */
@@ -17,42 +17,47 @@
 
 #include "slave/drain/drain.h"
 
-/* What stands behind the published records of a look. */
+/* What follows the published records that were found. */
 enum slave_segment_stop {
-    SLAVE_STOP_ZERO,    /* nothing yet */
-    SLAVE_STOP_PENDING, /* a reservation */
-    SLAVE_STOP_MORE,    /* not looked at, or not whole in what was */
-    SLAVE_STOP_WRONG    /* no record; or the file was cut */
+    SLAVE_STOP_ZERO,    /* zeroes: no record written there yet */
+    SLAVE_STOP_PENDING, /* a reservation that is not published yet */
+    /* not read yet, or a record cut off by the read limit */
+    SLAVE_STOP_MORE,
+    SLAVE_STOP_WRONG /* no valid record, or the file was truncated */
 };
 
 #define SLAVE_LOOK_FIRST_BYTES 4096u
 struct slave_segment_look {
-    size_t most; /* bytes to look at; what follows is the answer */
+    /* input: how many bytes to read; the other members are results */
+    size_t most;
     size_t left, extent;
     enum slave_segment_stop stop_reason;
 };
 
-/* From the segment's cursor on; d->peek is written to. */
+/* Finds the published records after the segment's cursor. Overwrites
+ * d->peek. */
 int slave_segment_reader_look(struct slave_drain *d, struct slave_segment *seg,
                               struct slave_segment_look *look,
                               struct ips_err *err) IPS_MUST_USE;
 
-/* Takes `len` published bytes at the cursor into a frame; *wrong: not all of
- * them are records. */
+/* Copies `len` published bytes at the cursor into a frame. *wrong: not all of
+ * them are valid records. */
 int slave_segment_reader_next(struct slave_drain *d, struct slave_run *run,
                               struct slave_segment *seg, size_t len,
                               bool *wrong, struct ips_err *err) IPS_MUST_USE;
 
-/* Stages d->frames, which are `run`'s; none are left in either case. */
+/* Stages the frames in d->frames, which belong to `run`. d->frames is empty
+ * afterwards, also on failure. */
 int slave_segment_reader_flush(struct slave_drain *d, struct slave_run *run,
                                struct ips_err *err) IPS_MUST_USE;
 
-/* slave_poolfs_header() of an open segment, by its view where it has one. */
+/* slave_poolfs_header() for an open segment, through its mapping if there is
+ * one. */
 int slave_segment_reader_header(struct slave_segment *seg,
                                 struct ips_segment_header *out,
                                 struct ips_err *err) IPS_MUST_USE;
 
-/* pread, again where a signal came. */
+/* pread, restarted after EINTR. */
 ssize_t slave_take_read(int fd, void *out, size_t len, uint32_t at);
 
 static inline uint32_t slave_take_word(const uint8_t *p)

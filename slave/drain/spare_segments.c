@@ -1,16 +1,17 @@
-/* Spare segments: made ahead for the processes of a run that come and go
- * (agent/pool/format.h says what a spare is, agent/record/spare_segments.c
- * takes them).
+/* Spare segments: made in advance for runs whose processes start and end often
+ * (agent/pool/format.h defines a spare, agent/record/spare_segments.c takes
+ * them).
  *
  * Invariants:
- *  - a spare gets its name when it is whole, and none is unlinked before it was
- *    seen that it is withdrawn and not taken: nothing recorded is lost.
- *  - what is taken is a segment: it is renamed to a segment's name and read as
- *    any other. A slave that begins finds those of the one before it.
- *  - they are counted in spare_bytes of `control`, and, like every segment, in
+ *  - a spare gets its name only when it is complete, and is unlinked only after
+ *    it was withdrawn and then seen not to be taken: no record is lost.
+ *  - a spare that was taken becomes a segment: it is renamed to a segment's
+ *    name and read like any other. A slave that starts takes over the spares of
+ *    its predecessor.
+ *  - spares are counted in spare_bytes of `control` and, like every segment, in
  *    released_bytes when they are unlinked.
- *  - none where less than half of the run's quota is free, nor in a run with
- *    --on-full=ring, whose segments go round. */
+ *  - no spares are made if less than half of the run's quota is free, or in a
+ *    run with --on-full=ring, whose segments are reused in turn. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -26,18 +27,20 @@
 #include "slave/drain/drain.h"
 #include "slave/drain/poolfs.h"
 
-/* Files that appear within watch.c's window before there are any: a few
- * processes are no reason. */
+/* Files that must appear within watch.c's window before spares are made: for a
+ * few processes they are not worth it. */
 #define BEGIN_FILES 8u
-#define LOOK_NS (5 * SLAVE_MS_NS) /* while they are taken, twice that etc. */
+/* polling interval after one was taken; doubled while none is */
+#define LOOK_NS (5 * SLAVE_MS_NS)
 #define LOOK_MAX_NS (500 * SLAVE_MS_NS)
-#define UNUSED_NS (30 * SLAVE_SECOND_NS) /* then they are taken back */
+/* spares that no process took during this time are removed */
+#define UNUSED_NS (30 * SLAVE_SECOND_NS)
 
 struct slave_spare_segments {
-    int fd[IPS_SPARES]; /* -1 none */
+    int fd[IPS_SPARES]; /* descriptors of the spares; -1: no such spare */
     uint32_t count;
     uint64_t next_ns, wait_ns;
-    uint64_t taken_ns; /* when one was taken last */
+    uint64_t taken_ns; /* time at which a process last took a spare */
     uint64_t made_ever;
 };
 
@@ -72,7 +75,7 @@ static void let_go(struct slave_drain *d, struct slave_spare_segments *sp,
     d->open_fds--;
 }
 
-/* Is there room for them? Fills `*c`. */
+/* Whether spares may be made: enough descriptors and quota. Fills `*c`. */
 static bool are_wanted(const struct slave_drain *d, struct slave_run *run,
                        struct ips_control *c)
 {
@@ -88,7 +91,7 @@ static void refill_segments(struct slave_drain *d, struct slave_run *run)
     struct ips_control c;
     if (run->spare_segments->count == IPS_SPARES || !are_wanted(d, run, &c))
         return;
-    /* A sixteenth of the quota at most. */
+    /* At most a sixteenth of the quota. */
     uint64_t most = c.quota_bytes / 16 / IPS_SPARE_FIRST_BYTES;
     for (uint32_t n = 0; n < IPS_SPARES && n < most; n++) {
         if (run->spare_segments->fd[n] >= 0)
@@ -112,7 +115,7 @@ static bool is_taken(int fd)
            taken != 0;
 }
 
-/* Somebody writes to it: a segment like others. */
+/* A process writes to the spare: makes it an ordinary segment. */
 static void adopt_spare(struct slave_drain *d, struct slave_run *run,
                         uint32_t n, uint64_t now_ns)
 {
@@ -123,7 +126,7 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
              (unsigned long long)(now_ns + sp->made_ever++));
     if (renameat2(run->dirfd, old, run->dirfd, name, RENAME_NOREPLACE) < 0) {
         if (errno == EEXIST)
-            return; /* another name the next time */
+            return; /* name exists already: tries another one next time */
         ips_log_warn("run %s: %s: %s", run->row.name, old, strerror(errno));
         let_go(d, sp, n);
         return;
@@ -131,7 +134,9 @@ static void adopt_spare(struct slave_drain *d, struct slave_run *run,
     let_go(d, sp, n);
     struct slave_segment *s = run->segment_map.count < SLAVE_SEGMENTS_MAX
                                   ? slave_run_add_segment(run, name)
-                                  : NULL; /* the listing comes again */
+                                  /* too many segments, or no memory: a later
+                                   * listing finds it */
+                                  : NULL;
     if (s)
         s->scan = run->scan;
     else
@@ -177,7 +182,8 @@ uint64_t slave_spare_segments_next_ns(const struct slave_run *run)
     return run->spare_segments ? run->spare_segments->next_ns : UINT64_MAX;
 }
 
-/* Nobody takes it from then on. false: somebody has, or may have. */
+/* Withdraws a spare: no process takes it afterwards. Returns false if one has
+ * taken it, or may have. */
 static bool withdraw_spare(int fd)
 {
     const uint32_t yes = 1;
@@ -185,7 +191,7 @@ static bool withdraw_spare(int fd)
                offsetof(struct ips_segment_header, withdrawn)) !=
         (ssize_t)sizeof(yes))
         return false;
-    /* Partner: ips_spare_take. */
+    /* Pairs with the fence in ips_spare_take. */
     atomic_thread_fence(memory_order_seq_cst);
     return !is_taken(fd);
 }
@@ -240,7 +246,7 @@ void slave_spare_segments_found(struct slave_drain *d, struct slave_run *run,
     int fd = slave_poolfs_segment(run->dirfd, name, &err);
     if (fd < 0)
         return;
-    /* What somebody else has put there no process takes either. */
+    /* Processes do not take a file that another user put there, either. */
     if (fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
         st.st_size < (off_t)IPS_SPARE_FIRST_BYTES || !spare_segments_of(run)) {
         close(fd);

@@ -1,4 +1,4 @@
-/* What leaves no record, by /proc: see drain/unrecorded.h. */
+/* Finds communication that leaves no records; see drain/unrecorded.h. */
 #include "slave/drain/unrecorded.h"
 
 #include <dirent.h>
@@ -15,8 +15,8 @@
 #define FIRST_NS (100 * SLAVE_MS_NS)
 #define LAST_NS (60 * SLAVE_SECOND_NS)
 #define EVERY_NS (50 * SLAVE_MS_NS)
-#define PER_LOOK 16  /* processes */
-#define ROWS_MAX 256 /* of one process */
+#define PER_LOOK 16  /* maximum number of processes looked at in one scan */
+#define ROWS_MAX 256 /* maximum number of rows from one look at a process */
 
 /* ---- looking ---- */
 
@@ -34,7 +34,8 @@ static void add_found(struct looked *l, struct slave_unrecorded_row *row)
         return;
     if (slave_store_put_unrecorded(l->d->store, l->image->run->row.id, row,
                                    &err) < 0)
-        ips_log_debug("unseen: %s", err.msg); /* looked for again */
+        /* not stored: it is found again at the next look */
+        ips_log_debug("unseen: %s", err.msg);
 }
 
 static void look_at_descriptors(struct looked *l)
@@ -58,9 +59,9 @@ static void look_at_descriptors(struct looked *l)
         closedir(dir);
 }
 
-/* OpenMP of GCC waits for futexes by instructions of its own; of LLVM and Intel
- * by looking at memory, most of the time. Makes the row of its library's code
- * one of that. */
+/* GCC's OpenMP runtime waits on futexes with system calls of its own; LLVM's
+ * and Intel's mostly spin on memory. If the row maps the code of such a
+ * runtime, turns it into a SLAVE_UNSEEN_OWN row. */
 static bool own_runtime(struct slave_unrecorded_row *row)
 {
     const char *what = ips_runtime_of(row->path, strlen(row->path));
@@ -100,7 +101,8 @@ bool slave_unrecorded_of_map(const char *line, const char *pool,
     if (perms[3] != 's' || ino == 0 || strncmp(path, "anon_inode:", 11) == 0 ||
         (strncmp(path, pool, p) == 0 && path[p] == '/'))
         return false;
-    /* Caches of the C library and the like are mapped by all, to read. */
+    /* Read-only files, such as caches of the C library, are mapped by all
+     * processes. */
     return row->writes || strncmp(path, "/dev/shm/", 9) == 0 ||
            strncmp(path, "/memfd:", 7) == 0 || strncmp(path, "/SYSV", 5) == 0;
 }
@@ -129,13 +131,13 @@ static void look_at_maps(struct looked *l)
             (row.kind != SLAVE_UNSEEN_OWN || has_threads(l->image->pid)))
             add_found(l, &row);
         while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
-            ; /* the rest of a long path */
+            ; /* skip the rest of a line that is longer than the buffer */
     }
     if (f)
         fclose(f);
 }
 
-/* Notes are small: what is not in the first bytes of one is not looked for. */
+/* Notes are small: only the first bytes are searched. */
 static bool go_note(int fd, const Elf64_Phdr *h)
 {
     char buf[512];
@@ -172,7 +174,7 @@ bool slave_unrecorded_confirm(int fd)
     return false;
 }
 
-/* What runs is a regular file: reading it waits for no one. */
+/* A running program is a regular file, so reading it does not block. */
 static void look_at_program(struct looked *l)
 {
     struct slave_unrecorded_row row = {.kind = SLAVE_UNSEEN_OWN,
@@ -238,7 +240,7 @@ static void add_text(struct words *w, const char *text)
         w->more++;
 }
 
-/* The process that had the pid last, or the pid alone. */
+/* Name of the last process that had the pid, or else the pid alone. */
 static void name_of(const struct words *w, uint32_t pid, char *out, size_t size)
 {
     for (uint32_t i = w->b->proc_count; i > 0; i--)
@@ -270,7 +272,7 @@ static int by_object(const void *va, const void *vb)
     return a->pid < b->pid ? -1 : a->pid > b->pid;
 }
 
-/* Rows [from, to) are of one object, in order of pid. */
+/* Rows [from, to) belong to one object and are sorted by pid. */
 static void say_shared(struct words *w, const struct slave_unrecorded_row *rows,
                        uint32_t from, uint32_t to)
 {

@@ -1,15 +1,15 @@
 /*
- * Dependencies that leave no record: I/O by io_uring and by kernel AIO, which
- * the program asks of the kernel past every wrapper, memory that processes
- * share, and runtimes that make system calls by instructions of their own: the
- * threads of OpenMP wait for each other so, and a program of Go does all. They
- * are looked for in /proc of the living processes of a run: a process is looked
- * at 0.1 s after it was first seen, then after 0.4, 1.6 ... and every 60 s.
- * What lived shorter, or held it only in between, is missed; the certificate
- * says so. The agent adds what comes by syscall().
+ * Finds communication that leaves no records: I/O by io_uring and by kernel
+ * AIO, which programs request without calls that the agent wraps; memory that
+ * processes share; and runtimes that make system calls directly (threads of
+ * OpenMP wait for each other in that way, and Go programs make all system calls
+ * so). The slave looks for them in /proc of a run's living processes: 0.1 s
+ * after a process was first seen, then after 0.4, 1.6 ... and at last every 60
+ * s. It misses processes that live shorter and uses that begin and end in
+ * between; the certificate says so. The agent adds what goes through syscall().
  *
- * Found rows are kept in the database (table unseen), so an answer has them
- * after a restart, too.
+ * Rows are stored in the database (table unseen), so an answer has them after a
+ * restart, too.
  */
 #ifndef IPS_SLAVE_DRAIN_UNRECORDED_H
 #define IPS_SLAVE_DRAIN_UNRECORDED_H
@@ -19,32 +19,34 @@
 
 struct slave_drain;
 
-/* Looks at those whose time has come, a few at a time. */
+/* Looks at the processes that are due, a few at a time. */
 void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns);
 
-/* Rows, and what the build found, in words for the certificate: one line for
- * each process with io_uring, AIO or calls of its own and for each shared
- * object with several processes one of which may write; at most
- * SLAVE_UNSEEN_LINES. malloc'd, and every line. Returns their number; 0 also
- * where memory is short. */
+/* Texts for the certificate, from these rows and from what the build found: one
+ * line for each process with io_uring, AIO or direct system calls, and for each
+ * shared object that several processes map and one may write; at most
+ * SLAVE_UNSEEN_LINES. The array and every line are malloc'd. Returns their
+ * number; 0 also if out of memory. */
 #define SLAVE_UNSEEN_LINES 32u
 uint32_t slave_unrecorded_text(const struct ips_built *b, const char *machine,
                                const struct slave_unrecorded_row *rows,
                                uint32_t count, char ***out);
 
-/* How many of these say that calls leave no record. */
+/* The number of these rows that stand for unrecorded calls (not for shared
+ * memory or a runtime). */
 uint32_t slave_unrecorded_count(const struct ips_built *b,
                                 const struct slave_unrecorded_row *rows,
                                 uint32_t count);
 
-/* One line of /proc/PID/maps -> a row's dev, ino, path, kind; false: none of
- * ours. `pool`: mappings of files below it are the agent's. A library whose
- * threads hand each other work past us is one of ours where the process has
- * several: that is for the caller to see. */
+/* Parses a line of /proc/PID/maps into a row's dev, ino, path and kind. Returns
+ * false if the mapping is none of interest. `pool`: mappings of files below it
+ * belong to the agent. A library whose threads synchronise without recorded
+ * calls counts only if the process has several threads; the caller checks
+ * that. */
 bool slave_unrecorded_of_map(const char *line, const char *pool,
                              struct slave_unrecorded_row *row);
 
-/* Was the program file `fd` made by Go's linker? By its notes. */
+/* Whether Go's linker made the program file `fd`, by its ELF notes. */
 bool slave_unrecorded_confirm(int fd);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * What is in the pool: run directories and segment files. inotify tells of
- * them as they appear; a listing every few seconds (every second where there
- * is no inotify) finds what inotify lost. inotify does not see stores into a
- * mapping: those are polled by ingest.c, with back-off.
+ * Finds run directories and segment files in the pool. inotify reports them as
+ * they appear; a listing every few seconds (every second without inotify) finds
+ * what inotify lost. inotify does not report stores into a mapping: ingest.c
+ * polls for those, with back-off.
  *
- * Who makes a file in a directory that is watched wakes us up, and pays for it
- * (4 us of the 100 that a process takes to start). Where processes come and go
- * one after the other the directory is not watched but listed, every 10 ms,
- * until it is quiet again.
+ * A program that creates a file in a watched directory wakes the slave, and
+ * pays for it (4 us of the 100 us that a process takes to start). So if
+ * processes start and end in quick succession, the directory is not watched but
+ * listed every 10 ms, until it is quiet again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -23,12 +23,13 @@
 #include "slave/drain/drain.h"
 #include "slave/drain/poolfs.h"
 
-/* So many files in so long: churn. So few: no more. */
+/* Churn: at least CHURN_FILES new files in CHURN_WINDOW_NS. It ends with fewer
+ * than QUIET_FILES. */
 #define CHURN_FILES 24u
 #define QUIET_FILES 4u
 #define CHURN_WINDOW_NS (200 * SLAVE_MS_NS)
 #define LIST_NS (10 * SLAVE_MS_NS)
-/* Listing takes one part in so many of the time at most. */
+/* Listing takes at most 1/LIST_PART of the time. */
 #define LIST_PART 32u
 
 int slave_watch_open(struct slave_drain *d, struct ips_err *err)
@@ -66,7 +67,8 @@ void slave_watch_events(struct slave_drain *d, uint64_t now_ns)
             for (struct slave_run *r = d->runs; r; r = r->next)
                 if (ev.wd == r->watch || ev.mask & IN_Q_OVERFLOW)
                     of_a_run = r->scan_now = true;
-            /* Of the pool, or of a directory that is no run yet. */
+            /* In the pool directory, or in a directory that is not a run
+             * yet. */
             if (ev.mask & IN_Q_OVERFLOW || !of_a_run)
                 d->scan_now = true;
         }
@@ -74,7 +76,7 @@ void slave_watch_events(struct slave_drain *d, uint64_t now_ns)
     (void)now_ns;
 }
 
-/* `fresh` files have appeared. */
+/* Counts `fresh` new files; starts or ends churn mode. */
 static void look_for_churn(struct slave_drain *d, struct slave_run *run,
                            uint32_t fresh, uint64_t now_ns)
 {
@@ -86,7 +88,8 @@ static void look_for_churn(struct slave_drain *d, struct slave_run *run,
         over = true;
     } else if (run->churns && run->appeared < QUIET_FILES && over) {
         run->churns = false;
-        run->scan_now = true; /* watched from then on */
+        /* forces a listing, which adds the inotify watch again */
+        run->scan_now = true;
     }
     if (over) {
         run->window_ns = now_ns;
@@ -94,9 +97,10 @@ static void look_for_churn(struct slave_drain *d, struct slave_run *run,
     }
 }
 
-/* Its `control`. A directory is seen as soon as it is made, and its control
- * comes a moment later: of one without, inotify is asked to say so, and then it
- * is looked at once more, for it may have come in between. */
+/* Reads a directory's control file. The directory is seen as soon as it exists,
+ * and its control file appears a moment later. If there is none yet, an inotify
+ * watch is added; then the file is tried once more, because it may have
+ * appeared in between. */
 static int read_control(struct slave_drain *d, int fd,
                         struct ips_control *control, struct ips_err *err)
 {
@@ -110,7 +114,8 @@ static int read_control(struct slave_drain *d, int fd,
     return slave_poolfs_control(fd, control, err);
 }
 
-/* Programs then know at once which pid namespace they are in. */
+/* Notes in the control file that the slave is in the initial pid namespace, so
+ * that programs know at once which namespace they are in. */
 static void sign_pool(const struct slave_drain *d, const char *name)
 {
     struct ips_err err = {0};
@@ -142,7 +147,7 @@ static void check_directory(struct slave_drain *d, const char *name)
         if (rc == 0)
             return;
     } else if (rc == IPS_E_NOT_FOUND || rc == IPS_E_CORRUPT) {
-        /* Being made just now, perhaps: looked at again. */
+        /* Perhaps it is just being created: tried again later. */
         ips_log_debug("pool: run %s: %s", name, err.msg);
         close(fd);
         return;
@@ -177,8 +182,8 @@ static bool segment_name(const char *name)
            strcmp(name + len - suffix, IPS_SEGMENT_SUFFIX) == 0;
 }
 
-/* A segment that is known but was not in the listing was removed by somebody
- * else; what it held is gone. */
+/* A known segment that the listing lacks was removed by another program; its
+ * unread records are lost. */
 static void check_vanished(struct slave_run *run)
 {
     for (struct slave_segment *s = run->segments; s; s = s->next) {
@@ -211,7 +216,8 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run,
         return -1;
     }
     if (d->inotify_fd >= 0 && run->watch < 0 && !run->churns) {
-        /* By the descriptor, not the path: the very directory we read. */
+        /* Watched by descriptor, not by path, so that it is the very directory
+         * that is read. */
         char path[64];
         snprintf(path, sizeof(path), "/proc/self/fd/%d", run->dirfd);
         run->watch =
@@ -234,7 +240,7 @@ int slave_watch_run(struct slave_drain *d, struct slave_run *run,
         if (s)
             s->scan = run->scan;
         else if (run->segment_map.count < SLAVE_SEGMENTS_MAX)
-            run->scan_now = true; /* no memory for it now */
+            run->scan_now = true; /* out of memory: list the directory again */
     }
     closedir(dir);
     check_vanished(run);

@@ -1,4 +1,4 @@
-/* The graph's file; format and rules in graphs/file.h. */
+/* Reads and writes the graph's file; format and rules in graphs/file.h. */
 #include "slave/graphs/file.h"
 
 #include <errno.h>
@@ -14,10 +14,10 @@
 #include "slave/base/wordhash.h"
 #include "slave/graphs/series.h"
 
-#define MAGIC 0x32485052474c5653ULL /* "SVLGRPH2" */
+#define MAGIC 0x32485052474c5653ULL /* the characters "SVLGRPH2" */
 
-/* Every array of a built graph: X(name, element type, count, place in b, part).
- */
+/* All arrays of a built graph: X(name, element type, count, member of b,
+ * part). */
 #define SECTIONS(X)                                                            \
     X(CHAINS, struct ips_chain, g.chain_count, g.chains, TABLES)               \
     X(KIND, uint8_t, g.node_count, g.kind, PATH)                               \
@@ -81,12 +81,12 @@ struct file_header {
     uint64_t offset[SECTION_COUNT];
     struct ips_build_counts counts;
     uint64_t first_ns, goal_elapsed_ns, open, root_start_ns, goal_node;
-    /* Sections of 0 bytes: no joins. */
+    /* The cached joins; if there are none, their sections have 0 bytes. */
     struct slave_scenario_words joins_of;
     uint64_t join_count, join_arcs, join_total;
     uint64_t join_bound, last_ns;
     uint64_t body_check[SLAVE_PARTS];
-    uint64_t head_check; /* of everything before it */
+    uint64_t head_check; /* checksum of the header up to here */
 };
 
 static uint64_t head_check(const struct file_header *h)
@@ -186,7 +186,8 @@ int slave_graphfile_write(const char *dir, uint64_t key,
     char path[IPS_PATH_BYTES + 16], fresh[IPS_PATH_BYTES + 16];
     const void *data[SECTION_COUNT] = {0};
     struct file_header h;
-    memset(&h, 0, sizeof(h)); /* the padding is checked too */
+    /* zero the padding, too, because the checksum covers it */
+    memset(&h, 0, sizeof(h));
     h.magic = MAGIC;
     h.version = SLAVE_GRAPHFILE_VERSION;
     h.header_bytes = sizeof(h);
@@ -317,7 +318,7 @@ static bool chains_ok(const struct ips_graph *g)
     return next == g->node_count;
 }
 
-/* Indices from table to table; the nodes' are ips_graph_check's. */
+/* Checks the indices between tables; ips_graph_check checks those of nodes. */
 static bool tables_ok(const struct ips_built *b, const struct file_header *h)
 {
     const uint32_t nodes[] = {SECTION_W,    SECTION_XPRED, SECTION_XKIND,
@@ -379,7 +380,7 @@ static int map_file(const char *path, struct slave_graphfile *f,
         rc = ips_err_set(err, IPS_E_CORRUPT, "%s is too short", path);
     } else {
         f->length = (size_t)st.st_size;
-        /* Private: nobody's writes, ours included, reach the file. */
+        /* MAP_PRIVATE, so that no write can reach the file. */
         f->map = mmap(NULL, f->length, PROT_READ, MAP_PRIVATE, fd, 0);
         if (f->map == MAP_FAILED) {
             f->map = NULL;

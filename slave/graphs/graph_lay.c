@@ -1,4 +1,4 @@
-/* See graph_lay.h. */
+/* Lays a graph out for the wire; see graph_lay.h. */
 #include "slave/graphs/graph_lay.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * A graph laid out for the wire (proto/graph_wire.h): the arrays of nodes are
- * lent, chains, ins and outs are copied into arrays of their own. Neither
- * proto/ nor analysis/ knows the other's form, so this stands here.
+ * Lays a graph out for the wire (proto/graph_wire.h): the arrays of nodes are
+ * borrowed; chains, ins and outs are copied to arrays of their own. It is here
+ * because proto/ and analysis/ do not know each other's structures.
  */
 #ifndef IPS_SLAVE_GRAPHS_GRAPH_LAY_H
 #define IPS_SLAVE_GRAPHS_GRAPH_LAY_H
@@ -9,9 +9,9 @@
 #include "analysis/graph/graph.h"
 #include "proto/graph_wire.h"
 
-/* Lays `g` out in a zeroed `w`; `g` must outlive it. Left to the caller are
- * what not everybody sends: t_ns, site, at, wait, delay, probe, origin,
- * end_count and total_cpu_ns. IPS_E_NO_MEMORY; release `w` in any case. */
+/* Lays `g` out in a zeroed `w`; `g` must outlive it. The caller sets the
+ * optional parts: t_ns, site, at, wait, delay, probe, origin, end_count and
+ * total_cpu_ns. Returns 0 or IPS_E_NO_MEMORY; release `w` in any case. */
 int slave_graph_lay(struct ips_wire_graph *w, const struct ips_graph *g,
                     struct ips_err *err) IPS_MUST_USE;
 void slave_graph_lay_release(struct ips_wire_graph *w);

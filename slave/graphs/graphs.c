@@ -1,4 +1,4 @@
-/* Graphs in memory, from file or from records; see graphs.h. */
+/* Gets graphs from memory, file or records; see graphs.h. */
 #include "slave/graphs/graphs.h"
 
 #include <stdio.h>
@@ -49,14 +49,14 @@ void slave_graphs_init(struct slave_graphs *gs, const char *db,
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     *gs = (struct slave_graphs){.permille = 1000};
-    /* Larger than any that an earlier slave gave out. */
+    /* Larger than any generation that an earlier slave used. */
     gs->next_generation =
         (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
     snprintf(gs->db, sizeof(gs->db), "%s", db);
     snprintf(gs->helper, sizeof(gs->helper), "%s", helper);
 }
 
-/* Empties what was built or mapped; the snapshot stays. */
+/* Frees what was built or mapped; the snapshot stays. */
 static void empty_graph(struct slave_graph *g)
 {
     slave_joins_drop(&g->joins);
@@ -94,7 +94,8 @@ static void keep_file(struct slave_graph *g)
     if (g->snap->closed &&
         slave_graphfile_write(g->snap->dir, g->snap->key, &g->b, &more, &bytes,
                               &err) < 0 &&
-        access(g->snap->dir, F_OK) == 0) /* else the run was removed */
+        /* the directory is missing if the run was removed meanwhile */
+        access(g->snap->dir, F_OK) == 0)
         ips_log_warn("run %s: cannot keep its graph: %s", g->snap->run,
                      err.msg);
 }
@@ -143,7 +144,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The `number`th of the list, counted from 1: is a question at work on it? */
+/* Whether a question uses the graph, which is entry `number` of the list,
+ * counted from 1. */
 static bool is_in_use(const struct slave_graph *g, unsigned number,
                       uint64_t now)
 {
@@ -151,7 +153,8 @@ static bool is_in_use(const struct slave_graph *g, unsigned number,
                             now - g->used_ns < SLAVE_GRAPHS_HELD_NS);
 }
 
-/* Drops the least recently used beyond the limits; those in use stay. */
+/* Drops the least recently used graphs above the limits, except those in
+ * use. */
 static void trim_list(struct slave_graphs *gs)
 {
     unsigned kept = 0;
@@ -173,7 +176,7 @@ static void trim_list(struct slave_graphs *gs)
     }
 }
 
-/* Half of the memory is for what is built next. */
+/* Frees memory before a build: half of the limit must be free for it. */
 static void make_room(struct slave_graphs *gs)
 {
     struct slave_graph **p, **last;
@@ -192,7 +195,7 @@ static void make_room(struct slave_graphs *gs)
     } while (last);
 }
 
-/* A newer one of the same run is there: nobody asks for the older any more. */
+/* Drops older graphs of the same run: no client asks for them any more. */
 static void drop_older(struct slave_graphs *gs,
                        const struct slave_graph *newest)
 {
@@ -252,7 +255,8 @@ int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
         return 0;
     snprintf(path, sizeof(path), "%s/graph", g->snap->dir);
     (void)unlink(path);
-    g->generation = g->snap->key = 0; /* never found again */
+    /* slave_graphs_find and _get cannot find the graph any more */
+    g->generation = g->snap->key = 0;
     return ips_err_set(err, IPS_E_BUSY,
                        "run %s: the file of its graph was damaged and has been "
                        "removed: ask again to build the graph from the records",
@@ -306,7 +310,8 @@ int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
     return rc;
 }
 
-/* Who asks about an open run again will do so once more. */
+/* Whether the run was asked about before: a client that asks about an open run
+ * twice will probably ask again. */
 static bool asked_before(const struct slave_graphs *gs,
                          const struct slave_graph *g)
 {
@@ -339,7 +344,8 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     struct ips_wait_rows rows = {0};
     ips_large_begin();
     int rc = slave_input_make(gs, g->snap, &in, err);
-    if (g->snap->waits && g->snap->closed) /* a build that goes on has none */
+    /* only a whole build can make waits, not an incremental one */
+    if (g->snap->waits && g->snap->closed)
         in.in.waits = &rows;
     if (rc == 0) {
         ips_log_debug("run %s: built from %u streams", g->snap->run,
@@ -366,7 +372,8 @@ struct slave_store *slave_graphs_store(struct slave_graphs *gs,
     return gs->store;
 }
 
-/* The IRT outlive us. A failure costs no answer. */
+/* Stores the IRT in the database, for later slaves. A failure is only
+ * logged. */
 static void store_irt(struct slave_graphs *gs, const struct slave_graph *g)
 {
     struct ips_err err = {0};
@@ -479,14 +486,16 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     if (!kept)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < count; i++) {
-        /* Field by field: padding goes into a file. */
+        /* Field by field, so that the padding stays zero: it goes into a
+         * file. */
         kept[i].end = rows[i].end;
         kept[i].traced = rows[i].traced;
         kept[i].peer_sent_bytes = rows[i].peer_sent_bytes;
         kept[i].peer_closed = rows[i].peer_closed;
     }
     slave_joins_drop(&g->joins);
-    if (g->file.map) { /* mapped: what set_peers needs is not in it */
+    /* a mapped file lacks data that ips_built_set_peers needs: build again */
+    if (g->file.map) {
         empty_graph(g);
         rc = build_graph(gs, g, err);
     }
@@ -496,7 +505,8 @@ int slave_graph_set_peers(struct slave_graphs *gs, struct slave_graph *g,
     g->join_bound = 0;
     if (rc < 0) {
         free(kept);
-        g->generation = g->snap->key = 0; /* never found again */
+        /* slave_graphs_find and _get cannot find the graph any more */
+        g->generation = g->snap->key = 0;
         g->needs_write = false;
         return rc;
     }

@@ -1,13 +1,12 @@
 /*
- * Built graphs of runs, kept for the next question. A graph is named by its
- * generation (unique over restarts): the asker that got it in SyncAnswer gets
- * answers about that very graph, or is told that it is no longer there.
+ * Keeps built graphs of runs for the next question. A graph is identified by
+ * its generation, which is unique across restarts: a client that got it in
+ * SyncAnswer gets answers about that very graph, or an error if it was dropped.
  *
- * A closed run's graph, once its peers are settled, is kept in a file
- * (graphs/file.h); its generation is new whenever it is loaded.
+ * The graph of a closed run is stored in a file once its peers are set
+ * (graphs/file.h); it gets a new generation whenever it is loaded.
  *
- * Thread: the worker's, all of it. A snapshot is made by the loop and given
- * away.
+ * Thread: the worker's. The loop makes a snapshot and hands it over.
  */
 #ifndef IPS_SLAVE_GRAPHS_GRAPHS_H
 #define IPS_SLAVE_GRAPHS_GRAPHS_H
@@ -29,15 +28,16 @@
 #include "slave/symbols/symbols.h"
 
 #define SLAVE_GRAPHS_MAX 8
-/* A question asks for its graph step by step, and others come in between. So of
- * the graphs used last, these are not given up to others for so long, however
- * little memory there is (what is more than that is in files): else two
- * questions about two runs would take the graphs out of each other's hands. */
+/* A question uses its graph in several requests, and requests of other
+ * questions come in between. So the graphs used last are kept for this time
+ * even if memory is short (arrays beyond the limit are in files): else two
+ * questions about two runs would evict each other's graphs. */
 #define SLAVE_GRAPHS_HELD 3u
 #define SLAVE_GRAPHS_HELD_NS (20 * 1000000000ull)
-/* Larger graphs go to their files after the answer. */
+/* Larger graphs are written to their files only after the answer. */
 #define SLAVE_GRAPHS_KEEP_NODES 100000u
-#define SLAVE_GRAPHS_MAX_NODES 40000000u /* of all that is kept */
+/* limit for all kept graphs together */
+#define SLAVE_GRAPHS_MAX_NODES 40000000u
 
 /* What was committed of a run at one moment: the input of a build. */
 struct slave_snapshot {
@@ -46,101 +46,122 @@ struct slave_snapshot {
     int64_t run_id;
     bool closed;
     struct ips_control control;
-    int archive_fd; /* the file they are in, whatever becomes of its name;
-                       -1: by its name */
+    /* the archive's file, which stays valid if it is renamed or replaced; -1:
+     * open it by name */
+    int archive_fd;
     uint64_t archive_bytes;
-    uint64_t key; /* equal key, equal input; slave_snapshot_key */
+    /* snapshots with equal keys have equal input; slave_snapshot_key */
+    uint64_t key;
     struct slave_stream_row *streams;
     uint32_t stream_count;
-    struct slave_unrecorded_row *unrecorded; /* no part of the key */
+    /* unrecorded activity found in /proc; not part of the key */
+    struct slave_unrecorded_row *unrecorded;
     uint32_t unrecorded_count;
-    struct slave_load_row load; /* no part of the key */
-    bool waits; /* they are asked for next; no part of the key */
+    /* the machine's load during the run; not part of the key */
+    struct slave_load_row load;
+    bool waits; /* the waits will be asked for next; not part of the key */
 };
 uint64_t slave_snapshot_key(const struct slave_snapshot *s);
 void slave_snapshot_free(struct slave_snapshot *s);
 
-/* The run's costs by code, with names: made when they are first asked for. */
+/* The run's CPU costs by code, with names: made when first needed. */
 struct slave_profile_cache {
     struct ips_procs p;
-    struct slave_symbols names; /* of p.map's places */
+    struct slave_symbols names; /* names of the code locations of p.map */
 };
 
-struct slave_waits; /* slave/graphs/waits.h */
+struct slave_waits; /* waits with their call sites, see slave/graphs/waits.h */
 
 struct slave_graph {
     struct slave_graph *next;
     unsigned refs;
-    uint64_t used_ns; /* monotonic: when it was last asked for */
+    uint64_t used_ns; /* monotonic time at which the graph was last used */
     uint64_t generation;
-    struct slave_snapshot *snap; /* its own */
+    /* the snapshot it was built from; owned by the graph */
+    struct slave_snapshot *snap;
     struct ips_built b;
-    struct ips_build_effort effort; /* what the build read and made */
-    struct ips_large_use built_in;  /* most while it was built; or mapped: 0 */
-    struct slave_graphfile file;    /* map != NULL: b's arrays are in it */
-    struct ips_peer_row *peers;     /* as last set */
+    /* records read and nodes made by the build */
+    struct ips_build_effort effort;
+    /* peak memory while it was built; 0 if it was mapped */
+    struct ips_large_use built_in;
+    /* the graph's file; if it is mapped, the arrays of `b` are in it */
+    struct slave_graphfile file;
+    /* peers of its channel ends, as set by slave_graph_set_peers */
+    struct ips_peer_row *peers;
     uint32_t peer_count;
     bool peers_set;
-    /* As last asked: the machine (number in that question) and end that each
-     * of our ends is joined to; [b.end_count] or NULL. */
+    /* From the last PeersAsk: for each end the machine (its number in that
+     * question) and the end it is joined to; [b.end_count] or NULL. */
     struct ips_peer_end *joined;
-    struct ips_mtime_map mtimes; /* as last asked; calibrate_map.h */
-    struct ips_est est;          /* of the last FinishAsk */
-    struct ips_view view;        /* as its scenario sees the graph */
+    /* message times from the last PeersAsk; calibrate_map.h */
+    struct ips_mtime_map mtimes;
+    struct ips_est est;   /* longest path of the last FinishAsk */
+    struct ips_view view; /* the graph under the weights of `scenario` */
     struct ips_scenario scenario;
     bool has_est;
     struct slave_joins_cached joins;
-    bool needs_write;                          /* its file is to be written */
-    struct slave_profile_cache *profile_cache; /* NULL: not asked for yet */
-    struct slave_waits *waits;                 /* the same */
-    uint64_t join_bound; /* ips_contract_most(), + 1; 0: not computed yet */
-    uint64_t revision;   /* +1 when the peers change: half sent answers end */
+    /* the graph's file must be written */
+    bool needs_write;
+    /* CPU costs by code; NULL: not needed yet */
+    struct slave_profile_cache *profile_cache;
+    /* waits with call sites; NULL: not needed yet */
+    struct slave_waits *waits;
+    /* upper bound for the graph's joins, ips_contract_most() + 1; 0: not
+     * computed */
+    uint64_t join_bound;
+    /* +1 when the peers change: answers in progress then fail */
+    uint64_t revision;
 };
 
 struct slave_graphs {
-    struct slave_graph *list; /* last used first */
+    struct slave_graph *list; /* graphs in order of last use, latest first */
     struct slave_records *records;
     struct slave_incremental incremental;
     struct slave_live_tables live_tables;
     uint64_t next_generation;
-    char db[IPS_PATH_BYTES];     /* "": IRT are not stored */
-    char helper[IPS_PATH_BYTES]; /* this program, as slave/base/helper.h; "":
-                                    none */
-    struct slave_symbol_failures failures; /* to read them */
+    /* path of the database; "": do not store the IRT */
+    char db[IPS_PATH_BYTES];
+    /* path of this program, to run as a helper (base/helper.h); "": none */
+    char helper[IPS_PATH_BYTES];
+    /* symbol files that could not be read */
+    struct slave_symbol_failures failures;
     struct slave_store *store;
-    uint32_t sql_helpers; /* running (serve/sql.c) */
-    uint64_t builds;      /* ever, from records */
-    atomic_uint permille; /* of the build in hand; 1000: there is none */
+    /* number of running SQL helper processes (serve/sql.c) */
+    uint32_t sql_helpers;
+    /* number of whole builds and continuations since the start */
+    uint64_t builds;
+    atomic_uint permille; /* progress of the build in 1/1000; 1000: none runs */
 };
 
 void slave_graphs_init(struct slave_graphs *gs, const char *db,
                        const char *helper);
 void slave_graphs_release(struct slave_graphs *gs);
 
-/* The graph of this snapshot (taken in any case), from memory, file or
+/* Gets the graph of this snapshot (taken over in any case) from memory, file or
  * records. *out has one more reference. O(records) at worst. */
 int slave_graphs_get(struct slave_graphs *gs, struct slave_snapshot *snap,
                      struct slave_graph **out,
                      struct ips_err *err) IPS_MUST_USE;
-/* What the next question about this run would need, as far as it is worth it:
- * its records unpacked, its build gone on. */
+/* Prepares for the next question about this run if it pays: unpacks its records
+ * and continues its build. */
 int slave_graphs_precompute(struct slave_graphs *gs,
                             const struct slave_snapshot *s,
                             struct ips_err *err) IPS_MUST_USE;
-/* The graph of that generation, one more reference; IPS_E_BUSY: gone. */
+/* The graph of that generation, with one more reference. IPS_E_BUSY: it was
+ * dropped. */
 int slave_graphs_find(struct slave_graphs *gs, const char *run,
                       uint64_t generation, struct slave_graph **out,
                       struct ips_err *err) IPS_MUST_USE;
-/* Before that part of `g` is read. IPS_E_BUSY: its file is damaged; it is
- * removed, and the graph built again when it is asked for. */
+/* Call before reading that part of `g`. IPS_E_BUSY: its file is damaged and was
+ * removed; the next question builds the graph again. */
 int slave_graphs_need(struct slave_graph *g, enum slave_graphfile_part part,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_graphs_put(struct slave_graphs *gs, struct slave_graph *g);
 
-/* Writes the files of graphs that were not worth anybody's wait. */
+/* Writes files of graphs that no question waited for. */
 void slave_graphs_keep(struct slave_graphs *gs);
 
-/* What of a run was committed, as a build reads it. */
+/* What was committed of a run, in the form that a build reads. */
 struct slave_input {
     struct slave_records *records;
     struct ips_build_input in;
@@ -148,20 +169,20 @@ struct slave_input {
 };
 int slave_input_make(struct slave_graphs *gs, const struct slave_snapshot *s,
                      struct slave_input *out, struct ips_err *err) IPS_MUST_USE;
-/* One stream without its records. */
+/* Fills one stream, without its records. */
 void slave_input_stream(struct ips_stream_in *to,
                         const struct slave_stream_row *r);
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 
-/* g->costs (profile/profile_cache.c). O(records) the first time, and symbol
- * files are read. */
+/* Makes g->profile_cache (profile/profile_cache.c). The first call is
+ * O(records) and reads symbol files. */
 int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
                               struct ips_err *err) IPS_MUST_USE;
 void slave_profile_cache_free(struct slave_profile_cache *c);
-/* The database, NULL where there is none. */
+/* The database, or NULL if there is none or opening it failed. */
 struct slave_store *slave_graphs_store(struct slave_graphs *gs,
                                        struct ips_err *err);
-/* Names the places of a map of that graph's run. */
+/* Names the code locations of a map of that graph's run. */
 int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
                       const struct ips_codemap *map,
                       struct slave_symbols *names,

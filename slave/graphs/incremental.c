@@ -1,4 +1,4 @@
-/* Which run's build goes on; see graphs/incremental.h. */
+/* Chooses the run whose build continues; see graphs/incremental.h. */
 #include "slave/graphs/incremental.h"
 
 #include <stdio.h>
@@ -14,7 +14,8 @@ void slave_incremental_free(struct slave_incremental *w)
     w->build = NULL;
 }
 
-/* Is it the one that was begun, or at least tried? Else it is from now on. */
+/* If the state is of another run or archive, drops it and starts with this
+ * one. */
 static void of_this_run(struct slave_incremental *w,
                         const struct slave_snapshot *s,
                         const struct slave_records *r)

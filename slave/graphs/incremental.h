@@ -1,15 +1,15 @@
 /*
- * The run whose build goes on with what came since (build/incremental/grow.h):
- * one at a time, the open run that was asked about last. Belongs to the graphs
- * (graphs.h).
+ * Continues the build of one open run, the one asked about last, with the
+ * records that came since (build/incremental/grow.h). Part of graphs.h.
  *
- * Begun when an open run of SLAVE_GROWING_BYTES is asked about again, or while
- * nobody waits (serve/precompute.h): a whole build that can go on takes half as
- * long again as one that cannot. Where it does not come to be, or ends, it is
- * not begun again before the archive has grown by a quarter. It goes when half
- * of the memory (common/large.h) is used: then each question is a whole build.
+ * An incremental build starts when an open run with SLAVE_GROWING_BYTES is
+ * asked about again, or while no request waits (serve/precompute.h), because
+ * its first build takes 1.5 times as long as a normal one. If it fails or ends,
+ * it is tried again only after the archive has grown by a quarter. It is
+ * dropped when half of the memory limit (common/large.h) is used; then each
+ * question needs a whole build.
  *
- * Invariant: what is kept was read from the archive that lies there now -
+ * Invariant: the kept state was read from the archive that is there now:
  * another file of that name has another inode or another first block.
  *
  * Thread: the worker's.
@@ -20,19 +20,21 @@
 #include "slave/build/incremental/grow.h"
 #include "slave/graphs/records.h"
 
-/* Of an archive; less is built before anybody notices. */
+/* Archive bytes; smaller archives are built quickly anyway. */
 #define SLAVE_GROWING_BYTES (16u << 10)
 
 struct slave_incremental {
-    struct b_incremental *build; /* NULL: none */
+    /* state of the incremental build; NULL: none */
+    struct b_incremental *build;
     char run[64];
-    uint64_t dev, ino, first; /* of its archive; check of the first block */
-    uint64_t tried;           /* archive's bytes when it was last begun */
+    /* identify its archive; `first`: checksum of the first block */
+    uint64_t dev, ino, first;
+    uint64_t tried; /* archive bytes when it was last started */
 };
 
-/* ips_build() by the shortest way. `begin`: may be begun here. out NULL:
- * nobody wants the graph yet; then nothing is done where nothing goes on and
- * none is begun. */
+/* ips_build() by the shortest way. `begin`: an incremental build may start
+ * here. `out` NULL: no graph is needed yet, so only an incremental build is
+ * continued or started. */
 int slave_incremental_build(struct slave_incremental *w,
                             const struct slave_snapshot *s,
                             const struct slave_records *records,
@@ -42,10 +44,11 @@ int slave_incremental_build(struct slave_incremental *w,
                             struct ips_err *err) IPS_MUST_USE;
 void slave_incremental_free(struct slave_incremental *w);
 
-/* Of anything that is kept and goes on: it takes some six times the records'
- * own size; then no array has to go to a file. */
+/* Whether an incremental build of this input fits in memory: it takes about six
+ * times the size of the records, and its arrays must not go to files. */
 bool slave_incremental_fits(const struct ips_build_input *in);
-/* Half of the memory is used, or files are: nothing is kept. */
+/* Whether memory is short: half of the limit is used, or arrays are in files.
+ * Then no state is kept. */
 bool slave_incremental_full(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* The IRT of a build as rows: process, thread, wait, channel, traffic. */
+/* Stores the IRT of a build as rows: process, thread, wait, channel,
+ * traffic. */
 #include <stdlib.h>
 
 #include "common/types.h"
@@ -14,7 +15,7 @@ struct messages {
     uint64_t out, out_bytes, in, in_bytes;
 };
 
-/* Of each process, by its threads' own calls. */
+/* Messages of each process, summed over its threads. */
 static struct messages *sum_messages(const struct ips_built *b,
                                      struct ips_err *err)
 {
@@ -96,7 +97,8 @@ static int put_threads(struct slave_store *s, int64_t run,
         const struct ips_thread_row *t = &b->threads[i];
         uint64_t wait_ns = 0;
         for (int c = 0; c < IPS_WAIT_COUNT; c++)
-            if (t->wait_count[c]) /* as the rows of `wait` */
+            /* only causes that also get a row in table `wait` */
+            if (t->wait_count[c])
                 wait_ns += t->wait_ns[c];
         (void)sqlite3_bind_int64(q, 1, run);
         slave_bind_u64(q, 2, i);

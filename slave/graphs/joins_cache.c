@@ -1,4 +1,4 @@
-/* Joins kept beside their graph; see graphs/joins_cache.h. */
+/* Caches joins with their graph; see graphs/joins_cache.h. */
 #include "slave/graphs/joins_cache.h"
 
 #include <string.h>

@@ -1,12 +1,13 @@
 /*
- * The joins of a graph (analysis/distributed/joins.h), as they were asked for
- * last, kept beside it and in its file: who asks again, or after the slave was
- * started anew, is sent what is there. They are a twentieth of the graph.
+ * Caches the joins of a graph (analysis/distributed/joins.h) for the last
+ * scenario asked for, in memory and in the graph's file, so that repeated
+ * questions are answered without computing them, also after a restart. They
+ * take a twentieth of the graph's size.
  *
- * Invariants: what is kept is of the peers that are set (others drop it) and of
- * one scenario. Of a scenario by message times that PeersAsk brought
- * (`calibrated`) nothing is kept. While a reply is sent from it, it is not
- * replaced.
+ * Invariants: the cached joins belong to the peers that are set (setting others
+ * drops them) and to one scenario. Nothing is cached for a scenario with
+ * message times from PeersAsk (`calibrated`). While a reply is being sent from
+ * the cache, it is not replaced.
  *
  * Thread: the worker's.
  */
@@ -17,26 +18,29 @@
 
 #define SLAVE_LANE_WORDS 15
 
-/* A scenario as words without gaps: equal words, equal scenario. */
+/* A scenario as an array without padding, so that memcmp compares scenarios. */
 struct slave_scenario_words {
     uint64_t v[SLAVE_LANE_WORDS];
 };
 struct slave_scenario_words
 slave_scenario_words(const struct ips_scenario *scenario);
 
-struct slave_joins_cached { /* all 0: nothing is kept */
+struct slave_joins_cached { /* if all 0, nothing is cached */
     bool there;
-    bool mapped;    /* in the graph's file: not ours to release */
-    uint32_t users; /* replies being sent from it, or from what it was */
+    /* the joins are in the mapped graph file, so they are not freed here */
+    bool mapped;
+    /* number of replies being sent from the cached joins, or from earlier
+     * ones */
+    uint32_t users;
     struct slave_scenario_words of;
     struct ips_joins joins;
 };
 void slave_joins_drop(struct slave_joins_cached *k);
 
 struct slave_graph;
-/* The joins of `g` in that scenario: those kept, or made now and kept, or,
- * where that cannot be, made in *own. *used: slave_joins_put is to be called.
- */
+/* The joins of `g` in that scenario: cached ones, or new ones, which are cached
+ * if possible and else made in *own. If *used is set, call slave_joins_put
+ * afterwards. */
 int slave_joins_get(struct slave_graph *g, const struct ips_scenario *scenario,
                     struct ips_joins *own, const struct ips_joins **out,
                     bool *used, struct ips_err *err) IPS_MUST_USE;

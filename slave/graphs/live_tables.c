@@ -1,4 +1,4 @@
-/* Tables of the run that is followed; see graphs/live_tables.h. */
+/* Keeps tables of an open run up to date; see graphs/live_tables.h. */
 #include "slave/graphs/live_tables.h"
 
 #include <stdio.h>
@@ -24,7 +24,8 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Is it the run, and the archive, that it was? Else it is from now on. */
+/* If the run or its archive is another one, drops the state and starts with
+ * this run. Returns false if there is no archive. */
 static bool same_run(struct slave_live_tables *f,
                      const struct slave_snapshot *s)
 {
@@ -41,7 +42,7 @@ static bool same_run(struct slave_live_tables *f,
     return true;
 }
 
-/* ---- from the run's begin ---- */
+/* ---- from the start of the run ---- */
 
 static int begin_tables(struct slave_graphs *gs, const struct slave_snapshot *s,
                         struct ips_err *err)
@@ -64,12 +65,13 @@ static int begin_tables(struct slave_graphs *gs, const struct slave_snapshot *s,
     return rc;
 }
 
-/* ---- what came since ---- */
+/* ---- new records -------- */
 
 struct news {
-    struct ips_stream_in *streams; /* [s->stream_count] */
+    /* [s->stream_count] streams with their new records */
+    struct ips_stream_in *streams;
     struct ips_chunk *chunks;
-    uint32_t *slot; /* by a stream's number: its place, + 1 */
+    uint32_t *slot; /* [slots] index + 1 of each stream, by stream number */
     uint32_t slots;
 };
 
@@ -80,7 +82,7 @@ static void news_release(struct news *n)
     free(n->slot);
 }
 
-/* The streams of the snapshot, without records. */
+/* Makes entries for the snapshot's streams, without records. */
 static bool news_streams(struct news *n, const struct slave_snapshot *s)
 {
     for (uint32_t i = 0; i < s->stream_count; i++)
@@ -99,7 +101,8 @@ static bool news_streams(struct news *n, const struct slave_snapshot *s)
     return true;
 }
 
-/* Spans of frames: those handed over, or one that was unpacked. */
+/* Iterates over the frames of batches that were handed over, or of one batch
+ * that was unpacked. */
 static const struct slave_frame *next_frame(const struct slave_batch **b,
                                             size_t *at)
 {
@@ -113,7 +116,7 @@ static const struct slave_frame *next_frame(const struct slave_batch **b,
     return slave_archive_next(&m, at);
 }
 
-/* 0, or IPS_E_CORRUPT: a stream that the snapshot does not have. */
+/* Returns 0, or IPS_E_CORRUPT for a stream that the snapshot lacks. */
 static int news_chunks(struct news *n, const struct slave_snapshot *s,
                        const struct slave_batch *first, struct ips_err *err)
 {

@@ -1,20 +1,18 @@
 /*
- * The run that is followed: its tables - processes, threads with their waits,
- * channels, traffic - kept up to date in SQLite while it goes on, from what the
- * ingest hands over (archive/record_queue.h), in the memory of what is not
- * final (build/incremental/grow.h). One run: the open one that was asked about
- * last.
+ * Keeps the tables of one open run, the one asked about last, up to date in
+ * SQLite while it goes on: processes, threads with their waits, channels,
+ * traffic. The ingest hands the new records over (archive/record_queue.h).
+ * Memory is needed only for what is not final yet (build/incremental/grow.h).
  *
- * What came since is read from the archive where it was not handed over, and
- * all of the archive where the tables cannot go on with it: something began,
- * ended or was named (build/incremental/grow.h has the list). Then they are not
- * begun again before the archive is twice as large; so all of that together
- * reads each record three times at the most, and until then a question alone
- * brings the tables up to date, as it does for any run.
+ * New records that were not handed over are read from the archive. If the
+ * tables cannot be continued with them, because something began, ended or was
+ * named (build/incremental/grow.h has the list), the whole archive is read
+ * again, but only once it is twice as large; so each record is read at most
+ * three times in all. Until then only a question updates the tables, as for any
+ * run.
  *
- * Invariant: the rows are those of the whole build of the same snapshot, whose
- * key is stored with them.
- * Thread: the worker's.
+ * Invariant: the rows equal those of a whole build of the same snapshot; its
+ * key is stored with them. Thread: the worker's.
  */
 #ifndef IPS_SLAVE_GRAPHS_LIVE_TABLES_H
 #define IPS_SLAVE_GRAPHS_LIVE_TABLES_H
@@ -25,30 +23,34 @@
 struct slave_graphs;
 struct slave_snapshot;
 
-/* Rows are stored that often, and in a twentieth of the time at most. */
+/* Rows are stored at most once in this interval, and storing takes at most
+ * 1/SLAVE_FOLLOW_STORE_SHARE of the time. */
 #define SLAVE_FOLLOW_STORE_NS 1000000000ull
 #define SLAVE_FOLLOW_STORE_SHARE 20u
 
 struct slave_live_tables {
-    struct b_incremental *tables; /* NULL: none */
+    /* state of the incremental tables; NULL: none */
+    struct b_incremental *tables;
     char run[64];
     int64_t run_id;
-    uint64_t dev, ino; /* of its archive */
-    uint64_t at;       /* bytes of it that the tables have */
-    uint64_t tried;    /* its bytes when they were last begun */
-    uint64_t key;      /* of the snapshot that they are of */
+    uint64_t dev, ino; /* device and inode of the run's archive */
+    uint64_t at;       /* number of archive bytes that the tables contain */
+    uint64_t tried;    /* archive bytes when the tables were last started */
+    uint64_t key;      /* key of the snapshot that the tables correspond to */
     uint64_t stored, store_due_ns;
-    /* Since it is this run: */
-    uint64_t begun, unpacked, queued; /* turns by where records came from */
+    /* Counters since this run was chosen: */
+    /* turns that started the tables, read the archive, used handed-over
+     * records */
+    uint64_t begun, unpacked, queued;
 };
 
-/* The tables have all that the snapshot of an open run has, if they can; then
- * they are stored when it is time. `h` may be NULL. */
+/* Brings the tables up to date with the snapshot of an open run, if possible,
+ * and stores them if it is time. `h` may be NULL. */
 int slave_live_tables_turn(struct slave_graphs *gs,
                            const struct slave_snapshot *s,
                            struct slave_record_queue *h,
                            struct ips_err *err) IPS_MUST_USE;
-/* Stored whether it is time or not. */
+/* Stores the tables now. */
 int slave_live_tables_store(struct slave_graphs *gs,
                             struct ips_err *err) IPS_MUST_USE;
 void slave_live_tables_free(struct slave_live_tables *f);

@@ -11,17 +11,18 @@
 struct making {
     const struct ips_built *b;
     enum slave_marked_span_by by;
-    const char *only; /* "" all */
+    const char *only; /* name that was asked for; "": all names */
     struct slave_marked_spans *out;
     uint32_t capacity;
-    uint64_t begun[SLAVE_BRACKET_NAMES]; /* in the chain at hand */
+    /* start time of the open span of each name, in the current chain */
+    uint64_t begun[SLAVE_BRACKET_NAMES];
     uint32_t chain;
     struct ips_err *err;
 };
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* The last node of the chain at hand that was passed by `t`. */
+/* The last node of the current chain that was passed at time `t`. */
 static uint32_t node_at(const struct making *m, uint64_t t, uint64_t *since)
 {
     const struct ips_graph *g = &m->b->g;
@@ -58,7 +59,7 @@ static int add_span(struct making *m, uint32_t name, uint64_t from, uint64_t to)
 
 /* ---- names --------------------------------------------------------------- */
 
-/* UINT32_MAX: it is not asked about; negative rc: no more room. */
+/* *name UINT32_MAX: this name was not asked for. Negative: too many names. */
 static int name_of(struct making *m, const char *text, size_t len,
                    uint32_t *name)
 {
@@ -92,7 +93,7 @@ static int name_of(struct making *m, const char *text, size_t len,
 
 enum edge { BEGIN, END, NEXT };
 
-/* What follows a word and blanks; NULL: the text begins with another word. */
+/* The text after `word` and blanks; NULL: the text begins with another word. */
 static const char *after_word(const char *text, const char *word)
 {
     size_t n = strlen(word);

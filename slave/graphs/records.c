@@ -1,4 +1,4 @@
-/* Unpacked records of runs; see records.h. */
+/* Keeps unpacked records of runs; see records.h. */
 #include "slave/graphs/records.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static bool same_archive(const struct slave_records *r, int fd,
            block_check_at(fd, r->last_at, &last) && last == r->last;
 }
 
-/* Is there a boundary of parts at the snapshot's end? */
+/* Whether a piece ends exactly at archive offset `bytes`. */
 static bool has_end(const struct slave_records *r, uint64_t bytes)
 {
     for (uint32_t i = r->piece_count; i > 0; i--)
@@ -67,7 +67,8 @@ static void note_types(uint64_t types[4], const uint8_t *p, uint32_t len)
     }
 }
 
-/* Of the part that is being read: it is counted when all of it is there. */
+/* Adds a frame of the piece that is being read; the piece itself is counted
+ * when it is complete. */
 static int add_frame(void *arg, const struct slave_frame *f,
                      struct ips_err *err)
 {
@@ -116,7 +117,7 @@ static int room_for_streams(struct slave_records *r, uint32_t count,
     return 0;
 }
 
-/* Where the last whole block before `to` begins. */
+/* Offset of the last block before `to`. */
 static uint64_t last_block(int fd, uint64_t from, uint64_t to)
 {
     struct slave_block b;
@@ -129,7 +130,7 @@ static uint64_t last_block(int fd, uint64_t from, uint64_t to)
     return last;
 }
 
-/* What the archive has in [r->bytes, s->archive_bytes). */
+/* Reads the archive's bytes [r->bytes, s->archive_bytes). */
 static int extend_records(struct slave_records *r,
                           const struct slave_snapshot *s, int fd,
                           struct ips_err *err)
@@ -151,7 +152,7 @@ static int extend_records(struct slave_records *r,
     rc = slave_archive_map_from(s->dir, fd, r->bytes, s->archive_bytes,
                                 &part->map, add_frame, r, err);
     if (rc < 0)
-        return rc; /* the caller drops all of r */
+        return rc; /* the caller frees the incomplete r */
     part->until = s->archive_bytes;
     r->piece_count++;
     r->last_at = last_block(fd, r->bytes, s->archive_bytes);
@@ -161,7 +162,7 @@ static int extend_records(struct slave_records *r,
     return 0;
 }
 
-/* ---- which ones are kept ---- */
+/* ---- which records are kept ---- */
 
 static struct slave_records *detach_records(struct slave_records **list,
                                             const char *run)
@@ -218,7 +219,8 @@ static int get_records(struct slave_records **list,
         r = NULL;
     }
     if (r && r->bytes > s->archive_bytes && !has_end(r, s->archive_bytes)) {
-        r->next = *list; /* a snapshot from before */
+        /* an older snapshot: the newer records stay in the list */
+        r->next = *list;
         *list = r;
         r = NULL;
         kept = false;

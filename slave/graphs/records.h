@@ -1,12 +1,11 @@
 /*
- * The records of runs as they were before they were packed, kept from one
- * question to the next: of an archive that has grown, only the new blocks are
- * unpacked. Belongs to the graphs (graphs.h).
+ * Keeps unpacked records of runs from one question to the next, so that only
+ * the new blocks of a grown archive are unpacked. Part of graphs.h.
  *
- * Invariants: what is kept of a run is a beginning of its archive as it lies on
- * disk now - another file of that name (it was packed again, or the run removed
- * and made anew) is read from the start. Memory is that of common/large.h; what
- * is kept goes when half of the limit is used.
+ * Invariants: the kept records of a run are the first part of its archive as it
+ * is on disk now; another file of that name (the archive was repacked, or the
+ * run removed and recorded again) is read from its start. Memory comes from
+ * common/large.h; the records are dropped when half of the limit is used.
  *
  * Thread: the worker's.
  */
@@ -19,41 +18,46 @@
 struct slave_snapshot;
 
 struct slave_records {
-    struct slave_records *next; /* last used first */
-    bool is_shared;             /* else its user's alone */
+    struct slave_records *next; /* list in order of last use, latest first */
+    /* may be kept in the list; else only for its current user */
+    bool is_shared;
     char run[64];
-    uint64_t dev, ino;           /* of the archive */
-    uint64_t first, last;        /* checks of its first and last block here */
-    uint64_t bytes;              /* of it that are here */
-    uint64_t last_at;            /* where the last block begins */
-    struct slave_records_piece { /* what one question added */
+    uint64_t dev, ino; /* device and inode of the archive */
+    /* checksums of the first and of the last block that was read */
+    uint64_t first, last;
+    uint64_t bytes;   /* number of archive bytes that were read */
+    uint64_t last_at; /* offset of the last block that was read */
+    /* a piece: the records that one question read */
+    struct slave_records_piece {
         struct slave_archive_map map;
-        uint64_t until; /* of the archive */
+        uint64_t until; /* archive offset of the piece's end */
     } * pieces;
     uint32_t piece_count, piece_capacity;
-    struct slave_records_stream { /* by its number */
-        struct ips_chunk *chunks; /* frames, in order */
-        uint32_t *piece;          /* [count] where they are */
+    struct slave_records_stream { /* records of each stream, by stream number */
+        struct ips_chunk *chunks; /* frames of the stream, in order */
+        /* [count] index of the piece that contains each frame */
+        uint32_t *piece;
         uint32_t count, capacity;
-        uint64_t types[4]; /* bit set of the types of its records */
+        uint64_t types[4]; /* bit set of the record types in the stream */
     } * streams;
     uint32_t stream_count;
-    uint64_t seen_bytes, all_bytes; /* unpacked, and how many there are */
-    atomic_uint *permille;          /* while a part is read */
+    uint64_t seen_bytes, all_bytes; /* unpacked bytes so far, and in total */
+    /* where progress is reported while records are read */
+    atomic_uint *permille;
 };
 
-/* All that the snapshot has of its run, and maybe more: kept in *list, or a
- * copy for this use. *permille rises to B_BUILT_READ meanwhile. */
+/* Gets at least all records of the snapshot: kept in *list, or a copy for this
+ * use only. Meanwhile *permille rises to B_BUILT_READ. */
 int slave_records_get(struct slave_records **list,
                       const struct slave_snapshot *s, atomic_uint *permille,
                       struct slave_records **out,
                       struct ips_err *err) IPS_MUST_USE;
-/* Frames of a stream that lie in the first `bytes` of the archive. */
+/* Frames of a stream that are in the first `bytes` of the archive. */
 uint32_t slave_records_chunks(const struct slave_records *r, uint32_t stream,
                               uint64_t bytes, const struct ips_chunk **out);
-/* The use is over. */
+/* Ends the use of records from slave_records_get. */
 void slave_records_put(struct slave_records **list, struct slave_records *r);
-/* Of that run nothing is kept; NULL: of none. */
+/* Drops the records kept for that run; NULL: for all runs. */
 void slave_records_drop(struct slave_records **list, const char *run);
 
 #endif

@@ -8,11 +8,12 @@ struct making {
     const struct ips_built *b;
     const struct slave_series_ask *ask;
     struct slave_series *out;
-    struct point *last; /* [chains] the newest reading */
+    struct point *last; /* [chains] latest reading of the CPU clock */
     const struct ips_clock *clock;
-    uint64_t *cpu, *messages, *bytes, *wait; /* of the row at hand */
+    uint64_t *cpu, *messages, *bytes, *wait; /* bins of the current row */
     uint32_t chain;
-    uint32_t bin; /* where the last moment was: most are near it */
+    /* cache: bin of the last lookup, because the next is mostly near */
+    uint32_t bin;
 };
 struct point {
     uint64_t t, cpu;
@@ -20,7 +21,7 @@ struct point {
 
 /* ---- bins ---- */
 
-/* The bin of t, edges[0] <= t < edges[bins]. */
+/* The bin of t; requires edges[0] <= t < edges[bins]. */
 static uint32_t bin_of(struct making *m, uint64_t t)
 {
     const uint64_t *e = m->ask->edges;
@@ -45,7 +46,8 @@ static bool is_inside(const struct making *m, uint64_t t)
     return t >= m->ask->edges[0] && t < m->ask->edges[m->ask->bins];
 }
 
-/* `ns` passed evenly from t0 to t1; the parts of neighbouring bins add up. */
+/* Spreads `ns` evenly from t0 to t1 over the bins, so that rounded shares add
+ * up exactly. */
 static void spread_ns(struct making *m, uint64_t *bins, uint64_t t0,
                       uint64_t t1, uint64_t ns)
 {
@@ -72,8 +74,8 @@ static void spread_ns(struct making *m, uint64_t *bins, uint64_t t0,
 
 /* ---- readings ---- */
 
-/* The thread's CPU clock showed `cpu` at t. What no clock would say, because
- * the records are damaged or the reading is an older one, says nothing. */
+/* The thread's CPU clock showed `cpu` at t. A reading that runs backwards
+ * (damaged records, or an older reading) is ignored. */
 static void add_reading(struct making *m, uint64_t t, uint64_t cpu)
 {
     struct point *last = &m->last[m->chain];
@@ -109,7 +111,7 @@ static void on_io(struct making *m, uint32_t type, const uint8_t *data)
     m->bytes[bin] = ips_add_sat(m->bytes[bin], (uint64_t)r.result);
 }
 
-/* Records of a moment: `cpu` stands right behind their head. */
+/* Records of a moment: `cpu` follows their head. */
 static void on_moment(struct making *m, const uint8_t *data)
 {
     struct {
@@ -120,7 +122,7 @@ static void on_moment(struct making *m, const uint8_t *data)
     add_reading(m, b_time(m->clock, r.h.word, r.h.t), r.cpu);
 }
 
-/* FORK, JOIN, ACQUIRE, RELEASE begin like this. */
+/* Common beginning of FORK, JOIN, ACQUIRE and RELEASE. */
 static void on_interval(struct making *m, const uint8_t *data)
 {
     struct {
@@ -182,7 +184,7 @@ static void take_stream(struct making *m, const struct ips_stream_in *in)
         case IPS_REC_RELEASE_SHORT:
             on_moment(m, data);
             break;
-        default: /* a plain number: no reading of the CPU clock in it */
+        default: /* the other record types have no reading of the CPU clock */
             break;
         }
     }
@@ -198,7 +200,7 @@ static void begin_chains(struct making *m)
     }
 }
 
-/* Of the row of this chain; false: left out. */
+/* Selects the row of this chain; false: the chain is left out. */
 static bool at_chain(struct making *m, uint32_t chain)
 {
     uint32_t row = m->ask->row ? m->ask->row[chain] : 0;
@@ -213,7 +215,7 @@ static bool at_chain(struct making *m, uint32_t chain)
     return true;
 }
 
-/* What was found out about a thread's CPU after its last record. */
+/* Adds the CPU after each thread's last reading. */
 static void end_chains(struct making *m)
 {
     const struct ips_built *b = m->b;

@@ -1,14 +1,14 @@
 /*
- * What the threads of a run did over time: CPU, messages and waits in bins of
- * one machine's clock, from the records. Pure.
+ * CPU, messages and waits of a run's threads over time, in bins of one
+ * machine's clock, from the records. Pure.
  *
- * A thread's CPU clock is a line through all its readings (calls, returns,
- * samples, marks ...); what it grew by between two of them is spread evenly
- * between the two. So over all time the sum of the bins is the thread's CPU
- * (build.h: its cpu_ns, and what it burnt by spinning). What the kernel charged
- * beyond its last reading lies between that and the thread's end. A message is
- * counted where it was sent; a wait is spread evenly over its call.
- * Source: IPS-3, IPS-16.
+ * A thread's CPU clock is interpolated between its readings (calls, returns,
+ * samples, marks ...): its growth between two readings is spread evenly over
+ * the time between them. So the bins over all time add up to the thread's CPU
+ * (build.h: cpu_ns plus the CPU burnt by spinning). CPU that the kernel charged
+ * after the last reading is spread from there to the thread's end. A message is
+ * counted when it was sent; a wait is spread evenly over its call. Source:
+ * IPS-3, IPS-16.
  */
 #ifndef IPS_SLAVE_GRAPHS_SERIES_H
 #define IPS_SLAVE_GRAPHS_SERIES_H
@@ -16,21 +16,22 @@
 #include "slave/build/build.h"
 
 struct slave_series_ask {
-    const uint64_t *edges; /* [bins + 1] rising, local raw ns; borrowed */
+    /* [bins + 1] limits of the bins, increasing, local raw ns; borrowed */
+    const uint64_t *edges;
     uint32_t bins;
-    const uint32_t *row; /* [chains] each chain's row, IPS_NONE: left out;
-                            NULL: row 0 for all */
-    uint32_t rows;       /* 1 where row is NULL */
+    /* [chains] row of each chain, IPS_NONE: left out; NULL: row 0 for all */
+    const uint32_t *row;
+    uint32_t rows; /* number of rows; 1 if `row` is NULL */
 };
-struct slave_series { /* each [rows][bins] */
+struct slave_series { /* all arrays are [rows][bins] */
     uint32_t bins, rows;
     uint64_t *cpu_ns;
-    uint64_t *messages; /* sent */
-    uint64_t *bytes;    /* of them */
-    uint64_t *wait_ns;  /* of all threads: blocked in recorded calls */
+    uint64_t *messages; /* number of messages sent */
+    uint64_t *bytes;    /* number of bytes sent */
+    uint64_t *wait_ns;  /* time that threads were blocked in recorded calls */
 };
 
-/* `b` is the build of `in`. O(records). */
+/* Makes the series; `b` is the build of `in`. O(records). */
 int slave_series_make(const struct ips_build_input *in,
                       const struct ips_built *b,
                       const struct slave_series_ask *ask,
@@ -38,7 +39,7 @@ int slave_series_make(const struct ips_build_input *in,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_series_release(struct slave_series *s);
 
-/* The latest moment that anything is known of, at least b->first_ns. */
+/* The time of the last known event, at least b->first_ns. */
 uint64_t slave_last_ns(const struct ips_built *b);
 
 #endif

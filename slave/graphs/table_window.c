@@ -13,7 +13,7 @@ static bool contains_time(const struct window *w, uint64_t t)
     return t >= w->from && t < w->to;
 }
 
-/* How much of `ns`, that passed evenly from t0 to t1, had passed at t. */
+/* The part of `ns`, spread evenly from t0 to t1, that had passed by t. */
 static uint64_t ns_passed(uint64_t ns, uint64_t t0, uint64_t t1, uint64_t t)
 {
     if (t <= t0)
@@ -31,7 +31,7 @@ static uint64_t share_ns(const struct window *w, uint64_t ns, uint64_t t0,
     return ns_passed(ns, t0, t1, w->to) - ns_passed(ns, t0, t1, w->from);
 }
 
-/* False: no moment of the life is in the window. */
+/* Returns false if the lifetime is outside the window. */
 static bool cut_life(const struct window *w, uint64_t start, uint64_t end,
                      uint64_t *from, uint64_t *to)
 {

@@ -16,7 +16,8 @@ int slave_traffic_window_make(struct slave_graphs *gs,
     in.in.traffic = out;
     rc = ips_build(&in.in, &again, err);
     if (rc == 0) {
-        /* The same records give the same graph. */
+        /* The same records must give the same graph, else the run has
+         * changed. */
         if (again.g.node_count != g->b.g.node_count ||
             out->count != g->b.traffic_count)
             rc = ips_err_set(err, IPS_E_BUSY,

@@ -1,14 +1,15 @@
 /*
- * The traffic of a graph's processes on their ends, cut to a window of time:
- * the graph is built once more, since it does not keep each message's bytes.
+ * The traffic of a graph's processes on their channel ends within a window of
+ * time. The graph is built again for this, because it does not store the bytes
+ * of each message.
  */
 #ifndef IPS_SLAVE_GRAPHS_TRAFFIC_WINDOW_H
 #define IPS_SLAVE_GRAPHS_TRAFFIC_WINDOW_H
 
 #include "slave/graphs/graphs.h"
 
-/* Rows as those of g's traffic; from <= t < to, local raw. Of windows side by
- * side that cover the run the rows add up to the traffic. */
+/* One row for each traffic row of g; window from <= t < to, local raw. The rows
+ * of adjacent windows that cover the run add up to the run's traffic. */
 int slave_traffic_window_make(struct slave_graphs *gs,
                               const struct slave_graph *g, uint64_t from_ns,
                               uint64_t to_ns, struct ips_traffic_window *out,

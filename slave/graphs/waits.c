@@ -1,4 +1,4 @@
-/* A graph's waits, with the places they were made at. */
+/* Makes a graph's waits and their code locations. */
 #include "slave/graphs/waits.h"
 
 #include "common/large.h"
@@ -8,9 +8,12 @@ struct making {
     struct slave_waits *w;
     struct ips_wait_rows *rows;
     const struct slave_input *in;
-    uint32_t *of_code; /* [of_code_capacity] place of a site's code + 1 */
+    /* [of_code_capacity] index + 1 of the site of each code location; 0: none
+     * yet */
+    uint32_t *of_code;
     uint32_t of_code_capacity;
-    uint32_t *of_stack; /* [rows.stack_count] place + 1; 0 not yet */
+    /* [rows.stack_count] index + 1 of the site of each stack; 0: none yet */
+    uint32_t *of_stack;
     struct ips_err *err;
 };
 
@@ -29,7 +32,7 @@ void slave_waits_free(struct slave_waits *w)
     free(w);
 }
 
-/* ---- places ------------------------------------------------------------- */
+/* ---- sites -------------------------------------------------------------- */
 
 static int new_site(struct making *k, struct slave_wait_site p, uint32_t *out)
 {
@@ -53,7 +56,8 @@ static int find_code(struct making *k, uint32_t stream, uint64_t address,
                               t_ns, true, place, k->err);
 }
 
-/* What waits in a library wait for, the program asked for. */
+/* Whether the location is in a system library: a wait there counts for the
+ * program code that called it. */
 static bool is_library(const struct ips_codemap *map, uint32_t place)
 {
     static const char *const names[] = {"libc.so.",   "libc-",     "ld-linux",
@@ -163,7 +167,7 @@ int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
     struct slave_waits *w = k.w = calloc(1, sizeof(*w));
     if (!w)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    w->row = rows->row; /* taken */
+    w->row = rows->row; /* take the arrays over from `rows` */
     w->count = rows->count;
     w->lock = rows->lock;
     w->lock_count = rows->lock_count;
@@ -188,7 +192,8 @@ int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
     return rc;
 }
 
-/* The same records give the same graph. */
+/* Builds the graph again, to get its waits. The same records must give the same
+ * graph. */
 static int rebuild_waits(const struct slave_input *from,
                          const struct slave_graph *g,
                          struct ips_wait_rows *rows, struct ips_err *err)

@@ -1,11 +1,11 @@
 /*
- * The waits of a run's graph, one by one, and the places they were made at.
- * Made with the graph where its builder knows that they are asked for next,
- * else when they are first asked for, by building the graph once more with the
- * waits (build/waits.h), and kept with it. Thread: the worker's.
+ * The single waits of a run's graph, and the code locations where they
+ * happened. Made during the build if they will be asked for next; else when
+ * first needed, by building the graph again with waits (build/waits.h). Kept
+ * with the graph. Thread: the worker's.
  *
- * A wait's place is the innermost frame of its stack that is not the C or C++
- * library's own; where there is no stack (waits of up to 50 us), the call's
+ * The location of a wait is the innermost frame of its stack that is not in the
+ * C or C++ library. Without a stack (waits of up to 50 us) it is the call's
  * return address. Source: IPS-15.
  */
 #ifndef IPS_SLAVE_GRAPHS_WAITS_H
@@ -15,29 +15,35 @@
 #include "slave/graphs/graphs.h"
 
 struct slave_wait_site {
-    uint32_t code_location; /* of the map; IPS_NONE: not known */
-    uint32_t first, count;  /* of `frame`: the stack; 0 none */
+    /* code location, index into the map; IPS_NONE: unknown */
+    uint32_t code_location;
+    /* the stack, as a range of `frame`; empty: no stack */
+    uint32_t first, count;
 };
 struct slave_waits {
-    struct ips_wait_row *row; /* by arc; `stack` is a number of `place` here */
+    /* waits in order of their arcs; `stack` is replaced by an index into
+     * `site` */
+    struct ips_wait_row *row;
     uint32_t count;
     struct ips_lock_row *lock;
     uint32_t lock_count;
-    struct ips_blocked_row *blocked; /* by chain */
-    uint32_t *blocked_site;          /* [blocked_count] of `site` */
+    /* calls that have not ended, in order of their chains */
+    struct ips_blocked_row *blocked;
+    /* [blocked_count] call site of each such call: index into `site` */
+    uint32_t *blocked_site;
     uint32_t blocked_count;
-    struct slave_wait_site *site; /* 0: not known */
+    struct slave_wait_site *site; /* call sites; entry 0 is the unknown site */
     uint32_t site_count, site_capacity;
-    uint32_t *frame; /* places of the map */
+    uint32_t *frame; /* frames of all stacks: code locations of the map */
     uint32_t frame_count, frame_capacity;
     struct ips_codemap map;
     struct slave_symbols names;
 };
 
-/* g->waits. O(records) the first time, and symbol files are read. */
+/* Makes g->waits. The first call is O(records) and reads symbol files. */
 int slave_graph_waits(struct slave_graphs *gs, struct slave_graph *g,
                       struct ips_err *err) IPS_MUST_USE;
-/* The same of rows that the build of `g` from `in` made. */
+/* Makes g->waits from rows that the build of `g` from `in` made. */
 int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
                          const struct slave_input *in,
                          struct ips_wait_rows *rows,

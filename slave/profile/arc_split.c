@@ -1,4 +1,4 @@
-/* Single arcs by procedure; see arc_procs.h. */
+/* Procedures of single arcs; see arc_procs.h. */
 #include "slave/build/internal.h"
 #include "slave/profile/proc_names.h"
 
@@ -18,7 +18,8 @@ int slave_arc_mixes_make(const struct slave_profile_cache *costs,
     int rc = 0;
     memset(out, 0, sizeof(*out));
     out->first = b_calloc((size_t)a->pool_count + 1, sizeof(*out->first), err);
-    /* By symbol, one more for nobody: its part of the pool at hand, + 1. */
+    /* For each symbol, and last for none: index + 1 of its part in the current
+     * pool. */
     uint32_t *part =
         b_calloc((size_t)names->symbol_count + 1, sizeof(*part), err);
     if (!out->first || !part)
@@ -99,7 +100,8 @@ void slave_arc_split(const struct slave_profile_cache *costs,
     struct slave_arc_view v = slave_arc_find(a, g, chain, node);
     bool exact = v.source == SLAVE_ARC_EXACT, own = v.source == SLAVE_ARC_OWN;
     uint32_t first = v.first, end = v.first + v.count;
-    /* Of an exact arc the rest, of all arcs what they weigh, is in it too. */
+    /* An exact arc's remainder is unsampled, so the whole is the arc's
+     * weight. */
     uint64_t whole = exact ? ips_max_u64(v.ns, g->w[node]) : v.ns;
     struct slave_share share;
     uint64_t in = own ? slave_arc_own_in(a, g, &v, node, window) : 0;
@@ -134,7 +136,8 @@ void slave_arc_split(const struct slave_profile_cache *costs,
         put(arg, IPS_NONE, rest);
 }
 
-#define MAIN_OF 64u /* different procedures of one arc that are told apart */
+/* maximum number of procedures of one arc that are distinguished */
+#define MAIN_OF 64u
 
 uint32_t slave_arc_main(const struct slave_profile_cache *costs,
                         const struct slave_proc_names *names,

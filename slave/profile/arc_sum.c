@@ -1,4 +1,4 @@
-/* Chosen arcs -> costs; see arc_sum.h. */
+/* Sums of selected arcs; see arc_sum.h. */
 #include "slave/profile/arc_sum.h"
 
 #include "slave/base/wordhash.h"
@@ -33,7 +33,7 @@ struct point {
     uint64_t t, cpu;
 };
 
-/* CPU at t on the line from a to b. */
+/* CPU at time t, by linear interpolation between a and b. */
 static uint64_t cpu_between(struct point a, struct point b, uint64_t t)
 {
     if (b.t <= a.t || b.cpu <= a.cpu)
@@ -42,7 +42,7 @@ static uint64_t cpu_between(struct point a, struct point b, uint64_t t)
                               (ips_min_u64(t, b.t) - a.t) / (b.t - a.t));
 }
 
-/* CPU of the arc until t. */
+/* CPU of the arc from its start to time t. */
 static uint64_t cpu_until(const struct slave_arcs *a, const struct ips_graph *g,
                           const struct slave_arc_view *v, uint32_t node,
                           uint64_t t)
@@ -57,7 +57,7 @@ static uint64_t cpu_until(const struct slave_arcs *a, const struct ips_graph *g,
         const struct slave_arc_sample *s = &a->samples[v->first + i];
         const struct point next = {ips_min_u64(s->t_ns, end.t), s->cpu_ns};
         if (next.t < last.t || next.cpu < last.cpu)
-            continue; /* nothing that a true clock would say */
+            continue; /* ignore a sample whose time or CPU runs backwards */
         if (t <= next.t)
             return cpu_between(last, next, t);
         last = next;
@@ -86,7 +86,7 @@ uint64_t slave_arc_within(const struct slave_arcs *a, const struct ips_graph *g,
 
 /* ---- adding ---- */
 
-/* Its own samples share `ns`, by what each has in the window. */
+/* Divides `ns` among the arc's own samples by their parts in the window. */
 static void add_own(struct slave_arc_sum *s, const struct slave_arc_view *v,
                     uint32_t node, uint64_t ns, struct slave_window window)
 {
@@ -151,7 +151,8 @@ void slave_arc_sum_add_ns(struct slave_arc_sum *s, uint32_t chain,
 
 /* ---- costs ---- */
 
-/* What arcs alike need is given by their pool's samples. */
+/* Divides the time of arcs without own samples among the samples of their
+ * pool. */
 static void give_pools(struct slave_arc_sum *s)
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
@@ -224,7 +225,7 @@ static int add_sampled_row(struct summing *m, uint32_t chain,
     return 0;
 }
 
-/* Total and calls of single arcs are not known. */
+/* Total time and calls of single arcs are unknown. */
 static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
                          uint64_t ns)
 {
@@ -252,7 +253,7 @@ static int add_exact_row(struct summing *m, uint32_t chain, uint32_t place,
     return 0;
 }
 
-/* The chain of rows in order of node. */
+/* The chain that contains `node`; called with increasing nodes. */
 static uint32_t advance_rows(const struct ips_graph *g, uint32_t chain,
                              uint32_t node)
 {

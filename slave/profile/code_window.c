@@ -2,7 +2,7 @@
 
 #include "slave/build/internal.h"
 
-/* ---- the greatest of each bin ---- */
+/* ---- top procedures of each bin ---- */
 
 static uint32_t bin_of(const uint64_t *edges, uint32_t bins, uint64_t t)
 {
@@ -100,7 +100,7 @@ int slave_window_tops(const struct slave_profile_cache *costs,
 
 /* ---- one window ---- */
 
-/* Samples by thread, as the whole run's costs have them. */
+/* Fills the thread rows: samples and times of the window. */
 static void count_threads(struct slave_profile_cache *c,
                           const struct ips_thread_cost *whole)
 {

@@ -1,8 +1,7 @@
 /*
- * Who did what within windows of time: the process of most CPU, the procedures
- * that samples and entries tell of. Pure but for the costs, which are made
- * before.
- * Source: IPS-16 (a phase as the focus of other questions).
+ * Procedures within windows of time, from samples and entries. Pure, but needs
+ * costs that were made before. Source: IPS-16 (a phase as the focus of other
+ * questions).
  */
 #ifndef IPS_SLAVE_PROFILE_CODE_WINDOW_H
 #define IPS_SLAVE_PROFILE_CODE_WINDOW_H
@@ -12,12 +11,12 @@
 #include "slave/profile/proc_names.h"
 
 struct slave_top {
-    uint32_t bin, symbol; /* of the names */
+    uint32_t bin, symbol; /* symbol: index into the names' symbols */
     uint64_t ns;
 };
-/* Of each bin the `most` procedures of the greatest self time, greatest first;
- * for ips_free_large, bins in order. A sample counts whole where it was taken.
- */
+/* For each bin the `most` procedures with the greatest self time, greatest
+ * first; bins in order. Free *out with ips_free_large. A sample counts with its
+ * whole weight in the bin where it was taken. */
 int slave_window_tops(const struct slave_profile_cache *costs,
                       const struct ips_built *b,
                       const struct slave_proc_names *names,
@@ -25,9 +24,10 @@ int slave_window_tops(const struct slave_profile_cache *costs,
                       struct slave_top **out, uint32_t *count,
                       struct ips_err *err) IPS_MUST_USE;
 
-/* The costs of what was sampled, entered and left in one window (local raw ns,
- * from <= t < to), for slave_proc_table_make; with its threads' samples. Free
- * with slave_arc_profile_free; the costs must outlive it. */
+/* Costs of one window (local raw ns, from <= t < to) from the samples, entries
+ * and exits in it, for slave_proc_table_make; thread rows count only the
+ * window's samples. Free with slave_arc_profile_free; the costs must outlive
+ * it. */
 int slave_window_profile(const struct slave_profile_cache *costs,
                          const struct ips_built *b, uint64_t from_ns,
                          uint64_t to_ns, struct slave_profile_cache *out,

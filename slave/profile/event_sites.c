@@ -1,4 +1,4 @@
-/* Sites and stacks of events, named; see event_sites.h. */
+/* Names sites and stacks of events; see event_sites.h. */
 #include "slave/profile/event_sites.h"
 
 #include <inttypes.h>
@@ -8,9 +8,11 @@
 
 struct slave_noted {
     Ips__EventRow *row;
-    uint32_t first, count; /* places */
+    /* code locations of the row, as a range of s->locations */
+    uint32_t first, count;
     bool stack;
-    char **text; /* [count] malloc'd, NULL until named */
+    /* [count] names of these locations, malloc'd; NULL until named */
+    char **text;
 };
 
 struct slave_recent_stack {
@@ -94,7 +96,7 @@ int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
     return rc == 0 ? add_location(s, head, address, t_ns, err) : rc;
 }
 
-/* Those of another stream are forgotten. */
+/* Finds the last stack of a site. Stacks of another stream are dropped. */
 static struct slave_recent_stack *find_recent(struct slave_sites *s,
                                               uint32_t stream, uint64_t site)
 {
@@ -198,7 +200,8 @@ char *slave_location_text(const struct ips_codemap *map,
                      (int)(f.at_file_len - cut), f.at_file + cut, f.at_line);
     } else if (module != IPS_NONE && named) {
         n = asprintf(&text, "%.*s (%s)", name_len, f.name, base);
-    } else if (module != IPS_NONE) { /* the address, not its procedure's */
+    } else if (module != IPS_NONE) { /* unnamed code: print its address, not the
+                                        start of its procedure */
         n = asprintf(&text, "%s+0x%" PRIx64, base,
                      map->locations[place].address);
     } else {

@@ -1,7 +1,7 @@
 /*
- * Names of the places that events were called from, for EventsAsk: the rows of
- * a piece are noted with their addresses, then named together, since names may
- * have to be read from files. Thread: the worker's.
+ * Names of the code locations from which events were called, for EventsAsk. The
+ * addresses of one reply's rows are collected first and named together, because
+ * names may have to be read from files. Thread: the worker's.
  */
 #ifndef IPS_SLAVE_PROFILE_EVENT_SITES_H
 #define IPS_SLAVE_PROFILE_EVENT_SITES_H
@@ -9,12 +9,15 @@
 #include "proto/frame.h"
 #include "slave/graphs/graphs.h"
 
-#define SLAVE_SITE_FRAMES 32u /* of a stack; outer ones are left out */
-#define SLAVE_SITES_KEPT 512u /* of one stream; then the oldest goes */
+/* frames kept of one stack; outer frames are left out */
+#define SLAVE_SITE_FRAMES 32u
+/* stacks kept of one stream; then the oldest is replaced */
+#define SLAVE_SITES_KEPT 512u
 
 struct slave_noted;
 struct slave_recent_stack;
-struct slave_sites { /* zeroed to begin with: nothing is wanted */
+/* zero before use; with both flags false nothing is collected */
+struct slave_sites {
     bool sites, stacks;
     bool begun;
     struct ips_codemap map;
@@ -23,39 +26,41 @@ struct slave_sites { /* zeroed to begin with: nothing is wanted */
     uint32_t noted_count, noted_capacity;
     uint32_t *locations;
     uint32_t location_count, location_capacity;
-    /* The last stack of each site of one stream: it holds again where a later
-     * wait there has none of its own. */
+    /* The last stack of each site of one stream. It also holds for a later wait
+     * at that site that has no stack of its own. */
     struct slave_recent_stack *recent;
     uint32_t recent_count, recent_next, recent_stream;
 };
 
-/* Makes the map of a run's records, where sites or stacks are wanted. */
+/* Makes the code map of a run's records, if sites or stacks are wanted. */
 int slave_sites_begin(struct slave_sites *s, const struct ips_build_input *in,
                       struct ips_err *err) IPS_MUST_USE;
 void slave_sites_release(struct slave_sites *s);
 
-/* The row's site: a return address, 0 unknown. */
+/* Notes the row's call site: a return address; 0: unknown. */
 int slave_sites_site(struct slave_sites *s, Ips__EventRow *row,
                      const struct ips_segment_header *head, uint64_t address,
                      uint64_t t_ns, struct ips_err *err) IPS_MUST_USE;
-/* The stack of the row of the record before (NULL: not shown), from a STACK
- * record of `len` bytes in stream number `stream`. */
+/* Notes the stack of the preceding record's row (NULL: that row is not shown),
+ * from a STACK record of `len` bytes in stream number `stream`. */
 int slave_sites_stack(struct slave_sites *s, Ips__EventRow *row,
                       uint32_t stream, const struct ips_segment_header *head,
                       const uint8_t *record, uint32_t len, uint64_t t_ns,
                       struct ips_err *err) IPS_MUST_USE;
-/* A wait at `site`: the last stack there, unless slave_sites_stack follows. */
+/* For a wait at `site`: notes the last stack of that site, which a later
+ * slave_sites_stack replaces. */
 int slave_sites_same_stack(struct slave_sites *s, Ips__EventRow *row,
                            uint32_t stream, uint64_t site,
                            struct ips_err *err) IPS_MUST_USE;
-/* Names what was noted since slave_sites_clear. The rows' texts live until
- * then. */
+/* Names all rows noted since slave_sites_clear. The rows' texts are valid until
+ * the next slave_sites_clear. */
 int slave_sites_name(struct slave_sites *s, struct slave_graphs *gs,
                      const struct slave_graph *g,
                      struct ips_err *err) IPS_MUST_USE;
 void slave_sites_clear(struct slave_sites *s);
 
-/* "procedure (file.c:12)", "procedure (module)", "module+0x1f"; malloc'd. */
+/* Text of a code location: "procedure (file.c:12)", "procedure (module)" or
+ * "module+0x1f"; malloc'd. */
 char *slave_location_text(const struct ips_codemap *map,
                           const struct slave_symbols *names, uint32_t place);
 

@@ -1,4 +1,4 @@
-/* Places -> procedures or lines; see proc_names.h. */
+/* Maps code locations to procedures or lines; see proc_names.h. */
 #include "slave/profile/proc_names.h"
 
 #include "slave/base/wordhash.h"

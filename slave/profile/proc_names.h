@@ -1,7 +1,7 @@
 /*
- * The procedures (or lines) that the places of a code map stand for, as
- * numbers. A place has several where the compiler inlined one procedure into
- * another: innermost first. Pure; texts are borrowed from the costs.
+ * Numbers for the procedures (or lines) of a code map's locations. A location
+ * has several if the compiler inlined one procedure into another: innermost
+ * first. Pure; texts are borrowed from the costs.
  */
 #ifndef IPS_SLAVE_PROFILE_PROC_NAMES_H
 #define IPS_SLAVE_PROFILE_PROC_NAMES_H
@@ -15,22 +15,25 @@ struct slave_proc_symbol {
     uint32_t name_len, file_len, source_line;
 };
 struct slave_proc_names {
-    struct slave_proc_symbol *symbols; /* no two equal */
+    /* procedures (or lines); no two are equal */
+    struct slave_proc_symbol *symbols;
     uint32_t symbol_count, symbol_capacity;
-    uint32_t *first; /* [places + 1]: of its symbols in `of` */
-    uint32_t *of;    /* innermost first */
+    /* [locations + 1] start of each location's symbols in `of` */
+    uint32_t *first;
+    uint32_t *of; /* symbol numbers of all locations, innermost first */
     uint32_t of_count, of_capacity;
 };
 
-/* The costs must outlive the names. O(places). */
+/* The costs must outlive the names. O(locations). */
 int slave_proc_names_make(const struct slave_profile_cache *costs,
                           enum slave_proc_by by, struct slave_proc_names *out,
                           struct ips_err *err) IPS_MUST_USE;
 void slave_proc_names_release(struct slave_proc_names *n);
 
-/* Whose own time is it that was seen at this place; that was entered there (an
- * entry's address is its procedure's own, not one inlined at its start).
- * IPS_NONE: nobody's. */
+/* slave_proc_seen: the procedure whose self time a sample at this location is.
+ * slave_proc_entered: the procedure that was entered at this location; an
+ * entry's address is that of the outermost procedure, not of one inlined at its
+ * start. IPS_NONE: none. */
 static inline uint32_t slave_proc_seen(const struct slave_proc_names *n,
                                        uint32_t place)
 {

@@ -1,4 +1,4 @@
-/* Costs and names -> rows; see proc_table.h. */
+/* Combines costs and names to rows; see proc_table.h. */
 #include "slave/profile/proc_table.h"
 
 #include "slave/base/wordhash.h"
@@ -11,9 +11,11 @@ struct making {
     const struct ips_built *b;
     struct ips_err *err;
     struct slave_intern row_index;
-    uint64_t cpu_ns;        /* what they span included */
-    uint32_t *seen, serial; /* by symbol: in the stack at hand */
-    bool *in;               /* by chain: asked about */
+    /* CPU of the table's threads, including time spent spinning */
+    uint64_t cpu_ns;
+    /* by symbol: equal to `serial` if it is in the current stack */
+    uint32_t *seen, serial;
+    bool *in; /* by chain: whether the thread belongs to the object */
 };
 
 static bool same_row(const void *arg, uint32_t number)
@@ -157,7 +159,7 @@ void slave_proc_table_fit(struct slave_proc_table *t, uint64_t cpu_ns)
     for (uint32_t i = 0; i < t->row_count; i++) {
         struct slave_proc_row *r = &t->rows[i];
         uint64_t self = slave_share_next(&share, r->sampled_self_ns);
-        /* Rounded up: no less than the self time of what it called. */
+        /* Round up, so that it is not less than the self times below it. */
         uint64_t total =
             (uint64_t)(((ips_u128)covered * r->sampled_total_ns + raw - 1) /
                        raw);
@@ -218,7 +220,7 @@ int slave_proc_table_merge(struct slave_proc_table *t, struct ips_err *err)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < t->row_count; i++) {
         struct slave_proc_row *r = &t->rows[i];
-        uint32_t *at = &place[r->symbol]; /* + 1 */
+        uint32_t *at = &place[r->symbol]; /* row number + 1; 0: none yet */
         if (*at) {
             add_row(&t->rows[*at - 1], r);
         } else {

@@ -1,4 +1,4 @@
-/* A graph's costs by code, and their names: made once, kept with the graph. */
+/* A graph's costs by code, with names: made once and kept with the graph. */
 #include <stdlib.h>
 
 #include "common/large.h"
@@ -22,7 +22,7 @@ int slave_graph_names(struct slave_graphs *gs, const struct slave_graph *g,
     return slave_symbols_fill(names, map, &from, err);
 }
 
-/* The procedure IRT of the whole run. A failure costs no answer. */
+/* Stores the procedure rows of the whole run. A failure is only logged. */
 static void store_profile_cache(struct slave_graphs *gs,
                                 const struct slave_graph *g)
 {
@@ -32,7 +32,7 @@ static void store_profile_cache(struct slave_graphs *gs,
     if (!g->snap->run_id || !slave_graphs_store(gs, &err) ||
         !slave_store_get_irt(gs->store, g->snap->run_id, &has) ||
         has.key != g->snap->key || has.procedures)
-        return; /* no place for them, or there already */
+        return; /* the rows cannot be stored, or are stored already */
     int rc = slave_proc_table_make(g->profile_cache, &g->b, "", "",
                                    SLAVE_BY_PROCEDURE, &t, &err);
     if (rc == 0) {
@@ -71,7 +71,8 @@ static void store_profile_cache(struct slave_graphs *gs,
 int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
                               struct ips_err *err)
 {
-    struct slave_input in = {0}; /* where there is nothing, nothing is read */
+    /* stays empty if the run has no samples, entries or counts */
+    struct slave_input in = {0};
     if (g->profile_cache) {
         store_profile_cache(gs, g);
         return 0;
@@ -83,7 +84,8 @@ int slave_graph_profile_cache(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0)
         rc = ips_procs_make(&in.in, &g->b, &c->p, err);
     slave_input_release(gs, &in);
-    if (g->snap->closed) /* nobody reads them any more, as a rule */
+    /* of a closed run: usually nothing else needs the records */
+    if (g->snap->closed)
         slave_records_drop(&gs->records, g->snap->run);
     if (rc == 0)
         rc = slave_graph_names(gs, g, &c->p.map, &c->names, err);

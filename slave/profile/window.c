@@ -1,4 +1,4 @@
-/* Arcs cut to a window; see window.h. */
+/* Cuts arcs to a window; see window.h. */
 #include "slave/profile/window.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ void slave_cut_release(struct slave_cut *c)
     ips_view_release(&c->view);
 }
 
-/* When it was passed, as the axis counts. */
+/* Time at which the node was passed, on the window's axis. */
 static uint64_t time_of_node(const struct slave_cut *c, uint32_t node)
 {
     if (c->scenario.weighting == IPS_WEIGH_WALL)
@@ -45,14 +45,14 @@ static uint64_t time_of_node(const struct slave_cut *c, uint32_t node)
     return c->g->at ? c->g->at[node] : c->g->t_ns[node];
 }
 
-/* What of [begin, begin + ns] lies in the window. */
+/* The part of [begin, begin + ns] that lies in the window. */
 static uint64_t overlap_ns(uint64_t begin, uint64_t ns, struct slave_window w)
 {
     return ips_sub_sat(ips_min_u64(ns, ips_sub_sat(w.to_ns, begin)),
                        ips_min_u64(ns, ips_sub_sat(w.from_ns, begin)));
 }
 
-/* Of `ns` spread evenly over [begin, end] what lies before t. */
+/* The part before t of `ns` that is spread evenly over [begin, end]. */
 static uint64_t spread_ns(uint64_t ns, uint64_t begin, uint64_t end, uint64_t t)
 {
     if (t >= end)
@@ -90,7 +90,8 @@ void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
 {
     uint64_t end = time_of_node(c, node);
     *past = ips_sub_sat(end, c->axis.to_ns);
-    /* Longer than the clock has run: what is too much lies at the beginning. */
+    /* Without a start of the window, time before the clock's zero belongs to
+     * it, too. */
     *since = c->axis.from_ns ? ips_sub_sat(end, c->axis.from_ns) : UINT64_MAX;
 }
 

@@ -1,21 +1,21 @@
 /*
- * What of an arc lies in a window of time, in each weighting. Pure.
+ * The part of an arc that lies in a window of time, for each weighting. Pure.
  *
- * An arc lies where its two nodes lie on the clock:
+ * Position of a chain arc on the time axis:
+ *   cpu    its CPU time lies between its two nodes as its samples say
+ *          (arc_sum.h)
+ *   sched  the same, plus its run delay, spread evenly over the time between
+ *          the two nodes minus the time blocked
+ *   wall   it starts when the preceding node was passed, and is as long as its
+ *          weight
+ * An arc between two threads (or from outside) lies just before the node that
+ * it reaches. So adjacent windows together contain a whole path, each ns once.
+ * For a path in `wall`, whose nodes lie at their clock times, a window contains
+ * as much as it is long.
  *
- *   cpu    its CPU time is spent between them as the samples say (arc_sum.h)
- *   sched  that, and its run delay evenly over the time between them less what
- *          was slept
- *   wall   it begins when the node before was passed and takes its weight
- *
- * and an arc between two threads (or from outside) in the time just before the
- * node it reaches. So windows side by side have all of a path, each ns in one;
- * and of a path in `wall`, whose nodes stand where the clock stood, a window
- * has as much as it is long.
- *
- * A window is from < t <= to. In `cpu` and `sched` it is told in ns since this
- * machine's first event, for no clocks are compared there; in `wall`, whose
- * scenario maps the clocks on each other, in ns since the run's origin.
+ * A window is from < t <= to. In `cpu` and `sched` it is given in ns since this
+ * machine's first event, because clocks are not compared there; in `wall`,
+ * whose scenario maps the clocks onto each other, in ns since the run's origin.
  * Source: ALGORITHMS 1, 6; IPS-13.
  */
 #ifndef IPS_SLAVE_PROFILE_WINDOW_H
@@ -25,35 +25,40 @@
 #include "slave/profile/arc_sum.h"
 
 struct slave_cut {
-    const struct slave_arcs *arcs; /* borrowed */
-    const struct ips_graph *g;     /* borrowed */
+    const struct slave_arcs *arcs; /* samples of arcs; borrowed */
+    const struct ips_graph *g;     /* the graph; borrowed */
     struct ips_scenario scenario;
     struct ips_view view;
-    struct slave_window local; /* local raw ns */
-    struct slave_window axis;  /* wall: since the origin; else as local */
+    struct slave_window local; /* the window in local raw ns */
+    /* the window as the weighting measures time: for wall, ns since the run's
+     * origin; else as `local` */
+    struct slave_window axis;
 };
 
-/* from_ns 0: from the very beginning; to_ns 0: no end. Release always. */
+/* from_ns 0: no start; to_ns 0: no end. Call slave_cut_release also on
+ * failure. */
 int slave_cut_init(struct slave_cut *c, const struct slave_arcs *arcs,
                    const struct ips_built *b,
                    const struct ips_scenario *scenario, uint64_t from_ns,
                    uint64_t to_ns, struct ips_err *err) IPS_MUST_USE;
 void slave_cut_release(struct slave_cut *c);
 
-/* ns of the chain arc into `node`, not the chain's first. */
+/* ns in the window of the chain arc into `node`, which must not be the chain's
+ * first. */
 uint64_t slave_cut_arc(const struct slave_cut *c, uint32_t chain,
                        uint32_t node);
-/* The run delay of it; 0 where it is not known. */
+/* The run delay, within the window, of the chain arc into `node`; 0 if
+ * unknown. */
 uint64_t slave_cut_delay(const struct slave_cut *c, uint32_t node);
-/* Of the `ns` that end where `node` is: a cross arc, or in `wall` what came
- * before a chain that nobody began. */
+/* The part in the window of the `ns` that end at `node`: a cross arc or, in
+ * `wall`, the time before a chain that no recorded thread started. */
 uint64_t slave_cut_before(const struct slave_cut *c, uint32_t node,
                           uint64_t ns);
-/* The same for whoever knows the ns later: they have
- * max(ns - past, 0) - max(ns - since, 0) in it. */
+/* Like slave_cut_before, for a caller that learns the ns later: the part in the
+ * window is max(ns - past, 0) - max(ns - since, 0). */
 void slave_cut_offsets(const struct slave_cut *c, uint32_t node, uint64_t *past,
                        uint64_t *since);
-/* Was the node passed in it? */
+/* Whether the node was passed in the window. */
 bool slave_cut_holds(const struct slave_cut *c, uint32_t node);
 
 #endif

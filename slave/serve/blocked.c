@@ -1,11 +1,12 @@
-/* See blocked.h. */
+/* Describes blocked threads in words; see blocked.h. */
 #include "slave/serve/blocked.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of queues and descriptors are smaller, addresses are not. */
+/* Numbers of queues and descriptors are smaller than this, addresses are
+ * not. */
 #define LEAST_ADDRESS 65536u
 
 static const char *sync_name(uint32_t kind)

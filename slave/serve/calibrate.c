@@ -11,12 +11,12 @@
 
 struct measuring {
     struct slave_job job;
-    Ips__Request *ask; /* our own copy */
+    Ips__Request *ask; /* our own copy of the request */
     struct slave_echo_at at;
     char *addresses[SLAVE_ECHO_ADDRESSES];
     struct slave_trip trip;
     bool open;
-    size_t length; /* the next */
+    size_t length; /* index of the message length that is measured next */
     union {
         Ips__EchoAnswer echo;
         Ips__TripAnswer trip;

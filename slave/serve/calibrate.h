@@ -1,8 +1,8 @@
 /*
  * ReadyAsk, EchoAsk and TripAsk: the slave's part in measuring message times
- * (calibrate/net.h). All are jobs about no run; a trip is one step a length,
- * so that other questions have their turn between, and it ends when the asker
- * says so or is gone.
+ * (calibrate/net.h). These jobs concern no run. A TripAsk runs one step for
+ * each message length, so that other questions run in between; it ends when the
+ * client cancels it or disconnects.
  *
  * Thread: the loop's.
  */
@@ -12,7 +12,7 @@
 #include "slave/base/work.h"
 #include "slave/serve/private.h"
 
-/* The job for such a request; NULL: out of memory. */
+/* Makes the job for such a request; NULL: out of memory. */
 struct slave_job *slave_calibrate_job(const Ips__Request *q);
 
 static inline bool slave_calibrate_asked(const Ips__Request *q)

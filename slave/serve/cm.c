@@ -14,8 +14,8 @@
 #define STRANGERS_MAX 1024u
 
 enum link_state {
-    LINK_IDLE,    /* nothing for it yet; or it is its turn to connect */
-    LINK_CALLING, /* we connect */
+    LINK_IDLE,    /* no message for it yet, or the other slave is to connect */
+    LINK_CALLING, /* this slave is connecting to the other one */
     LINK_DIRECT,
     LINK_RELAY,
 };
@@ -24,15 +24,16 @@ struct wire { /* a connection with another slave */
     struct wire *next;
     struct slave_serve *v;
     struct ips_peer *peer;
-    struct slave_comp *comp; /* NULL: it has not said, or we do not know yet */
+    /* the connection's computation; NULL: not named yet, or unknown here */
+    struct slave_comp *comp;
     uint32_t machine;
-    bool called; /* we connected */
-    bool linked; /* it said LINK, for the computation `key` */
+    bool called; /* this slave opened the connection */
+    bool linked; /* a LINK message was received, for the computation `key` */
     uint8_t key[SLAVE_CM_KEY_BYTES];
     uint64_t since_ns;
 };
 
-struct link { /* to one other machine of a computation */
+struct link { /* state of the link to one other machine of a computation */
     enum link_state state;
     struct wire *wire;
     struct slave_letters held_letters;
@@ -43,10 +44,10 @@ struct slave_comp {
     struct slave_serve *v;
     struct slave_job *job;
     struct slave_box *box;
-    const Ips__CmAsk *ask; /* the job's */
+    const Ips__CmAsk *ask; /* the request; owned by the job */
     uint8_t key[SLAVE_CM_KEY_BYTES];
     uint32_t self, count;
-    struct link *link; /* [count] */
+    struct link *link; /* [count] links to the other machines */
 };
 
 struct slave_cm_net {
@@ -89,7 +90,7 @@ unsigned slave_cm_count(const struct slave_serve *v)
 static void deliver_letter(struct slave_comp *c, struct slave_letter *letter)
 {
     if (!letter)
-        return; /* no memory: the computation will be given up as silent */
+        return; /* no memory: the computation will end by its time limit */
     slave_box_deliver(c->box, letter);
     slave_serve_wake(c->v, c->job);
 }
@@ -115,7 +116,7 @@ static void deliver_message(struct slave_comp *c, const Ips__CmMessage *m)
     deliver_letter(c, l);
 }
 
-/* ---- to the wires -------------------------------------------------------- */
+/* ---- to the connections -------------------------------------------------- */
 
 static Ips__CmMessage message_to(struct slave_comp *c, uint32_t part,
                                  Ips__CmMessage__Kind kind)
@@ -132,8 +133,8 @@ static void flush_link(struct slave_serve *v, struct slave_comp *c,
                        uint32_t part)
 {
     struct link *k = &c->link[part];
-    /* A wire that was lost leaves LINK_DIRECT without one, until the job that
-     * is told of it ends. */
+    /* After a connection was lost, the state is LINK_DIRECT without a wire
+     * until the job, which was told, ends. */
     struct ips_peer *peer = k->state == LINK_RELAY               ? v->peer
                             : k->state == LINK_DIRECT && k->wire ? k->wire->peer
                                                                  : NULL;
@@ -166,7 +167,7 @@ static void go_through_master(struct slave_serve *v, struct slave_comp *c,
     flush_link(v, c, part);
 }
 
-/* ---- wires --------------------------------------------------------------- */
+/* ---- connections --------------------------------------------------------- */
 
 static void wire_close(struct wire *w)
 {
@@ -186,7 +187,7 @@ static void wire_drop(struct wire *w)
     wire_close(w);
 }
 
-/* The connection never came about, or is over. */
+/* The connection failed or has ended. */
 static void wire_lost(struct wire *w, const char *why)
 {
     struct slave_comp *c = w->comp;
@@ -207,7 +208,8 @@ static void wire_lost(struct wire *w, const char *why)
     }
 }
 
-/* Somebody said LINK whose computation we know now. */
+/* Assigns an incoming connection that sent LINK to its computation, which is
+ * now known. */
 static void wire_attach(struct slave_serve *v, struct wire *w,
                         struct slave_comp *c)
 {
@@ -345,7 +347,8 @@ static void on_accept(struct ips_peer *peer, void *arg)
 
 /* ---- computations -------------------------------------------------------- */
 
-/* The first letter for it: how is it reached? */
+/* The first letter to that machine: connects, or chooses the master as
+ * relay. */
 static void call_machine(struct slave_serve *v, struct slave_comp *c,
                          uint32_t part)
 {
@@ -416,7 +419,7 @@ void slave_cm_from_master(struct slave_serve *v, const Ips__CmMessage *m)
 {
     struct slave_comp *c = comp_of_key(v, m->key.data, m->key.len);
     if (!c)
-        return; /* it has ended here */
+        return; /* the computation has already ended here */
     if (m->from == IPS_CM_ROOT) {
         deliver_message(c, m);
         return;
@@ -497,7 +500,7 @@ void slave_cm_tick(struct slave_serve *v, uint64_t now_ns)
     }
 }
 
-/* ---- beginning and end --------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------- */
 
 const char *slave_cm_address(const struct slave_serve *v)
 {

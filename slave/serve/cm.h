@@ -1,12 +1,13 @@
 /*
- * Connections between slaves, for cm-async and cm-sync: which computations go
- * on here, who is reached how, and the letters between mailboxes and wires.
+ * Connections between slaves, for cm-async and cm-sync: knows the computations
+ * in progress, connects to the other slaves of each, and moves messages
+ * ("letters") between mailboxes and connections.
  *
- * Of a pair of slaves the one with the lower number connects to the other's
- * address and says LINK; the other answers LINKED when it knows the key. What
- * cannot be connected goes through the master, which the other is told by
- * RELAY. Until then letters for it are held. A connection belongs to one
- * computation and ends with it.
+ * Of two slaves the one with the lower number connects to the other's address
+ * and sends LINK; the other replies LINKED once it knows the computation's key.
+ * If the connection fails, messages go through the master, and RELAY tells the
+ * other slave so. Until then messages to it are held back. A connection belongs
+ * to one computation and ends with it.
  *
  * Thread: the loop's.
  */
@@ -17,26 +18,28 @@
 
 #define SLAVE_CM_KEY_BYTES 16
 
-/* Listens for other slaves; where that is not possible, says so in the log and
- * all goes through the master. */
+/* Listens for other slaves. On failure logs it; all messages then go through
+ * the master. */
 void slave_cm_open(struct slave_serve *v);
 void slave_cm_close(struct slave_serve *v);
-/* Address that others reach us at, "" none. */
+/* Address at which other slaves reach this one; "": none. */
 const char *slave_cm_address(const struct slave_serve *v);
 
-/* A job of CmAsk begins, ends (or is cancelled). 0 or an error. */
+/* A job of CmAsk begins; slave_cm_end: it ends or is cancelled. Returns 0 or an
+ * error code. */
 int slave_cm_begin(struct slave_serve *v, struct slave_job *job,
                    const Ips__CmAsk *ask, struct ips_err *err) IPS_MUST_USE;
 void slave_cm_end(struct slave_serve *v, const struct slave_job *job);
-/* The worker has put letters into its box. */
+/* Sends the letters that the worker has put into its box. */
 void slave_cm_flush(struct slave_serve *v, const struct slave_job *job);
-/* The connection to the master is empty again. */
+/* The connection to the master has drained: sends what was held back. */
 void slave_cm_drained(struct slave_serve *v);
-/* A message through or of the master. */
+/* Handles a message from the master, or from a slave through the master. */
 void slave_cm_from_master(struct slave_serve *v, const Ips__CmMessage *m);
-/* Connections that nobody knows, and have been for too long. */
+/* Drops incoming connections that have not named a known computation for too
+ * long. */
 void slave_cm_tick(struct slave_serve *v, uint64_t now_ns);
-/* Computations in hand. */
+/* Number of computations in progress. */
 unsigned slave_cm_count(const struct slave_serve *v);
 
 #endif

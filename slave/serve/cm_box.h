@@ -1,7 +1,7 @@
 /*
- * The mailbox of a job that talks with other slaves: the loop puts in what
- * came for it and takes out what is to be sent; the worker does the reverse.
- * A letter belongs to the list it is in.
+ * The mailbox of a job that exchanges messages with other slaves. The loop puts
+ * received letters in and takes letters to send out; the worker does the
+ * reverse. A letter belongs to the list that it is in.
  *
  * Threads: both; every function takes the lock.
  */
@@ -13,20 +13,24 @@
 #include "analysis/graph/graph.h"
 #include "proto/message.h"
 
-/* Letters unread of one job; more is an error of who sends them. */
+/* Limit for the unread letters of one job; exceeding it is the senders'
+ * error. */
 #define SLAVE_BOX_BYTES (512u << 20)
-/* Of one letter; longer data goes in several (`more`). */
+/* Limit for one letter; longer data is sent in several (`more`). */
 #define SLAVE_LETTER_BYTES (4u << 20)
-/* A letter of the loop itself: the computation has failed, `data` says why. */
+/* A letter from the loop itself: the computation has failed; `data` has the
+ * reason. */
 #define SLAVE_LETTER_FAILED 1000u
 
 struct slave_letter {
     struct slave_letter *next;
-    uint32_t kind;    /* Ips__CmMessage__Kind, or SLAVE_LETTER_FAILED */
-    uint32_t machine; /* from or to; IPS_CM_ROOT the master */
+    /* kind of message: Ips__CmMessage__Kind, or SLAVE_LETTER_FAILED */
+    uint32_t kind;
+    uint32_t machine; /* the sender or receiver; IPS_CM_ROOT: the master */
     uint32_t scenario;
     uint64_t count;
-    uint32_t of_machine; /* WALK */
+    /* only for WALK: the machine whose message the walk follows */
+    uint32_t of_machine;
     bool more, async;
     struct ips_scenario weights;
     size_t len;
@@ -41,14 +45,14 @@ struct slave_box {
     struct slave_letters in, out;
     size_t in_bytes;
     bool overflow;
-    /* What the loop knows of the connections, for the worker's answer. */
+    /* State of the connections, set by the loop for the worker's answer. */
     uint32_t relayed;
     char relayed_why[200];
 };
 
 void slave_box_init(struct slave_box *b);
 void slave_box_release(struct slave_box *b);
-/* NULL: out of memory. Copies `data`. */
+/* Makes a letter with a copy of `data`. NULL: out of memory. */
 struct slave_letter *slave_letter_new(uint32_t kind, uint32_t part,
                                       const void *data, size_t len);
 void slave_letters_init(struct slave_letters *l);
@@ -56,13 +60,14 @@ void slave_letters_put(struct slave_letters *l, struct slave_letter *letter);
 struct slave_letter *slave_letters_get(struct slave_letters *l);
 void slave_letters_free(struct slave_letters *l);
 
-/* The loop's: */
+/* Functions that the loop calls: */
 void slave_box_deliver(struct slave_box *b, struct slave_letter *letter);
 bool slave_box_has_mail(struct slave_box *b);
-/* Moves all that is to be sent behind `to`. */
+/* Moves all letters to send to the end of `to`. */
 void slave_box_collect(struct slave_box *b, struct slave_letters *to);
-/* The worker's: */
-/* False: more came than SLAVE_BOX_BYTES, and some of it is lost. */
+/* Functions that the worker calls: */
+/* Returns false if more than SLAVE_BOX_BYTES came, so that letters were
+ * lost. */
 bool slave_box_read(struct slave_box *b, struct slave_letters *to);
 void slave_box_send(struct slave_box *b, struct slave_letter *letter);
 

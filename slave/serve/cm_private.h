@@ -1,5 +1,5 @@
-/* A computation on the worker: what serve/cm_step.c and serve/cm_walk.c share.
- */
+/* State of a computation on the worker, shared by serve/cm_step.c and
+ * serve/cm_walk.c. */
 #ifndef IPS_SLAVE_SERVE_CM_PRIVATE_H
 #define IPS_SLAVE_SERVE_CM_PRIVATE_H
 
@@ -10,37 +10,43 @@
 
 struct slave_cm {
     struct slave_box box;
-    struct slave_letters mail; /* read, not yet acted on */
-    bool begun, opened;        /* links asked for; OPENED was said */
-    struct ips_graph linked;   /* the graph; with message times where asked */
+    struct slave_letters mail; /* letters read but not handled yet */
+    /* begun: WANTS letters were sent; opened: OPENED was reported to the
+     * root */
+    bool begun, opened;
+    /* the graph, with message times of its sends if asked for */
+    struct ips_graph linked;
     struct ips_cm_links links;
     bool has_links;
     struct ips_cm_bytes
-        *letter_parts; /* [links.peer_count] lists in several letters */
+        /* [links.peer_count] lists that come in several letters */
+        *letter_parts;
     uint64_t match_bytes;
     uint32_t scenario_number;
     struct ips_scenario scenario;
-    struct ips_view view; /* of the graph in that scenario */
+    struct ips_view view; /* the graph under the weights of `scenario` */
     struct ips_cm_sync *sync;
     struct ips_cm_async *async;
     uint64_t root_acks;
-    uint32_t blamed; /* a machine sent what cannot be: number, or NONE */
-    bool gave_up;    /* said so: waits to be stopped */
-    bool reported;   /* cm-sync: that no chain is unfinished, and */
-    uint64_t reported_batches; /* how many batches were taken then */
+    /* number of a machine that sent an invalid message, or NONE */
+    uint32_t blamed;
+    bool gave_up;  /* the failure was reported; the job waits to be cancelled */
+    bool reported; /* cm-sync: the root was told that no chain is unfinished */
+    /* number of batches received when that was reported */
+    uint64_t reported_batches;
     char relayed_why[sizeof(((struct slave_box *)0)->relayed_why)];
     char stalled[600];
-    /* the walk that is being told */
+    /* path of the WALK that is being answered */
     struct ips_path path;
     bool has_path;
     uint64_t path_left;
 };
 
-/* The job's reply, begun. */
+/* Prepares the job's reply with an answer of that kind. */
 Ips__CmAnswer *slave_cm_answer(struct slave_graph_ask *j,
                                Ips__CmAnswer__Kind kind);
-/* Answers a letter of kind WALK: the first pieces; the others follow by
- * slave_cm_pieces while j->cm->has_path. */
+/* Answers a WALK letter with the first segments of the path; slave_cm_pieces
+ * gives the others while j->cm->has_path. */
 int slave_cm_walk(struct slave_graph_ask *j,
                   const struct slave_letter *l) IPS_MUST_USE;
 int slave_cm_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a) IPS_MUST_USE;

@@ -1,8 +1,9 @@
 /*
- * CmAsk on the worker: the state machines of analysis/distributed/cm_async.h
- * and cm_sync.h, driven by the letters that came and answering the root. A step
- * reads its mail until a letter asks for an answer, runs, and puts what is to
- * be sent into the mailbox. All state is the job's: it ends with it.
+ * CmAsk on the worker: runs the state machines of
+ * analysis/distributed/cm_async.h and cm_sync.h, driven by received letters,
+ * and answers the root. A step reads its mail until a letter needs an answer,
+ * runs the computation, and puts the letters to send into the mailbox. All
+ * state belongs to the job and ends with it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +91,7 @@ static int begin_cm(struct slave_graph_ask *j)
                            "no machine of this computation, or PeersAsk did "
                            "not come first");
     int rc = 0;
-    c->linked = g->b.g; /* borrowed, but for out_ns */
+    c->linked = g->b.g; /* the arrays are borrowed, except out_ns */
     if (ask->calibrated && !g->b.g.mtimes)
         rc = ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                          "message times are asked for that PeersAsk did not "
@@ -120,7 +121,7 @@ static int begin_cm(struct slave_graph_ask *j)
     return rc;
 }
 
-/* Runs, and posts what came of it. */
+/* Runs the computation and posts the resulting letters. */
 static int run_cm(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -201,7 +202,8 @@ static void send_progress(struct slave_graph_ask *j)
     }
 }
 
-/* Not we have failed, but who sent us that. */
+/* Reports that the failure is not ours but that of the machine that sent the
+ * message. */
 static void send_blame(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -214,7 +216,7 @@ static void send_blame(struct slave_graph_ask *j)
     drop_engine(c);
 }
 
-/* Phase II: the values become the graph's, as after FinishAsk. */
+/* Phase II: makes the values those of the graph, as after FinishAsk. */
 static int finish_cm(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -235,7 +237,7 @@ static int finish_cm(struct slave_graph_ask *j)
     g->scenario = c->scenario;
     g->has_est = true;
     ips_view_release(&g->view);
-    g->view = c->view; /* what walks, and what is asked next, see */
+    g->view = c->view; /* WALK and later requests use this view */
     memset(&c->view, 0, sizeof(c->view));
     Ips__CmAnswer *a = slave_cm_answer(j, IPS__CM_ANSWER__KIND__FINISHED);
     a->t_max_ns = est.t_max;
@@ -277,7 +279,8 @@ static int start_scenario(struct slave_graph_ask *j,
     return rc;
 }
 
-/* Puts a list together; true when it is whole, in *whole. */
+/* Appends a letter to its list. Returns true when the list is complete, in
+ * *whole, or when it failed (*whole stays empty). */
 static bool collect_parts(struct slave_graph_ask *j, uint32_t p,
                           const struct slave_letter *l,
                           struct ips_cm_bytes *whole)
@@ -329,7 +332,7 @@ static int take_list(struct slave_graph_ask *j, uint32_t p,
     return rc;
 }
 
-/* A letter of another slave. */
+/* Handles a letter from another slave. */
 static int take_peer(struct slave_graph_ask *j, const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
@@ -350,7 +353,7 @@ static int take_peer(struct slave_graph_ask *j, const struct slave_letter *l)
                        l->kind);
 }
 
-/* 1: j's answer is to be sent now. */
+/* Handles a letter from the root. 1: send j's answer now. */
 static int take_root(struct slave_graph_ask *j, const struct slave_letter *l)
 {
     int rc;
@@ -365,7 +368,8 @@ static int take_root(struct slave_graph_ask *j, const struct slave_letter *l)
     } else if (l->kind == IPS__CM_MESSAGE__KIND__WALK) {
         rc = slave_cm_walk(j, l);
     } else if (l->kind == IPS__CM_MESSAGE__KIND__TELL) {
-        rc = run_cm(j); /* counts are told at rest */
+        /* run first, so that the reported counts are final for this state */
+        rc = run_cm(j);
         send_progress(j);
         j->answer.cm.asked = true;
     } else {
@@ -375,8 +379,8 @@ static int take_root(struct slave_graph_ask *j, const struct slave_letter *l)
     return rc < 0 ? rc : 1;
 }
 
-/* A peer may have begun the next scenario already: its letters wait until the
- * root's has come. */
+/* A peer may have started the next scenario already: its letters must wait
+ * until the root has started it here. */
 static bool is_early(const struct slave_cm *c, const struct slave_letter *l)
 {
     return l->machine != IPS_CM_ROOT && l->scenario > c->scenario_number;
@@ -398,7 +402,7 @@ static int take_letter(struct slave_graph_ask *j, const struct slave_letter *l)
     return rc;
 }
 
-/* Until the mail is read or an answer is due (1). */
+/* Handles letters until the mail is read or an answer is due (returns 1). */
 static int read_mail(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
@@ -415,8 +419,8 @@ static int read_mail(struct slave_graph_ask *j)
         uint32_t scenario = c->scenario_number;
         rc = take_letter(j, l);
         free(l);
-        if (c->scenario_number !=
-            scenario) { /* what was early may be due now */
+        /* letters that were early may be due now */
+        if (c->scenario_number != scenario) {
             while ((l = slave_letters_get(&c->mail)))
                 slave_letters_put(&early, l);
             c->mail = early;
@@ -425,7 +429,8 @@ static int read_mail(struct slave_graph_ask *j)
             slave_letters_init(&early);
         }
     }
-    if (early.head) { /* before what came later */
+    /* put early letters back before later ones, to keep the order */
+    if (early.head) {
         while ((l = slave_letters_get(&c->mail)))
             slave_letters_put(&early, l);
         c->mail = early;
@@ -436,7 +441,7 @@ static int read_mail(struct slave_graph_ask *j)
     return rc;
 }
 
-/* Something to say of our own accord? */
+/* Whether there is progress to report to the root without being asked. */
 static bool has_news(const struct slave_cm *c)
 {
     if (c->async)
@@ -478,7 +483,7 @@ void slave_step_cm(struct slave_job *job, struct slave_graphs *gs)
         return;
     }
     if (rc > 0)
-        return; /* the answer is made */
+        return; /* an answer to the root is ready */
     if (!c->opened && ips_cm_links_ready(&c->links))
         send_opened(j);
     else if (has_news(c))

@@ -1,10 +1,10 @@
-/* WALK: the path back within this machine, for the root. */
+/* WALK: follows the path backwards within this machine, for the root. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "slave/serve/cm_private.h"
 
-/* The next pieces of j->cm->path, from its end. */
+/* Sends the next segments of j->cm->path, from its end backwards. */
 int slave_cm_pieces(struct slave_graph_ask *j, Ips__CmAnswer *a)
 {
     struct slave_cm *c = j->cm;

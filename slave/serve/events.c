@@ -1,8 +1,8 @@
 /*
- * EventsAsk: the raw events of a run as IPS-2 has them, stream by stream, in
- * the order of the stream. A record that holds an interval becomes the two
- * events it stands for: a receive the receive-call and the receive, a wait the
- * block and the resume.
+ * EventsAsk: sends the raw events of a run as IPS-2 defines them, stream by
+ * stream, in the order of each stream. A record of an interval becomes the two
+ * events it stands for: a receive becomes receive-call and receive, a wait
+ * becomes block and resume.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +17,11 @@
 #include "slave/symbols/event_text.h"
 
 #define PIECE_ROWS 4096u
-#define PIECE_ROWS_SITES 2048u /* rows are longer with places */
+/* rows in a reply with call sites, which are longer */
+#define PIECE_ROWS_SITES 2048u
 #define PIECE_ROWS_STACKS 128u
-#define STACK_NS 50000u /* the agent looks at the stack of longer calls */
+/* the agent records stacks only of calls longer than this */
+#define STACK_NS 50000u
 
 struct event_row {
     Ips__EventRow row;
@@ -28,14 +30,14 @@ struct event_row {
 };
 
 struct stream_entry {
-    uint32_t stream; /* index in the snapshot */
-    uint32_t chain;  /* UINT32_MAX: in no chain */
+    uint32_t stream; /* index of the stream in the snapshot */
+    uint32_t chain;  /* chain of the stream; UINT32_MAX: none */
     uint64_t stamp_ns;
 };
 struct channel_entry {
-    uint32_t image; /* first stream of its image */
+    uint32_t image; /* index of the first stream of the channel's image */
     uint32_t id;
-    const struct ips_rec_chan *rec; /* in the records */
+    const struct ips_rec_chan *rec; /* the CHAN record, in the run's records */
 };
 
 struct events_job {
@@ -44,22 +46,26 @@ struct events_job {
     struct slave_graph *graph;
     char machine[64], object[256];
     uint64_t from_ns, to_ns, limit, sent;
-    struct slave_input in; /* the records, as long as this goes on */
-    struct stream_entry *stream_entry; /* by output order */
+    struct slave_input in; /* the run's records, held while the job lives */
+    struct stream_entry *stream_entry; /* streams in output order */
     struct channel_entry *channels;
     size_t channel_count;
-    uint32_t *image_of; /* by stream index */
+    /* [streams] index of the first stream of the same image */
+    uint32_t *image_of;
     bool begun;
     uint32_t at_entry, at_chunk;
-    struct slave_proc_line proc_line; /* of the stream at hand */
+    /* state for expanding short records of the current stream */
+    struct slave_proc_line proc_line;
     size_t at_byte;
     struct event_row *rows;
     Ips__EventRow **ptrs;
     uint32_t row_count, piece_rows;
     struct slave_sites sites;
-    struct event_row *last; /* of the record before, NULL: not shown */
-    uint64_t last_t;        /* its stamp */
-    uint64_t arrived_ns;    /* of the next receive's datagram, 0 unknown */
+    /* row of the preceding record; NULL: it has no row */
+    struct event_row *last;
+    uint64_t last_t; /* time stamp of the preceding record */
+    /* arrival time of the datagram that is received next; 0: unknown */
+    uint64_t arrived_ns;
     Ips__EventsAnswer answer;
 };
 
@@ -152,7 +158,7 @@ static int note_channel(struct events_job *j, uint32_t stream,
     return 0;
 }
 
-/* Notes the CHAN records of a stream; all were checked when unpacked. */
+/* Notes the CHAN records of a stream; records were checked when unpacked. */
 static int note_channels(struct events_job *j, uint32_t stream, size_t *cap)
 {
     const struct ips_stream_in *in = &j->in.streams[stream];
@@ -254,7 +260,7 @@ static uint64_t stamp_ns(const struct ips_segment_header *h,
                                              : ips_clock_ns(&h->clock, stamp);
 }
 
-/* `ns`: how long the call took, in the row that is its end; else 0. */
+/* `ns`: how long the call took, if this row is its end; else 0. */
 static void note_site(struct events_job *j, struct event_row *r,
                       const struct stream_entry *p, uint64_t site,
                       uint64_t t_ns, uint64_t ns)
@@ -340,8 +346,8 @@ plain_row(struct events_job *j, const struct stream_entry *p, const char *type,
     return r;
 }
 
-/* The same of a call of `own` bytes and, behind them, its place; `ns`: how
- * long it took. */
+/* Adds a row like plain_row, for a record of `own` bytes that is followed by
+ * its call site; `ns`: how long the call took. */
 static void plain_at(struct events_job *j, const struct stream_entry *p,
                      const struct ips_rec_head *rec, size_t own,
                      const char *type, uint64_t t_ns, uint64_t ns,
@@ -354,7 +360,8 @@ static void plain_at(struct events_job *j, const struct stream_entry *p,
 
 #define AS(type) ((const struct type *)(const void *)rec)
 
-/* "mutex 3:0x7f...": the image's own memory has no device and inode. */
+/* Channel text like "mutex 3:0x7f..."; memory private to the process has no
+ * device and inode. */
 static void sync_row(struct events_job *j, const struct stream_entry *p,
                      const struct ips_rec_sync *s, const char *type, bool ret,
                      uint64_t t_ns)
@@ -379,7 +386,7 @@ static void sync_row(struct events_job *j, const struct stream_entry *p,
               ret ? ips_sub_sat(t_ns, stamp_ns(h, &s->h, s->h.t)) : 0);
 }
 
-/* Of what nobody waited for. */
+/* Adds a row for a lock that was taken or released while no thread waited. */
 static void lock_row(struct events_job *j, const struct stream_entry *p,
                      const struct ips_rec_lock *l, const char *type,
                      uint64_t t_ns)
@@ -436,7 +443,7 @@ static void process_events(struct events_job *j, const struct stream_entry *p,
         snprintf(detail, sizeof(detail), "thread %u", rec->a);
         plain_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
-    default: /* known to record_events, or to later versions */
+    default: /* handled in record_events, or defined by a later version */
         break;
     }
 }
@@ -456,7 +463,8 @@ static void record_events(struct events_job *j, const struct stream_entry *p,
             j->last = NULL;
         return;
     }
-    /* Of a module that was met with the record whose stack follows. */
+    /* A MODULE record may stand between a record and its STACK: keep
+     * j->last. */
     if (ips_rec_type(rec) == IPS_REC_MODULE)
         return;
     j->last = NULL;
@@ -536,12 +544,13 @@ static void record_events(struct events_job *j, const struct stream_entry *p,
     case IPS_REC_RELEASE_SHORT:
         lock_row(j, p, AS(ips_rec_lock), "release", t);
         break;
-    default: /* not an enum: the rest, and what later versions add */
+    /* record types are not an enum: the others, and those of later versions */
+    default:
         process_events(j, p, h, rec);
     }
 }
 
-/* Goes on until a piece is full; false at the end of everything. */
+/* Adds rows until the page is full; returns false at the end of all streams. */
 static bool fill_page(struct events_job *j)
 {
     uint32_t places = j->graph->snap->stream_count;
@@ -561,7 +570,8 @@ static bool fill_page(struct events_job *j)
             const struct ips_rec_head *rec =
                 (const struct ips_rec_head *)(const void *)(c->data +
                                                             j->at_byte);
-            if (ips_rec_type(rec) != IPS_REC_STACK) { /* not with the last */
+            /* a STACK belongs to the preceding row, even on a full page */
+            if (ips_rec_type(rec) != IPS_REC_STACK) {
                 if (j->row_count >= j->piece_rows)
                     return true;
                 if (j->limit && j->sent >= j->limit)

@@ -1,8 +1,8 @@
 /*
- * Answers about a run's graph: Sync, Table, Ends, Peers, Reduce, Finish,
- * Expand, Subgraph. Each ask is a job of one or more steps on the worker
- * (work.h). Sync names the graph's generation; Reduce, Finish, Expand,
- * Subgraph and Peers are about that very graph; Table and Ends take the newest.
+ * Answers requests about a run's graph: Sync, Table, Ends, Peers, Reduce,
+ * Finish, Expand, Subgraph. Each request is a job of one or more steps on the
+ * worker (work.h). Sync returns the graph's generation; Reduce, Finish, Expand,
+ * Subgraph and Peers refer to that very graph; Table and Ends use the newest.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #include "slave/graphs/series.h"
 #include "slave/serve/graph.h"
 
-/* The joins are told, and the master solves them: what FinishAsk will read is
- * checked meanwhile. */
+/* While the master solves the joins, verify the sections that FinishAsk will
+ * read. */
 static void verify_needed_sections(struct slave_graph_ask *j)
 {
     struct ips_err err = {0};
@@ -68,7 +68,6 @@ static void release_graph_job(struct slave_job *job,
     ips__envelope__free_unpacked(j->ask, NULL);
 }
 
-/* Storage for `n` messages of `size` bytes and the pointers to them. */
 void *slave_graph_rows(struct slave_graph_ask *j, size_t n, size_t size)
 {
     free(j->rows);
@@ -92,7 +91,7 @@ static bool by_cpu(const Ips__Lane *l)
                   !l->probe_off && !l->unended);
 }
 
-/* Does the ask read nothing but tables, and joins that it asks for? */
+/* Whether the request reads only the graph file's tables and joins. */
 static bool reads_tables(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_request(j);
@@ -104,11 +103,12 @@ static bool reads_tables(const struct slave_graph_ask *j)
         return !r->reduce->detail && by_cpu(r->reduce->lane);
     return r->ask_case == IPS__REQUEST__ASK_SYNC ||
            r->ask_case == IPS__REQUEST__ASK_ENDS ||
-           r->ask_case == IPS__REQUEST__ASK_EXPAND; /* of FinishAsk's view */
+           /* Expand uses the view that FinishAsk made */
+           r->ask_case == IPS__REQUEST__ASK_EXPAND;
 }
 
-/* Does it read no more than those and SLAVE_PART_PATH? A profile does not where
- * there is neither a window nor a record of what code ran. */
+/* Whether the request reads only those and SLAVE_PART_PATH. For a profile that
+ * holds if it has no window and the run has no records of code. */
 static bool reads_path(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_request(j);
@@ -128,8 +128,8 @@ static int has_enough(struct slave_graph_ask *j)
     return slave_graphs_need(j->graph, SLAVE_PART_REST, &j->job.err);
 }
 
-/* Table and Ends ask about what the last Sync built, though more may have come
- * since; Sync itself wants everything. */
+/* Table and Ends use the graph that the last Sync built, although newer records
+ * may exist; Sync itself uses all records. */
 int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct slave_snapshot *snap = j->snap;
@@ -148,13 +148,13 @@ int slave_graph_newest(struct slave_graph_ask *j, struct slave_graphs *gs)
     } else {
         const Ips__Request *r = slave_graph_request(j);
         snap->waits = r->ask_case == IPS__REQUEST__ASK_SYNC && r->sync->waits;
-        j->snap = NULL; /* taken */
+        j->snap = NULL; /* the call below takes it over */
         rc = slave_graphs_get(gs, snap, &j->graph, &j->job.err);
     }
     return rc < 0 ? rc : has_enough(j);
 }
 
-/* The graph the asker means; the same one, unchanged, from step to step. */
+/* Finds the graph of that generation; fails if it changed between steps. */
 int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
                      uint64_t generation)
 {
@@ -252,8 +252,8 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->ambiguous = b->counts.ambiguous;
     a->unmatched = b->counts.unmatched;
     a->pending = b->counts.pending;
-    /* Only this machine's own knowledge: an earlier question may have had the
-     * ends settled, and must not change this answer. */
+    /* Only what this machine itself knows: earlier questions may have set
+     * peers, and must not change this answer. */
     a->external = b->counts.external - b->counts.external_decided;
     a->idle = b->counts.idle - b->counts.idle_decided;
     a->any = b->counts.order_dependent;
@@ -285,7 +285,8 @@ static void step_sync(struct slave_job *job, struct slave_graphs *gs)
     a->memory_bytes = in->memory_most;
     a->file_bytes = in->files_most;
     a->records_read = j->graph->effort.records;
-    j->graph->effort.records = 0; /* the next question reads none */
+    /* count the records only once; later questions use the built graph */
+    j->graph->effort.records = 0;
     a->sample_ns = sample_ns(c);
     a->all_locks = c->locks == IPS_LOCKS_ALL;
     for (uint32_t i = 0; i < b->end_count; i++)
@@ -347,7 +348,8 @@ static void step_ends(struct slave_job *job, struct slave_graphs *gs)
     job->finished = j->at >= b->end_count;
 }
 
-/* Who is at the other side, for cm-async and cm-sync. */
+/* Notes the machine and end at the other side of each end, for cm-async and
+ * cm-sync. */
 static int join_ends(struct slave_graph *g, const Ips__PeersAsk *ask,
                      struct ips_err *err)
 {
@@ -421,7 +423,7 @@ static void step_peers(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- making the job ---- */
 
-/* A deep copy, since the message ends with its callback. */
+/* A deep copy: the request itself is freed after its callback. */
 static Ips__Envelope *copy_request(const Ips__Request *request)
 {
     size_t len = ips__request__get_packed_size(request);
@@ -462,7 +464,7 @@ const Ips__Request *slave_graph_ask_of(const struct slave_job *job)
     return j->ask->request;
 }
 
-/* A job that the worker never saw. */
+/* Frees a job that was not given to the worker. */
 static void release_early(struct slave_graph_ask *j)
 {
     slave_snapshot_free(j->snap);

@@ -1,5 +1,6 @@
-/* What serve/graph.c, serve/table.c and serve/path.c share: the job of an ask
- * about a run's graph. Steps and what they call run on the worker. */
+/* The job for a request about a run's graph; shared by serve/graph.c,
+ * serve/table.c, serve/path.c and others. Steps and the functions they call run
+ * on the worker. */
 #ifndef IPS_SLAVE_SERVE_GRAPH_H
 #define IPS_SLAVE_SERVE_GRAPH_H
 
@@ -14,17 +15,20 @@
 
 struct slave_graph_ask {
     struct slave_job job;
-    Ips__Envelope *ask; /* our own copy */
+    Ips__Envelope *ask; /* our own copy of the request */
     struct slave_snapshot *snap;
-    Ips__RunState *state; /* sync: our own copy */
-    int64_t *user;        /* table: the one process of each end, or < 0 */
-    struct slave_table_window window;  /* table: made where one is asked for */
-    struct ips_traffic_window traffic; /* the same */
+    Ips__RunState *state; /* sync: our own copy of the run's state */
+    /* table: the only process that uses each end; < 0: none or several */
+    int64_t *user;
+    /* table: cut to a window, if one was asked for */
+    struct slave_table_window window;
+    /* table: traffic cut to a window, if one was asked for */
+    struct ips_traffic_window traffic;
     struct slave_graph *graph;
     uint64_t revision;
     bool begun;
-    uint32_t at; /* next row, end or part */
-    /* One reply's worth of storage; what the reply points into. */
+    uint32_t at; /* next row, end or pair to send */
+    /* Memory of one reply; the reply points into it. */
     void *rows;
     void **ptrs;
     union {
@@ -45,37 +49,47 @@ struct slave_graph_ask {
         Ips__SeriesAnswer series;
         Ips__BracketsAnswer marked_spans;
     } answer;
-    struct ips_view view; /* subgraph, while it is sent */
+    struct ips_view view; /* subgraph: the view that is being sent */
     const struct ips_joins
-        *reduced_joins; /* reduce: the graph's (`shared`), or ours */
+        /* reduce: points to the graph's cached joins (`shared`) or to
+         * `joins` */
+        *reduced_joins;
     bool shared;
     struct ips_joins joins;
     size_t joins_at;
     struct ips_wire_graph wire;
-    uint64_t *unended; /* subgraph: the column, where it is asked for */
+    uint64_t *unended; /* subgraph: unended time of each node, if asked for */
     struct ips_wire_cursor cursor;
     struct ips_wire_piece piece;
-    struct ips_path path; /* of one asked pair */
+    struct ips_path path; /* expand: path between the current pair */
     bool has_path;
-    struct slave_path_sums sums; /* expand: instead of pieces */
+    /* expand: sums over segments, if asked for instead of segments */
+    struct slave_path_sums sums;
     uint32_t sums_sent;
     uint64_t path_at;
-    uint32_t *columns; /* expand: kind, xkind, chain, from, to, part, and of
-                          pairs: from, its chain, to, its chain */
+    /* expand: ten columns: kind, xkind, chain, from, to, part, and for pairs:
+     * from, its chain, to, its chain */
+    uint32_t *columns;
     uint64_t *ns;
-    struct proc_answer *procs;       /* procedures, profile: serve/procs.h */
-    struct profile *profile;         /* serve/profile.c */
-    struct arc_profile *arc_profile; /* serve/arc_profile.c */
-    struct wait_rows *wait_rows;     /* serve/waits.c */
-    struct sql_ask *sql;             /* serve/sql.c */
-    struct series_answer *series;    /* serve/series.c */
-    struct marked_spans_answer *marked_spans; /* serve/marked_spans.c */
-    struct slave_unrecorded_row *unrecorded;  /* sync: of the snapshot */
+    /* procedures, profile: state in serve/procs.h */
+    struct proc_answer *procs;
+    struct profile *profile; /* profile: state in serve/profile.c */
+    /* arc profile: state in serve/arc_profile.c */
+    struct arc_profile *arc_profile;
+    struct wait_rows *wait_rows;  /* wait rows: state in serve/waits.c */
+    struct sql_ask *sql;          /* sql: state in serve/sql.c */
+    struct series_answer *series; /* series: state in serve/series.c */
+    /* marked spans: state in serve/marked_spans.c */
+    struct marked_spans_answer *marked_spans;
+    /* sync: rows of unrecorded activity, from the snapshot */
+    struct slave_unrecorded_row *unrecorded;
     uint32_t unrecorded_rows;
-    struct slave_load_row load; /* of the snapshot, which is given away */
-    char **unrecorded_lines;    /* sync: what is unseen, in words */
+    /* sync: the machine's load, copied because the build takes the snapshot
+     * over */
+    struct slave_load_row load;
+    char **unrecorded_lines; /* sync: unrecorded activity, as text */
     uint32_t line_count;
-    struct slave_cm *cm; /* cm: serve/cm_step.c */
+    struct slave_cm *cm; /* cm: state in serve/cm_step.c */
 };
 
 static inline const Ips__Request *
@@ -88,14 +102,14 @@ static inline struct slave_graph_ask *slave_graph_of(struct slave_job *job)
     return (struct slave_graph_ask *)(void *)job;
 }
 
-/* The graph the ask means, once per job: for Table and Ends the newest. */
+/* Sets j->graph once per job: for Table and Ends the newest graph. */
 int slave_graph_newest(struct slave_graph_ask *j,
                        struct slave_graphs *gs) IPS_MUST_USE;
-/* The graph of a generation; the same one, unchanged, from step to step. */
+/* Finds the graph of a generation; fails if it changed between steps. */
 int slave_graph_same(struct slave_graph_ask *j, struct slave_graphs *gs,
                      uint64_t generation) IPS_MUST_USE;
-/* Storage for `n` messages of `size` bytes, and in j->ptrs the pointers to
- * them; NULL with the job's error set. Replaces what was there. */
+/* Allocates `n` messages of `size` bytes, and pointers to them in j->ptrs.
+ * Frees the previous ones. NULL: out of memory, with the job's error set. */
 void *slave_graph_rows(struct slave_graph_ask *j, size_t n, size_t size);
 
 void slave_step_table(struct slave_job *job, struct slave_graphs *gs);

@@ -1,4 +1,4 @@
-/* How an ask of the master becomes a job for the worker. */
+/* Makes jobs for the worker from the master's requests. */
 #ifndef IPS_SLAVE_SERVE_JOB_H
 #define IPS_SLAVE_SERVE_JOB_H
 
@@ -7,20 +7,21 @@
 #include "slave/base/work.h"
 #include "slave/graphs/graphs.h"
 
-/* serve/graph.c, serve/events.c: the steps of each ask (on the worker).
- * `snap` is taken. NULL: out of memory or not an ask of ours. */
+/* serve/graph.c, serve/events.c: make the job of a request; its steps run on
+ * the worker. `snap` is taken over. NULL: out of memory, or not such a
+ * request. */
 struct slave_job *slave_graph_job(const Ips__Request *request,
                                   struct slave_snapshot *snap,
                                   const Ips__RunState *state);
-/* Is it an ask for slave_graph_job? */
+/* Whether slave_graph_job handles such a request. */
 bool slave_graph_knows(const Ips__Request *request);
-/* The request that such a job answers. */
+/* The request that a job from slave_graph_job answers. */
 const Ips__Request *slave_graph_ask_of(const struct slave_job *job);
 struct slave_job *slave_events_job(const Ips__Request *request,
                                    struct slave_snapshot *snap,
                                    const char *machine);
 
-/* serve/sql.c: main of the helper that answers a question in SQL. Returns its
+/* serve/sql.c: main of the helper that answers an SQL question. Returns its
  * exit status. */
 int slave_sql_main(FILE *in, FILE *out);
 

@@ -1,4 +1,4 @@
-/* BracketsAsk: stretches of threads' time that the program told of. */
+/* BracketsAsk: sends the spans of threads' time that the program marked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ struct marked_spans_answer {
     struct slave_marked_spans r;
     char *names[SLAVE_BRACKET_NAMES];
     uint32_t sent;
-    uint32_t *name, *first, *last; /* [IPS_PIECE_ITEMS] */
+    uint32_t *name, *first, *last; /* [IPS_PIECE_ITEMS] columns of the reply */
     uint64_t *first_ns, *last_ns;
 };
 

@@ -1,11 +1,12 @@
-/* Lists that do not fit into one frame come in several requests of one id, all
- * but the last marked `more`; here they become one request. */
+/* Joins lists that do not fit into one frame. They come in several requests
+ * with one id, all but the last marked `more`; they become one request. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "slave/serve/private.h"
 
-#define PARTIAL_BYTES (1u << 29) /* of all lists that are not whole yet */
+/* memory limit for all incomplete lists together */
+#define PARTIAL_BYTES (1u << 29)
 
 static size_t bytes_held(const struct slave_serve *v)
 {
@@ -24,7 +25,7 @@ static bool goes_on(const Ips__Request *q)
            (q->ask_case == IPS__REQUEST__ASK_SPLIT && q->split->more);
 }
 
-/* A value of one byte on the wire takes eight here. */
+/* Memory of a request: a value of one byte on the wire may take eight here. */
 static size_t memory_of(const Ips__Request *q)
 {
     size_t bytes = ips__request__get_packed_size(q);
@@ -44,7 +45,8 @@ static size_t memory_of(const Ips__Request *q)
     return bytes;
 }
 
-/* Moves a list behind another; elements are owned by one of them. */
+/* Appends a list to another. Elements are moved: the caller must not free them
+ * twice. */
 static bool join_lists(void *into, size_t *n, const void *from, size_t more,
                        size_t size)
 {
@@ -59,7 +61,8 @@ static bool join_lists(void *into, size_t *n, const void *from, size_t more,
     return true;
 }
 
-/* Moves `from`'s lists behind `into`'s; both of the same kind. */
+/* Appends the lists of `from` to those of `into`; returns false if they differ
+ * in kind or memory is short. */
 static bool append_request(Ips__Request *into, Ips__Request *from)
 {
     if (into->ask_case != from->ask_case)
@@ -69,7 +72,7 @@ static bool append_request(Ips__Request *into, Ips__Request *from)
         if (!join_lists(&a->peers, &a->n_peers, b->peers, b->n_peers,
                         sizeof(*a->peers)))
             return false;
-        b->n_peers = 0; /* they have a new owner */
+        b->n_peers = 0; /* the elements belong to `into` now */
         a->more = b->more;
         return true;
     }

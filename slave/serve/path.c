@@ -1,5 +1,5 @@
-/* Reduce and Subgraph send a graph, Finish fixes its winners, Expand tells the
- * path between two nodes. */
+/* Reduce and Subgraph send a graph; Finish computes its longest path, given the
+ * values of remote receives; Expand returns the path between two nodes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "slave/graphs/graph_lay.h"
 #include "slave/serve/graph.h"
 
-#define PIECE_BYTES ((size_t)1 << 20) /* of joins in one reply */
+/* maximum number of bytes of joins in one reply */
+#define PIECE_BYTES ((size_t)1 << 20)
 
 struct ips_scenario slave_scenario_of(const Ips__Lane *l)
 {
@@ -82,7 +83,7 @@ static void send_piece(struct slave_graph_ask *j)
     j->job.finished = last;
 }
 
-/* T without the arrays' help: the sum of all chain arcs. */
+/* Total CPU: the sum over all chain arcs. */
 static uint64_t total_cpu(const struct ips_graph *g)
 {
     uint64_t sum = 0;
@@ -200,8 +201,8 @@ void slave_step_finish(struct slave_job *job, struct slave_graphs *gs)
 
 /* ---- split ---- */
 
-/* What the chain arcs of a piece are made of; both its nodes are of one chain,
- * or it has none that is known here. */
+/* Adds up CPU, run delay and unended time of the chain arcs from `from` to
+ * `to`; both nodes must be of one chain. */
 static void split_piece(const struct ips_built *b, uint32_t from, uint32_t to,
                         Ips__SplitAnswer *sum)
 {
@@ -243,7 +244,7 @@ void slave_step_split(struct slave_job *job, struct slave_graphs *gs)
     job->finished = true;
 }
 
-/* Room for one piece: ten columns of 32 bits and one of 64. */
+/* Storage for one page: ten columns of 32 bits and one of 64. */
 static int expand_room(struct slave_graph_ask *j)
 {
     if (!j->columns)
@@ -255,7 +256,7 @@ static int expand_room(struct slave_graph_ask *j)
     return 0;
 }
 
-/* The nodes that pair `at` means. */
+/* The nodes of the pair number j->at. */
 static int pair_of(const struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
                    uint32_t *from, uint32_t *to, struct ips_err *err)
 {
@@ -278,7 +279,7 @@ static int pair_of(const struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return 0;
 }
 
-/* Says in pair row `n` which nodes the next pair is. */
+/* Writes the nodes of the next pair and their chains into pair row `n`. */
 static int next_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
                      size_t n, uint32_t *pair_from, uint32_t *pair_to)
 {
@@ -310,7 +311,7 @@ static int begin_pair(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return rc;
 }
 
-/* Pairs first; behind the last one the sums of all. */
+/* Sends all pairs first, then the sums over all pairs. */
 static int fill_sums(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
                      size_t *count, size_t *pairs)
 {

@@ -12,7 +12,9 @@ void slave_path_sums_release(struct slave_path_sums *s)
 
 struct adding {
     struct slave_path_sums *s;
-    struct ips_path_segment later; /* seen last, the next one of the path */
+    /* segments come backwards: the last one seen, which follows the next one on
+     * the path */
+    struct ips_path_segment later;
     bool order_dependent;
 };
 
@@ -30,7 +32,7 @@ static bool is_same_sum(const void *arg, uint32_t number)
            x->chain == y->chain;
 }
 
-/* The piece that was seen last follows one in chain `before`. */
+/* Adds the last seen segment, now that the chain `before` it is known. */
 static int add_piece(const struct adding *a, uint32_t before,
                      struct ips_err *err)
 {

@@ -1,10 +1,9 @@
 /*
- * Sums over the pieces of a path: of a scenario that shows no pieces, a slave
- * sends these instead. Pure.
+ * Sums over the segments of a path. A slave sends them instead of the segments
+ * for a scenario whose answer shows no segments. Pure.
  *
- * Invariant: two pieces are in one sum only where the master's shares
- * (master/path/shares.h) cannot tell them apart, whatever the order of the
- * pieces.
+ * Invariant: two segments share a sum only if the master's shares
+ * (master/path/shares.h) treat them alike, whatever the order of the segments.
  */
 #ifndef IPS_SLAVE_SERVE_PATH_SUMS_H
 #define IPS_SLAVE_SERVE_PATH_SUMS_H
@@ -14,20 +13,23 @@
 #include "slave/build/types.h"
 
 struct slave_path_sum {
-    uint8_t kind, xkind; /* enum ips_segment_kind, enum ips_xkind */
-    bool has_ns;         /* its pieces have ns */
-    uint32_t before;     /* chain of the pieces before its own */
+    /* kind (enum ips_segment_kind) and xkind (enum ips_xkind) of its
+     * segments */
+    uint8_t kind, xkind;
+    bool has_ns; /* whether its segments have ns > 0 */
+    /* chain of the segment that precedes each of its segments */
+    uint32_t before;
     uint32_t chain;
     uint32_t count;
     uint64_t ns;
 };
-struct slave_path_sums { /* zeroed to begin with */
+struct slave_path_sums { /* must be zeroed before use */
     B_ARRAY(struct slave_path_sum) sum;
     struct slave_intern index;
 };
 void slave_path_sums_release(struct slave_path_sums *s);
 
-/* Adds the pieces of ips_path_between(). O(nodes of it). */
+/* Adds the segments of ips_path_between(). O(nodes of the path). */
 int slave_path_sums_add(struct slave_path_sums *s, const struct ips_graph *g,
                         const struct ips_est *e, uint32_t from, uint32_t to,
                         struct ips_err *err) IPS_MUST_USE;

@@ -1,4 +1,4 @@
-/* Work before the question; see serve/precompute.h. */
+/* Work before questions come; see serve/precompute.h. */
 #include "slave/serve/precompute.h"
 
 #include <stdlib.h>
@@ -6,11 +6,13 @@
 #include "common/log.h"
 
 struct precompute {
-    struct slave_job job; /* first */
+    struct slave_job job; /* must be the first member: see precompute_of */
     struct slave_snapshot *snap;
     struct slave_record_queue
-        *record_queue; /* the tables are wanted; else NULL */
-    bool graph;        /* is wanted */
+        /* queue of new records, if the tables are wanted; else NULL */
+        *record_queue;
+    /* whether to unpack new records and continue the graph's build */
+    bool graph;
     uint64_t given_ns;
 };
 
@@ -36,7 +38,8 @@ static void step_news(struct slave_job *job, struct slave_graphs *gs)
         slave_live_tables_turn(gs, s, a->record_queue, &err) < 0)
         ips_log_debug("run %s: not followed: %s", s->run, err.msg);
     if (a->record_queue &&
-        !gs->live_tables.tables) /* nobody takes what waits */
+        /* no tables are kept, so nothing will read the queue */
+        !gs->live_tables.tables)
         slave_record_queue_clear(a->record_queue);
     if (!a->graph)
         return;
@@ -52,9 +55,11 @@ static void step_build(struct slave_job *job, struct slave_graphs *gs)
     struct slave_snapshot *s = precompute_of(job)->snap;
     struct slave_graph *g;
     struct ips_err err = {0};
-    precompute_of(job)->snap = NULL; /* taken */
+    /* slave_graphs_get takes the snapshot over */
+    precompute_of(job)->snap = NULL;
     if (slave_graphs_get(gs, s, &g, &err) < 0) {
-        ips_log_debug("not built yet: %s", err.msg); /* who asks is told */
+        /* only logged: a question will report the error */
+        ips_log_debug("not built yet: %s", err.msg);
     } else {
         ips_log_debug("run %s: its graph is there before it was asked for",
                       g->snap->run);
@@ -129,7 +134,7 @@ bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns)
                              (news > 0 && now_ns >= run->precompute_ns));
 }
 
-/* The open run that was asked about last is followed, and no other. */
+/* Selects the open run asked about last, the only one to be followed. */
 static void choose_run(struct slave_serve *v)
 {
     struct slave_run *best = NULL;

@@ -1,44 +1,46 @@
 /*
- * What questions would need, made before they come, while nobody waits:
+ * Prepares data for likely questions while no request waits:
  *
- *   follow  the tables of the open run that was asked about last
- *           (graphs/live_tables.h), with the records that the ingest hands over
- *   unpack  the new records of open runs that were asked about lately
- *           (graphs/records.h); the build of one continues
+ *   follow  updates the tables of the open run asked about last
+ *           (graphs/live_tables.h), from records that the ingest hands over
+ *   unpack  unpacks new records of open runs asked about recently
+ *           (graphs/records.h), and continues the build of one of them
  *           (graphs/incremental.h)
- *   build   the graph of a large run that was closed while we looked
- *   keep    graphs that a question left to be written to their files
+ *   build   builds the graph of a large run that has just been closed
+ *   keep    writes the files of graphs that questions left unwritten
  *           (graphs/graphs.h)
  *
- * One job at a time, and none while a question is in hand; a question that
- * comes meanwhile waits for that one step. A private slave does none of it: it
- * is there for one run, and leaves soon.
+ * One job at a time, and none while a request is in progress; a request that
+ * comes meanwhile waits for that one step. A private slave does none of this:
+ * it serves one run and ends soon.
  *
- * Thread: the loop's, but for the steps, which are the worker's.
+ * Thread: the loop's; the steps run on the worker.
  */
 #ifndef IPS_SLAVE_SERVE_PRECOMPUTE_H
 #define IPS_SLAVE_SERVE_PRECOMPUTE_H
 
 #include "slave/serve/private.h"
 
-/* Fewer events are built faster than anybody waits. */
+/* Runs with fewer events are built fast enough on demand. */
 #define SLAVE_AHEAD_EVENTS 100000u
-/* News of an archive, packed, that are worth a turn of the worker; fewer are
- * after so long, and after so many times what the last turn took. */
+/* A job starts when an archive has grown by this number of bytes (packed). For
+ * less growth it waits SLAVE_AHEAD_NS, and SLAVE_AHEAD_SHARE times the duration
+ * of the last job. */
 #define SLAVE_AHEAD_BYTES (256u << 10)
 #define SLAVE_AHEAD_NS 1000000000ull
 #define SLAVE_AHEAD_SHARE 20u
-/* So long after a question the next one finds the graph made. */
+/* For this time after a question the run's graph is kept up to date. */
 #define SLAVE_AHEAD_GRAPH_NS (30 * 1000000000ull)
-/* A question has steps, and between them nothing is in hand here: graphs are
- * written so long after the last one. */
+/* Graphs are written to files this time after the last request: a question
+ * consists of several requests, with pauses between them. */
 #define SLAVE_AHEAD_KEEP_NS (3 * 1000000000ull)
 
-/* Is there enough news of a run that was asked about? */
+/* Whether a run that was asked about has enough new data. */
 bool slave_precompute_due(const struct slave_run *run, uint64_t now_ns);
-/* After every turn of the drain. */
+/* Starts a job if there is one to do. Call after every turn of the drain. */
 void slave_precompute_turn(struct slave_serve *v);
-/* `job` may be one of ours, whose step is over: true, and it is gone. */
+/* If `job` is a precompute job whose step is over, frees it and returns
+ * true. */
 bool slave_precompute_done(struct slave_serve *v, struct slave_job *job);
 
 #endif

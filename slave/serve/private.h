@@ -1,5 +1,6 @@
-/* What serve.c (connection, syncs), serve/run.c (reports, jobs, snapshots) and
- * serve/partial.c (lists that span requests) share. All of it is the loop's. */
+/* Shared by serve.c (connection, syncs), serve/run.c (reports, jobs, snapshots)
+ * and serve/partial.c (lists that span several requests). Thread: the
+ * loop's. */
 #ifndef IPS_SLAVE_SERVE_PRIVATE_H
 #define IPS_SLAVE_SERVE_PRIVATE_H
 
@@ -15,23 +16,24 @@ struct sync_wait {
     uint64_t until_ns;
 };
 
-struct partial { /* a list that spans several requests of one id */
+struct partial { /* a list that spans several requests with one id */
     struct partial *next;
     Ips__Request *request;
     size_t bytes;
 };
 
-struct task { /* a job as the loop sees it */
+struct task { /* a job, as the loop manages it */
     struct task *next;
     struct slave_job *job;
     struct slave_serve *serve;
-    struct event *readable; /* job->wait_fd is waited for; else NULL */
+    /* event for job->wait_fd; NULL: the job does not wait for it */
+    struct event *readable;
 };
 
 struct slave_serve {
     struct slave *s;
     struct ips_peer *peer;
-    bool ready; /* Hello came */
+    bool ready; /* the master's Hello was received */
     struct event *tick;
     uint64_t backoff_ns, next_try_ns;
     uint64_t next_report_ns, next_full_report_ns, reported_version,
@@ -39,40 +41,42 @@ struct slave_serve {
     struct sync_wait *syncs;
     struct task *tasks;
     struct slave_job
-        *precompute;  /* serve/precompute.c: in the worker's hands, or NULL */
-    int64_t live_run; /* run that s->record_queue is of, or 0 */
-    bool needs_write; /* a question was answered since graphs were kept */
+        /* serve/precompute.c: its job, while the worker has it; else NULL */
+        *precompute;
+    int64_t live_run; /* id of the run that s->record_queue serves, or 0 */
+    /* questions were answered since graph files were last written */
+    bool needs_write;
     struct partial *partials;
-    struct slave_cm_net *cm; /* serve/cm.c */
-    /* Of the closed run that was asked about last: no row of it changes. */
+    struct slave_cm_net *cm; /* connections to other slaves, serve/cm.c */
+    /* Snapshot of the closed run asked about last; its rows cannot change. */
     struct slave_snapshot *known;
     uint64_t known_version;
     char boot_id[40];
     bool complained;
 };
 
-/* serve/run.c */
+/* Functions of serve/run.c: */
 void slave_serve_report(struct slave_serve *v);
-/* Answers a request with an error about its run. */
+/* Answers a request with an error about a run. */
 void slave_serve_fail(struct slave_serve *v, uint64_t id, int code,
                       const char *run, const char *what);
-/* What is committed of the run. NULL with *err set. */
+/* A snapshot of what is committed of the run. NULL with *err set. */
 struct slave_snapshot *slave_serve_snapshot(struct slave *s,
                                             struct slave_run *run,
                                             struct ips_err *err);
-/* A snapshot and a job for what is asked. */
+/* Makes a snapshot and a job for the request. */
 void slave_serve_dispatch(struct slave_serve *v, const Ips__Request *q);
-/* What a job waits for has come. */
+/* Continues a job that waited for mail or for its descriptor. */
 void slave_serve_wake(struct slave_serve *v, struct slave_job *job);
-/* Parked jobs that may go on; cancelled ones end. */
+/* Continues parked jobs that may run; ends cancelled ones. */
 void slave_serve_unpark(struct slave_serve *v);
-/* Deep; NULL: out of memory. */
+/* A deep copy of the request; NULL: out of memory. */
 Ips__Request *slave_serve_copy(const Ips__Request *q);
 
-/* serve/partial.c: true: `q` was put away, or it completed a list that was then
- * dispatched. */
+/* serve/partial.c: returns true if `q` was stored as part of a list, or
+ * completed a list, which was then dispatched. */
 bool slave_serve_partial(struct slave_serve *v, const Ips__Request *q);
-/* The question is cancelled: what has come of its list goes. */
+/* The request was cancelled: drops the part of its list that has come. */
 void slave_serve_partial_drop(struct slave_serve *v, uint64_t id);
 void slave_serve_partials_free(struct slave_serve *v);
 

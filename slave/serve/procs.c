@@ -1,4 +1,4 @@
-/* ProceduresAsk: what each process of a graph spent where, in pieces. */
+/* ProceduresAsk: sends each process's CPU time by procedure, in pieces. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +16,8 @@ void slave_procs_release(struct slave_graph_ask *j)
     ips_free_large(j->procs);
 }
 
-/* CPU of the threads of `object` in the window: what no sample stands for is
- * the rest of it. */
+/* Counts the CPU of the object's threads in the window; the part that no sample
+ * stands for is unsampled. */
 static int count_cpu(struct slave_graphs *gs, struct slave_graph_ask *j,
                      const Ips__ProceduresAsk *ask, const uint64_t edges[2])
 {
@@ -40,8 +40,8 @@ static int count_cpu(struct slave_graphs *gs, struct slave_graph_ask *j,
     free(row);
     if (rc < 0)
         return rc;
-    /* A sample stands for a period of its thread, and may be of another
-     * window. */
+    /* A sampling period may lie partly in this window while its sample lies in
+     * another. So one period for each thread does not count as unsampled. */
     t->unsampled_ns = ips_sub_sat(
         s.cpu_ns[0],
         ips_add_sat(t->sampled_ns,
@@ -72,7 +72,7 @@ static int begin_window(struct slave_graphs *gs, struct slave_graph_ask *j,
     return rc < 0 ? rc : count_cpu(gs, j, ask, edges);
 }
 
-/* A line's are those of its procedure, which may have several lines. */
+/* Not for lines: a procedure's calls cannot be divided among its lines. */
 static void count_calls(struct proc_answer *p, bool by_line)
 {
     for (uint32_t i = 0; i < p->t.row_count && !by_line; i++) {

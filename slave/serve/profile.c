@@ -1,5 +1,5 @@
-/* ProfileAsk: what pieces of chains were spent on, in a window: by procedure,
- * and one thing after another. */
+/* ProfileAsk: CPU time of pieces of chains within a window, by procedure, and
+ * as a sequence of steps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,28 +8,31 @@
 #include "slave/profile/window.h"
 #include "slave/serve/procs.h"
 
-#define PIECE_CODES 1024u /* of at most 5.1 KB */
+#define PIECE_CODES 1024u /* codes in a reply; a code has at most 5.1 KB */
 
 struct step {
-    uint32_t piece, code; /* code + 1, 0: unsampled */
+    uint32_t piece, code; /* code: number of the procedure + 1; 0: unsampled */
     uint64_t ns;
 };
 
 struct profile {
     struct slave_arc_sum sum;
-    struct slave_profile_cache profile_cache; /* of the sum */
+    /* costs made from `sum`, for the rows */
+    struct slave_profile_cache profile_cache;
     bool have_costs;
-    struct slave_proc_names names; /* of steps */
+    struct slave_proc_names names; /* procedure names, for the steps */
     struct slave_arc_mixes mixes;
-    struct slave_cut cut; /* to the window */
+    struct slave_cut cut; /* the window to which arcs are cut */
     uint64_t *piece_ns, *piece_weight_ns;
     uint32_t piece_count;
     B_ARRAY(struct step) steps;
-    B_ARRAY(uint32_t) codes; /* symbols, by code */
-    uint32_t *code_of;       /* [symbols] code + 1 */
+    B_ARRAY(uint32_t) codes; /* symbol number of each code */
+    /* [symbols] code + 1 of each symbol; 0: none yet */
+    uint32_t *code_of;
     uint32_t sent_codes, sent_pieces, sent_steps;
     char *texts;
-    uint32_t *step_columns; /* [2 * IPS_PIECE_ITEMS] */
+    /* [2 * IPS_PIECE_ITEMS] columns of steps in a reply */
+    uint32_t *step_columns;
     uint64_t *step_ns;
     Ips__ProcedureTotals totals;
     uint64_t alike_ns, delay_ns;
@@ -77,8 +80,8 @@ static int code_number(struct profile *p, uint32_t symbol, uint32_t *code,
     return 0;
 }
 
-/* The arc into `node` took ns: a step of its own, unless it goes on with what
- * the last one of the piece did. */
+/* Adds the arc into `node`, which took ns: to the last step if that is of the
+ * same piece and procedure, else as a new step. */
 static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
                     uint32_t node, uint64_t ns)
 {
@@ -99,7 +102,8 @@ static int add_step(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-/* What the piece weighs in the window; where it is not asked for one, most. */
+/* The piece's weight in the window; without a weighting (`lane`), the limit
+ * `most` of the request. */
 static uint64_t piece_ns(struct slave_graph_ask *j, uint32_t piece,
                          uint32_t chain, uint32_t from, uint32_t to)
 {
@@ -119,8 +123,8 @@ static uint64_t piece_ns(struct slave_graph_ask *j, uint32_t piece,
     return ns;
 }
 
-/* Is there more CPU time in the piece than `most`? Then `share` divides that
- * among its arcs. */
+/* If the piece has more CPU time than `most`, returns true and prepares `share`
+ * to divide `most` among its arcs. */
 static bool limit_piece(const struct slave_graph_ask *j, uint32_t piece,
                         uint32_t chain, uint32_t from, uint32_t to,
                         uint64_t most, struct slave_share *share)
@@ -136,7 +140,7 @@ static bool limit_piece(const struct slave_graph_ask *j, uint32_t piece,
     return true;
 }
 
-/* The arcs behind `from` up to `to`, of one chain. */
+/* Adds the arcs after `from` up to `to`, all of one chain. */
 static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
                      uint32_t from, uint32_t to)
 {
@@ -161,7 +165,7 @@ static int add_piece(struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
     return rc;
 }
 
-/* What ends at `node` and is not of its chain. */
+/* Adds a piece that ends at `node` but is not of its chain. */
 static void add_before(struct slave_graph_ask *j, uint32_t piece, uint32_t node)
 {
     const Ips__ProfileAsk *ask = slave_graph_request(j)->profile;
@@ -172,7 +176,7 @@ static void add_before(struct slave_graph_ask *j, uint32_t piece, uint32_t node)
             slave_cut_before(&p->cut, node, ask->most[piece]);
 }
 
-/* Refuses what overlaps too: an arc counts once. */
+/* Refuses overlapping pieces, too: each arc counts once. */
 static int add_asked(struct slave_graph_ask *j, const Ips__ProfileAsk *ask)
 {
     const struct ips_graph *g = &j->graph->b.g;
@@ -229,7 +233,6 @@ static int prepare_steps(struct slave_graph_ask *j)
     return p->code_of && p->step_columns && p->step_ns ? 0 : IPS_E_NO_MEMORY;
 }
 
-/* Which threads have exact costs, of those of any. */
 static void make_totals(struct slave_graph_ask *j)
 {
     struct profile *p = j->profile;
@@ -300,7 +303,7 @@ static int begin_profile(struct slave_graph_ask *j, struct slave_graphs *gs,
     return rc == 0 ? make_rows(j, ask) : rc;
 }
 
-/* ---- sending: one kind of list a reply ---- */
+/* ---- sending: each reply has one kind of list ---- */
 
 static int code_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
 {

@@ -1,6 +1,6 @@
 /*
- * Reports of the runs that are known here, and requests about one of them: a
- * snapshot of what is committed, a job for the worker, its replies.
+ * Reports the known runs, and handles requests about a run: takes a snapshot of
+ * what is committed, starts a job on the worker, sends its replies.
  */
 #include <event2/event.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@
 
 #define BACKLOG_BYTES (16u << 20)
 #define TAGS_MAX 32
-/* Then even a master that could not write down what it was told knows all. */
+/* Interval of full reports, which repair what a master failed to store. */
 #define FULL_REPORT_NS (10 * SLAVE_SECOND_NS)
 
 /* ---- reports ---- */
 
-/* Borrowed texts and the arrays they hang in. */
+/* A run's state, with storage for the texts and arrays that it points to. */
 struct state_storage {
     Ips__RunState state;
     uint64_t lost[IPS_LOST_COUNT];
@@ -74,7 +74,7 @@ static void fill_state(struct state_storage *out, const struct slave_drain *d,
     }
 }
 
-/* Of all in it that may change; never 0. */
+/* Hash over all fields that may change; never 0. */
 static uint64_t hash_of(const Ips__RunState *st)
 {
     const uint64_t fields[] = {
@@ -90,7 +90,8 @@ static uint64_t hash_of(const Ips__RunState *st)
     return hash ? hash : 1;
 }
 
-/* The state of `r` in the list, if it has changed or `all` are wanted. */
+/* Appends the state of `r` to the list if it has changed since the last report,
+ * or if `all` are wanted. */
 static int add_state(struct slave_serve *v, struct slave_run *r, bool all,
                      Ips__RunState ***list, size_t *count, size_t *room)
 {
@@ -112,7 +113,8 @@ static int add_state(struct slave_serve *v, struct slave_run *r, bool all,
     }
     fill_state(kept, &v->s->drain, r);
     r->reported = hash;
-    (*list)[(*count)++] = &kept->state; /* its first member */
+    /* `state` is the first member, so free() of this pointer frees all */
+    (*list)[(*count)++] = &kept->state;
     return 0;
 }
 
@@ -126,7 +128,7 @@ void slave_serve_report(struct slave_serve *v)
     bool all = now >= v->next_full_report_ns;
     for (struct slave_run *r = d->runs; r && rc == 0; r = r->next) {
         if (!r->row.id)
-            continue; /* nothing of it is committed yet */
+            continue; /* nothing of the run is committed yet */
         report.known_runs++;
         rc = add_state(v, r, all, &report.runs, &report.n_runs, &room);
     }
@@ -146,7 +148,7 @@ void slave_serve_report(struct slave_serve *v)
     for (size_t i = 0; i < report.n_runs; i++)
         free(report.runs[i]);
     free(report.runs);
-    if (all || rc < 0) /* after a failure all of them, the next time */
+    if (all || rc < 0) /* if sending failed, the next report has all runs */
         v->next_full_report_ns = rc < 0 ? 0 : now + FULL_REPORT_NS;
     v->reported_version = d->version;
     v->reported_found = d->runs_found;
@@ -171,7 +173,8 @@ static struct task **task_of(struct slave_serve *v, const struct slave_job *job)
     return p;
 }
 
-/* The job is over: unpinned, forgotten, given away for release. */
+/* Ends a job: unpins its run, frees its task and gives it to the worker for
+ * release. */
 static void end_job(struct slave_serve *v, struct slave_job *job)
 {
     struct task **p = task_of(v, job);
@@ -190,7 +193,7 @@ static void end_job(struct slave_serve *v, struct slave_job *job)
     slave_work_drop(v->s->work, job);
 }
 
-/* `run` is NULL where it is about none. */
+/* `run`: NULL for a job about no run. */
 static void start_job(struct slave_serve *v, struct slave_job *job,
                       struct slave_run *run)
 {
@@ -230,7 +233,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     slave_serve_wake(t->serve, t->job);
 }
 
-/* The job is parked until there is something to read for it. */
+/* Parks the job until its descriptor is readable. */
 static void wait_readable(struct slave_serve *v, struct slave_job *job)
 {
     struct task *t = *task_of(v, job);
@@ -285,7 +288,6 @@ void slave_serve_wake(struct slave_serve *v, struct slave_job *job)
     slave_work_give(v->s->work, job);
 }
 
-/* Parked jobs that may go on; cancelled ones end. */
 void slave_serve_unpark(struct slave_serve *v)
 {
     for (struct task *t = v->tasks, *next; t; t = next) {
@@ -347,7 +349,7 @@ static void *copy_rows(const void *rows, size_t bytes)
     return copy;
 }
 
-/* NULL: out of memory. */
+/* Copies a snapshot and opens the archive again. NULL: out of memory. */
 static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
 {
     struct slave_snapshot *copy = copy_rows(s, sizeof(*s));
@@ -366,7 +368,7 @@ static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
     return NULL;
 }
 
-/* Reads the rows. */
+/* Reads the run's rows from the database. */
 static struct slave_snapshot *
 read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
 {
@@ -419,7 +421,8 @@ struct slave_snapshot *slave_serve_snapshot(struct slave *s,
         v->known = copy_snapshot(snap);
         v->known_version = run->version;
         if (v->known && v->known->archive_fd >= 0)
-            close(v->known->archive_fd); /* each copy has its own */
+            /* each copy of the snapshot opens its own descriptor */
+            close(v->known->archive_fd);
         if (v->known)
             v->known->archive_fd = -1;
     }

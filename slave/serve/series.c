@@ -1,4 +1,5 @@
-/* SeriesAsk: what was done over time, in bins that the master chose. */
+/* SeriesAsk: sends CPU, messages and waits over time, in bins that the master
+ * chose. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,15 +9,17 @@
 
 #define EDGES_MAX 4097u
 #define TOPS_MAX 64u
-#define CELLS_MAX (1u << 24) /* of bins and processes */
+/* limit for the number of bins times processes */
+#define CELLS_MAX (1u << 24)
 
 struct series_answer {
     struct slave_series s;
-    uint64_t *sum; /* [4][bins] over the rows */
+    /* [4][bins] CPU, messages, bytes and waits, summed over the rows */
+    uint64_t *sum;
     struct slave_proc_names names;
     struct slave_top *top;
     uint32_t top_count;
-    uint32_t *row; /* by chain: its process */
+    uint32_t *row; /* [chains] process of each chain */
     char *texts;
 };
 
@@ -47,7 +50,7 @@ static int check_ask(const Ips__SeriesAsk *ask, struct ips_err *err)
                               ask->tops);
 }
 
-/* With tops a row a process, else all in one. */
+/* With tops: one row for each process; else one row for all. */
 static int make_series(struct slave_graphs *gs, struct slave_graph_ask *j,
                        const Ips__SeriesAsk *ask)
 {
@@ -92,7 +95,7 @@ static int add_up(struct slave_graph_ask *j)
     return 0;
 }
 
-/* The process of most CPU in each bin. */
+/* Adds the process with the most CPU in each bin. */
 static size_t put_processes(const struct series_answer *a, Ips__SeriesTop *row)
 {
     size_t count = 0;

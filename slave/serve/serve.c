@@ -1,10 +1,11 @@
 /*
- * The slave's side of the master's connection: it calls the master, says
- * Hello, reports every second and on change, and hands requests to the worker.
+ * The slave's side of the connection to the master: it connects, sends Hello,
+ * reports every second and on changes, and hands requests to the worker.
  *
- * A Sync first has everything taken from the pool that was published when it
- * came; a run whose processes are all dead is waited for until it is closed,
- * so that an answer right after the program's end is a final one.
+ * A Sync is answered only after everything that had been published when it came
+ * was read from the pool. If all processes of the run are dead, it also waits
+ * until the run is closed, so that an answer right after the program's end is
+ * final.
  */
 #include <event2/event.h>
 #include <sched.h>
@@ -21,13 +22,14 @@
 
 #define REPORT_NS SLAVE_SECOND_NS
 #define REPORT_SOON_NS (100 * SLAVE_MS_NS)
-#define SYNC_NS (3 * SLAVE_SECOND_NS) /* and no longer */
+/* longest time that a Sync request is held */
+#define SYNC_NS (3 * SLAVE_SECOND_NS)
 #define RECONNECT_MIN_NS (100 * SLAVE_MS_NS)
 #define RECONNECT_MAX_NS (5 * SLAVE_SECOND_NS)
 
 /* ---- requests ---- */
 
-/* Answered when the pool has been looked through. */
+/* Holds a Sync request until the pool has been read. */
 static void hold_sync(struct slave_serve *v, const Ips__Request *q,
                       struct slave_run *run)
 {
@@ -79,10 +81,11 @@ void slave_serve_turn(struct slave *s, uint64_t now_ns)
     for (struct sync_wait *w = v->syncs; w; w = w->next) {
         struct slave_run *run = slave_drain_find(&s->drain, w->request->run);
         if (run)
-            run->want_sync = true; /* another wait may have cleared it */
+            /* another Sync of the run, now answered, may have cleared it */
+            run->want_sync = true;
     }
     slave_precompute_turn(v);
-    /* A new run is told at once: who asks next means that one. */
+    /* A new run is reported at once: a client that asks next means that run. */
     if (v->ready && s->drain.runs_found != v->reported_found) {
         v->next_report_ns = now_ns + REPORT_NS;
         slave_serve_report(v);
@@ -113,7 +116,7 @@ static void continue_request(struct slave_serve *v, const Ips__Request *q)
     slave_serve_unpark(v);
 }
 
-/* What began just now may not have been seen yet. */
+/* Scans the pool now, to find runs that have just started. */
 static void scan_pool(struct slave_serve *v)
 {
     v->s->drain.scan_now = true;
@@ -128,7 +131,8 @@ static void on_scan(struct slave_serve *v, const Ips__Request *q)
         slave_serve_report(v);
     reply.id = q->id;
     reply.last = true;
-    if (v->peer && q->id) /* without: just to stay */
+    /* id 0: no reply wanted, the request only keeps a private slave alive */
+    if (v->peer && q->id)
         ips_send_reply(v->peer, &reply);
 }
 
@@ -321,12 +325,14 @@ void slave_serve_close(struct slave *s)
     lost_master(v);
     slave_cm_close(v);
     if (v->precompute &&
-        v->precompute->run) /* the worker releases the job itself */
+        /* the worker frees the job itself, so only unpin the run */
+        v->precompute->run)
         v->precompute->run->pins--;
     ips_peer_reap();
     if (v->tick)
         event_free(v->tick);
-    while (v->tasks) { /* the worker releases the jobs themselves */
+    /* the worker frees the jobs themselves, so only free the tasks */
+    while (v->tasks) {
         struct task *t = v->tasks;
         v->tasks = t->next;
         if (t->job->run)

@@ -1,7 +1,7 @@
 /*
- * The daemon's parts and how they hang together: the drain (drain.h) moves
- * records from the pool to the archives, serve answers the master, the worker
- * (work.h) does what takes long. main.c is the map.
+ * The parts of the daemon: the drain (drain.h) moves records from the pool to
+ * the archives, serve answers the master, the worker (work.h) runs long jobs.
+ * main.c shows how they work together.
  */
 #ifndef IPS_SLAVE_SERVE_SLAVE_H
 #define IPS_SLAVE_SERVE_SLAVE_H
@@ -21,45 +21,52 @@ struct slave_serve;
 
 struct slave_options {
     char pool[IPS_PATH_BYTES];
-    char state[IPS_PATH_BYTES]; /* of all of IPS */
+    /* state directory, shared with the other IPS programs */
+    char state[IPS_PATH_BYTES];
     char machine[64];
     char master[IPS_PATH_BYTES];
-    char listen[IPS_PATH_BYTES]; /* for other slaves; "none" */
+    /* address to listen on for other slaves, or "none" */
+    char listen[IPS_PATH_BYTES];
     bool is_private;
     bool foreground;
     bool idle_given;
     uint64_t idle_ns;
     uint64_t archive_max_bytes;
     uint64_t archive_age_s;
-    uint64_t memory_bytes; /* of large arrays; 0: no limit */
+    /* memory limit for large arrays, in bytes; 0: no limit */
+    uint64_t memory_bytes;
 };
 
 struct slave {
     struct slave_options opt;
     struct event_base *base;
     struct slave_drain drain;
-    struct slave_graphs graphs; /* the worker's */
+    /* graphs of runs; only the worker may use them */
+    struct slave_graphs graphs;
     struct slave_work *work;
-    struct slave_record_queue *record_queue; /* NULL: no run was followed yet */
+    /* queue of new records of the followed run; NULL: none yet */
+    struct slave_record_queue *record_queue;
     struct slave_serve *serve;
-    int lock_fd;  /* slave.lock, held */
-    int state_fd; /* the same of the state directory */
-    int wake_fd;  /* eventfd: the worker has something */
+    int lock_fd;  /* descriptor of slave.lock, held */
+    int state_fd; /* descriptor of the state directory's lock, held */
+    int wake_fd;  /* eventfd: the worker has a result */
     bool stopping;
-    bool had_run;         /* a run was in the pool since we began */
-    uint64_t busy_ns;     /* monotonic, of the last request or open run */
-    unsigned sched_class; /* scheduling, see base/sched_class.h */
+    bool had_run;         /* a run has been in the pool since the start */
+    uint64_t busy_ns;     /* monotonic time of the last request or open run */
+    unsigned sched_class; /* current scheduling class, base/sched_class.h */
     unsigned wanted_level;
 };
 
-/* serve.c: connection, reports, dispatch. */
+/* Functions of serve.c: connection, reports, dispatch. */
 int slave_serve_open(struct slave *s, struct ips_err *err) IPS_MUST_USE;
 void slave_serve_close(struct slave *s);
-/* After every turn of the drain: syncs that are over, changes to report. */
+/* Call after every turn of the drain: answers finished syncs, reports
+ * changes. */
 void slave_serve_turn(struct slave *s, uint64_t now_ns);
-/* The worker woke us. */
+/* Handles the jobs whose step has finished; called when the worker woke the
+ * loop. */
 void slave_serve_worked(struct slave *s);
-/* Requests in hand. */
+/* Number of requests in progress. */
 unsigned slave_serve_pending(const struct slave *s);
 
 #endif

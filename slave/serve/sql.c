@@ -1,10 +1,10 @@
 /*
- * SqlAsk: a question in SQL over the run's IRT, in pieces. An error of the
- * question is an answer, not a failure of this slave.
+ * SqlAsk: answers an SQL question about the run's IRT, in pieces. An error in
+ * the question is an answer, not a failure of this slave.
  *
- * SQLite looks at no limit within one function of one row, so a helper
- * (`ips-slave --sql`) answers, which a timer ends: this worker never waits for
- * it, and others are answered meanwhile. Its input is
+ * SQLite checks no limit inside one call of an SQL function, so a helper
+ * process (`ips-slave --sql`), which a timer kills, answers. The worker never
+ * blocks on it, so other requests are answered meanwhile. Its input is
  *
  *   database \n run \n ns it may take \n rows \n 1 (there are procedures) or 0
  *   \n the question
@@ -29,10 +29,11 @@
 
 #define PIECE_SQL_ROWS 1024u
 #define PIECE_SQL_BYTES (1u << 20)
-#define PIECE_SQL_NS (200 * SLAVE_MS_NS) /* then goes what there is */
+/* after this time a piece is sent with the rows that it has */
+#define PIECE_SQL_NS (200 * SLAVE_MS_NS)
 #define SQL_FRAME_BYTES (IPS_FRAME_MAX_BYTES - 65536u)
-/* A question may take so much longer before the timer ends it: where SQLite
- * does look at its limits, it says itself which. */
+/* The timer waits so much longer than the question's time limit: where SQLite
+ * does check its limits, it then reports itself which one was exceeded. */
 #define SQL_GRACE_NS (500 * SLAVE_MS_NS)
 #define SQL_HELPER_BYTES ((uint64_t)512 << 20)
 #define SQL_HELPERS_MOST 16u
@@ -40,26 +41,28 @@
 enum sql_frame_kind {
     SQL_MORE,
     SQL_LAST,
-    SQL_PROCEDURES /* it needs them: to be asked again */
+    /* the question needs the procedures: make them and ask again */
+    SQL_PROCEDURES
 };
 struct sql_frame {
-    uint32_t kind, bytes; /* of what follows */
+    uint32_t kind, bytes; /* bytes: length of the message that follows */
 };
 
-/* ---- rows of a question, as messages ---- */
+/* ---- rows of an answer, as messages ----- */
 
 struct sql_rows {
     struct slave_sql *q;
-    uint64_t count, most; /* told so far */
+    uint64_t count, most; /* number of rows so far, and its limit */
     Ips__SqlRow *row;
     Ips__SqlRow **row_ptr;
     Ips__SqlValue *value;
     Ips__SqlValue **value_ptr;
     char **columns;
-    char *texts; /* of the piece */
+    char *texts; /* texts of the rows of the current piece */
     size_t texts_len, texts_capacity;
     uint32_t column_count;
-    struct ips_err error; /* of the question */
+    /* error in the question, or the limit that it reached */
+    struct ips_err error;
 };
 
 static void rows_release(struct sql_rows *a)
@@ -92,8 +95,8 @@ static int rows_room(struct sql_rows *a, struct ips_err *err)
     return 0;
 }
 
-/* Copies of the row's texts, since the statement's own go with its next step:
- * one behind the other, each up to its first zero byte. */
+/* Copies a text of the row, because the statement's own becomes invalid at its
+ * next step. The copies follow each other, each up to its first zero byte. */
 static bool put_text(struct sql_rows *a, const char *text, size_t bytes)
 {
     size_t len = text ? strnlen(text, bytes) : 0;
@@ -134,7 +137,7 @@ static bool put_row(struct sql_rows *a, size_t at)
             break;
         case SQLITE_NULL:
             break;
-        default: /* texts; a blob's bytes are one */
+        default: /* texts, and blobs, whose bytes are sent as a text */
             v->value_case = IPS__SQL_VALUE__VALUE_TEXT;
             v->text = NULL;
             if (!put_text(a, sqlite3_column_blob(s, i),
@@ -145,7 +148,8 @@ static bool put_row(struct sql_rows *a, size_t at)
     return true;
 }
 
-/* The room moves while it grows: so at the end. */
+/* Sets the pointers to texts at the end, because the buffer moves while it
+ * grows. */
 static void point_to_texts(struct sql_rows *a, size_t rows)
 {
     char *text = a->texts;
@@ -173,7 +177,8 @@ static void put_error(struct sql_rows *a, Ips__SqlAnswer *r)
         r->error = a->error.msg;
 }
 
-/* The next rows; *last with the last ones, and where there is an error. */
+/* Reads the next rows. *last: these are the last ones, or there was an
+ * error. */
 static int rows_next(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
                      struct ips_err *err)
 {
@@ -206,7 +211,7 @@ static int rows_next(struct sql_rows *a, Ips__SqlAnswer *r, bool *last,
     return 0;
 }
 
-/* ---- the helper's own side ---- */
+/* ---- in the helper ------------ */
 
 static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
 {
@@ -227,7 +232,8 @@ static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
     }
     uint8_t *data = malloc(len + 1);
     if (!data)
-        _exit(1); /* said by who waits for it */
+        /* the slave sees that the output ended early and reports it */
+        _exit(1);
     head.bytes = (uint32_t)ips__sql_answer__pack(r, data);
     (void)fwrite(&head, sizeof(head), 1, out);
     (void)fwrite(data, 1, len, out);
@@ -236,7 +242,7 @@ static void put_frame(FILE *out, uint32_t kind, const Ips__SqlAnswer *r)
     free(data);
 }
 
-/* SIGALRM ends this process so much later; 0: not any more. */
+/* SIGALRM ends this process after that time; 0: stops the timer. */
 static void set_timer(uint64_t ns)
 {
     const struct itimerval t = {
@@ -245,7 +251,7 @@ static void set_timer(uint64_t ns)
     (void)setitimer(ITIMER_REAL, &t, NULL);
 }
 
-/* The time it waits until its rows are taken is not the question's. */
+/* The time limit does not include the time for writing the output. */
 static void send_rows(struct sql_rows *a, uint64_t left_ns, FILE *out)
 {
     struct ips_err err = {0};
@@ -308,17 +314,20 @@ int slave_sql_main(FILE *in, FILE *out)
 
 struct sql_ask {
     int64_t run;
-    struct sql_rows own; /* without a helper */
-    pid_t helper;        /* 0 none */
-    int fd;              /* its output */
-    bool procedures;     /* are there */
-    uint8_t *data;       /* of the next frame, as far as it has come */
+    struct sql_rows own; /* rows, if the worker answers without a helper */
+    pid_t helper;        /* pid of the helper; 0: none */
+    int fd;              /* descriptor from which its output is read */
+    bool procedures;     /* the procedures are in the database already */
+    /* the frame that is being read, as far as it has come */
+    uint8_t *data;
     size_t len, capacity;
-    Ips__SqlAnswer *columns, *piece; /* told last */
+    /* columns: from the first frame; piece: last one sent */
+    Ips__SqlAnswer *columns, *piece;
     char why[200];
 };
 
-/* The procedures of the graph that the IRT are of, made where they are not. */
+/* Makes sure that the database has the procedures of the graph that the IRT
+ * rows belong to. */
 static int have_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct slave_irt_row irt;
@@ -331,8 +340,9 @@ static int have_procedures(struct slave_graph_ask *j, struct slave_graphs *gs)
     return rc < 0 ? rc : slave_graph_profile_cache(gs, j->graph, &j->job.err);
 }
 
-/* Asked without a SyncAsk before it, the tables may be of another build: those
- * of a closed run are made anew then, of an open one where there are none. */
+/* Makes sure that the tables exist. Without a SyncAsk before, they may be of an
+ * older build: those of a closed run are then made again; those of an open run
+ * are made only if there are none. */
 static int have_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct slave_irt_row irt;
@@ -348,7 +358,8 @@ static int have_tables(struct slave_graph_ask *j, struct slave_graphs *gs)
 
 /* ---- without a helper ---- */
 
-/* 0 with a->own.error set where the question is wrong. */
+/* Answers without a helper. Returns 0 with a->own.error set if the question is
+ * wrong. */
 static int begin_here(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     const Ips__SqlAsk *ask = slave_graph_request(j)->sql;
@@ -379,7 +390,7 @@ static int step_here(struct slave_graph_ask *j)
     return 0;
 }
 
-/* ---- with one ---- */
+/* ---- with a helper ---- */
 
 static void helper_end(struct sql_ask *a, struct slave_graphs *gs)
 {
@@ -416,7 +427,7 @@ static int helper_begin(struct slave_graph_ask *j, struct slave_graphs *gs)
     return 0;
 }
 
-/* It has ended without a word. */
+/* Reports that the helper ended without a final frame. */
 static void say_ended(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql;
@@ -441,7 +452,8 @@ static void say_ended(struct slave_graph_ask *j, struct slave_graphs *gs)
     j->job.finished = true;
 }
 
-/* Reads on. 1: a frame is there, 0: later, IPS_E_NOT_FOUND: no more comes. */
+/* Reads more of the helper's output. 1: a frame is complete; 0: not yet;
+ * IPS_E_NOT_FOUND: the output has ended. */
 static int read_frame(struct sql_ask *a, struct sql_frame *head,
                       struct ips_err *err)
 {
@@ -473,7 +485,7 @@ static int read_frame(struct sql_ask *a, struct sql_frame *head,
     }
 }
 
-/* A frame is there. */
+/* Handles a complete frame. */
 static int take_frame(struct slave_graph_ask *j, struct slave_graphs *gs,
                       const struct sql_frame *head)
 {
@@ -494,7 +506,8 @@ static int take_frame(struct slave_graph_ask *j, struct slave_graphs *gs,
         ips__sql_answer__free_unpacked(a->piece, NULL);
     a->piece = r;
     j->job.finished = head->kind == SQL_LAST;
-    /* The columns alone go with the first rows. */
+    /* A frame with only column names is not sent; they go with the first
+     * rows. */
     j->job.silent = !j->job.finished && r->n_rows == 0;
     if (!a->columns)
         a->columns = r;
@@ -535,7 +548,8 @@ static int begin_sql(struct slave_graph_ask *j, struct slave_graphs *gs)
     struct sql_ask *a = j->sql = calloc(1, sizeof(*a));
     if (!a)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
-    a->run = j->snap->run_id; /* which a build takes */
+    /* copied now, because a build takes the snapshot over */
+    a->run = j->snap->run_id;
     int rc = have_tables(j, gs);
     if (rc < 0)
         return rc;

@@ -1,4 +1,4 @@
-/* TableAsk: processes, threads and channels of a graph, in pieces. */
+/* TableAsk: sends processes, threads and channels of a graph, in pieces. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static void cut_thread(struct thread_rows *out,
     }
 }
 
-/* Where a window is asked for: 1; else 0. */
+/* Makes the window's tables. Returns 1 if a window was asked for, else 0. */
 static int make_window(struct slave_graph_ask *j, struct slave_graphs *gs)
 {
     const Ips__TableAsk *ask = slave_graph_request(j)->table;
@@ -137,7 +137,7 @@ static int make_window(struct slave_graph_ask *j, struct slave_graphs *gs)
 #define USER_NONE (-1)
 #define USER_SEVERAL (-2)
 
-/* Which process uses an end, where exactly one does. */
+/* For each channel end the process that uses it, if exactly one does. */
 static int64_t *make_users(const struct ips_built *b)
 {
     int64_t *user = malloc(((size_t)b->end_count + 1) * sizeof(*user));
@@ -158,7 +158,8 @@ static int64_t peer_process(const struct slave_graph_ask *j, uint32_t end)
     return j->user[e->peer_end];
 }
 
-/* Several processes use the peer: which of them got what, their rows tell. */
+/* If several processes use the peer end: its number + 1. The master takes from
+ * their rows which of them received what. */
 static uint32_t peer_shared(const struct slave_graph_ask *j, uint32_t end)
 {
     const struct ips_end *e = &j->graph->b.ends[end];
@@ -198,7 +199,7 @@ static void cut_channel(Ips__ChannelRow *r, const struct ips_traffic_cut *t)
     r->recv_bytes_in = t->recv_bytes;
 }
 
-/* Rows of one kind in a piece; a row is at most about 1 KB. */
+/* Rows of one kind in a reply; a row has at most about 1 KB. */
 #define TABLE_ROWS 4096u
 
 static size_t piece_rows(uint32_t at, uint32_t first, uint32_t count)
@@ -207,7 +208,8 @@ static size_t piece_rows(uint32_t at, uint32_t first, uint32_t count)
     return left < TABLE_ROWS ? left : TABLE_ROWS;
 }
 
-/* Processes, then threads, then channels, numbered through by j->at. */
+/* Sends processes, then threads, then channels; j->at counts through all
+ * three. */
 void slave_step_table(struct slave_job *job, struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_of(job);

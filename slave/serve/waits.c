@@ -1,5 +1,5 @@
-/* WaitRowsAsk: every wait of a graph. The places come first, then the waits by
- * node, then what was done with locks. */
+/* WaitRowsAsk: sends all waits of a graph: first the call sites, then the waits
+ * by node, then the lock operations. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,18 +10,21 @@
 #include "slave/serve/graph.h"
 #include "slave/serve/procs.h"
 
-#define PIECE_PLACES 128u  /* of at most 32 frames and 600 bytes each */
-#define BLOCKED_MOST 1024u /* threads: more are not told */
+/* call sites in a reply; a site has at most 32 frames of 600 bytes each */
+#define PIECE_PLACES 128u
+#define BLOCKED_MOST 1024u /* maximum number of blocked threads in a reply */
 
 struct wait_rows {
     uint32_t sent_places, sent, sent_locks;
     char *causes[IPS_WAIT_COUNT];
-    char **text; /* of the page */
+    char **text; /* texts of the current page, freed with the next one */
     uint32_t text_count, text_capacity;
-    uint32_t *node, *cause, *code_location; /* [IPS_PIECE_ITEMS] */
+    /* [IPS_PIECE_ITEMS] columns of waits */
+    uint32_t *node, *cause, *code_location;
     protobuf_c_boolean *of_node;
     uint64_t *ns, *end_ns, *unended_ns;
-    uint32_t *lock, *lock_node, *lock_does; /* [IPS_PIECE_ITEMS] */
+    /* [IPS_PIECE_ITEMS] columns of lock operations */
+    uint32_t *lock, *lock_node, *lock_does;
     uint64_t *lock_after, *lock_at_ns;
     Ips__BlockedCall *blocked, **blocked_at;
 };
@@ -91,7 +94,7 @@ static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
     return fine ? 0 : no_memory(j);
 }
 
-/* The page has it until the next one. NULL: no memory. */
+/* Keeps the text until the next page, then frees it. NULL: out of memory. */
 static char *keep_text(struct wait_rows *w, char *text)
 {
     if (text && w->text_count < w->text_capacity)
@@ -235,7 +238,8 @@ static void locks_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         const struct ips_lock_row *r = &w->lock[p->sent_locks];
         p->lock[n] = r->lock;
         p->lock_node[n] = r->node;
-        p->lock_after[n] = r->w + 1; /* IPS_LOCK_AT_NODE: 0 */
+        /* 0 on the wire stands for IPS_LOCK_AT_NODE */
+        p->lock_after[n] = r->w + 1;
         p->lock_at_ns[n] = r->t;
         p->lock_does[n] = (r->gives ? 1u : 0u) + r->units * 2u;
     }

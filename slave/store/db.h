@@ -1,4 +1,5 @@
-/* What store.c, graphs/irt.c and store/symbol.c share. */
+/* Shared by store.c, graphs/irt.c and store/symbol.c: statements and
+ * helpers. */
 #ifndef IPS_SLAVE_STORE_DB_H
 #define IPS_SLAVE_STORE_DB_H
 
@@ -41,13 +42,13 @@ struct slave_store {
     sqlite3_stmt *stmt[SLAVE_STMT_COUNT];
 };
 
-/* IPS_E_DB with SQLite's own sentence. */
+/* Sets IPS_E_DB with SQLite's message. */
 int slave_store_error(struct slave_store *s, struct ips_err *err,
                       const char *what) IPS_MUST_USE;
-/* Runs a bound statement that gives no rows, and resets it. */
+/* Runs a bound statement that returns no rows, then resets it. */
 int slave_store_step(struct slave_store *s, enum slave_stmt which,
                      struct ips_err *err) IPS_MUST_USE;
-/* Deletes the run's rows of the named tables (NULL ended list). */
+/* Deletes the run's rows from the named tables (a NULL-terminated list). */
 int slave_store_clear(struct slave_store *s, int64_t run,
                       const char *const *tables,
                       struct ips_err *err) IPS_MUST_USE;
@@ -60,7 +61,7 @@ static inline uint64_t slave_col_u64(sqlite3_stmt *q, int at)
 {
     return (uint64_t)sqlite3_column_int64(q, at);
 }
-/* The text is copied. */
+/* SQLite copies the text. */
 static inline void slave_bind_text(sqlite3_stmt *q, int at, const char *text)
 {
     (void)sqlite3_bind_text(q, at, text, -1, SQLITE_TRANSIENT);

@@ -1,4 +1,4 @@
-/* Table load: what load.c saw of each run. */
+/* Table load: what drain/load.c measured for each run. */
 #include <string.h>
 
 #include "slave/store/db.h"

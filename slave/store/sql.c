@@ -9,12 +9,14 @@
 
 #include "common/paths.h"
 
-/* Virtual machine operations between two looks at the limits: some 20 us. */
+/* SQLite virtual machine operations between two checks of the limits: about 20
+ * us. */
 #define PROGRESS_OPS 1000
 
-/* X(view, columns as told to people, select). %1$lld is the run's id, %2$s the
- * name of the database. Texts that are "" and numbers that are all ones are not
- * known: NULL. Times are since the run's first event on this machine. */
+/* X(view, columns for error messages, select). %1$lld is the run's id, %2$s the
+ * name of the attached database. Texts that are "" and numbers that are all
+ * ones mean "unknown" and become NULL. Times count from the run's first event
+ * on this machine. */
 #define THREAD_OF                                                              \
     "FROM %2$s.thread t JOIN %2$s.process p ON p.run=t.run AND"                \
     " p.idx=t.process"
@@ -100,17 +102,19 @@ struct slave_sql {
     sqlite3_stmt *stmt;
     struct slave_sql_limits limits;
     atomic_bool *stop;
-    /* A name that nobody knows: the schema of the slave's tables is called
-     * so, and the views that read them begin with it. */
+    /* Random name of the attached schema, and prefix of the inner views that
+     * read it. The question cannot guess it, so it cannot name them. */
     char secret[24];
-    char **hidden; /* tables and modules that no question may read */
+    char **hidden; /* tables and modules that questions must not read */
     size_t hidden_count;
-    bool procedures;   /* what is being prepared reads them */
-    char refused[200]; /* by the authorizer: what */
-    uint64_t used_ns;  /* in steps before this one */
-    uint64_t began_ns; /* this step */
-    int64_t memory;    /* of the process, when it was opened */
-    const char *limit; /* that was met, in words */
+    /* the statement being prepared reads the procedures view */
+    bool procedures;
+    char refused[200]; /* what the authorizer refused */
+    uint64_t used_ns;  /* time of the earlier steps */
+    uint64_t began_ns; /* start time of the current step */
+    /* memory that SQLite used when the question was opened */
+    int64_t memory;
+    const char *limit; /* the limit that was reached, in words; NULL: none */
 };
 
 static uint64_t now_ns(void)
@@ -126,7 +130,7 @@ static int db_error(struct slave_sql *q, int code, struct ips_err *err)
                        q->db ? sqlite3_errmsg(q->db) : "out of memory");
 }
 
-/* ---- what may be asked ------------------------------------------------ */
+/* ---- which statements are allowed ------------------------------------- */
 
 static bool is_view(const char *name)
 {
@@ -158,10 +162,11 @@ static bool is_secret(const struct slave_sql *q, const char *name)
     return name && strncmp(name, q->secret, strlen(q->secret)) == 0;
 }
 
-/* `inner`: the view or common table expression in which it is read, by its
- * name: which anybody may give to one, so only views of the secret name count.
- * A table of which no column is wanted comes with the column "", and with the
- * schema as it was written: only our views can write ours. */
+/* `inner`: name of the view or common table expression from which the table is
+ * read. A question can choose that name, so it proves something only if it
+ * begins with the secret. If a statement reads no column of a table, SQLite
+ * passes the column "" and the schema as written in the statement: only our
+ * views can write the secret schema. */
 static int authorize_read(struct slave_sql *q, const char *table,
                           const char *column, const char *schema,
                           const char *inner)
@@ -198,7 +203,7 @@ static int authorize_access(void *arg, int action, const char *a, const char *b,
     }
 }
 
-/* Non-zero ends the step. */
+/* SQLite's progress handler: a non-zero result ends the step. */
 static int on_progress(void *arg)
 {
     struct slave_sql *q = arg;
@@ -213,8 +218,8 @@ static int on_progress(void *arg)
 
 /* ---- opening ---------------------------------------------------------- */
 
-/* Two of each: one of a secret name that reads the tables, and around it the
- * one that is documented. */
+/* Creates two views for each entry: an inner one with a secret name, which
+ * reads the tables, and the documented one around it. */
 static int make_views(struct slave_sql *q, int64_t run, struct ips_err *err)
 {
     for (size_t i = 0; i < VIEWS; i++) {
@@ -255,11 +260,11 @@ static void set_limits(struct slave_sql *q)
     (void)sqlite3_db_config(q->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     (void)sqlite3_db_config(q->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     (void)sqlite3_db_config(q->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    /* "x" is a name, and a misspelt one no text. */
+    /* "x" is always a name: a misspelt column is an error, not a string. */
     (void)sqlite3_db_config(q->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 }
 
-/* Read-only, under a name of which nobody can know the end. */
+/* Attaches the database read-only, under a name that ends in random digits. */
 static int attach_database(struct slave_sql *q, const char *db,
                            struct ips_err *err)
 {
@@ -284,7 +289,8 @@ static int attach_database(struct slave_sql *q, const char *db,
     return rc;
 }
 
-/* The names that `format` selects are not to be read. */
+/* Hides the names that the query `format` returns: questions must not read
+ * them. */
 static int hide_names(struct slave_sql *q, const char *format,
                       struct ips_err *err)
 {
@@ -360,7 +366,7 @@ void slave_sql_close(struct slave_sql *q)
     free(q);
 }
 
-/* ---- asking ----------------------------------------------------------- */
+/* ---- the question ----------------------------------------------------- */
 
 static int no_question(struct ips_err *err)
 {

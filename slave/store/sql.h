@@ -1,21 +1,21 @@
 /*
- * A question in SQL about one run's intermediate results (docs/metrics.md has
- * the views), which may come from anybody who may ask this machine's slave:
+ * Answers an SQL question about one run's intermediate results (docs/metrics.md
+ * lists the views). Any client that may ask this slave may send one, so it is
+ * not trusted:
  *
- *  - it runs on a connection of its own, in memory, to which the slave's
- *    database is attached read-only under a random name; what a question can
- *    name are temporary views of that one run. An authorizer refuses all but
- *    SELECT and what reads through these views: no other run, no table of the
- *    slave's own, no ATTACH, no PRAGMA, no extension, no write.
- *  - bounded: rows, time, memory (SQL_MEMORY_BYTES above what the process had),
- *    bytes of a value and of the text. What is cut is said, never left out
- *    silently.
- *  - can be stopped from another thread (`stop`). SQLite looks at no limit
- *    within one function of one row: so it runs in a process that a timer ends
- *    (serve/sql.c).
+ *  - it runs on its own in-memory connection, to which the slave's database is
+ *    attached read-only under a random name. It can name only temporary views
+ *    of that one run. An authorizer refuses everything but SELECT through these
+ *    views: no other run, no table of the slave, no ATTACH, no PRAGMA, no
+ *    extension, no write.
+ *  - rows, time, memory (SQL_MEMORY_BYTES above what the process had), bytes of
+ *    a value and of the text are limited. A truncated answer says so.
+ *  - another thread can stop it (`stop`). SQLite checks no limit inside one
+ *    call of an SQL function, so the question runs in a process of its own that
+ *    a timer kills (serve/sql.c).
  *
- * Errors in the question are SQLite's own sentence, IPS_E_USAGE.
- * Thread: one at a time. Source: IPS-9 (category 2).
+ * An error in the question returns IPS_E_USAGE with SQLite's message. Thread:
+ * one at a time. Source: IPS-9 (category 2).
  */
 #ifndef IPS_SLAVE_STORE_SQL_H
 #define IPS_SLAVE_STORE_SQL_H
@@ -35,25 +35,27 @@ struct sqlite3_stmt;
 struct slave_sql;
 
 struct slave_sql_limits {
-    uint64_t time_ns; /* in slave_sql_step, all together */
+    uint64_t time_ns; /* time limit for all slave_sql_step calls together */
 };
 
-/* `db`: path of the slave's database; `run`: id in it. `stop` is borrowed. */
+/* `db`: path of the slave's database; `run`: the run's id in it. `stop` is
+ * borrowed. */
 int slave_sql_open(const char *db, int64_t run,
                    const struct slave_sql_limits *limits, atomic_bool *stop,
                    struct slave_sql **out, struct ips_err *err) IPS_MUST_USE;
 void slave_sql_close(struct slave_sql *q);
 
-/* One statement, a SELECT. May be called again (the tables have changed). */
+/* Prepares one SELECT statement. May be called again after the tables
+ * changed. */
 int slave_sql_prepare(struct slave_sql *q, const char *text,
                       struct ips_err *err) IPS_MUST_USE;
-/* Does what was prepared look at procedures? */
+/* Whether the prepared statement reads the procedures view. */
 bool slave_sql_wants_procedures(const struct slave_sql *q);
-/* To read columns and values of the row at hand. */
+/* The statement, for reading columns and values of the current row. */
 struct sqlite3_stmt *slave_sql_stmt(const struct slave_sql *q);
 
-/* 1 a row, 0 no more, IPS_E_USAGE the question cannot be answered, IPS_E_LIMIT
- * it was stopped at a limit: `err` says which. */
+/* Returns 1: a row; 0: no more rows; IPS_E_USAGE: the question cannot be
+ * answered; IPS_E_LIMIT: a limit stopped it (`err` says which). */
 int slave_sql_step(struct slave_sql *q, struct ips_err *err) IPS_MUST_USE;
 
 #endif

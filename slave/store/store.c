@@ -1,4 +1,4 @@
-/* Cursors, streams and runs in SQLite; invariants in store.h. */
+/* Cursors, streams and runs in SQLite; store.h has the invariants. */
 #include "slave/store/store.h"
 
 #include <inttypes.h>
@@ -57,7 +57,8 @@ static const char schema[] =
     " line INTEGER, self_ns INTEGER, total_ns INTEGER, samples INTEGER,"
     " calls INTEGER, exact INTEGER, PRIMARY KEY(run, process, number))"
     " WITHOUT ROWID;"
-    /* "most of its own", and "sum by procedure" without its rows */
+    /* indexes for the procedures with the greatest self time, and for sums by
+     * procedure, which need no table rows */
     "CREATE INDEX IF NOT EXISTS procedure_self ON procedure(run, self_ns);"
     "CREATE INDEX IF NOT EXISTS procedure_name ON"
     " procedure(run, name, self_ns);"
@@ -141,7 +142,8 @@ static void lost_text(const uint64_t *lost, char out[LOST_TEXT_BYTES])
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
         if (i)
             out[at++] = ' ';
-        if (lost[i] < 10) /* nearly always: of each stream, in each turn */
+        /* fast path: nearly always so, and done for each stream in each turn */
+        if (lost[i] < 10)
             out[at++] = (char)('0' + lost[i]);
         else
             at += (size_t)snprintf(out + at, LOST_TEXT_BYTES - at, "%" PRIu64,
@@ -207,7 +209,8 @@ static int check_version(struct slave_store *s, struct ips_err *err)
     return rc;
 }
 
-/* The IRT can be made again from the records: those of another version go. */
+/* Drops IRT tables of another version: a build fills them again from the
+ * records. */
 static int drop_old_irt(struct slave_store *s)
 {
     sqlite3_stmt *q = NULL;
@@ -290,7 +293,8 @@ int slave_store_commit(struct slave_store *s, struct ips_err *err)
 
 void slave_store_rollback(struct slave_store *s)
 {
-    /* SQLite rolls back by itself on some errors; then there is nothing. */
+    /* After some errors SQLite has rolled back already; then there is nothing
+     * to do. */
     if (!sqlite3_get_autocommit(s->db) &&
         slave_store_step(s, SLAVE_STMT_ROLLBACK, NULL) < 0)
         return;
@@ -344,7 +348,7 @@ int slave_store_put_stream(struct slave_store *s, int64_t run,
     slave_bind_u64(q, 6, row->next_seq);
     slave_bind_u64(q, 7, row->records);
     slave_bind_u64(q, 8, row->bytes);
-    /* 0 alive, else 1 + the status */
+    /* column `dead`: 0: alive; else 1 + the exit status */
     slave_bind_u64(q, 9, row->dead ? 1 + row->dead_status : 0);
     slave_bind_u64(q, 10, row->dead_t_ns);
     slave_bind_text(q, 11, lost);
@@ -407,7 +411,8 @@ int slave_store_drop_run(struct slave_store *s, int64_t run,
     return rc;
 }
 
-/* Ends a walk: DONE is 0, ROW was ended by the callback. */
+/* Ends an iteration. SQLITE_DONE: success. `rc` non-zero: the callback ended
+ * it. */
 static int end_walk(struct slave_store *s, enum slave_stmt which, int step,
                     int rc, struct ips_err *err)
 {
@@ -417,8 +422,8 @@ static int end_walk(struct slave_store *s, enum slave_stmt which, int step,
     return rc;
 }
 
-/* A blob of exactly `len` bytes, else zeroes: an older or damaged row is
- * noticed by its magic. */
+/* Copies a blob of exactly `len` bytes; else leaves *out zeroed. The magic
+ * number then shows that the row is old or damaged. */
 static void col_blob(sqlite3_stmt *q, int at, void *out, size_t len)
 {
     const void *p = sqlite3_column_blob(q, at);
@@ -426,7 +431,8 @@ static void col_blob(sqlite3_stmt *q, int at, void *out, size_t len)
         memcpy(out, p, len);
 }
 
-/* What a run of an earlier version has not got is 0. */
+/* Copies the control file's blob. Fields that an earlier version did not store
+ * stay 0. */
 static void col_control(sqlite3_stmt *q, int at, struct ips_control *out)
 {
     const void *p = sqlite3_column_blob(q, at);

@@ -5,33 +5,35 @@
  *  meta(key, value)         schema version
  *  run(id, name, state, ...) one row a run; state 0 open, 1 closed
  *  stream(run, number, ...) one row a stream: its first segment's header, how
- *                           far it has come, what it lost
+ *                           much of it was read, what it lost
  *  segment(run, file, ...)  cursors: file, seq and the offset ingested so far
- *  load(run, samples, ...)  the machine's load while it was on (load.h): sums
- *                           over `us`; none of a run recorded without a slave
+ *  load(run, samples, ...)  the machine's load while the run went on
+ *                           (drain/load.h): sums over `us`; no row if the run
+ *                           was recorded without a slave
  *  unseen(run, kind, ...)   activity that leaves no record
  *                           (drain/unrecorded.h)
- *  irt(run, key, procedures, ...) of what build the run's rows below are (key:
- *                           slave_snapshot_key), and if `procedure` is too
+ *  irt(run, key, procedures, ...) which build (key: slave_snapshot_key) made
+ *                           the run's rows in the tables below, and whether it
+ *                           filled `procedure`
  *  process(run, idx, ...)   \
  *  thread(run, chain, ...)   |
  *  wait(run, chain, cause, ...) | IRT of that build
  *  channel(run, idx, ...)    |
  *  traffic(run, end, process, ...) /
- *  procedure(run, process, ...)  procedure IRT: what each process spent where
- *  symbol(module, address, grade, text)  names of code (symbols.h), of all
- * runs; `module` is a build id in hex. The oldest go when there are more than
- * SLAVE_SYMBOLS_KEPT
+ *  procedure(run, process, ...) CPU time of each process by procedure
+ *  symbol(module, address, grade, text) names of code addresses (symbols.h),
+ *                           shared by all runs; `module` is a build id in hex.
+ *                           Above SLAVE_SYMBOLS_KEPT the oldest rows go
  *
  * Invariants:
  *  - run.archive_bytes, stream and segment rows of one turn commit together
  *    (exactly once); the archive's bytes are written before the commit.
  *  - unsigned 64-bit values are stored as SQLite's signed ones, bit for bit.
- *  - tables of the IRT of another version (PRAGMA user_version) are dropped at
- *    open: the next build makes them again.
- *  - `lost` columns are eight numbers by cause, separated by spaces.
- *  - segment.given_up is 1 where the rest was given up, plus 2 where a
- *    reservation was stepped over.
+ *  - IRT tables (intermediate results) of another version (PRAGMA user_version)
+ *    are dropped at open; the next build fills them again.
+ *  - a `lost` column holds eight numbers, one a cause, separated by spaces.
+ *  - segment.given_up is a bit mask: 1: the rest of the segment was given up;
+ *    2: a reservation was skipped.
  *
  * Statements are prepared once, at open. Thread: the event loop's (one at a
  * time; the loop may move from thread to thread).
@@ -53,29 +55,31 @@
 struct slave_store;
 
 struct slave_run_row {
-    int64_t id; /* 0: not stored yet */
+    int64_t id; /* row id in the database; 0: not stored yet */
     char name[64];
     bool closed;
     struct ips_control control;
     uint64_t archive_bytes;
     uint64_t graph_bytes;
     uint64_t events;
-    uint64_t torn;                 /* reservations never published */
-    uint64_t given_up;             /* damaged segments */
-    uint64_t lost[IPS_LOST_COUNT]; /* all: the streams' and control's own;
-        control.lost says how much of control's is in it */
+    uint64_t torn;     /* number of reservations that were never published */
+    uint64_t given_up; /* number of segments given up as damaged */
+    /* total: the streams' losses plus those counted in the control file;
+     * control.lost is the part of the latter that is included here */
+    uint64_t lost[IPS_LOST_COUNT];
     uint64_t processes, threads, untraced;
     uint64_t closed_real_ns;
 };
 
 struct slave_stream_row {
     uint32_t number;
-    struct ips_segment_header head; /* of its first segment */
+    struct ips_segment_header head; /* header of the stream's first segment */
     uint32_t next_seq;
     uint64_t records;
     uint64_t bytes;
     bool dead;
-    uint32_t dead_status; /* see struct ips_stream_in */
+    /* exit status of its process, coded as in struct ips_stream_in */
+    uint32_t dead_status;
     uint64_t dead_t_ns;
     uint64_t lost[IPS_LOST_COUNT];
 };
@@ -84,33 +88,38 @@ struct slave_segment_row {
     char file[96];
     uint32_t stream;
     uint32_t seq;
-    uint32_t at; /* offset of the first byte not yet ingested */
-    bool done;   /* all of it was */
+    uint32_t at; /* offset of the first byte not yet read */
+    bool done;   /* the whole segment was read */
     bool given_up;
-    bool skipped; /* a reservation was stepped over: the writer may yet store
-                     into it, so the segment is never handed back */
-    uint64_t lost[IPS_LOST_COUNT]; /* of this seq, already in the stream's */
+    /* a reservation was skipped: its writer may still store into it, so the
+     * segment is never handed back to be reused */
+    bool skipped;
+    /* losses in this segment, included in the stream's */
+    uint64_t lost[IPS_LOST_COUNT];
 };
 
 enum slave_unrecorded_kind {
     SLAVE_UNSEEN_URING = 1,
     SLAVE_UNSEEN_AIO = 2,
-    SLAVE_UNSEEN_SHARED = 3, /* memory: dev, ino, path; writes */
-    SLAVE_UNSEEN_OWN = 4,    /* system calls of its own; path: whose */
+    /* memory shared by processes: dev, ino, path and writes are set */
+    SLAVE_UNSEEN_SHARED = 3,
+    /* system calls made without libc; `path` names the runtime */
+    SLAVE_UNSEEN_OWN = 4,
 };
-struct slave_unrecorded_row { /* drain/unrecorded.h */
-    uint8_t kind;             /* enum slave_unrecorded_kind */
+/* an activity without records; drain/unrecorded.h */
+struct slave_unrecorded_row {
+    uint8_t kind; /* kind of activity, an enum slave_unrecorded_kind */
     bool writes;
     uint32_t pid;
     uint64_t dev, ino;
     char path[104];
 };
 
-struct slave_load_row { /* load.h */
+struct slave_load_row { /* the machine's load during a run, see drain/load.h */
     uint64_t samples;
-    uint64_t us;          /* that they stand for */
-    uint64_t runnable_us; /* by threads that were runnable */
-    uint64_t average_us;  /* by the average of a minute */
+    uint64_t us;          /* time that the samples stand for, in us */
+    uint64_t runnable_us; /* number of runnable threads times us */
+    uint64_t average_us;  /* one-minute load average times us */
 };
 
 int slave_store_open(const char *path, struct slave_store **out,
@@ -121,7 +130,7 @@ int slave_store_begin(struct slave_store *s, struct ips_err *err) IPS_MUST_USE;
 int slave_store_commit(struct slave_store *s, struct ips_err *err) IPS_MUST_USE;
 void slave_store_rollback(struct slave_store *s);
 
-/* Insert or replace. put_run sets row->id of a new run. */
+/* Insert or replace a row. put_run sets row->id of a new run. */
 int slave_store_put_run(struct slave_store *s, struct slave_run_row *row,
                         struct ips_err *err) IPS_MUST_USE;
 int slave_store_put_stream(struct slave_store *s, int64_t run,
@@ -133,12 +142,12 @@ int slave_store_put_segment(struct slave_store *s, int64_t run,
 int slave_store_drop_segment(struct slave_store *s, int64_t run,
                              const char *file,
                              struct ips_err *err) IPS_MUST_USE;
-/* Everything of a run, in a transaction of its own. */
+/* Deletes all rows of a run, in a transaction of its own. */
 int slave_store_drop_run(struct slave_store *s, int64_t run,
                          struct ips_err *err) IPS_MUST_USE;
 
-/* Each row is borrowed for the call. A callback that returns non-zero ends the
- * walk with that value. */
+/* Each row is borrowed during the call. A callback that returns non-zero ends
+ * the iteration, which returns that value. */
 int slave_store_runs(struct slave_store *s,
                      int (*each)(const struct slave_run_row *row, void *arg),
                      void *arg, struct ips_err *err) IPS_MUST_USE;
@@ -153,8 +162,8 @@ int slave_store_segments(struct slave_store *s, int64_t run,
 
 #define SLAVE_SYMBOLS_KEPT 2000000
 
-/* What is kept of (module, address); *text malloc'd, NULL where nothing is.
- * store/symbol.c */
+/* Get: the stored name of (module, address); *text is malloc'd, or NULL if
+ * there is none. store/symbol.c */
 int slave_store_get_symbol(struct slave_store *s, const char *module,
                            uint64_t address, char **text, int *grade,
                            struct ips_err *err) IPS_MUST_USE;
@@ -162,7 +171,8 @@ int slave_store_put_symbol(struct slave_store *s, const char *module,
                            uint64_t address, const char *text, int grade,
                            struct ips_err *err) IPS_MUST_USE;
 
-struct slave_procedure_row { /* of one process; texts need no end: lengths */
+/* one procedure of one process; texts with a length need no final NUL */
+struct slave_procedure_row {
     uint32_t process;
     const char *process_name, *name, *module, *file;
     uint32_t name_len, file_len;
@@ -170,12 +180,12 @@ struct slave_procedure_row { /* of one process; texts need no end: lengths */
     uint64_t self_ns, total_ns, samples, calls;
     bool exact;
 };
-/* Replaces the run's procedure IRT, in a transaction of its own. `key`: of the
- * build they are of. */
+/* Replaces the run's procedure rows, in a transaction of its own. `key`: the
+ * build that they come from. */
 int slave_store_put_procedures(struct slave_store *s, int64_t run, uint64_t key,
                                const struct slave_procedure_row *rows,
                                size_t count, struct ips_err *err) IPS_MUST_USE;
-/* Insert if it is new, in a transaction of its own. */
+/* Inserts the row unless it exists, in a transaction of its own. */
 int slave_store_put_unrecorded(struct slave_store *s, int64_t run,
                                const struct slave_unrecorded_row *row,
                                struct ips_err *err) IPS_MUST_USE;
@@ -184,8 +194,8 @@ int slave_store_unrecorded(struct slave_store *s, int64_t run,
                                        void *arg),
                            void *arg, struct ips_err *err) IPS_MUST_USE;
 
-/* Adds to the run's, in a transaction of its own; what there is of it, all 0:
- * nothing. store/load.c */
+/* add: adds to the run's sums, in a transaction of its own. load: reads the
+ * sums; all 0 if there are none. store/load.c */
 int slave_store_add_load(struct slave_store *s, int64_t run,
                          const struct slave_load_row *row,
                          struct ips_err *err) IPS_MUST_USE;
@@ -194,12 +204,14 @@ int slave_store_load(struct slave_store *s, int64_t run,
                      struct ips_err *err) IPS_MUST_USE;
 
 struct ips_built;
-/* Replaces the run's IRT by that of a build, in a transaction of its own; its
- * procedure rows go. `b` may not change meanwhile. O(rows). graphs/irt.c */
+/* Replaces the run's IRT rows by those of build `b`, in a transaction of its
+ * own, and deletes its procedure rows. `b` must not change meanwhile. O(rows).
+ * graphs/irt.c */
 int slave_store_put_irt(struct slave_store *s, int64_t run, uint64_t key,
                         const struct ips_built *b,
                         struct ips_err *err) IPS_MUST_USE;
-/* Of which build the run's IRT is; false: there is none. */
+/* The build that the run's IRT rows come from. slave_store_get_irt returns
+ * false if there are none. */
 struct slave_irt_row {
     uint64_t key;
     bool procedures;

@@ -1,4 +1,4 @@
-/* Names of code and the procedure IRT as rows. */
+/* Names of code addresses, and the procedure rows of the IRT. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,10 +1,12 @@
-/* Samples, entries and exits on arcs, and arcs alike; rules in arc_procs.h. */
+/* Assigns samples, entries and exits to arcs, and pools similar arcs; rules in
+ * arc_procs.h. */
 #include "slave/symbols/arc_procs.h"
 
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-#define LEVELS 3u /* how alike arcs are, closest first */
+/* number of levels at which arcs count as similar, the closest first */
+#define LEVELS 3u
 #define NOWHERE UINT32_MAX
 
 /* ---- along a chain ---- */
@@ -25,7 +27,8 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
 {
     const struct ips_chain *c = &b->g.chains[chain];
     uint32_t low = 0, high = b->spun_count;
-    while (low < high) { /* the first of this chain */
+    /* find the first entry of b->spun that belongs to this chain */
+    while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         if (b->spun[mid].node < c->first)
             low = mid + 1;
@@ -43,7 +46,8 @@ void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
         step_to(w, c->first + 1);
 }
 
-/* To the arc that `cpu` is in, which is not before the last one asked for. */
+/* Moves to the arc that contains `cpu`; `cpu` must not decrease between
+ * calls. */
 static void walk_to(struct slave_arc_walk *w, uint64_t cpu)
 {
     while (cpu > w->end_ns && w->node + 1 < w->end)
@@ -56,7 +60,7 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
 {
     walk_to(w, cpu);
     if (cpu <= w->begin_ns || cpu > w->end_ns)
-        return 0; /* spinning, or a clock that no node knows */
+        return 0; /* taken while spinning, or after the chain's last node */
     if (a->sample_count == a->sample_capacity) {
         int rc = b_array_reserve((void **)&a->samples, a->sample_count,
                                  &a->sample_capacity, sizeof(*a->samples), err);
@@ -111,7 +115,7 @@ int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
     }
 }
 
-/* ---- arcs alike ---- */
+/* ---- similar arcs ---- */
 
 static void key_of(const struct ips_graph *g, uint32_t chain, uint32_t node,
                    uint32_t level, uint32_t key[5])
@@ -134,7 +138,7 @@ static bool same_pool(const void *arg, uint32_t number)
     return memcmp(p->pools[number].key, p->key, sizeof(p->pools->key)) == 0;
 }
 
-/* Looks only: slave_intern_number would make a new one. */
+/* Lookup only: slave_intern_number would add a new entry. */
 static uint32_t find_pool(const struct slave_arcs *a, const uint32_t key[5])
 {
     const struct slave_intern *t = &a->pool_index;
@@ -171,7 +175,8 @@ static int pool_of(struct slave_arcs *a, const uint32_t key[5], uint32_t chain,
     return 0;
 }
 
-/* Pools, and in of[LEVELS * sample + level] which. */
+/* Makes the pools; sets of[LEVELS * sample + level] to the pool of each
+ * sample. */
 static int make_pools(struct slave_arcs *a, const struct ips_graph *g,
                       uint32_t *of, struct ips_err *err)
 {
@@ -228,7 +233,7 @@ static int exact_by_node(const void *va, const void *vb)
     return 0;
 }
 
-/* Streams come in any order; within one the rows are in order already. */
+/* Streams come in any order; within one stream the rows are sorted already. */
 static void sort_rows(struct slave_arcs *a)
 {
     bool samples = true, exacts = true;
@@ -279,8 +284,8 @@ void slave_arcs_release(struct slave_arcs *a)
 
 /* ---- one arc ---- */
 
-/* First of [0, n) whose node is not below `node`. Both tables begin with the
- * node. */
+/* The first of [0, n) rows whose node is not below `node`. The node is the
+ * first member of a row in both tables. */
 static uint32_t lower_bound(const void *rows, size_t size, uint32_t n,
                             uint32_t node)
 {
@@ -320,7 +325,8 @@ struct slave_arc_view slave_arc_find(const struct slave_arcs *a,
         v.ns = ips_add_sat(v.ns, a->samples[i].ns);
         v.count++;
     }
-    uint32_t levels = a->pool_count ? LEVELS : 0; /* else all is nobody's */
+    /* without pools, the time is unsampled */
+    uint32_t levels = a->pool_count ? LEVELS : 0;
     for (uint32_t level = 0; v.source == SLAVE_ARC_NOBODY && level < levels;
          level++) {
         uint32_t key[5];

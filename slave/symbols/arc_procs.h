@@ -1,30 +1,29 @@
 /*
- * What the arcs of a graph's chains were spent on: samples, entries and exits
- * laid on the arc (node i - 1, i] in which they were taken, by the thread's CPU
- * clock. From this come the procedures of the critical path (arc_sum.h) and of
- * single arcs (slave_arc_split), in ns that add up to the arc's weight.
+ * Attributes the CPU time of arcs to procedures. Samples, entries and exits are
+ * assigned, by the thread's CPU clock, to the arc (node i - 1, i] in which they
+ * were taken. From this come the procedures of the critical path (arc_sum.h)
+ * and of single arcs (slave_arc_split), in ns that add up to the arc's weight.
  *
- * What an arc of w ns was spent on is told by the first of these that is there:
+ * The first of these sources that exists decides how an arc of w ns is divided:
+ *  - exact: its thread has entries and exits. Each procedure gets its own
+ *    overlap with the arc; the rest was outside instrumented code and has no
+ *    procedure.
+ *  - own: the samples taken in the arc divide w by their weights. A sample
+ *    counts only for the arc in which it was taken, although the CPU time that
+ *    it stands for may have begun in the arc before: neighbouring arcs may run
+ *    different code, and one of them may not be on the path.
+ *  - alike: an arc shorter than the sampling period mostly has no sample. Then
+ *    the samples of similar arcs divide w: arcs of the same thread between the
+ *    same two kinds of nodes on the same two channel ends; if none of these has
+ *    a sample, of the same thread between such kinds of nodes on any ends; else
+ *    of the same process. In a loop "receive, f, send, receive, g, send" f and
+ *    g are distinguished, however short they are; similar arcs that differ only
+ *    in what the program knows are not.
+ *  - nobody: w is `unsampled`.
  *
- *  exact    its thread has entries and exits: each procedure's own overlap with
- *           the arc; the rest was outside instrumented code: nobody's.
- *  own      the samples taken in the arc: w by their weights. A sample speaks
- *           for the arc it was taken in, never for a neighbour, though the CPU
- *           it weighs began there: neighbours may be different code, and one of
- *           them off the path.
- *  alike    arcs shorter than the period mostly have no sample of their own.
- *           What the samples in arcs alike say of their time is taken for it:
- *           arcs of the same thread between the same two kinds of nodes on the
- *           same two channel ends; where none has a sample, of the thread
- *           between such kinds of nodes on whatever ends; else of the process.
- *           Of a loop "receive, f, send, receive, g, send" the f and g are told
- *           apart, however short; arcs that look alike and differ by what the
- *           program knows are not.
- *  nobody   w is `unsampled`.
- *
- * CPU burnt by spinning is in no arc (build.h, struct ips_spun), and a sample
- * taken there speaks for none. Pure.
- * Source: IPS-12, IPS-13; ALGORITHMS 1 (samples are attributes of arcs).
+ * CPU burnt by spinning belongs to no arc (build.h, struct ips_spun), and a
+ * sample taken there counts for none. Pure. Source: IPS-12, IPS-13; ALGORITHMS
+ * 1 (samples are attributes of arcs).
  */
 #ifndef IPS_SLAVE_SYMBOLS_ARC_PROCS_H
 #define IPS_SLAVE_SYMBOLS_ARC_PROCS_H
@@ -35,56 +34,64 @@
 
 struct slave_arc_sample {
     uint32_t node, stack;
-    uint64_t ns;     /* its weight, at least 1 */
-    uint64_t cpu_ns; /* since the arc's begin, without what was spun */
-    uint64_t t_ns;   /* local raw */
+    uint64_t ns; /* weight of the sample, at least 1 */
+    /* thread's CPU since the start of the arc, without spinning */
+    uint64_t cpu_ns;
+    uint64_t t_ns; /* time of the sample, raw clock of this machine */
 };
-struct slave_arc_exact { /* of one procedure in one arc */
+struct slave_arc_exact { /* time of one procedure in one arc */
     uint32_t node, code_location;
-    uint64_t ns; /* the sum over an arc is at most its weight */
+    /* the sum of `ns` over all exacts of an arc is at most the arc's weight */
+    uint64_t ns;
 };
-struct slave_arc_pool { /* the samples of arcs alike */
+struct slave_arc_pool { /* the samples of similar arcs */
     uint32_t key[5];
-    uint32_t chain;        /* one of theirs: all are of its process */
-    uint32_t first, count; /* of `pooled` */
-    uint64_t ns;           /* sum of their weights */
+    /* chain of one of the arcs; all of them are of one process */
+    uint32_t chain;
+    uint32_t first, count; /* samples of the pool, as a range of `pooled` */
+    uint64_t ns;           /* sum of the samples' weights */
 };
 
 struct slave_arcs {
-    struct slave_arc_sample *samples; /* by node, within it in order */
+    struct slave_arc_sample *samples; /* sorted by node, then by time */
     uint32_t sample_count, sample_capacity;
-    struct slave_arc_exact *exacts; /* by node, within it by first use */
+    struct slave_arc_exact *exacts; /* sorted by node, then by first use */
     uint32_t exact_count, exact_capacity;
     struct slave_arc_pool *pools;
     uint32_t pool_count, pool_capacity;
     struct slave_intern pool_index;
-    uint32_t *pooled;  /* samples, by pool */
-    bool *exact_chain; /* [chains] */
+    uint32_t *pooled;  /* sample numbers, grouped by pool */
+    bool *exact_chain; /* [chains] whether the chain has entries and exits */
 };
 
-/* ---- making: procs.c, stream by stream ---- */
+/* ---- making: called by procs.c, stream by stream ---- */
 
-/* Where a stream stands on its chain; zeroed, then slave_arc_walk_begin. */
+/* Position of a stream on its chain. Zero it, then call
+ * slave_arc_walk_begin. */
 struct slave_arc_walk {
     const struct ips_built *b;
-    uint32_t chain, node, end; /* the arc into `node`; behind the last node */
-    uint32_t spun;             /* next of b->spun */
-    uint64_t came;             /* CPU clock at the node before */
-    uint64_t begin_ns, end_ns; /* of the arc, without what was spun */
+    /* current arc: into `node`; `end`: index after the chain's last node */
+    uint32_t chain, node, end;
+    uint32_t spun; /* next entry of b->spun */
+    uint64_t came; /* CPU clock at the preceding node */
+    /* CPU clock at the arc's start and end, without spinning */
+    uint64_t begin_ns, end_ns;
 };
 void slave_arc_walk_begin(struct slave_arc_walk *w, const struct ips_built *b,
                           uint32_t chain);
 
-/* A sample of `ns` taken when the thread's CPU clock showed `cpu`. */
+/* Adds a sample of weight `ns`, taken when the thread's CPU clock showed
+ * `cpu`. */
 int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
                          uint64_t cpu, uint64_t t_ns, uint32_t stack,
                          uint64_t ns, struct ips_err *err) IPS_MUST_USE;
-/* The CPU clock from `from` to `to` was `place`'s. *last is the caller's, for
- * this place on this chain, 0 to begin with. */
+/* Adds the CPU clock from `from` to `to` as time of the code location `place`.
+ * *last: a cursor that the caller keeps for each place of each chain, first
+ * 0. */
 int slave_arc_add_exact(struct slave_arcs *a, struct slave_arc_walk *w,
                         uint64_t from, uint64_t to, uint32_t place,
                         uint32_t *last, struct ips_err *err) IPS_MUST_USE;
-/* All streams are there. exact[chain]: it has entries. */
+/* Call after the last stream. exact[chain]: the chain has entries. */
 int slave_arcs_finish(struct slave_arcs *a, const struct ips_built *b,
                       const bool *exact, struct ips_err *err) IPS_MUST_USE;
 void slave_arcs_release(struct slave_arcs *a);
@@ -99,47 +106,49 @@ enum slave_arc_source {
 };
 struct slave_arc_view {
     enum slave_arc_source source;
-    uint32_t first, count; /* of exacts (may be 0), samples; OWN, EXACT */
-    uint32_t pool;         /* ALIKE */
-    uint64_t ns;           /* sum of what `first` and `count` name */
+    /* range of exacts (may be empty) or samples, for EXACT and OWN */
+    uint32_t first, count;
+    uint32_t pool; /* index of the pool, for ALIKE */
+    uint64_t ns;   /* ns of these samples or exacts together */
 };
-/* What speaks for the arc into `node` of `chain`, not the chain's first node.
- * O(log samples). */
+/* The source that divides the arc into `node` of `chain`; `node` must not be
+ * the chain's first. O(log samples). */
 struct slave_arc_view slave_arc_find(const struct slave_arcs *a,
                                      const struct ips_graph *g, uint32_t chain,
                                      uint32_t node);
 
-/* The window that an arc is cut to: local raw ns, from < t <= to. */
+/* A window to which an arc is cut: local raw ns, from < t <= to. */
 struct slave_window {
     uint64_t from_ns, to_ns;
 };
 #define SLAVE_WINDOW_ALL ((struct slave_window){0, UINT64_MAX})
 
-/* Of what the k-th of an arc's own samples stands for: what lies in the window,
- * evenly over the time since the sample before it, the last one's until the
- * arc's end. */
+/* The part of the k-th of an arc's own samples that lies in the window. The
+ * sample's weight is spread evenly over the time since the sample before; the
+ * last one's up to the arc's end. */
 uint64_t slave_arc_sample_in(const struct slave_arcs *a,
                              const struct ips_graph *g,
                              const struct slave_arc_view *v, uint32_t node,
                              uint32_t k, struct slave_window window);
 
-/* All of them; 0: none says anything of the window. */
+/* Sum of slave_arc_sample_in over all samples of the arc; 0: none lies in the
+ * window. */
 uint64_t slave_arc_own_in(const struct slave_arcs *a, const struct ips_graph *g,
                           const struct slave_arc_view *v, uint32_t node,
                           struct slave_window window);
 
-/* ---- single arcs by procedure ---- */
+/* ---- procedures of single arcs ---- */
 
 struct slave_profile_cache;
 struct slave_proc_names;
 
 struct slave_arc_part {
-    uint32_t symbol; /* of the names; IPS_NONE: unsampled */
+    uint32_t symbol; /* index of names.symbols; IPS_NONE: unsampled */
     uint64_t ns;
 };
-/* What pools are made of, by procedure: for slave_arc_split. */
+/* Procedures of each pool, for slave_arc_split. */
 struct slave_arc_mixes {
-    uint32_t *first; /* [pools + 1] */
+    uint32_t *first; /* [pools + 1] start of each pool's entries */
     struct slave_arc_part *entries;
     uint32_t entry_count, entry_capacity;
 };
@@ -149,12 +158,12 @@ int slave_arc_mixes_make(const struct slave_profile_cache *costs,
                          struct ips_err *err) IPS_MUST_USE;
 void slave_arc_mixes_release(struct slave_arc_mixes *m);
 
-/* `ns` of the arc into `node` (its weight, or what of it lies in the window) by
- * procedure, by the samples of the window where there are any: calls
+/* Divides `ns` of the arc into `node` (its weight, or the part that lies in the
+ * window) by procedure, using the samples in the window if there are any. Calls
  * `put` for parts of more than 0 ns that add up to `ns`; a procedure may come
- * several times. What cannot be divided evenly falls to one or the other by a
- * hash of the node, so that the sums over many small arcs come out right.
- * O(log samples + parts). */
+ * several times. Remainders of the division go to one part or another by a hash
+ * of the node, so that sums over many small arcs have no bias. O(log samples +
+ * parts). */
 void slave_arc_split(const struct slave_profile_cache *costs,
                      const struct slave_proc_names *names,
                      const struct slave_arc_mixes *mixes,
@@ -163,16 +172,16 @@ void slave_arc_split(const struct slave_profile_cache *costs,
                      void (*put)(void *arg, uint32_t symbol, uint64_t ns),
                      void *arg);
 
-/* The procedure that most of the arc was spent in; IPS_NONE: unsampled. */
+/* The procedure in which most of the arc was spent; IPS_NONE: unsampled. */
 uint32_t slave_arc_main(const struct slave_profile_cache *costs,
                         const struct slave_proc_names *names,
                         const struct slave_arc_mixes *mixes,
                         const struct ips_graph *g, uint32_t chain,
                         uint32_t node);
 
-/* Divides `ns` in proportion: the k-th call gets the share of `part` of
- * `whole`. Zeroed, then slave_share_begin; the parts must add up to whole > 0.
- */
+/* Divides `ns` in proportion: each call of slave_share_next gets the share of
+ * `part` in `whole`. Zero it, then call slave_share_begin; the parts must add
+ * up to whole > 0. */
 struct slave_share {
     uint64_t ns, whole, phase, gone;
     uint64_t given_ns;

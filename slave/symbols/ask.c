@@ -1,18 +1,19 @@
 /*
- * The helper that reads files of measured programs: how it is asked, and its
- * own main. The ask is text on its standard input:
+ * Runs the helper that reads files of measured programs, and contains the
+ * helper's main. The request is text on its standard input:
  *
  *   path \n build id in hex, or - \n not_after_real_ns \n debug root \n
  *   user \n address in hex \n ...
  *
- * and it answers, address by address as it knows them:
+ * The helper answers address by address, in any order, some twice:
  *
  *   grade SPACE index \n the symbol's lines \n an empty line
  *
- * and "! code why" at the end where not all could be read. Root's helper takes
- * the rights of that user before it opens anything: nobody learns of a file
- * that he may not read. It has limits of its own on CPU and memory, and is
- * killed when it takes too long; what it had said by then counts.
+ * and, at the end, "! code why" if it could not read everything. Root's helper
+ * takes the rights of that user before it opens anything, so that users learn
+ * nothing about files that they may not read. The helper limits its own CPU and
+ * memory, and the slave kills it after HELPER_WALL_MS; answers that came before
+ * count.
  */
 #include <errno.h>
 #include <grp.h>
@@ -64,7 +65,8 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
-/* Everything up to the end (*whole), the time limit or the size limit. */
+/* Reads the helper's output up to its end (*whole), the time limit or the size
+ * limit. */
 static char *read_answer(int fd, size_t *len, bool *whole)
 {
     uint64_t until = now_ms() + HELPER_WALL_MS;
@@ -96,8 +98,8 @@ static char *read_answer(int fd, size_t *len, bool *whole)
     return text;
 }
 
-/* Is this what symbols.h says a symbol is? The helper is not to be trusted
- * more than what it read. */
+/* Whether `text` is a symbol as symbols.h defines it. The helper reads
+ * untrusted files, so its output is not trusted, either. */
 static bool well_formed(const char *text)
 {
     struct slave_frame_name f;
@@ -109,7 +111,7 @@ static bool well_formed(const char *text)
     return frames > 0;
 }
 
-/* "! code why", which the helper may have written anything for. */
+/* Parses "! code why". The helper's text may be anything. */
 static void take_reason(const char *text, struct ips_err *why)
 {
     int code = 0, at = 0;
@@ -128,7 +130,7 @@ static void take_answer(char *text, struct slave_symbol *out, size_t count,
         int grade;
         end = line_end ? strstr(line_end, "\n\n") : NULL;
         if (!end || sscanf(text, "%d %zu", &grade, &index) != 2)
-            return; /* cut off */
+            return; /* the answer was cut off here */
         end[1] = '\0';
         if (index < count && grade > SLAVE_SYMBOL_NONE &&
             grade <= SLAVE_SYMBOL_DEBUG && well_formed(line_end + 1)) {
@@ -172,7 +174,8 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
     bool whole = false;
     if (strchr(ask->path, '\n') || strchr(ask->debug_root, '\n') ||
         ask->count > ASK_MAX_ADDRESSES)
-        return 0; /* nothing is known of it */
+        /* such a file cannot be passed to the helper: its names stay unknown */
+        return 0;
     FILE *f = write_ask(ask, err);
     int rc = f ? slave_helper_run(helper, "--symbolise", f, &pid, &answer, err)
                : IPS_E_IO;
@@ -192,8 +195,8 @@ int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
 
 /* ---- the helper ---- */
 
-/* Root's helper only: any other has the slave's rights, which are its user's.
- */
+/* Only root's helper changes its user: any other runs as the slave's user
+ * anyway. */
 static int take_rights(uint32_t uid, struct ips_err *err)
 {
     if (geteuid() != 0 || uid == 0)
@@ -265,7 +268,7 @@ int slave_symbols_main(FILE *in, FILE *out)
         .addresses = addresses,
         .count = count};
     int rc = take_rights((uint32_t)strtoul(uid, NULL, 10), &err);
-    /* Taking rights forgets it. */
+    /* Set it again: changing the user has cleared PR_SET_PDEATHSIG. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (rc == 0)
         rc = slave_symbols_read(&ask, put_answer, out, &err);

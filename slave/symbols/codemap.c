@@ -1,32 +1,33 @@
-/* Modules by time and places as numbers; rules in codemap.h. */
+/* Modules over time, and numbers of code locations; rules in codemap.h. */
 #include "slave/symbols/codemap.h"
 
 #include "common/paths.h"
 #include "slave/base/wordhash.h"
 #include "slave/build/internal.h"
 
-#define PARENTS_MAX 256 /* forks between an image and its module's loading */
+/* forks searched between an image and the ancestor that loaded a module */
+#define PARENTS_MAX 256
 #define MEMO_SLOTS 4096u
 
 struct code_image {
     uint64_t pidns, stamp;
-    uint64_t fork_ns; /* START(FORK): when */
+    uint64_t fork_ns; /* time of its START(FORK) record */
     uint64_t parent_stamp;
     uint32_t pid, ppid;
-    uint32_t parent; /* image, or IPS_NONE */
+    uint32_t parent; /* index of the image it was forked from, or IPS_NONE */
     bool forked;
     uint32_t first_span, span_count;
-    uint64_t longest_span; /* of its spans, bytes */
+    uint64_t longest_span; /* size of the image's largest span, in bytes */
 };
 
-/* Addresses [start, end) from one time to another. module IPS_NONE: from then
- * on nothing is there, whatever the parent had. */
+/* The module at the addresses [start, end) during a time. IPS_NONE: nothing is
+ * there from then on, even if the parent had a module there. */
 struct code_span {
     uint64_t start, end, bias, from_ns, to_ns;
     uint32_t image, module, order;
 };
 
-struct code_memo { /* the last answer with this hash */
+struct code_memo { /* cache entry: the last lookup with this hash */
     uint64_t address, from_ns, to_ns;
     uint32_t image, location;
     bool used;
@@ -94,8 +95,9 @@ static int by_stamp(const void *va, const void *vb, void *arg)
     return 0;
 }
 
-/* Of another pid namespace than the child's (ppid is 0 or its number there):
- * the one image of that stamp, or IPS_NONE. */
+/* Finds the parent of an image that is in another pid namespace than the parent
+ * (ppid is then 0, or the pid in another namespace): the only image with that
+ * stamp, or IPS_NONE. */
 static uint32_t parent_by_stamp(const struct ips_codemap *m,
                                 const uint32_t *order, uint64_t stamp)
 {
@@ -150,7 +152,7 @@ static bool same_module(const void *arg, uint32_t number)
            memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0;
 }
 
-/* The number of a record's module. */
+/* The number of the module that a record names; adds it if it is new. */
 static int module_of(struct ips_codemap *m, const struct ips_rec_module *r,
                      char *path, uint32_t uid, uint64_t t_ns, uint32_t *number,
                      struct ips_err *err)
@@ -246,7 +248,7 @@ static int scan_modules(struct ips_codemap *m, const struct ips_build_input *in,
                     return rc;
                 continue;
             }
-            begun = true; /* there is one in a stream */
+            begun = true; /* a stream has only one START */
             if (h.a == IPS_START_FORK) {
                 struct ips_rec_start r;
                 memcpy(&r, p, sizeof(r));
@@ -270,7 +272,7 @@ static int by_span(const void *a, const void *b)
     return 0;
 }
 
-/* A load ends where the same addresses are given up or loaded anew. */
+/* A span ends when the same addresses are unloaded or loaded again. */
 static void end_spans(struct ips_codemap *m)
 {
     for (uint32_t i = 0; i + 1 < m->span_count; i++) {
@@ -324,8 +326,8 @@ void ips_codemap_release(struct ips_codemap *m)
 
 /* ---- lookup ---- */
 
-/* Of one image's own spans over `address`: the newest that was there at t_ns,
- * else in *later the first to come. */
+/* Among one image's own spans that cover `address`: the newest one valid at
+ * t_ns. If there is none, *later is the first one that comes later. */
 static const struct code_span *own_span(const struct ips_codemap *m,
                                         const struct code_image *im,
                                         uint64_t address, uint64_t t_ns,
@@ -333,10 +335,10 @@ static const struct code_span *own_span(const struct ips_codemap *m,
 {
     const struct code_span *spans = m->spans, *best = NULL;
     uint32_t low = 0, high = im->span_count;
-    if (!spans) /* no image has any */
+    if (!spans) /* no image has spans */
         return NULL;
     spans += im->first_span;
-    while (low < high) { /* the first that starts beyond the address */
+    while (low < high) { /* find the first span that starts after the address */
         uint32_t mid = low + (high - low) / 2;
         if (spans[mid].start <= address)
             low = mid + 1;
@@ -426,7 +428,7 @@ int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
     if (s)
         key = (struct ips_code_location){s->module, at - s->bias};
     int rc = intern_location(m, key, place, err);
-    /* Of an image's own span alone is it known how long that holds. */
+    /* Only for an image's own span is the validity period known. */
     if (rc == 0 && s && s->image == image && s->from_ns <= t_ns)
         *memo = (struct code_memo){.address = at,
                                    .from_ns = s->from_ns,

@@ -1,16 +1,17 @@
 /*
- * Which code an address was: the modules of every image of a run by time, and
- * places (module, address in its file) as numbers. Pure.
+ * Maps an address at a time to code: the modules of every image of a run over
+ * time, and numbers for code locations (module, address in its file). Pure.
  *
  * Rules:
- *  - an image's modules are those of its MODULE records, from the record's
- *    time until the one that says `gone`, or until another is loaded over it;
- *    of several the newest.
- *  - a fork child has in addition what its parent had when it was made.
- *  - an address that no module covers at the time belongs to the first one
- *    loaded there later: constructors run before dlopen returns and says so.
- *  - a return address is looked up one byte earlier: in the call, which may be
- *    the last instruction of its procedure.
+ *  - an image's modules are those of its MODULE records, from the record's time
+ *    until a record with `gone`, or until another module is loaded over it. If
+ *    several cover an address, the newest counts.
+ *  - a fork child also has the modules that its parent had at the fork.
+ *  - an address that no module covers at the time belongs to the first module
+ *    loaded there later: constructors run before dlopen returns and its record
+ *    is written.
+ *  - a return address is looked up one byte earlier, inside the call
+ *    instruction, which may be the last one of its procedure.
  *
  * The records are borrowed: the map holds nothing of the input afterwards.
  */
@@ -21,16 +22,19 @@
 #include "slave/build/build.h"
 
 struct ips_code_module {
-    char *path; /* as the record has it; "[vdso]" */
+    char *path; /* path of the module's file, as in the record; or "[vdso]" */
     uint8_t build_id[20];
-    uint8_t build_id_bytes; /* 0 none */
-    bool recording;         /* our own code in the program */
-    uint32_t uid;           /* the user whose records name the file */
-    uint64_t loaded_ns;     /* raw, the latest time it was */
+    uint8_t build_id_bytes; /* length of the build id; 0: none */
+    /* the module is IPS's own code, loaded into the program */
+    bool recording;
+    /* the user whose records name the file; see symbols.h */
+    uint32_t uid;
+    uint64_t loaded_ns; /* raw clock: last time it was loaded */
 };
 struct ips_code_location {
-    uint32_t module;  /* IPS_NONE: no module had the address */
-    uint64_t address; /* in the file's symbol table; 0 without a module */
+    uint32_t module; /* IPS_NONE: no module covered the address */
+    /* address in the file's symbol table; 0 without a module */
+    uint64_t address;
 };
 
 struct code_image;
@@ -41,29 +45,30 @@ struct ips_codemap {
     uint32_t module_count, module_capacity;
     struct ips_code_location *locations;
     uint32_t location_count, location_capacity;
-    struct code_image *images; /* by pidns, pid, stamp */
+    struct code_image *images; /* sorted by pidns, pid, stamp */
     uint32_t image_count;
-    struct code_span *spans; /* by image, start */
+    struct code_span *spans; /* sorted by image, start */
     uint32_t span_count, span_capacity;
     struct slave_intern module_index, location_index;
     struct code_memo *memo;
 };
 
-/* O(records). */
+/* Makes the map from the MODULE and START records. O(records). */
 int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
                      struct ips_err *err) IPS_MUST_USE;
 void ips_codemap_release(struct ips_codemap *m);
 
-/* The image of a stream, or IPS_NONE. */
+/* The index of a stream's image, or IPS_NONE. */
 uint32_t ips_codemap_image(const struct ips_codemap *m,
                            const struct ips_segment_header *head);
 
-/* The place of an address in an image at a time. `ret`: a return address. */
+/* The code location of an address in an image at a time. `ret`: it is a return
+ * address. */
 int ips_codemap_locate(struct ips_codemap *m, uint32_t image, uint64_t address,
                        uint64_t t_ns, bool ret, uint32_t *place,
                        struct ips_err *err) IPS_MUST_USE;
 
-/* Is the place in our own code? */
+/* Whether the code location is in IPS's own code. */
 static inline bool ips_code_recording(const struct ips_codemap *m,
                                       uint32_t place)
 {
@@ -71,7 +76,7 @@ static inline bool ips_code_recording(const struct ips_codemap *m,
     return module != IPS_NONE && m->modules[module].recording;
 }
 
-/* "libc.so.6" of "/lib/libc.so.6". */
+/* The file name in a path: "libc.so.6" of "/lib/libc.so.6". */
 const char *ips_code_base(const char *path);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * One file's symbol table and debug information, with elfutils (libelf, libdw)
- * for the formats and libiberty for C++ and Rust names: both are what binutils
- * and perf rely on, in every distribution, and neither loads plugins nor asks
+ * Reads one file's symbol table and debug information. elfutils (libelf, libdw)
+ * reads the formats, libiberty demangles C++ and Rust names. binutils and perf
+ * use them, too, every distribution has them, and neither loads plugins or uses
  * the network (libdwfl's debuginfod is not used).
  *
- * In the helper process alone: a hostile file may crash it.
+ * Runs only in the helper process, because a malicious file may crash it.
  */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -21,13 +21,15 @@
 #define TEXT_MAX 65536u
 
 struct symbol {
-    uint64_t start, size; /* of one without a size: to its section's end */
+    /* a symbol without a size extends to its section's end */
+    uint64_t start, size;
     const char *name;
-    uint8_t rank; /* better ones are greater */
-    bool open;    /* it had no size: the next symbol ends it */
+    /* if several symbols have the address, the greatest rank is used */
+    uint8_t rank;
+    bool open; /* the symbol has no size: it ends where the next one starts */
 };
 
-struct range { /* code of a compilation unit */
+struct range { /* code range of a compilation unit */
     uint64_t start, end;
     Dwarf_Die die;
 };
@@ -40,9 +42,9 @@ struct reader {
     struct range *ranges;
     size_t range_count, range_capacity;
     Dwarf_CFI *cfi;
-    const uint8_t *starts; /* of .eh_frame_hdr: pairs of 32-bit offsets */
+    const uint8_t *starts; /* table of .eh_frame_hdr: pairs of 32-bit offsets */
     size_t start_count;
-    uint64_t starts_base; /* what they are relative to */
+    uint64_t starts_base; /* address to which the offsets are relative */
 };
 
 /* ---- symbol tables ---- */
@@ -72,7 +74,7 @@ static bool reserve_one(void *list, size_t count, size_t *room, size_t item,
     return true;
 }
 
-/* From `at` to the end of the section it is in, 0 where it is in none. */
+/* Bytes from `at` to the end of its section; 0 if it is not in that section. */
 static uint64_t section_rest(Elf *elf, size_t section, uint64_t at)
 {
     GElf_Shdr h;
@@ -126,8 +128,8 @@ static void load_symbols(struct reader *r)
         qsort(r->symbols, r->symbol_count, sizeof(*r->symbols), by_symbol);
 }
 
-/* The symbol that covers the address; one without a size (assembler) reaches
- * to the next. */
+/* The symbol that covers the address. A symbol without a size (assembler)
+ * extends to the next one. */
 static const struct symbol *find_symbol(const struct reader *r, uint64_t at)
 {
     size_t low = 0, high = r->symbol_count;
@@ -148,7 +150,7 @@ static const struct symbol *find_symbol(const struct reader *r, uint64_t at)
 
 /* ---- the unwind table ---- */
 
-/* The sorted table of .eh_frame_hdr, in the one encoding that linkers write. */
+/* Loads the sorted table of .eh_frame_hdr, if it has the usual encoding. */
 static void load_starts(struct reader *r)
 {
     GElf_Shdr h;
@@ -174,13 +176,13 @@ static uint64_t start_at(const struct reader *r, size_t i)
     return r->starts_base + (uint64_t)(int64_t)offset;
 }
 
-/* Where the procedure around `at` begins, if there is one. */
+/* Finds the start of the procedure that contains `at`; false: none does. */
 static bool find_start(const struct reader *r, uint64_t at, uint64_t *start)
 {
     size_t low = 0, high = r->start_count;
     Dwarf_Frame *frame = NULL;
     if (!r->cfi || dwarf_cfi_addrframe(r->cfi, at, &frame) != 0)
-        return false; /* between procedures */
+        return false; /* the address is not inside a procedure */
     free(frame);
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -202,7 +204,7 @@ struct text {
     unsigned frames;
 };
 
-/* One field: nothing in it breaks lines or fields. */
+/* Appends a field; characters that would break lines or fields become '?'. */
 static void put_field(struct text *t, const char *s, char end)
 {
     for (size_t i = 0; s && s[i] && i < SLAVE_SYMBOL_NAME_MAX; i++) {
@@ -222,7 +224,8 @@ static void put_number(struct text *t, int n, char end)
     put_field(t, digits, end);
 }
 
-/* "f" of "f.constprop.0", "f.cold": parts of one procedure of the source. */
+/* Strips suffixes of compiler-made parts of a procedure: "f.constprop.0",
+ * "f.cold" become "f". */
 static void put_plain(struct text *t, const char *name)
 {
     static const char *const parts[] = {".cold",  ".part.",     ".constprop.",
@@ -269,7 +272,8 @@ static bool table_text(struct reader *r, uint64_t at, struct text *t)
         put_frame_rest(t, "", 0, "", 0);
         return true;
     }
-    /* No name, but the unwind table knows where the procedure begins. */
+    /* Without a symbol, the unwind table still knows where the procedure
+     * starts. */
     uint64_t start;
     char name[IPS_PATH_BYTES];
     if (!find_start(r, at, &start))
@@ -291,7 +295,7 @@ static int by_range(const void *va, const void *vb)
     return a->end < b->end ? 1 : a->end > b->end ? -1 : 0;
 }
 
-/* Which unit has which code; .debug_aranges is not in every file. */
+/* Loads the code ranges of all units; not every file has .debug_aranges. */
 static void load_ranges(struct reader *r, Dwarf *dwarf)
 {
     Dwarf_CU *cu = NULL;
@@ -346,7 +350,8 @@ static const char *linkage_name(Dwarf_Die *die)
                : NULL;
 }
 
-/* What an instance, inlined or not, is one of. */
+/* Replaces an instance, inlined or not, by its declaration. Returns false if
+ * the chain of references cannot be followed. */
 static bool has_declaration(Dwarf_Die *die)
 {
     for (int i = 0; i < 4; i++) {
@@ -377,7 +382,8 @@ static bool is_cplusplus(Dwarf_Die *unit)
     }
 }
 
-/* One scope of a name that is put together: true where it is a closure. */
+/* Appends one enclosing scope to a qualified name. Returns true if the scope is
+ * a lambda. */
 static bool put_scope(Dwarf_Die *scope, char *out, size_t size)
 {
     const char *name = dwarf_diename(scope), *linkage;
@@ -402,7 +408,7 @@ static bool put_scope(Dwarf_Die *scope, char *out, size_t size)
         if (linkage && strlen(linkage) < 16384)
             plain = cplus_demangle(linkage, DMGL_ANSI | DMGL_AUTO);
         if (plain)
-            *out = '\0'; /* it has all scopes around it */
+            *out = '\0'; /* the demangled name contains all enclosing scopes */
         break;
     default:
         return false;
@@ -414,9 +420,9 @@ static bool put_scope(Dwarf_Die *scope, char *out, size_t size)
     return lambda;
 }
 
-/* Of what has no name for the linker: a closure, a member of a local class.
- * `out` is "" where there is none; a closure's own place is that of its class,
- * left in `at`. */
+/* Builds the name of a procedure without a linkage name: a lambda, or a member
+ * of a local class. `out` is "" if there is none. `at`: the DIE with its
+ * declaration line, for a lambda that of its class. */
 static void scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out, size_t size,
                         Dwarf_Die *at)
 {
@@ -436,7 +442,7 @@ static void scoped_name(Dwarf_Die *unit, Dwarf_Die *die, char *out, size_t size,
     free(scopes);
 }
 
-/* Where an inlined procedure was called from. */
+/* The place from which an inlined procedure was called. */
 static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
                       int *line)
 {
@@ -454,8 +460,8 @@ static void call_site(Dwarf_Die *unit, Dwarf_Die *die, const char **file,
         *file = dwarf_filesrc(files, n, NULL, NULL);
 }
 
-/* The innermost scope with `at` below `die`, where procedures are within types
- * within procedures that do not have it: libdw does not look there. */
+/* The innermost scope below `die` that contains `at`. Searches also procedures
+ * within types within procedures, which libdw does not find. */
 static bool find_local(Dwarf_Die *die, uint64_t at, unsigned depth,
                        Dwarf_Die *out)
 {
@@ -487,18 +493,20 @@ static bool find_local(Dwarf_Die *die, uint64_t at, unsigned depth,
     return false;
 }
 
-/* The scopes that code at `at` is in, the innermost first. */
+/* The scopes that contain the code at `at`, the innermost first. */
 static int scopes_of(struct reader *r, Dwarf_Die *unit, uint64_t at,
                      Dwarf_Die **own)
 {
     Dwarf_Die *scopes = NULL, local;
-    /* The innermost scope, then what it physically lies in: past an inlined
-     * one dwarf_getscopes goes on with where it is declared. */
+    /* Take the innermost scope, then the scopes that physically contain it:
+     * after an inlined scope dwarf_getscopes continues with the scopes of its
+     * declaration. */
     int count = dwarf_getscopes(unit, at, &scopes);
     const struct symbol *s = count > 0 ? NULL : find_symbol(r, at);
     if (count > 0)
         count = dwarf_getscopes_die(&scopes[0], own);
-    else if (s && strncmp(s->name, "_ZZ", 3) == 0 && /* local to a procedure */
+    /* mangled name of a procedure inside another procedure */
+    else if (s && strncmp(s->name, "_ZZ", 3) == 0 &&
              find_local(unit, at, 64, &local))
         count = dwarf_getscopes_die(&local, own);
     free(scopes);
@@ -547,7 +555,8 @@ static bool debug_text(struct reader *r, uint64_t at, struct text *t)
     free(own);
     if (t->frames > 0)
         return true;
-    /* Lines alone (assembler with -g): the symbol table has the name. */
+    /* Only line numbers (assembler with -g): take the name from the symbol
+     * table. */
     const struct symbol *s = at_line ? find_symbol(r, at) : NULL;
     if (s) {
         put_name(t, s->name);

@@ -1,4 +1,4 @@
-/* Words of events; see event_text.h. */
+/* Texts for events; see event_text.h. */
 #include "slave/symbols/event_text.h"
 
 #include <arpa/inet.h>
@@ -47,7 +47,7 @@ void slave_chan_text(char *out, size_t len, const struct ips_rec_chan *c)
     case IPS_CHAN_USER:
         snprintf(out, len, "user %016llx", (unsigned long long)c->name_hash);
         break;
-    default: /* a byte from a file: other versions may know more */
+    default: /* the kind comes from a file: a newer version may define more */
         snprintf(out, len, "channel kind %u", c->kind);
     }
 }
@@ -71,7 +71,7 @@ const char *slave_lost_text(uint32_t cause)
         return text;
         IPS_LOST_CAUSES(X)
 #undef X
-    default: /* a number from a file */
+    default: /* the cause comes from a file, so it may be unknown */
         return "unknown cause";
     }
 }

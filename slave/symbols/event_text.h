@@ -1,5 +1,5 @@
-/* Words of events as `ipsq events` shows them. Numbers are from a file: those
- * that nobody knows have a word too. Pure. */
+/* Texts for events, as `ipsq events` shows them. The numbers come from files,
+ * so unknown ones have a text, too. Pure. */
 #ifndef IPS_SLAVE_SYMBOLS_EVENT_TEXT_H
 #define IPS_SLAVE_SYMBOLS_EVENT_TEXT_H
 
@@ -7,10 +7,11 @@
 
 #include "agent/pool/format.h"
 
-/* "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe 13:771" */
+/* Text of a channel: "tcp 10.0.0.1:80-10.0.0.2:4000", "pipe 13:771". */
 void slave_chan_text(char *out, size_t len, const struct ips_rec_chan *c);
-const char *slave_op_text(uint16_t op);      /* enum ips_op */
-const char *slave_lost_text(uint32_t cause); /* enum ips_lost_cause */
-const char *slave_sync_text(uint32_t kind);  /* enum ips_sync */
+const char *slave_op_text(uint16_t op); /* name of an enum ips_op */
+/* name of an enum ips_lost_cause */
+const char *slave_lost_text(uint32_t cause);
+const char *slave_sync_text(uint32_t kind); /* name of an enum ips_sync */
 
 #endif

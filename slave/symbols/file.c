@@ -1,4 +1,5 @@
-/* Files of measured programs, and their debug files; see symbols/file.h. */
+/* Opens files of measured programs and their debug files; see
+ * symbols/file.h. */
 #include "slave/symbols/file.h"
 
 #include <elfutils/libdwelf.h>
@@ -11,7 +12,7 @@
 #include "common/paths.h"
 
 #define FILE_MAX_BYTES ((off_t)2 << 30)
-/* A debug file that is known by its checksum alone is read whole. */
+/* A debug file without a build id is checked by a checksum over all of it. */
 #define CRC_MAX_BYTES ((off_t)512 << 20)
 
 /* ---- files ---- */
@@ -27,8 +28,8 @@ void symbol_file_close(struct symbol_file *o)
     *o = (struct symbol_file){.fd = -1};
 }
 
-/* The file as ELF; a name that is no regular file (a FIFO, a device) is not
- * waited for. */
+/* Opens the file as ELF. O_NONBLOCK: opening a FIFO or device must not
+ * block. */
 static int file_open(struct symbol_file *o, const char *path,
                      struct ips_err *err)
 {
@@ -70,7 +71,8 @@ static bool build_id_is(const struct symbol_file *o, const uint8_t *id,
     return n > 0 && own && (size_t)n >= len && memcmp(own, id, len) == 0;
 }
 
-/* The kernel's own code in every process: this one's is the same. */
+/* The vdso, kernel code that is mapped in every process, is the same in this
+ * process. */
 static int vdso_open(struct symbol_file *o, struct ips_err *err)
 {
     unsigned long start, end;
@@ -85,7 +87,8 @@ static int vdso_open(struct symbol_file *o, struct ips_err *err)
         fclose(f);
     if (!found)
         return ips_err_set(err, IPS_E_NOT_FOUND, "no vdso here");
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): an address from a text */
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the address was parsed from a
+     * text */
     o->elf = elf_memory((char *)start, end - start);
     return o->elf ? 0
                   : ips_err_set(err, IPS_E_CORRUPT, "the vdso is no ELF file");
@@ -152,7 +155,8 @@ static uint32_t file_crc(int fd)
     return ~crc;
 }
 
-/* By its build id where the module has one, else by the link's checksum. */
+/* Opens `path` if it is the module's debug file: by build id if the module has
+ * one, else by the checksum of .gnu_debuglink. */
 static bool try_debug(const struct symbol_file *o, const char *path,
                       const uint32_t *crc, struct symbol_file *debug,
                       struct ips_err *why)

@@ -1,40 +1,44 @@
-/* Samples, counters, entries and exits -> costs; rules in procs.h. */
+/* Turns samples, counters, entries and exits into costs; rules in procs.h. */
 #include "slave/symbols/procs.h"
 
 #include "slave/base/wordhash.h"
 #include "slave/build/chain_index.h"
 #include "slave/build/internal.h"
 
-#define WEIGHT_MAX_NS ((uint64_t)1 << 40) /* of one sample on an arc */
-#define DEPTH_MAX 100000u /* calls in each other; deeper ones are not timed */
+/* maximum weight of a sample that is assigned to an arc */
+#define WEIGHT_MAX_NS ((uint64_t)1 << 40)
+/* maximum depth of nested calls; deeper ones are not timed */
+#define DEPTH_MAX 100000u
 
-struct call { /* entered and not left */
+struct call { /* a call that was entered and not left yet */
     uint32_t exact;
     uint64_t enter_cpu;
 };
 
 struct entered {
-    uint32_t active; /* times in `calls` */
-    uint32_t arc;    /* for slave_arc_add_exact */
+    uint32_t active; /* how often the procedure is in `calls` */
+    uint32_t arc;    /* cursor for slave_arc_add_exact */
 };
 
 struct making {
     struct ips_procs *p;
     const struct ips_built *b;
     struct ips_err *err;
-    const uint32_t *index; /* slave_chain_index of b */
+    const uint32_t *index; /* index of the chains, from slave_chain_index */
     struct slave_intern stack_index, sampled_index, exact_index;
     B_ARRAY(struct call) calls;
-    B_ARRAY(struct entered) entered; /* by exact row */
+    B_ARRAY(struct entered) entered; /* one entry for each row of p->exact */
     struct slave_arc_walk walk;
-    /* of the stream at hand */
+    /* State of the current stream: */
     const struct ips_stream_in *in;
     uint32_t image, chain;
-    bool begun;                   /* `cpu` is known */
-    uint64_t cpu;                 /* of the last sample, or START */
-    uint64_t exact_ns;            /* measured of this thread */
-    uint64_t last_cpu;            /* exact: charged up to here */
-    uint64_t timers_cpu, end_cpu; /* with timers from here to here */
+    bool begun;        /* an earlier CPU clock reading is known */
+    uint64_t cpu;      /* CPU clock at the last sample or at START */
+    uint64_t exact_ns; /* CPU of this thread that was attributed to calls */
+    /* exact: CPU clock up to which time was attributed */
+    uint64_t last_cpu;
+    /* CPU clock when the timers started, and at the end */
+    uint64_t timers_cpu, end_cpu;
     bool timers;
 };
 
@@ -151,7 +155,8 @@ static int exact_of(struct making *m, uint32_t place, uint32_t *number)
 
 /* ---- samples ---- */
 
-/* procs.h. The one before was at m->cpu. */
+/* The weight of a sample (procs.h); m->cpu is the CPU clock at the one
+ * before. */
 static uint64_t sample_weight(const struct making *m,
                               const struct ips_rec_sample *r)
 {
@@ -185,7 +190,8 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
                                     &places[kept], m->err);
         if (rc < 0)
             return rc;
-        /* Called by us: by whom we stand in front of. */
+        /* Skip the agent's own frames: its wrappers stand between the program
+         * and libc. */
         if (i == 0 || !ips_code_recording(&m->p->map, places[kept]))
             kept++;
     }
@@ -211,7 +217,7 @@ static int take_sample(struct making *m, const uint8_t *data, uint32_t len,
 
 /* ---- entries and exits ---- */
 
-/* What passed since the last entry or exit is the innermost one's. */
+/* Attributes the time since the last entry or exit to the innermost call. */
 static int charge_innermost(struct making *m, uint64_t cpu)
 {
     uint64_t from = m->last_cpu, passed = ips_sub_sat(cpu, from);
@@ -227,7 +233,8 @@ static int charge_innermost(struct making *m, uint64_t cpu)
                                m->err);
 }
 
-/* Leaves the innermost; time in a procedure within itself counts once. */
+/* Leaves the innermost call. Total time of a recursive procedure counts
+ * once. */
 static void leave_procedure(struct making *m)
 {
     const struct call *c = &m->calls.v[--m->calls.n];
@@ -273,7 +280,8 @@ static int take_proc(struct making *m, uint32_t type, const uint8_t *data,
     return 0;
 }
 
-/* The chain of thread `tid` of the image at hand, which counted at `t`. */
+/* The chain of thread `tid` of the current image at time `t`, for a COUNT
+ * record. */
 static uint32_t chain_of_thread(const struct making *m, uint32_t tid,
                                 uint64_t t)
 {
@@ -316,14 +324,16 @@ static bool may_have_entries(const struct ips_stream_in *in)
            b_may_have(in, IPS_REC_EXIT_SHORT);
 }
 
-/* Without these START and END say nothing. */
+/* Whether the stream has samples, entries or counts. Without them START and END
+ * do not matter. */
 static bool has_costs(const struct ips_stream_in *in)
 {
     return may_have_entries(in) || b_may_have(in, IPS_REC_SAMPLE) ||
            b_may_have(in, IPS_REC_COUNT);
 }
 
-/* Which threads have entries: their samples would count the same CPU twice. */
+/* Whether the thread has entries: then samples would count the same CPU
+ * twice. */
 static bool has_entries(const struct ips_stream_in *in)
 {
     struct b_walk walk = {.in = in};
@@ -352,7 +362,8 @@ static int take_stream(struct making *m)
             struct ips_rec_start r;
             memcpy(&r, data, sizeof(r));
             m->cpu = m->last_cpu = ips_max_u64(m->cpu, r.cpu);
-            /* A ring keeps START, and then there is a gap. */
+            /* With --on-full=ring START is kept, but records after it may be
+             * overwritten: the gap to the first sample is no weight. */
             m->begun = !m->in->lost[IPS_LOST_OVERWRITTEN];
         } else if (type == IPS_REC_SAMPLE) {
             rc = take_sample(m, data, len, t);
@@ -361,7 +372,9 @@ static int take_stream(struct making *m)
         } else if (type == IPS_REC_COUNT) {
             rc = take_count(m, data, t);
         } else if (type == IPS_REC_LOST) {
-            m->begun = false; /* the samples before may be among them */
+            /* the lost records may include samples: the next gap has no known
+             * start */
+            m->begun = false;
         } else if (type == IPS_REC_END) {
             struct ips_rec_end r;
             memcpy(&r, data, sizeof(r));
@@ -389,8 +402,10 @@ static int take_stream(struct making *m)
 static void find_unsampled(const struct making *m)
 {
     const struct ips_procs *p = m->p;
-    uint64_t period = 0; /* of threads without samples, too */
-    bool timers = false; /* older agents do not say */
+    /* sampling period; also used for threads without samples */
+    uint64_t period = 0;
+    /* whether START times of timers were recorded; older agents do not */
+    bool timers = false;
     for (uint32_t i = 0; i < p->thread_count; i++) {
         const struct ips_thread_cost *t = &p->threads[i];
         timers = timers || t->timers;

@@ -1,27 +1,30 @@
 /*
- * What the threads of a run spent in which code: samples, counters and
- * entries/exits of procedures become costs by thread and stack of places
- * (codemap.h). Pure: names come later (symbols.h), so equal input gives equal
- * output wherever the files are.
+ * CPU time by code: samples, counters and entries/exits of procedures become
+ * costs by thread and call stack of code locations (codemap.h). Pure: names
+ * come later (symbols.h), so equal input gives equal output wherever the files
+ * are.
  *
- * Sampled: each period of a thread's CPU has one sample at a moment drawn in it
- * (agent/preload/sample/pace.h), so a sample weighs a period, whatever it
- * found. The CPU since the sample before is no weight: it depends on where in
- * the period the moment was, and so may the program. A sample after a gap of
- * three periods and more weighs all whole ones of the gap, as there were ticks
- * of the kernel or no room in between; not after a LOST record. `unsampled` of
- * a thread is its CPU before its timers were there (a SAMPLE without frames
- * says when; an image's loader, say) and after the last record, and what is
- * beyond its weights and one period more: samples that should have been there.
- * A thread shorter than a period has a sample or none by chance: the sum over
- * many threads is right, so a table scales the weights to the CPU of all its
- * threads (proc_table.h). Exact: of a thread with ENTER records the call stack
- * is kept; its samples do not count, and `unsampled` is what was spent outside
- * instrumented code. An EXIT ends all that was entered since its ENTER
- * (longjmp, exceptions, lost records); one that was never entered is ignored;
- * what is entered when the thread ends, ends there. COUNT adds calls, of the
- * thread that it names; one of 0 calls says that the procedure fell back to
- * counting from then on: its time is its caller's.
+ * Sampled: each sampling period of a thread's CPU has one sample at a moment
+ * drawn within it (agent/preload/sample/pace.h), so a sample always weighs one
+ * period. The CPU since the sample before would be a biased weight: it depends
+ * on where in the period the moment was, and the program's position may depend
+ * on that, too. A sample after a gap of three periods or more weighs all whole
+ * periods of the gap (the kernel's ticks were late, or there was no space in
+ * between), but not after a LOST record. `unsampled` of a thread is its CPU
+ * before its timers existed (a SAMPLE without frames says when; an image's
+ * loader, for example) and after the last record, plus CPU beyond its weights
+ * and one more period: samples that should have been taken. A thread shorter
+ * than a period has a sample or none by chance; the sum over many threads is
+ * right, so a table scales the weights to the CPU of all its threads
+ * (proc_table.h).
+ *
+ * Exact: for a thread with ENTER records the call stack is tracked. Its samples
+ * do not count, and `unsampled` is the time outside instrumented code. An EXIT
+ * ends all calls entered since its ENTER (longjmp, exceptions, lost records);
+ * an EXIT without an ENTER is ignored; calls still open when the thread ends,
+ * end there. COUNT adds calls of the thread that it names; a COUNT of 0 calls
+ * means that from then on the procedure was only counted: its time belongs to
+ * its caller.
  *
  * Source: IPS-2, IPS-7.
  */
@@ -31,30 +34,36 @@
 #include "slave/symbols/arc_procs.h"
 #include "slave/symbols/codemap.h"
 
-struct ips_stack { /* frames[first .. first + count): innermost first */
+/* a call stack: frames[first .. first + count), innermost first */
+struct ips_stack {
     uint32_t first, count;
 };
-struct ips_sampled { /* of one thread in one stack */
+struct ips_sampled { /* samples of one thread in one call stack */
     uint32_t chain, stack;
     uint64_t ns, samples;
-    double squares; /* sum of the weights' squares, ns^2; late ones count
-                       IPS_LATE_SQUARES times */
+    /* sum of the squared weights, ns^2; late samples count IPS_LATE_SQUARES
+     * times */
+    double squares;
 };
-/* A late sample (IPS_REC_F_LATE) may be where the program always is then: the
- * interval is as wide as if there were a quarter of them. */
+/* The program may always be at the same place when a sample is late
+ * (IPS_REC_F_LATE). So the confidence interval is as wide as if there were a
+ * quarter of such samples. */
 #define IPS_LATE_SQUARES 4.0
-struct ips_exact { /* of one thread in one procedure */
+struct ips_exact { /* calls of one thread to one procedure */
     uint32_t chain, code_location;
     uint64_t self_ns, total_ns, calls;
-    uint64_t counted_from_ns; /* local raw; 0: entries and exits throughout */
-    bool timed;               /* self and total were measured */
+    /* local raw time from which it was only counted; 0: entries and exits
+     * throughout */
+    uint64_t counted_from_ns;
+    bool timed; /* self_ns and total_ns were measured */
 };
-struct ips_thread_cost { /* by chain */
+struct ips_thread_cost { /* costs of one thread; one row for each chain */
     uint64_t samples, sampled_ns, unsampled_ns;
-    uint64_t asked_ns; /* sum of the periods asked for */
-    uint64_t cpu_ns;   /* all of it, what it span included */
-    uint64_t timed_ns; /* CPU while its timers were there */
-    bool timers;       /* a record says when they were */
+    uint64_t asked_ns; /* sum of the sampling periods that were requested */
+    /* all CPU of the thread, including time spent spinning */
+    uint64_t cpu_ns;
+    uint64_t timed_ns; /* CPU of the thread while its timers existed */
+    bool timers;       /* a record says when the thread's timers started */
     bool exact;
 };
 
@@ -70,11 +79,12 @@ struct ips_procs {
     uint32_t exact_count, exact_capacity;
     struct ips_thread_cost *threads;
     uint32_t thread_count;
-    struct slave_arcs arcs; /* the same, by arcs */
-    bool of_window; /* of some of the run: the CPU of threads is that of all */
+    struct slave_arcs arcs; /* the same costs, assigned to arcs of the graph */
+    /* covers only a part of the run, but the threads' CPU covers all of it */
+    bool of_window;
 };
 
-/* `b` is the build of `in`. O(records). */
+/* Makes the costs; `b` is the graph built from `in`. O(records). */
 int ips_procs_make(const struct ips_build_input *in, const struct ips_built *b,
                    struct ips_procs *out, struct ips_err *err) IPS_MUST_USE;
 void ips_procs_release(struct ips_procs *p);

@@ -1,4 +1,5 @@
-/* Names of all places of a map: from the database, else from the helper. */
+/* Finds names for all code locations of a map: in the database, else by the
+ * helper. */
 #include "slave/symbols/symbols.h"
 
 #include <inttypes.h>
@@ -13,13 +14,16 @@
 #include "slave/drain/drain.h"
 #include "slave/store/store.h"
 
-#define FILL_MAX_S 60 /* of wall time; the rest goes without names */
-/* A file that met a limit is not tried again for so long; another that could
- * not be read may come back, and costs little. */
+/* seconds of elapsed time; later files stay without names */
+#define FILL_MAX_S 60
+/* A file that reached a limit is not tried again for LIMIT_AGAIN_S. Another
+ * failure (file missing, I/O error) may be temporary and costs little to retry,
+ * so it is tried after AGAIN_S. */
 #define LIMIT_AGAIN_S 3600
 #define AGAIN_S 60
 #define FAILURES_MAX 1024u
-#define USER_MOST_NS (120 * SLAVE_SECOND_NS) /* in LIMIT_AGAIN_S */
+/* limit for one user's files within LIMIT_AGAIN_S */
+#define USER_MOST_NS (120 * SLAVE_SECOND_NS)
 
 /* ---- texts ---- */
 
@@ -60,9 +64,9 @@ bool slave_symbol_next(const char **at, struct slave_frame_name *f)
            take_number(at, '\n', &f->at_line);
 }
 
-/* ---- one module's places ---- */
+/* ---- locations of one module ---- */
 
-struct batch { /* places of one module without a name */
+struct batch { /* locations of one module that have no name yet */
     uint32_t *location;
     uint64_t *address;
     struct slave_symbol *symbol;
@@ -78,9 +82,9 @@ static void batch_release(struct batch *b)
     free(b->symbol);
 }
 
-/* What the database calls a module: its build id; without one its path, which
- * holds for this run alone. What another user's file says of a build holds for
- * his modules alone. */
+/* The database key of a module: its build id; without one, run and path, which
+ * are valid for this run only. Root's slave prefixes the user, because names
+ * that one user's file gives for a build id must not be used for others. */
 static void module_key(const struct ips_code_module *m, const char *run,
                        char *out, size_t room)
 {
@@ -94,12 +98,12 @@ static void module_key(const struct ips_code_module *m, const char *run,
         n += (size_t)snprintf(out + n, room - n, "%02x", m->build_id[i]);
 }
 
-/* ---- what could not be read ---- */
+/* ---- files that could not be read ---- */
 
 struct slave_symbol_failure {
-    char *key;      /* the module's, and its path */
-    time_t retry_s; /* not before */
-    uint64_t why;   /* the sentence's hash */
+    char *key;      /* the module's key and its path */
+    time_t retry_s; /* no further try before this time */
+    uint64_t why;   /* hash of the last error message */
 };
 
 void slave_symbol_failures_release(struct slave_symbol_failures *f)
@@ -119,12 +123,13 @@ find_failure(const struct slave_symbol_failures *f, const char *key)
     return NULL;
 }
 
-/* NULL: it cannot be remembered. */
+/* Adds an entry for a failure. NULL: out of memory. */
 static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
                                                 const char *key)
 {
     struct slave_symbol_failure fresh = {.key = strdup(key)};
-    if (f->count == FAILURES_MAX) { /* the one that is tried first again */
+    /* the table is full: replace the entry that is due first */
+    if (f->count == FAILURES_MAX) {
         uint32_t first = 0;
         for (uint32_t i = 1; i < f->count; i++)
             if (f->of[i].retry_s < f->of[first].retry_s)
@@ -143,7 +148,8 @@ static struct slave_symbol_failure *add_failure(struct slave_symbol_failures *f,
     return &f->of[f->count++];
 }
 
-/* `why` what the helper that has just ended could not read. Said once. */
+/* Remembers why the helper could not read a file. Each reason is logged
+ * once. */
 static void note_failure(struct slave_symbol_failures *f, const char *key,
                          const char *path, const struct ips_err *why)
 {
@@ -170,7 +176,7 @@ static void note_failure(struct slave_symbol_failures *f, const char *key,
     old->retry_s = time(NULL) + wait_s;
 }
 
-/* The account of a user other than our own, of this hour; else NULL. */
+/* Time account of this hour for a user other than our own; else NULL. */
 static struct slave_symbol_user *user_of(struct slave_symbol_failures *f,
                                          uint32_t uid)
 {
@@ -221,8 +227,9 @@ static void from_store(struct batch *b, const char *key,
     }
 }
 
-/* Asks the helper about those of no grade, or of the lower one: debug
- * information may have come since. Keeps what is new. */
+/* Asks the helper about addresses without a name, or with one from a symbol
+ * table only, because debug information may have been installed since. Stores
+ * new names. */
 static void from_file(struct batch *b, const struct ips_code_module *m,
                       const char *key, const char *file,
                       const struct slave_symbol_source *from,
@@ -308,7 +315,7 @@ static void fill_module(struct batch *b, const struct ips_code_module *m,
 static char *unnamed_symbol(const struct ips_code_module *m, uint64_t address)
 {
     char *text = NULL;
-    if (m && m->recording) /* one row of all of it, nobody's procedure */
+    if (m && m->recording) /* one row for all of the agent's code */
         return strdup(IPS_RECORDING "\t\t0\t\t0\n");
     int n = m ? asprintf(&text, "%.512s+0x%" PRIx64 "\t\t0\t\t0\n",
                          ips_code_base(m->path), address)

@@ -1,25 +1,25 @@
 /*
  * Names of code: (module, address) -> procedures, files and lines.
  *
- * A symbol is a text, one line a procedure, the innermost first: several where
- * the compiler inlined one into the other. A line is
+ * A symbol is a text with one line a procedure, the innermost first. There are
+ * several lines if the compiler inlined one procedure into another. A line is
  *
  *   name TAB file TAB line TAB at_file TAB at_line
  *
- * `file:line` where it is declared, `at_*` the statement the address is in (of
- * an outer one: the call that was inlined); "" and 0 where not known. An empty
- * text: nothing covers the address.
+ * `file:line` is the declaration; `at_*` is the statement of the address (for
+ * an outer procedure: the call that was inlined); "" and 0 if unknown. An empty
+ * text means that nothing covers the address.
  *
- * The files are whatever the measured program had mapped, so a hostile user's:
- * they are read by a helper (`ips-slave --symbolise`) with limits of size, CPU,
- * memory and time, where we are root with the rights of the user whose records
- * name the file, and what it says is checked. It may crash, hang or lie about
- * names; the slave goes on with "module+0xoffset". A file that could not be
- * read is not tried again for a while, and the log says why.
+ * The files are those that the measured program had mapped, so they may be
+ * malicious. A helper (`ips-slave --symbolise`) reads them, with limits of
+ * size, CPU, memory and time; root's helper takes the rights of the user whose
+ * records name the file. Its output is checked. The helper may crash, hang or
+ * return false names; the slave then uses "module+0xoffset". A file that could
+ * not be read is not tried again for a while, and the log says why.
  *
  * Files: symbols/file.c finds and symbols/elf.c reads files (in the helper),
- * symbols/ask.c runs the helper, symbols.c keeps what is known in SQLite, so
- * that a later answer needs the binary no more. Thread: the worker's.
+ * symbols/ask.c runs the helper, symbols.c stores known names in SQLite, so
+ * that later answers do not need the binary. Thread: the worker's.
  */
 #ifndef IPS_SLAVE_SYMBOLS_SYMBOLS_H
 #define IPS_SLAVE_SYMBOLS_SYMBOLS_H
@@ -39,77 +39,87 @@ struct slave_store;
 struct slave_symbol_ask {
     const char *path;
     const uint8_t *build_id;
-    size_t build_id_bytes; /* 0: told by the file's age */
-    uint32_t uid;          /* root's helper reads with this user's rights */
-    uint64_t not_after_real_ns; /* a file without a build id that is younger is
-                                   another one; 0: any */
+    size_t build_id_bytes; /* 0: no build id; then the file's age is checked */
+    /* user with whose rights root's helper reads the file */
+    uint32_t uid;
+    /* without a build id, a file modified later is not the one that was mapped;
+     * 0: do not check */
+    uint64_t not_after_real_ns;
     const char *debug_root;
-    const uint64_t *addresses; /* in the file's symbol table */
+    const uint64_t *addresses; /* addresses in the file's symbol table */
     size_t count;
 };
 enum slave_symbol_grade {
     SLAVE_SYMBOL_NONE = 0,
-    SLAVE_SYMBOL_TABLE = 1, /* from a symbol table or the unwind table */
-    SLAVE_SYMBOL_DEBUG = 2, /* from debug information */
+    /* the name is from a symbol table or the unwind table */
+    SLAVE_SYMBOL_TABLE = 1,
+    SLAVE_SYMBOL_DEBUG = 2, /* the name is from debug information */
 };
-/* Calls `put` for each address that something is known of, at most twice: the
- * second is better. IPS_E_NOT_FOUND: no such file, or another one;
- * IPS_E_REFUSED: one that may not be read; IPS_E_LIMIT: too large. Returns 0
- * with `err` set to IPS_E_INCOMPLETE where its debug file may not be read. */
+/* Calls `put` for each address of which something is known, at most twice; the
+ * second text is better. IPS_E_NOT_FOUND: no such file, or not the one that was
+ * mapped; IPS_E_REFUSED: no permission to read it, or not a regular file;
+ * IPS_E_LIMIT: too large. Returns 0 with `err` set to IPS_E_INCOMPLETE if its
+ * debug file is too large to be read. */
 int slave_symbols_read(const struct slave_symbol_ask *ask,
                        void (*put)(void *arg, size_t index, const char *text,
                                    enum slave_symbol_grade grade),
                        void *arg, struct ips_err *err) IPS_MUST_USE;
 
-/* The helper's main: an ask on `in`, answers on `out`. Returns its exit
- * status. */
+/* The helper's main: reads a request from `in`, writes answers to `out`.
+ * Returns its exit status. */
 int slave_symbols_main(FILE *in, FILE *out);
 
 /* ---- the helper (symbols/ask.c) ---- */
 
 struct slave_symbol {
-    char *text; /* NULL: nothing is known */
+    char *text; /* lines of the symbol; NULL: unknown */
     enum slave_symbol_grade grade;
 };
-/* Fills out[count], zeroed before. `helper` is the program to run. A helper
- * that fails leaves what it had not answered: no error, `why` says what it was
- * (zeroed before; IPS_E_LIMIT: it met a limit). */
+/* Fills out[count], which must be zeroed. `helper` is the program to run. If
+ * the helper fails, the addresses it had not answered stay empty; that is no
+ * error, and `why` (zeroed before) says what happened (IPS_E_LIMIT: it reached
+ * a limit). */
 int slave_symbols_ask(const char *helper, const struct slave_symbol_ask *ask,
                       struct slave_symbol *out, struct ips_err *why,
                       struct ips_err *err) IPS_MUST_USE;
 
-/* ---- all places of a map (symbols.c) ---- */
+/* ---- all code locations of a map (symbols.c) ---- */
 
-struct slave_symbols { /* of places[0 .. count) of one map */
+/* symbols of the code locations [0 .. count) of one map */
+struct slave_symbols {
     struct slave_symbol *of;
     uint32_t count;
-    uint64_t asked; /* helpers run */
+    uint64_t asked; /* number of helpers run so far */
 };
-/* Files that could not be read: not tried again at each question, nor
- * complained of. A user whose files take root's slave too long in an hour has
- * none read for the rest of it. Zeroed: none. */
+/* Files that could not be read; they are neither retried nor logged at each
+ * question. If the files of one user take root's slave too long within an hour,
+ * no more of them are read until the hour ends. Zeroed: none. */
 struct slave_symbol_failures {
     struct slave_symbol_failure *of;
     uint32_t count;
-    /* root's slave: what reading a user's files has taken, by user */
+    /* root's slave only: time spent on the files of each user */
     struct slave_symbol_user {
         uint32_t uid;
-        uint64_t since_ns; /* monotonic; 0: this is nobody's */
+        uint64_t since_ns; /* start of the hour, monotonic; 0: unused entry */
         uint64_t spent_ns;
     } users[64];
 };
 void slave_symbol_failures_release(struct slave_symbol_failures *f);
 
 struct slave_symbol_source {
-    const char *helper;                     /* "": files are never read */
-    struct slave_store *store;              /* NULL: nothing is kept */
-    struct slave_symbol_failures *failures; /* NULL: none is remembered */
+    /* path of the helper program; "": never read files */
+    const char *helper;
+    /* database for names; NULL: store none */
+    struct slave_store *store;
+    /* files that could not be read; NULL: remember none */
+    struct slave_symbol_failures *failures;
     const char *run;
-    uint64_t created_raw_ns, created_real_ns; /* of the run */
+    /* start time of the run, on both clocks */
+    uint64_t created_raw_ns, created_real_ns;
 };
-/* Names of the places that have none yet; may be called again when the map has
- * grown. Every place gets a text: without a name "module+0x1f00" or
- * "[no module]". */
+/* Finds names for the code locations that have none yet; may be called again
+ * after the map has grown. Every location gets a text: if there is no name,
+ * "module+0x1f00" or "[no module]". */
 int slave_symbols_fill(struct slave_symbols *s, const struct ips_codemap *m,
                        const struct slave_symbol_source *from,
                        struct ips_err *err) IPS_MUST_USE;
@@ -122,7 +132,8 @@ struct slave_frame_name {
     uint32_t name_len, file_len, at_file_len;
     uint32_t source_line, at_line;
 };
-/* The frame at *at; moves *at behind it. False: the end, or no frame. */
+/* Parses the frame at *at and moves *at past it. Returns false at the end, or
+ * if the text is malformed. */
 bool slave_symbol_next(const char **at, struct slave_frame_name *out);
 
 #endif
