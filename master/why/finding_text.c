@@ -84,18 +84,55 @@ struct saying {
     const char *ns, *share, *where, *waits, *run;
 };
 
+/* Only samples show it: a lock inside the C library, or waits too short to be
+ * recorded. */
+static void say_sampled_lock(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    const struct why_lock_cost *c = s->m->lock;
+    x->text =
+        c->library
+            ? arena_printf(s->a,
+                           "Lock contention: threads of %s wait for a lock "
+                           "inside the C library%s, called%s.",
+                           object_of(&x->location), s->where, s->waits)
+            : arena_printf(s->a,
+                           "Lock contention: threads of %s want the same lock "
+                           "at the same time%s.",
+                           object_of(&x->location), s->where);
+    x->evidence = arena_printf(
+        s->a,
+        "%s of the path's CPU time to take and give it (about %" PRIu64
+        " samples)%s",
+        why_ns(s->a, c->ns), s->f->sample_ns ? c->ns / s->f->sample_ns : 0,
+        c->unknown_ns ? arena_printf(s->a, ", %s asleep meanwhile",
+                                     why_ns(s->a, c->unknown_ns))
+                      : "");
+}
+
 static void say_lock(const struct saying *s)
 {
     struct why_finding *x = s->x;
+    const struct why_lock_cost *c = s->m->lock;
+    x->supposes = "no lock makes a thread wait, and the work is spread over "
+                  "the cores";
+    if (s->m->count == 0 && c) {
+        say_sampled_lock(s);
+        x->command =
+            arena_printf(s->a, "ipsq procedures %s --sort total_ns", s->run);
+        return;
+    }
     x->text = arena_printf(
         s->a, "Lock contention: %s waits for a lock that %s holds%s.",
         other_of(x), object_of(&x->location), s->where);
     x->evidence = arena_printf(
-        s->a, "%" PRIu64 " waits for locks, %s over all threads%s%s",
+        s->a, "%" PRIu64 " waits for locks, %s over all threads%s%s%s",
         s->m->count, why_ns(s->a, s->m->other_ns), *s->waits ? ", most" : "",
-        s->waits);
-    x->supposes = "no lock makes a thread wait, and the work is spread over "
-                  "the cores";
+        s->waits,
+        c ? arena_printf(s->a,
+                         "; %s of the path's CPU time to take and give them",
+                         why_ns(s->a, c->ns))
+          : "");
     x->command = arena_printf(s->a, "ipsq waits %s --by place", s->run);
 }
 
@@ -554,8 +591,9 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
                          why_ns(a, unknown_ns)));
     if (!x)
         of_procedures(f, &d);
-    if (x && by_samples(x->kind) && !f->exact &&
-        amount->samples < WHY_SURE_SAMPLES)
+    bool sampled = x && (by_samples(x->kind) ||
+                         (x->kind == WHY_LOCK && amount->samples > 0));
+    if (sampled && !f->exact && amount->samples < WHY_SURE_SAMPLES)
         add_doubt(
             &d, WHY_LOW,
             arena_printf(a, "only about %" PRIu64 " samples", amount->samples));

@@ -84,6 +84,10 @@ static int keep_procedures(struct why_solving *y, const uint32_t *thing,
         a[i].bound_ns = out[order[i]].bound;
         procedure_place(y, &y->d->w.t.entity[thing[order[i]]], &a[i]);
         a[i].samples = f->sample_ns ? a[i].ns / f->sample_ns : 0;
+        const struct entity *x = &y->d->w.t.entity[thing[order[i]]];
+        uint32_t number =
+            y->d->w.t.feature[y->d->w.t.member[x->first]].procedure;
+        a[i].lock_code = y->lock_ppm && y->lock_ppm[number] >= WHY_NAMED_PPM;
         a[i].call = why_is_call(a[i].location.procedure);
     }
     f->procedure = a;
