@@ -66,14 +66,34 @@ static int cut_locks(struct why_solving *y, uint64_t *t_max)
     return rc;
 }
 
-/* The arc into `release`, which ended a wait of so many ns, goes back to what
- * the holder did before. If most of it passed while the other waited, it is of
- * the hold, and its samples say where the lock was held. Else the lock was held
- * at its end alone, and which of its samples are of that is not known. */
-static void vote_hold(struct why_solving *y, uint32_t release, uint64_t wait,
+/* How much of the arc into `release` passed while the thread whose arc into
+ * `got` it ended waited? All of it, where the holder had waited for a lock
+ * itself at its begin; enough (of 4) of it to say that its samples are of the
+ * hold. */
+#define HOLD_OF_4 3u
+
+static bool arc_is_hold(const struct why_solving *y, uint32_t release,
+                        uint32_t got)
+{
+    const uint64_t *at = y->wall.est;
+    uint64_t asked = ips_sub_sat(at[got], y->s.g->wait[got]);
+    uint64_t begin = at[release - 1], end = at[release];
+    if (y->resource_kind[release - 1] == IPS_THING_LOCK &&
+        y->s.g->xpred[release - 1] != IPS_NO_NODE)
+        return true;
+    return ips_sub_sat(end, ips_max_u64(begin, asked)) >=
+           ips_sub_sat(end, begin) / 4 * HOLD_OF_4;
+}
+
+/* The arc into `release`, which ended the wait into `got`, goes back to what
+ * the holder did before. If it is of the hold, its samples say where the lock
+ * was held. Else the lock was held at its end alone, and which of its samples
+ * are of that is not known. */
+static void vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
                       uint64_t *procedure, uint64_t *unseen)
 {
-    if (y->s.g->w[release] / 2 <= wait)
+    uint64_t wait = y->s.g->wait[got];
+    if (arc_is_hold(y, release, got))
         why_vote_procedures(y, release, wait, procedure);
     else
         *unseen = ips_add_sat(*unseen, wait);
@@ -100,7 +120,7 @@ static int count_locks(struct why_solving *y, struct why_amount *a,
             v->process[y->process_of[holder]] += g->wait[i];
             v->waiter[y->process_of[c]] += g->wait[i];
             if (g->xpred[i] != g->chains[holder].first)
-                vote_hold(y, g->xpred[i], g->wait[i], v->procedure, unseen);
+                vote_hold(y, g->xpred[i], i, v->procedure, unseen);
             a->count++;
             a->other_ns = ips_add_sat(a->other_ns, g->wait[i]);
             if (rc == 0)
@@ -183,7 +203,8 @@ int why_locks(struct why_solving *y)
         a->gain_ns = ips_add_sat(a->gain_ns, a->lock->unknown_ns);
         a->bound_ns = ips_add_sat(a->bound_ns, a->lock->unknown_ns);
     }
-    if (cost > a->gain_ns / 2 && y->d->facts.sample_ns)
-        a->samples = cost / y->d->facts.sample_ns;
+    bool by_samples = a->lock && (a->count == 0 || cost > a->gain_ns / 2);
+    if (by_samples && y->d->facts.sample_ns)
+        a->samples = ips_max_u64(cost / y->d->facts.sample_ns, 1);
     return rc;
 }
