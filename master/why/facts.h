@@ -89,8 +89,10 @@ struct why_solving {
     /* why/lock_cost.c: what contended locks cost; NULL: nothing. */
     uint32_t *lock_ppm; /* [procedures] of its samples: taking or giving one */
     uint64_t *lock_cpu; /* of a chain arc's end: so much of its CPU time */
-    bool chats;         /* they are the matter: nobody of them is called late */
-    bool *chatty;       /* [processes] ends of small messages of the path */
+    /* [procedures] who calls one that yields the core; or NULL */
+    const struct entity_symbol **yields;
+    bool chats;   /* they are the matter: nobody of them is called late */
+    bool *chatty; /* [processes] ends of small messages of the path */
     uint32_t *process_of; /* [chain_count] process feature */
     uint32_t *role;       /* [chain_count] */
     bool *worker;         /* [chain_count] */

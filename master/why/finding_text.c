@@ -430,8 +430,14 @@ static void say_procedure(const struct saying *s)
         say_requests(s);
         return;
     }
-    x->text = arena_printf(s->a, "%s spends its time%s.",
-                           object_of(&x->location), s->where);
+    x->text = s->m->yields
+                  ? arena_printf(s->a,
+                                 "%s spins%s: it calls sched_yield() again and "
+                                 "again, as threads do that wait until another "
+                                 "one changes something in memory.",
+                                 object_of(&x->location), s->where)
+                  : arena_printf(s->a, "%s spends its time%s.",
+                                 object_of(&x->location), s->where);
     x->evidence =
         s->m->samples
             ? arena_printf(s->a,
@@ -608,6 +614,8 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
         f->delay_unknown_ns > x->ns)
         add_doubt(&d, WHY_FAIR,
                   "threads were off the CPU for longer without a known reason");
+    if (amount && amount->yields)
+        add_doubt(&d, WHY_FAIR, "what it waits for is not recorded");
     if (x && x->kind == WHY_LOCK)
         add_doubt(&d, WHY_FAIR, "threads may take the lock in another order");
     *because = d.text;

@@ -18,6 +18,7 @@
 #define CONTENDED 1u /* bits of arc_lock_time (PortionsAnswer) */
 #define GIVEN 2u
 #define OF_LIBRARY 4u
+#define YIELDS 8u
 
 struct use {
     const struct entity_symbol *site, *caller;
@@ -111,6 +112,32 @@ static size_t end_of_site(const struct uses *u, size_t at)
     return end;
 }
 
+/* Who calls each procedure that yields the core. */
+static int name_yields(struct why_solving *y, const struct uses *u)
+{
+    uint64_t *most = NULL;
+    for (size_t i = 0; i < u->count; i++) {
+        const struct use *x = &u->v[i];
+        if (!(x->how & YIELDS))
+            continue;
+        if (!most) {
+            size_t n = (size_t)y->procedures + 1;
+            most = calloc(n, sizeof(*most));
+            y->yields = calloc(n, sizeof(*y->yields));
+        }
+        if (!most || !y->yields) {
+            free(most);
+            return no_memory(y);
+        }
+        if (x->ns <= most[x->leaf])
+            continue;
+        most[x->leaf] = x->ns;
+        y->yields[x->leaf] = x->site;
+    }
+    free(most);
+    return 0;
+}
+
 /* Which places have contended locks; *counted [procedures]: ns of theirs. */
 static void choose_sites(const struct why_solving *y, struct uses *u,
                          uint64_t *counted)
@@ -120,6 +147,8 @@ static void choose_sites(const struct why_solving *y, struct uses *u,
         uint64_t all = 0, contended = 0;
         end = end_of_site(u, i);
         for (size_t k = i; k < end; k++) {
+            if (u->v[k].how & YIELDS)
+                continue;
             all = ips_add_sat(all, u->v[k].ns);
             if (u->v[k].how & CONTENDED)
                 contended = ips_add_sat(contended, u->v[k].ns);
@@ -128,6 +157,8 @@ static void choose_sites(const struct why_solving *y, struct uses *u,
             why_ppm(contended, all) < WHY_LOCK_PROOF_PPM)
             continue;
         for (size_t k = i; k < end; k++) {
+            if (u->v[k].how & YIELDS)
+                continue;
             u->v[k].counts = true;
             counted[u->v[k].leaf] =
                 ips_add_sat(counted[u->v[k].leaf], u->v[k].ns);
@@ -154,7 +185,9 @@ static void name_places(struct uses *u, struct why_lock_cost *cost)
     for (size_t i = 0, end; i < u->count; i = end) {
         double ns = 0, given = 0;
         end = end_of_site(u, i);
-        for (size_t k = i; k < end && u->v[k].counts; k++) {
+        for (size_t k = i; k < end; k++) {
+            if (!u->v[k].counts)
+                continue;
             ns += u->v[k].path_ns;
             if (u->v[k].how & GIVEN && !(u->v[k].how & OF_LIBRARY))
                 given += u->v[k].path_ns;
@@ -175,7 +208,7 @@ static void name_places(struct uses *u, struct why_lock_cost *cost)
         double ns = 0;
         for (end = i; end < best_end && by_caller(&u->v[i], &u->v[end]) == 0;
              end++)
-            ns += u->v[end].path_ns;
+            ns += u->v[end].counts ? u->v[end].path_ns : 0;
         if (ns > most_caller) {
             most_caller = ns;
             put_symbol(u->v[i].caller, (uint64_t)ns, &cost->caller);
@@ -245,6 +278,8 @@ int why_lock_cost(struct why_solving *y)
     uint64_t *seen = calloc(n, sizeof(*seen));
     uint64_t *counted = calloc(n, sizeof(*counted));
     int rc = path && seen && counted ? list_uses(y, &u) : no_memory(y);
+    if (rc == 0)
+        rc = name_yields(y, &u);
     if (rc == 0 && u.count) {
         bool any = false;
         add_seen(y, seen);

@@ -449,6 +449,7 @@ static void release_solving(struct why_solving *y)
     free(y->outside);
     free(y->unknown);
     free(y->lock_ppm);
+    free(y->yields);
     free(y->lock_cpu);
     ips_est_release(&y->wall);
     free(y->chatty);

@@ -110,6 +110,7 @@ struct why_amount {
     bool awaits_space;           /* LATE: the other waits for room to send */
     bool chatty;                 /* of those that small messages go between */
     bool call;      /* a procedure that moves messages, as write() */
+    bool yields;    /* a procedure that calls sched_yield(): this is its time */
     bool lock_code; /* a procedure of the C library that takes or gives
                        contended locks, most of the time */
     const struct why_lock_cost *lock; /* LOCK: NULL: nothing is known */

@@ -131,7 +131,8 @@ static void add_lock(struct making *m, const struct ips_sampled *s)
         .caller = use.caller,
         .how = (use.contended ? SLAVE_LOCK_IS_CONTENDED : 0) |
                (use.gives ? SLAVE_LOCK_IS_GIVEN : 0) |
-               (use.library ? SLAVE_LOCK_OF_LIBRARY : 0),
+               (use.library ? SLAVE_LOCK_OF_LIBRARY : 0) |
+               (use.yields ? SLAVE_LOCK_IS_YIELD : 0),
         .ns = s->ns};
 }
 

@@ -15,6 +15,7 @@
 #define SLAVE_LOCK_IS_CONTENDED 1u
 #define SLAVE_LOCK_IS_GIVEN 2u
 #define SLAVE_LOCK_OF_LIBRARY 4u
+#define SLAVE_LOCK_IS_YIELD 8u /* none: sched_yield() */
 struct slave_lock_time {
     uint32_t leaf, site, caller; /* symbols of the names */
     uint32_t how;                /* SLAVE_LOCK_*: bits */

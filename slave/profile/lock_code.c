@@ -12,7 +12,7 @@ static const char *file_of(const char *path)
     return slash ? slash + 1 : path ? path : "";
 }
 
-static bool begins(const char *text, const char *with)
+static bool begins_with(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -20,13 +20,13 @@ static bool begins(const char *text, const char *with)
 bool slave_lock_is_library(const char *module)
 {
     const char *file = file_of(module);
-    return begins(file, "libc.so.") || begins(file, "libc-") ||
-           begins(file, "libpthread") || begins(file, "ld-linux");
+    return begins_with(file, "libc.so.") || begins_with(file, "libc-") ||
+           begins_with(file, "libpthread") || begins_with(file, "ld-linux");
 }
 
 bool slave_lock_is_recorder(const char *module)
 {
-    return begins(file_of(module), "libips");
+    return begins_with(file_of(module), "libips");
 }
 
 struct known {
@@ -53,6 +53,9 @@ static const struct known known[] = {
     {TEXT_AND_LENGTH("pthread_mutex_trylock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_timedlock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("pthread_mutex_clocklock"), SLAVE_LOCK_TAKES, true},
+    /* The recording library calls it only where an attempt failed. */
+    {TEXT_AND_LENGTH("pthread_spin_lock"), SLAVE_LOCK_SLEEPS, false},
+    {TEXT_AND_LENGTH("sched_yield"), SLAVE_LOCK_YIELDS, false},
     {TEXT_AND_LENGTH("mtx_lock"), SLAVE_LOCK_TAKES, false},
     {TEXT_AND_LENGTH("mtx_unlock"), SLAVE_LOCK_GIVES, false},
     {TEXT_AND_LENGTH("pthread_rwlock_unlock"), SLAVE_LOCK_GIVES, true},
@@ -64,7 +67,7 @@ static const struct known known[] = {
 };
 
 /* "__GI___lll_lock_wake" is lll_lock_wake. */
-static void strip(const char **name, size_t *len)
+static void strip_prefixes(const char **name, size_t *len)
 {
     static const char *const before[] = {"_", "GI_", "libc_"};
     for (size_t i = 0; i < sizeof(before) / sizeof(*before);) {
@@ -84,7 +87,7 @@ enum slave_lock_code slave_lock_code(const char *name, size_t len,
 {
     if (!slave_lock_is_library(module))
         return SLAVE_LOCK_NONE;
-    strip(&name, &len);
+    strip_prefixes(&name, &len);
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
         const struct known *k = &known[i];
         if ((len == k->len || (len > k->len && k->prefix)) &&
@@ -108,6 +111,7 @@ bool slave_lock_use(const struct slave_proc_names *names,
         if (code == SLAVE_LOCK_NONE)
             break;
         futex = futex || code == SLAVE_LOCK_FUTEX;
+        out->yields = out->yields || code == SLAVE_LOCK_YIELDS;
         lock = lock || (code != SLAVE_LOCK_FUTEX && code != SLAVE_LOCK_COND);
         out->gives =
             out->gives || code == SLAVE_LOCK_GIVES || code == SLAVE_LOCK_WAKES;
@@ -117,7 +121,7 @@ bool slave_lock_use(const struct slave_proc_names *names,
     /* Conditions and semaphores sleep by futexes, too. */
     if (!lock)
         return false;
-    out->contended = out->contended || futex;
+    out->contended = out->contended || (futex && !out->yields);
     while (i < count &&
            slave_lock_is_recorder(names->symbols[symbols[i]].module))
         i++;

@@ -19,7 +19,9 @@ enum slave_lock_code {
     SLAVE_LOCK_TAKES, /* takes or gives, whether it is contended or not */
     SLAVE_LOCK_GIVES,
     SLAVE_LOCK_SLEEPS, /* only where another thread has it */
-    SLAVE_LOCK_WAKES   /* only where another thread waits for it */
+    SLAVE_LOCK_WAKES,  /* only where another thread waits for it */
+    SLAVE_LOCK_YIELDS  /* lets others run, as threads do that wait for a
+                          variable to change */
 };
 
 /* Of a procedure in a module (its path). */
@@ -29,12 +31,12 @@ enum slave_lock_code slave_lock_code(const char *name, size_t len,
 bool slave_lock_is_library(const char *module);
 bool slave_lock_is_recorder(const char *module);
 
-/* Of a sample whose innermost procedures are of a lock. */
+/* Of a sample whose innermost procedures are of a lock, or yield the core. */
 struct slave_lock_use {
     uint32_t site;   /* symbol: that took or gave it. Of a lock inside the C
                         library: the library's function that was called */
     uint32_t caller; /* symbol: the first outside the library; or `site` */
-    bool contended, gives, library;
+    bool contended, gives, library, yields;
 };
 struct slave_proc_names;
 /* `symbols` [count] innermost first; false: it is of no lock. */

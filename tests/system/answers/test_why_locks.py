@@ -62,3 +62,16 @@ def test_holder_is_not_where_it_worked_before(cluster, build):
     the lock."""
     answer, locks, _ = ask(cluster, build, "long")
     assert [f for f in locks if f["procedure"] == "work_outside"] == [], answer
+
+
+def test_a_thread_that_yields_spins(cluster, build):
+    """Would catch a thread that calls sched_yield() until a variable changes
+    said to spend its time in the C library, without who calls it, or said so
+    without doubt."""
+    answer, _, _ = ask(cluster, build, "yield")
+    said = [f for f in answer["findings"] + answer["nearest"]
+            if "sched_yield" in f["says"]]
+    for f in said:
+        assert f["procedure"] == "await_yielding", answer
+        assert "spins in await_yielding" in f["says"], answer
+        assert f["sure"] != "high", answer

@@ -374,6 +374,24 @@ static void test_why__a_lock_that_samples_show(void **state)
     assert_int_equal(x.finding[0].kind, WHY_PROCEDURE);
 }
 
+/* Catches: a thread that yields its core in a loop said to work, or said so
+ * without doubt. */
+static void test_why__a_thread_that_yields_spins(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p = amount(5000, 2500, "/m/p.1", NULL);
+    p.yields = true;
+    f.procedure = &p;
+    f.procedures = 1;
+    struct why_findings x = find(&f);
+    SAME(x.finding[0].text,
+         "/m/p.1 spins in f (p.c:12): it calls sched_yield() again and again, "
+         "as threads do that wait until another one changes something in "
+         "memory.");
+    assert_int_equal(x.finding[0].sure, WHY_FAIR);
+}
+
 static void test_why__cores_are_short_by_its_own_or_by_others(void **state)
 {
     (void)state;
@@ -624,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_why__others_may_be_slow_beside_chatter),
         cmocka_unit_test(test_why__a_lock_names_the_holder),
         cmocka_unit_test(test_why__a_lock_that_samples_show),
+        cmocka_unit_test(test_why__a_thread_that_yields_spins),
         cmocka_unit_test(test_why__cores_are_short_by_its_own_or_by_others),
         cmocka_unit_test(test_why__a_busy_machine_hides_nothing),
         cmocka_unit_test(test_why__cost_is_spread_where_none_has_a_tenth),

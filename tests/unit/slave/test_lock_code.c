@@ -110,12 +110,33 @@ static void test_lock_code__the_mutex_of_a_condition(void **state)
     assert_true(use.contended && !use.library);
 }
 
+/* Catches: a thread that yields its core in a loop taken for one that contends
+ * for a lock, and a spin lock that is waited for not known. */
+static void test_lock_code__threads_that_spin(void **state)
+{
+    (void)state;
+    static const char *const yields[][2] = {{"__sched_yield", LIBC},
+                                            {"await", "/bin/p"}};
+    static const char *const spins[][2] = {
+        {"__pthread_spin_lock", LIBC},
+        {"[recording]", "/opt/lib/libips-preload.so"},
+        {"count", "/bin/p"}};
+    struct slave_lock_use use;
+    assert_true(USE(yields, &use));
+    assert_int_equal(use.site, 1);
+    assert_true(use.yields && !use.contended);
+    assert_true(USE(spins, &use));
+    assert_int_equal(use.site, 2);
+    assert_true(use.contended && !use.yields);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lock_code__a_mutex_is_its_callers),
         cmocka_unit_test(test_lock_code__a_lock_of_the_library),
         cmocka_unit_test(test_lock_code__what_is_no_lock),
+        cmocka_unit_test(test_lock_code__threads_that_spin),
         cmocka_unit_test(test_lock_code__the_mutex_of_a_condition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
