@@ -104,7 +104,7 @@ static void say_sampled_lock(const struct saying *s)
         s->a,
         "%s of the path's CPU time to take and give it (about %" PRIu64
         " samples)%s",
-        why_ns(s->a, c->ns), s->f->sample_ns ? c->ns / s->f->sample_ns : 0,
+        why_ns(s->a, c->ns), c->samples,
         c->unknown_ns ? arena_printf(s->a, ", %s asleep meanwhile",
                                      why_ns(s->a, c->unknown_ns))
                       : "");
@@ -129,10 +129,11 @@ static void say_lock(const struct saying *s)
         s->a, "%" PRIu64 " waits for locks, %s over all threads%s%s%s",
         s->m->count, why_ns(s->a, s->m->other_ns), *s->waits ? ", most" : "",
         s->waits,
-        c ? arena_printf(s->a,
-                         "; %s of the path's CPU time to take and give them",
-                         why_ns(s->a, c->ns))
-          : "");
+        c && c->ns
+            ? arena_printf(s->a,
+                           "; %s of the path's CPU time to take and give them",
+                           why_ns(s->a, c->ns))
+            : "");
     x->command = arena_printf(s->a, "ipsq waits %s --by place", s->run);
 }
 

@@ -216,8 +216,9 @@ static void name_places(struct uses *u, struct why_lock_cost *cost)
     }
 }
 
-/* Of each arc; of the path; where its threads then slept, and for what is not
- * known, it was for the library's lock. */
+/* Of each arc. Where threads of the path then slept for what is not known, it
+ * was for the library's lock, as long as they took to ask for it at most: more
+ * may be for something else. */
 static int lay_cost(struct why_solving *y, struct why_lock_cost *cost)
 {
     const struct entities *t = &y->d->w.t;
@@ -236,7 +237,8 @@ static int lay_cost(struct why_solving *y, struct why_lock_cost *cost)
         }
         y->lock_cpu[i] = ips_min_u64(ns, g->w[i]);
         if (cost->library && ns && why_ppm(ns, g->w[i]) >= WHY_LOCK_ARC_PPM)
-            cost->unknown_ns = ips_add_sat(cost->unknown_ns, y->unknown[i]);
+            cost->unknown_ns =
+                ips_add_sat(cost->unknown_ns, ips_min_u64(y->unknown[i], ns));
     }
     return 0;
 }
@@ -266,6 +268,8 @@ static int fill_cost(struct why_solving *y, struct uses *u, uint64_t *path,
                                      : 0;
     }
     name_places(u, cost);
+    uint64_t every = y->d->facts.sample_ns;
+    cost->samples = every ? (cost->ns + every / 2) / every : 0;
     y->d->facts.amount[WHY_LOCK].lock = cost;
     return lay_cost(y, cost);
 }

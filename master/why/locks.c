@@ -205,6 +205,6 @@ int why_locks(struct why_solving *y)
     }
     bool by_samples = a->lock && (a->count == 0 || cost > a->gain_ns / 2);
     if (by_samples && y->d->facts.sample_ns)
-        a->samples = ips_max_u64(cost / y->d->facts.sample_ns, 1);
+        a->samples = ips_max_u64(a->lock->samples, 1);
     return rc;
 }

@@ -121,7 +121,7 @@ struct why_amount {
 /* CPU time in the C library's procedures that take and give contended locks
  * (why/lock_cost.c). */
 struct why_lock_cost {
-    uint64_t ns;         /* of the path */
+    uint64_t ns, samples; /* of the path; that it rests on */
     uint64_t unknown_ns; /* of the wall path: off the CPU in arcs that have most
                             of it, with a lock inside the C library */
     bool library;        /* most is of a lock inside the C library: */

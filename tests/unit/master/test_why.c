@@ -337,8 +337,10 @@ static void test_why__a_lock_that_samples_show(void **state)
     (void)state;
     struct why_facts f = healthy();
     struct why_amount p = amount(5000, 2500, "/m/p.1", NULL);
-    struct why_lock_cost cost = {
-        .ns = 4000ull * MS, .unknown_ns = 1000ull * MS, .library = true};
+    struct why_lock_cost cost = {.ns = 4000ull * MS,
+                                 .samples = 4000,
+                                 .unknown_ns = 1000ull * MS,
+                                 .library = true};
     p.location.procedure = "lll_lock_wake";
     p.lock_code = true;
     f.procedure = &p;
