@@ -180,6 +180,9 @@ uint64_t why_slept_alone(const struct why_solving *y, uint32_t node);
 uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node);
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns) IPS_MUST_USE;
+/* ... where who let it go gave the lock back. */
+int why_vote_giver(const struct why_solving *y, struct why_ballot *b,
+                   uint32_t node, uint64_t ns) IPS_MUST_USE;
 const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
                            struct why_location *out);
 int why_gain(struct why_solving *y, const struct ips_whatif_base *base,

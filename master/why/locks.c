@@ -66,42 +66,47 @@ static int cut_locks(struct why_solving *y, uint64_t *t_max)
     return rc;
 }
 
-/* How much of the arc into `release` passed while the thread whose arc into
- * `got` it ended waited? All of it, where the holder had waited for a lock
- * itself at its begin; enough (of 4) of it to say that its samples are of the
- * hold. */
-#define HOLD_OF_4 3u
+/* Waits for locks whose holders' samples do not say where they were held: where
+ * they were given back. */
+struct holds {
+    struct why_ballot giver;
+    uint64_t unseen_ns;
+};
+
+/* Is the CPU time of the arc into `release` of the hold? The thread whose arc
+ * into `got` it ended asked for the lock when it was held, so only what passed
+ * before may be of something else: at most one in so many of it. That the arc
+ * begins with a lock says nothing: it may have been given back meanwhile. */
+#define HOLD_BEFORE 4u
 
 static bool arc_is_hold(const struct why_solving *y, uint32_t release,
                         uint32_t got)
 {
     const uint64_t *at = y->wall.est;
     uint64_t asked = ips_sub_sat(at[got], y->s.g->wait[got]);
-    uint64_t begin = at[release - 1], end = at[release];
-    if (y->resource_kind[release - 1] == IPS_THING_LOCK &&
-        y->s.g->xpred[release - 1] != IPS_NO_NODE)
-        return true;
-    return ips_sub_sat(end, ips_max_u64(begin, asked)) >=
-           ips_sub_sat(end, begin) / 4 * HOLD_OF_4;
+    return ips_sub_sat(asked, at[release - 1]) <=
+           y->s.g->w[release] / HOLD_BEFORE;
 }
 
 /* The arc into `release`, which ended the wait into `got`, goes back to what
  * the holder did before. If it is of the hold, its samples say where the lock
  * was held. Else the lock was held at its end alone, and which of its samples
  * are of that is not known. */
-static void vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
-                      uint64_t *procedure, uint64_t *unseen)
+static int vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
+                     struct holds *h)
 {
     uint64_t wait = y->s.g->wait[got];
-    if (arc_is_hold(y, release, got))
-        why_vote_procedures(y, release, wait, procedure);
-    else
-        *unseen = ips_add_sat(*unseen, wait);
+    if (arc_is_hold(y, release, got)) {
+        why_vote_procedures(y, release, wait, y->votes[WHY_F_LOCK].procedure);
+        return 0;
+    }
+    h->unseen_ns = ips_add_sat(h->unseen_ns, wait);
+    return why_vote_giver(y, &h->giver, got, wait);
 }
 
 /* Who waited for locks, how long, and who had them. */
 static int count_locks(struct why_solving *y, struct why_amount *a,
-                       uint64_t *unseen)
+                       struct holds *h)
 {
     struct why_ballot ballot = {0};
     int rc = 0;
@@ -119,8 +124,8 @@ static int count_locks(struct why_solving *y, struct why_amount *a,
             uint32_t holder = ips_chain_of(g, g->xpred[i]);
             v->process[y->process_of[holder]] += g->wait[i];
             v->waiter[y->process_of[c]] += g->wait[i];
-            if (g->xpred[i] != g->chains[holder].first)
-                vote_hold(y, g->xpred[i], i, v->procedure, unseen);
+            if (rc == 0 && g->xpred[i] != g->chains[holder].first)
+                rc = vote_hold(y, g->xpred[i], i, h);
             a->count++;
             a->other_ns = ips_add_sat(a->other_ns, g->wait[i]);
             if (rc == 0)
@@ -134,17 +139,21 @@ static int count_locks(struct why_solving *y, struct why_amount *a,
 
 /* Where it is held: for what is not known of that, where it is given back. */
 static void place_hold(struct why_solving *y, struct why_amount *a,
-                       uint64_t unseen)
+                       struct holds *h)
 {
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
     why_place_of(y, v, &a->location);
     /* Votes are waits here, not time of the path. */
     uint64_t seen = a->location.procedure_ns;
     a->location.procedure_ns = 0;
-    if (unseen <= seen)
+    if (h->unseen_ns <= seen)
         return;
     const char *object = a->location.object;
-    a->location = a->lock ? a->lock->giver : (struct why_location){0};
+    a->location = (struct why_location){0};
+    (void)why_wait_place(y, &h->giver, &a->location);
+    bool known = a->location.procedure && *a->location.procedure;
+    if (!known && a->lock)
+        a->location = a->lock->giver;
     a->location.object = object;
     a->location.procedure_ns = 0;
 }
@@ -172,16 +181,19 @@ static void place_library(struct why_solving *y, struct why_amount *a)
 int why_locks(struct why_solving *y)
 {
     struct why_amount *a = &y->d->facts.amount[WHY_LOCK];
-    uint64_t without = 0, unseen = 0, t_max = y->d->w.path.est.t_max;
+    uint64_t without = 0, t_max = y->d->w.path.est.t_max;
     /* With its own threads on the cores there are, as it is now. */
     uint64_t own = ips_add_sat(t_max, y->concurrent.oversubscription_ns);
     /* Of the moments in which somebody stood in line: without these arcs an
      * event loop would still be in the order it was in. */
     uint64_t gain = a->gain_ns;
     *a = (struct why_amount){.lock = a->lock};
-    int rc = count_locks(y, a, &unseen);
-    if (rc < 0 || (a->count == 0 && !a->lock))
+    struct holds holds = {0};
+    int rc = count_locks(y, a, &holds);
+    if (rc < 0 || (a->count == 0 && !a->lock)) {
+        free(holds.giver.wait);
         return rc;
+    }
     const struct why_votes *v = &y->votes[WHY_F_LOCK];
     uint64_t cost = a->lock ? a->lock->ns : 0;
     a->ns = ips_add_sat(y->ns[WHY_F_LOCK], cost);
@@ -190,9 +202,10 @@ int why_locks(struct why_solving *y)
         place_library(y, a);
         a->count = 0;
     } else {
-        place_hold(y, a, unseen);
+        place_hold(y, a, &holds);
         a->other = why_process_name(y, why_most_votes(v->waiter, y->processes));
     }
+    free(holds.giver.wait);
     rc = cut_locks(y, &without);
     uint64_t cut = ips_sub_sat(t_max, without);
     a->gain_ns =

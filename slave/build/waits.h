@@ -49,6 +49,11 @@ struct ips_blocked_row {
                      IPS_NONE */
     uint32_t end; /* of `ends`: of what moves bytes; or IPS_NONE */
 };
+/* From where a lock was given back that another thread waited for. */
+struct ips_release_row {
+    uint64_t site, t_ns; /* return address; local raw */
+    uint32_t node, stream;
+};
 struct ips_wait_rows {
     struct ips_wait_row *row; /* by arc, within it as they were */
     uint32_t count, capacity;
@@ -58,6 +63,8 @@ struct ips_wait_rows {
     uint32_t frame_count, frame_capacity;
     uint32_t *dropped; /* arcs: a send that was only preempted */
     uint32_t dropped_count, dropped_capacity;
+    struct ips_release_row *release; /* by node */
+    uint32_t release_count, release_capacity;
     struct ips_lock_row *lock; /* in order */
     uint32_t lock_count, lock_capacity;
     struct ips_blocked_row *blocked; /* by chain */

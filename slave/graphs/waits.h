@@ -21,6 +21,7 @@ struct slave_wait_site {
 struct slave_waits {
     struct ips_wait_row *row; /* by arc; `stack` is a number of `place` here */
     uint32_t count;
+    uint32_t *giver; /* [count] of `site`: from where who let it go did; 0 */
     struct ips_lock_row *lock;
     uint32_t lock_count;
     struct ips_blocked_row *blocked; /* by chain */
