@@ -70,7 +70,7 @@ static int cut_locks(struct why_solving *y, uint64_t *t_max)
  * they were given back. */
 struct holds {
     struct why_ballot giver;
-    uint64_t unseen_ns;
+    uint64_t unknown_ns;
 };
 
 /* Is the CPU time of the arc into `release` of the hold? The thread whose arc
@@ -100,7 +100,7 @@ static int vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
         why_vote_procedures(y, release, wait, y->votes[WHY_F_LOCK].procedure);
         return 0;
     }
-    h->unseen_ns = ips_add_sat(h->unseen_ns, wait);
+    h->unknown_ns = ips_add_sat(h->unknown_ns, wait);
     return why_vote_giver(y, &h->giver, got, wait);
 }
 
@@ -146,7 +146,7 @@ static void place_hold(struct why_solving *y, struct why_amount *a,
     /* Votes are waits here, not time of the path. */
     uint64_t seen = a->location.procedure_ns;
     a->location.procedure_ns = 0;
-    if (h->unseen_ns <= seen)
+    if (h->unknown_ns <= seen)
         return;
     const char *object = a->location.object;
     a->location = (struct why_location){0};
