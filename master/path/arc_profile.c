@@ -150,6 +150,32 @@ static int take_callers(struct arc_profile *w, const Ips__PortionsAnswer *a,
     return 0;
 }
 
+/* They come once. */
+static int take_locks(struct arc_profile *w, const Ips__PortionsAnswer *a,
+                      struct ips_err *err)
+{
+    const size_t n = a->n_lock_leaf;
+    if (n != a->n_lock_site || n != a->n_lock_caller || n != a->n_lock_how ||
+        n != a->n_lock_ns || (n && w->lock))
+        return ips_err_set(err, IPS_E_PROTOCOL, "no answer to PortionsAsk");
+    if (n == 0)
+        return 0;
+    w->lock = calloc(n, sizeof(*w->lock));
+    if (!w->lock)
+        return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for callers");
+    for (size_t i = 0; i < n; i++) {
+        if (a->lock_leaf[i] >= w->symbol_count ||
+            a->lock_site[i] >= w->symbol_count ||
+            a->lock_caller[i] >= w->symbol_count)
+            return ips_err_set(err, IPS_E_PROTOCOL,
+                               "a caller that it did not name");
+        w->lock[w->locks++] = (struct arc_lock_time){
+            a->lock_leaf[i], a->lock_site[i], a->lock_caller[i], a->lock_how[i],
+            a->lock_ns[i]};
+    }
+    return 0;
+}
+
 int arc_profile_receive(struct query *q, struct machine_share *p,
                         struct arc_profile *w, const Ips__Reply *reply,
                         struct ips_err *err)
@@ -180,6 +206,8 @@ int arc_profile_receive(struct query *q, struct machine_share *p,
     if (!take_window_nodes(w, a))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for a window");
     int rc = take_callers(w, a, err);
+    if (rc == 0)
+        rc = take_locks(w, a, err);
     if (rc == 0 && !reply->last)
         query_widen(q, p);
     return rc;
@@ -244,5 +272,6 @@ void arc_profile_release(struct arc_profile *w)
     free(w->caller);
     free(w->caller_ns);
     free(w->caller_steps);
+    free(w->lock);
     memset(w, 0, sizeof(*w));
 }

@@ -21,6 +21,11 @@ struct arc_profile {              /* of a part, as they come; by node */
     uint32_t *leaf, *caller; /* [callers] symbols (PortionsAnswer) */
     uint64_t *caller_ns, *caller_steps;
     uint64_t callers, callers_cap;
+    struct arc_lock_time { /* symbols, bits (PortionsAnswer) */
+        uint32_t leaf, site, caller, how;
+        uint64_t ns;
+    } * lock;
+    uint64_t locks;
 };
 
 struct path_window;

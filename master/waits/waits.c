@@ -27,6 +27,7 @@ void waits_release(struct waits *w)
             free(r->node);
             free(r->of);
             free(r->why);
+            free(r->giver);
             free(r->of_node);
             free(r->ns);
             free(r->end_ns);
@@ -72,6 +73,7 @@ static bool reserve_rows(struct waits_rows *r, uint64_t more)
     uint64_t cap = r->cap * 2 > r->count + more ? r->cap * 2 : r->count + more;
     bool fine = reserve_array(&r->node, cap, sizeof(*r->node)) &&
                 reserve_array(&r->of, cap, sizeof(*r->of)) &&
+                reserve_array(&r->giver, cap, sizeof(*r->giver)) &&
                 reserve_array(&r->why, cap, 1) &&
                 reserve_array(&r->of_node, cap, 1) &&
                 reserve_array(&r->ns, cap, sizeof(*r->ns)) &&
@@ -109,11 +111,13 @@ static int take_row(const struct machine_share *p, struct waits_rows *r,
 {
     uint32_t before = r->count ? r->node[r->count - 1] : 0;
     if (a->node[i] >= p->sync->nodes || a->node[i] < before ||
-        a->cause[i] >= r->cause_count || a->place[i] >= r->call_site_count)
+        a->cause[i] >= r->cause_count || a->place[i] >= r->call_site_count ||
+        a->giver[i] >= r->call_site_count)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "wait %" PRIu64 " is out of order", r->count);
     r->node[r->count] = a->node[i];
     r->of[r->count] = a->place[i];
+    r->giver[r->count] = a->giver[i];
     r->why[r->count] = r->cause[a->cause[i]];
     r->of_node[r->count] = a->of_node[i] != 0;
     r->ns[r->count] = a->ns[i];
@@ -168,8 +172,9 @@ static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
     struct waits_rows *r = &w->machine[p->number];
     const Ips__WaitRowsAnswer *a = reply->wait_rows;
     size_t n = a->n_node;
-    if (a->n_cause != n || a->n_place != n || a->n_of_node != n ||
-        a->n_ns != n || a->n_end_ns != n || a->n_unended_ns != n)
+    if (a->n_cause != n || a->n_place != n || a->n_giver != n ||
+        a->n_of_node != n || a->n_ns != n || a->n_end_ns != n ||
+        a->n_unended_ns != n)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "waits: arrays differ in length");
     r->now_ns = ips_max_u64(r->now_ns, a->now_ns);

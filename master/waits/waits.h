@@ -39,7 +39,7 @@ struct waits_rows {             /* of a part, as they come; by node */
     uint32_t call_site_count;
     uint8_t cause[256]; /* of the run's causes, by the slave's numbers */
     uint32_t cause_count;
-    uint32_t *node, *of; /* own nodes; places */
+    uint32_t *node, *of, *giver; /* own nodes; places; WaitRowsAnswer */
     uint8_t *why, *of_node;
     uint64_t *ns, *end_ns, *unended_ns; /* WaitRowsAnswer */
     uint64_t count, cap;

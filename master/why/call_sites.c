@@ -116,8 +116,8 @@ uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node)
     return slept_for(y, node, causes);
 }
 
-int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
-                  uint32_t node, uint64_t ns)
+static int vote_place(const struct why_solving *y, struct why_ballot *b,
+                      uint32_t node, uint64_t ns, bool giver)
 {
     uint32_t part = y->s.g->chains[ips_chain_of(y->s.g, node)].machine;
     const struct waits_rows *r = &y->d->waits.machine[part];
@@ -136,8 +136,21 @@ int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
             b->cap = cap;
         }
     }
-    b->wait[b->count++] = (struct why_wait){part, r->of[at], r->why[at], ns};
+    b->wait[b->count++] = (struct why_wait){
+        part, giver ? r->giver[at] : r->of[at], r->why[at], ns};
     return 0;
+}
+
+int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
+                  uint32_t node, uint64_t ns)
+{
+    return vote_place(y, b, node, ns, false);
+}
+
+int why_vote_giver(const struct why_solving *y, struct why_ballot *b,
+                   uint32_t node, uint64_t ns)
+{
+    return vote_place(y, b, node, ns, true);
 }
 
 const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,

@@ -84,8 +84,15 @@ struct why_solving {
     uint64_t *all_cpu; /* cpu of the whole run, where a window is asked about */
     struct ips_est wall; /* when nodes were passed, ns since the run began */
     uint64_t *outside; /* of a chain arc's end: slept, nobody traced ended it */
-    bool chats;        /* they are the matter: nobody of them is called late */
-    bool *chatty;      /* [processes] ends of small messages of the path */
+    uint64_t *unknown; /* of a chain arc's end, on the wall path: off the CPU
+                          for no known reason */
+    /* why/lock_cost.c: what contended locks cost; NULL: nothing. */
+    uint32_t *lock_ppm; /* [procedures] of its samples: taking or giving one */
+    uint64_t *lock_cpu; /* of a chain arc's end: so much of its CPU time */
+    /* [procedures] who calls one that yields the core; or NULL */
+    const struct entity_symbol **yields;
+    bool chats;   /* they are the matter: nobody of them is called late */
+    bool *chatty; /* [processes] ends of small messages of the path */
     uint32_t *process_of; /* [chain_count] process feature */
     uint32_t *role;       /* [chain_count] */
     bool *worker;         /* [chain_count] */
@@ -145,6 +152,12 @@ void why_put_procedure(struct why_solving *y, uint32_t procedure, uint64_t ns,
 int why_phases(struct why_solving *y) IPS_MUST_USE;
 /* why/callers.c: facts.common, after the procedures. */
 int why_callers(struct why_solving *y) IPS_MUST_USE;
+/* why/lock_cost.c: which procedures' time is that of contended locks, before
+ * the procedures; of which procedure of the program or the C library. */
+int why_lock_cost(struct why_solving *y) IPS_MUST_USE;
+/* why/locks.c: facts.amount[WHY_LOCK]. */
+int why_locks(struct why_solving *y) IPS_MUST_USE;
+uint32_t why_most_votes(const uint64_t *votes, uint32_t count);
 /* why/weightings.c: t_max_cpu_ns, t_max_sched_ns, total_cpu_ns. */
 int why_other_weightings(struct why_solving *y) IPS_MUST_USE;
 /* why/procs.c: facts.procedure, and how the cost is spread. */
@@ -167,6 +180,9 @@ uint64_t why_slept_alone(const struct why_solving *y, uint32_t node);
 uint64_t why_slept_untraced(const struct why_solving *y, uint32_t node);
 int why_vote_wait(const struct why_solving *y, struct why_ballot *b,
                   uint32_t node, uint64_t ns) IPS_MUST_USE;
+/* ... where who let it go gave the lock back. */
+int why_vote_giver(const struct why_solving *y, struct why_ballot *b,
+                   uint32_t node, uint64_t ns) IPS_MUST_USE;
 const char *why_wait_place(const struct why_solving *y, struct why_ballot *b,
                            struct why_location *out);
 int why_gain(struct why_solving *y, const struct ips_whatif_base *base,

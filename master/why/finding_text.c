@@ -84,18 +84,56 @@ struct saying {
     const char *ns, *share, *where, *waits, *run;
 };
 
+/* Only samples show it: a lock inside the C library, or waits too short to be
+ * recorded. */
+static void say_sampled_lock(const struct saying *s)
+{
+    struct why_finding *x = s->x;
+    const struct why_lock_cost *c = s->m->lock;
+    x->text =
+        c->library
+            ? arena_printf(s->a,
+                           "Lock contention: threads of %s wait for a lock "
+                           "inside the C library%s, called%s.",
+                           object_of(&x->location), s->where, s->waits)
+            : arena_printf(s->a,
+                           "Lock contention: threads of %s want the same lock "
+                           "at the same time%s.",
+                           object_of(&x->location), s->where);
+    x->evidence = arena_printf(
+        s->a,
+        "%s of the path's CPU time to take and give it (about %" PRIu64
+        " samples)%s",
+        why_ns(s->a, c->ns), c->samples,
+        c->unknown_ns ? arena_printf(s->a, ", %s asleep meanwhile",
+                                     why_ns(s->a, c->unknown_ns))
+                      : "");
+}
+
 static void say_lock(const struct saying *s)
 {
     struct why_finding *x = s->x;
+    const struct why_lock_cost *c = s->m->lock;
+    x->supposes = "no lock makes a thread wait, and the work is spread over "
+                  "the cores";
+    if (s->m->count == 0 && c) {
+        say_sampled_lock(s);
+        x->command =
+            arena_printf(s->a, "ipsq procedures %s --sort total_ns", s->run);
+        return;
+    }
     x->text = arena_printf(
         s->a, "Lock contention: %s waits for a lock that %s holds%s.",
         other_of(x), object_of(&x->location), s->where);
     x->evidence = arena_printf(
-        s->a, "%" PRIu64 " waits for locks, %s over all threads%s%s",
+        s->a, "%" PRIu64 " waits for locks, %s over all threads%s%s%s",
         s->m->count, why_ns(s->a, s->m->other_ns), *s->waits ? ", most" : "",
-        s->waits);
-    x->supposes = "no lock makes a thread wait, and the work is spread over "
-                  "the cores";
+        s->waits,
+        c && c->ns
+            ? arena_printf(s->a,
+                           "; %s of the path's CPU time to take and give them",
+                           why_ns(s->a, c->ns))
+            : "");
     x->command = arena_printf(s->a, "ipsq waits %s --by place", s->run);
 }
 
@@ -393,8 +431,14 @@ static void say_procedure(const struct saying *s)
         say_requests(s);
         return;
     }
-    x->text = arena_printf(s->a, "%s spends its time%s.",
-                           object_of(&x->location), s->where);
+    x->text = s->m->yields
+                  ? arena_printf(s->a,
+                                 "%s spins%s: it calls sched_yield() again and "
+                                 "again, as threads do that wait until another "
+                                 "one changes something in memory.",
+                                 object_of(&x->location), s->where)
+                  : arena_printf(s->a, "%s spends its time%s.",
+                                 object_of(&x->location), s->where);
     x->evidence =
         s->m->samples
             ? arena_printf(s->a,
@@ -554,8 +598,9 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
                          why_ns(a, unknown_ns)));
     if (!x)
         of_procedures(f, &d);
-    if (x && by_samples(x->kind) && !f->exact &&
-        amount->samples < WHY_SURE_SAMPLES)
+    bool sampled = x && (by_samples(x->kind) ||
+                         (x->kind == WHY_LOCK && amount->samples > 0));
+    if (sampled && !f->exact && amount->samples < WHY_SURE_SAMPLES)
         add_doubt(
             &d, WHY_LOW,
             arena_printf(a, "only about %" PRIu64 " samples", amount->samples));
@@ -570,6 +615,8 @@ enum why_sure why_how_sure(const struct why_facts *f, struct arena *a,
         f->delay_unknown_ns > x->ns)
         add_doubt(&d, WHY_FAIR,
                   "threads were off the CPU for longer without a known reason");
+    if (amount && amount->yields)
+        add_doubt(&d, WHY_FAIR, "what it waits for is not recorded");
     if (x && x->kind == WHY_LOCK)
         add_doubt(&d, WHY_FAIR, "threads may take the lock in another order");
     *because = d.text;

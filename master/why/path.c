@@ -57,10 +57,11 @@ static int make_columns(struct why_solving *y)
     y->delay = calloc(nodes, sizeof(*y->delay));
     y->bytes = calloc(nodes, sizeof(*y->bytes));
     y->outside = calloc(nodes, sizeof(*y->outside));
+    y->unknown = calloc(nodes, sizeof(*y->unknown));
     y->process_of = calloc(chains, sizeof(*y->process_of));
     y->process_base = calloc((size_t)parts + 1, sizeof(*y->process_base));
     if (!y->resource_kind || !y->cpu || !y->delay || !y->bytes || !y->outside ||
-        !y->process_of || !y->process_base)
+        !y->unknown || !y->process_of || !y->process_base)
         return no_memory(y);
     for (uint32_t i = 0; i < parts; i++) {
         y->process_base[i] = y->processes;
@@ -116,7 +117,8 @@ static void walk_wall(struct why_solving *y, const struct ips_est *e,
             f->overhead_ns += ips_min_u64(g->probe[i], all - left);
         f->path_delay_ns += delay;
         f->path_outside_ns += slept + untraced;
-        f->path_other_ns += left - delay - slept - untraced;
+        y->unknown[i] = left - delay - slept - untraced;
+        f->path_other_ns += y->unknown[i];
         f->unended_ns =
             ips_add_sat(f->unended_ns, ips_min_u64(why_unended(y, i), left));
         delayed[y->process_of[c]] += delay;

@@ -84,6 +84,18 @@ static int keep_procedures(struct why_solving *y, const uint32_t *thing,
         a[i].bound_ns = out[order[i]].bound;
         procedure_place(y, &y->d->w.t.entity[thing[order[i]]], &a[i]);
         a[i].samples = f->sample_ns ? a[i].ns / f->sample_ns : 0;
+        const struct entity *x = &y->d->w.t.entity[thing[order[i]]];
+        uint32_t number =
+            y->d->w.t.feature[y->d->w.t.member[x->first]].procedure;
+        a[i].lock_code = y->lock_ppm && y->lock_ppm[number] >= WHY_NAMED_PPM;
+        if (y->yields && y->yields[number]) {
+            const struct entity_symbol *by = y->yields[number];
+            a[i].yields = true;
+            a[i].location.procedure = by->name;
+            a[i].location.module = by->module;
+            a[i].location.file = by->file;
+            a[i].location.source_line = by->source_line;
+        }
         a[i].call = why_is_call(a[i].location.procedure);
     }
     f->procedure = a;

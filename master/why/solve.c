@@ -46,7 +46,7 @@ void why_vote_procedures(const struct why_solving *y, uint32_t node,
     }
 }
 
-static uint32_t most_votes(const uint64_t *votes, uint32_t count)
+uint32_t why_most_votes(const uint64_t *votes, uint32_t count)
 {
     uint32_t best = 0;
     for (uint32_t i = 1; i < count; i++)
@@ -105,7 +105,8 @@ static uint32_t most_of_process(const struct why_solving *y,
 void why_place_of(struct why_solving *y, const struct why_votes *v,
                   struct why_location *out)
 {
-    uint32_t process = y->processes ? most_votes(v->process, y->processes) : 0;
+    uint32_t process =
+        y->processes ? why_most_votes(v->process, y->processes) : 0;
     if (!y->processes || !v->process[process])
         process = UINT32_MAX;
     else
@@ -328,7 +329,7 @@ static int fill_feature(struct why_solving *y, const struct ips_whatif_base *b,
         return 0;
     why_place_of(y, &y->votes[of], &a->location);
     if (y->processes) {
-        uint32_t w = most_votes(y->votes[of].waiter, y->processes);
+        uint32_t w = why_most_votes(y->votes[of].waiter, y->processes);
         a->other_ns = y->votes[of].waiter[w];
         if (a->other_ns)
             a->other = why_process_name(y, w);
@@ -424,109 +425,6 @@ static void fill_cores(struct why_solving *y)
     own->other_ns = others->other_ns = f->path_delay_ns;
 }
 
-/* ---- locks --------------------------------------------------------------- */
-
-/* The machine with the most CPU time for its cores cannot be done sooner. */
-static uint64_t least_ns(const struct why_solving *y)
-{
-    const struct ips_graph *g = y->s.g;
-    uint64_t least = 0;
-    for (uint32_t m = 0; m < y->s.q->gather.count; m++) {
-        uint64_t cores = y->s.q->gather.active[m]->sync->cores, cpu = 0;
-        for (uint32_t c = 0; c < g->chain_count; c++) {
-            if (g->chains[c].machine != m)
-                continue;
-            for (uint32_t i = 1; i < g->chains[c].count; i++)
-                cpu += y->cpu[g->chains[c].first + i];
-        }
-        least = ips_max_u64(least, cpu / (cores ? cores : 1));
-    }
-    return least;
-}
-
-/* As if no lock had made anybody wait: their arcs are not there. */
-static int cut_locks(struct why_solving *y, uint64_t *t_max)
-{
-    const struct ips_graph *g = y->s.g;
-    struct ips_graph cut = *g;
-    struct ips_est est = {0};
-    size_t n = (size_t)g->node_count + 1;
-    cut.xpred = malloc(n * sizeof(*cut.xpred));
-    cut.xkind = malloc(n);
-    int rc = cut.xpred && cut.xkind ? 0 : no_memory(y);
-    for (uint32_t i = 0; rc == 0 && i < g->node_count; i++) {
-        bool lock = y->resource_kind[i] == IPS_THING_LOCK;
-        cut.xpred[i] = lock ? IPS_NO_NODE : g->xpred[i];
-        cut.xkind[i] = lock ? IPS_X_NONE : g->xkind[i];
-    }
-    if (rc == 0)
-        rc = ips_longest_path(&cut, &y->s.scenario, NULL, &est, y->s.err);
-    if (rc == 0)
-        *t_max = est.t_max;
-    ips_est_release(&est);
-    free(cut.xpred);
-    free(cut.xkind);
-    return rc;
-}
-
-/* Who waited for locks, how long, and who had them. */
-static int count_locks(struct why_solving *y, struct why_amount *a)
-{
-    struct why_ballot ballot = {0};
-    int rc = 0;
-    const struct ips_graph *g = y->s.g;
-    struct why_votes *v = &y->votes[WHY_F_LOCK];
-    memset(v->process, 0, y->processes * sizeof(*v->process));
-    memset(v->waiter, 0, y->processes * sizeof(*v->waiter));
-    memset(v->procedure, 0, y->procedures * sizeof(*v->procedure));
-    for (uint32_t c = 0; c < g->chain_count; c++) {
-        uint32_t end = g->chains[c].first + g->chains[c].count;
-        for (uint32_t i = g->chains[c].first; i < end; i++) {
-            if (g->wait[i] == 0 || y->resource_kind[i] != IPS_THING_LOCK ||
-                g->xpred[i] == IPS_NO_NODE)
-                continue;
-            uint32_t holder = ips_chain_of(g, g->xpred[i]);
-            v->process[y->process_of[holder]] += g->wait[i];
-            v->waiter[y->process_of[c]] += g->wait[i];
-            if (g->xpred[i] != g->chains[holder].first)
-                why_vote_procedures(y, g->xpred[i], g->wait[i], v->procedure);
-            a->count++;
-            a->other_ns = ips_add_sat(a->other_ns, g->wait[i]);
-            if (rc == 0)
-                rc = why_vote_wait(y, &ballot, i, g->wait[i]);
-        }
-    }
-    a->cause = why_wait_place(y, &ballot, &a->wait_at);
-    free(ballot.wait);
-    return rc;
-}
-
-static int fill_locks(struct why_solving *y)
-{
-    struct why_amount *a = &y->d->facts.amount[WHY_LOCK];
-    uint64_t without = 0, t_max = y->d->w.path.est.t_max;
-    /* With its own threads on the cores there are, as it is now. */
-    uint64_t own = ips_add_sat(t_max, y->concurrent.oversubscription_ns);
-    /* Of the moments in which somebody stood in line: without these arcs an
-     * event loop would still be in the order it was in. */
-    uint64_t gain = a->gain_ns;
-    *a = (struct why_amount){0};
-    int rc = count_locks(y, a);
-    if (rc < 0 || a->count == 0)
-        return rc;
-    const struct why_votes *v = &y->votes[WHY_F_LOCK];
-    why_place_of(y, v, &a->location);
-    a->location.procedure_ns =
-        0; /* votes are waits here, not time of the path */
-    a->other = why_process_name(y, most_votes(v->waiter, y->processes));
-    a->ns = y->ns[WHY_F_LOCK];
-    rc = cut_locks(y, &without);
-    a->gain_ns = ips_min_u64(ips_max_u64(ips_sub_sat(t_max, without), gain),
-                             ips_sub_sat(own, least_ns(y)));
-    a->bound_ns = ips_max_u64(ips_sub_sat(t_max, without), a->gain_ns);
-    return rc;
-}
-
 /* ---- all ----------------------------------------------------------------- */
 
 static void release_votes(struct why_votes *v)
@@ -549,6 +447,10 @@ static void release_solving(struct why_solving *y)
     free(y->delay);
     free(y->bytes);
     free(y->outside);
+    free(y->unknown);
+    free(y->lock_ppm);
+    free(y->yields);
+    free(y->lock_cpu);
     ips_est_release(&y->wall);
     free(y->chatty);
     free(y->process_base);
@@ -597,13 +499,14 @@ void why_solve(struct query *q)
         fill_cores(&y);
         rc = why_phases(&y);
     }
-    if (rc == 0) {
+    if (rc == 0)
+        rc = why_lock_cost(&y);
+    if (rc == 0)
         rc = why_procedures(&y);
-    }
     if (rc == 0)
         rc = why_callers(&y);
     if (rc == 0)
-        rc = fill_locks(&y);
+        rc = why_locks(&y);
     if (rc == 0)
         rc = why_other_weightings(&y);
     y.d->facts.any_on_path = y.d->w.resources;

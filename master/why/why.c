@@ -184,6 +184,15 @@ static bool is_named(const struct list *l, const struct why_amount *a)
     return false;
 }
 
+static bool has_lock(const struct list *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        if (l->item[i].kind == WHY_LOCK)
+            return true;
+    }
+    return false;
+}
+
 /* Do findings of what it waits for, or who, name the phase's time already? */
 static bool phase_named(const struct list *l, const struct why_phase *p)
 {
@@ -244,7 +253,8 @@ static void choose_procedures(struct list *l, bool chatty,
     for (size_t i = 0; i < f->procedures; i++) {
         const struct why_amount *a = &f->procedure[i];
         hot = hot || why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM;
-        if ((chatty && a->call) || is_named(l, a))
+        if ((chatty && a->call) || (a->lock_code && has_lock(l)) ||
+            is_named(l, a))
             continue;
         if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
             why_ppm(a->ns, why_own_ns(f)) >= WHY_HOT_PPM)

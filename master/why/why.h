@@ -72,6 +72,9 @@ const char *why_kind_name(enum why_kind kind);
 #define WHY_PHASE_REST_PPM 100000u /* and those with more cores busy */
 #define WHY_PHASE_BUSY_PPM 666667u /* of their busy cores, at most */
 #define WHY_NAMED_PPM 600000u /* of a procedure's path that a finding names */
+#define WHY_LOCK_PROOF_PPM 100000u /* of a place's lock code: contended */
+#define WHY_LOCK_PROOF 3u          /* samples of that */
+#define WHY_LOCK_ARC_PPM 50000u    /* of an arc, locks inside the library */
 #define WHY_SURE_SAMPLES 30u
 #define WHY_SURE_NS 100000000u      /* elapsed */
 #define WHY_OVERHEAD_PPM 100000u    /* of the path without it, recording */
@@ -106,9 +109,25 @@ struct why_amount {
     const char *cause;           /* of waits there, as `ipsq waits` names it */
     bool awaits_space;           /* LATE: the other waits for room to send */
     bool chatty;                 /* of those that small messages go between */
-    bool call; /* a procedure that moves messages, as write() */
-    const struct why_phase *phase; /* PHASE: which */
+    bool call;      /* a procedure that moves messages, as write() */
+    bool yields;    /* a procedure that calls sched_yield(): this is its time */
+    bool lock_code; /* a procedure of the C library that takes or gives
+                       contended locks, most of the time */
+    const struct why_lock_cost *lock; /* LOCK: NULL: nothing is known */
+    const struct why_phase *phase;    /* PHASE: which */
     uint64_t phase_ns[WHY_PHASES]; /* a procedure: of `ns`, in each of them */
+};
+
+/* CPU time in the C library's procedures that take and give contended locks
+ * (why/lock_cost.c). */
+struct why_lock_cost {
+    uint64_t ns, samples; /* of the path; that it rests on */
+    uint64_t unknown_ns; /* of the wall path: off the CPU in arcs that have most
+                            of it, with a lock inside the C library */
+    bool library;        /* most is of a lock inside the C library: */
+    struct why_location site;   /* that takes it; the library's own function */
+    struct why_location caller; /* of that; else the same */
+    struct why_location giver;  /* that gives back locks that are waited for */
 };
 
 /* A phase in which fewer cores are busy than in others. */

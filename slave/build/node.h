@@ -113,6 +113,9 @@ void b_waits_count(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                    uint64_t end_ns);
 void b_waits_pending(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      bool taken);
+/* A lock that another thread waited for was given back: from where. */
+void b_waits_release(struct maker *m, uint32_t node, uint64_t site,
+                     uint64_t t_ns);
 void b_waits_stream(struct maker *m);
 int b_waits_record(struct maker *m, uint32_t type, const uint8_t *p,
                    uint32_t len, uint32_t nodes_before) IPS_MUST_USE;

@@ -114,6 +114,8 @@ int b_on_sync(struct maker *m, const uint8_t *p)
                                                     : on_acquire(m, s, &v);
     else if (s->used)
         s->node = b_node(b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
+    if (s->release && s->used && r.site && b->notes)
+        b_waits_release(m, s->node, r.site, v.t);
     s->next = b->nodes;
     return rc;
 }

@@ -42,6 +42,7 @@ void ips_wait_rows_release(struct ips_wait_rows *w)
     ips_free_large(w->stack);
     ips_free_large(w->frame);
     ips_free_large(w->dropped);
+    ips_free_large(w->release);
     ips_free_large(w->lock);
     ips_free_large(w->blocked);
     memset(w, 0, sizeof(*w));
@@ -131,6 +132,20 @@ void b_waits_drop(struct build *b, uint32_t arc)
                             &o->dropped_capacity, sizeof(*o->dropped), b->err);
     if (n->rc == 0)
         o->dropped[o->dropped_count++] = arc;
+}
+
+void b_waits_release(struct maker *m, uint32_t node, uint64_t site,
+                     uint64_t t_ns)
+{
+    struct b_wait_notes *n = m->b->notes;
+    struct ips_wait_rows *o = n->out;
+    if (n->rc == 0 && o->release_count == o->release_capacity)
+        n->rc = b_array_reserve((void **)&o->release, o->release_count,
+                                &o->release_capacity, sizeof(*o->release),
+                                m->b->err);
+    if (n->rc == 0)
+        o->release[o->release_count++] = (struct ips_release_row){
+            site, t_ns, node, (uint32_t)(m->s->in - m->b->in->streams)};
 }
 
 /* ---- stacks ------------------------------------------------------------- */
@@ -376,6 +391,13 @@ static int by_number(const void *va, const void *vb)
     return (x > y) - (x < y);
 }
 
+static int by_release_node(const void *va, const void *vb)
+{
+    const struct ips_release_row *x = va, *y = vb;
+    CMP3(x->node, y->node);
+    return 0;
+}
+
 static bool is_dropped(const struct ips_wait_rows *o,
                        const struct ips_wait_row *r)
 {
@@ -397,6 +419,9 @@ int b_waits_finish(struct build *b)
         if (!is_dropped(o, &o->row[i]))
             o->row[kept++] = o->row[i];
     o->count = kept;
+    if (o->release_count)
+        qsort(o->release, o->release_count, sizeof(*o->release),
+              by_release_node);
     if (kept)
         qsort(o->row, kept, sizeof(*o->row), by_arc);
     return n->rc;

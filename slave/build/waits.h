@@ -59,6 +59,11 @@ struct ips_blocked_row {
      * call moves no bytes */
     uint32_t end;
 };
+/* From where a lock was given back that another thread waited for. */
+struct ips_release_row {
+    uint64_t site, t_ns; /* return address; local raw */
+    uint32_t node, stream;
+};
 struct ips_wait_rows {
     struct ips_wait_row *row; /* ordered by arc, then by end_ns */
     uint32_t count, capacity;
@@ -69,6 +74,8 @@ struct ips_wait_rows {
     /* nodes: the returns of sends that were only preempted */
     uint32_t *dropped;
     uint32_t dropped_count, dropped_capacity;
+    struct ips_release_row *release; /* ordered by node */
+    uint32_t release_count, release_capacity;
     struct ips_lock_row *lock; /* ordered as struct ips_lock_row states */
     uint32_t lock_count, lock_capacity;
     struct ips_blocked_row *blocked; /* ordered by chain */

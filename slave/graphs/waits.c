@@ -22,6 +22,7 @@ void slave_waits_free(struct slave_waits *w)
     if (!w)
         return;
     ips_free_large(w->row);
+    ips_free_large(w->giver);
     ips_free_large(w->lock);
     ips_free_large(w->blocked);
     ips_free_large(w->blocked_site);
@@ -130,7 +131,29 @@ static int site_of_call(struct making *k, uint32_t stream, uint64_t site,
     return 0;
 }
 
-static int make_sites(struct making *k)
+static int by_node(const void *va, const void *vb)
+{
+    uint32_t node = *(const uint32_t *)va;
+    const struct ips_release_row *r = vb;
+    return (node > r->node) - (node < r->node);
+}
+
+/* Of a wait that another thread of this machine ended by giving back a lock. */
+static int make_giver(struct making *k, const struct ips_graph *g, uint32_t i)
+{
+    const struct ips_wait_row *r = &k->w->row[i];
+    const struct ips_wait_rows *all = k->rows;
+    if (!r->of_node || r->arc >= g->node_count || all->release_count == 0 ||
+        g->xpred[r->arc] == IPS_NO_NODE)
+        return 0;
+    const struct ips_release_row *x =
+        bsearch(&g->xpred[r->arc], all->release, all->release_count,
+                sizeof(*all->release), by_node);
+    return x ? site_of_call(k, x->stream, x->site, x->t_ns, &k->w->giver[i])
+             : 0;
+}
+
+static int make_sites(struct making *k, const struct ips_graph *g)
 {
     struct slave_waits *w = k->w;
     uint32_t unknown;
@@ -147,6 +170,8 @@ static int make_sites(struct making *k)
         else if (r->site)
             rc = site_of_call(k, r->stream, r->site, r->end_ns, &place);
         r->stack = place;
+        if (rc == 0)
+            rc = make_giver(k, g, i);
     }
     for (uint32_t i = 0; rc == 0 && i < w->blocked_count; i++) {
         const struct ips_blocked_row *r = &w->blocked[i];
@@ -177,10 +202,12 @@ int slave_graph_waits_of(struct slave_graphs *gs, struct slave_graph *g,
     rows->lock = NULL;
     rows->blocked = NULL;
     w->blocked_site = b_calloc(w->blocked_count, sizeof(*w->blocked_site), err);
-    int rc = w->blocked_site ? ips_codemap_make(&in->in, &w->map, err)
-                             : IPS_E_NO_MEMORY;
+    w->giver = b_calloc(w->count, sizeof(*w->giver), err);
+    int rc = w->blocked_site && w->giver
+                 ? ips_codemap_make(&in->in, &w->map, err)
+                 : IPS_E_NO_MEMORY;
     if (rc == 0)
-        rc = make_sites(&k);
+        rc = make_sites(&k, &g->b.g);
     if (rc == 0)
         rc = slave_graph_names(gs, g, &w->map, &w->names, err);
     ips_free_large(k.of_stack);

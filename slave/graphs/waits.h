@@ -25,6 +25,7 @@ struct slave_waits {
      * `site` */
     struct ips_wait_row *row;
     uint32_t count;
+    uint32_t *giver; /* [count] of `site`: from where who let it go did; 0 */
     struct ips_lock_row *lock;
     uint32_t lock_count;
     /* calls that have not ended, in order of their chains */

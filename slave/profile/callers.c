@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "common/types.h"
+#include "slave/profile/lock_code.h"
+
+#define LOCK_FRAMES 64u /* from the innermost on, that are looked at */
 
 struct pair {
     uint32_t leaf, caller;
@@ -15,6 +18,8 @@ struct making {
     struct pair *pair;
     size_t count, capacity;
     uint32_t *seen, serial; /* [symbols] of this stack */
+    struct slave_lock_time *lock;
+    size_t locks, lock_capacity;
 };
 
 static int by_pair(const void *a, const void *b)
@@ -59,6 +64,76 @@ static bool make_room(struct making *m)
     m->pair = more;
     m->capacity = room;
     return true;
+}
+
+static int by_lock(const void *a, const void *b)
+{
+    const struct slave_lock_time *p = a, *q = b;
+    if (p->leaf != q->leaf)
+        return p->leaf < q->leaf ? -1 : 1;
+    if (p->site != q->site)
+        return p->site < q->site ? -1 : 1;
+    if (p->caller != q->caller)
+        return p->caller < q->caller ? -1 : 1;
+    return (p->how > q->how) - (p->how < q->how);
+}
+
+static size_t merge_locks(struct slave_lock_time *lock, size_t count)
+{
+    size_t kept = 0;
+    if (count)
+        qsort(lock, count, sizeof(*lock), by_lock);
+    for (size_t i = 0; i < count; i++) {
+        if (kept && by_lock(&lock[kept - 1], &lock[i]) == 0)
+            lock[kept - 1].ns = ips_add_sat(lock[kept - 1].ns, lock[i].ns);
+        else
+            lock[kept++] = lock[i];
+    }
+    return kept;
+}
+
+static bool make_lock_room(struct making *m)
+{
+    if (m->locks < m->lock_capacity)
+        return true;
+    m->locks = merge_locks(m->lock, m->locks);
+    if (m->locks * 2 < m->lock_capacity)
+        return true;
+    size_t room = m->lock_capacity * 2 + 256;
+    struct slave_lock_time *more = room > SLAVE_CALLERS_MOST
+                                       ? NULL
+                                       : realloc(m->lock, room * sizeof(*more));
+    if (!more)
+        return m->locks < m->lock_capacity;
+    m->lock = more;
+    m->lock_capacity = room;
+    return true;
+}
+
+/* Is the sample of a lock that is taken or given? */
+static void add_lock(struct making *m, const struct ips_sampled *s)
+{
+    const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];
+    const struct slave_proc_names *n = m->names;
+    uint32_t symbol[LOCK_FRAMES], count = 0;
+    struct slave_lock_use use;
+    for (uint32_t i = 0; i < stack->count && count < LOCK_FRAMES; i++) {
+        uint32_t place = m->profile_cache->p.frames[stack->first + i];
+        for (uint32_t k = n->first[place];
+             k < n->first[place + 1] && count < LOCK_FRAMES; k++)
+            symbol[count++] = n->of[k];
+    }
+    if (!slave_lock_use(n, symbol, count, &use) || !make_lock_room(m))
+        return;
+    m->lock[m->locks++] = (struct slave_lock_time){
+        .leaf = symbol[0],
+        .site = use.site,
+        .caller = use.caller,
+        .how = (use.contended ? SLAVE_LOCK_IS_CONTENDED : 0) |
+               (use.gives ? SLAVE_LOCK_IS_GIVEN : 0) |
+               (use.library ? SLAVE_LOCK_OF_LIBRARY : 0) |
+               (use.yields ? SLAVE_LOCK_IS_YIELD : 0),
+        .ns = s->ns};
 }
 
 static void add_sample(struct making *m, const struct ips_sampled *s)
@@ -111,9 +186,13 @@ int slave_callers_make(const struct slave_profile_cache *costs,
     m.seen = calloc((size_t)names->symbol_count + 1, sizeof(*m.seen));
     if (!m.seen)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    for (uint32_t i = 0; i < costs->p.sampled_count; i++)
+    for (uint32_t i = 0; i < costs->p.sampled_count; i++) {
         add_sample(&m, &costs->p.sampled[i]);
+        add_lock(&m, &costs->p.sampled[i]);
+    }
     m.count = merge_pairs(m.pair, m.count);
+    out->lock = m.lock;
+    out->lock_count = (uint32_t)merge_locks(m.lock, m.locks);
     int rc = lay_callers(&m, out, err);
     free(m.pair);
     free(m.seen);
@@ -126,5 +205,6 @@ void slave_callers_release(struct slave_callers *c)
     free(c->caller);
     free(c->ns);
     free(c->steps);
+    free(c->lock);
     memset(c, 0, sizeof(*c));
 }

@@ -18,6 +18,9 @@ struct arc_profile {
     uint32_t sent_symbols;
     struct slave_callers callers; /* where they are asked for */
     uint32_t sent_callers;
+    bool sent_locks;
+    uint32_t *locks; /* of the page */
+    uint64_t *lock_ns;
     uint32_t chain, node; /* next arc */
     char *texts;          /* of the page */
     B_ARRAY(uint32_t) of_node;
@@ -41,6 +44,8 @@ void slave_arc_profile_release(struct slave_graph_ask *j)
     slave_proc_names_release(&p->names);
     slave_arc_mixes_release(&p->mixes);
     slave_callers_release(&p->callers);
+    free(p->locks);
+    free(p->lock_ns);
     ips_free_large(p->texts);
     ips_free_large(p->of_node.v);
     ips_free_large(p->of_symbol.v);
@@ -119,6 +124,33 @@ static void callers_page(struct arc_profile *p, Ips__PortionsAnswer *a)
     a->caller_ns = c->ns + at;
     a->caller_steps = c->steps + at;
     p->sent_callers += n;
+}
+
+/* All at once: there are some for each place that takes a lock. */
+static int locks_page(struct arc_profile *p, Ips__PortionsAnswer *a)
+{
+    const struct slave_callers *c = &p->callers;
+    const uint32_t n = ips_min_u32(c->lock_count, IPS_PIECE_ITEMS / 2);
+    p->locks = calloc((size_t)n * 4 + 1, sizeof(*p->locks));
+    p->lock_ns = calloc((size_t)n + 1, sizeof(*p->lock_ns));
+    if (!p->locks || !p->lock_ns)
+        return ips_err_set(p->err, IPS_E_NO_MEMORY, "out of memory");
+    a->lock_leaf = p->locks;
+    a->lock_site = p->locks + n;
+    a->lock_caller = p->locks + 2 * (size_t)n;
+    a->lock_how = p->locks + 3 * (size_t)n;
+    a->lock_ns = p->lock_ns;
+    for (uint32_t i = 0; i < n; i++) {
+        a->lock_leaf[i] = c->lock[i].leaf;
+        a->lock_site[i] = c->lock[i].site;
+        a->lock_caller[i] = c->lock[i].caller;
+        a->lock_how[i] = c->lock[i].how;
+        a->lock_ns[i] = c->lock[i].ns;
+    }
+    a->n_lock_leaf = a->n_lock_site = a->n_lock_caller = n;
+    a->n_lock_how = a->n_lock_ns = n;
+    p->sent_locks = true;
+    return 0;
 }
 
 static void add_share(struct arc_profile *p, uint32_t symbol, uint64_t ns)
@@ -239,6 +271,9 @@ void slave_step_arc_profile(struct slave_job *job, struct slave_graphs *gs)
     else if (rc == 0 &&
              j->arc_profile->sent_callers < j->arc_profile->callers.count)
         callers_page(j->arc_profile, a);
+    else if (rc == 0 && !j->arc_profile->sent_locks &&
+             j->arc_profile->callers.lock_count)
+        rc = locks_page(j->arc_profile, a);
     else if (rc == 0)
         rc = arc_profile_page(j, a);
     if (rc < 0) {

@@ -20,7 +20,7 @@ struct wait_rows {
     char **text; /* texts of the current page, freed with the next one */
     uint32_t text_count, text_capacity;
     /* [IPS_PIECE_ITEMS] columns of waits */
-    uint32_t *node, *cause, *code_location;
+    uint32_t *node, *cause, *code_location, *giver;
     protobuf_c_boolean *of_node;
     uint64_t *ns, *end_ns, *unended_ns;
     /* [IPS_PIECE_ITEMS] columns of lock operations */
@@ -46,6 +46,7 @@ void slave_wait_rows_release(struct slave_graph_ask *j)
     free(w->node);
     free(w->cause);
     free(w->code_location);
+    free(w->giver);
     free(w->of_node);
     free(w->ns);
     free(w->end_ns);
@@ -77,6 +78,7 @@ static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
     w->node = calloc(IPS_PIECE_ITEMS, sizeof(*w->node));
     w->cause = calloc(IPS_PIECE_ITEMS, sizeof(*w->cause));
     w->code_location = calloc(IPS_PIECE_ITEMS, sizeof(*w->code_location));
+    w->giver = calloc(IPS_PIECE_ITEMS, sizeof(*w->giver));
     w->of_node = calloc(IPS_PIECE_ITEMS, sizeof(*w->of_node));
     w->ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->ns));
     w->end_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->end_ns));
@@ -88,9 +90,10 @@ static int begin_waits(struct slave_graph_ask *j, struct slave_graphs *gs)
     w->lock_does = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_does));
     w->lock_after = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_after));
     w->lock_at_ns = calloc(IPS_PIECE_ITEMS, sizeof(*w->lock_at_ns));
-    bool fine = w->node && w->cause && w->code_location && w->of_node &&
-                w->ns && w->end_ns && w->unended_ns && w->text && w->lock &&
-                w->lock_node && w->lock_does && w->lock_after && w->lock_at_ns;
+    bool fine = w->node && w->cause && w->code_location && w->giver &&
+                w->of_node && w->ns && w->end_ns && w->unended_ns && w->text &&
+                w->lock && w->lock_node && w->lock_does && w->lock_after &&
+                w->lock_at_ns;
     return fine ? 0 : no_memory(j);
 }
 
@@ -208,6 +211,7 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         p->node[n] = r->arc;
         p->cause[n] = r->cause;
         p->code_location[n] = r->stack;
+        p->giver[n] = w->giver[p->sent];
         p->of_node[n] = r->of_node;
         p->ns[n] = r->ns;
         p->end_ns[n] = r->end_ns;
@@ -217,7 +221,8 @@ static void rows_page(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
                 ? ips_unended_ns(&j->graph->b, r->arc - 1, r->arc)
                 : 0;
     }
-    a->n_node = a->n_cause = a->n_place = n;
+    a->n_node = a->n_cause = a->n_place = a->n_giver = n;
+    a->giver = p->giver;
     a->n_of_node = a->n_ns = a->n_end_ns = a->n_unended_ns = n;
     a->unended_ns = p->unended_ns;
     a->node = p->node;

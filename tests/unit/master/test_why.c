@@ -329,6 +329,71 @@ static void test_why__a_lock_names_the_holder(void **state)
     assert_int_equal(x.finding[0].sure, WHY_FAIR);
 }
 
+/* Catches: a lock that only samples show called a lock that somebody holds, or
+ * sure on a few samples; the library's functions that take it said to be the
+ * problem beside it, or left out where no lock is said. */
+static void test_why__a_lock_that_samples_show(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p = amount(5000, 2500, "/m/p.1", NULL);
+    struct why_lock_cost cost = {.ns = 4000ull * MS,
+                                 .samples = 4000,
+                                 .unknown_ns = 1000ull * MS,
+                                 .library = true};
+    p.location.procedure = "lll_lock_wake";
+    p.lock_code = true;
+    f.procedure = &p;
+    f.procedures = 1;
+    f.amount[WHY_LOCK] = amount(5000, 4000, "/m/p.1", "/m/p.1");
+    f.amount[WHY_LOCK].lock = &cost;
+    f.amount[WHY_LOCK].wait_at = (struct why_location){
+        .procedure = "g", .file = "p.c", .source_line = 9};
+    struct why_findings x = find(&f);
+    assert_int_equal(x.count, 1);
+    SAME(x.finding[0].text,
+         "Lock contention: threads of /m/p.1 wait for a lock inside the C "
+         "library in f (p.c:12), called in g (p.c:9).");
+    SAME(x.finding[0].evidence,
+         "4.00 s of the path's CPU time to take and give it (about 4000 "
+         "samples), 1.00 s asleep meanwhile");
+    assert_int_equal(x.finding[0].sure, WHY_FAIR);
+    f.amount[WHY_LOCK].samples = WHY_SURE_SAMPLES - 1;
+    assert_int_equal(find(&f).finding[0].sure, WHY_LOW);
+    cost.library = false;
+    cost.unknown_ns = 0;
+    SAME(find(&f).finding[0].text,
+         "Lock contention: threads of /m/p.1 want the same lock at the same "
+         "time in f (p.c:12).");
+    f.amount[WHY_LOCK].count = 300;
+    f.amount[WHY_LOCK].other_ns = 30000ull * MS;
+    SAME(find(&f).finding[0].evidence,
+         "300 waits for locks, 30.00 s over all threads, most in g (p.c:9); "
+         "4.00 s of the path's CPU time to take and give them");
+    f.amount[WHY_LOCK].gain_ns = 0;
+    x = find(&f);
+    assert_int_equal(x.count, 1);
+    assert_int_equal(x.finding[0].kind, WHY_PROCEDURE);
+}
+
+/* Catches: a thread that yields its core in a loop said to work, or said so
+ * without doubt. */
+static void test_why__a_thread_that_yields_spins(void **state)
+{
+    (void)state;
+    struct why_facts f = healthy();
+    struct why_amount p = amount(5000, 2500, "/m/p.1", NULL);
+    p.yields = true;
+    f.procedure = &p;
+    f.procedures = 1;
+    struct why_findings x = find(&f);
+    SAME(x.finding[0].text,
+         "/m/p.1 spins in f (p.c:12): it calls sched_yield() again and again, "
+         "as threads do that wait until another one changes something in "
+         "memory.");
+    assert_int_equal(x.finding[0].sure, WHY_FAIR);
+}
+
 static void test_why__cores_are_short_by_its_own_or_by_others(void **state)
 {
     (void)state;
@@ -578,6 +643,8 @@ int main(void)
         cmocka_unit_test(test_why__chatty_messages_are_many_small_and_quick),
         cmocka_unit_test(test_why__others_may_be_slow_beside_chatter),
         cmocka_unit_test(test_why__a_lock_names_the_holder),
+        cmocka_unit_test(test_why__a_lock_that_samples_show),
+        cmocka_unit_test(test_why__a_thread_that_yields_spins),
         cmocka_unit_test(test_why__cores_are_short_by_its_own_or_by_others),
         cmocka_unit_test(test_why__a_busy_machine_hides_nothing),
         cmocka_unit_test(test_why__cost_is_spread_where_none_has_a_tenth),

@@ -95,6 +95,27 @@ static void test_build_locks__a_mutex(void **state)
     rec_free(v.r);
 }
 
+/* Catches: the call that gave a lock back known of another release than the one
+ * that ended the wait, or of one that nobody waited for. */
+static void test_build_locks__from_where_it_was_given(void **state)
+{
+    (void)state;
+    struct three v = three();
+    release(&v, 0, IPS_SYNC_MUTEX, 9000)->site = 0x4711;
+    acquire(&v, 1, IPS_SYNC_MUTEX, 6000, 9000)->site = 0x4712;
+    release(&v, 1, IPS_SYNC_MUTEX, 12000)->site = 0x4713;
+    const struct ips_wait_rows *rows = locks_of(&v);
+    const struct ips_graph *g = &v.r->built.g;
+    assert_int_equal(1, rows->release_count);
+    assert_int_equal(0x4711, rows->release[0].site);
+    assert_int_equal(rec_chain(&v.r->built, 10),
+                     ips_chain_of(g, rows->release[0].node));
+    assert_int_equal(1, rows->count);
+    assert_true(rows->row[0].of_node);
+    assert_int_equal(rows->release[0].node, g->xpred[rows->row[0].arc]);
+    rec_free(v.r);
+}
+
 /* 12 gave it at 5000, so 10 had it no earlier; and 11 after 10. Another mutex,
  * of 12 and 11. Would catch: parts that overlap, two objects taken for one, and
  * rows of one that push out the other's. */
@@ -426,6 +447,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build_locks__a_mutex),
+        cmocka_unit_test(test_build_locks__from_where_it_was_given),
         cmocka_unit_test(test_build_locks__no_earlier_than_free),
         cmocka_unit_test(test_build_locks__left_out),
         cmocka_unit_test(test_build_locks__a_condition),

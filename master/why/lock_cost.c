@@ -1,0 +1,301 @@
+/*
+ * What contended locks cost in CPU time: samples in the C library's procedures
+ * that take and give locks (slave/profile/lock_code.h), by the place that does.
+ * A place counts if its samples prove that other threads wanted the lock:
+ * nobody wakes a thread for a lock that none waits for. What the same place
+ * spends to take the lock otherwise is then of that lock, too: its cache line
+ * comes from another core. Places whose locks are not contended do not count.
+ *
+ * Of a procedure's time on the path as much is of contended locks as of all of
+ * its samples.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/why/facts.h"
+
+#define CONTENDED 1u /* bits of arc_lock_time (PortionsAnswer) */
+#define GIVEN 2u
+#define OF_LIBRARY 4u
+#define YIELDS 8u
+
+struct use {
+    const struct entity_symbol *site, *caller;
+    uint32_t leaf, how; /* procedure */
+    uint64_t ns;        /* of all samples */
+    double path_ns;
+    bool counts;
+};
+struct uses {
+    struct use *v;
+    size_t count;
+};
+
+static int no_memory(struct why_solving *y)
+{
+    return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
+}
+
+static int compare_symbols(const struct entity_symbol *p,
+                           const struct entity_symbol *q)
+{
+    int c = strcmp(p->name, q->name);
+    c = c ? c : strcmp(p->module, q->module);
+    return c ? c : strcmp(p->file, q->file);
+}
+
+static int by_site(const void *a, const void *b)
+{
+    const struct use *p = a, *q = b;
+    int c = compare_symbols(p->site, q->site);
+    return c ? c : compare_symbols(p->caller, q->caller);
+}
+
+static int by_caller(const void *a, const void *b)
+{
+    const struct use *p = a, *q = b;
+    return compare_symbols(p->caller, q->caller);
+}
+
+/* Of all machines; leaves that no arc has are left out. */
+static int list_uses(struct why_solving *y, struct uses *u)
+{
+    const struct entities *t = &y->d->w.t;
+    size_t n = 0;
+    for (uint32_t p = 0; p < t->machine_count; p++)
+        n += y->d->w.arc_profile[p].locks;
+    u->v = calloc(n + 1, sizeof(*u->v));
+    if (!u->v)
+        return no_memory(y);
+    for (uint32_t p = 0; p < t->machine_count; p++) {
+        const struct arc_profile *w = &y->d->w.arc_profile[p];
+        for (uint64_t i = 0; i < w->locks; i++) {
+            const struct arc_lock_time *x = &w->lock[i];
+            uint32_t leaf = entities_procedure(t, &w->symbol[x->leaf]);
+            if (leaf == THING_NONE)
+                continue;
+            u->v[u->count++] = (struct use){.site = &w->symbol[x->site],
+                                            .caller = &w->symbol[x->caller],
+                                            .leaf = leaf,
+                                            .how = x->how,
+                                            .ns = x->ns};
+        }
+    }
+    if (u->count)
+        qsort(u->v, u->count, sizeof(*u->v), by_site);
+    return 0;
+}
+
+/* ns of all samples whose innermost procedure is this one. */
+static void add_seen(const struct why_solving *y, uint64_t *seen)
+{
+    const struct entities *t = &y->d->w.t;
+    for (uint32_t p = 0; p < t->machine_count; p++) {
+        const struct arc_profile *w = &y->d->w.arc_profile[p];
+        for (uint64_t i = 0; i < w->callers; i++) {
+            if (w->leaf[i] != w->caller[i])
+                continue;
+            uint32_t leaf = entities_procedure(t, &w->symbol[w->leaf[i]]);
+            if (leaf != THING_NONE)
+                seen[leaf] = ips_add_sat(seen[leaf], w->caller_ns[i]);
+        }
+    }
+}
+
+static size_t end_of_site(const struct uses *u, size_t at)
+{
+    size_t end = at;
+    while (end < u->count &&
+           compare_symbols(u->v[at].site, u->v[end].site) == 0)
+        end++;
+    return end;
+}
+
+/* Who calls each procedure that yields the core. */
+static int name_yields(struct why_solving *y, const struct uses *u)
+{
+    uint64_t *most = NULL;
+    for (size_t i = 0; i < u->count; i++) {
+        const struct use *x = &u->v[i];
+        if (!(x->how & YIELDS))
+            continue;
+        if (!most) {
+            size_t n = (size_t)y->procedures + 1;
+            most = calloc(n, sizeof(*most));
+            y->yields = calloc(n, sizeof(*y->yields));
+        }
+        if (!most || !y->yields) {
+            free(most);
+            return no_memory(y);
+        }
+        if (x->ns <= most[x->leaf])
+            continue;
+        most[x->leaf] = x->ns;
+        y->yields[x->leaf] = x->site;
+    }
+    free(most);
+    return 0;
+}
+
+/* Which places have contended locks; *counted [procedures]: ns of theirs. */
+static void choose_sites(const struct why_solving *y, struct uses *u,
+                         uint64_t *counted)
+{
+    const uint64_t every = y->d->facts.sample_ns;
+    for (size_t i = 0, end; i < u->count; i = end) {
+        uint64_t all = 0, contended = 0;
+        end = end_of_site(u, i);
+        for (size_t k = i; k < end; k++) {
+            if (u->v[k].how & YIELDS)
+                continue;
+            all = ips_add_sat(all, u->v[k].ns);
+            if (u->v[k].how & CONTENDED)
+                contended = ips_add_sat(contended, u->v[k].ns);
+        }
+        if (contended == 0 || contended < every * WHY_LOCK_PROOF ||
+            why_ppm(contended, all) < WHY_LOCK_PROOF_PPM)
+            continue;
+        for (size_t k = i; k < end; k++) {
+            if (u->v[k].how & YIELDS)
+                continue;
+            u->v[k].counts = true;
+            counted[u->v[k].leaf] =
+                ips_add_sat(counted[u->v[k].leaf], u->v[k].ns);
+        }
+    }
+}
+
+static void put_symbol(const struct entity_symbol *s, uint64_t ns,
+                       struct why_location *out)
+{
+    out->procedure = s->name;
+    out->module = s->module;
+    out->file = s->file;
+    out->source_line = s->source_line;
+    out->procedure_ns = ns;
+}
+
+/* The place with most of the path's time, and who calls it; the place that
+ * gives most contended locks back. */
+static void name_places(struct uses *u, struct why_lock_cost *cost)
+{
+    size_t best = 0, best_end = 0;
+    double most = 0, most_given = 0, most_caller = 0;
+    for (size_t i = 0, end; i < u->count; i = end) {
+        double ns = 0, given = 0;
+        end = end_of_site(u, i);
+        for (size_t k = i; k < end; k++) {
+            if (!u->v[k].counts)
+                continue;
+            ns += u->v[k].path_ns;
+            if (u->v[k].how & GIVEN && !(u->v[k].how & OF_LIBRARY))
+                given += u->v[k].path_ns;
+        }
+        if (given > most_given) {
+            most_given = given;
+            put_symbol(u->v[i].site, (uint64_t)given, &cost->giver);
+        }
+        if (ns <= most)
+            continue;
+        most = ns;
+        best = i;
+        best_end = end;
+        cost->library = u->v[i].how & OF_LIBRARY;
+        put_symbol(u->v[i].site, (uint64_t)ns, &cost->site);
+    }
+    for (size_t i = best, end; i < best_end; i = end) {
+        double ns = 0;
+        for (end = i; end < best_end && by_caller(&u->v[i], &u->v[end]) == 0;
+             end++)
+            ns += u->v[end].counts ? u->v[end].path_ns : 0;
+        if (ns > most_caller) {
+            most_caller = ns;
+            put_symbol(u->v[i].caller, (uint64_t)ns, &cost->caller);
+        }
+    }
+}
+
+/* Of each arc. Where threads of the path then slept for what is not known, it
+ * was for the library's lock, as long as they took to ask for it at most: more
+ * may be for something else. */
+static int lay_cost(struct why_solving *y, struct why_lock_cost *cost)
+{
+    const struct entities *t = &y->d->w.t;
+    const struct ips_graph *g = y->s.g;
+    y->lock_cpu = calloc((size_t)g->node_count + 1, sizeof(*y->lock_cpu));
+    if (!y->lock_cpu)
+        return no_memory(y);
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        uint64_t count, ns = 0;
+        const struct ips_arc_share *p = ips_arc_shares(&t->f, i, &count);
+        for (uint64_t k = 0; k < count; k++) {
+            const struct entity_feature *x = &t->feature[p[k].feature];
+            if (x->kind == THING_PROCEDURE)
+                ns = ips_add_sat(
+                    ns, ips_ppm_of(p[k].ns, y->lock_ppm[x->procedure]));
+        }
+        y->lock_cpu[i] = ips_min_u64(ns, g->w[i]);
+        if (cost->library && ns && why_ppm(ns, g->w[i]) >= WHY_LOCK_ARC_PPM)
+            cost->unknown_ns =
+                ips_add_sat(cost->unknown_ns, ips_min_u64(y->unknown[i], ns));
+    }
+    return 0;
+}
+
+static int fill_cost(struct why_solving *y, struct uses *u, uint64_t *path,
+                     uint64_t *seen, uint64_t *counted)
+{
+    const struct entities *t = &y->d->w.t;
+    struct why_lock_cost *cost = arena_alloc(&y->d->a, sizeof(*cost));
+    y->lock_ppm = calloc((size_t)y->procedures + 1, sizeof(*y->lock_ppm));
+    if (!cost || !y->lock_ppm)
+        return no_memory(y);
+    memset(cost, 0, sizeof(*cost));
+    for (uint32_t k = 0; k < t->f.count; k++) {
+        const struct entity_feature *x = &t->feature[k];
+        if (x->kind == THING_PROCEDURE)
+            path[x->procedure] = ips_add_sat(path[x->procedure], y->s.share[k]);
+    }
+    for (uint32_t p = 0; p < y->procedures; p++) {
+        y->lock_ppm[p] = why_ppm(counted[p], seen[p]);
+        cost->ns = ips_add_sat(cost->ns, ips_ppm_of(path[p], y->lock_ppm[p]));
+    }
+    for (size_t i = 0; i < u->count; i++) {
+        uint32_t leaf = u->v[i].leaf;
+        u->v[i].path_ns = seen[leaf] ? (double)path[leaf] * (double)u->v[i].ns /
+                                           (double)seen[leaf]
+                                     : 0;
+    }
+    name_places(u, cost);
+    uint64_t every = y->d->facts.sample_ns;
+    cost->samples = every ? (cost->ns + every / 2) / every : 0;
+    y->d->facts.amount[WHY_LOCK].lock = cost;
+    return lay_cost(y, cost);
+}
+
+int why_lock_cost(struct why_solving *y)
+{
+    struct uses u = {0};
+    size_t n = (size_t)y->procedures + 1;
+    uint64_t *path = calloc(n, sizeof(*path));
+    uint64_t *seen = calloc(n, sizeof(*seen));
+    uint64_t *counted = calloc(n, sizeof(*counted));
+    int rc = path && seen && counted ? list_uses(y, &u) : no_memory(y);
+    if (rc == 0)
+        rc = name_yields(y, &u);
+    if (rc == 0 && u.count) {
+        bool any = false;
+        add_seen(y, seen);
+        choose_sites(y, &u, counted);
+        for (size_t i = 0; i < u.count; i++)
+            any = any || u.v[i].counts;
+        if (any)
+            rc = fill_cost(y, &u, path, seen, counted);
+    }
+    free(u.v);
+    free(path);
+    free(seen);
+    free(counted);
+    return rc;
+}

@@ -1,0 +1,223 @@
+/* Contended locks: who waits, who holds them, and what would be gained without
+ * (why/facts.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/types.h"
+#include "master/query/machine_share.h"
+#include "master/why/facts.h"
+
+static int no_memory(struct why_solving *y)
+{
+    return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
+}
+
+/* Of the arc into `node`: in code of contended locks. */
+static uint64_t lock_cpu(const struct why_solving *y, uint32_t node)
+{
+    return y->lock_cpu ? y->lock_cpu[node] : 0;
+}
+
+/* The machine with the most CPU time for its cores cannot be done sooner. */
+static uint64_t least_ns(const struct why_solving *y)
+{
+    const struct ips_graph *g = y->s.g;
+    uint64_t least = 0;
+    for (uint32_t m = 0; m < y->s.q->gather.count; m++) {
+        uint64_t cores = y->s.q->gather.active[m]->sync->cores, cpu = 0;
+        for (uint32_t c = 0; c < g->chain_count; c++) {
+            if (g->chains[c].machine != m)
+                continue;
+            for (uint32_t i = 1; i < g->chains[c].count; i++)
+                cpu += ips_sub_sat(y->cpu[g->chains[c].first + i],
+                                   lock_cpu(y, g->chains[c].first + i));
+        }
+        least = ips_max_u64(least, cpu / (cores ? cores : 1));
+    }
+    return least;
+}
+
+/* As if no lock had made anybody wait: their arcs are not there, nor is what
+ * it takes to get and give contended ones. */
+static int cut_locks(struct why_solving *y, uint64_t *t_max)
+{
+    const struct ips_graph *g = y->s.g;
+    struct ips_graph cut = *g;
+    struct ips_est est = {0};
+    size_t n = (size_t)g->node_count + 1;
+    cut.xpred = malloc(n * sizeof(*cut.xpred));
+    cut.xkind = malloc(n);
+    cut.w = malloc(n * sizeof(*cut.w));
+    int rc = cut.xpred && cut.xkind && cut.w ? 0 : no_memory(y);
+    for (uint32_t i = 0; rc == 0 && i < g->node_count; i++) {
+        bool lock = y->resource_kind[i] == IPS_THING_LOCK;
+        cut.xpred[i] = lock ? IPS_NO_NODE : g->xpred[i];
+        cut.xkind[i] = lock ? IPS_X_NONE : g->xkind[i];
+        cut.w[i] = ips_sub_sat(g->w[i], lock_cpu(y, i));
+    }
+    if (rc == 0)
+        rc = ips_longest_path(&cut, &y->s.scenario, NULL, &est, y->s.err);
+    if (rc == 0)
+        *t_max = est.t_max;
+    ips_est_release(&est);
+    free(cut.xpred);
+    free(cut.xkind);
+    free(cut.w);
+    return rc;
+}
+
+/* Waits for locks whose holders' samples do not say where they were held: where
+ * they were given back. */
+struct holds {
+    struct why_ballot giver;
+    uint64_t unknown_ns;
+};
+
+/* Is the CPU time of the arc into `release` of the hold? The thread whose arc
+ * into `got` it ended asked for the lock when it was held, so only what passed
+ * before may be of something else: at most one in so many of it. That the arc
+ * begins with a lock says nothing: it may have been given back meanwhile. */
+#define HOLD_BEFORE 4u
+
+static bool arc_is_hold(const struct why_solving *y, uint32_t release,
+                        uint32_t got)
+{
+    const uint64_t *at = y->wall.est;
+    uint64_t asked = ips_sub_sat(at[got], y->s.g->wait[got]);
+    return ips_sub_sat(asked, at[release - 1]) <=
+           y->s.g->w[release] / HOLD_BEFORE;
+}
+
+/* The arc into `release`, which ended the wait into `got`, goes back to what
+ * the holder did before. If it is of the hold, its samples say where the lock
+ * was held. Else the lock was held at its end alone, and which of its samples
+ * are of that is not known. */
+static int vote_hold(struct why_solving *y, uint32_t release, uint32_t got,
+                     struct holds *h)
+{
+    uint64_t wait = y->s.g->wait[got];
+    if (arc_is_hold(y, release, got)) {
+        why_vote_procedures(y, release, wait, y->votes[WHY_F_LOCK].procedure);
+        return 0;
+    }
+    h->unknown_ns = ips_add_sat(h->unknown_ns, wait);
+    return why_vote_giver(y, &h->giver, got, wait);
+}
+
+/* Who waited for locks, how long, and who had them. */
+static int count_locks(struct why_solving *y, struct why_amount *a,
+                       struct holds *h)
+{
+    struct why_ballot ballot = {0};
+    int rc = 0;
+    const struct ips_graph *g = y->s.g;
+    struct why_votes *v = &y->votes[WHY_F_LOCK];
+    memset(v->process, 0, y->processes * sizeof(*v->process));
+    memset(v->waiter, 0, y->processes * sizeof(*v->waiter));
+    memset(v->procedure, 0, y->procedures * sizeof(*v->procedure));
+    for (uint32_t c = 0; c < g->chain_count; c++) {
+        uint32_t end = g->chains[c].first + g->chains[c].count;
+        for (uint32_t i = g->chains[c].first; i < end; i++) {
+            if (g->wait[i] == 0 || y->resource_kind[i] != IPS_THING_LOCK ||
+                g->xpred[i] == IPS_NO_NODE)
+                continue;
+            uint32_t holder = ips_chain_of(g, g->xpred[i]);
+            v->process[y->process_of[holder]] += g->wait[i];
+            v->waiter[y->process_of[c]] += g->wait[i];
+            if (rc == 0 && g->xpred[i] != g->chains[holder].first)
+                rc = vote_hold(y, g->xpred[i], i, h);
+            a->count++;
+            a->other_ns = ips_add_sat(a->other_ns, g->wait[i]);
+            if (rc == 0)
+                rc = why_vote_wait(y, &ballot, i, g->wait[i]);
+        }
+    }
+    a->cause = why_wait_place(y, &ballot, &a->wait_at);
+    free(ballot.wait);
+    return rc;
+}
+
+/* Where it is held: for what is not known of that, where it is given back. */
+static void place_hold(struct why_solving *y, struct why_amount *a,
+                       struct holds *h)
+{
+    const struct why_votes *v = &y->votes[WHY_F_LOCK];
+    why_place_of(y, v, &a->location);
+    /* Votes are waits here, not time of the path. */
+    uint64_t seen = a->location.procedure_ns;
+    a->location.procedure_ns = 0;
+    if (h->unknown_ns <= seen)
+        return;
+    const char *object = a->location.object;
+    a->location = (struct why_location){0};
+    (void)why_wait_place(y, &h->giver, &a->location);
+    bool known = a->location.procedure && *a->location.procedure;
+    if (!known && a->lock)
+        a->location = a->lock->giver;
+    a->location.object = object;
+    a->location.procedure_ns = 0;
+}
+
+/* Of a lock inside the C library nothing but its cost is recorded. */
+static void place_library(struct why_solving *y, struct why_amount *a)
+{
+    const struct entities *t = &y->d->w.t;
+    uint64_t *votes = y->votes[WHY_F_LOCK].process;
+    memset(votes, 0, y->processes * sizeof(*votes));
+    for (uint32_t k = 0; k < t->f.count; k++) {
+        const struct entity_feature *x = &t->feature[k];
+        if (x->kind == THING_PROCEDURE)
+            votes[x->process] +=
+                ips_ppm_of(y->s.share[k], y->lock_ppm[x->procedure]);
+    }
+    a->location = a->lock->site;
+    a->location.procedure_ns = 0;
+    a->wait_at = a->lock->caller;
+    if (y->processes)
+        a->location.object = a->other =
+            why_process_name(y, why_most_votes(votes, y->processes));
+}
+
+int why_locks(struct why_solving *y)
+{
+    struct why_amount *a = &y->d->facts.amount[WHY_LOCK];
+    uint64_t without = 0, t_max = y->d->w.path.est.t_max;
+    /* With its own threads on the cores there are, as it is now. */
+    uint64_t own = ips_add_sat(t_max, y->concurrent.oversubscription_ns);
+    /* Of the moments in which somebody stood in line: without these arcs an
+     * event loop would still be in the order it was in. */
+    uint64_t gain = a->gain_ns;
+    *a = (struct why_amount){.lock = a->lock};
+    struct holds holds = {0};
+    int rc = count_locks(y, a, &holds);
+    if (rc < 0 || (a->count == 0 && !a->lock)) {
+        free(holds.giver.wait);
+        return rc;
+    }
+    const struct why_votes *v = &y->votes[WHY_F_LOCK];
+    uint64_t cost = a->lock ? a->lock->ns : 0;
+    a->ns = ips_add_sat(y->ns[WHY_F_LOCK], cost);
+    if (a->lock &&
+        (a->count == 0 || (a->lock->library && cost > y->ns[WHY_F_LOCK]))) {
+        place_library(y, a);
+        a->count = 0;
+    } else {
+        place_hold(y, a, &holds);
+        a->other = why_process_name(y, why_most_votes(v->waiter, y->processes));
+    }
+    free(holds.giver.wait);
+    rc = cut_locks(y, &without);
+    uint64_t cut = ips_sub_sat(t_max, without);
+    a->gain_ns =
+        ips_min_u64(ips_max_u64(cut, gain), ips_sub_sat(own, least_ns(y)));
+    a->bound_ns = ips_max_u64(cut, a->gain_ns);
+    if (a->lock && a->lock->library) {
+        a->ns = ips_add_sat(a->ns, a->lock->unknown_ns);
+        a->gain_ns = ips_add_sat(a->gain_ns, a->lock->unknown_ns);
+        a->bound_ns = ips_add_sat(a->bound_ns, a->lock->unknown_ns);
+    }
+    bool by_samples = a->lock && (a->count == 0 || cost > a->gain_ns / 2);
+    if (by_samples && y->d->facts.sample_ns)
+        a->samples = ips_max_u64(a->lock->samples, 1);
+    return rc;
+}
