@@ -17,8 +17,10 @@
  *
  * Not where the program has forbidden system calls to itself (ips_sys_quiet),
  * nor where the kernel makes no more threads (RLIMIT_NPROC, a pids cgroup,
- * unshare(CLONE_NEWPID) before): -errno then, and the caller does without.
- * Async-signal-safe.
+ * unshare(CLONE_NEWPID) before), nor where the program has asked for a message
+ * by mq_notify(): any close of a queue's descriptor by a thread of the process,
+ * from whatever table, takes that back. -errno then, and the caller does
+ * without. Async-signal-safe.
  */
 #ifndef IPS_AGENT_RECORD_OWN_TABLE_H
 #define IPS_AGENT_RECORD_OWN_TABLE_H
@@ -34,6 +36,9 @@
 /* False while an image begins - its constructor runs before main() - and in
  * programs of ours: ips_with_own_table() calls the function directly then. */
 extern bool ips_own_table_on __attribute__((visibility("hidden")));
+
+/* From now on there is none: the program calls mq_notify(). */
+void ips_own_table_never(void);
 
 /* Calls function(arg) where no descriptor of the program is in reach, and
  * returns what it returns, or -errno where that cannot be had. Calls within it
