@@ -164,17 +164,17 @@ int b_scan_tried(struct build *b, const struct b_stream *s,
 /* From so many on they are tries. */
 #define NAPS_MIN 3u
 /* CPU between two of them that is no work: a fiftieth of a nap, within these
- * bounds. A look at a flag takes less, a tick that does something more. One of
- * eight may take longer, as CPU between two readings of the clock is guessed;
- * none may take so long that it is read. */
+ * bounds. A look at a flag takes less, a tick that does something more. */
 #define LOOK_PARTS 50u
 #define LOOK_MIN_NS 5000u
 #define LOOK_MAX_NS 50000u
-#define LOOKS_OF_ONE_LONG 8u
-#define LOOK_LONG_NS (2u * B_READ_NS)
 /* Of two naps that follow each other the longer one takes twice as long, and so
  * much more, as the thread may have to wait for a core. */
 #define NAP_LATE_NS 50000000u
+/* One of eight may be odd: on a busy machine a nap takes much longer, and CPU
+ * between two readings of the clock is guessed. Not so much that it is read. */
+#define NAPS_OF_ONE_ODD 8u
+#define LOOK_LONG_NS (2u * B_READ_NS)
 
 /* Does such a record show that the thread did something between its naps? */
 static bool shows_an_act(uint32_t type)
@@ -200,14 +200,17 @@ static bool shows_an_act(uint32_t type)
     }
 }
 
-static bool naps_go_on(const struct b_naps *y, const struct ips_rec_io *r,
-                       uint64_t ns)
+static bool is_like(const struct b_naps *y, uint64_t ns)
 {
     uint64_t shorter = ips_min_u64(y->ns, ns), longer = ips_max_u64(y->ns, ns);
+    return longer <= ips_add_sat(ips_add_sat(shorter, shorter), NAP_LATE_NS);
+}
+
+static bool naps_go_on(const struct b_naps *y, const struct ips_rec_io *r)
+{
     return y->count && r->site && y->site == r->site &&
-           y->worked <= y->count / LOOKS_OF_ONE_LONG &&
-           ips_sub_sat(r->cpu, y->cpu_ret) < LOOK_LONG_NS &&
-           longer <= ips_add_sat(ips_add_sat(shorter, shorter), NAP_LATE_NS);
+           y->odd <= y->count / NAPS_OF_ONE_ODD &&
+           ips_sub_sat(r->cpu, y->cpu_ret) < LOOK_LONG_NS;
 }
 
 static int add_nap(struct build *b, struct b_stream *s, uint64_t t_ret)
@@ -243,12 +246,15 @@ int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
     uint64_t ns = ips_sub_sat(t_ret, t);
     uint64_t look =
         ips_max_u64(LOOK_MIN_NS, ips_min_u64(LOOK_MAX_NS, y->ns / LOOK_PARTS));
-    y->worked += ips_sub_sat(r.cpu, y->cpu_ret) > look;
-    if (!naps_go_on(y, &r, ns))
+    bool like = is_like(y, ns);
+    y->odd += !like || ips_sub_sat(r.cpu, y->cpu_ret) > look;
+    if (!naps_go_on(y, &r)) {
         *y = (struct b_naps){.site = r.site, .from = t};
+        like = true;
+    }
     y->count++;
     y->cpu_ret = r.cpu_ret;
-    y->ns = ns;
+    y->ns = like ? ns : y->ns;
     return add_nap(b, s, t_ret);
 }
 

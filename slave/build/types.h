@@ -26,9 +26,10 @@ struct b_tries {
 
 /* Naps since the last record of another kind: b_scan_naps(). */
 struct b_naps {
-    uint32_t count, worked; /* after how many of them the thread computed */
-    uint64_t site, from;    /* of the first */
-    uint64_t cpu_ret, ns;   /* of the last: its return, its length */
+    uint32_t count, odd;
+    uint64_t site, from;  /* of the first */
+    uint64_t cpu_ret, ns; /* of the last: its return; of the last that is not
+                             odd: its length */
 };
 
 struct b_stream {

@@ -98,6 +98,7 @@ static void wait_for_flag(void)
     if (shared == MAP_FAILED)
         fail("mmap");
     pthread_mutex_init(&shared->mutex, NULL);
+    nap(0); /* so that the first look is no longer than another */
     if (is(where, "thread") ? pthread_create(&t, NULL, set_flag, NULL) != 0
                             : (child = fork()) < 0)
         fail(where);

@@ -45,8 +45,8 @@ def test_tries_of_a_flag(cluster, build):
                      ["--weighting", "cpu", "--engine", "central"]):
             a = answer(c, "path", run, *more)
             gaps, ns = a["certificate"]["gaps"], a["t_max_ns"]
-            # On a busy machine one that took long is a sleep like another.
-            if asleep(a) > MS * 0.5e6 or ns + a["certificate"]["unended_ns"] < 1.5e6 * MS or \
+            # On a busy machine one that took long may be a sleep like another.
+            if 2 * asleep(a) > a["certificate"]["unended_ns"] or ns + a["certificate"]["unended_ns"] < 1.5e6 * MS or \
                     not any("too short by up to" in g for g in gaps):
                 wrong.append((run, more, ns, asleep(a), a["certificate"]))
         a = answer(c, "path", run, "--weighting", "wall")

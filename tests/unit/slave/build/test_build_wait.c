@@ -341,6 +341,22 @@ static void test_build_wait__lengths_of_naps(void **state)
     }
 }
 
+/* Would catch: one nap that a busy machine makes long, which ends the tries,
+ * and weighs as a sleep. */
+static void test_build_wait__one_long_nap(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    uint64_t t = 1000, cpu = 1000;
+    for (int i = 0; i < 20; i++)
+        nap(s, &t, &cpu, 400, i == 12 ? 200000000 : 1000000, 0x77);
+    rec_end(s, IPS_END_EXIT, t + 10, cpu + 10, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(b->counts.external, 0);
+    rec_free(r);
+}
+
 /* Would catch: two reads of one interrupted by a handler's own record put the
  * wrong way round: chain order is the order of returns. */
 static void test_build_wait__handler_inside_a_call(void **state)
@@ -450,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_build_wait__sleep),
         cmocka_unit_test(test_build_wait__naps_of_tries),
         cmocka_unit_test(test_build_wait__lengths_of_naps),
+        cmocka_unit_test(test_build_wait__one_long_nap),
         cmocka_unit_test(test_build_wait__handler_inside_a_call),
         cmocka_unit_test(test_build_wait__nobody_was_seen_to_end_it),
     };
