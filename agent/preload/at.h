@@ -58,6 +58,7 @@ int ips_accept4_at(int fd, struct sockaddr *from, socklen_t *len, int flags,
                    uint64_t site);
 int ips_fcntl_at(int fd, int command, void *arg, uint64_t site);
 int ips_close_at(int fd, uint64_t site);
+void ips_close_may_linger(void);
 int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site);
 int ips_dup3_at(int fd, int to, int flags, uint64_t site);
 int ips_shutdown_at(int fd, int how, uint64_t site);

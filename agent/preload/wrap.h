@@ -15,6 +15,7 @@
 #ifndef IPS_AGENT_PRELOAD_WRAP_H
 #define IPS_AGENT_PRELOAD_WRAP_H
 
+#include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <mqueue.h>

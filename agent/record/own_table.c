@@ -17,6 +17,7 @@
 #define COMING 1u /* no program thread has this tid */
 
 bool ips_own_table_on;
+static atomic_bool never;
 /* The current threads: COMING before each exists, then its tid until it is
  * gone. */
 static _Atomic uint32_t threads[THREADS];
@@ -101,11 +102,16 @@ void ips_own_table_reset(void)
             atomic_store(&threads[i], 0);
 }
 
+void ips_own_table_never(void)
+{
+    atomic_store(&never, true);
+}
+
 long ips_with_own_table(long (*function)(void *), void *arg)
 {
     if (!ips_own_table_on || ips_me.own_table)
         return function(arg);
-    if (ips_sys_quiet)
+    if (ips_sys_quiet || atomic_load_explicit(&never, memory_order_relaxed))
         return -ENOSYS;
     struct work w = {function, arg, -EAGAIN};
     uint32_t gone = 1;

@@ -17,9 +17,11 @@
  * work.
  *
  * Returns -errno if the program has forbidden itself system calls
- * (ips_sys_quiet), or if the kernel makes no more threads (RLIMIT_NPROC, a pids
- * cgroup, an earlier unshare(CLONE_NEWPID)); the caller then does without.
- * Async-signal-safe.
+ * (ips_sys_quiet), if the kernel makes no more threads (RLIMIT_NPROC, a pids
+ * cgroup, an earlier unshare(CLONE_NEWPID)), or if the program has called
+ * mq_notify(): when a thread of the process closes a descriptor of the queue, in
+ * whatever table, the kernel cancels that registration. The caller then does
+ * without. Async-signal-safe.
  */
 #ifndef IPS_AGENT_RECORD_OWN_TABLE_H
 #define IPS_AGENT_RECORD_OWN_TABLE_H
@@ -35,6 +37,9 @@
 /* False while an image starts (its constructor runs before main()) and in our
  * own programs: ips_with_own_table() then calls the function directly. */
 extern bool ips_own_table_on __attribute__((visibility("hidden")));
+
+/* From now on no such thread is made: the program calls mq_notify(). */
+void ips_own_table_never(void);
 
 /* Calls function(arg) in a thread that cannot reach the program's descriptors.
  * Returns its result, or -errno if there is no such thread. Nested uses call

@@ -108,6 +108,7 @@ void b_release(struct build *b)
     ips_free_large(b->spins.v);
     ips_free_large(b->retries.v);
     ips_free_large(b->mades.v);
+    ips_free_large(b->nap_runs.v);
     ips_free_large(b->unended.v);
     ips_free_large(b->vains.v);
     ips_free_large(b->packets.v);

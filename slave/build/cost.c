@@ -228,3 +228,29 @@ void b_cost_limit(struct build *b)
         }
     }
 }
+
+/* ---- guessed CPU ---- */
+
+static void add_guessed(struct ips_build_counts *sum,
+                        const struct ips_rec_guessed *r)
+{
+    sum->guessed_ns = ips_add_sat(sum->guessed_ns, r->guessed_ns);
+    sum->guess_corrected = ips_add_sat(sum->guess_corrected, r->h.a);
+    sum->guess_off_ns = ips_add_sat(sum->guess_off_ns, r->off_ns);
+    sum->guess_off_max_ns = ips_max_u64(sum->guess_off_max_ns, r->off_max_ns);
+}
+
+/* What each stream has the sum of already. */
+void b_scan_sums(struct build *b)
+{
+    struct ips_build_counts *n = &b->out->counts;
+    n->guessed_ns = n->guess_corrected = n->guess_off_ns = 0;
+    n->guess_off_max_ns = 0;
+    for (int i = 0; i < IPS_LOST_COUNT; i++)
+        n->lost[i] = b->in->control ? b->in->control->lost[i] : 0;
+    for (uint32_t s = 0; s < b->in->stream_count; s++) {
+        add_guessed(n, &b->streams[s].guessed);
+        for (int i = 0; i < IPS_LOST_COUNT; i++)
+            n->lost[i] = ips_add_sat(n->lost[i], b->streams[s].in->lost[i]);
+    }
+}

@@ -162,6 +162,7 @@ struct build {
     B_ARRAY(struct b_spin) spins;
     B_ARRAY(struct b_retry) retries;
     B_ARRAY(struct b_made) mades;
+    B_ARRAY(struct b_nap_run) nap_runs;
     B_ARRAY(struct ips_unended) unended; /* in the order they were made */
     bool unended_failed;
     B_ARRAY(struct b_vain) vains;
@@ -302,7 +303,7 @@ int b_run_passes(struct build *b) IPS_MUST_USE;
  * b->delays. */
 int b_scan_more(struct build *b, uint32_t stream,
                 struct b_walk *walk) IPS_MUST_USE;
-void b_scan_sums(struct build *b);
+void b_scan_sums(struct build *b); /* build/cost.c */
 bool b_scan_call(struct b_stream *s, uint32_t type,
                  const uint8_t *p); /* build/incremental/tables.c */
 /* build_grow*.c; only where b->incremental is not NULL. */
@@ -342,6 +343,9 @@ void b_early_no_more(struct build *b, uint32_t to);
 int b_scan_tries(struct build *b, struct b_stream *s, uint32_t type,
                  const struct ips_rec_io *r, uint64_t t,
                  uint64_t t_ret) IPS_MUST_USE;
+/* A BLOCK; and any record behind a nap. */
+int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
+                const uint8_t *p) IPS_MUST_USE;
 int b_match_found(struct build *b) IPS_MUST_USE; /* before pass `node` */
 void b_found_arcs(struct build *b);
 void b_scan_tried_join(struct build *b, const struct b_stream *s, uint64_t t);

@@ -637,6 +637,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
         m->sigwait_ret = v.t_ret;
         m->sigwait_cpu = v.cpu;
         m->sigwait_slept = v.blocked ? v.blocked_ns : 0;
+        if (r.result < 0) /* else the SIGNAL that follows says by whom */
+            b_unended_call(m, &v, r.err);
         break;
     case IPS_OP_CHILD:
         return on_vain_wait(m, &r, &v);
@@ -644,6 +646,8 @@ int b_on_block(struct maker *m, const uint8_t *p)
     case IPS_OP_SYSLOG:
         break;
     default:
+        if (r.result > 0 && !m->wait.ready) /* what it read was polled for */
+            b_wait_idle(m);
         b_unended_call(m, &v, r.err);
         break;
     }

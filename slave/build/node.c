@@ -315,6 +315,7 @@ static int begin_stream(struct maker *m, uint32_t stream, struct b_walk *walk)
     m->next_sync = s->first_sync;
     m->next_retry = s->first_retry;
     m->next_made = s->first_made;
+    m->next_nap_run = s->first_nap_run;
     m->job_stop.t = 0;
     m->have_dgram = false;
     if (m->b->notes)

@@ -79,7 +79,7 @@ struct maker {
     struct wait wait;
     struct spin spin; /* of the BLOCK op SPIN just before */
     uint32_t next_fork, next_join, next_kill, next_taking, next_sync;
-    uint32_t next_retry, next_made;
+    uint32_t next_retry, next_made, next_nap_run;
     struct taken_signal taken_signal[TAKEN_KEPT];
     uint32_t taken_count;
     struct maker_job_stop job_stop;
@@ -233,8 +233,8 @@ static inline bool b_polled_epoll(const struct maker *m)
 }
 
 /* build/retry.c */
-/* Is `v`, a sleep, a nap between tries that a recorded thread ended? Then it is
- * counted. */
+/* Is `v`, a sleep, a nap between tries that a recorded thread ended, or of a
+ * condition that no record shows? Then it is counted. */
 void b_on_tries(struct maker *m, const struct ips_rec_io *r);
 bool b_is_nap(struct maker *m, const struct interval *v);
 

@@ -6,7 +6,12 @@
  * or a wait for a child, and an ACQUIRE those for a lock. Of receives, which
  * leave a record each time that they find nothing (RECVCALL), they are put
  * together here: a nap counts where it follows on such a record at once. In the
- * second reading each sleep is asked for (b_is_nap). */
+ * second reading each sleep is asked for (b_is_nap).
+ *
+ * A flag in memory leaves no record of its tries, nor of what sets it. Naps of
+ * one call site without a record and without work between are taken for such:
+ * they weigh nothing either, and the answer admits that what ended them is not
+ * known. */
 #include <errno.h>
 
 #include "slave/build/node.h"
@@ -152,6 +157,105 @@ int b_scan_tried(struct build *b, const struct b_stream *s,
         made->whole = r->h.a != IPS_SYNC_LISTEN;
     }
     return rc;
+}
+
+/* ---- naps without a record between ---- */
+
+/* From so many on they are tries. */
+#define NAPS_MIN 3u
+/* CPU between two of them that is no work: a fiftieth of a nap, within these
+ * bounds. A look at a flag takes less, a tick that does something more. */
+#define LOOK_PARTS 50u
+#define LOOK_MIN_NS 5000u
+#define LOOK_MAX_NS 50000u
+/* Of two naps that follow each other the longer one takes twice as long, and so
+ * much more, as the thread may have to wait for a core. */
+#define NAP_LATE_NS 50000000u
+/* One of eight may be odd: on a busy machine a nap takes much longer, and CPU
+ * between two readings of the clock is guessed. Not so much that it is read. */
+#define NAPS_OF_ONE_ODD 8u
+#define LOOK_LONG_NS (2u * B_READ_NS)
+
+/* Does such a record show that the thread did something between its naps? */
+static bool shows_an_act(uint32_t type)
+{
+    switch (type) {
+    case IPS_REC_SAMPLE:
+    case IPS_REC_STACK:
+    case IPS_REC_COUNT:
+    case IPS_REC_ENTER:
+    case IPS_REC_EXIT:
+    case IPS_REC_NAME:
+    case IPS_REC_MODULE:
+    case IPS_REC_LOST:
+    case IPS_REC_THREADCPU:
+    case IPS_REC_RUNDELAY:
+    case IPS_REC_GUESSED:
+    case IPS_REC_CALLS:
+    case IPS_REC_ACQUIRE_SHORT: /* the flag may be behind a lock */
+    case IPS_REC_RELEASE_SHORT:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool is_like(const struct b_naps *y, uint64_t ns)
+{
+    uint64_t shorter = ips_min_u64(y->ns, ns), longer = ips_max_u64(y->ns, ns);
+    return longer <= ips_add_sat(ips_add_sat(shorter, shorter), NAP_LATE_NS);
+}
+
+static bool naps_go_on(const struct b_naps *y, const struct ips_rec_io *r)
+{
+    return y->count && r->site && y->site == r->site &&
+           y->odd <= y->count / NAPS_OF_ONE_ODD &&
+           ips_sub_sat(r->cpu, y->cpu_ret) < LOOK_LONG_NS;
+}
+
+static int add_nap(struct build *b, struct b_stream *s, uint64_t t_ret)
+{
+    const struct b_naps *y = &s->naps;
+    if (y->count < NAPS_MIN)
+        return 0;
+    if (y->count > NAPS_MIN) {
+        b->nap_runs.v[b->nap_runs.n - 1].to = t_ret;
+        return 0;
+    }
+    int rc = B_MORE(b->nap_runs, b->err);
+    if (rc == 0)
+        b->nap_runs.v[b->nap_runs.n++] = (struct b_nap_run){
+            .from = y->from, .to = t_ret, .stream = (uint32_t)(s - b->streams)};
+    return rc;
+}
+
+int b_scan_naps(struct build *b, struct b_stream *s, uint32_t type,
+                const uint8_t *p)
+{
+    struct b_naps *y = &s->naps;
+    struct ips_rec_io r;
+    if (type == IPS_REC_BLOCK)
+        memcpy(&r, p, sizeof(r));
+    if (type != IPS_REC_BLOCK || r.op != IPS_OP_SLEEP || r.err || r.result) {
+        if (shows_an_act(type))
+            y->count = 0;
+        return 0;
+    }
+    uint64_t t = b_time(&s->clock, r.h.word, r.h.t);
+    uint64_t t_ret = b_time(&s->clock, r.h.word, r.t_ret);
+    uint64_t ns = ips_sub_sat(t_ret, t);
+    uint64_t look =
+        ips_max_u64(LOOK_MIN_NS, ips_min_u64(LOOK_MAX_NS, y->ns / LOOK_PARTS));
+    bool like = is_like(y, ns);
+    y->odd += !like || ips_sub_sat(r.cpu, y->cpu_ret) > look;
+    if (!naps_go_on(y, &r)) {
+        *y = (struct b_naps){.site = r.site, .from = t};
+        like = true;
+    }
+    y->count++;
+    y->cpu_ret = r.cpu_ret;
+    y->ns = like ? ns : y->ns;
+    return add_nap(b, s, t_ret);
 }
 
 /* ---- what was found, and who made it ---- */
@@ -310,7 +414,7 @@ static bool naps_for_parent(const struct build *b, uint32_t proc)
 /* Tries of several conditions may take turns. */
 #define TURNS 8u
 
-bool b_is_nap(struct maker *m, const struct interval *v)
+static bool is_nap_of_known(struct maker *m, const struct interval *v)
 {
     struct build *b = m->b;
     uint32_t stream = (uint32_t)(m->s - b->streams), at = m->next_retry;
@@ -335,5 +439,31 @@ bool b_is_nap(struct maker *m, const struct interval *v)
         return false;
     b_count_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
     b->out->counts.idle++;
+    return true;
+}
+
+static bool is_nap_of_run(struct maker *m, const struct interval *v)
+{
+    const struct build *b = m->b;
+    uint32_t stream = (uint32_t)(m->s - b->streams);
+    const struct b_nap_run *y;
+    for (;; m->next_nap_run++) {
+        y = &b->nap_runs.v[m->next_nap_run];
+        if (m->next_nap_run >= b->nap_runs.n || y->stream != stream)
+            return false;
+        if (v->t < y->to)
+            return y->from <= v->t;
+    }
+}
+
+bool b_is_nap(struct maker *m, const struct interval *v)
+{
+    if (is_nap_of_known(m, v))
+        return true;
+    if (!is_nap_of_run(m, v))
+        return false;
+    b_unended(m, m->b->nodes, v->blocked_ns, false);
+    b_count_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+    m->b->out->counts.idle++;
     return true;
 }

@@ -454,6 +454,11 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         type != IPS_REC_COUNT && type != IPS_REC_RUNDELAY &&
         type != IPS_REC_GUESSED && type != IPS_REC_CALLS)
         s->exec_last = type == IPS_REC_EXEC;
+    if (type == IPS_REC_BLOCK || s->naps.count) {
+        int rc = b_scan_naps(c->b, s, type, p);
+        if (rc < 0)
+            return rc;
+    }
     switch (type) {
     case IPS_REC_SEND:
     case IPS_REC_RECV:
@@ -513,30 +518,6 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     }
 }
 
-static void add_guessed(struct ips_build_counts *sum,
-                        const struct ips_rec_guessed *r)
-{
-    sum->guessed_ns = ips_add_sat(sum->guessed_ns, r->guessed_ns);
-    sum->guess_corrected = ips_add_sat(sum->guess_corrected, r->h.a);
-    sum->guess_off_ns = ips_add_sat(sum->guess_off_ns, r->off_ns);
-    sum->guess_off_max_ns = ips_max_u64(sum->guess_off_max_ns, r->off_max_ns);
-}
-
-/* What each stream has the sum of already. */
-void b_scan_sums(struct build *b)
-{
-    struct ips_build_counts *n = &b->out->counts;
-    n->guessed_ns = n->guess_corrected = n->guess_off_ns = 0;
-    n->guess_off_max_ns = 0;
-    for (int i = 0; i < IPS_LOST_COUNT; i++)
-        n->lost[i] = b->in->control ? b->in->control->lost[i] : 0;
-    for (uint32_t s = 0; s < b->in->stream_count; s++) {
-        add_guessed(n, &b->streams[s].guessed);
-        for (int i = 0; i < IPS_LOST_COUNT; i++)
-            n->lost[i] = ips_add_sat(n->lost[i], b->streams[s].in->lost[i]);
-    }
-}
-
 static int scan_stream(struct build *b, uint32_t index)
 {
     struct b_stream *s = &b->streams[index];
@@ -551,6 +532,7 @@ static int scan_stream(struct build *b, uint32_t index)
     s->first_sync = b->syncs.n;
     s->first_retry = b->retries.n;
     s->first_made = b->mades.n;
+    s->first_nap_run = b->nap_runs.n;
     s->first_delay = b->delays.n;
     s->empty = true;
     s->first_cpu = IPS_CPU_UNKNOWN;
@@ -560,6 +542,7 @@ static int scan_stream(struct build *b, uint32_t index)
         if (!b->in->general && !s->napped_count &&
             b_plain_scan(b, s, &walk, &received)) {
             s->try_count = 0;
+            s->naps.count = 0;
             s->exec_last = false;
             c.polled &= !received;
         }
@@ -625,14 +608,16 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
     struct scan c = {.b = b, .s = s, .index = index};
     uint64_t events = s->events, first_ns = s->first_ns;
     bool goes_on = !s->end_kind && !s->exec_last && !s->in->dead;
-    uint32_t type, len, retries = b->retries.n; /* whose naps are nodes now */
+    uint32_t type, len;
+    /* Their naps are nodes now. */
+    uint32_t retries = b->retries.n, nap_runs = b->nap_runs.n;
     const uint8_t *p;
     s->first_fresh = b->delays.n;
     bool plain = goes_on && !s->empty && !b->in->general, received;
     while (!b->broken) {
         struct ips_rec_head h;
         if (plain && !s->napped_count && b_plain_scan(b, s, walk, &received))
-            s->try_count = 0;
+            s->try_count = s->naps.count = 0;
         p = b_next(walk, &type, &len);
         if (!p)
             break;
@@ -648,7 +633,8 @@ int b_scan_more(struct build *b, uint32_t index, struct b_walk *walk)
         if (rc < 0)
             return rc;
     }
-    b->broken |= s->first_ns != first_ns || b->retries.n > retries;
+    b->broken |= s->first_ns != first_ns || b->retries.n > retries ||
+                 b->nap_runs.n > nap_runs;
     b->out->counts.events += s->events - events;
     return 0;
 }

@@ -24,6 +24,14 @@ struct b_tries {
 };
 #define B_TRIES_KEPT 4u
 
+/* Naps since the last record of another kind: b_scan_naps(). */
+struct b_naps {
+    uint32_t count, odd;
+    uint64_t site, from;  /* of the first */
+    uint64_t cpu_ret, ns; /* of the last: its return; of the last that is not
+                             odd: its length */
+};
+
 struct b_stream {
     const struct ips_stream_in *in;
     struct ips_clock clock;
@@ -53,11 +61,12 @@ struct b_stream {
     uint32_t name_len;
     /* into forks, joins, kills, takings, syncs, in stream order */
     uint32_t first_fork, first_join, first_kill, first_taking, first_sync;
-    uint32_t first_retry, first_made;
+    uint32_t first_retry, first_made, first_nap_run;
     /* Since the last call of another kind; and those that a nap followed, until
      * one of them gets something. */
     struct b_tries tries[B_TRIES_KEPT], napped[B_TRIES_KEPT];
     uint32_t try_count, napped_count;
+    struct b_naps naps;
     uint32_t first_delay, delay_count;
     uint32_t first_fresh, fresh;    /* ... of what came now */
     struct ips_rec_guessed guessed; /* the last */
@@ -151,6 +160,11 @@ struct b_retry {
     uint64_t ino;
     uint32_t made; /* what put it there, index of mades; or IPS_NONE */
     uint32_t node; /* FOUND's */
+};
+/* Naps between tries of a condition that no record shows, in stream order. */
+struct b_nap_run {
+    uint64_t from, to; /* the first one's call, the last one's return */
+    uint32_t stream;
 };
 struct b_made { /* BLOCK op MADE: what it may have put there */
     uint64_t t, cpu, ino;

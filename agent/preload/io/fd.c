@@ -29,11 +29,34 @@ static void name_new(int fd, const struct ips_chan_hint *hint)
 
 /* --- closing -------------------------------------------------------------- */
 
+/* Some socket was told to linger: its close waits until the other end has what
+ * was sent. Of others none does. */
+static atomic_bool lingers;
+
+void ips_close_may_linger(void)
+{
+    atomic_store_explicit(&lingers, true, memory_order_relaxed);
+}
+
+static __attribute__((noinline)) int close_lingering(int fd, uint64_t site)
+{
+    IPS_CALL_MARK;
+    struct ips_moment call = ips_at_call();
+    IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_BLOCK, IPS_OP_OTHER, 0), site, call);
+    int r = REAL(close)(fd), saved = errno;
+    ips_record_wait(IPS_OP_OTHER, call, r, saved, site, 0);
+    errno = saved;
+    return r;
+}
+
 int ips_close_at(int fd, uint64_t site)
 {
-    if (ips_wrap_on())
-        ips_chan_drop(fd, site);
-    return REAL(close)(fd);
+    if (!ips_wrap_on())
+        return REAL(close)(fd);
+    bool waits = atomic_load_explicit(&lingers, memory_order_relaxed) &&
+                 ips_fd_get(fd) & IPS_FD_TCP;
+    ips_chan_drop(fd, site);
+    return unlikely(waits) ? close_lingering(fd, site) : REAL(close)(fd);
 }
 
 IPS_EXPORT int close(int fd)

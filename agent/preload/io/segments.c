@@ -7,7 +7,7 @@
  * named. If another process sets it later on a shared socket, this is not
  * noticed.
  */
-#include "agent/preload/wrap.h"
+#include "agent/preload/at.h"
 
 #include <netinet/in.h>
 
@@ -62,6 +62,8 @@ IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
     int r = REAL(setsockopt)(fd, level, name, value, len);
     if (on && r == 0 && level == IPPROTO_UDP)
         note_option(name);
+    if (on && r == 0 && level == SOL_SOCKET && name == SO_LINGER)
+        ips_close_may_linger();
     return r;
 }
 

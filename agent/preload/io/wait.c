@@ -143,8 +143,10 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         return r;                                                              \
     } while (0)
 
-/* The same of a poll, select or epoll; `no_wait`: its timeout was 0. */
-#define POLL(op, real_call, ready, no_wait, again)                             \
+/* The same of a poll, select or epoll; `no_wait`: its timeout was 0;
+ * `only_time`: it has no descriptors, and its time ran out as a sleep's does.
+ */
+#define POLL(op, real_call, ready, no_wait, only_time, again)                  \
     do {                                                                       \
         struct ips_moment call;                                                \
         uint32_t mark;                                                         \
@@ -154,7 +156,9 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         int r;                                                                 \
         IPS_UNDISTURBED(r, real_call, r == -1, errno, again);                  \
         if (unlikely(r <= 0))                                                  \
-            return got_none(&call, mark, op, r, IPS_SITE, asks);               \
+            return got_none(&call, mark,                                       \
+                            r == 0 && (only_time) ? IPS_OP_SLEEP : op, r,      \
+                            IPS_SITE, asks);                                   \
         return ips_wait_got(&call, mark, op, r, IPS_SITE, ready);              \
     } while (0)
 
@@ -210,7 +214,7 @@ IPS_EXPORT IPS_HOT int poll(struct pollfd *fds, nfds_t n, int ms)
 {
     const int asked = ms;
     POLL(IPS_OP_POLL, REAL(poll)(fds, n, ms), poll_ready(fds, n, r), ms == 0,
-         LEFT_MS);
+         n == 0, LEFT_MS);
 }
 int __poll(struct pollfd *, nfds_t, int) IPS_ALIAS(poll);
 
@@ -219,7 +223,7 @@ IPS_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t size)
 {
     const int asked = ms;
     POLL(IPS_OP_POLL, REAL(__poll_chk)(fds, n, ms, size), poll_ready(fds, n, r),
-         ms == 0, LEFT_MS);
+         ms == 0, n == 0, LEFT_MS);
 }
 
 IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -228,7 +232,7 @@ IPS_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_POLL, REAL(ppoll)(fds, n, ts, set), poll_ready(fds, n, r),
-         is_zero(ts), LEFT_TS);
+         is_zero(ts), n == 0, LEFT_TS);
 }
 
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *ts,
@@ -240,7 +244,7 @@ IPS_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_POLL, REAL(__ppoll_chk)(fds, n, ts, set, size),
-         poll_ready(fds, n, r), is_zero(ts), LEFT_TS);
+         poll_ready(fds, n, r), is_zero(ts), n == 0, LEFT_TS);
 }
 
 IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
@@ -249,7 +253,7 @@ IPS_EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex,
     /* the kernel leaves in tv what is left */
     POLL(IPS_OP_SELECT, REAL(select)(n, rd, wr, ex, tv),
          select_ready(n, rd, wr, ex, r),
-         tv && tv->tv_sec == 0 && tv->tv_usec == 0, (void)0);
+         tv && tv->tv_sec == 0 && tv->tv_usec == 0, !rd && !wr && !ex, (void)0);
 }
 int __select(int, fd_set *, fd_set *, fd_set *, struct timeval *)
     IPS_ALIAS(select);
@@ -260,7 +264,8 @@ IPS_EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_SELECT, REAL(pselect)(n, rd, wr, ex, ts, set),
-         select_ready(n, rd, wr, ex, r), is_zero(ts), LEFT_TS);
+         select_ready(n, rd, wr, ex, r), is_zero(ts), !rd && !wr && !ex,
+         LEFT_TS);
 }
 
 IPS_EXPORT IPS_HOT int epoll_wait(int epfd, struct epoll_event *events, int n,
@@ -268,7 +273,7 @@ IPS_EXPORT IPS_HOT int epoll_wait(int epfd, struct epoll_event *events, int n,
 {
     const int asked = ms;
     POLL(IPS_OP_EPOLL, REAL(epoll_wait)(epfd, events, n, ms),
-         epoll_ready(epfd, events, r), ms == 0, LEFT_MS);
+         epoll_ready(epfd, events, r), ms == 0, false, LEFT_MS);
 }
 
 IPS_EXPORT IPS_HOT int epoll_pwait(int epfd, struct epoll_event *events, int n,
@@ -276,7 +281,7 @@ IPS_EXPORT IPS_HOT int epoll_pwait(int epfd, struct epoll_event *events, int n,
 {
     const int asked = ms;
     POLL(IPS_OP_EPOLL, REAL(epoll_pwait)(epfd, events, n, ms, set),
-         epoll_ready(epfd, events, r), ms == 0, LEFT_MS);
+         epoll_ready(epfd, events, r), ms == 0, false, LEFT_MS);
 }
 
 IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
@@ -285,7 +290,7 @@ IPS_EXPORT int epoll_pwait2(int epfd, struct epoll_event *events, int n,
     const struct timespec *asked = ts;
     struct timespec room;
     POLL(IPS_OP_EPOLL, REAL(epoll_pwait2)(epfd, events, n, ts, set),
-         epoll_ready(epfd, events, r), is_zero(ts), LEFT_TS);
+         epoll_ready(epfd, events, r), is_zero(ts), false, LEFT_TS);
 }
 
 /* libc's gives back whole seconds: of less than one, nothing is left to see. */
@@ -436,6 +441,25 @@ IPS_EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info,
     IPS_UNDISTURBED(r, REAL(sigtimedwait)(set, info, ts), r < 0, errno,
                     LEFT_TS);
     return waited_for_signal(call, r, info, IPS_SITE);
+}
+
+/* Reads and writes by a thread of the C library's own, which leaves no record.
+ */
+IPS_EXPORT int aio_suspend(const struct aiocb *const list[], int n,
+                           const struct timespec *ts)
+{
+    const struct timespec *asked = ts;
+    struct timespec room;
+    WAIT(int, IPS_OP_OTHER, REAL(aio_suspend)(list, n, ts), 0, LEFT_TS);
+}
+int aio_suspend64(const struct aiocb64 *const[], int, const struct timespec *);
+IPS_EXPORT int aio_suspend64(const struct aiocb64 *const list[], int n,
+                             const struct timespec *ts)
+{
+    const struct aiocb *const *plain = (const struct aiocb *const *)list;
+    const struct timespec *asked = ts;
+    struct timespec room;
+    WAIT(int, IPS_OP_OTHER, REAL(aio_suspend)(plain, n, ts), 0, LEFT_TS);
 }
 
 IPS_EXPORT int sigsuspend(const sigset_t *set)

@@ -13,6 +13,7 @@
 
 #include "agent/preload/sample/sample.h"
 #include "agent/preload/sync.h"
+#include "agent/record/own_table.h"
 
 int prctl(int, ...);
 long ips_fork_by_syscall(long n, const long args[6], uint64_t site);
@@ -200,6 +201,9 @@ static bool queues_by_number(long *r, long n, const long args[6], uint64_t site)
         *r = ips_mq_receive_at(id, P(char *, b), (size_t)c, P(unsigned *, d),
                                P(struct timespec *, e), site);
         return true;
+    case SYS_mq_notify:
+        ips_own_table_never();
+        return false;
     default:
         return false;
     }

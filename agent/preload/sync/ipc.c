@@ -25,6 +25,7 @@
 
 #include "agent/preload/sample/sample.h"
 #include "agent/preload/sync.h"
+#include "agent/record/own_table.h"
 #include "agent/record/sys.h"
 
 enum {
@@ -351,6 +352,13 @@ IPS_EXPORT ssize_t mq_timedreceive(mqd_t q, char *text, size_t bytes,
                                    const struct timespec *until)
 {
     return ips_mq_receive_at(q, text, bytes, priority, until, IPS_SITE);
+}
+
+IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
+{
+    if (ips_wrap_on())
+        ips_own_table_never();
+    return REAL(mq_notify)(q, event);
 }
 
 /* The C library closes the descriptor without calling close(). */

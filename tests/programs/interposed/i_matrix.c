@@ -3,13 +3,17 @@
  * The main thread waits by WAY for an end of CHANNEL. The ender, in WHERE,
  * computes for MS ms (50) and ends that wait as ENDER says; then the main
  * thread computes for MS ms and reads nothing. So the longest path is 2 * MS.
+ * Waits for a directory's events read them, as all who watch one do.
  * `i_matrix list`: one line for each cell that there is.
  *
  * Of WHERE `machine` there are two programs: the waiter says "PORT PID", and
  * the other is `i_matrix WAY ENDER tcp machine MS PORT PID`. The test's
  * machines have one kernel, so it can see there whether the waiter sleeps. */
+#include <aio.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,9 +23,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/select.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +40,7 @@ static int mine, other; /* descriptors of the waiter and of the ender */
 static pid_t waiter, child = -1;
 static sigset_t usr1;
 static char block[1 << 20];
+static char dir[] = "/tmp/i_matrix.XXXXXX", file[64], file2[64], queue[64];
 
 static bool is(const char *a, const char *b)
 {
@@ -86,9 +93,47 @@ static int accept_one(void)
     return accept(l, NULL, NULL);
 }
 
+/* A directory that is watched: `mine`; in it is the file that goes, or gets
+ * another name. */
+static void make_directory(void)
+{
+    if (!mkdtemp(dir))
+        fail("mkdtemp");
+    snprintf(file, sizeof(file), "%s/a", dir);
+    snprintf(file2, sizeof(file2), "%s/b", dir);
+    if (!is(ender, "create"))
+        close(open(file, O_CREAT | O_RDWR, 0600));
+    mine = inotify_init();
+    other = -1;
+    if (inotify_add_watch(mine, dir,
+                          is(ender, "create")   ? IN_CREATE
+                          : is(ender, "modify") ? IN_MODIFY
+                          : is(ender, "remove") ? IN_DELETE
+                                                : IN_MOVED_TO) < 0)
+        fail("inotify_add_watch");
+}
+
+static void make_queue(void)
+{
+    struct mq_attr attr = {.mq_maxmsg = 1, .mq_msgsize = 8};
+    snprintf(queue, sizeof(queue), "/i_matrix.%d", (int)getpid());
+    mine = other = mq_open(queue, O_CREAT | O_RDWR, 0600, &attr);
+    if (mine < 0)
+        fail("mq_open");
+    mq_unlink(queue);
+}
+
 static void make_channel(void)
 {
     int p[2] = {-1, -1};
+    if (is(channel, "directory")) {
+        make_directory();
+        return;
+    }
+    if (is(channel, "queue")) {
+        make_queue();
+        return;
+    }
     if (is(channel, "pipe") && pipe(p))
         fail("pipe");
     if (is(channel, "unix") && socketpair(AF_UNIX, SOCK_STREAM, 0, p))
@@ -98,6 +143,8 @@ static void make_channel(void)
     if (is(channel, "eventfd"))
         p[0] = p[1] = eventfd(0, is(way, "read") ? 0 : EFD_NONBLOCK);
     bool writes = is(ender, "room") || is(ender, "reader-gone");
+    if (is(way, "linger")) /* it has to wait for its peer's reads */
+        setsockopt(p[0], SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int));
     mine = p[writes && is(channel, "pipe")];
     other = p[!(writes && is(channel, "pipe"))];
 }
@@ -123,6 +170,11 @@ static void fill(void)
 static void drain(void)
 {
     ssize_t n = 1;
+    if (is(way, "linger")) { /* until all is through */
+        while (recv(other, block, sizeof(block), 0) > 0)
+            ;
+        return;
+    }
     if (is(channel, "pipe")) {
         struct pollfd f = {.fd = other, .events = POLLIN};
         while (poll(&f, 1, 0) == 1 && read(other, block, sizeof(block)) > 0)
@@ -131,6 +183,19 @@ static void drain(void)
     }
     while (n > 0)
         n = recv(other, block, sizeof(block), MSG_DONTWAIT);
+}
+
+static void change_directory(void)
+{
+    int fd = -1;
+    if (is(ender, "rename"))
+        (void)!rename(file, file2);
+    else if (is(ender, "remove"))
+        unlink(file);
+    else
+        fd = open(file, O_CREAT | O_RDWR, 0600);
+    if (is(ender, "modify"))
+        (void)!write(fd, "x", 1);
 }
 
 static void end_it(void)
@@ -156,6 +221,10 @@ static void end_it(void)
         drain();
     } else if (is(ender, "kill")) {
         kill(waiter, SIGUSR1);
+    } else if (is(ender, "message")) {
+        mq_send(other, "x", 1, 0);
+    } else if (is(channel, "directory")) {
+        change_directory();
     }
 }
 
@@ -250,6 +319,51 @@ static void on_signal(int sig)
     (void)sig;
 }
 
+/* A signal that the kernel sends when the descriptor is ready. Only while the
+ * thread waits for it is it taken. */
+static int wait_async(void)
+{
+    siginfo_t i;
+    sigset_t none;
+    sigemptyset(&none);
+    if (is(way, "notify") || is(way, "notify-wait")) {
+        struct sigevent e = {.sigev_notify = SIGEV_SIGNAL,
+                             .sigev_signo = SIGUSR1};
+        if (mq_notify(mine, &e))
+            fail("mq_notify");
+    } else if (fcntl(mine, F_SETOWN, getpid()) ||
+               fcntl(mine, F_SETSIG, SIGUSR1) ||
+               fcntl(mine, F_SETFL, O_RDWR | O_ASYNC)) {
+        fail("fcntl");
+    }
+    return strstr(way, "-wait") ? sigwaitinfo(&usr1, &i) : -sigsuspend(&none);
+}
+
+static int wait_aio(void)
+{
+    struct aiocb a = {.aio_fildes = mine, .aio_buf = block, .aio_nbytes = 1};
+    const struct aiocb *list = &a;
+    if (aio_read(&a) || aio_suspend(&list, 1, NULL))
+        fail("aio");
+    return 1;
+}
+
+static int wait_linger(void)
+{
+    const struct linger l = {1, 60};
+    setsockopt(mine, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
+    return close(mine) == 0;
+}
+
+static int wait_watch(void)
+{
+    struct pollfd f = {.fd = mine, .events = POLLIN};
+    char events[4096];
+    if (is(way, "poll") && poll(&f, 1, -1) != 1)
+        fail("poll");
+    return read(mine, events, sizeof(events)) > 0;
+}
+
 static int wait_for_it(void)
 {
     bool writes = is(ender, "room") || is(ender, "reader-gone");
@@ -257,6 +371,17 @@ static int wait_for_it(void)
     char c[8];
     if (is(ender, "reader-gone"))
         f.events = 0;
+    if (is(channel, "directory"))
+        return wait_watch();
+    if (is(way, "sigio") || is(way, "sigio-wait") || is(way, "notify") ||
+        is(way, "notify-wait"))
+        return wait_async();
+    if (is(way, "aio"))
+        return wait_aio();
+    if (is(way, "linger"))
+        return wait_linger();
+    if (is(way, "receive"))
+        return (int)mq_receive(mine, c, sizeof(c), NULL);
     if (is(way, "poll"))
         return poll(&f, 1, -1);
     if (is(way, "ppoll"))
@@ -277,15 +402,18 @@ static int wait_for_it(void)
 /* ---- the table ---- */
 
 static const char *const ways[] = {
-    "poll",        "ppoll",      "select",       "pselect",      "epoll",
-    "epoll-pwait", "epoll-edge", "epoll-nested", "peek",         "read",
-    "write",       "wait",       "waitpid",      "waitid-look",  "sigwait",
-    "pause",       "sigsuspend", "signalfd",     "poll-signalfd"};
+    "poll",        "ppoll",      "select",       "pselect",       "epoll",
+    "epoll-pwait", "epoll-edge", "epoll-nested", "peek",          "read",
+    "write",       "wait",       "waitpid",      "waitid-look",   "sigwait",
+    "pause",       "sigsuspend", "signalfd",     "poll-signalfd", "sigio",
+    "sigio-wait",  "aio",        "linger",       "receive",       "notify",
+    "notify-wait"};
 static const char *const enders[] = {
-    "byte",  "event",       "close", "death",   "shutdown", "own-shutdown",
-    "reset", "reader-gone", "room",  "ignored", "kill"};
-static const char *const channels[] = {"pipe",    "unix",  "tcp",
-                                       "eventfd", "child", "signal"};
+    "byte",   "event",       "close",  "death",   "shutdown", "own-shutdown",
+    "reset",  "reader-gone", "room",   "ignored", "kill",     "create",
+    "modify", "rename",      "remove", "message"};
+static const char *const channels[] = {
+    "pipe", "unix", "tcp", "eventfd", "child", "signal", "directory", "queue"};
 static const char *const places[] = {"thread", "process", "machine"};
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
@@ -299,6 +427,35 @@ static bool of_signal(void)
 {
     return strncmp(way, "sig", 3) == 0 || is(way, "pause") ||
            is(way, "poll-signalfd");
+}
+
+/* Ways that only some channels have. */
+static bool is_special(void)
+{
+    return strncmp(way, "sigio", 5) == 0 || is(way, "aio") ||
+           is(way, "linger") || is(way, "receive") ||
+           strncmp(way, "notify", 6) == 0 || is(channel, "directory") ||
+           is(channel, "queue") || is(ender, "create") || is(ender, "modify") ||
+           is(ender, "rename") || is(ender, "remove") || is(ender, "message");
+}
+
+static bool there_is_special(void)
+{
+    bool stream =
+        is(channel, "pipe") || is(channel, "unix") || is(channel, "tcp");
+    if (is(where, "machine"))
+        return false;
+    if (is(channel, "directory"))
+        return (is(way, "poll") || is(way, "read")) &&
+               (is(ender, "create") || is(ender, "modify") ||
+                is(ender, "rename") || is(ender, "remove"));
+    if (is(channel, "queue"))
+        return is(ender, "message") && (is(way, "receive") || is(way, "poll") ||
+                                        strncmp(way, "notify", 6) == 0);
+    if (is(way, "linger")) /* a process's copy would make it none */
+        return is(channel, "tcp") && is(ender, "room") && is(where, "thread");
+    return stream && is(ender, "byte") &&
+           (strncmp(way, "sigio", 5) == 0 || is(way, "aio"));
 }
 
 static bool there_is_stream(void)
@@ -327,6 +484,8 @@ static bool there_is_stream(void)
 
 static bool there_is(void)
 {
+    if (is_special())
+        return there_is_special();
     if (of_child() || is(channel, "child") || is(ender, "ignored"))
         return of_child() && is(channel, "child") && is(where, "process") &&
                (is(ender, "ignored") || is(ender, "death"));
@@ -367,7 +526,8 @@ int main(int argc, char **argv)
     signal(SIGUSR1, on_signal);
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
-    if (is(channel, "signal"))
+    if (is(channel, "signal") || strncmp(way, "sigio", 5) == 0 ||
+        strncmp(way, "notify", 6) == 0)
         sigprocmask(SIG_BLOCK, &usr1, NULL);
     if (is(ender, "ignored"))
         signal(SIGCHLD, SIG_IGN);
@@ -386,7 +546,7 @@ int main(int argc, char **argv)
     } else {
         make_channel();
         if (is(ender, "room") || is(way, "write"))
-            fill();
+            fill(); /* a close that lingers has what is left to send */
         begin_ender(&t);
     }
     if (wait_for_it() < 1)
@@ -394,5 +554,10 @@ int main(int argc, char **argv)
     compute(ms);
     if (child > 0 && !is(channel, "child")) /* the path ends here */
         kill(child, SIGKILL);
+    if (is(channel, "directory")) {
+        unlink(file);
+        unlink(file2);
+        rmdir(dir);
+    }
     return 0;
 }

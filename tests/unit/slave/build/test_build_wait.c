@@ -238,6 +238,125 @@ static void test_build_wait__sleep(void **state)
     rec_free(r);
 }
 
+/* From `t` on a nap of `ns` after `gap` of computing, called at `site`. */
+static void nap(rs s, uint64_t *t, uint64_t *cpu, uint64_t gap, uint64_t ns,
+                uint64_t site)
+{
+    *t += gap;
+    *cpu += gap;
+    struct ips_rec_io *r =
+        rec_io(s, IPS_REC_BLOCK, 0, *t, *t + ns, *cpu, *cpu, 0);
+    r->op = IPS_OP_SLEEP;
+    r->site = site;
+    *t += ns;
+}
+
+/* Sleeps that weigh, and those of a condition that is not recorded. */
+struct naps {
+    uint64_t external, unended;
+};
+/* 20 naps of 1 ms, each after `gap`, and each `every` of them after `long_gap`
+ * (0: none), with a record of that type after each `apart` (0: none). */
+static struct naps naps_of(uint64_t gap, uint32_t every, uint64_t long_gap,
+                           uint32_t apart, uint32_t type)
+{
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    uint64_t t = 1000, cpu = 1000;
+    for (uint32_t i = 1; i <= 20; i++) {
+        bool is_long = every && i % every == 0;
+        nap(s, &t, &cpu, is_long ? long_gap : gap, 1000000, 0x77);
+        if (apart && i % apart == 0 && type == IPS_REC_SEND)
+            rec_send(s, 2, t, cpu, 10);
+        else if (apart && i % apart == 0)
+            nap(s, &t, &cpu, gap, 1000000, 0x78);
+    }
+    rec_end(s, IPS_END_EXIT, t + 10, cpu + 10, 0);
+    struct ips_built *b = rec_alone(r);
+    struct naps found = {b->counts.external, 0};
+    for (uint32_t i = 0; i < b->unended_count; i++)
+        found.unended += b->unended[i].ns;
+    rec_free(r);
+    return found;
+}
+
+/* Would catch: naps between tries of a flag that weigh as sleeps, or that
+ * nothing admits; those of a thread that computes between them, or leaves
+ * records, or calls from several places, taken for tries; one long look that
+ * makes sleeps of tries. */
+static void test_build_wait__naps_of_tries(void **state)
+{
+    (void)state;
+    const struct {
+        uint64_t gap;
+        uint32_t every;
+        uint64_t long_gap;
+        uint32_t apart, type;
+        uint64_t external;
+    } cases[] = {
+        {400, 0, 0, 0, 0, 0},
+        {15000, 0, 0, 0, 0, 0},
+        {25000, 0, 0, 0, 0, 20},     /* it works */
+        {400, 12, 300000, 0, 0, 0},  /* its CPU was guessed */
+        {400, 2, 300000, 0, 0, 20},  /* it works each other time */
+        {400, 10, 1200000, 0, 0, 1}, /* the last one is alone */
+        {400, 3, 1200000, 0, 0, 2},  /* tries of another condition: 3 each */
+        {400, 0, 0, 1, IPS_REC_SEND, 20},
+        {400, 0, 0, 2, IPS_REC_SEND, 20},
+        {400, 0, 0, 3, IPS_REC_SEND, 2},
+        {400, 0, 0, 1, IPS_REC_BLOCK, 40},
+        {400, 0, 0, 2, IPS_REC_BLOCK, 30},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct naps found =
+            naps_of(cases[i].gap, cases[i].every, cases[i].long_gap,
+                    cases[i].apart, cases[i].type);
+        uint64_t naps = cases[i].type == IPS_REC_BLOCK && cases[i].apart
+                            ? 20 + 20 / cases[i].apart
+                            : 20;
+        if (found.external != cases[i].external)
+            print_error("case %zu\n", i);
+        assert_int_equal(found.external, cases[i].external);
+        assert_int_equal(found.unended, (naps - found.external) * 1000000);
+    }
+}
+
+/* Would catch: sleeps of quite different lengths, as an interpreter makes them
+ * from one place, taken for tries; tries not, which nap longer each time. */
+static void test_build_wait__lengths_of_naps(void **state)
+{
+    (void)state;
+    const uint64_t grows[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512},
+                   differs[] = {500, 100, 1000, 200, 3000, 500};
+    for (int k = 0; k < 2; k++) {
+        struct recorder *r = rec_new();
+        rs s = lone(r);
+        uint64_t t = 1000, cpu = 1000;
+        for (int i = 0; i < (k ? 6 : 10); i++)
+            nap(s, &t, &cpu, 400, (k ? differs[i] : grows[i]) * 1000000, 0x77);
+        rec_end(s, IPS_END_EXIT, t + 10, cpu + 10, 0);
+        struct ips_built *b = rec_alone(r);
+        assert_int_equal(b->counts.external, k ? 6 : 0);
+        rec_free(r);
+    }
+}
+
+/* Would catch: one nap that a busy machine makes long, which ends the tries,
+ * and weighs as a sleep. */
+static void test_build_wait__one_long_nap(void **state)
+{
+    (void)state;
+    struct recorder *r = rec_new();
+    rs s = lone(r);
+    uint64_t t = 1000, cpu = 1000;
+    for (int i = 0; i < 20; i++)
+        nap(s, &t, &cpu, 400, i == 12 ? 200000000 : 1000000, 0x77);
+    rec_end(s, IPS_END_EXIT, t + 10, cpu + 10, 0);
+    struct ips_built *b = rec_alone(r);
+    assert_int_equal(b->counts.external, 0);
+    rec_free(r);
+}
+
 /* Would catch: two reads of one interrupted by a handler's own record put the
  * wrong way round: chain order is the order of returns. */
 static void test_build_wait__handler_inside_a_call(void **state)
@@ -345,6 +464,9 @@ int main(void)
         cmocka_unit_test(test_build_wait__asking_again_is_no_wait),
         cmocka_unit_test(test_build_wait__peers_may_be_settled_again),
         cmocka_unit_test(test_build_wait__sleep),
+        cmocka_unit_test(test_build_wait__naps_of_tries),
+        cmocka_unit_test(test_build_wait__lengths_of_naps),
+        cmocka_unit_test(test_build_wait__one_long_nap),
         cmocka_unit_test(test_build_wait__handler_inside_a_call),
         cmocka_unit_test(test_build_wait__nobody_was_seen_to_end_it),
     };
