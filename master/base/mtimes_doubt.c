@@ -4,7 +4,7 @@
 
 #include "common/types.h"
 
-#define IDLE_MILLI 500u /* of a processor */
+#define IDLE_MILLI 500u /* of one processor */
 
 static bool are_many(uint32_t wrong, uint32_t of)
 {

@@ -5,7 +5,7 @@
 
 #include "common/types.h"
 
-/* Where a question keeps its window. */
+/* Where the request stores its window. */
 struct slots {
     uint64_t *from_ns, *to_ns;
     uint32_t phase;
