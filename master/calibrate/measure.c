@@ -29,9 +29,7 @@
 #define ROUNDS_MAX 100000u
 #define LENGTHS_MAX 32u
 #define LENGTH_MAX (16u << 20)
-#define LENGTH_NS                                                              \
-    200000000ULL /* time per length of a pair, if that suffices                \
-                  */
+#define LENGTH_NS 200000000ULL /* per length of a pair, if it suffices */
 
 static const uint64_t usual_lengths[] = {1,    16,    64,    256,    1024,
                                          4096, 16384, 65536, 262144, 1048576};
