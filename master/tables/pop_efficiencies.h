@@ -20,7 +20,7 @@
 
 #include "master/query/query.h"
 
-/* Fills the row's pop_ fields. T is elapsed_ns, ~0 not known. */
+/* Fills the row's pop_ fields. elapsed_ns is T; ~0: not known. */
 void pop_fill(struct machine_share *const *parts, uint32_t count,
               uint64_t elapsed_ns, Ips__MetricsRow *row);
 
