@@ -225,7 +225,7 @@ int predict_setup_make(const struct predict_run *run,
  * (`delay_ns`), to within 1%. Sets is.load of every machine of `own`. Needs
  * about ten replays. */
 #define PREDICT_FIT_EVENTS                                                     \
-    1000000u /* fewer replays are tried if each is longer */
+    1000000u /* for more events, loads are fitted only if needed */
 int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
                       struct ips_err *err) IPS_MUST_USE;
 

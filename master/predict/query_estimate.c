@@ -140,8 +140,7 @@ static void solve_estimate(struct query *q)
                     "run %s: its longest path is 0 ns: nothing to estimate",
                     q->run);
     else if (q->request->estimate->shared_medium)
-        (void)share_machines(
-            q, &scenario); /* on failure the reason is in d->err */
+        (void)share_machines(q, &scenario); /* errors are in d->err */
     else
         (void)sum_path(e, &scenario);
 }

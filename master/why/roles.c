@@ -79,9 +79,9 @@ static unsigned stage_of(const int64_t *before, int64_t process)
 }
 
 /* The text of a role. Threads have the same role if the names of their process
- * and its ancestors are equal, with the whole command for the first ancestor,
- * and the threads themselves are: a main thread equals main threads, others
- * compare by name. */
+ * and its ancestors are equal (for the topmost ancestor the whole command),
+ * and the threads are alike too: a main thread matches main threads, other
+ * threads match by name. */
 static void role_text(const struct machine_share *p, const Ips__ThreadRow *t,
                       bool main, unsigned stage, char out[ROLE_BYTES])
 {
