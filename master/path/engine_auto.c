@@ -27,7 +27,8 @@
 #define CM_VALUE_NS 500u
 #define CM_ROUND_NS 40000u
 #define CONTRACT_TRIPS 3u /* joins, values, pieces */
-#define CM_TRIPS 8u /* connect, agree on links, scenario, OVER, walk back */
+#define CM_TRIPS                                                               \
+    8u /* connecting, agreeing on links, scenario, OVER, the walk */
 #define LINK_BYTES_PER_US 125u /* 1 Gbit/s, if not calibrated */
 
 static uint64_t add_sat(uint64_t a, uint64_t b)
