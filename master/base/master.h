@@ -24,7 +24,8 @@
 #include "proto/peer.h"
 
 #define MASTER_MAX_CLIENTS 256
-#define MASTER_MAX_QUERIES 16 /* at the same time, per client */
+/* limit of simultaneous questions of one client */
+#define MASTER_MAX_QUERIES 16
 
 struct event;
 struct query;
@@ -46,12 +47,14 @@ struct master {
     struct roster roster;
     struct client *clients;
     uint32_t client_count;
-    struct query *queries;              /* in order of arrival */
-    uint64_t next_ask;                  /* id of the last question to a slave */
+    /* list of questions, in order of arrival */
+    struct query *queries;
+    /* id of the last request sent to a slave */
+    uint64_t next_ask;
     struct mtimes mtimes;               /* measured message times, on disk */
-    struct cached_tables *table_cache;  /* tables/cache.c */
-    struct cached_answer *answer_cache; /* query/answer_cache.c */
-    struct refresh *refreshes;          /* refresh.c */
+    struct cached_tables *table_cache;  /* see tables/cache.h */
+    struct cached_answer *answer_cache; /* see query/answer_cache.h */
+    struct refresh *refreshes;          /* see tables/refresh.h */
     /* 0: the tables are not kept up to date */
     uint64_t refresh_ns;
     struct event *tick, *on_term, *on_int;
@@ -66,7 +69,7 @@ struct master {
     uint64_t used_ns;
 };
 
-uint64_t master_now_ns(void); /* CLOCK_MONOTONIC */
+uint64_t master_now_ns(void); /* reads CLOCK_MONOTONIC */
 
 /* session.c: the accept callback for ips_listener_new. */
 void session_on_accept(struct ips_peer *peer, void *arg);
@@ -76,7 +79,7 @@ void session_release(struct master *m);
 /* setup.c: starts the daemon except for options and signals, so that tests can
  * run a master inside their process. On failure it releases everything. */
 struct master_options {
-    const char *listen; /* NULL: STATE/master.sock */
+    const char *listen; /* address; NULL: STATE/master.sock */
     const char *state;
     bool private_mode;
     unsigned idle_s;

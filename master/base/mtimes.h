@@ -40,8 +40,8 @@ const char *mtime_over_name(enum mtime_over over);
 
 struct mtime_point {
     uint64_t bytes, ns;
-    uint64_t low_ns, high_ns; /* IPS_UNMEASURED: not known */
-    uint32_t rounds;          /* 0: not known */
+    uint64_t low_ns, high_ns; /* range of `ns`; IPS_UNMEASURED: not known */
+    uint32_t rounds;          /* number of round trips measured; 0: not known */
     /* CPU time of one message at both ends; 0: not known */
     uint64_t cpu_ns;
 };
@@ -68,9 +68,9 @@ struct mtime_wake {
 };
 
 struct mtimes {
-    struct mtime_pair **pair; /* [count] by from, to, over */
+    struct mtime_pair **pair; /* [count] sorted by from, to, over */
     uint32_t count;
-    struct mtime_wake *wake; /* [wake_count] by machine */
+    struct mtime_wake *wake; /* [wake_count] sorted by machine */
     uint32_t wake_count;
     /* the path of the file, set by mtimes_open */
     char path[IPS_PATH_BYTES + 32];

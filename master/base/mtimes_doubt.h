@@ -33,7 +33,7 @@ struct mtime_trip {
  * no doubt. */
 bool mtimes_doubt_busy(const char *machine, uint32_t load_milli,
                        uint32_t processors, char *out, size_t room);
-/* trip: [p->count] */
+/* Checks the rules delay and spread; `trip` has p->count elements. */
 bool mtimes_doubt_trips(const struct mtime_pair *p,
                         const struct mtime_trip *trip, char *out, size_t room);
 /* Compares `p` with the opposite direction, for message lengths that both

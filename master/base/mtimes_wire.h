@@ -26,8 +26,9 @@
 
 #include "master/base/mtimes.h"
 
-#define MTIME_WIRE_LONG 16384u /* bytes */
-#define MTIME_WIRE_DATA 1448u  /* bytes of data per packet */
+/* bytes of the shortest message used for the slope */
+#define MTIME_WIRE_LONG 16384u
+#define MTIME_WIRE_DATA 1448u /* bytes of data per packet */
 #define MTIME_WIRE_HEAD 66u
 
 struct mtime_wire {

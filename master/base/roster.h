@@ -27,13 +27,15 @@ struct slave {
     char boot_id[40];
     char version[32];
     uint32_t cores;
-    uint32_t computations; /* in which it takes part, by its last report */
-    uint32_t questions;    /* which it is answering, by its last report */
+    /* computations in which it takes part, by its last report */
+    uint32_t computations;
+    /* questions that it is answering, by its last report */
+    uint32_t questions;
     /* request for which it builds a graph, by its last report */
     uint64_t building_for;
     uint32_t built_permille;
     char peers[IPS_PATH_BYTES]; /* address for other slaves; "": none */
-    struct ips_peer *peer;      /* NULL: not connected */
+    struct ips_peer *peer;      /* its connection; NULL: not connected */
     uint64_t seen_ns;
     uint64_t runs;
     uint64_t pool_used_bytes, pool_size_bytes;
@@ -41,7 +43,7 @@ struct slave {
 };
 
 struct roster {
-    struct slave *first; /* by machine name */
+    struct slave *first; /* list of slaves, sorted by machine name */
     uint32_t count;
 };
 

@@ -7,7 +7,7 @@
 
 #include "master/query/query.h"
 
-struct calibration; /* query.data */
+struct calibration; /* stored in query.data */
 
 /* Measures what the request names; ends with calibrate_answer() or a failure.
  */

@@ -29,18 +29,18 @@
 #define ROUNDS_MAX 100000u
 #define LENGTHS_MAX 32u
 #define LENGTH_MAX (16u << 20)
-#define LENGTH_NS 200000000ULL /* per length of a pair, if it suffices */
+#define LENGTH_NS 200000000ULL /* time per length of a pair, in ns */
 
 static const uint64_t usual_lengths[] = {1,    16,    64,    256,    1024,
                                          4096, 16384, 65536, 262144, 1048576};
 
-struct job { /* one pair */
+struct job { /* measures one pair of machines */
     struct machine_share *from, *to;
     enum mtime_over over;
     bool back; /* the opposite direction of the previous job */
 };
 
-struct calibration { /* query.data */
+struct calibration { /* stored in query.data */
     struct job *job;
     uint32_t job_count, at;
     struct machine_share *
@@ -58,7 +58,7 @@ struct calibration { /* query.data */
     /* result of the previous job as saved, and the entry that it replaced;
      * count 0: none */
     struct mtime_pair there, older;
-    char **failed; /* "m1 -> m2: why" */
+    char **failed; /* one text per failed pair, "m1 -> m2: why" */
     uint32_t failed_count, done;
 };
 

@@ -66,18 +66,18 @@ struct path_window {
     uint64_t to_ns;   /* 0: to the end of the run */
 };
 
-struct path_data { /* query.data of a path question */
+struct path_data { /* stored in query.data of a path question */
     struct scenario_result scenarios[SCENARIOS];
     enum scenario_id now; /* the scenario that is being computed */
     const char *engine;
     char engine_text[320];
-    uint64_t nodes; /* of all machines */
+    uint64_t nodes; /* number of nodes on all machines */
     uint64_t total_cpu_ns;
     uint64_t unmatched;
     char pdm_note[256];
     struct path_piece *pieces; /* the path of SCENARIO_MAIN */
     uint64_t piece_count;
-    /* used by the worker's job */
+    /* data of the worker's job: */
     struct ips_graph merged;
     struct ips_err err;
     /* the machine whose data was wrong, else NULL */
@@ -86,7 +86,7 @@ struct path_data { /* query.data of a path question */
     struct path_piece *work;
     uint64_t work_count, work_cap;
     struct ips_est est;
-    uint32_t *node_base;      /* in `merged`, [parts] */
+    uint32_t *node_base;      /* [parts] first node of each part in `merged` */
     struct ips_joined joined; /* contract engine */
     /* contract engine: the path, machine by machine */
     struct ips_visit *visit;
@@ -94,23 +94,23 @@ struct path_data { /* query.data of a path question */
     uint64_t sent; /* pieces sent to the client */
     /* the longest pieces, if the client wants only these; NULL: all */
     struct path_piece *top_segments;
-    struct cm_run *cm; /* cm-async, cm-sync */
+    struct cm_run *cm; /* state of cm-async and cm-sync */
     char relay_note[256];
-    struct { /* of the main scenario; see EngineCost */
+    struct { /* cost of the main scenario; see EngineCost */
         uint64_t rounds, values, messages, bytes, relayed;
     } cost;
     struct ips_traffic_count mark;
     struct path_profile *profile; /* path/query_profile.h; NULL: not wanted */
     struct path_window window;
-    /* weighting.h */
+    /* set by weighting.h: */
     bool has_goal;
-    uint32_t goal_machine, goal_node; /* node of the full graph */
+    uint32_t goal_machine, goal_node; /* node number in the full graph */
     char goal_text[512];
-    char clock_text[256]; /* "": no clocks were compared */
+    char clock_text[256]; /* about the clocks; "": none were compared */
     uint64_t on_cpu_ns, run_delay_ns, other_ns, unended_ns;
     void (*after_split)(struct query *q);
     void (*after_clocks)(struct query *q);
-    uint32_t origin_machine; /* whose clock is the reference */
+    uint32_t origin_machine; /* the machine whose clock is the reference */
     struct waits *waits;     /* waits.h; set while waits are fetched */
     void (*after_waits)(struct query *q);
 };
@@ -134,7 +134,7 @@ struct engine_reported {
     uint64_t next;   /* next pair while the path is assembled */
 };
 
-struct engine_machine { /* part.own */
+struct engine_machine { /* stored in part.own */
     struct ips_wire_taker taker;
     struct ips_graph g;
     struct engine_joins joins;
@@ -147,7 +147,7 @@ struct engine_machine { /* part.own */
     uint64_t cm_sent, cm_taken, cm_unfinished;
     uint64_t cm_end; /* number of the END node + 1 */
     char cm_stalled[600];
-    struct ips_clock_map clock; /* in `wall` */
+    struct ips_clock_map clock; /* its clock, in `wall` */
 };
 
 void engine_central(struct query *q);

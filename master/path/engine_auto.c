@@ -26,7 +26,7 @@
 #define CM_VALUE_BYTES 10u
 #define CM_VALUE_NS 500u
 #define CM_ROUND_NS 40000u
-#define CONTRACT_TRIPS 3u /* joins, values, pieces */
+#define CONTRACT_TRIPS 3u /* round trips for joins, values, pieces */
 #define CM_TRIPS                                                               \
     8u /* connecting, agreeing on links, scenario, OVER, the walk */
 #define LINK_BYTES_PER_US 125u /* 1 Gbit/s, if not calibrated */

@@ -9,14 +9,14 @@
 #define CM_KEY_BYTES 16
 #define CM_TELL_NS 2000000000ULL /* between two rounds of TELL requests */
 
-struct cm_run { /* path_data.cm */
+struct cm_run { /* stored in path_data.cm */
     uint8_t key[CM_KEY_BYTES];
     bool async;
     uint32_t opened;
     uint64_t links, relayed;
     uint32_t scenario; /* number of the scenario being computed, from 1 */
     uint32_t reported, finished;
-    uint64_t root_unacked; /* cm-async */
+    uint64_t root_unacked; /* cm-async: unacknowledged messages of the root */
     struct ips_cm_tally tally;
     uint32_t asked; /* expected answers to TELL */
     uint64_t progress_ns;

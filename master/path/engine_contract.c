@@ -18,7 +18,8 @@
 #include "common/large.h"
 #include "master/path/weighting.h"
 
-#define VALUES_BYTES ((size_t)1 << 20) /* in one FinishAsk */
+/* limit for the values in one FinishAsk */
+#define VALUES_BYTES ((size_t)1 << 20)
 
 static void begin_scenario(struct query *q, enum scenario_id id);
 
@@ -300,7 +301,7 @@ static bool sum_up(struct query *q)
 /* ---- the requests ---------------------------------------------------------
  */
 
-/* Four columns of one ExpandAsk. */
+/* The four columns of one ExpandAsk. */
 struct columns {
     uint32_t *from, *to, *in, *out;
     size_t n;

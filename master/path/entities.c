@@ -13,9 +13,11 @@ struct making {
     const struct ips_graph *g;
     struct entities *t;
     bool clip;
-    struct ips_idmap messages, procedures; /* (process, ...) -> feature */
+    /* map (process, message or procedure) to features */
+    struct ips_idmap messages, procedures;
     uint32_t feature_cap;
-    uint32_t **procedure_of; /* [parts][symbols] */
+    /* [parts][symbols] number of each symbol's procedure */
+    uint32_t **procedure_of;
 };
 
 void entities_release(struct entities *t)

@@ -36,9 +36,9 @@ struct entity_symbol { /* strings are borrowed */
 /* A machine, and the profile of its arcs. */
 struct machine_entities {
     const char *machine;
-    const char **process; /* [process_count] names */
+    const char **process; /* [process_count] names of the processes */
     uint32_t process_count;
-    uint32_t node_base, node_count; /* in the merged graph */
+    uint32_t node_base, node_count; /* range of its nodes in the merged graph */
     const struct entity_symbol *symbol;
     uint32_t symbol_count;
     /* The arc profile: [arc_share_count] parallel arrays, ordered by node. An
@@ -63,20 +63,22 @@ struct entity {
     uint32_t first, count; /* range in `member`: its features; at least one */
 };
 struct entities {
-    const struct machine_entities *machine; /* borrowed */
+    /* array of machine_count machines; borrowed */
+    const struct machine_entities *machine;
     uint32_t machine_count;
     struct ips_features f; /* points into the arrays below */
     uint32_t *chain, *cross;
     uint64_t *arc_share_first;
     struct ips_arc_share *arc_share;
-    struct entity_feature *feature; /* [f.count] */
+    struct entity_feature *feature; /* [f.count] one per feature */
     uint32_t process_features;      /* the first features, one per process */
-    uint32_t *process_base;         /* [part_count] */
+    /* [part_count] first process feature of each part */
+    uint32_t *process_base;
     struct entity_symbol *procedure;
     uint32_t procedure_count;
-    struct entity *entity; /* by kind */
+    struct entity *entity; /* ordered by kind */
     uint32_t entity_count;
-    uint32_t *member; /* feature numbers */
+    uint32_t *member; /* features of all entities */
 };
 
 /* `clip`: shares that exceed the weight of an arc are cut off instead of being

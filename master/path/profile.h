@@ -14,7 +14,7 @@ enum profile_list { PROFILE_PROCEDURE, PROFILE_LINE, PROFILE_LISTS };
 /* In graphs with more nodes the steps of the whole graph are not fetched. */
 #define PROFILE_WHOLE_NODES 4000000u
 
-struct profile_step { /* as received */
+struct profile_step { /* one step, as received */
     uint32_t piece, code;
     uint64_t ns;
 };
@@ -51,15 +51,15 @@ struct profile_sequences {
     uint32_t count;
 };
 struct profile_chain_sum { /* sum over the whole graph, by thread */
-    uint64_t a, b;         /* as in shares */
+    uint64_t a, b;         /* key of the sum, as in shares.h */
     uint64_t ns, count, path_ns;
 };
 
-struct path_profile { /* path_data.profile */
+struct path_profile { /* stored in path_data.profile */
     void (*after)(struct query *q);
     unsigned round;
     uint32_t machine_count;
-    struct profile_face *face[PROFILE_SIDES]; /* [parts] */
+    struct profile_face *face[PROFILE_SIDES]; /* [parts] for each side */
     struct profile_rows rows[PROFILE_SIDES][PROFILE_LISTS];
     struct profile_sequences sequences[PROFILE_SIDES];
     bool windowed, no_whole_steps;

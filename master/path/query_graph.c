@@ -42,14 +42,17 @@ struct names {
 };
 
 struct graph_window {
-    uint64_t from_ns, to_ns; /* from < t <= to */
+    uint64_t from_ns, to_ns; /* the window contains from < t <= to */
 };
 struct graph_data {
-    struct path_data path;       /* first: the engine's helpers work on it */
-    struct names *names;         /* [parts] */
-    uint32_t chain;              /* of the next node to be sent */
-    struct graph_window *window; /* [parts] local raw ns; NULL: none */
-    uint32_t *shown_node;        /* [count] nodes of the window; NULL: all */
+    /* must be first: the engine's helpers work on it */
+    struct path_data path;
+    struct names *names; /* [parts] channel names of each part */
+    uint32_t chain;      /* chain of the next node to be sent */
+    /* [parts] windows by each machine's own clock, in ns; NULL: none */
+    struct graph_window *window;
+    /* [count] nodes inside the window; NULL: all nodes */
+    uint32_t *shown_node;
     uint32_t count;
     /* of path.merged; without weights if they are not known */
     struct ips_view sched, wall;

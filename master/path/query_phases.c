@@ -35,13 +35,13 @@ struct top {
     uint64_t ns;
 };
 
-struct phases_data {       /* query.data */
-    struct path_data path; /* first: clocks.h works on it */
+struct phases_data {       /* stored in query.data */
+    struct path_data path; /* must be first: clocks.h works on it */
     uint64_t begin, end, bin_ns;
     uint32_t bins;
     bool zoomed;     /* begin and end are those of the requested phase */
-    uint64_t *v;     /* [SERIES][bins] */
-    uint64_t *edges; /* of the machine being asked */
+    uint64_t *v;     /* [SERIES][bins] values of each series by bin */
+    uint64_t *edges; /* bin edges by the clock of the machine being asked */
     struct ips_phases both, cpu, messages;
     struct top *tops;
     uint32_t top_count;

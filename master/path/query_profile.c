@@ -52,7 +52,7 @@ bool path_profile_wanted(const struct query *q)
            path_profile_by(ask, "procedure") || path_profile_by(ask, "line");
 }
 
-/* The rounds of a question: at most four. */
+/* Plans the rounds of a question: at most four. */
 static unsigned plan_rounds(const Ips__PathAsk *ask, struct round out[4])
 {
     const bool lists[PROFILE_LISTS] = {path_profile_by(ask, "procedure"),

@@ -16,7 +16,7 @@
 
 #include "common/err.h"
 
-struct path_thread {  /* a thread */
+struct path_thread {  /* identifies a thread */
     uint32_t machine; /* index of the machine in order of names */
     uint32_t process; /* index in the part's tables */
     uint32_t tid;
@@ -26,8 +26,8 @@ struct path_thread {  /* a thread */
  * run through all machines. A path may have as many pieces as the run has
  * events, so this struct is small. */
 struct path_piece {
-    uint8_t kind;  /* enum ips_segment_kind */
-    uint8_t xkind; /* enum ips_xkind */
+    uint8_t kind;  /* values of enum ips_segment_kind */
+    uint8_t xkind; /* values of enum ips_xkind */
     /* with a window: the piece ends after it and does not count */
     bool elsewhere;
     struct path_thread at; /* the thread of node `to` */
@@ -52,17 +52,17 @@ enum share_list {
 #define SHARE_NONE 0
 
 struct share_row {
-    uint64_t a, b; /* part << 32 | process; for machines part << 32 */
+    uint64_t a, b; /* keys: part << 32 | process; for machines part << 32 */
     uint64_t ns, count;
     uint32_t rank;
-    /* set by shares_compare */
+    /* the rest is set by shares_compare: */
     bool stable;
     uint64_t ns_low, ns_high;
 };
 struct shares {
     struct share_row *row[SHARE_LISTS]; /* largest first */
     size_t count[SHARE_LISTS];
-    uint64_t messages;  /* DATA arcs */
+    uint64_t messages;  /* number of DATA arcs on the path */
     uint64_t resources; /* arcs of locks and similar resources on the path */
     /* used while pieces are added */
     struct path_thread at; /* end of the last piece; before the first piece:

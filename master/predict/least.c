@@ -11,7 +11,7 @@ struct unit_taker {
 };
 struct holding {
     const struct ips_replay_locks *locks;
-    struct unit_taker *taker; /* [lock_count] */
+    struct unit_taker *taker; /* [lock_count] the thread that holds each lock */
     /* [lock_count] CPU time while holding the lock; IPS_UNMEASURED: released
      * by another thread than took it */
     uint64_t *hold_ns;

@@ -23,12 +23,12 @@
 
 struct lock_holds {
     const struct ips_graph *g;
-    const struct ips_graph **raw; /* [n] */
-    const uint32_t *base;         /* [n] */
+    const struct ips_graph **raw; /* [n] each machine's own graph */
+    const uint32_t *base;         /* [n] first node of each machine in `g` */
     uint32_t n;
     /* [n * n]; only (i, k) with i < k is used: A is i */
     struct ips_clock_fit *fit;
-    bool *fitted; /* [n * n] */
+    bool *fitted; /* [n * n] whether the pair was fitted */
 };
 
 static uint32_t machine_of(const struct lock_holds *h, uint32_t node)

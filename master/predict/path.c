@@ -22,10 +22,10 @@ struct summing {
     struct ips_est e;
     uint32_t *xpred; /* from as_given(); NULL: the graph's own */
     uint8_t *xkind;
-    struct sums *machine;   /* [machine_count] */
-    struct sums *feature;   /* [features] processes, messages */
-    struct sums *idle;      /* [features] of processes */
-    struct sums *procedure; /* [procedures] */
+    struct sums *machine;   /* [machine_count] sum per machine */
+    struct sums *feature;   /* [features] sum per process or message class */
+    struct sums *idle;      /* [features] sum of idle time per process */
+    struct sums *procedure; /* [procedures] sum per procedure */
 };
 
 /* Changes the graph to how it was replayed: each unit of a lock comes from the

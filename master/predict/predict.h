@@ -40,9 +40,9 @@
 /* ---- the run -------------------------------------------------------------
  */
 
-struct predict_own { /* a machine of the run */
+struct predict_own { /* one machine of the recorded run */
     const char *name;
-    uint32_t cores;    /* as recorded; 0: not known */
+    uint32_t cores;    /* number of cores as recorded; 0: not known */
     uint64_t delay_ns; /* total time of threads runnable without a core */
     /* Load of other programs: the load average during the run, in thousandths.
      */
@@ -50,7 +50,7 @@ struct predict_own { /* a machine of the run */
 };
 struct predict_thread { /* the thread of a chain; names are borrowed */
     const char *process, *name;
-    uint32_t own; /* its machine */
+    uint32_t own; /* index of its machine in `own` */
     uint32_t pid, tid;
 };
 struct predict_cut { /* from this arc on, a thread runs on another machine */
@@ -58,18 +58,18 @@ struct predict_cut { /* from this arc on, a thread runs on another machine */
     uint32_t which;  /* index in the question's moves */
 };
 struct predict_run {
-    /* of all machines, weighting cpu; borrowed */
+    /* graph of all machines in weighting cpu; borrowed */
     const struct ips_graph *whole;
     const struct entities *t; /* the entities of `whole`; borrowed */
     /* the graph that is replayed; its `chain` has the chains of both */
     struct ips_replay_graph replay;
     /* for t_max and P_max; its goal is a node of replay.g */
     struct ips_scenario scenario;
-    struct ips_scenario scenario_then; /* for the replay */
+    struct ips_scenario scenario_then; /* scenario of the replay */
     /* [own_count], indexed by the chains' `machine` */
     struct predict_own *own;
     uint32_t own_count;
-    struct predict_thread *thread; /* [chain_count] */
+    struct predict_thread *thread; /* [chain_count] the thread of each chain */
     /* END node of the run's command in replay.g, or IPS_NO_NODE */
     uint32_t command;
     struct predict_cut *cut; /* the question's moves, ordered by node */
@@ -83,7 +83,7 @@ struct predict_run {
     uint64_t *lock_at_ns;
     /* every acquisition is recorded (ipsrun --locks=all) */
     bool all_locks;
-    struct ips_queues queues; /* of replay.g */
+    struct ips_queues queues; /* work queues of replay.g */
     /* If this run has reordered queues: the run from which it was made;
      * recorded_of gives for each node of this replay.g the node there,
      * recorded_to the reverse. Otherwise NULL. */
@@ -151,11 +151,11 @@ void predict_queued_release(struct predict_queued *q);
 #define PREDICT_TURN_NS 2600000u
 
 struct predict_machine {
-    const char *name; /* borrowed */
+    const char *name; /* name of the machine; borrowed */
     struct ips_replay_machine is;
     struct ips_ratio load;  /* share of every core's cycles; den 0: none */
-    bool recorded;          /* a machine of the run */
-    bool named;             /* named by --machines */
+    bool recorded;          /* the recorded run used this machine */
+    bool named;             /* --machines names this machine */
     bool one_core, unknown; /* number of cores not given; nor recorded */
 };
 /* The machine as the replay uses it: cycles that others take make it slower. */
@@ -165,8 +165,8 @@ struct predict_setup {
     uint32_t machine_count;
     struct predict_machine *machine;
     uint32_t chain_count;
-    uint32_t *map;           /* [chain_count] */
-    bool *placed;            /* [chain_count] by --map */
+    uint32_t *map;           /* [chain_count] machine of each chain */
+    bool *placed;            /* [chain_count] whether --map places the chain */
     struct ips_mtime *mtime; /* [machine_count^2]; NULL: use the scenario's */
     /* [machine_count^2]; an entry that is not NULL replaces the line in
      * mtime; borrowed from run->times */
@@ -177,7 +177,7 @@ struct predict_setup {
      * there is none */
     uint32_t *medium;
     uint32_t medium_count;
-    const char **medium_name; /* [medium_count] borrowed */
+    const char **medium_name; /* [medium_count] names of the media; borrowed */
     /* How long messages occupy the medium, for pairs whose round trips show it
      * (mtimes_wire.h): [machine_count^2]; NULL if `medium` is NULL. */
     struct mtime_wire *wire_made;
@@ -232,9 +232,9 @@ int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
 /* ---- the answer ----------------------------------------------------------
  */
 
-struct predict_use {    /* use of a machine */
-    uint32_t threads;   /* that started there */
-    uint64_t cpu_ns;    /* on its cores */
+struct predict_use {    /* use of one machine */
+    uint32_t threads;   /* threads that started on this machine */
+    uint64_t cpu_ns;    /* CPU time on its cores */
     uint64_t queued_ns; /* runnable without a core, summed over threads */
     uint64_t idle_ns;   /* while no thread of the run was runnable */
 };
@@ -244,7 +244,7 @@ enum predict_row_kind {
     PREDICT_PROCEDURE,
     PREDICT_MESSAGE,
     PREDICT_EXTERNAL,
-    PREDICT_IDLE, /* timed waits that ran out */
+    PREDICT_IDLE, /* time of timed waits that ran out */
     PREDICT_ROW_KINDS
 };
 struct predict_row { /* a row of the path */
@@ -265,9 +265,9 @@ struct predict_answer {
     uint32_t kept_count;
     bool is_stable; /* see struct predict_queued */
     uint64_t pieces, anew;
-    uint32_t cores;          /* of the machines that have threads */
-    struct predict_use *use; /* [machine_count] */
-    uint64_t last_ns;        /* when the last thread ended */
+    uint32_t cores;          /* cores of the machines that have threads */
+    struct predict_use *use; /* [machine_count] use of each machine */
+    uint64_t last_ns;        /* time when the last thread ended */
     uint64_t least_ns;       /* lower bound from predict_least() */
     /* [medium_count] time during which a transfer was under way */
     uint64_t *shared_ns;

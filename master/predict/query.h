@@ -28,7 +28,7 @@ struct predict_query {
     Ips__Lane scenario;
     struct waits waits;  /* fetched, but not laid on the graph */
     struct mtimes times; /* copies of the measured times that are used */
-    struct arena a;      /* texts of `said` */
+    struct arena a;      /* owns the texts of `said` */
     struct predict_said said;
     struct predict_run run;
     struct predict_setup setup;
@@ -37,7 +37,7 @@ struct predict_query {
     struct predict_search_result search_result;
     atomic_uint_least64_t tries, best_ns; /* progress of the search */
     uint64_t own_loaded_ns; /* of the command; IPS_UNMEASURED: not computed */
-    double own_load;        /* the largest */
+    double own_load;        /* the largest load of its machines */
     uint64_t t_max_free_ns; /* if messages take no time: P_max */
 };
 
@@ -60,10 +60,10 @@ int predict_lock_holds(struct query *q, const struct whatif_solving *s,
 struct predict_lock_row {
     /* work of the arc before the operation + 1; 0: at `node` itself */
     uint64_t after;
-    uint64_t at_ns; /* by its machine's clock */
-    uint32_t node;  /* node of the whole graph */
+    uint64_t at_ns; /* time by its machine's clock */
+    uint32_t node;  /* node in the whole graph */
     uint32_t lock;
-    uint32_t at; /* node of the replay's graph */
+    uint32_t at; /* node in the replay's graph */
     bool gives;
 };
 struct predict_lock_rows {

@@ -307,7 +307,7 @@ int predict_no_process(const struct predict_run *run, const char *option,
                        option, what, rest, ips_nearest_text(&near));
 }
 
-/* "; did you mean 'm1'?" */
+/* Returns "; did you mean 'm1'?", or "" if no name is similar. */
 static const char *nearest_machine(const struct predict_setup *s,
                                    const char *word, struct ips_nearest *near)
 {

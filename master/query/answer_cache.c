@@ -22,10 +22,12 @@ struct stamp {
 
 struct cached_answer {
     struct cached_answer *next; /* list order: most recently used first */
-    uint8_t *key;               /* the question, packed */
+    /* the packed question, without differing fields */
+    uint8_t *key;
     size_t key_len, bytes;
     struct stamp stamp;
-    char (*machine)[ROSTER_NAME_BYTES]; /* [machine_count] */
+    /* [machine_count] machines of the run */
+    char (*machine)[ROSTER_NAME_BYTES];
     uint32_t machine_count;
     struct piece *first, **end;
 };

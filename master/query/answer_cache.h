@@ -26,7 +26,7 @@
 
 /* total packed size, questions included */
 #define ANSWERS_BYTES_MOST (16u << 20)
-/* of one answer; a larger one is not cached */
+/* limit for one answer; a larger one is not cached */
 #define ANSWER_BYTES_MOST (2u << 20)
 /* path segments in the precomputed answer */
 #define ANSWERS_TOP 10u

@@ -25,8 +25,8 @@
 struct join_end {
     uint32_t machine;              /* index of the machine in order of names */
     uint32_t index;                /* the slave's number for the end */
-    uint32_t kind;                 /* enum ips_chan_kind */
-    const uint8_t *local, *remote; /* borrowed */
+    uint32_t kind;                 /* values of enum ips_chan_kind */
+    const uint8_t *local, *remote; /* the endpoints; borrowed */
     uint32_t local_len, remote_len;
     uint32_t ordinal;
     uint64_t sent_bytes, recv_bytes;

@@ -20,7 +20,7 @@ int machine_shares_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
 int machine_shares_make_all(struct query *q, struct ips_err *err) IPS_MUST_USE;
 void machine_shares_release(struct query *q);
 
-/* Appends to a table of pointers; false: no memory. */
+/* Appends `n` rows to a growing table of pointers; false: no memory. */
 bool machine_share_append(void *table, uint32_t *count, void *const *rows,
                           size_t n);
 

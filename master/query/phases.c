@@ -1,4 +1,4 @@
-/* Phases as windows of other questions (phases.h). */
+/* Lets other questions use phases as windows (phases.h). */
 #include "master/query/phases.h"
 
 #include <stdlib.h>

@@ -50,9 +50,9 @@ struct query;
 
 /* Rows of all tables of one slave, borrowed from the kept messages. */
 struct machine_tables {
-    Ips__ProcessRow **procs; /* [proc_count] by index */
+    Ips__ProcessRow **procs; /* [proc_count] indexed by process */
     uint32_t proc_count;
-    Ips__ThreadRow **threads; /* [thread_count] by chain */
+    Ips__ThreadRow **threads; /* [thread_count] indexed by chain */
     uint32_t thread_count;
     Ips__ChannelRow **channels;
     uint32_t channel_count;
@@ -68,7 +68,8 @@ struct machine_share {
     bool expected;   /* the catalogue says that it has the run */
     uint64_t ask_id; /* id of the expected reply; 0: none */
     uint64_t asked_ns, heard_ns, awake_ns;
-    uint64_t round_trip_ns; /* shortest time to a first reply; 0: none yet */
+    /* shortest time from request to first reply; 0: none yet */
+    uint64_t round_trip_ns;
     bool was_silent;
     uint32_t reply_count; /* replies since the reply window was last widened */
     uint32_t window;
@@ -76,11 +77,11 @@ struct machine_share {
     uint32_t message_count, message_cap;
     size_t message_bytes;
     Ips__SyncAnswer *sync;
-    Ips__PeersAnswer *peers; /* answer to PeersAsk */
+    Ips__PeersAnswer *peers; /* its answer to PeersAsk */
     struct machine_tables t;
-    struct ips_peer_end *peer; /* [peer_count] by end index */
+    struct ips_peer_end *peer; /* [peer_count] indexed by end */
     uint32_t peer_count;
-    uint32_t number; /* among the active parts, machine order */
+    uint32_t number; /* index among the active parts, in machine order */
     void *own;       /* owned by the kind of question */
     /* tables, sync, settled and peer belong to the table cache */
     bool borrows;
@@ -127,7 +128,7 @@ struct query_kind {
  * clock. */
 struct query_window {
     char machine[ROSTER_NAME_BYTES];
-    uint64_t from_ns, to_ns; /* from <= t < to */
+    uint64_t from_ns, to_ns; /* the window contains from <= t < to */
 };
 
 struct query {
@@ -135,13 +136,13 @@ struct query {
     struct master *m;
     const struct query_kind *kind;
     struct ips_peer *client; /* NULL: disconnected */
-    Ips__Envelope *envelope; /* the question, owned */
+    Ips__Envelope *envelope; /* the client's question; owned */
     const Ips__Request *request;
     uint64_t id;
     char run[QUERY_RUN_BYTES];
     /* start of the question; last progress message to the client */
     uint64_t begun_ns, progress_ns;
-    struct machine_share *machines; /* by machine name */
+    struct machine_share *machines; /* sorted by machine name */
     uint32_t machine_count;
     uint32_t waiting;
     bool running;   /* the question has its turn */
@@ -236,7 +237,7 @@ bool query_keep_message(struct query *q, struct machine_share *p);
  * more replies as were taken, in batches. */
 void query_widen(struct query *q, struct machine_share *p);
 
-/* Fails the part (not the question). */
+/* Marks the part as failed; the question continues without it. */
 void query_machine_failed(struct query *q, struct machine_share *p,
                           const struct ips_err *why);
 

@@ -19,7 +19,7 @@ struct item {
 struct looking {
     struct query *q;
     struct requests_data *d;
-    struct item *item; /* [ITEMS] */
+    struct item *item; /* hash table of ITEMS entries */
     uint32_t count;
     int which;
 };

@@ -56,7 +56,7 @@ static void fetch_parts(struct query *q)
 {
     weighting_window(q, &path_of(q)->window);
     path_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
-        IPS_WEIGH_CPU; /* raw */
+        IPS_WEIGH_CPU; /* raw graphs are fetched in cpu; `wall` views follow */
     engine_fetch(q, true, have_graphs);
 }
 

@@ -12,7 +12,7 @@ struct reported_row {
     uint32_t chain; /* set in the worker */
 };
 struct reported_requests {
-    struct arena a; /* names */
+    struct arena a; /* owns the names */
     struct reported_row *row;
     uint32_t count;
     size_t capacity;

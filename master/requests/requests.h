@@ -24,8 +24,8 @@
 /* utilisation; below it, requests rarely wait */
 #define REQUESTS_ALONE_PPM 800000u
 #define REQUESTS_MORE 3u             /* differences shown for the slowest 1% */
-#define REQUESTS_NAMES_MAX 1024u     /* limit of mark names per part */
-#define REQUESTS_TOLD_MAX 100000000u /* limit of marked requests */
+#define REQUESTS_NAMES_MAX 1024u     /* limit for the mark names of one part */
+#define REQUESTS_TOLD_MAX 100000000u /* limit for marked requests */
 
 enum requests_by { REQUESTS_BY_CONNECTION, REQUESTS_BY_MARK, REQUESTS_BY_TASK };
 
@@ -43,19 +43,20 @@ struct request_service {
  * cause "": CPU time in the procedure; else a wait there. procedure NULL:
  * none. */
 struct request_more {
-    const char *cause, *procedure, *module, *file; /* in kept messages */
+    /* strings are borrowed from kept messages */
+    const char *cause, *procedure, *module, *file;
     uint32_t source_line;
-    uint64_t slow_ns, median_ns; /* average per request */
+    uint64_t slow_ns, median_ns; /* average time per request */
 };
 
-struct requests_data {     /* query.data */
+struct requests_data {     /* stored in query.data */
     struct path_data path; /* must be first: the engine's helpers work on it */
     struct request_service *service;
     uint32_t service_count;
     struct ips_served_end *ends;
     uint32_t *end_process; /* [end_count] index of the process in its part */
     uint32_t end_count;
-    bool **serving; /* [parts][processes]; `client` alike */
+    bool **serving; /* [parts][processes] whether it serves or is a client */
     bool **client;
     struct ips_requests result;
     /* [result.count] requests ordered by service, then time */
@@ -67,13 +68,14 @@ struct requests_data {     /* query.data */
     uint64_t *outside_cpu;
     /* [merged chains] likewise for waits that keep a thread busy */
     uint64_t *outside_wait;
-    struct ips_lock_holds lock_holds; /* locks */
+    struct ips_lock_holds lock_holds; /* how long locks were held */
     const char *by; /* as asked; "": chosen by what the run has; borrowed */
-    const char *reported_name; /* "": all; borrowed */
+    const char *reported_name; /* name of the mark or task; "": all; borrowed */
     enum requests_by reported_by;
     /* fetched, not laid on the graph; with the arc profile */
     struct waits waits;
-    struct request_more *more; /* [services][REQUESTS_MORE] */
+    /* [services][REQUESTS_MORE] largest differences */
+    struct request_more *more;
     /* [services][2] requests around the median: most CPU time, most waiting */
     struct request_more *typical;
     struct reported_requests

@@ -16,7 +16,7 @@ struct cached_tables {
     char run[QUERY_RUN_BYTES];
     uint64_t events;
     unsigned want;
-    struct machine_share *machines; /* [count], all active */
+    struct machine_share *machines; /* [count] parts, all active */
     uint32_t count;
     uint64_t ambiguous, untraced_ends;
     struct tables *tables; /* NULL: not needed so far, or too many rows */

@@ -14,7 +14,8 @@
 
 #include "master/query/query.h"
 
-#define KEPT_BYTES_MOST (64u << 20) /* packed */
+/* limit for the packed size of the tables */
+#define KEPT_BYTES_MOST (64u << 20)
 
 struct tables;
 

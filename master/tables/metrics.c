@@ -12,7 +12,7 @@
 
 #define MAX_CAUSES 32
 
-/* Sums over threads, at any level. */
+/* Sums over the threads of an object of any level. */
 struct sums {
     uint64_t started, alive_max, machines;
     uint64_t elapsed_ns; /* IPS_UNMEASURED: not known */
@@ -20,7 +20,7 @@ struct sums {
     uint64_t delay_ns, blocked_ns, unknown_ns;
     uint64_t rusage_ns, rusage_own_ns, rusage_processes;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
-    uint64_t cores_ns; /* sum of usable cores x T */
+    uint64_t cores_ns; /* sum over machines of usable cores x T */
     struct {
         const char *name;
         uint64_t ns, count;

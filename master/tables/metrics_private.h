@@ -1,11 +1,11 @@
-/* What metrics.c and metrics_matrix.c share. */
+/* Shared by metrics.c and metrics_matrix.c. */
 #ifndef IPS_MASTER_TABLES_METRICS_PRIVATE_H
 #define IPS_MASTER_TABLES_METRICS_PRIVATE_H
 
 #include "master/tables/matrix.h"
 #include "master/tables/metrics.h"
 
-/* One matrix in both orders. */
+/* A matrix sorted by sender and by receiver. */
 struct metrics_traffic {
     struct matrix by_from, by_to;
 };
@@ -17,7 +17,7 @@ struct metrics_maker {
     Ips__MetricsAnswer *out;
     size_t row_cap;
     struct metrics_traffic processes, machines;
-    const char *object; /* a pattern */
+    const char *object; /* pattern of the requested object */
     bool at_level[METRICS_LEVELS];
     bool is_found;
     bool all; /* no row or cell is cut off */

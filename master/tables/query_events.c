@@ -17,8 +17,8 @@
 #define EVENTS_WINDOW 16u
 
 struct relay {
-    uint32_t at;   /* active part being asked */
-    uint64_t sent; /* number of events */
+    uint32_t at;   /* index of the active part being asked */
+    uint64_t sent; /* number of events sent */
     /* the window was not widened because the client's buffer is full */
     bool waiting;
 };

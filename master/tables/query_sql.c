@@ -25,7 +25,7 @@
 #define SQL_TEXT_BYTES 65536u
 
 struct machine_rows {             /* rows of one part */
-    const Ips__SqlAnswer **piece; /* borrowed from kept messages */
+    const Ips__SqlAnswer **piece; /* rows are borrowed from kept messages */
     uint32_t count;
 };
 

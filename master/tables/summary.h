@@ -17,7 +17,7 @@
 struct summary {
     struct arena a;
     struct certificate certificate;
-    Ips__MetricsAnswer answer; /* points to the certificate */
+    Ips__MetricsAnswer answer; /* its certificate is the one above */
 };
 
 /* Makes the summary from gathered data (GATHER_TABLE | GATHER_PEERS). The

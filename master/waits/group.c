@@ -14,11 +14,12 @@ struct grouping {
      * group */
     struct ips_idmap call_sites, causes, groups;
     uint32_t group_capacity;
-    struct ips_idmap doers;  /* (process, kind and what) -> number */
+    /* map (process, kind and what) to the doer's number */
+    struct ips_idmap doers;
     struct ips_idmap blames; /* (group, doer) -> index in out->blame */
     uint64_t blame_capacity;
     uint32_t group; /* the group being filled */
-    bool failed;    /* no memory */
+    bool failed;    /* set when memory ran out */
 };
 
 void waits_groups_release(struct waits_groups *g)

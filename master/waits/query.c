@@ -67,7 +67,7 @@ static int check_ask(const Ips__WaitsAsk *a, struct waits_data *d,
 /* The components of an object's pattern; "" matches everything. */
 struct pattern {
     char text[512];
-    const char *word[4]; /* machine, process, thread, procedure */
+    const char *word[4]; /* patterns for machine, process, thread, procedure */
 };
 
 static void cut_pattern(const char *object, struct pattern *p)
@@ -148,8 +148,8 @@ static int choose_waits(struct query *q, const struct waits *w,
 
 struct ordering {
     const struct waits_group *group;
-    uint32_t by; /* index in `orders` */
-    bool turned; /* smallest first */
+    uint32_t by; /* index of the sort key in `orders` */
+    bool turned; /* whether the smallest come first */
 };
 
 static uint64_t group_worth(const struct waits_group *g, uint32_t by)

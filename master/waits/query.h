@@ -4,13 +4,13 @@
 
 #include "master/waits/waits.h"
 
-struct waits_data {        /* query.data */
+struct waits_data {        /* stored in query.data */
     struct path_data path; /* must be first: the engine's helpers work on it */
     struct waits w;
     enum waits_by by;
     struct waits_groups groups;
     uint32_t *order;       /* [groups.count] in the requested order */
-    struct ips_idle *idle; /* [parts] */
+    struct ips_idle *idle; /* [parts] idle time of each machine */
 };
 static inline struct waits_data *waits_of(struct query *q)
 {

@@ -30,8 +30,9 @@
 #define WAITS_STEPS 400000000ull
 
 struct waits_lock_row { /* as struct ips_lock_row of the slave */
-    uint64_t after;     /* work of the arc + 1; 0: at the node */
-    uint64_t at_ns;     /* time of the machine's own clock */
+    /* work of the arc before the event + 1; 0: at the node */
+    uint64_t after;
+    uint64_t at_ns; /* time of the machine's own clock */
     uint32_t lock, node;
     uint32_t units; /* units of the lock that are free at the start */
     bool gives;
@@ -60,18 +61,18 @@ struct waits_call_site {
     uint32_t source_line;
 };
 struct waits {
-    struct waits_rows *machine; /* [parts] */
+    struct waits_rows *machine; /* [parts] rows of each machine */
     struct arc_profile *arc_profile;
     bool callers; /* to be set before: fetch the arc profile with callers */
     /* to be set before: fetch only CPU time inside the question's window */
     bool cut;
     uint32_t machine_count;
-    const char *cause[WAITS_CAUSES]; /* names */
+    const char *cause[WAITS_CAUSES]; /* names of the causes */
     uint32_t cause_count;
     /* set by waits_lay: */
     const struct ips_graph *g; /* the merged graph, with times on one scale */
     const uint32_t *node_base;
-    struct ips_wait *wait;  /* [count] of all machines */
+    struct ips_wait *wait;  /* [count] the waits of all machines */
     uint32_t *call_site_of; /* [count] index of `call_site` */
     uint64_t count;
     struct ips_waits laid;
@@ -135,7 +136,7 @@ struct waits_blame {
 struct waits_groups {
     struct waits_group *group; /* in order of first appearance */
     uint32_t count;
-    struct waits_blame *blame; /* by group */
+    struct waits_blame *blame; /* the causes of all groups, ordered by group */
     uint64_t blame_count;
     uint64_t waits, total_ns;
     uint64_t cause_ns[IPS_IDLE_CAUSES], cause_count[IPS_IDLE_CAUSES];

@@ -1,4 +1,4 @@
-/* What a what-if question computes, in the worker's thread. */
+/* Computes a what-if question, in the worker's thread. */
 #include "master/whatif/whatif.h"
 
 #include <inttypes.h>

@@ -39,7 +39,7 @@ struct whatif_slack {
 };
 
 struct whatif_solving;
-struct whatif_data {       /* query.data */
+struct whatif_data {       /* stored in query.data */
     struct path_data path; /* must be first: the engine's helpers work on it */
     const Ips__WhatifAsk *ask;
     /* Fetch the subgraphs raw, with all times, and merge views of them. */
@@ -51,19 +51,21 @@ struct whatif_data {       /* query.data */
     /* Called when tables and peers were gathered; returns true if it has
      * answered. Or NULL. */
     bool (*gathered)(struct query *q);
-    void (*solve)(struct query *q);  /* in the worker */
-    void (*answer)(struct query *q); /* in the loop */
-    struct arc_profile *arc_profile; /* [parts] */
+    void (*solve)(struct query *q);  /* computes; runs in the worker */
+    void (*answer)(struct query *q); /* sends the answer; runs in the loop */
+    struct arc_profile *arc_profile; /* [parts] arc profiles */
     /* to be fetched too, without laying them on the graph; NULL: none */
     struct waits *waits;
-    /* results */
-    struct machine_entities *machine; /* [parts] */
+    /* the results: */
+    /* [parts] machines with their arc profiles */
+    struct machine_entities *machine;
     struct entities t;
-    uint64_t t_max_ns, resources; /* of the current path */
-    uint64_t window_ns;           /* the part of t_max_ns inside path.window */
+    /* length and resource arcs of the current path */
+    uint64_t t_max_ns, resources;
+    uint64_t window_ns; /* the part of t_max_ns inside path.window */
     /* [nodes] time of cross arcs inside path.window */
     uint64_t *cross_ns;
-    struct whatif_row all, *edits; /* [edits] */
+    struct whatif_row all, *edits; /* [edits] one result per edit */
     struct whatif_row *ranking;
     size_t ranking_count, candidates, computed;
     struct whatif_slack *slacks;
@@ -71,7 +73,8 @@ struct whatif_data {       /* query.data */
     size_t slack_left; /* rows not shown */
     uint64_t near_ns;
     struct ips_next next;
-    struct ips_oversubscription *oversubscription; /* [parts] */
+    /* [parts] excess of threads over cores */
+    struct ips_oversubscription *oversubscription;
     bool procedures; /* arc profiles were requested and are not empty */
 };
 
@@ -98,8 +101,8 @@ struct whatif_solving {
     const struct ips_graph *g;
     struct ips_order order;
     uint64_t *tail;
-    uint64_t *share;         /* [features] */
-    struct ips_slack *slack; /* [features] */
+    uint64_t *share;         /* [features] time of each feature on the path */
+    struct ips_slack *slack; /* [features] slack of each feature */
     struct ips_whatif_base base;
     struct ips_err *err;
 };

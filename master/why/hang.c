@@ -23,7 +23,7 @@
 #define LEAST_NS 20000000u       /* minimum for a circle */
 #define STILL_PPM 200000u        /* of the elapsed time without progress */
 #define STILL_LIVE_NS 500000000u /* minimum in a run that is still open */
-#define NAMED 4u                 /* number of threads that are named */
+#define NAMED 4u                 /* number of threads named in the text */
 
 struct blocked {
     const struct machine_share *p;
@@ -43,7 +43,7 @@ struct hang {
     struct why_data *d;
     struct blocked *v;
     size_t n, cap;
-    uint64_t going_on; /* threads that had not ended */
+    uint64_t going_on; /* threads that had not ended at the end of the run */
 };
 
 /* Whether its process was still running at the end or was killed. */
@@ -150,8 +150,8 @@ static const char *call_site_text(struct hang *h, const struct blocked *b)
                                : arena_printf(&h->d->a, " in %s", w->procedure);
 }
 
-/* "/m/a.12/13 in debit (a.c:3) waits for the mutex at 0x40, which /m/a.12/14
- * has, since 0.30 s after the run's start" */
+/* Describes a wait: "/m/a.12/13 in debit (a.c:3) waits for the mutex at 0x40,
+ * which /m/a.12/14 has, since 0.30 s after the run's start". */
 static const char *wait_text(struct hang *h, const struct blocked *b)
 {
     struct arena *a = &h->d->a;

@@ -19,9 +19,9 @@ struct sums {
 };
 struct looking {
     struct why_solving *y;
-    const uint64_t *end; /* [count] */
+    const uint64_t *end; /* [count] end of each phase */
     uint32_t count;
-    struct sums *s; /* [count] */
+    struct sums *s; /* [count] sums of each phase */
     uint64_t cores;
 };
 
