@@ -54,8 +54,8 @@ struct mtime_pair {
     char doubt[160]; /* why the pair is in doubt; "": it is not */
     uint32_t count;
     struct mtime_point point[IPS_CURVE_POINTS];
-    struct ips_curve curve; /* through all points */
-    /* through the points whose CPU time is known; count 0: none */
+    struct ips_curve curve; /* curve through all points */
+    /* CPU time curve, through the points that have it; count 0: none */
     struct ips_curve cpu;
 };
 

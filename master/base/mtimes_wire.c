@@ -42,7 +42,8 @@ static uint64_t burst_of(const struct mtime_pair *p, uint64_t ns, uint64_t per)
 bool mtime_wire_of(const struct mtime_pair *p, struct mtime_wire *out)
 {
     const struct mtime_point *first = NULL, *last = NULL;
-    for (uint32_t k = 0; k < p->count; k++) { /* points may be in any order */
+    /* the points may be in any order */
+    for (uint32_t k = 0; k < p->count; k++) {
         const struct mtime_point *at = &p->point[k];
         if (at->bytes < MTIME_WIRE_LONG || !is_limited(at))
             continue;

@@ -16,7 +16,8 @@
 #include "proto/frame.h"
 
 #define ROSTER_NAME_BYTES 64
-#define ROSTER_MISSING_NS 3000000000ULL /* silent for longer: not alive */
+/* a slave that is silent for longer is not alive */
+#define ROSTER_MISSING_NS 3000000000ULL
 #define ROSTER_MAX_SLAVES 1024
 
 struct ips_peer;

@@ -71,11 +71,11 @@ static int compare_rows(const struct top_n *s, const void *a, const void *b)
 
 /* A heap whose root is the row to be dropped next. */
 struct group {
-    const char *machine; /* ends at its next slash */
+    const char *machine; /* not terminated: ends at its next slash */
     size_t machine_len;
     int row_level;
     uint64_t seen;
-    size_t *heap; /* indices of rows */
+    size_t *heap; /* indices of the selected rows */
     size_t count, capacity;
 };
 

@@ -37,7 +37,7 @@ static const uint64_t usual_lengths[] = {1,    16,    64,    256,    1024,
 struct job { /* measures one pair of machines */
     struct machine_share *from, *to;
     enum mtime_over over;
-    bool back; /* the opposite direction of the previous job */
+    bool back; /* measures the opposite direction of the previous job */
 };
 
 struct calibration { /* stored in query.data */
@@ -151,7 +151,8 @@ static int store_pair(struct query *q, const struct mtime_pair *pair,
 {
     struct mtimes *t = &q->m->mtimes;
     struct ips_err err = {0};
-    int rc = mtimes_load(t, &err); /* a person may have edited the file */
+    /* a person may have edited the file meanwhile */
+    int rc = mtimes_load(t, &err);
     if (rc == 0 && pair)
         rc = mtimes_put(t, pair, &err);
     if (rc == 0 && wake)
@@ -551,5 +552,5 @@ void calibrate_release(struct query *q)
     free(c);
     q->data = NULL;
     for (uint32_t i = 0; i < q->machine_count; i++)
-        q->machines[i].own = NULL; /* it points into kept messages */
+        q->machines[i].own = NULL; /* `own` points into kept messages */
 }

@@ -13,7 +13,7 @@
 #include "master/query/self_check.h"
 
 #define SEGMENTS_A_REPLY 4096
-#define MAX_SHARES 10000 /* rows of one list */
+#define MAX_SHARES 10000 /* limit for the rows of one list */
 
 static const struct machine_share *machine_at(const struct query *q,
                                               uint32_t number)

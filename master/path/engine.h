@@ -34,21 +34,23 @@
 
 enum scenario_id {
     SCENARIO_MAIN,
-    SCENARIO_FREE,    /* messages take no time: gives P_max (DPM-8) */
+    /* scenario in which messages take no time: gives P_max (DPM-8) */
+    SCENARIO_FREE,
     SCENARIO_UNENDED, /* upper bound of the path's length; not in `wall` */
     SCENARIO_HALF,
     SCENARIO_DOUBLE,
     SCENARIO_NO_EXTERNAL,
     /* no order-dependent arcs, as if no thread had waited for a lock */
     SCENARIO_NO_ANY,
-    SCENARIO_NO_PROBE, /* without the recording overhead; not in `wall` */
+    /* scenario without the recording overhead; not in `wall` */
+    SCENARIO_NO_PROBE,
     SCENARIOS
 };
 
 struct scenario_result {
-    const char *name; /* for the certificate; NULL: not shown in it */
+    const char *name; /* name in the certificate; NULL: not shown there */
     struct ips_scenario scenario;
-    bool wanted; /* else its results equal those of SCENARIO_MAIN */
+    bool wanted; /* false: its results equal those of SCENARIO_MAIN */
     bool with_shares;
     uint64_t t_max;
     struct path_thread begin; /* the thread in which the path starts */
@@ -87,7 +89,7 @@ struct path_data { /* stored in query.data of a path question */
     uint64_t work_count, work_cap;
     struct ips_est est;
     uint32_t *node_base;      /* [parts] first node of each part in `merged` */
-    struct ips_joined joined; /* contract engine */
+    struct ips_joined joined; /* solved joins, for the contract engine */
     /* contract engine: the path, machine by machine */
     struct ips_visit *visit;
     uint64_t visit_count;
@@ -102,7 +104,7 @@ struct path_data { /* stored in query.data of a path question */
     struct ips_traffic_count mark;
     struct path_profile *profile; /* path/query_profile.h; NULL: not wanted */
     struct path_window window;
-    /* set by weighting.h: */
+    /* set by the functions of weighting.h: */
     bool has_goal;
     uint32_t goal_machine, goal_node; /* node number in the full graph */
     char goal_text[512];
@@ -123,7 +125,7 @@ struct engine_joins {
 /* contract engine: the path between two nodes of a slave's visit */
 struct engine_pair {
     uint32_t from, from_chain, to, to_chain;
-    uint64_t piece, pieces; /* indices in `reported.piece` */
+    uint64_t piece, pieces; /* range in `piece` of struct engine_reported */
 };
 struct engine_reported {
     struct engine_pair *pair;
@@ -134,7 +136,7 @@ struct engine_reported {
     uint64_t next;   /* next pair while the path is assembled */
 };
 
-struct engine_machine { /* stored in part.own */
+struct engine_machine { /* stored in `own` of a part */
     struct ips_wire_taker taker;
     struct ips_graph g;
     struct engine_joins joins;

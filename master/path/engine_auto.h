@@ -30,12 +30,13 @@ struct auto_facts {
     uint32_t machines;
     uint64_t threads; /* number of threads on all machines */
     uint64_t nodes;
-    uint64_t crossing;     /* receives of messages from other machines */
+    /* number of receives of messages from other machines */
+    uint64_t crossing;
     uint64_t crossing_out; /* sends whose receiver may be on another machine */
     uint64_t join_bound;   /* upper bound of the number of nodes in all joins */
     uint64_t round_trip_ns;
     uint64_t memory_bytes;      /* memory that the master may use */
-    uint64_t link_bytes_per_us; /* of the slowest link; 0: not known */
+    uint64_t link_bytes_per_us; /* rate of the slowest link; 0: not known */
 };
 
 #define AUTO_TINY_NODES 10000u

@@ -219,7 +219,7 @@ static void count_round(struct query *q, const Ips__CmAnswer *a)
         refuse_stalled(q);
         break;
     case IPS_CM_GOES_ON:
-    case IPS_CM_ASK_AGAIN: /* at the next tick */
+    case IPS_CM_ASK_AGAIN: /* the root asks again at the next tick */
         break;
     }
 }
@@ -274,7 +274,7 @@ static void on_tick(struct query *q)
         return;
     r->progress_ns = now;
     if (r->asked && !r->async)
-        return; /* the previous round is still open */
+        return; /* the previous round of counts is not complete */
     r->asked = q->gather.count;
     say_all(q, IPS__CM_MESSAGE__KIND__TELL);
 }

@@ -7,7 +7,8 @@
 #include "master/path/engine.h"
 
 #define CM_KEY_BYTES 16
-#define CM_TELL_NS 2000000000ULL /* between two rounds of TELL requests */
+/* Time between two rounds of TELL requests. */
+#define CM_TELL_NS 2000000000ULL
 
 struct cm_run { /* stored in path_data.cm */
     uint8_t key[CM_KEY_BYTES];
@@ -18,16 +19,16 @@ struct cm_run { /* stored in path_data.cm */
     uint32_t reported, finished;
     uint64_t root_unacked; /* cm-async: unacknowledged messages of the root */
     struct ips_cm_tally tally;
-    uint32_t asked; /* expected answers to TELL */
+    uint32_t asked; /* number of answers to TELL still expected */
     uint64_t progress_ns;
     bool over; /* OVER was sent in this scenario */
-    /* the walk back along the path */
+    /* state of the walk back along the path: */
     uint32_t walk_machine;
     /* `cross` is a message piece that ends where the next walk starts */
     bool crossing;
     struct path_piece cross;
     uint64_t cross_est, hops;
-    bool walk_more; /* more pieces of the same machine follow */
+    bool walk_more; /* more pieces of this machine's walk follow */
     bool next_crosses;
     uint32_t next_machine;
     uint64_t next_link;

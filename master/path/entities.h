@@ -50,7 +50,7 @@ struct machine_entities {
 };
 
 struct entity_feature {
-    enum entity_kind kind; /* PROCESS: its remaining time */
+    enum entity_kind kind; /* PROCESS: the process's remaining time */
     uint32_t process;      /* feature of the process; MESSAGE: of the sender */
     uint32_t machine,
         /* PROCESS, PROCEDURE: index of the process in its part */
@@ -66,17 +66,18 @@ struct entities {
     /* array of machine_count machines; borrowed */
     const struct machine_entities *machine;
     uint32_t machine_count;
-    struct ips_features f; /* points into the arrays below */
+    struct ips_features f; /* its pointers point to the arrays below */
     uint32_t *chain, *cross;
     uint64_t *arc_share_first;
     struct ips_arc_share *arc_share;
     struct entity_feature *feature; /* [f.count] one per feature */
-    uint32_t process_features;      /* the first features, one per process */
+    /* number of features that are processes; they come first */
+    uint32_t process_features;
     /* [part_count] first process feature of each part */
     uint32_t *process_base;
     struct entity_symbol *procedure;
     uint32_t procedure_count;
-    struct entity *entity; /* ordered by kind */
+    struct entity *entity; /* entities, ordered by kind */
     uint32_t entity_count;
     uint32_t *member; /* features of all entities */
 };

@@ -68,7 +68,7 @@ const char *entities_name(const struct entities *t, const struct entity *thing,
     case THING_PROCEDURE:
         snprintf(out, THING_BYTES, "%s", entities_symbol(t, thing)->name);
         return out;
-    case THING_PROCESS: /* its first member may be one of its procedures */
+    case THING_PROCESS: /* the entity's first member may be a procedure */
         return entities_feature_name(t, t->feature[feature].process, out);
     case THING_MESSAGE:
     case THING_KINDS:

@@ -25,18 +25,19 @@ struct profile_face {
     uint32_t *from, *to;
     /* [count] CPU time in the window; for a piece without arcs 1 or 0 */
     uint64_t *ns;
-    uint64_t *weight_ns; /* [count] weight in the window, if there is one */
-    uint64_t *most;      /* [count] for the path: ns of the piece */
+    /* [count] weight inside the window, if there is a window */
+    uint64_t *weight_ns;
+    uint64_t *most; /* [count] for the path: ns of the piece */
     uint32_t count, got;
     struct profile_step *steps;
     size_t step_count, step_capacity;
-    Ips__Code **codes; /* borrowed from kept messages */
+    Ips__Code **codes; /* rows are borrowed from kept messages */
     uint32_t code_count;
     Ips__ProcedureTotals totals[PROFILE_LISTS];
     uint64_t alike_ns, delay_ns;
 };
 struct profile_rows {
-    Ips__ProcedureRow **rows; /* borrowed from kept messages */
+    Ips__ProcedureRow **rows; /* rows are borrowed from kept messages */
     uint32_t count;
     size_t sent;
     Ips__ProcedureTotals totals;
@@ -50,7 +51,7 @@ struct profile_sequences {
     struct ips_sequence result[PROFILE_SEQUENCES];
     uint32_t count;
 };
-struct profile_chain_sum { /* sum over the whole graph, by thread */
+struct profile_chain_sum { /* sums of one thread in the whole graph */
     uint64_t a, b;         /* key of the sum, as in shares.h */
     uint64_t ns, count, path_ns;
 };
@@ -66,10 +67,11 @@ struct path_profile { /* stored in path_data.profile */
     bool cpu; /* the weighting is `cpu`: a piece is CPU time and nothing else */
     uint64_t window_ns, on_cpu_ns, off_cpu_ns;
     uint64_t delay_ns;    /* part of off_cpu_ns; only in a window */
-    struct shares shares; /* limited to the window, like the pieces */
+    struct shares shares; /* limited to the window, like `pieces` */
     struct path_piece *pieces;
     uint64_t piece_count;
-    struct profile_chain_sum *whole[3]; /* by machine, by process, by thread */
+    /* sums by machine, by process, by thread */
+    struct profile_chain_sum *whole[3];
     size_t whole_count[3];
     uint64_t whole_ns, alike_ns;
 };

@@ -30,7 +30,7 @@ struct top {
     bool of_process;
     /* name of the procedure, borrowed from a kept message */
     const char *name;
-    const char *module; /* its module, likewise */
+    const char *module; /* module of the procedure, borrowed likewise */
     uint32_t machine, process;
     uint64_t ns;
 };
@@ -281,7 +281,7 @@ static void set_window(struct query *q, uint32_t phase)
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
         w[i].from_ns = ips_sub_sat(local_time(clock_of(q, i), begin), first);
         w[i].to_ns = ips_sub_sat(local_time(clock_of(q, i), end), first);
-        if (w[i].to_ns == 0) /* 0 would mean no end */
+        if (w[i].to_ns == 0) /* to_ns 0 would mean a window without end */
             w[i] = (struct query_window){.from_ns = UINT64_MAX - 1,
                                          .to_ns = UINT64_MAX};
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);

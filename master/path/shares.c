@@ -182,7 +182,7 @@ static void compare_list(struct shares *main, const struct shares *scenario,
 {
     size_t n = scenario->count[list], mains = main->count[list];
     struct share_row *by_key = malloc((n + 1) * sizeof(*by_key));
-    if (!by_key) { /* claim no stability that was not checked */
+    if (!by_key) { /* without memory, claim no stability that was not checked */
         *same = false;
         for (size_t i = 0; i < mains; i++)
             main->row[list][i].stable = false;

@@ -30,7 +30,7 @@ struct path_piece {
     uint8_t xkind; /* values of enum ips_xkind */
     /* with a window: the piece ends after it and does not count */
     bool elsewhere;
-    struct path_thread at; /* the thread of node `to` */
+    struct path_thread at; /* thread of the node `to` */
     /* `from` IPS_NO_NODE: it starts before the chain's first node */
     uint32_t from, to;
     uint64_t ns;
@@ -60,11 +60,11 @@ struct share_row {
     uint64_t ns_low, ns_high;
 };
 struct shares {
-    struct share_row *row[SHARE_LISTS]; /* largest first */
+    struct share_row *row[SHARE_LISTS]; /* rows of each list, largest first */
     size_t count[SHARE_LISTS];
     uint64_t messages;  /* number of DATA arcs on the path */
     uint64_t resources; /* arcs of locks and similar resources on the path */
-    /* used while pieces are added */
+    /* used only while pieces are added: */
     struct path_thread at; /* end of the last piece; before the first piece:
                               start of the path */
     size_t capacity[SHARE_LISTS];

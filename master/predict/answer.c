@@ -326,7 +326,7 @@ void predict_fill_answer(struct query *q)
                     "the answer does not fit a message: ask for less (--top)");
         query_fail(q, &err);
     } else {
-        /* its strings must outlive the question's data */
+        /* the reply's strings must outlive the question's data */
         struct arena texts = d->a;
         d->a = (struct arena){0};
         Ips__Reply reply = IPS__REPLY__INIT;

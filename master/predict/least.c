@@ -15,7 +15,7 @@ struct holding {
     /* [lock_count] CPU time while holding the lock; IPS_UNMEASURED: released
      * by another thread than took it */
     uint64_t *hold_ns;
-    uint32_t next; /* next lock event */
+    uint32_t next; /* index of the next lock event */
 };
 
 static void hold_lock(struct holding *h, uint32_t chain, uint32_t node,

@@ -21,7 +21,7 @@ static void add_part(const struct whatif_solving *s, const struct waits_rows *r,
         const struct waits_lock_row *from = &r->lock_row[n];
         uint32_t node = base + from->node;
         if (s->g->kind[node] == IPS_NODE_START)
-            continue; /* no arc leads to this node */
+            continue; /* no arc leads to a START node */
         out->row[out->count++] =
             (struct predict_lock_row){.after = from->after,
                                       .at_ns = from->at_ns,

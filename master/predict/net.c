@@ -67,7 +67,7 @@ static int allocate_media(struct predict_setup *s, size_t nets,
 struct unmeasured {
     /* the pair whose times are used; NULL: no message time */
     const struct mtime_pair *as;
-    char pairs[240]; /* "a>b, c>d": as many as fit */
+    char pairs[240]; /* text "a>b, c>d": as many pairs as fit */
     uint32_t left;   /* number of pairs that did not fit */
 };
 struct saying {
@@ -84,7 +84,7 @@ static void add_pair(struct saying *s, const char *from, const char *to,
     while (k < s->count && s->kind[k].as != as)
         k++;
     if (k == UNMEASURED_MAX)
-        return; /* the groups reported are enough */
+        return; /* enough groups are reported already */
     struct unmeasured *u = &s->kind[k];
     if (k == s->count) {
         *u = (struct unmeasured){.as = as};

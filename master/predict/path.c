@@ -20,7 +20,7 @@ struct summing {
     /* the machine of each arc, from make_placement() */
     const uint32_t *placement;
     struct ips_est e;
-    uint32_t *xpred; /* from as_given(); NULL: the graph's own */
+    uint32_t *xpred; /* made by as_given(); NULL: use the graph's own */
     uint8_t *xkind;
     struct sums *machine;   /* [machine_count] sum per machine */
     struct sums *feature;   /* [features] sum per process or message class */
@@ -164,13 +164,13 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
     const struct ips_replay_graph *r = &s->run->replay;
     bool idle = r->made[seg->to];
     if (s->r->giver && s->r->giver[seg->to] != IPS_NO_NODE)
-        return; /* has no weight, and is no arc of `t` */
+        return; /* a lock's arc has no weight, and is no arc of `t` */
     uint32_t f = t->f.chain[seg->chain];
     if (!idle)
         f = t->f.cross ? t->f.cross[r->of[message_of(s, seg->to)]]
                        : IPS_NO_FEATURE;
     if (f == IPS_NO_FEATURE)
-        return; /* has no weight */
+        return; /* an arc without a feature has no weight */
     struct sums *to = idle ? &s->idle[f] : &s->feature[f];
     add_sums(to, seg->ns, 0, PREDICT_NOWHERE);
     to->count++;

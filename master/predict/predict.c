@@ -277,7 +277,7 @@ int predict_replay(const struct predict_run *run,
  */
 
 #define FIT_PARTS 100u
-#define FIT_MOST 1600u /* a load of 16 */
+#define FIT_MOST 1600u /* in hundredths: a load of 16 */
 
 int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
                       struct ips_err *err)

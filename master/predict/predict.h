@@ -54,7 +54,7 @@ struct predict_thread { /* the thread of a chain; names are borrowed */
     uint32_t pid, tid;
 };
 struct predict_cut { /* from this arc on, a thread runs on another machine */
-    uint32_t node;   /* node of replay.g */
+    uint32_t node;   /* a node of replay.g */
     uint32_t which;  /* index in the question's moves */
 };
 struct predict_run {
@@ -153,10 +153,11 @@ void predict_queued_release(struct predict_queued *q);
 struct predict_machine {
     const char *name; /* name of the machine; borrowed */
     struct ips_replay_machine is;
-    struct ips_ratio load;  /* share of every core's cycles; den 0: none */
-    bool recorded;          /* the recorded run used this machine */
-    bool named;             /* --machines names this machine */
-    bool one_core, unknown; /* number of cores not given; nor recorded */
+    struct ips_ratio load; /* share of every core's cycles; den 0: none */
+    bool recorded;         /* the recorded run used this machine */
+    bool named;            /* --machines names this machine */
+    /* its number of cores was not given, nor recorded */
+    bool one_core, unknown;
 };
 /* The machine as the replay uses it: cycles that others take make it slower. */
 struct ips_replay_machine predict_replayed(const struct predict_machine *m);
@@ -165,13 +166,14 @@ struct predict_setup {
     uint32_t machine_count;
     struct predict_machine *machine;
     uint32_t chain_count;
-    uint32_t *map;           /* [chain_count] machine of each chain */
-    bool *placed;            /* [chain_count] whether --map places the chain */
-    struct ips_mtime *mtime; /* [machine_count^2]; NULL: use the scenario's */
+    uint32_t *map; /* [chain_count] machine of each chain */
+    bool *placed;  /* [chain_count] whether --map places the chain */
+    /* [machine_count^2] message times; NULL: use the scenario's */
+    struct ips_mtime *mtime;
     /* [machine_count^2]; an entry that is not NULL replaces the line in
      * mtime; borrowed from run->times */
     const struct ips_curve **curve;
-    struct ips_replay_move *move; /* for the run's cuts */
+    struct ips_replay_move *move; /* moves of threads at the run's cuts */
     uint32_t move_count;
     /* [machine_count^2] the shared medium of each pair of machines; NULL:
      * there is none */
@@ -215,7 +217,8 @@ struct predict_said {
 void predict_say(struct predict_said *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 int predict_setup_make(const struct predict_run *run,
-                       const struct predict_setup *own, /* with fitted loads */
+                       /* the run's own machines, with fitted loads */
+                       const struct predict_setup *own,
                        const Ips__PredictAsk *ask, struct predict_said *said,
                        struct predict_setup *out,
                        struct ips_err *err) IPS_MUST_USE;
@@ -235,8 +238,9 @@ int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
 struct predict_use {    /* use of one machine */
     uint32_t threads;   /* threads that started on this machine */
     uint64_t cpu_ns;    /* CPU time on its cores */
-    uint64_t queued_ns; /* runnable without a core, summed over threads */
-    uint64_t idle_ns;   /* while no thread of the run was runnable */
+    uint64_t queued_ns; /* time runnable without a core, summed over threads */
+    /* time during which no thread of the run was runnable */
+    uint64_t idle_ns;
 };
 enum predict_row_kind {
     PREDICT_MACHINE,
@@ -257,7 +261,8 @@ struct predict_row { /* a row of the path */
 };
 struct predict_answer {
     uint64_t makespan_ns; /* time of the latest END, or of the goal */
-    uint64_t command_ns;  /* IPS_UNMEASURED: not known */
+    /* time of the run's command; IPS_UNMEASURED: not known */
+    uint64_t command_ns;
     uint64_t cpu_ns, queued_ns;
     uint64_t events;
     /* The next owner of locks (struct ips_replay). */
@@ -272,10 +277,10 @@ struct predict_answer {
     /* [medium_count] time during which a transfer was under way */
     uint64_t *shared_ns;
     double p, rho;
-    /* only with setup.path: */
+    /* set only with setup.path: */
     uint64_t t_max_ns;
     double p_path;
-    struct predict_row *row; /* by kind, largest first */
+    struct predict_row *row; /* rows by kind, largest first */
     size_t row_count;
 };
 

@@ -138,7 +138,7 @@ static void start_calibrate(struct query *q)
     }
     d->ask.lane = &d->scenario;
     d->ask.goal = from->goal;
-    d->ask.slack = true; /* the what-if needs some request */
+    d->ask.slack = true; /* a what-if must ask for something */
     d->w.ask = &d->ask;
     d->w.raw = true;
     d->w.waits = &d->waits;

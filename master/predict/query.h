@@ -17,16 +17,17 @@
 struct predict_search_result {
     struct ips_search s;
     struct ips_search_bound bound;
-    uint32_t *item;                  /* [chains] the item of each chain */
-    uint32_t item_count, free_count; /* the free items come first */
+    uint32_t *item; /* [chains] the item of each chain */
+    /* items that the search may move; they come first */
+    uint32_t item_count, free_count;
     uint64_t tries_most;
 };
 
 struct predict_query {
-    struct whatif_data w; /* must be first */
+    struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits;  /* fetched, but not laid on the graph */
+    struct waits waits;  /* waits are fetched, but not laid on the graph */
     struct mtimes times; /* copies of the measured times that are used */
     struct arena a;      /* owns the texts of `said` */
     struct predict_said said;
@@ -36,9 +37,11 @@ struct predict_query {
     struct ips_order_dependent order;
     struct predict_search_result search_result;
     atomic_uint_least64_t tries, best_ns; /* progress of the search */
-    uint64_t own_loaded_ns; /* of the command; IPS_UNMEASURED: not computed */
-    double own_load;        /* the largest load of its machines */
-    uint64_t t_max_free_ns; /* if messages take no time: P_max */
+    /* time of the command; IPS_UNMEASURED: not computed */
+    uint64_t own_loaded_ns;
+    double own_load; /* the largest load of its machines */
+    /* path length if messages take no time, for P_max */
+    uint64_t t_max_free_ns;
 };
 
 static inline struct predict_query *predict_of(struct query *q)
@@ -69,7 +72,8 @@ struct predict_lock_row {
 struct predict_lock_rows {
     struct predict_lock_row *row; /* release with free() */
     size_t count;
-    uint32_t *units; /* [lock_count]; the run takes ownership */
+    /* [lock_count] units of each lock; the run takes ownership */
+    uint32_t *units;
     uint32_t lock_count;
 };
 int predict_lock_rows_make(struct query *q, const struct whatif_solving *s,

@@ -193,7 +193,7 @@ struct moved {
     struct ips_replay_cut cut;
     /* index in the question's moves, then in the rows of locks */
     uint32_t which;
-    bool whole; /* from the chain's first node; nothing is cut */
+    bool whole; /* the move is from the chain's first node: nothing is cut */
 };
 struct cuts {
     struct moved *one;

@@ -24,7 +24,7 @@
 
 #include "master/query/query.h"
 
-/* total packed size, questions included */
+/* limit for the packed size of all answers and questions */
 #define ANSWERS_BYTES_MOST (16u << 20)
 /* limit for one answer; a larger one is not cached */
 #define ANSWER_BYTES_MOST (2u << 20)

@@ -17,7 +17,7 @@
 enum {
     GATHER_TABLE = 1,
     GATHER_PEERS = 2,
-    GATHER_WAITS = 4, /* WaitRowsAsk will follow */
+    GATHER_WAITS = 4, /* the question will send WaitRowsAsk too */
 };
 
 /* Calls `after` with q->gather.active filled. If no machine can answer, the

@@ -31,7 +31,7 @@ struct join_end {
     uint32_t ordinal;
     uint64_t sent_bytes, recv_bytes;
     bool closed, connected, accepted;
-    bool named; /* user channel: joined by `local` alone */
+    bool named; /* a user channel, which is joined by `local` alone */
     /* result: index of the other side in the array, or JOIN_NONE */
     uint32_t peer;
 };

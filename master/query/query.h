@@ -43,7 +43,7 @@
 enum machine_state {
     PART_ACTIVE,
     PART_MISSING, /* known to have the run, but its slave is not connected */
-    PART_FAILED,  /* answered with an error, or not in time */
+    PART_FAILED,  /* it answered with an error, or not in time */
 };
 
 struct query;
@@ -62,7 +62,7 @@ struct machine_tables {
 
 struct machine_share {
     char machine[ROSTER_NAME_BYTES];
-    struct slave *slave; /* set while it is connected */
+    struct slave *slave; /* its slave, while it is connected */
     enum machine_state state;
     char why[512];   /* reason of PART_FAILED */
     bool expected;   /* the catalogue says that it has the run */
@@ -82,7 +82,7 @@ struct machine_share {
     struct ips_peer_end *peer; /* [peer_count] indexed by end */
     uint32_t peer_count;
     uint32_t number; /* index among the active parts, in machine order */
-    void *own;       /* owned by the kind of question */
+    void *own;       /* data of the kind of question, which owns it */
     /* tables, sync, settled and peer belong to the table cache */
     bool borrows;
 };
@@ -135,7 +135,7 @@ struct query {
     struct query *next;
     struct master *m;
     const struct query_kind *kind;
-    struct ips_peer *client; /* NULL: disconnected */
+    struct ips_peer *client; /* the client; NULL: disconnected */
     Ips__Envelope *envelope; /* the client's question; owned */
     const Ips__Request *request;
     uint64_t id;
@@ -147,13 +147,14 @@ struct query {
     uint32_t waiting;
     bool running;   /* the question has its turn */
     bool streaming; /* `pump` is to be called */
-    bool over;      /* ended; to be freed */
+    bool over;      /* the question ended and is to be freed */
     bool working;   /* a job of the worker still uses the question */
     /* no longer needs the slaves' graph, so other questions may use it */
     bool released_run;
-    bool restart_needed; /* restart when the round ends */
-    bool from_cache;     /* answered from the table cache */
-    bool calibrate;      /* wants the measured message times, if known */
+    bool restart_needed; /* the question restarts when the round ends */
+    bool from_cache;     /* the tables came from the cache */
+    /* the question wants measured message times, if known */
+    bool calibrate;
     /* after the first round: a failure now restarts the question */
     bool in_graph;
     bool fail_as_group; /* in this round: if one part fails, all are stopped */

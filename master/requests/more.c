@@ -6,7 +6,7 @@
 #include "common/types.h"
 #include "master/query/machine_share.h"
 
-#define ITEMS 8192u /* limit per service; a power of two */
+#define ITEMS 8192u /* limit of items per service; a power of two */
 #define COMPUTING UINT32_MAX
 
 /* CPU time in a procedure (why is COMPUTING), or waits for a cause at a call
@@ -14,7 +14,8 @@
 struct item {
     uint32_t share_ns, of, why;
     bool used;
-    uint64_t ns[2]; /* of the slowest; of those around the median */
+    /* time in the slowest requests; in those around the median */
+    uint64_t ns[2];
 };
 struct looking {
     struct query *q;

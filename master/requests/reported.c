@@ -9,7 +9,7 @@
 struct reported_row {
     uint32_t service, first, last; /* first, last: nodes of the merged graph */
     uint64_t first_ns, last_ns;
-    uint32_t chain; /* set in the worker */
+    uint32_t chain; /* the chain in the merged graph, set in the worker */
 };
 struct reported_requests {
     struct arena a; /* owns the names */

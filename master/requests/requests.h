@@ -31,12 +31,12 @@ enum requests_by { REQUESTS_BY_CONNECTION, REQUESTS_BY_MARK, REQUESTS_BY_TASK };
 
 struct request_service {
     uint32_t machine;
-    const char *name; /* name of its end, in kept messages */
+    const char *name; /* name of the service's end, in kept messages */
     size_t name_len;
     uint32_t process; /* one of the serving processes, index in the part */
     uint32_t family;  /* the oldest ancestor process with the same name */
     uint32_t processes, connections;
-    uint32_t first, count; /* range in `by_service` */
+    uint32_t first, count; /* range of its requests in `by_service` */
 };
 
 /* Something on which the slowest 1% of a service's requests spend more time.
@@ -61,7 +61,7 @@ struct requests_data {     /* stored in query.data */
     struct ips_requests result;
     /* [result.count] requests ordered by service, then time */
     uint32_t *by_service;
-    uint64_t *chain_ns; /* [merged chains] for sums; zero between uses */
+    uint64_t *chain_ns; /* [merged chains] sums by chain; zero between uses */
     uint32_t busiest;   /* the service with the most requests */
     uint64_t first_ns, last_ns; /* first arrival and last end of its requests */
     /* [merged chains] CPU time before its first request and after its last */

@@ -236,7 +236,7 @@ static bool sort_requests(struct requests_data *d)
     return true;
 }
 
-static const struct ips_request *sorting; /* used only in the worker */
+static const struct ips_request *sorting; /* used only in the worker's thread */
 
 static int by_time(const void *a, const void *b)
 {

@@ -15,7 +15,7 @@
 /* Sums over the threads of an object of any level. */
 struct sums {
     uint64_t started, alive_max, machines;
-    uint64_t elapsed_ns; /* IPS_UNMEASURED: not known */
+    uint64_t elapsed_ns; /* elapsed time; IPS_UNMEASURED: not known */
     uint64_t cpu_ns, wait_ns, lifetimes_ns;
     uint64_t delay_ns, blocked_ns, unknown_ns;
     uint64_t rusage_ns, rusage_own_ns, rusage_processes;
@@ -404,7 +404,7 @@ static int do_machine(struct metrics_maker *k, const struct machine_share *p,
         size_t n = k->out->n_rows;
         add_row(k, object, LEVEL_MACHINE, s);
         if (k->out->n_rows > n) {
-            /* the array may have been reallocated */
+            /* add_row() may have moved the array */
             Ips__MetricsRow **rows = k->out->rows;
             rows[place] = rows[n];
             k->out->n_rows = n;

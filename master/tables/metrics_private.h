@@ -22,7 +22,7 @@ struct metrics_maker {
     bool is_found;
     bool all; /* no row or cell is cut off */
     uint64_t cut;
-    char ***names; /* by part and process; made on first use */
+    char ***names; /* names by part and process; made on first use */
 };
 
 /* Returns "/m1/redis.812", allocated in the arena and shared by many rows and

@@ -29,7 +29,7 @@ struct asked {
     Ips__ProcedureTotals totals;
 };
 
-struct machine_procedures { /* of one part */
+struct machine_procedures { /* procedures of one part */
     /* everything here is borrowed from kept messages */
     Ips__ProcedureRow **rows;
     uint32_t count;

@@ -16,7 +16,7 @@ struct refresh {
     struct refresh *next;
     char run[QUERY_RUN_BYTES];
     bool busy;
-    bool was_open; /* at the last refresh */
+    bool was_open; /* the run was open at the last refresh */
     uint64_t events;
     uint64_t begun_ns, next_ns;
 };

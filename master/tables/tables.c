@@ -239,7 +239,8 @@ uint64_t tables_metrics_cut(struct arena *a, Ips__MetricsAnswer *m)
     if (!kept)
         return sum;
     memcpy(kept, m->process_totals, METRICS_MAX_CELLS * sizeof(*kept));
-    kept[METRICS_MAX_CELLS] = m->process_totals[n - 1]; /* the total */
+    /* the total of all processes stays */
+    kept[METRICS_MAX_CELLS] = m->process_totals[n - 1];
     m->process_totals = kept;
     cut_rows(&m->n_process_totals, METRICS_MAX_CELLS + 1, &sum);
     return sum;

@@ -11,7 +11,7 @@
 #include "master/waits/query.h"
 
 #define GROUPS_A_REPLY 256u
-#define BLAME_ROWS 16u /* per group; one more row has the remainder */
+#define BLAME_ROWS 16u /* limit per group; one more row has the remainder */
 
 static const char *const kinds[IPS_BLAME_KINDS] = {
 #define X(name, text) [IPS_BLAME_##name] = (text),

@@ -77,7 +77,7 @@ static void cut_pattern(const char *object, struct pattern *p)
     for (int i = 0; i < 4; i++)
         p->word[i] = "";
     for (int i = 0; i < 4 && at && *object; i++) {
-        p->word[i] = at + 1; /* after the slash */
+        p->word[i] = at + 1; /* the word starts after the slash */
         at = strchr(at + 1, '/');
         if (at && i < 3)
             *at = '\0';

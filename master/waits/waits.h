@@ -39,19 +39,19 @@ struct waits_lock_row { /* as struct ips_lock_row of the slave */
 };
 /* rows of a part as received, ordered by node */
 struct waits_rows {
-    Ips__WaitPlace **call_site; /* borrowed from kept messages */
+    Ips__WaitPlace **call_site; /* rows are borrowed from kept messages */
     uint32_t call_site_count;
     uint8_t cause[256]; /* the run's cause for each cause number of the slave */
     uint32_t cause_count;
     /* node numbers of this machine; indices of call_site */
     uint32_t *node, *of;
     uint8_t *why, *of_node;
-    uint64_t *ns, *end_ns, *unended_ns; /* see WaitRowsAnswer */
+    uint64_t *ns, *end_ns, *unended_ns; /* columns of WaitRowsAnswer */
     uint64_t count, cap;
-    /* ordered by node, then by position in its arc */
+    /* lock rows by node, then by position in its arc */
     struct waits_lock_row *lock_row;
     uint64_t lock_count, lock_cap;
-    Ips__BlockedCall **blocked; /* borrowed from kept messages */
+    Ips__BlockedCall **blocked; /* rows are borrowed from kept messages */
     uint32_t blocked_count;
     uint64_t now_ns; /* when it was asked, by the machine's own clock */
 };
@@ -78,10 +78,13 @@ struct waits {
     struct ips_waits laid;
     struct waits_call_site *call_site;
     uint32_t call_site_count;
-    uint32_t **call_site_number;  /* [parts][call sites of the part] */
-    struct entity_symbol *symbol; /* procedures; equal ones are one */
+    /* [parts][call sites of the part] index of the call site in `w` */
+    uint32_t **call_site_number;
+    /* the procedures of all machines, each once */
+    struct entity_symbol *symbol;
     uint32_t symbol_count;
-    uint32_t **symbol_number; /* [parts][symbols of the part] */
+    /* [parts][symbols of the part] index in `symbol` */
+    uint32_t **symbol_number;
     /* [parts + 1] numbering of processes through all parts */
     uint32_t *process_base;
     /* scale_ns: `at` of the run's origin; start and end of the run */
@@ -134,7 +137,7 @@ struct waits_blame {
     uint64_t ns;
 };
 struct waits_groups {
-    struct waits_group *group; /* in order of first appearance */
+    struct waits_group *group; /* groups in order of first appearance */
     uint32_t count;
     struct waits_blame *blame; /* the causes of all groups, ordered by group */
     uint64_t blame_count;

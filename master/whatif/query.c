@@ -134,7 +134,7 @@ static void ask_arc_profile(struct query *q)
 static void have_waits(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
-    free(d->arc_profile); /* empty so far */
+    free(d->arc_profile); /* the arc profiles are empty so far */
     d->arc_profile = d->waits->arc_profile;
     d->waits->arc_profile = NULL;
     have_all(q);

@@ -25,7 +25,7 @@
     70u /* additional memory per node if only a window is edited */
 #define WHATIF_EDITS_MAX 64u
 #define WHATIF_NEXT_MAX 1000u
-#define WHATIF_ROWS_MAX 10000u /* limit per list */
+#define WHATIF_ROWS_MAX 10000u /* limit for the rows of one list */
 
 struct whatif_row {  /* the result for one entity or edit */
     uint32_t entity; /* ranking: index in t.entity; edits: number of the edit */
@@ -70,7 +70,7 @@ struct whatif_data {       /* stored in query.data */
     size_t ranking_count, candidates, computed;
     struct whatif_slack *slacks;
     size_t slack_count;
-    size_t slack_left; /* rows not shown */
+    size_t slack_left; /* number of slack rows that are not shown */
     uint64_t near_ns;
     struct ips_next next;
     /* [parts] excess of threads over cores */
@@ -97,7 +97,7 @@ struct whatif_solving {
     struct query *q;
     struct whatif_data *d;
     const Ips__WhatifAsk *ask;
-    struct ips_scenario scenario; /* for the merged graph */
+    struct ips_scenario scenario; /* scenario for the merged graph */
     const struct ips_graph *g;
     struct ips_order order;
     uint64_t *tail;

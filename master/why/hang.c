@@ -20,9 +20,10 @@
 #include "master/query/machine_share.h"
 #include "master/why/facts.h"
 
-#define LEAST_NS 20000000u       /* minimum for a circle */
-#define STILL_PPM 200000u        /* of the elapsed time without progress */
-#define STILL_LIVE_NS 500000000u /* minimum in a run that is still open */
+#define LEAST_NS 20000000u /* shortest wait that counts as a deadlock */
+/* in ppm of the elapsed time: minimum without progress */
+#define STILL_PPM 200000u
+#define STILL_LIVE_NS 500000000u /* minimum without progress in an open run */
 #define NAMED 4u                 /* number of threads named in the text */
 
 struct blocked {
@@ -43,7 +44,7 @@ struct hang {
     struct why_data *d;
     struct blocked *v;
     size_t n, cap;
-    uint64_t going_on; /* threads that had not ended at the end of the run */
+    uint64_t going_on; /* number of threads that had not ended */
 };
 
 /* Whether its process was still running at the end or was killed. */

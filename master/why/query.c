@@ -257,7 +257,8 @@ static void send_answer(struct filling *x)
     Ips__Reply reply = IPS__REPLY__INIT;
     reply.answer_case = IPS__REPLY__ANSWER_WHY;
     reply.why = &x->answer;
-    struct arena a = x->d->a; /* its strings must outlive the question's data */
+    /* the reply's strings must outlive the question's data */
+    struct arena a = x->d->a;
     x->d->a = (struct arena){0};
     query_answer(x->q, &reply);
     arena_release(&a);
