@@ -152,7 +152,7 @@ struct query {
     /* no longer needs the slaves' graph, so other questions may use it */
     bool released_run;
     bool restart_needed; /* the question restarts when the round ends */
-    bool from_cache;     /* the tables came from the cache */
+    bool from_cache;     /* answered from cached tables alone */
     /* the question wants measured message times, if known */
     bool calibrate;
     /* after the first round: a failure now restarts the question */
@@ -238,7 +238,7 @@ bool query_keep_message(struct query *q, struct machine_share *p);
  * more replies as were taken, in batches. */
 void query_widen(struct query *q, struct machine_share *p);
 
-/* Marks the part as failed; the question continues without it. */
+/* Marks the part as failed, without failing the question. */
 void query_machine_failed(struct query *q, struct machine_share *p,
                           const struct ips_err *why);
 
