@@ -424,8 +424,7 @@ static void next_machine(struct query *q)
     query_await(q);
 }
 
-/* ---- the plan -------------------------------------------------------------
- */
+/* ---- the plan --------------------------------------------------------- */
 
 static bool is_named(const Ips__CalibrateAsk *ask, const char *machine)
 {

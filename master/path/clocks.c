@@ -123,8 +123,7 @@ static int fit_all(struct alignment *a, struct ips_err *err)
     return 0;
 }
 
-/* ---- the certificate's text -----------------------------------------------
- */
+/* ---- the certificate's text ------------------------------------------- */
 
 static void report_alignment(struct alignment *a, uint32_t root)
 {
@@ -154,8 +153,7 @@ static void report_alignment(struct alignment *a, uint32_t root)
         snprintf(out + n, size - (size_t)n, "; a clock has stepped");
 }
 
-/* ---- the job --------------------------------------------------------------
- */
+/* ---- the job ---------------------------------------------------------- */
 
 static void align_release(struct alignment *a)
 {

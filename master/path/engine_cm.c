@@ -176,8 +176,7 @@ static int take_finished(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* ---- termination detection ------------------------------------------------
- */
+/* ---- termination detection -------------------------------------------- */
 
 static void say_over(struct query *q)
 {
@@ -279,8 +278,7 @@ static void on_tick(struct query *q)
     say_all(q, IPS__CM_MESSAGE__KIND__TELL);
 }
 
-/* ---- starting -------------------------------------------------------------
- */
+/* ---- starting --------------------------------------------------------- */
 
 static void begin_scenario(struct query *q, enum scenario_id id)
 {

@@ -298,8 +298,7 @@ static bool sum_up(struct query *q)
     return fine;
 }
 
-/* ---- the requests ---------------------------------------------------------
- */
+/* ---- the requests ----------------------------------------------------- */
 
 /* The four columns of one ExpandAsk. */
 struct columns {
@@ -388,8 +387,7 @@ static void ask_expand(struct query *q)
     query_await(q);
 }
 
-/* ---- sending values to the slaves -----------------------------------------
- */
+/* ---- sending values to the slaves ------------------------------------- */
 
 static int take_finish(struct query *q, struct machine_share *p,
                        const Ips__Reply *reply, struct ips_err *err)

@@ -516,8 +516,7 @@ static void finish_phases(struct query *q)
     }
 }
 
-/* ---- starting -------------------------------------------------------------
- */
+/* ---- starting --------------------------------------------------------- */
 
 static void have_clocks(struct query *q)
 {

@@ -118,8 +118,7 @@ int weighting_goal(struct query *q, const char *object, struct ips_err *err)
     return 0;
 }
 
-/* ---- scenarios --------------------------------------------------------------
- */
+/* ---- scenarios -------------------------------------------------------- */
 
 void weighting_scenario(const struct query *q, const struct machine_share *p,
                         const struct ips_scenario *scenario, Ips__Lane *to)

@@ -121,8 +121,7 @@ static void fill_path(const struct filling *f)
                          left));
 }
 
-/* ---- assumptions ----------------------------------------------------------
- */
+/* ---- assumptions ------------------------------------------------------ */
 
 static bool speed_not_given(const struct predict_setup *s, uint32_t m)
 {

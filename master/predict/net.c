@@ -58,8 +58,7 @@ static int allocate_media(struct predict_setup *s, size_t nets,
     return 0;
 }
 
-/* ---- measured times ------------------------------------------------------
- */
+/* ---- measured times --------------------------------------------------- */
 
 /* Groups the pairs of machines without measurements of their own by the pair
  * whose times they use, or by using none, so that one sentence covers each
@@ -161,8 +160,7 @@ int predict_times(const struct predict_run *run, struct predict_said *said,
     return rc;
 }
 
-/* ---- what the question says ----------------------------------------------
- */
+/* ---- what the question says ------------------------------------------- */
 
 static uint32_t medium_of(struct predict_setup *s, const char *name)
 {
@@ -218,8 +216,7 @@ static int apply_net(struct predict_setup *s, const Ips__PredictNet *n,
                        n->to);
 }
 
-/* ---- time that messages occupy a medium -----------------------------------
- */
+/* ---- time that messages occupy a medium ------------------------------- */
 
 /* Sets the link time of a pair on a medium; false if its times are given by
  * the question or were not measured well enough. */

@@ -188,8 +188,7 @@ static void add_segments(struct summing *s, const struct ips_path *path)
     }
 }
 
-/* ---- rows ----------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------- */
 
 static enum predict_row_kind kind_of(const struct entity_feature *f)
 {

@@ -273,8 +273,7 @@ int predict_replay(const struct predict_run *run,
     return rc;
 }
 
-/* ---- load of other programs -----------------------------------------------
- */
+/* ---- load of other programs ------------------------------------------- */
 
 #define FIT_PARTS 100u
 #define FIT_MOST 1600u /* in hundredths: a load of 16 */

@@ -37,8 +37,7 @@
 #define PREDICT_ASSUMED_MAX 64u
 #define PREDICT_MOVES_MAX 1000u
 
-/* ---- the run -------------------------------------------------------------
- */
+/* ---- the run ---------------------------------------------------------- */
 
 struct predict_own { /* one machine of the recorded run */
     const char *name;
@@ -141,8 +140,7 @@ int predict_queues_iterate(const struct predict_run *run,
                            struct ips_err *err) IPS_MUST_USE;
 void predict_queued_release(struct predict_queued *q);
 
-/* ---- a setup -------------------------------------------------------------
- */
+/* ---- a setup ---------------------------------------------------------- */
 
 /* Threads and load of other programs take turns on a processor. This is the
  * average time that a thread ran from the end of one turn of the load to the
@@ -232,8 +230,7 @@ int predict_setup_make(const struct predict_run *run,
 int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
                       struct ips_err *err) IPS_MUST_USE;
 
-/* ---- the answer ----------------------------------------------------------
- */
+/* ---- the answer ------------------------------------------------------- */
 
 struct predict_use {    /* use of one machine */
     uint32_t threads;   /* threads that started on this machine */

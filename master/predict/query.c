@@ -10,8 +10,7 @@
 #include "analysis/graph/path.h"
 #include "master/predict/query.h"
 
-/* ---- the replays ---------------------------------------------------------
- */
+/* ---- the replays ------------------------------------------------------ */
 
 static int solve_free(struct whatif_solving *s, struct predict_query *d)
 {
@@ -97,8 +96,7 @@ static void solve_predict(struct query *q)
     (void)rc; /* on failure s.err has the reason */
 }
 
-/* ---- the question --------------------------------------------------------
- */
+/* ---- the question ----------------------------------------------------- */
 
 /* The graph keeps message lengths, because their times depend on the setup's
  * machines. The worker gets a copy of the table, which the loop owns. */

@@ -49,8 +49,7 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-/* ---- in the worker --------------------------------------------------------
- */
+/* ---- in the worker ---------------------------------------------------- */
 
 static uint64_t stretch_ns(uint64_t ns, uint32_t ppm)
 {

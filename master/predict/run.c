@@ -8,8 +8,7 @@
 #include "master/predict/query.h"
 #include "master/query/machine_share.h"
 
-/* ---- waits that no arc explains ------------------------------------------
- */
+/* ---- waits that no arc explains --------------------------------------- */
 
 /* Whether a wait without an arc takes time in the replay. A wait for a lock or
  * of a spinning thread does not: it is another thread's computing, which is
@@ -132,8 +131,7 @@ static int mark_slept(struct query *q, const struct whatif_solving *s,
     return 0;
 }
 
-/* ---- machines and threads ------------------------------------------------
- */
+/* ---- machines and threads --------------------------------------------- */
 
 static uint32_t command_end(const struct query *q, const struct path_data *d,
                             const struct ips_replay_graph *r)
@@ -186,8 +184,7 @@ static int make_names(struct query *q, const struct whatif_solving *s,
     return 0;
 }
 
-/* ---- moves ---------------------------------------------------------------
- */
+/* ---- moves ------------------------------------------------------------ */
 
 struct moved {
     struct ips_replay_cut cut;
@@ -302,8 +299,7 @@ static int place_cuts(struct cuts *c, struct predict_run *run,
     return rc;
 }
 
-/* ---- the graph -----------------------------------------------------------
- */
+/* ---- the graph -------------------------------------------------------- */
 
 static int make_graph(struct query *q, const struct whatif_solving *s,
                       struct predict_run *run)

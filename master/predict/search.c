@@ -32,8 +32,7 @@ struct asking {
     uint64_t *capacity, *weight;
 };
 
-/* ---- items ---------------------------------------------------------------
- */
+/* ---- items ------------------------------------------------------------ */
 
 /* Numbers the free processes as items; the chains of a process are adjacent. */
 static void number_free(struct predict_query *d)
@@ -127,8 +126,7 @@ static void fill_all(struct asking *s)
     }
 }
 
-/* ---- tries ---------------------------------------------------------------
- */
+/* ---- tries ------------------------------------------------------------ */
 
 static void set_map(struct predict_query *d, const uint32_t *map)
 {
@@ -250,8 +248,7 @@ void predict_search_progress(struct query *q)
     query_send(q, &reply);
 }
 
-/* ---- the answer ----------------------------------------------------------
- */
+/* ---- the answer ------------------------------------------------------- */
 
 static char *process_name(const struct predict_query *d, struct arena *a,
                           uint32_t c)

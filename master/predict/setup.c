@@ -43,8 +43,7 @@ void predict_setup_release(struct predict_setup *s)
     memset(s, 0, sizeof(*s));
 }
 
-/* ---- machines ------------------------------------------------------------
- */
+/* ---- machines --------------------------------------------------------- */
 
 static int make_own(const struct predict_run *run, size_t more,
                     struct predict_setup *out, struct ips_err *err)
@@ -241,8 +240,7 @@ static const char *machine_names(const struct predict_setup *s,
     return out;
 }
 
-/* ---- placement of threads -------------------------------------------------
- */
+/* ---- placement of threads --------------------------------------------- */
 
 static bool matches_pattern(const char *pattern, const char *text)
 {

@@ -88,8 +88,7 @@ static bool stamp_same(const struct stamp *a, const struct stamp *b)
            a->mtimes_inode == b->mtimes_inode;
 }
 
-/* ---- sending a cached answer ----------------------------------------------
- */
+/* ---- sending a cached answer ------------------------------------------ */
 
 static Ips__Certificate *certificate_in(Ips__Reply *r)
 {
@@ -185,8 +184,7 @@ bool answers_replay(struct query *q)
     return all_connected(q->m, a) && send_all(q, a);
 }
 
-/* ---- storing an answer ----------------------------------------------------
- */
+/* ---- storing an answer ------------------------------------------------ */
 
 static struct cached_answer *begin_answer(struct query *q)
 {
@@ -287,8 +285,7 @@ void answer_cache_remove(struct query *q)
     q->answer = NULL;
 }
 
-/* ---- precomputation -------------------------------------------------------
- */
+/* ---- precomputation --------------------------------------------------- */
 
 void answer_cache_precompute(struct master *m, const char *run)
 {

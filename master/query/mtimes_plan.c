@@ -6,8 +6,7 @@
 
 #include "master/query/join.h"
 
-/* ---- which pairs are needed -----------------------------------------------
- */
+/* ---- which pairs are needed ------------------------------------------- */
 
 /* to[i]: p and part i exchange messages. [parts]; NULL: no memory. */
 static bool *find_partners(const struct query *q, const struct machine_share *p)

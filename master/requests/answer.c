@@ -52,8 +52,7 @@ static char *chain_object(const struct filling *f, uint32_t chain)
     return arena_printf(f->a, "%s/%u", object, c->tid);
 }
 
-/* ---- how time was spent ---------------------------------------------------
- */
+/* ---- how time was spent ----------------------------------------------- */
 
 static void add_parts(Ips__RequestParts *to, const struct ips_request *r)
 {
@@ -103,8 +102,7 @@ static Ips__RequestParts *time_parts_of(const struct filling *f,
     return to;
 }
 
-/* ---- services -------------------------------------------------------------
- */
+/* ---- services --------------------------------------------------------- */
 
 static void fill_times(const struct filling *f, Ips__ServiceRow *row,
                        const struct request_service *v)
@@ -219,8 +217,7 @@ static void sort_services(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
     out->services[0] = busiest;
 }
 
-/* ---- the slowest, one by one ----------------------------------------------
- */
+/* ---- the slowest, one by one ------------------------------------------ */
 
 static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
 {
@@ -274,8 +271,7 @@ static void fill_slowest(const struct filling *f, uint32_t top)
     free(end);
 }
 
-/* ---- the answer ------------------------------------------------------------
- */
+/* ---- the answer ------------------------------------------------------- */
 
 /* The station that limits the service; NULL: only clients are known. */
 static const Ips__StationRow *first_station(const struct filling *f)

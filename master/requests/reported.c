@@ -50,8 +50,7 @@ int requests_set_by(struct requests_data *d, const char *by,
         by);
 }
 
-/* ---- fetching -------------------------------------------------------------
- */
+/* ---- fetching --------------------------------------------------------- */
 
 static int take_names(struct requests_data *d, struct machine_share *p,
                       const Ips__BracketsAnswer *a, struct ips_err *err)
@@ -187,8 +186,7 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
     query_await(q);
 }
 
-/* ---- in the worker ---------------------------------------------------------
- */
+/* ---- in the worker ---------------------------------------------------- */
 
 static int by_thread(const void *a, const void *b)
 {

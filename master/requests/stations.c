@@ -37,8 +37,7 @@ static uint64_t waits_of(const Ips__ThreadRow *t)
     return busy;
 }
 
-/* ---- activity outside of requests -----------------------------------------
- */
+/* ---- activity outside of requests ------------------------------------- */
 
 static void find_window(struct requests_data *d)
 {

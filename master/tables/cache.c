@@ -38,8 +38,7 @@ static void let_go(struct query *q)
     q->table_cache = NULL;
 }
 
-/* ---- using the cached tables ----------------------------------------------
- */
+/* ---- using the cached tables ------------------------------------------ */
 
 static bool all_connected(const struct master *m, const struct cached_tables *k)
 {
@@ -130,8 +129,7 @@ void table_cache_or_gather(struct query *q, unsigned want,
     after(q);
 }
 
-/* ---- storing tables -------------------------------------------------------
- */
+/* ---- storing tables --------------------------------------------------- */
 
 static bool may_keep(const struct query *q, uint64_t *events)
 {

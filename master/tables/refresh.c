@@ -55,8 +55,7 @@ void refresh_heard(struct master *m, const Ips__Report *report)
     }
 }
 
-/* ---- one refresh ----------------------------------------------------------
- */
+/* ---- one refresh ------------------------------------------------------ */
 
 /* For a closed run: caches the rows for the first question. */
 static void keep_rows(struct query *q)
@@ -117,8 +116,7 @@ static const struct query_kind query_refresh = {.name = "refresh",
                                                 .start = start_refresh,
                                                 .release = release_refresh};
 
-/* ---- which run, and when --------------------------------------------------
- */
+/* ---- which run, and when ---------------------------------------------- */
 
 static bool asked_about(const struct master *m, const char *run)
 {

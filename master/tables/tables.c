@@ -160,8 +160,7 @@ int tables_metrics_of(const struct tables *t, const char *object,
     return 0;
 }
 
-/* ---- selecting rows for an answer -----------------------------------------
- */
+/* ---- selecting rows for an answer ------------------------------------- */
 
 /* Reduces one of the lists beside the rows to the `top` entries with the
  * largest `field`, which are those that the client shows; changes `list` and

@@ -217,8 +217,7 @@ static void on_blame(void *arg, const struct ips_blame *b)
                   b->ns);
 }
 
-/* ---- all waits ------------------------------------------------------------
- */
+/* ---- all waits -------------------------------------------------------- */
 
 static bool is_chosen(const struct waits_choice *c, uint32_t chain,
                       uint32_t place)

@@ -61,8 +61,7 @@ static int check_ask(const Ips__WaitsAsk *a, struct waits_data *d,
     return rc;
 }
 
-/* ---- selecting objects ----------------------------------------------------
- */
+/* ---- selecting objects ------------------------------------------------ */
 
 /* The components of an object's pattern; "" matches everything. */
 struct pattern {

@@ -267,8 +267,7 @@ void waits_fetch(struct query *q, struct waits *w,
     query_await(q);
 }
 
-/* ---- numbering equal call sites and symbols -------------------------------
- */
+/* ---- numbering equal call sites and symbols --------------------------- */
 
 struct named {
     struct waits_call_site p;

@@ -78,8 +78,7 @@ static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
     return rc;
 }
 
-/* ---- arc profiles ---------------------------------------------------------
- */
+/* ---- arc profiles ----------------------------------------------------- */
 
 static int take_arc_profile(struct query *q, struct machine_share *p,
                             const Ips__Reply *reply, struct ips_err *err)

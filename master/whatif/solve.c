@@ -233,8 +233,7 @@ static int solve_edits(struct whatif_solving *s)
     return rc;
 }
 
-/* ---- ranking of improvements ----------------------------------------------
- */
+/* ---- ranking of improvements ------------------------------------------ */
 
 static int keep_ranking(struct whatif_solving *s, struct ips_edit *edit,
                         const struct ips_whatif *out, const uint32_t *order,

@@ -30,8 +30,7 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* ---- assigning time to phases ---------------------------------------------
- */
+/* ---- assigning time to phases ----------------------------------------- */
 
 static uint32_t phase_at(const struct looking *l, uint64_t at)
 {
@@ -136,8 +135,7 @@ static void add_path(const struct looking *l)
         add_arc(l, &a);
 }
 
-/* ---- choosing phases ------------------------------------------------------
- */
+/* ---- choosing phases -------------------------------------------------- */
 
 static uint64_t busy_cores(uint64_t cpu, uint64_t path)
 {
@@ -209,8 +207,7 @@ static size_t choose_phases(const struct looking *l, struct why_phase *out)
     return count;
 }
 
-/* ---- contents of a phase --------------------------------------------------
- */
+/* ---- contents of a phase ---------------------------------------------- */
 
 static enum why_kind kind_of(enum ips_concurrent_class of)
 {
@@ -261,8 +258,7 @@ static int make_votes(struct why_solving *y, struct why_votes *v)
     return v->process && v->procedure ? 0 : no_memory(y);
 }
 
-/* ---- the gain -------------------------------------------------------------
- */
+/* ---- the gain --------------------------------------------------------- */
 
 /* Makes one feature of the phase's part of each arc of the path. */
 static int make_feature(const struct looking *l, uint32_t phase,
@@ -322,8 +318,7 @@ static int phase_gain(const struct looking *l, uint32_t phase, uint32_t ppm,
     return rc;
 }
 
-/* ---- all ------------------------------------------------------------------
- */
+/* ---- all -------------------------------------------------------------- */
 
 static int fill_phase(const struct looking *l, struct why_phase *p,
                       struct why_votes *v)

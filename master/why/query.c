@@ -16,8 +16,7 @@
 #include "master/tables/procs.h"
 #include "master/why/facts.h"
 
-/* ---- facts from the tables ------------------------------------------------
- */
+/* ---- facts from the tables -------------------------------------------- */
 
 static void sync_facts(const struct query *q, struct why_facts *f)
 {

@@ -192,8 +192,7 @@ int why_roles(struct why_solving *y)
     return rc;
 }
 
-/* ---- waits for threads that are alike -------------------------------------
- */
+/* ---- waits for threads that are alike --------------------------------- */
 
 /* If a thread waits for a signal or a semaphore that a thread of the same role
  * gives, both queue for a shared resource. Such a wait counts as a wait for a
@@ -218,8 +217,7 @@ void why_mark_shared_waits(struct why_solving *y)
     }
 }
 
-/* ---- children one after another -------------------------------------------
- */
+/* ---- children one after another --------------------------------------- */
 
 /* Time of the path, while no other thread works, in a child and its
  * descendants. */

@@ -35,8 +35,7 @@ static char *finding_command(const struct saying *y, const char *what)
     return arena_printf(y->a, "ipsq %s %s", what, y->run);
 }
 
-/* ---- latency ---------------------------------------------------------------
- */
+/* ---- latency ---------------------------------------------------------- */
 
 enum latency_part { QUEUED, UNTAKEN, OWN, ELSEWHERE, MESSAGE, EXTERNAL, PARTS };
 
@@ -241,8 +240,7 @@ static void say_latency(struct saying *y)
               by_gain);
 }
 
-/* ---- throughput ------------------------------------------------------------
- */
+/* ---- throughput ------------------------------------------------------- */
 
 static const Ips__StationRow *station_at(const Ips__RequestsAnswer *from,
                                          bool client, unsigned skip)
