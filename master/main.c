@@ -1,4 +1,4 @@
-/* ips-master: the analyst that asks the slaves and answers the clients. */
+/* ips-master: the daemon that asks the slaves and answers the clients. */
 #include <event2/event.h>
 #include <getopt.h>
 #include <malloc.h>
@@ -57,7 +57,7 @@ static int parse_idle(const char *text, unsigned *out)
     return 0;
 }
 
-/* 0 go on, 1 done, -1 wrong usage. */
+/* Returns 0: continue; 1: done, exit; -1: wrong usage. */
 static int parse_options(int argc, char **argv, struct options *o)
 {
     enum {
@@ -143,9 +143,9 @@ static int signals_setup(struct event_base *base, struct event *stop[2],
     return 0;
 }
 
-/* A piece of a slave's answer is unpacked into some MB of arrays and freed
- * again. By default the C library gives these to the kernel each time, which
- * clears the pages again for the next piece. */
+/* Each piece of a slave's answer is unpacked into arrays of some MB, which are
+ * freed soon. By default the C library returns such blocks to the kernel each
+ * time, and the kernel must clear the pages again for the next piece. */
 static void keep_heap(void)
 {
     mallopt(M_MMAP_THRESHOLD, 16 << 20);
@@ -189,7 +189,8 @@ int main(int argc, char **argv)
     ips_log_init("master");
     keep_heap();
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* RLIMIT_FSIZE: as a disk that is full */
+    /* a write beyond RLIMIT_FSIZE then fails like one to a full disk */
+    signal(SIGXFSZ, SIG_IGN);
     if (!o.master.state) {
         rc = ips_path_state(o.state, &err);
         o.master.state = o.state;

@@ -1,4 +1,4 @@
-/* Which kind of question a request is. */
+/* Maps a request to its kind of question. */
 #include "master/query/query.h"
 #include "master/requests/requests.h"
 

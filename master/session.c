@@ -9,7 +9,8 @@
 #include "master/query/query.h"
 #include "master/tables/refresh.h"
 
-/* It gets what is queued for it, and nobody listens to it any more. */
+/* Sends what is queued for the peer; ignores everything that it sends from now
+ * on. */
 static void dismiss_peer(struct ips_peer *peer, const char *why)
 {
     ips_log_info("%s: %s", ips_peer_name(peer), why);
@@ -150,8 +151,8 @@ static void on_slave_close(struct ips_peer *peer, const char *why, void *arg)
 
 static const struct ips_peer_ops slave_ops = {on_slave_message, on_slave_close};
 
-/* A slave that was started again may say Hello before we saw its old
- * connection end: that one is no reason to refuse it. */
+/* A restarted slave may send Hello before the master has noticed the end of
+ * its old connection. That connection must not be a reason to refuse it. */
 static void bury_slave(struct master *m, const char *machine)
 {
     struct slave *s = roster_find(&m->roster, machine);

@@ -43,7 +43,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     refresh_tick(m);
     if (in_use(m))
         m->used_ns = now;
-    /* Every put of the catalogue is committed: nothing is left to flush. */
+    /* The catalogue commits every put, so nothing must be flushed here. */
     if (m->private_mode &&
         ips_sub_sat(now, m->used_ns) >= (uint64_t)m->idle_s * 1000000000u) {
         ips_log_info("no slave and no client for %u s: ending", m->idle_s);

@@ -1,7 +1,7 @@
 /*
- * Memory of one answer: rows and names are made by the thousand and let go
- * together. An allocation that fails returns NULL and sets `failed`, so makers
- * check once at the end.
+ * Memory of one answer. An answer allocates thousands of rows and names and
+ * releases them together. A failed allocation returns NULL and sets `failed`,
+ * so code that fills an answer needs to check only once, at the end.
  */
 #ifndef IPS_MASTER_BASE_ARENA_H
 #define IPS_MASTER_BASE_ARENA_H
@@ -12,19 +12,20 @@
 struct arena_block;
 struct arena {
     struct arena_block *blocks;
-    size_t left; /* in the newest block */
+    size_t left; /* free bytes in the newest block */
     bool failed;
 };
 
-/* Zeroed, aligned for everything. */
+/* Returns zeroed memory, aligned for any type. */
 void *arena_alloc(struct arena *a, size_t size);
-/* Never NULL: "" where memory is short. */
+/* Never returns NULL: without memory it returns "" (and sets `failed`). */
 char *arena_printf(struct arena *a, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void arena_release(struct arena *a);
 
-/* A list that grows by doubling: `*list` has room for *count + 1 afterwards
- * (old places stay in the arena). False: no memory. */
+/* Makes sure that `*list` has room for *count + 1 items; its capacity doubles
+ * when it must grow, and the old copy stays in the arena until the end.
+ * Returns false if there is no memory. */
 bool arena_reserve(struct arena *a, void *list, size_t count, size_t *cap,
                    size_t item);
 

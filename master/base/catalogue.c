@@ -27,7 +27,8 @@ static const char schema[] =
 static const char sql_put[] =
     "INSERT OR REPLACE INTO run_machine VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)";
 
-/* Newest run first; the root's machine tells when the run was made. */
+/* Newest run first; the machine of the root process determines when the run
+ * was created. */
 static const char sql_each[] =
     "SELECT r.run, r.machine, r.command, r.tags, r.created_real_ns, r.open,"
     " r.has_root, r.processes, r.threads, r.events, r.lost, r.untraced, r.torn"
@@ -39,9 +40,10 @@ static const char sql_each[] =
 struct catalogue {
     sqlite3 *db;
     sqlite3_stmt *put, *each, *put_irt, *get_irt;
-    /* Hash of what was written last, by run and machine: a heartbeat that says
-     * nothing new writes nothing. A collision costs a write, never a loss:
-     * the key's own hash is part of the value. */
+    /* Hash of the row that was last written, by run and machine, so that a
+     * heartbeat without news writes nothing. A collision costs a needless
+     * write but never loses data, because the hash of the key is part of the
+     * value. */
     uint64_t seen[SEEN_SLOTS];
 };
 
@@ -154,7 +156,7 @@ static void bind_text(sqlite3_stmt *st, int at, const char *text)
     sqlite3_bind_text(st, at, text, -1, SQLITE_TRANSIENT);
 }
 
-/* Counts above 2^63 are no counts; SQLite's integers are signed. */
+/* SQLite's integers are signed; no real count exceeds 2^63. */
 static void bind_count(sqlite3_stmt *st, int at, uint64_t value)
 {
     sqlite3_bind_int64(st, at, (sqlite3_int64)ips_min_u64(value, INT64_MAX));
@@ -202,7 +204,7 @@ static uint64_t hash_state(const char *machine, const Ips__RunState *run,
     size_t len = ips__run_state__get_packed_size(run);
     uint8_t *packed = malloc(len + 1);
     if (!packed)
-        return 0; /* never equal to what is kept: written */
+        return 0; /* differs from every stored hash: the row will be written */
     ips__run_state__pack(run, packed);
     uint64_t hash = ips_fnv1a(*key, packed, len);
     free(packed);

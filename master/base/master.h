@@ -1,16 +1,17 @@
 /*
- * The master daemon as one object, and the clock its parts are given.
+ * The master daemon as one object, and the clock that it passes to its
+ * modules.
  *
  *   main.c       options, the list of set-up steps, the loop
- *   session.c    connections: who is a client, who a slave, what they say
+ *   session.c    connections: which are clients, which are slaves
  *   roster.c     slaves by machine name        catalogue.c  runs, on disk
  *   query.c      one question in progress: asks, replies, time limits, order
- *   gather.c     the steps most questions begin with (sync, tables, ends)
+ *   gather.c     the rounds with which most questions start
  *   query_*.c    one file per question
- *   engine_*.c   the critical path, computed in two ways
+ *   engine_*.c   the critical path, computed in several ways
  *   join.c, metrics.c, shares.c   pure
  *
- * Thread: the loop's, but for jobs given to the worker.
+ * Thread: the event loop's, except for jobs given to the worker.
  */
 #ifndef IPS_MASTER_BASE_MASTER_H
 #define IPS_MASTER_BASE_MASTER_H
@@ -23,7 +24,8 @@
 #include "proto/peer.h"
 
 #define MASTER_MAX_CLIENTS 256
-#define MASTER_MAX_QUERIES 16 /* at once, of one client */
+/* limit of simultaneous questions of one client */
+#define MASTER_MAX_QUERIES 16
 
 struct event;
 struct query;
@@ -41,39 +43,43 @@ struct master {
     struct ips_listener *listener;
     struct catalogue *catalogue;
     struct worker *worker;
-    int state_fd; /* the lock of the state directory, -1 none */
+    int state_fd; /* holds the lock of the state directory; -1: none */
     struct roster roster;
     struct client *clients;
     uint32_t client_count;
-    struct query *queries;              /* in order of arrival */
-    uint64_t next_ask;                  /* id of the last question to a slave */
-    struct mtimes mtimes;               /* message times, on disk */
-    struct cached_tables *table_cache;  /* tables/cache.c */
-    struct cached_answer *answer_cache; /* query/answer_cache.c */
-    struct refresh *refreshes;          /* refresh.c */
-    uint64_t refresh_ns;                /* 0: tables are not kept up to date */
+    /* list of questions, in order of arrival */
+    struct query *queries;
+    /* id of the last request sent to a slave */
+    uint64_t next_ask;
+    struct mtimes mtimes;               /* measured message times, on disk */
+    struct cached_tables *table_cache;  /* see tables/cache.h */
+    struct cached_answer *answer_cache; /* see query/answer_cache.h */
+    struct refresh *refreshes;          /* see tables/refresh.h */
+    /* 0: the tables are not kept up to date */
+    uint64_t refresh_ns;
     struct event *tick, *on_term, *on_int;
     char state[IPS_PATH_BYTES];
     char address[IPS_PATH_BYTES];
     bool private_mode, stopping;
-    /* How long a question waits (query.h); tests shorten them. */
+    /* Time limits of a question (query.h); tests shorten them. */
     uint64_t silence_ns, stopped_ns, limit_ns;
     unsigned idle_s;
     uint64_t started_ns;
-    uint64_t used_ns; /* last moment with a slave or a client */
+    /* last moment at which a slave or a client was connected */
+    uint64_t used_ns;
 };
 
-uint64_t master_now_ns(void); /* CLOCK_MONOTONIC */
+uint64_t master_now_ns(void); /* reads CLOCK_MONOTONIC */
 
-/* session.c: given to ips_listener_new. */
+/* session.c: the accept callback for ips_listener_new. */
 void session_on_accept(struct ips_peer *peer, void *arg);
-/* Closes every connection; no callback comes afterwards. */
+/* Closes every connection; no callback follows. */
 void session_release(struct master *m);
 
-/* setup.c: everything but options and signals, so that tests can run a master
- * inside. On failure nothing is left. */
+/* setup.c: starts the daemon except for options and signals, so that tests can
+ * run a master inside their process. On failure it releases everything. */
 struct master_options {
-    const char *listen; /* NULL: STATE/master.sock */
+    const char *listen; /* address; NULL: STATE/master.sock */
     const char *state;
     bool private_mode;
     unsigned idle_s;

@@ -45,7 +45,7 @@ static int compare_pair(const struct mtime_pair *a, const char *from,
     return by ? by : (int)a->over - (int)over;
 }
 
-/* Where such a pair is, or would be. */
+/* The index of the pair with this key, or where it would be inserted. */
 static uint32_t find_position(const struct mtimes *t, const char *from,
                               const char *to, enum mtime_over over)
 {
@@ -89,7 +89,8 @@ static int make_curve(struct mtime_pair *p, struct ips_err *err)
                             : rc;
 }
 
-/* Into room that is there; `p` is the table's from now on. */
+/* Inserts `p`, for which capacity must be reserved; the table takes ownership.
+ */
 static void put_pair(struct mtimes *t, struct mtime_pair *p)
 {
     uint32_t at = find_position(t, p->from, p->to, p->over);
@@ -117,7 +118,7 @@ static void put_wake(struct mtimes *t, const struct mtime_wake *w)
     t->wake[at] = *w;
 }
 
-/* Room for `more` beyond what is there. */
+/* Reserves capacity for this many more pairs and wakes. */
 static int make_room(struct mtimes *t, uint32_t pairs, uint32_t wakes,
                      struct ips_err *err)
 {
@@ -229,7 +230,8 @@ const struct mtime_pair *mtimes_choose(const struct mtimes *t, const char *from,
     const struct mtime_pair *p = mtimes_find(t, from, to, over);
     if (!p)
         p = mtimes_find(t, to, from, over);
-    /* Of a machine's two kinds the other is nearer than another machine. */
+    /* Within a machine, its other kind of connection is a better estimate than
+     * another machine. */
     if (!p && inside)
         p = mtimes_find(t, from, to,
                         over == MTIME_TCP ? MTIME_UNIX : MTIME_TCP);

@@ -4,7 +4,8 @@
 
 #include "common/types.h"
 
-#define IDLE_MILLI 500u /* of a processor */
+/* Highest load of an idle processor, in thousandths. */
+#define IDLE_MILLI 500u
 
 static bool are_many(uint32_t wrong, uint32_t of)
 {

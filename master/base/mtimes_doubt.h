@@ -1,17 +1,18 @@
 /*
- * Whether measured message times are to be trusted: rules on numbers alone, the
- * same for every measurement.
+ * Whether measured message times can be trusted. The rules use only numbers
+ * and are the same for every measurement.
  *
- *   idle       the machine's load average before, at most half a processor's
- *              for each processor
- *   delay      both ends were runnable and not running no more than a tenth of
- *              the time, beyond what they kept each other waiting
- *   spread     HIGH less LOW is at most a round trip and 20 us
- *   both ways  half a round trip is half a round trip: of two ways neither
- *              takes more than 3 times the other and 20 us
+ *  - idle: the load average of the machine before the measurement is at most
+ *    half a processor per processor.
+ *  - delay: both ends were runnable without running for at most a tenth of the
+ *    time, not counting the time for which they kept each other waiting.
+ *  - spread: HIGH minus LOW is at most a round trip plus 20 us.
+ *  - both ways: a message time is half a round trip, so the two directions
+ *    must agree: neither takes more than 3 times the other plus 20 us.
  *
- * The last three are of lengths; a pair is in doubt where they do not hold for
- * more than a quarter of them. Pure. Source: DPM-3, DRO-2.
+ * The last three rules apply to each message length. A pair is in doubt if one
+ * of them fails for more than a quarter of the lengths. Pure. Source: DPM-3,
+ * DRO-2.
  */
 #ifndef IPS_MASTER_BASE_MTIMES_DOUBT_H
 #define IPS_MASTER_BASE_MTIMES_DOUBT_H
@@ -20,20 +21,23 @@
 
 #define MTIMES_SLACK_NS 20000u
 
-/* What a point of mtime_pair was made from. */
+/* The measurement behind one point of mtime_pair. */
 struct mtime_trip {
-    uint64_t trip_ns;          /* median round trip; 0: not known */
-    uint64_t delay_ns, all_ns; /* all rounds of it */
+    uint64_t trip_ns; /* median round trip; 0: not known */
+    /* delay_ns out of all_ns, summed over all rounds of the point */
+    uint64_t delay_ns, all_ns;
 };
 
-/* Before anything is measured; UINT32_MAX: not known, so no doubt. True: it is
- * not idle, and how in `out`. */
+/* To be called before the measurement. Returns true if the machine is not
+ * idle, with the text in `out`. A load of UINT32_MAX is not known and raises
+ * no doubt. */
 bool mtimes_doubt_busy(const char *machine, uint32_t load_milli,
                        uint32_t processors, char *out, size_t room);
-/* trip: [p->count]. */
+/* Checks the rules delay and spread; `trip` has p->count elements. */
 bool mtimes_doubt_trips(const struct mtime_pair *p,
                         const struct mtime_trip *trip, char *out, size_t room);
-/* `p` against the other way; lengths that both have. */
+/* Compares `p` with the opposite direction, for message lengths that both
+ * have. */
 bool mtimes_doubt_ways(const struct mtime_pair *p,
                        const struct mtime_pair *back, char *out, size_t room);
 

@@ -1,4 +1,4 @@
-/* The table as text, both ways; the form is in mtimes.h. */
+/* Reads and writes the table as text; mtimes.h has the format. */
 #include "master/base/mtimes.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ struct reader {
     const char *name;
     unsigned line_number;
     struct mtime_pair now;
-    bool open; /* `now` has a `pair` line, which was: */
+    bool open; /* a `pair` line was read into `now`; its line number: */
     unsigned open_line;
     bool headed;
 };
@@ -81,7 +81,7 @@ static int read_pair(struct reader *r, char *words, struct ips_err *err)
     return 0;
 }
 
-/* `doubt WORDS`, of the pair that is open. */
+/* Reads `doubt WORDS`, which belongs to the open pair. */
 static int read_doubt(struct reader *r, const char *words, struct ips_err *err)
 {
     if (!r->open)
@@ -99,7 +99,7 @@ static bool read_number(char **words, uint64_t *out)
     char *text = strtok_r(NULL, " \t", words), *end = NULL;
     *out = IPS_UNMEASURED;
     if (!text)
-        return true; /* the caller knows which must be there */
+        return true; /* the caller knows which fields are required */
     errno = 0;
     if (*text < '0' || *text > '9')
         return strcmp(text, "-") == 0;

@@ -8,7 +8,7 @@ static uint64_t on_wire(uint64_t bytes)
     return bytes + ips_max_u64(packets, 1) * MTIME_WIRE_HEAD;
 }
 
-/* Half a round trip as it was. */
+/* Half the measured round trip, including CPU time. */
 static uint64_t half_trip(const struct mtime_point *p)
 {
     return p->ns + p->cpu_ns;
@@ -24,7 +24,7 @@ static uint64_t scale_bytes(uint64_t bytes, uint64_t ns, uint64_t per)
     return (uint64_t)((ips_u128)bytes * ns / per);
 }
 
-/* The burst, where `per` bytes take the link ns. */
+/* The burst of a link that needs `ns` for `per` bytes. */
 static uint64_t burst_of(const struct mtime_pair *p, uint64_t ns, uint64_t per)
 {
     for (uint32_t k = 0; k < p->count; k++) {
@@ -42,7 +42,8 @@ static uint64_t burst_of(const struct mtime_pair *p, uint64_t ns, uint64_t per)
 bool mtime_wire_of(const struct mtime_pair *p, struct mtime_wire *out)
 {
     const struct mtime_point *first = NULL, *last = NULL;
-    for (uint32_t k = 0; k < p->count; k++) { /* by bytes, or not */
+    /* the points may be in any order */
+    for (uint32_t k = 0; k < p->count; k++) {
         const struct mtime_point *at = &p->point[k];
         if (at->bytes < MTIME_WIRE_LONG || !is_limited(at))
             continue;

@@ -1,20 +1,23 @@
 /*
- * What a message takes of a link that is shared, from the round trips that
- * `ipsq calibrate` measured of it.
+ * How long a message occupies a shared link, computed from the round trips
+ * that `ipsq calibrate` measured over that link.
  *
- * MTIME is no measure of that: it leaves out the CPU of the ends, which works
- * while the link does; a limit by a token bucket lets what comes after a pause
- * pass at once; and a short message alone never meets the limit. So:
+ * MTIME itself is no measure of this, for three reasons. It leaves out the CPU
+ * time of the ends, which work while the link does. A token bucket lets data
+ * after a pause pass at once. A single short message never reaches the limit
+ * of the link. Therefore:
  *
- *  - A byte's time is the slope of the half round trips with their CPU, from
- *    MTIME_WIRE_LONG bytes to the longest: there the link is at work without a
- *    pause. Where nothing is left beside the CPU (ns 0) the CPU is what limits,
- *    and the link takes nothing.
- *  - What goes over it are packets of at most 1448 bytes of data and 66 around
- *    them: TCP with time stamps, IPv4, Ethernet's header and its usual MTU.
- *  - The burst is what half a round trip is shorter than its packets, of the
- *    shortest length of several packets that takes longer than the burst, which
- *    then is there anew each round.
+ *  - The time per byte is the slope of half the round trip, including the CPU
+ *    time, from MTIME_WIRE_LONG bytes to the longest message: at these lengths
+ *    the link works without a pause. If nothing remains after the CPU time (ns
+ *    0), the CPU is the limit and the link counts as free.
+ *  - A message crosses the link as packets of at most 1448 bytes of data and
+ *    66 bytes of headers: TCP with timestamps, IPv4, Ethernet with its usual
+ *    MTU.
+ *  - The burst is the difference between the link time of the packets and half
+ *    the round trip. It is taken at the shortest length that needs several
+ *    packets and takes longer than the burst, so that the bucket is full again
+ *    in each round.
  *
  * Pure. Source: DPM-3, DRO-2.
  */
@@ -23,19 +26,22 @@
 
 #include "master/base/mtimes.h"
 
-#define MTIME_WIRE_LONG 16384u /* bytes */
-#define MTIME_WIRE_DATA 1448u  /* of a packet */
+/* bytes of the shortest message used for the slope */
+#define MTIME_WIRE_LONG 16384u
+#define MTIME_WIRE_DATA 1448u /* bytes of data per packet */
 #define MTIME_WIRE_HEAD 66u
 
 struct mtime_wire {
-    struct ips_curve curve; /* the time that a message takes the link for */
-    uint64_t burst_ns;      /* what an idle link saves; 0: nothing */
+    struct ips_curve curve; /* link time by message length */
+    /* link time that a message saves after an idle period; 0: nothing */
+    uint64_t burst_ns;
 };
-/* False: the pair does not tell; *out is as it was. */
+/* Returns false, and leaves *out unchanged, if the measurements of the pair do
+ * not show it. */
 bool mtime_wire_of(const struct mtime_pair *p, struct mtime_wire *out);
 
-/* Bytes of messages that the pair's link lets pass in a us, at least 1; 0: it
- * does not tell, or `p` is NULL. */
+/* Returns the throughput of the pair's link in bytes of messages per us, at
+ * least 1; 0 if it is not known or `p` is NULL. */
 uint64_t mtime_wire_rate(const struct mtime_pair *p);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * The slaves, by machine name. A machine has one slave: a second one of the
- * same name is refused as long as the first is alive. A slave that went away
- * stays in the list, so that status can show it and answers can name it.
- * Decides; sends nothing and closes nothing. Time is an argument (ns of
- * CLOCK_MONOTONIC).
+ * The slaves, by machine name. A machine has one slave: a second slave with
+ * the same name is refused while the first is alive. A slave that disconnected
+ * stays in the list, so that `status` can show it and answers can name it.
+ * This module only decides: the caller sends and closes. Times are arguments
+ * (ns of CLOCK_MONOTONIC).
  */
 #ifndef IPS_MASTER_BASE_ROSTER_H
 #define IPS_MASTER_BASE_ROSTER_H
@@ -16,7 +16,8 @@
 #include "proto/frame.h"
 
 #define ROSTER_NAME_BYTES 64
-#define ROSTER_MISSING_NS 3000000000ULL /* silence: not alive */
+/* a slave that is silent for longer is not alive */
+#define ROSTER_MISSING_NS 3000000000ULL
 #define ROSTER_MAX_SLAVES 1024
 
 struct ips_peer;
@@ -27,43 +28,48 @@ struct slave {
     char boot_id[40];
     char version[32];
     uint32_t cores;
-    uint32_t computations; /* it takes part in, as last reported */
-    uint32_t questions;    /* it has in hand, the same */
-    uint64_t building_for; /* request it builds a graph for, the same */
+    /* computations in which it takes part, by its last report */
+    uint32_t computations;
+    /* questions that it is answering, by its last report */
+    uint32_t questions;
+    /* request for which it builds a graph, by its last report */
+    uint64_t building_for;
     uint32_t built_permille;
-    char peers[IPS_PATH_BYTES]; /* address for other slaves, "" none */
-    struct ips_peer *peer;      /* NULL: not connected */
+    char peers[IPS_PATH_BYTES]; /* address for other slaves; "": none */
+    struct ips_peer *peer;      /* its connection; NULL: not connected */
     uint64_t seen_ns;
     uint64_t runs;
     uint64_t pool_used_bytes, pool_size_bytes;
-    char trouble[200]; /* why it cannot archive; "" it can */
+    char trouble[200]; /* why it cannot archive; "": it can */
 };
 
 struct roster {
-    struct slave *first; /* by machine name */
+    struct slave *first; /* list of slaves, sorted by machine name */
     uint32_t count;
 };
 
 void roster_release(struct roster *r);
 
-/* A slave said Hello on `peer`. IPS_E_REFUSED with the text for it where its
- * name is taken by a living slave, or is no name. Where an older connection is
- * replaced, *old is it (for the caller to close), else NULL. */
+/* A slave sent Hello on `peer`. Returns IPS_E_REFUSED, with the text for the
+ * slave, if a living slave has its name or the name is invalid. If the slave
+ * replaces an older connection, *old is that connection and the caller closes
+ * it; else *old is NULL. */
 int roster_admit(struct roster *r, const Ips__Hello *hello,
                  struct ips_peer *peer, uint64_t now_ns, struct ips_peer **old,
                  struct slave **out, struct ips_err *err) IPS_MUST_USE;
 
-/* The slave connected by `peer`, or NULL. */
+/* Returns the slave that is connected by `peer`, or NULL. */
 struct slave *roster_of(const struct roster *r, const struct ips_peer *peer);
 struct slave *roster_find(const struct roster *r, const char *machine);
 
 void roster_heard(struct slave *s, const Ips__Report *report, uint64_t now_ns);
 void roster_gone(struct slave *s);
 
-/* Connected and heard of within ROSTER_MISSING_NS. */
+/* Whether it is connected and sent something within ROSTER_MISSING_NS. */
 bool roster_alive(const struct slave *s, uint64_t now_ns);
 
-/* May `text` name a machine: not empty, printable, no '/' or space, fits. */
+/* Whether `text` can be a machine name: not empty, printable, without '/' and
+ * spaces, and short enough. */
 bool roster_name_ok(const char *text);
 
 #endif

@@ -67,15 +67,15 @@ static int compare_rows(const struct top_n *s, const void *a, const void *b)
     }
 }
 
-/* ---- the best of each group ------------------------------------------- */
+/* ---- the first rows of each group ---------------------------------------- */
 
-/* A heap whose first is the one that would go next. */
+/* A heap whose root is the row to be dropped next. */
 struct group {
-    const char *machine; /* up to its next slash */
+    const char *machine; /* not terminated: ends at its next slash */
     size_t machine_len;
     int row_level;
     uint64_t seen;
-    size_t *heap; /* places of rows */
+    size_t *heap; /* indices of the selected rows */
     size_t count, capacity;
 };
 
@@ -86,7 +86,7 @@ struct choosing {
     size_t group_count, group_capacity, last;
 };
 
-/* Does the row at x go before the one at y? */
+/* Whether the row at x comes before the row at y. */
 static bool goes_before(const struct choosing *c, size_t x, size_t y)
 {
     int d = compare_rows(c->s, c->rows[x], c->rows[y]);
@@ -162,7 +162,7 @@ static bool is_group(const struct group *g, const struct group *key)
             memcmp(g->machine, key->machine, key->machine_len) == 0);
 }
 
-/* Rows of one group lie together, mostly. */
+/* Neighbouring rows mostly belong to the same group. */
 static struct group *group_of(struct choosing *c, const void *row)
 {
     struct group key = {.machine = ""};

@@ -22,11 +22,11 @@ struct queue {
 
 struct worker {
     pthread_t thread;
-    pthread_mutex_t lock; /* todo, ready, stop */
+    pthread_mutex_t lock; /* protects todo, ready and stop */
     pthread_cond_t more;
     struct queue todo, ready;
     bool stop, started;
-    int fd; /* eventfd: something is ready */
+    int fd; /* eventfd; readable when `ready` is not empty */
     struct event *ev;
 };
 
@@ -63,7 +63,8 @@ static void *worker_main(void *arg)
         pthread_mutex_lock(&w->lock);
         queue_put(&w->ready, job);
         uint64_t one = 1;
-        /* Full only after 2^64 - 2 jobs; then it is readable anyway. */
+        /* A write fails only after 2^64 - 2 jobs, and then the eventfd is
+         * readable anyway. */
         if (write(w->fd, &one, sizeof(one)) < 0)
             continue;
     }
@@ -96,7 +97,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 
 static int start_thread(struct worker *w)
 {
-    /* Signals are the loop's. */
+    /* Signals must be delivered to the loop's thread. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

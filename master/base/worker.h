@@ -1,8 +1,8 @@
 /*
- * One thread for what takes long (merging and solving 10^7 nodes), so that the
- * loop goes on answering. A job's `run` is called in the worker's thread and
- * touches only what the job owns; `done` is called by the loop afterwards, also
- * when nobody waits for the result any more: it frees.
+ * One thread for long computations (merging and solving 10^7 nodes), so that
+ * the event loop keeps answering. The worker's thread calls `run`, which
+ * touches only data that the job owns. The loop calls `done` afterwards, even
+ * if no question waits for the result any more, because `done` frees the job.
  */
 #ifndef IPS_MASTER_BASE_WORKER_H
 #define IPS_MASTER_BASE_WORKER_H
@@ -14,11 +14,11 @@ struct worker;
 
 int worker_new(struct event_base *base, struct worker **out,
                struct ips_err *err) IPS_MUST_USE;
-/* Jobs run one after the other, in order. */
+/* Queues a job; jobs run one at a time, in the order of submission. */
 int worker_submit(struct worker *w, void (*run)(void *arg),
                   void (*done)(void *arg), void *arg,
                   struct ips_err *err) IPS_MUST_USE;
-/* Waits for the job that runs; calls `done` of all that are left. */
+/* Waits for the running job, then calls `done` of all remaining jobs. */
 void worker_free(struct worker *w);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What `ipsq calibrate` measures, and the answer that it makes of it
+ * What `ipsq calibrate` measures, and how it becomes an answer
  * (calibrate/query.c).
  */
 #ifndef IPS_MASTER_CALIBRATE_CALIBRATE_H
@@ -7,15 +7,17 @@
 
 #include "master/query/query.h"
 
-struct calibration; /* query.data */
+struct calibration; /* stored in query.data */
 
-/* Measures what the request says; ends with calibrate_answer() or a failure. */
+/* Measures what the request names; ends with calibrate_answer() or a failure.
+ */
 void calibrate_measure(struct query *q);
-/* What is told of it: none where nothing is measured. */
+/* Adds the result of the measurement to the answer; nothing if none was made.
+ */
 void calibrate_fill(const struct query *q, Ips__CalibrateAnswer *out);
 void calibrate_release(struct query *q);
 
-/* The last answer: the rows of the table, or its text. */
+/* Sends the last reply: the rows of the table, or its text. */
 void calibrate_answer(struct query *q, bool with_rows, char *text);
 
 #endif

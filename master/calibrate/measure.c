@@ -1,12 +1,14 @@
 /*
- * Measuring message times: every machine is asked whether it is idle and what
- * waking costs on it; then pair after pair - an otherwise idle network carries
- * one exchange at a time: the receiving slave is asked to echo, then the
- * sending one to measure against it, length by length. A pair that cannot be
- * measured, or whose times are in doubt (mtimes_doubt.h), is named, and the
- * others go on; with `force` what is in doubt is kept, and says so. What was
- * measured is saved after every pair, so stopping in the middle loses none of
- * it.
+ * Measures message times. First every machine is asked whether it is idle, and
+ * what a wake-up costs on it. Then the pairs follow one after the other, so
+ * that the otherwise idle network carries one exchange at a time: the
+ * receiving slave is asked to echo, then the sending slave to measure against
+ * it, one message length after the other.
+ *
+ * A pair that cannot be measured, or whose times are in doubt
+ * (mtimes_doubt.h), is named, and the others continue. With `force` a doubtful
+ * pair is kept and marked. Each pair is saved as soon as it is measured, so an
+ * interruption loses no result.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,35 +29,36 @@
 #define ROUNDS_MAX 100000u
 #define LENGTHS_MAX 32u
 #define LENGTH_MAX (16u << 20)
-#define LENGTH_NS 200000000ULL /* of one length of one pair, if it can be */
+#define LENGTH_NS 200000000ULL /* time per length of a pair, in ns */
 
 static const uint64_t usual_lengths[] = {1,    16,    64,    256,    1024,
                                          4096, 16384, 65536, 262144, 1048576};
 
-struct job { /* one pair */
+struct job { /* measures one pair of machines */
     struct machine_share *from, *to;
     enum mtime_over over;
-    bool back; /* the other way of the job before */
+    bool back; /* measures the opposite direction of the previous job */
 };
 
-struct calibration { /* query.data */
+struct calibration { /* stored in query.data */
     struct job *job;
     uint32_t job_count, at;
     struct machine_share *
-        *machine; /* [machine_count] to be asked whether it is ready */
+        *machine; /* [machine_count] to be asked whether they are idle */
     uint32_t machine_count, machine_at;
-    uint64_t wake_ns;  /* of machine[machine_at] */
-    char (*busy)[160]; /* [parts] why it is not idle, "": it is */
+    uint64_t wake_ns;  /* the wake-up cost of machine[machine_at] */
+    char (*busy)[160]; /* [parts] why the machine is not idle; "": it is */
     bool force;
     uint64_t lengths[LENGTHS_MAX];
     uint32_t length_count;
     uint32_t rounds;
     uint8_t key[KEY_BYTES];
-    struct mtime_pair now; /* of job[at] */
+    struct mtime_pair now; /* result of job[at] */
     struct mtime_trip trip[LENGTHS_MAX];
-    struct mtime_pair there, older; /* the job before, as saved; what that
-                                       replaced. count 0: none */
-    char **failed;                  /* "m1 -> m2: why" */
+    /* result of the previous job as saved, and the entry that it replaced;
+     * count 0: none */
+    struct mtime_pair there, older;
+    char **failed; /* one text per failed pair, "m1 -> m2: why" */
     uint32_t failed_count, done;
 };
 
@@ -115,7 +118,8 @@ static void note_refused(struct query *q, const char *doubt)
     note_failed(q, why);
 }
 
-/* Did a round with it go wrong? A slave that is there may do the next. */
+/* Whether the round with this slave failed. If so, notes it and reactivates
+ * the slave, which may succeed in the next job. */
 static bool went_wrong(struct query *q, struct machine_share *p)
 {
     if (p->state == PART_ACTIVE)
@@ -140,13 +144,15 @@ static const char *by_whom(const struct calibration *c)
     return c->force ? "ipsq calibrate --force" : "ipsq calibrate";
 }
 
-/* Puts either into the table as it is now, and saves that. */
+/* Puts the pair or the wake row (either may be NULL) into the current table
+ * and saves it. */
 static int store_pair(struct query *q, const struct mtime_pair *pair,
                       const struct mtime_wake *wake)
 {
     struct mtimes *t = &q->m->mtimes;
     struct ips_err err = {0};
-    int rc = mtimes_load(t, &err); /* edited meanwhile? */
+    /* a person may have edited the file meanwhile */
+    int rc = mtimes_load(t, &err);
     if (rc == 0 && pair)
         rc = mtimes_put(t, pair, &err);
     if (rc == 0 && wake)
@@ -158,8 +164,8 @@ static int store_pair(struct query *q, const struct mtime_pair *pair,
     return rc;
 }
 
-/* The way back shows that the way there, which is saved, is in doubt: says so,
- * or puts back what was there before. */
+/* If the opposite direction shows that the previous job's result, already
+ * saved, is in doubt: marks it (`force`), or restores the entry from before. */
 static void doubt_there(struct query *q)
 {
     struct calibration *c = calibration_of(q);
@@ -182,7 +188,7 @@ static void doubt_there(struct query *q)
     c->at++;
 }
 
-/* Why one of the two was not idle; "": both were. */
+/* Why one of the two machines was not idle; "": both were. */
 static const char *busy_of(const struct query *q, const struct job *j)
 {
     const struct calibration *c = q->data;
@@ -190,7 +196,7 @@ static const char *busy_of(const struct query *q, const struct job *j)
     return *busy ? busy : c->busy[j->to - q->machines];
 }
 
-/* Is what job[at] measured to be kept? */
+/* Decides whether the result of job[at] is kept. */
 static void judge_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
@@ -389,7 +395,8 @@ static void on_ready(struct query *q)
         if (store_pair(q, NULL, &wake) < 0)
             return;
     }
-    /* Of a slave that cannot its pairs will tell. */
+    /* If the slave cannot measure this, the jobs of its pairs will report it.
+     */
     p->state = PART_ACTIVE;
     p->why[0] = '\0';
     c->machine_at++;
@@ -417,7 +424,7 @@ static void next_machine(struct query *q)
     query_await(q);
 }
 
-/* ---- what is to be measured ---------------------------------------------- */
+/* ---- the plan --------------------------------------------------------- */
 
 static bool is_named(const Ips__CalibrateAsk *ask, const char *machine)
 {
@@ -511,7 +518,7 @@ void calibrate_measure(struct query *q)
         rc = machine_shares_make_all(q, &err);
     if (rc == 0)
         rc = plan_pairs(q, &err);
-    if (rc == 0) /* a damaged file is not written over */
+    if (rc == 0) /* a damaged file must not be overwritten */
         rc = mtimes_load(&q->m->mtimes, &err);
     if (rc < 0)
         query_fail(q, &err);
@@ -544,5 +551,5 @@ void calibrate_release(struct query *q)
     free(c);
     q->data = NULL;
     for (uint32_t i = 0; i < q->machine_count; i++)
-        q->machines[i].own = NULL; /* kept messages */
+        q->machines[i].own = NULL; /* `own` points into kept messages */
 }

@@ -1,7 +1,7 @@
 /*
- * Message times: measuring them (calibrate/measure.c), showing, taking, giving
- * and forgetting the table of them (mtimes.h). Category 1 of IPS-9, but for the
- * measuring.
+ * Message times: measures them (calibrate/measure.c), and shows, imports,
+ * exports and removes entries of their table (mtimes.h). Category 1 of IPS-9,
+ * except for measuring.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,7 +86,8 @@ void calibrate_answer(struct query *q, bool with_rows, char *text)
 
 /* ---- the question ------------------------------------------------------- */
 
-/* The table was changed and is saved, or it is what the file says. */
+/* Answers after a change: sends the rows if the table was changed and saved;
+ * else the table is read from the file again at its next use. */
 static void report_change(struct query *q, int rc, const struct ips_err *err)
 {
     if (rc == 0) {
@@ -103,7 +104,7 @@ static void import_table(struct query *q)
     struct mtimes *t = &q->m->mtimes, fresh = {0};
     struct ips_err err = {0};
     int rc = ask->replace ? 0 : mtimes_load(t, &err);
-    if (rc == 0) /* judged before anything is changed */
+    if (rc == 0) /* the text is checked before the table is changed */
         rc = mtimes_parse(&fresh, "what is imported", ask->text, &err);
     if (rc == 0 && ask->replace)
         (void)mtimes_remove_machine(t, NULL);
@@ -122,7 +123,8 @@ static void forget_machine(struct query *q)
     struct ips_err err = {0};
     int rc = 0;
     if (ask->n_machines == 0) {
-        (void)mtimes_remove_machine(t, NULL); /* a damaged file, too */
+        /* repairs a damaged file too */
+        (void)mtimes_remove_machine(t, NULL);
     } else {
         rc = mtimes_load(t, &err);
     }

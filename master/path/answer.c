@@ -1,4 +1,4 @@
-/* What a path question is answered with: shares, segments, the certificate. */
+/* Makes the answer to a path question: shares, segments, the certificate. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "master/query/self_check.h"
 
 #define SEGMENTS_A_REPLY 4096
-#define MAX_SHARES 10000 /* of one list */
+#define MAX_SHARES 10000 /* limit for the rows of one list */
 
 static const struct machine_share *machine_at(const struct query *q,
                                               uint32_t number)
@@ -71,8 +71,8 @@ static Ips__Share **fill_shares(const struct query *q, struct arena *a,
     return out;
 }
 
-/* Stability over the scenarios; a scenario equal to the main one changes
- * nothing. */
+/* Computes the stability over the scenarios. A scenario without a path of its
+ * own equals the main one and changes nothing. */
 static void fill_scenarios(struct path_data *d, struct arena *a,
                            struct certificate *c)
 {
@@ -80,7 +80,8 @@ static void fill_scenarios(struct path_data *d, struct arena *a,
         struct scenario_result *r = &d->scenarios[id];
         bool same = true;
         if ((id == SCENARIO_NO_ANY || id == SCENARIO_NO_PROBE) && !r->wanted)
-            continue; /* most programs have no such arc; nothing is known */
+            continue; /* most programs have no such arcs, so the result is
+                         unknown */
         if (id == SCENARIO_NO_EXTERNAL &&
             r->scenario.weighting == IPS_WEIGH_WALL)
             continue;
@@ -149,7 +150,7 @@ static void fill_certificate(const struct query *q, struct path_data *d,
     fill_scenarios(d, a, c);
 }
 
-/* Of the run's command. */
+/* The elapsed time of the run's command. */
 uint64_t path_goal_elapsed(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -160,7 +161,8 @@ uint64_t path_goal_elapsed(const struct query *q)
     return IPS_UNMEASURED;
 }
 
-/* Of a run on one machine: from the begin of its command to its last record. */
+/* For a run on one machine: the time from the start of its command to its last
+ * record. */
 static uint64_t run_length_ns(const struct query *q)
 {
     const Ips__SyncAnswer *s =
@@ -170,7 +172,8 @@ static uint64_t run_length_ns(const struct query *q)
                : IPS_UNMEASURED;
 }
 
-/* DPM-10, of the cores that there were: the papers suppose one a machine. */
+/* DPM-10, with the actual number of cores; the papers assume one per machine.
+ */
 static double compute_rho(const struct query *q, double parallelism)
 {
     uint64_t cores = 0;
@@ -220,8 +223,9 @@ static void fill_cost(const struct path_data *d, Ips__EngineCost *out)
     out->relayed = d->cost.relayed;
 }
 
-/* Elapsed time from the run's begin to the end of its command, on one machine,
- * with all that was recorded. */
+/* Whether the path must be as long as the command's elapsed time: it covers
+ * the run from its start to the end of the command, on one machine, with
+ * everything recorded. */
 static bool takes_what_the_command_took(const struct query *q,
                                         const struct path_data *d,
                                         const struct certificate *c)
@@ -234,8 +238,8 @@ static bool takes_what_the_command_took(const struct query *q,
            scenario->external == IPS_EXTERNAL_REPLY;
 }
 
-/* What the path is where messages take no time: never longer than the run.
- * IPS_UNMEASURED: it has no such figure. */
+/* The length of the path if messages take no time, which is never more than
+ * the run took. IPS_UNMEASURED: not computed. */
 static uint64_t path_bound_ns(const struct query *q, const struct path_data *d)
 {
     const struct scenario_result *main = &d->scenarios[SCENARIO_MAIN];
@@ -245,7 +249,8 @@ static uint64_t path_bound_ns(const struct query *q, const struct path_data *d)
         return IPS_UNMEASURED;
     for (uint32_t i = 0; i < q->gather.count; i++)
         if (q->gather.active[i]->sync->tasks)
-            return IPS_UNMEASURED; /* a task's times are what it says */
+            return IPS_UNMEASURED; /* tasks report their own times, which need
+                                      not agree */
     return without->wanted ? without->t_max : main->t_max;
 }
 
@@ -323,7 +328,7 @@ static void fill_segment(const struct query *q, struct arena *a,
     s->ns = p->ns;
 }
 
-/* The pieces that the client gets. */
+/* The pieces to be sent to the client. */
 static const struct path_piece *shown_pieces(const struct query *q,
                                              uint64_t *count)
 {
@@ -334,7 +339,7 @@ static const struct path_piece *shown_pieces(const struct query *q,
     return d->top_segments;
 }
 
-/* False: the question ended. */
+/* Returns false if the question ended. */
 static bool pick_longest(struct query *q)
 {
     struct path_data *d = path_of(q);

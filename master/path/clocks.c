@@ -8,7 +8,8 @@
 #include "analysis/graph/clock_align.h"
 #include "master/path/weighting.h"
 
-/* Messages of one pair of machines; more say no more, evenly chosen. */
+/* Limit of the messages per pair of machines. Above it an even selection is
+ * used, which bounds the clocks as well. */
 #define POINTS_MAX (1u << 20)
 
 struct pair {
@@ -19,7 +20,7 @@ struct pair {
 struct alignment {
     struct query *q;
     uint32_t n;
-    struct pair *pairs; /* [n * n]; of (i, k) with i < k: A is i */
+    struct pair *pairs; /* [n * n]; only (i, k) with i < k is used: A is i */
     struct ips_clock_fit *fit;
     struct ips_clock_map *map;
     uint64_t *bound;
@@ -28,8 +29,8 @@ struct alignment {
 
 /* ---- points -------------------------------------------------------------- */
 
-/* Where there are too many, every other one goes; the quickest messages, which
- * bound the clocks, are as many among them. */
+/* Drops every second point. The fastest messages, which bound the clocks, are
+ * as frequent among the rest. */
 static void thin_out(struct pair *p)
 {
     size_t kept = 0;
@@ -54,7 +55,8 @@ static bool add_point(struct pair *p, struct ips_clock_point point)
     return true;
 }
 
-/* A message from part `s`, where it left at `sent`, to part `r`. */
+/* Adds a message that left part `s` at `sent` and reached part `r` at
+ * `received`, each by the part's own clock. */
 static bool add_message(struct alignment *a, uint32_t s, uint64_t sent,
                         uint32_t r, uint64_t received)
 {
@@ -72,7 +74,7 @@ static bool collect_message(void *arg, uint32_t s, uint64_t sent, uint32_t r,
 
 /* ---- fits ---------------------------------------------------------------- */
 
-/* The same pair the other way round: A = B - offset - ... */
+/* The fit of the same pair with the machines exchanged: A = B - offset - ... */
 static struct ips_clock_fit turn_fit(const struct ips_clock_fit *f)
 {
     struct ips_clock_fit t = *f;
@@ -90,8 +92,8 @@ static uint64_t move_clock(uint64_t t, int64_t by)
     return at < 0 ? 0 : (uint64_t)at;
 }
 
-/* When both machines have events, by the clock of `i`: a path may be there
- * before the first message between them and after the last. */
+/* The time during which both machines have events, by the clock of `i`. A path
+ * may use it before the first message between them and after the last. */
 static struct ips_clock_span span_of(const struct alignment *a, uint32_t i,
                                      uint32_t k)
 {
@@ -121,7 +123,7 @@ static int fit_all(struct alignment *a, struct ips_err *err)
     return 0;
 }
 
-/* ---- what the certificate says ------------------------------------------- */
+/* ---- the certificate's text ------------------------------------------- */
 
 static void report_alignment(struct alignment *a, uint32_t root)
 {
@@ -151,8 +153,7 @@ static void report_alignment(struct alignment *a, uint32_t root)
         snprintf(out + n, size - (size_t)n, "; a clock has stepped");
 }
 
-/* ---- the job --------------------------------------------------------------
- */
+/* ---- the job ---------------------------------------------------------- */
 
 static void align_release(struct alignment *a)
 {

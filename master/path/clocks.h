@@ -1,16 +1,18 @@
 /*
- * The machines' clocks on one scale, from the messages between them: every
- * slave says the moments of its remote sends and receives; pairs of them bound
- * pairs of clocks (analysis/graph/clock_align.h), and a spanning tree joins the
- * machines to the one on which the run began. Source: ALGORITHMS 6.
+ * Converts the machines' clocks to one scale, using the messages between the
+ * machines. Every slave reports the times of its remote sends and receives.
+ * Matching pairs bound the offset between two clocks
+ * (analysis/graph/clock_align.h). A spanning tree connects all machines to the
+ * one on which the run started. Source: ALGORITHMS 6.
  */
 #ifndef IPS_MASTER_PATH_CLOCKS_H
 #define IPS_MASTER_PATH_CLOCKS_H
 
 #include "master/path/engine.h"
 
-/* Sets the clock of every part but `root`, whose is set, and d->clock_text;
- * then `after`. One round of questions, and work in the worker. */
+/* Sets the clock of every part except `root`, whose clock is already set, and
+ * d->clock_text; then calls `after`. Needs one round of questions and a job of
+ * the worker. */
 void clocks_align(struct query *q, uint32_t root,
                   void (*after)(struct query *q));
 

@@ -7,7 +7,7 @@
 #include "common/large.h"
 #include "common/types.h"
 
-/* Pieces of a path that is not kept. */
+/* Pieces per batch of a path that is not kept. */
 #define COUNTED_TOGETHER ((uint64_t)1 << 14)
 
 enum scenario_id engine_next_scenario(const struct path_data *d,
@@ -49,7 +49,7 @@ static void free_machine_graph(struct engine_machine *e)
     ips_free_large(e->joins.data);
     free(e->reported.pair);
     memset(&e->joins, 0, sizeof(e->joins));
-    /* The next scenario has about as many pieces. */
+    /* The buffer is kept, since the next scenario has about as many pieces. */
     e->reported = (struct engine_reported){.piece = e->reported.piece,
                                            .cap = e->reported.cap};
 }
@@ -73,7 +73,7 @@ static void begin_subgraph(struct machine_share *p, bool detail)
     ips_wire_taker_init(&e->taker, ENGINE_MAX_NODES, detail);
 }
 
-/* Takes a piece of a subgraph; widens the window. */
+/* Receives a piece of a subgraph; widens the reply window. */
 static int take_subgraph(struct query *q, struct machine_share *p,
                          const Ips__Reply *reply, struct ips_err *err)
 {
@@ -179,8 +179,8 @@ struct ips_machine_joins *engine_joins(struct query *q)
 
 /* ---- graphs (worker) --------------------------------------------------- */
 
-/* Moves the arrays of the taker into a graph; chains, ins and outs change
- * their shape. */
+/* Moves the received arrays into a graph; chains, ins and outs are converted.
+ */
 static int graph_from_wire(struct engine_machine *e, uint32_t part,
                            struct ips_err *err)
 {
@@ -321,7 +321,7 @@ static bool is_same_thread(struct path_thread a, struct path_thread b)
     return a.machine == b.machine && a.process == b.process && a.tid == b.tid;
 }
 
-/* Adds the pieces at hand to the shares, but the last `left`. */
+/* Adds the collected pieces, except the last `left`, to the shares. */
 static bool count_pieces(struct path_data *d, uint64_t left)
 {
     struct shares *s = &d->scenarios[d->now].shares;
@@ -331,7 +331,8 @@ static bool count_pieces(struct path_data *d, uint64_t left)
     return true;
 }
 
-/* For one more piece. cm walks backwards: it needs all of them. */
+/* Makes room for one more piece. The cm engines walk backwards, so they must
+ * keep all pieces until the end. */
 static bool make_room(struct path_data *d)
 {
     if (d->now != SCENARIO_MAIN && !d->cm &&
@@ -360,11 +361,12 @@ bool engine_push(struct path_data *d, struct path_thread came,
     struct scenario_result *r = &d->scenarios[d->now];
     struct path_piece *last =
         d->work_count ? &d->work[d->work_count - 1] : NULL;
-    if (d->cm || !last) /* cm: the last one pushed is the first */
+    /* cm walks backwards: the last piece pushed is the first of the path */
+    if (d->cm || !last)
         r->begin = r->shares.at = came;
     if (last && last->kind == IPS_SEG_COMPUTE &&
         piece->kind == IPS_SEG_COMPUTE && last->to == piece->from &&
-        last->from != IPS_NO_NODE && /* it came before the chain */
+        last->from != IPS_NO_NODE && /* `last` starts in the chain */
         is_same_thread(last->at, piece->at)) {
         last->to = piece->to;
         last->ns += piece->ns;
@@ -396,7 +398,8 @@ void engine_failed(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->blame) {
-        /* Begins again without it, when the round is over: it is. */
+        /* The question restarts without the machine when the round ends, which
+         * query_await() does now. */
         struct machine_share *p = d->blame;
         d->blame = NULL;
         query_machine_failed(q, p, &d->err);

@@ -7,41 +7,43 @@
 
 #include "common/types.h"
 
-/* Measured between namespaces, 10^6 nodes (tests/bench/run links;
- * docs/benchmarks.md). Of a message between machines, and of an arc within one,
- * which joins may tell of: on the wire, the value sent back included; CPU of
- * the master from frames to the values sent back. Of a node: CPU of the slave
- * that makes its joins. */
+/* Costs measured between network namespaces, 10^6 nodes (tests/bench/run
+ * links; docs/benchmarks.md). CROSSING: per message between machines; LOCAL:
+ * per arc within a machine that joins may contain. _BYTES: on the wire,
+ * including the value sent back. _NS: CPU time of the master from receiving
+ * the frames to sending the values. NODE_NS: CPU time per node of the slave
+ * that makes the joins. */
 #define CROSSING_BYTES 20u
 #define LOCAL_BYTES 4u
 #define CROSSING_NS 120u
 #define LOCAL_NS 40u
 #define NODE_NS 60u
-#define NODE_HELD_BYTES 50u /* in the master, of a node that is told of */
-/* Of a remote value between slaves, the agreement on the links included: bytes,
- * and CPU at both ends; of a round of such values: what waking each other
- * takes beside the round trip. */
+#define NODE_HELD_BYTES 50u /* master's memory per node in the joins */
+/* Costs of the cm engines. VALUE: per remote value between slaves, including
+ * the agreement on the links: bytes, and CPU time at both ends. ROUND_NS: per
+ * round of such values, the time to wake each other in addition to the round
+ * trip. */
 #define CM_VALUE_BYTES 10u
 #define CM_VALUE_NS 500u
 #define CM_ROUND_NS 40000u
-#define CONTRACT_TRIPS 3u /* joins, values, pieces */
+#define CONTRACT_TRIPS 3u /* round trips for joins, values, pieces */
 #define CM_TRIPS                                                               \
-    8u /* connecting, agreeing on links, scenario, over, the walk */
-#define LINK_BYTES_PER_US 125u /* 1 Gbit/s, where nobody has calibrated */
+    8u /* connecting, agreeing on links, scenario, OVER, the walk */
+#define LINK_BYTES_PER_US 125u /* 1 Gbit/s, if not calibrated */
 
 static uint64_t add_sat(uint64_t a, uint64_t b)
 {
     return ips_add_sat(a, b);
 }
 
-/* a * b / c without wrapping. */
+/* a * b / c, saturating instead of wrapping. */
 static uint64_t scale_sat(uint64_t a, uint64_t b, uint64_t c)
 {
     ips_u128 x = (ips_u128)a * b / c;
     return x > UINT64_MAX ? UINT64_MAX : (uint64_t)x;
 }
 
-/* Nodes that joins may tell of. */
+/* Upper bound of the number of nodes in the joins. */
 static uint64_t join_bound_of(const struct auto_facts *f)
 {
     return ips_max_u64(f->join_bound, add_sat(f->crossing, f->crossing_out));

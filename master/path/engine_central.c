@@ -1,4 +1,4 @@
-/* The central engine: the events come here. */
+/* The central engine: the master fetches all subgraphs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "analysis/graph/view.h"
 #include "master/path/weighting.h"
 
-/* The merged path as pieces. */
+/* Converts the path on the merged graph to pieces. */
 static bool walk_scenario(struct path_data *d, const struct ips_graph *g)
 {
     struct ips_path path = {0};
@@ -31,7 +31,7 @@ static bool walk_scenario(struct path_data *d, const struct ips_graph *g)
     return ok;
 }
 
-/* The paper's algorithm must say the same. */
+/* Checks that the paper's algorithm gives the same result. */
 static bool check_pdm(struct path_data *d, const struct ips_scenario *scenario)
 {
     struct ips_est other = {0};
@@ -86,7 +86,8 @@ static bool solve_view(struct query *q, const struct ips_graph *g)
 static bool solve_scenario(struct query *q, enum scenario_id id)
 {
     struct path_data *d = path_of(q);
-    struct ips_view view; /* of d->merged, a view of the weighting already */
+    /* of d->merged, which is in the wanted weighting already */
+    struct ips_view view;
     d->now = id;
     bool ok = ips_graph_view_changed(&d->merged, &d->scenarios[id].scenario,
                                      &view, &d->err) == 0 &&

@@ -1,11 +1,13 @@
 /*
- * cm-async and cm-sync as the master sees them: it opens a computation on every
- * slave, is the root that begins each scenario and finds out when it is over,
- * and walks the path back, one question a machine change. The values go from
- * slave to slave; what they cannot tell each other directly it passes on.
+ * The master's side of cm-async and cm-sync. It opens a computation on every
+ * slave. As the root it starts each scenario and detects its end. Then it
+ * walks the path back, with one question for each change of machine. The
+ * values go directly from slave to slave; the master relays messages between
+ * slaves that cannot connect to each other.
  *
- * One CmAsk lasts for all scenarios. It ends by our MoreAsk, so when a client
- * goes away or a slave is lost, every slave is told to forget it.
+ * One CmAsk lasts for all scenarios and ends with the master's MoreAsk. So if
+ * a client disconnects or a slave is lost, every slave is told to discard the
+ * computation.
  */
 #include "master/path/engine_cm.h"
 
@@ -47,7 +49,7 @@ static void say_all(struct query *q, Ips__CmMessage__Kind kind)
     }
 }
 
-/* ---- passing on ---------------------------------------------------------- */
+/* ---- relaying messages --------------------------------------------------- */
 
 static struct machine_share *machine_of_slave(const struct query *q,
                                               const struct slave *s)
@@ -90,7 +92,7 @@ static void on_scenario_made(struct query *q)
         engine_failed(q);
         return;
     }
-    if (q->restart_needed) { /* a slave was lost meanwhile */
+    if (q->restart_needed) { /* a slave was lost during the scenario */
         query_await(q);
         return;
     }
@@ -106,7 +108,7 @@ static void on_scenario_made(struct query *q)
 static void make_scenario(struct query *q)
 {
     struct path_data *d = path_of(q);
-    (void)engine_scenario_done(d); /* says why not in d->err */
+    (void)engine_scenario_done(d); /* on failure the reason is in d->err */
 }
 
 void cm_scenario_walked(struct query *q)
@@ -116,7 +118,8 @@ void cm_scenario_walked(struct query *q)
         query_fail(q, &err);
 }
 
-/* All slaves have given their greatest END: the first of the greatest wins. */
+/* All slaves have reported their latest END. The path ends at the latest of
+ * all; among equal ones the first wins. */
 static void on_scenario_finished(struct query *q)
 {
     struct path_data *d = path_of(q);
@@ -173,7 +176,7 @@ static int take_finished(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* ---- is it over? --------------------------------------------------------- */
+/* ---- termination detection -------------------------------------------- */
 
 static void say_over(struct query *q)
 {
@@ -201,7 +204,7 @@ static void refuse_stalled(struct query *q)
     query_fail(q, &err);
 }
 
-/* cm-sync: an answer to TELL belongs to a round of counts. */
+/* cm-sync: an answer to TELL carries counts for one round of counting. */
 static void count_round(struct query *q, const Ips__CmAnswer *a)
 {
     struct cm_run *r = run_of(q);
@@ -215,7 +218,7 @@ static void count_round(struct query *q, const Ips__CmAnswer *a)
         refuse_stalled(q);
         break;
     case IPS_CM_GOES_ON:
-    case IPS_CM_ASK_AGAIN: /* with the next tick */
+    case IPS_CM_ASK_AGAIN: /* the root asks again at the next tick */
         break;
     }
 }
@@ -260,7 +263,8 @@ static int take_reported(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* So that a stall is found, and a slave that computes for long is heard of. */
+/* Asks with TELL, so that the root notices a stall and hears from slaves that
+ * compute for long. */
 static void on_tick(struct query *q)
 {
     struct cm_run *r = run_of(q);
@@ -269,12 +273,12 @@ static void on_tick(struct query *q)
         return;
     r->progress_ns = now;
     if (r->asked && !r->async)
-        return; /* the round before is not over */
+        return; /* the previous round of counts is not complete */
     r->asked = q->gather.count;
     say_all(q, IPS__CM_MESSAGE__KIND__TELL);
 }
 
-/* ---- beginning ----------------------------------------------------------- */
+/* ---- starting --------------------------------------------------------- */
 
 static void begin_scenario(struct query *q, enum scenario_id id)
 {
@@ -323,7 +327,8 @@ static int take_opened(struct query *q, const Ips__CmAnswer *a,
     return 0;
 }
 
-/* A slave that sent nonsense to another one is left out, not the other. */
+/* If a slave reports invalid data from another slave, the sender is excluded,
+ * not the slave that reports it. */
 static int take_blame(struct query *q, const struct machine_share *p,
                       const Ips__CmAnswer *a, struct ips_err *err)
 {
@@ -365,7 +370,7 @@ static int take_cm_reply(struct query *q, struct machine_share *p,
     return ips_err_set(err, IPS_E_PROTOCOL, "no answer to CmAsk");
 }
 
-/* Reached only where all were stopped because the question begins again. */
+/* Reached only after all slaves were stopped because the question restarts. */
 static void after_stop(struct query *q)
 {
     struct ips_err err = {0};
@@ -416,7 +421,7 @@ void engine_cm(struct query *q, bool async)
     for (uint32_t i = 0; i < n; i++) {
         struct machine_share *p = q->gather.active[i];
         names[i] = p->machine;
-        /* Where a link broke, the second try goes another way. */
+        /* After a broken link the restart lets the master relay everything. */
         names[n + i] =
             q->restarts == 0 && p->slave ? p->slave->peers : ips_wire_text("");
     }

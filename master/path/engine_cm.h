@@ -7,26 +7,28 @@
 #include "master/path/engine.h"
 
 #define CM_KEY_BYTES 16
-#define CM_TELL_NS 2000000000ULL /* between two rounds of TELL */
+/* Time between two rounds of TELL requests. */
+#define CM_TELL_NS 2000000000ULL
 
-struct cm_run { /* path_data.cm */
+struct cm_run { /* stored in path_data.cm */
     uint8_t key[CM_KEY_BYTES];
     bool async;
     uint32_t opened;
     uint64_t links, relayed;
-    uint32_t scenario; /* number of the LANE that goes on, from 1 */
+    uint32_t scenario; /* number of the scenario being computed, from 1 */
     uint32_t reported, finished;
-    uint64_t root_unacked; /* cm-async */
+    uint64_t root_unacked; /* cm-async: unacknowledged messages of the root */
     struct ips_cm_tally tally;
-    uint32_t asked; /* answers to TELL still to come */
+    uint32_t asked; /* number of answers to TELL still expected */
     uint64_t progress_ns;
-    bool over; /* OVER was said in this scenario */
-    /* the walk back */
+    bool over; /* OVER was sent in this scenario */
+    /* state of the walk back along the path: */
     uint32_t walk_machine;
-    bool crossing; /* a message piece ends where the next walk begins */
+    /* `cross` is a message piece that ends where the next walk starts */
+    bool crossing;
     struct path_piece cross;
     uint64_t cross_est, hops;
-    bool walk_more; /* in the middle of one machine's pieces */
+    bool walk_more; /* more pieces of this machine's walk follow */
     bool next_crosses;
     uint32_t next_machine;
     uint64_t next_link;
@@ -34,12 +36,11 @@ struct cm_run { /* path_data.cm */
     uint64_t next_est;
 };
 
-/* Message of the root to a part. */
+/* Sends a message of the root to a part. */
 void cm_say(struct query *q, const struct machine_share *p, Ips__CmMessage *m,
             Ips__CmMessage__Kind kind);
-/* The scenario's values are final: walks back from its END; cm_scenario_walked
- * comes.
- */
+/* The values of the scenario are final: walks the path back from its END node,
+ * then calls cm_scenario_walked. */
 void cm_walk_begin(struct query *q, uint32_t part, uint32_t node);
 int cm_take_walk(struct query *q, struct machine_share *p,
                  const Ips__CmAnswer *a, struct ips_err *err) IPS_MUST_USE;

@@ -1,7 +1,8 @@
 /*
- * The walk back over the slaves: each walks within its subgraph, from the END
- * or from the message it sent, and names the message that it came to. Pieces
- * come last first, and are turned round at the end.
+ * The walk back over the slaves. Each slave walks within its subgraph, from
+ * the END node or from the message that it sent, and reports the message at
+ * which it arrived. The pieces arrive in reverse order and are reversed at the
+ * end.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -28,7 +29,8 @@ void cm_walk_begin(struct query *q, uint32_t part, uint32_t node)
     ask_walk(q, part, UINT32_MAX, node);
 }
 
-/* `wall`: what came before a chain that nobody began. */
+/* `wall`: the time before the first node of a chain that no recorded thread
+ * started. */
 static bool before_chain(const Ips__CmAnswer *a, size_t i)
 {
     return a->kinds[i] == IPS_SEG_COMPUTE && a->from[i] == IPS_NO_NODE;
@@ -79,7 +81,7 @@ static bool push_pieces(struct path_data *d, const struct machine_share *p,
     return ok;
 }
 
-/* The message between two walks: its far end is known now. */
+/* Adds the message between two walks, whose sender is now known. */
 static int push_crossing(struct path_data *d, const struct machine_share *p,
                          const Ips__CmAnswer *a, struct ips_err *err)
 {
@@ -95,7 +97,8 @@ static int push_crossing(struct path_data *d, const struct machine_share *p,
     return 0;
 }
 
-/* What the last of this machine's answers says, kept from the first. */
+/* Remembers where the walk leaves this machine. The last answer determines it;
+ * every answer carries it. */
 static void note_end(struct cm_run *r, const struct machine_share *p,
                      const Ips__CmAnswer *a)
 {
@@ -112,7 +115,7 @@ static void note_end(struct cm_run *r, const struct machine_share *p,
         .to = (uint32_t)(engine_machine_of(p)->base + a->stop)};
 }
 
-/* From END to START until now. */
+/* Reverses the pieces, which are in the order from END to START. */
 static void turn_round(struct path_data *d)
 {
     for (uint64_t a = 0, b = d->work_count; a + 1 < b; a++) {

@@ -1,14 +1,13 @@
 /*
- * The contracting engine. A scenario is four steps:
- *
- *   ReduceAsk   every slave's joins (analysis/distributed/joins.h)
- *   solve       all joins together, in the worker; the path as a list of visits
- *   FinishAsk   every slave gets the values of its remote receives, and says
- *               the greatest END it has now: the greatest of all must be t_max
- *   ExpandAsk   every slave tells the pieces of the path's visits to it, whose
- *               lengths must be those that the joins gave
- *
- * So the master has neither nodes nor names of what is within a machine.
+ * The contracting engine. A scenario takes four steps:
+ *  - ReduceAsk: every slave sends its joins (analysis/distributed/joins.h).
+ *  - solve: the worker solves all joins together; the result is the path as a
+ *    list of visits to machines.
+ *  - FinishAsk: every slave gets the values of its remote receives and returns
+ *    its latest END. The maximum over all slaves must be t_max.
+ *  - ExpandAsk: every slave sends the pieces of the path's visits to it. Their
+ *    lengths must be those that the joins gave.
+ * So the master holds no nodes and no names of what is within a machine.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +18,8 @@
 #include "common/large.h"
 #include "master/path/weighting.h"
 
-#define VALUES_BYTES ((size_t)1 << 20) /* in one FinishAsk */
+/* limit for the values in one FinishAsk */
+#define VALUES_BYTES ((size_t)1 << 20)
 
 static void begin_scenario(struct query *q, enum scenario_id id);
 
@@ -45,7 +45,7 @@ static void on_scenario_made(struct query *q)
 static bool assemble_path(struct query *q);
 static bool sum_up(struct query *q);
 
-/* Of all scenarios but the main one nobody sees pieces. */
+/* Only the main scenario's pieces are shown; for the others sums suffice. */
 static bool sums_wanted(const struct path_data *d)
 {
     return d->now != SCENARIO_MAIN;
@@ -55,10 +55,10 @@ static void make_scenario(struct query *q)
 {
     struct path_data *d = path_of(q);
     if (d->visit_count == 0 || (sums_wanted(d) ? sum_up(q) : assemble_path(q)))
-        (void)engine_scenario_done(d); /* says why not in d->err */
+        (void)engine_scenario_done(d); /* on failure the reason is in d->err */
 }
 
-/* The path of this scenario is whole: its shares are summed in the worker. */
+/* The path of this scenario is complete: the worker sums its shares. */
 static void on_scenario_over(struct query *q)
 {
     struct ips_err err = {0};
@@ -184,8 +184,7 @@ static int take_expansion(struct query *q, struct machine_share *p,
     return sums ? keep_sums(d, p, a, err) : keep_pieces(p, a, err);
 }
 
-/* The message by which the path comes to `visit` from where the one before it
- * ended. */
+/* The message that leads from the end of the previous visit to `visit`. */
 static struct path_piece message_of(struct query *q,
                                     const struct ips_visit *visit,
                                     const struct engine_pair *pair,
@@ -202,7 +201,7 @@ static struct path_piece message_of(struct query *q,
         .ns = visit->from_ns - visit[-1].to_ns};
 }
 
-/* The pieces that a slave told of one visit, behind what there is. */
+/* Appends the pieces of one visit, as reported by its slave. */
 static bool push_visit(struct query *q, const struct ips_visit *visit,
                        const struct engine_pair *pair)
 {
@@ -230,7 +229,7 @@ static bool push_visit(struct query *q, const struct ips_visit *visit,
     return false;
 }
 
-/* In the worker: d->work is the path. */
+/* In the worker: makes d->work the path. */
 static bool assemble_path(struct query *q)
 {
     struct path_data *d = path_of(q);
@@ -254,7 +253,7 @@ static bool assemble_path(struct query *q)
     return true;
 }
 
-/* A message between two visits. */
+/* Adds the message between two visits. */
 static bool add_message(struct query *q, const struct ips_visit *visit,
                         const struct engine_pair *pair,
                         const struct engine_pair *before)
@@ -266,8 +265,8 @@ static bool add_message(struct query *q, const struct ips_visit *visit,
                           thread_of(from, before->to_chain), 1, &d->err) == 0;
 }
 
-/* In the worker: the slaves told sums of their pieces; adds what lies between
- * machines, and checks each one's sum. */
+/* In the worker: the slaves reported sums of their pieces. Adds the messages
+ * between machines and checks each slave's sum. */
 static bool sum_up(struct query *q)
 {
     struct path_data *d = path_of(q);
@@ -299,9 +298,9 @@ static bool sum_up(struct query *q)
     return fine;
 }
 
-/* ---- what is asked for --------------------------------------------------- */
+/* ---- the requests ----------------------------------------------------- */
 
-/* Four columns of one ExpandAsk. */
+/* The four columns of one ExpandAsk. */
 struct columns {
     uint32_t *from, *to, *in, *out;
     size_t n;
@@ -388,7 +387,7 @@ static void ask_expand(struct query *q)
     query_await(q);
 }
 
-/* ---- values back to the slaves ------------------------------------------ */
+/* ---- sending values to the slaves ------------------------------------- */
 
 static int take_finish(struct query *q, struct machine_share *p,
                        const Ips__Reply *reply, struct ips_err *err)

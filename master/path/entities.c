@@ -13,9 +13,11 @@ struct making {
     const struct ips_graph *g;
     struct entities *t;
     bool clip;
-    struct ips_idmap messages, procedures; /* (process, ...) -> feature */
+    /* map (process, message or procedure) to features */
+    struct ips_idmap messages, procedures;
     uint32_t feature_cap;
-    uint32_t **procedure_of; /* [parts][symbols] */
+    /* [parts][symbols] number of each symbol's procedure */
+    uint32_t **procedure_of;
 };
 
 void entities_release(struct entities *t)
@@ -53,7 +55,7 @@ static bool add_feature(struct making *m, struct entity_feature one)
     return true;
 }
 
-/* The feature of (process, what), made where it is new. */
+/* Finds the feature of (process, what), or creates it. */
 static bool feature_of(struct making *m, struct ips_idmap *map, uint32_t what,
                        struct entity_feature one, uint32_t *out)
 {
@@ -148,7 +150,7 @@ static int make_messages(struct making *m, struct ips_err *err)
 
 struct named {
     const struct entity_symbol *symbol;
-    uint32_t *number; /* where its procedure's goes */
+    uint32_t *number; /* where the number of its procedure is stored */
 };
 
 static int by_name(const void *a, const void *b)
@@ -165,7 +167,8 @@ uint32_t entities_procedure(const struct entities *t,
                             const struct entity_symbol *symbol)
 {
     const struct named want = {.symbol = symbol};
-    uint32_t low = 0, high = t->procedure_count; /* they are sorted */
+    /* binary search; the procedures are sorted */
+    uint32_t low = 0, high = t->procedure_count;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
         const struct named at = {.symbol = &t->procedure[mid]};
@@ -180,7 +183,7 @@ uint32_t entities_procedure(const struct entities *t,
     return THING_NONE;
 }
 
-/* One number for equal symbols of all parts. */
+/* Gives equal symbols of all parts one number. */
 static int name_procedures(struct making *m, struct ips_err *err)
 {
     struct entities *t = m->t;
@@ -217,7 +220,7 @@ static int fill_arc_shares(struct making *m, uint32_t p, uint64_t *at,
     struct entities *t = m->t;
     const struct machine_entities *part = &t->machine[p];
     uint32_t before = 0;
-    uint64_t left = 0; /* of the arc's weight */
+    uint64_t left = 0; /* weight of the arc that is not yet assigned */
     for (uint64_t k = 0; k < part->arc_share_count; k++) {
         uint32_t own = part->node[k], i = part->node_base + own;
         if (own >= part->node_count || own < before ||
@@ -276,9 +279,9 @@ static int make_procedures(struct making *m, uint32_t *blame,
     return rc;
 }
 
-/* ---- things ------------------------------------------------------------- */
+/* ---- entities ------------------------------------------------------------ */
 
-/* Which thing of each kind a feature belongs to. */
+/* Returns the entity of the given kind to which a feature belongs. */
 static uint32_t find_entity(const struct entities *t,
                             const struct entity_feature *f,
                             enum entity_kind kind, uint32_t message)
@@ -315,7 +318,8 @@ static enum entity_kind kind_of(const struct entities *t, uint32_t thing)
                : THING_MESSAGE;
 }
 
-/* Members of things by counting: `fill` false counts, true places. */
+/* Lists the members of all entities by counting sort: with `fill` false it
+ * counts them, with true it places them. */
 static void each_member(struct entities *t, bool fill)
 {
     uint32_t message = 0;

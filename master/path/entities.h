@@ -1,13 +1,14 @@
 /*
- * What can be asked about in a run: machines, processes, procedures and
- * message classes, each a set of features (analysis/whatif/feature.h), so that
- * slack and what-if speak of them. Pure: a merged graph and tables of names in.
+ * The entities of a run about which a question can be asked: machines,
+ * processes, procedures and message classes. Each is a set of features
+ * (analysis/whatif/feature.h), which is what slack and what-if work on. Pure:
+ * the input is a merged graph and tables of names.
  *
- * Features, in this order: the rest of each process; each class of messages
- * (sender, receiver); each procedure in each process. A message class is that
- * of arcs of data and of waits outside; other cross arcs weigh nothing.
- * A procedure is one thing wherever it ran: same name, module and file.
- * Source: ALGORITHMS 4; IPS-12.
+ * The features are, in this order: one per process for its remaining time; one
+ * per message class (sender, receiver); one per procedure in each process. A
+ * message class covers data arcs and waits for something not recorded; other
+ * arcs between threads have no weight. A procedure is one entity wherever it
+ * ran, if name, module and file are equal. Source: ALGORITHMS 4; IPS-12.
  */
 #ifndef IPS_MASTER_PATH_ENTITIES_H
 #define IPS_MASTER_PATH_ENTITIES_H
@@ -24,95 +25,106 @@ enum entity_kind {
 extern const char *const thing_kind_names[THING_KINDS];
 
 #define THING_NONE UINT32_MAX
-/* `to` of messages that nobody traced sent. */
+/* `to` of messages with an unrecorded sender. */
 #define THING_EXTERNAL (UINT32_MAX - 1)
 #define THING_IDLE (UINT32_MAX - 2)
 
-struct entity_symbol { /* borrowed texts */
+struct entity_symbol { /* strings are borrowed */
     const char *name, *module, *file;
     uint32_t source_line;
 };
-/* A machine, and what it says of its arcs. */
+/* A machine, and the profile of its arcs. */
 struct machine_entities {
     const char *machine;
-    const char **process; /* [process_count] names */
+    const char **process; /* [process_count] names of the processes */
     uint32_t process_count;
-    uint32_t node_base, node_count; /* in the merged graph */
+    uint32_t node_base, node_count; /* range of its nodes in the merged graph */
     const struct entity_symbol *symbol;
     uint32_t symbol_count;
-    /* Portions by node; [arc_share_count], parallel. Of THING_NONE: what the
-     * process has of the arc besides, where that is not all that is left. */
-    const uint32_t *node, *of; /* own nodes; symbols */
+    /* The arc profile: [arc_share_count] parallel arrays, ordered by node. An
+     * entry of THING_NONE is the process's own remaining time of the arc; it
+     * is present only if that is not simply the rest of the arc. */
+    const uint32_t *node, *of; /* this machine's node numbers; symbol indices */
     const uint64_t *ns;
     uint64_t arc_share_count;
 };
 
 struct entity_feature {
-    enum entity_kind kind; /* PROCESS: the rest of it */
-    uint32_t process;      /* feature of the process; messages: of the sender */
+    enum entity_kind kind; /* PROCESS: the process's remaining time */
+    uint32_t process;      /* feature of the process; MESSAGE: of the sender */
     uint32_t machine,
-        number;         /* PROCESS, PROCEDURE: of the process in its part */
-    uint32_t procedure; /* PROCEDURE: of `procedure` */
-    uint32_t to; /* MESSAGE: the receiver's process feature, or EXTERNAL, IDLE*/
+        /* PROCESS, PROCEDURE: index of the process in its part */
+        number;
+    uint32_t procedure; /* PROCEDURE: index in `procedure` */
+    uint32_t to; /* MESSAGE: the receiver's process feature, EXTERNAL or IDLE */
 };
 struct entity {
     enum entity_kind kind;
-    uint32_t first, count; /* of `member`; what makes it up; at least one */
+    uint32_t first, count; /* range in `member`: its features; at least one */
 };
 struct entities {
-    const struct machine_entities *machine; /* borrowed */
+    /* array of machine_count machines; borrowed */
+    const struct machine_entities *machine;
     uint32_t machine_count;
-    struct ips_features f; /* into the arrays below */
+    struct ips_features f; /* its pointers point to the arrays below */
     uint32_t *chain, *cross;
     uint64_t *arc_share_first;
     struct ips_arc_share *arc_share;
-    struct entity_feature *feature; /* [f.count] */
-    uint32_t process_features;      /* the first so many */
-    uint32_t *process_base;         /* [part_count] */
+    struct entity_feature *feature; /* [f.count] one per feature */
+    /* number of features that are processes; they come first */
+    uint32_t process_features;
+    /* [part_count] first process feature of each part */
+    uint32_t *process_base;
     struct entity_symbol *procedure;
     uint32_t procedure_count;
-    struct entity *entity; /* by kind */
+    struct entity *entity; /* entities, ordered by kind */
     uint32_t entity_count;
-    uint32_t *member; /* features */
+    uint32_t *member; /* features of all entities */
 };
 
-/* `clip`: portions beyond the weight of an arc are cut off, not refused.
- * *blame: the part whose portions or chains are wrong (THING_NONE: none). */
+/* `clip`: shares that exceed the weight of an arc are cut off instead of being
+ * refused. On an error *blame is the part whose shares or chains are wrong
+ * (THING_NONE: none). */
 int entities_make(const struct ips_graph *g,
                   const struct machine_entities *part, uint32_t part_count,
                   bool clip, struct entities *out, uint32_t *blame,
                   struct ips_err *err) IPS_MUST_USE;
 void entities_release(struct entities *t);
 
-/* "/m1", "/m1/a.3", "f", "m1/a.3 -> m2/b.7", "m1/a.3 -> external". */
+/* Writes the name: "/m1", "/m1/a.3", "f", "m1/a.3 -> m2/b.7", "m1/a.3 ->
+ * external". */
 #define THING_BYTES 1024
 const char *entities_name(const struct entities *t, const struct entity *thing,
                           char out[THING_BYTES]);
 const char *entities_feature_name(const struct entities *t, uint32_t feature,
                                   char out[THING_BYTES]);
-/* Its number among `procedure`, by its name, module and file; THING_NONE. */
+/* Index in `procedure` of the procedure with this name, module and file;
+ * THING_NONE if there is none. */
 uint32_t entities_procedure(const struct entities *t,
                             const struct entity_symbol *symbol);
-/* Module and file of a procedure thing; NULL: it is none. */
+/* Module and file of a procedure entity; NULL for other entities. */
 const struct entity_symbol *entities_symbol(const struct entities *t,
                                             const struct entity *thing);
 
-/* Patterns as of a shell (* ? []); "" any. All that are given must fit.
+/* Patterns like those of a shell (* ? []); "" matches everything. An entity
+ * must match all the given patterns.
+ *
  *   procedure  its name
- *   process    "a.3", "a", "/m1/a.3" (with a / the whole is matched)
- *   message    "FROM -> TO", each as `process`; TO may be external
- *   object     "/m1" or "/m1/a.3", no pattern: what is below it */
+ *   process    "a.3", "a", "/m1/a.3" (a pattern with / must match the whole)
+ *   message    "FROM -> TO", each as for `process`; TO may be external
+ *   object     "/m1" or "/m1/a.3", no pattern: everything below it */
 struct entity_selector {
     const char *procedure, *process, *message, *object;
 };
-/* The features that fit, malloc'd; none: *count 0, for the caller to say. A
- * message pattern without " -> ": IPS_E_USAGE. */
+/* Returns the matching features, malloc'd. If none matches, *count is 0 and
+ * the caller must report that. IPS_E_USAGE: a message pattern without " -> ".
+ */
 int entities_choose(const struct entities *t, const struct entity_selector *s,
                     uint32_t **feature, uint32_t *count,
                     struct ips_err *err) IPS_MUST_USE;
 
-/* Offers all process names in the form of `word` ("a", "a.3", "/m1/a.3"), and
- * all procedure names, for "did you mean". */
+/* Offers all process names in the form of `word` ("a", "a.3", "/m1/a.3"), or
+ * all procedure names, as candidates for "did you mean". */
 struct ips_nearest;
 void entities_offer_processes(const struct entities *t, const char *word,
                               struct ips_nearest *near);

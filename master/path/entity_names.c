@@ -1,4 +1,4 @@
-/* Names of things, and things by name. */
+/* Names of entities, and entities by name. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ const char *entities_feature_name(const struct entities *t, uint32_t feature,
     const char *machine = machine_name(t, f->process);
     const char *process = process_name(t, f->process);
     switch (f->kind) {
-    case THING_MACHINE: /* no feature is */
+    case THING_MACHINE: /* no feature has this kind */
     case THING_KINDS:
     case THING_PROCESS:
         snprintf(out, THING_BYTES, "/%s/%s", machine, process);
@@ -68,7 +68,7 @@ const char *entities_name(const struct entities *t, const struct entity *thing,
     case THING_PROCEDURE:
         snprintf(out, THING_BYTES, "%s", entities_symbol(t, thing)->name);
         return out;
-    case THING_PROCESS: /* its first member may be a procedure of it */
+    case THING_PROCESS: /* the entity's first member may be a procedure */
         return entities_feature_name(t, t->feature[feature].process, out);
     case THING_MESSAGE:
     case THING_KINDS:
@@ -84,7 +84,7 @@ static bool matches_pattern(const char *pattern, const char *text)
     return fnmatch(pattern, text, 0) == 0;
 }
 
-/* "a.3", "a" or, where the pattern has a /, "/m1/a.3". */
+/* Matches "a.3", "a" or, if the pattern has a /, "/m1/a.3". */
 static bool process_fits(const struct entities *t, const char *pattern,
                          uint32_t feature)
 {
@@ -131,7 +131,8 @@ static bool is_given(const char *text)
     return text && *text;
 }
 
-/* Where a message is asked for, only messages fit; else never. */
+/* If the selector has a message pattern, only messages match; without one no
+ * message matches. */
 static bool feature_fits(const struct entities *t,
                          const struct entity_selector *s, const char *from,
                          const char *to, const struct entity_feature *f)
@@ -149,7 +150,7 @@ static bool feature_fits(const struct entities *t,
     return !is_given(s->object) || object_fits(t, s->object, f);
 }
 
-/* "A -> B", with or without blanks. */
+/* Splits "A -> B"; spaces around the arrow are optional. */
 static int split_message(const char *message, char from[NAME_BYTES],
                          char to[NAME_BYTES], struct ips_err *err)
 {

@@ -1,4 +1,4 @@
-/* What the slaves said of the path's pieces, put together; in the worker. */
+/* Combines the slaves' replies about the path's pieces; in the worker. */
 #include "master/path/profile.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "common/types.h"
 #include "master/tables/procs.h"
 
-/* ---- the window, and whether the sums are true ---- */
+/* ---- the window, and checks of the sums ---- */
 
 static int refuse_sum(const struct query *q, uint32_t part, uint64_t told,
                       uint64_t ns, struct ips_err *err)
@@ -19,7 +19,7 @@ static int refuse_sum(const struct query *q, uint32_t part, uint64_t told,
                        (unsigned long long)told, (unsigned long long)ns);
 }
 
-/* Piece k of a machine is cut to the window: x->ns what is left of it. */
+/* Cuts piece k of a machine to the window: sets x->ns to the part inside. */
 static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
                      struct path_piece *x, uint64_t *running,
                      struct ips_err *err)
@@ -37,8 +37,9 @@ static int cut_piece(const struct query *q, uint32_t part, uint32_t k,
     return 0;
 }
 
-/* ns of each piece of the path: as it is, or what of it is in the window. Of
- * weightings but `cpu` the slaves tell its CPU time, too. */
+/* Sets `cut` to the pieces of the path with the ns of each: the whole piece,
+ * or its part inside the window. In weightings other than `cpu` the slaves
+ * also report its CPU time. */
 static int cut_pieces(struct query *q, struct path_piece *cut,
                       struct ips_err *err)
 {
@@ -63,13 +64,14 @@ static int cut_pieces(struct query *q, struct path_piece *cut,
     return rc;
 }
 
-/* Pieces that the window leaves nothing of are no part of anybody's share. */
+/* Whether a piece counts: pieces with nothing inside the window are left out
+ * of all shares. */
 static bool in_window(const struct path_piece *p)
 {
     return p->ns || (p->kind != IPS_SEG_COMPUTE && !p->elsewhere);
 }
 
-/* `cut` is the profile's from now on. */
+/* The profile takes ownership of `cut`. */
 static void keep_window(struct path_profile *pp, struct path_piece *cut,
                         uint64_t count)
 {
@@ -97,7 +99,8 @@ static int make_window(struct query *q, const struct path_piece *cut,
     for (int list = 0; rc == 0 && list < SHARE_LISTS; list++)
         for (size_t i = 0; i < s->count[list]; i++) {
             struct share_row *row = &s->row[list][i];
-            row->stable = false; /* scenarios have other paths: not told */
+            /* the scenarios' paths differ, so their windows are unknown */
+            row->stable = false;
             row->ns_low = row->ns_high = IPS_UNMEASURED;
         }
     return rc;
@@ -223,8 +226,8 @@ static int by_what(const void *va, const void *vb)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* Steps being lined up, neighbours of equal kind as one; what each is in
- * `named`. */
+/* A sequence of steps under construction. Adjacent steps of the same kind are
+ * merged; `named` says what each step is. */
 struct step_sequence {
     struct ips_step *step;
     struct named_step *named;
@@ -244,7 +247,7 @@ static void add_step(struct step_sequence *l, struct profile_what what,
     l->n++;
 }
 
-/* In the path's order, with the messages between. */
+/* Adds the path's steps in order, with the messages between them. */
 static void sequence_of_path(const struct query *q,
                              const struct path_piece *cut,
                              struct step_sequence *l, size_t *at)
@@ -270,8 +273,8 @@ static void sequence_of_path(const struct query *q,
     }
 }
 
-/* Thread by thread; between two of them a step like no other, so that no
- * sequence goes from one to the next. */
+/* Adds the steps of each thread, separated by a step that is unique, so that
+ * no sequence extends over two threads. */
 static void sequence_of_run(const struct query *q, struct step_sequence *l)
 {
     const struct path_profile *pp = profile_of(q);
@@ -339,7 +342,8 @@ static int make_sequences(struct query *q, enum profile_side side,
 
 /* ---- all ---- */
 
-/* The CPU time of the path alone: what the whole graph is told beside. */
+/* The shares of the path's CPU time only, for comparison with the whole graph.
+ */
 static int cpu_shares(const struct query *q, const struct path_piece *cut,
                       struct shares *out, struct ips_err *err)
 {

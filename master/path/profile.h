@@ -1,5 +1,6 @@
-/* Shared by path/query_profile.c (asking), path/profile.c (putting together)
- * and path/profile_answer.c: what was asked and came back. */
+/* Shared by path/query_profile.c (asks the slaves), path/profile.c (combines
+ * the replies) and path/profile_answer.c (sends the result): what was asked
+ * and received. */
 #ifndef IPS_MASTER_PATH_PROFILE_H
 #define IPS_MASTER_PATH_PROFILE_H
 
@@ -10,36 +11,39 @@ enum profile_side { PROFILE_PATH, PROFILE_WHOLE, PROFILE_SIDES };
 enum profile_list { PROFILE_PROCEDURE, PROFILE_LINE, PROFILE_LISTS };
 
 #define PROFILE_SEQUENCES 100u
-/* Above so many nodes the whole graph's steps are not fetched. */
+/* In graphs with more nodes the steps of the whole graph are not fetched. */
 #define PROFILE_WHOLE_NODES 4000000u
 
-struct profile_step { /* as it came */
+struct profile_step { /* one step, as received */
     uint32_t piece, code;
     uint64_t ns;
 };
-/* Of one machine, on one side: its pieces of the path, or its chains. */
+/* The data of one machine for one side: its pieces of the path, or its chains.
+ */
 struct profile_face {
-    uint32_t *piece; /* [count] path: index in the path's pieces */
+    uint32_t *piece; /* [count] for the path: index in the path's pieces */
     uint32_t *from, *to;
-    uint64_t *ns; /* [count] CPU in the window; of what has no arcs 1 or 0 */
-    uint64_t *weight_ns; /* [count] in the window, where there is one */
-    uint64_t *most;      /* [count] path: ns of the piece */
+    /* [count] CPU time in the window; for a piece without arcs 1 or 0 */
+    uint64_t *ns;
+    /* [count] weight inside the window, if there is a window */
+    uint64_t *weight_ns;
+    uint64_t *most; /* [count] for the path: ns of the piece */
     uint32_t count, got;
     struct profile_step *steps;
     size_t step_count, step_capacity;
-    Ips__Code **codes; /* borrowed from kept messages */
+    Ips__Code **codes; /* rows are borrowed from kept messages */
     uint32_t code_count;
     Ips__ProcedureTotals totals[PROFILE_LISTS];
     uint64_t alike_ns, delay_ns;
 };
 struct profile_rows {
-    Ips__ProcedureRow **rows; /* borrowed from kept messages */
+    Ips__ProcedureRow **rows; /* rows are borrowed from kept messages */
     uint32_t count;
     size_t sent;
     Ips__ProcedureTotals totals;
 };
 struct profile_sequences {
-    struct ips_step *steps; /* what: index of `whats` */
+    struct ips_step *steps; /* `what` is an index of `whats` */
     uint32_t step_count;
     struct profile_what {
         uint32_t machine, process, code;
@@ -47,26 +51,27 @@ struct profile_sequences {
     struct ips_sequence result[PROFILE_SEQUENCES];
     uint32_t count;
 };
-struct profile_chain_sum { /* whole, by thread */
-    uint64_t a, b;         /* as in shares */
+struct profile_chain_sum { /* sums of one thread in the whole graph */
+    uint64_t a, b;         /* key of the sum, as in shares.h */
     uint64_t ns, count, path_ns;
 };
 
-struct path_profile { /* path_data.profile */
+struct path_profile { /* stored in path_data.profile */
     void (*after)(struct query *q);
     unsigned round;
     uint32_t machine_count;
-    struct profile_face *face[PROFILE_SIDES]; /* [parts] */
+    struct profile_face *face[PROFILE_SIDES]; /* [parts] for each side */
     struct profile_rows rows[PROFILE_SIDES][PROFILE_LISTS];
     struct profile_sequences sequences[PROFILE_SIDES];
     bool windowed, no_whole_steps;
-    bool cpu; /* the weighting: a piece is CPU time and nothing else */
+    bool cpu; /* the weighting is `cpu`: a piece is CPU time and nothing else */
     uint64_t window_ns, on_cpu_ns, off_cpu_ns;
-    uint64_t delay_ns;    /* of off_cpu_ns, in a window */
-    struct shares shares; /* windowed, like the pieces */
+    uint64_t delay_ns;    /* part of off_cpu_ns; only in a window */
+    struct shares shares; /* limited to the window, like `pieces` */
     struct path_piece *pieces;
     uint64_t piece_count;
-    struct profile_chain_sum *whole[3]; /* machine, process, thread */
+    /* sums by machine, by process, by thread */
+    struct profile_chain_sum *whole[3];
     size_t whole_count[3];
     uint64_t whole_ns, alike_ns;
 };
@@ -77,7 +82,8 @@ static inline struct path_profile *profile_of(const struct query *q)
     return d ? d->profile : NULL;
 }
 
-/* In the worker: everything came; 0 or d->err. */
+/* In the worker, when everything was received: returns 0, or an error in *err.
+ */
 int path_profile_make(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -1,4 +1,4 @@
-/* Procedures, sequences and the whole graph as an answer. */
+/* Sends procedures, sequences and the whole graph in the answer. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,8 +6,8 @@
 #include "master/path/profile.h"
 #include "master/query/machine_share.h"
 
-#define ROWS_A_REPLY 1024u /* of at most 2.6 KB */
-#define WHOLE_ROWS 10000u  /* of one list by machine, process, thread */
+#define ROWS_A_REPLY 1024u /* rows of at most 2.6 KB each */
+#define WHOLE_ROWS 10000u  /* limit per list of machines, processes, threads */
 
 const struct shares *path_profile_shares(const struct query *q, uint64_t *ns)
 {
@@ -38,7 +38,7 @@ void path_profile_split(const struct query *q, Ips__PathAnswer *out)
     out->other_ns = windowed ? pp->off_cpu_ns - pp->delay_ns : d->other_ns;
 }
 
-/* ---- rows, in pieces ---- */
+/* ---- sending rows in batches ---- */
 
 static void send_rows(struct query *q, enum profile_side side,
                       enum profile_list list, Ips__ProcedureRow **rows,

@@ -1,7 +1,8 @@
 /*
- * The critical path: checks the question, gathers tables and peers, and lets an
- * engine compute every scenario; path/answer.c makes the answer. What cannot be
- * answered is refused with the reason. Category 3 of IPS-9.
+ * The question about the critical path: checks the question, gathers tables
+ * and peers, and runs an engine for every scenario. path/answer.c makes the
+ * answer. A question that cannot be answered is refused with the reason.
+ * Category 3 of IPS-9.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -85,7 +86,8 @@ static void add_scaled(struct path_data *d, enum scenario_id id,
     r->scenario = d->scenarios[SCENARIO_MAIN].scenario;
     r->scenario.mtime.scale_num *= num;
     r->scenario.mtime.scale_den *= den;
-    /* Nothing times anything is nothing: the same graph again. */
+    /* If messages take no time, a multiple of that time is the same graph
+     * again. */
     r->wanted = (m->base_ns || m->per_byte_q32 ||
                  r->scenario.weighting == IPS_WEIGH_WALL) &&
                 m->scale_num;
@@ -117,7 +119,7 @@ static void plan_scenarios(struct query *q)
     struct scenario_result *off = &d->scenarios[SCENARIO_NO_EXTERNAL];
     off->name = "external off";
     off->scenario = d->scenarios[SCENARIO_MAIN].scenario;
-    /* In `wall` what was waited for outside is time like any other. */
+    /* In `wall`, waiting for something not recorded is time like any other. */
     off->wanted = off->scenario.external != IPS_EXTERNAL_OFF && external > 0 &&
                   off->scenario.weighting != IPS_WEIGH_WALL;
     off->scenario.external = IPS_EXTERNAL_OFF;
@@ -136,7 +138,7 @@ static void plan_scenarios(struct query *q)
     bare->with_shares = true;
 }
 
-/* Of the slowest link between the run's machines that was calibrated. */
+/* The rate of the slowest calibrated link between the run's machines. */
 static uint64_t link_rate(const struct query *q)
 {
     const struct gather *g = &q->gather;

@@ -1,12 +1,14 @@
 /*
- * The whole activity graph, a node a row, numbered through all machines, so
- * that anyone can compute an answer again. Message times are 0 and external
- * arcs weigh what a path with the default scenario gives them; so do all arcs
- * in the weightings sched and, on one machine, wall. Category 3.
+ * The whole activity graph, one row per node, with node numbers that run
+ * through all machines, so that anyone can recompute an answer from it.
+ * Message times are 0. External arcs have the weight that they have in the
+ * default scenario; so have all arcs in the weightings sched and, on one
+ * machine, wall. Category 3.
  *
- * Of a window: nodes that stand in it, and those one of whose two arcs meets
- * it, each end where its own machine's clock says; with what of each arc the
- * window cuts off. Numbers and weights are those of the whole graph.
+ * With a window: the nodes inside it, and the nodes with an arc that overlaps
+ * it. The clock of each end's own machine decides. The row says which end of
+ * the arc the window cuts off. Numbers and weights are those of the whole
+ * graph.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,23 +35,27 @@ static const char *const xkinds[] = {
 #undef X
 };
 
-/* Channel names of each part by end, for people. */
+/* Channel names of each part by end, in readable form. */
 struct names {
     const char **name;
     uint32_t count;
 };
 
 struct graph_window {
-    uint64_t from_ns, to_ns; /* from < t <= to */
+    uint64_t from_ns, to_ns; /* the window contains from < t <= to */
 };
 struct graph_data {
-    struct path_data path;       /* first: the engine's helpers work on it */
-    struct names *names;         /* [parts] */
-    uint32_t chain;              /* of the node to be sent next */
-    struct graph_window *window; /* [parts] local raw ns; NULL: none */
-    uint32_t *shown_node;        /* [count] nodes of the window; NULL: all */
+    /* must be first: the engine's helpers work on it */
+    struct path_data path;
+    struct names *names; /* [parts] channel names of each part */
+    uint32_t chain;      /* chain of the next node to be sent */
+    /* [parts] windows by each machine's own clock, in ns; NULL: none */
+    struct graph_window *window;
+    /* [count] nodes inside the window; NULL: all nodes */
+    uint32_t *shown_node;
     uint32_t count;
-    struct ips_view sched, wall; /* of path.merged; without weights: unknown */
+    /* of path.merged; without weights if they are not known */
+    struct ips_view sched, wall;
 };
 
 static struct graph_data *graph_of(struct query *q)
@@ -124,13 +130,15 @@ static enum window_side window_side_of(const struct query *q, uint32_t part,
     const struct ips_graph *g = &d->path.merged;
     uint64_t at = g->at ? g->at[node] : g->t_ns[node];
     const struct graph_window *w = &d->window[part];
-    /* A window's first moment is that of the one before, but for the first. */
+    /* The window excludes its first moment, which belongs to the window before
+     * it; but a window from 0 includes it. */
     if (w->from_ns && at <= w->from_ns)
         return BEFORE;
     return at <= w->to_ns ? INSIDE : AFTER;
 }
 
-/* What of an arc is cut off: between clocks it may end before it begins. */
+/* Which part of an arc the window cuts off. As the ends have different clocks,
+ * an arc may end before it starts. */
 static const char *cut_text(enum window_side begin, enum window_side end)
 {
     if (begin == INSIDE)
@@ -140,7 +148,8 @@ static const char *cut_text(enum window_side begin, enum window_side end)
     return begin == BEFORE && end == AFTER ? "both" : "all";
 }
 
-/* Sets *arc and *cross, "" of what is not there. Is it to be told? */
+/* Sets *arc and *cross, or "" for an arc that does not exist. Returns whether
+ * the node is to be sent. */
 static bool meets_ask(const struct query *q, uint32_t i,
                       const struct ips_chain *c, const char **arc,
                       const char **cross)
@@ -161,7 +170,7 @@ static bool meets_ask(const struct query *q, uint32_t i,
            (**cross && strcmp(*cross, "all") != 0);
 }
 
-/* In the worker: which nodes are to be told. */
+/* In the worker: chooses the nodes to be sent. */
 static int choose_nodes(struct query *q)
 {
     struct graph_data *d = graph_of(q);
@@ -188,7 +197,7 @@ static int choose_nodes(struct query *q)
 
 /* ---- nodes --------------------------------------------------------------- */
 
-/* What the other weightings make of node i. */
+/* Fills in the weights of node i in the other weightings. */
 static void fill_weightings(struct query *q, uint32_t i, bool first,
                             bool present, Ips__GraphNode *out)
 {
@@ -204,7 +213,8 @@ static void fill_weightings(struct query *q, uint32_t i, bool first,
         out->arc_sched_ns = first ? IPS_UNMEASURED : d->sched.own_w[i];
         out->xarc_sched_ns = present ? x : IPS_UNMEASURED;
     }
-    if (d->wall.own_w) { /* a first node's: until it began */
+    /* for a chain's first node: the time until it started */
+    if (d->wall.own_w) {
         scenario.weighting = IPS_WEIGH_WALL;
         uint64_t x = ips_xweight(&d->wall.g, i, &scenario, &there);
         out->arc_wall_ns = d->wall.own_w[i];
@@ -218,7 +228,8 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     const struct path_data *d = path_of(q);
     const struct ips_graph *g = &d->merged;
     bool present;
-    /* Absent in the default scenario (idle) weighs 0, and changes nothing. */
+    /* An arc that is absent in the default scenario (idle) has weight 0 and
+     * changes nothing. */
     uint64_t xw =
         ips_xweight(g, i, &d->scenarios[SCENARIO_MAIN].scenario, &present);
     present = g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
@@ -238,7 +249,7 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
     fill_weightings(q, i, i == c->first, present, out);
     out->t_ns = g->t_ns[i];
     out->channel = ips_wire_text(channel_name(q, c->machine, g->site[i]));
-    /* Some receives have bytes of who is not recorded, and no arc. */
+    /* Some receives got bytes from an unrecorded sender and have no arc. */
     bool alone = g->kind[i] == IPS_NODE_RECV && g->xkind[i] == IPS_X_NONE &&
                  g->xlen[i] > 0;
     out->bytes = alone || (g->xkind[i] == IPS_X_DATA && present)
@@ -246,7 +257,7 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
                      : IPS_UNMEASURED;
 }
 
-/* The next at most `count` that are to be told. */
+/* Fills `rows` with the next nodes to be sent, at most `count`. */
 static uint32_t next_nodes(struct query *q, uint32_t count,
                            Ips__GraphNode *rows)
 {
@@ -297,7 +308,8 @@ static void send_nodes(struct query *q, uint32_t count, bool last)
     free(list);
 }
 
-/* Nothing is called whole that is not: the last reply is an error then. */
+/* An incomplete graph must not pass as whole: then the last reply is an error.
+ */
 static void graph_over(struct query *q)
 {
     char missing[800];
@@ -337,7 +349,7 @@ static void merge_graphs(struct query *q)
     int rc =
         ips_graph_view(&d->path.merged, &scenario, &d->sched, &d->path.err);
     if (rc < 0 || q->gather.count > 1)
-        return; /* several clocks: nothing is told of wall here */
+        return; /* with several clocks, wall is not available here */
     scenario.weighting = IPS_WEIGH_WALL;
     scenario.clock = engine_machine_of(q->gather.active[0])->clock;
     rc = ips_graph_view(&d->path.merged, &scenario, &d->wall, &d->path.err);

@@ -1,12 +1,12 @@
 /*
- * PhasesAsk: the machines' series of CPU, messages and waits, on one scale of
- * time, added up and cut into phases (analysis/explain/phases.h); then who did
- * most in each. Category 3 of IPS-9: the slaves read the records.
+ * Answers PhasesAsk: adds up the machines' series of CPU, messages and waits
+ * on one time scale and cuts them into phases (analysis/explain/phases.h).
+ * Then it finds the processes and procedures with the most CPU time in each
+ * phase. Category 3 of IPS-9: the slaves read the records.
  *
- * Bins are given to each slave as edges on its own clock, so slaves know of no
- * other; where there are several machines the clocks are aligned first
- * (clocks.h), and the certificate says how well.
- * Source: IPS-16.
+ * Each slave gets the bins as edges on its own clock, so it need not know any
+ * other clock. With several machines the clocks are aligned first (clocks.h),
+ * and the certificate states how accurately. Source: IPS-16.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,19 +28,20 @@ enum series { CPU, MESSAGES, BYTES, WAITS, SERIES };
 struct top {
     uint32_t phase;
     bool of_process;
-    const char *name;   /* procedure, borrowed from a kept message */
-    const char *module; /* the same */
+    /* name of the procedure, borrowed from a kept message */
+    const char *name;
+    const char *module; /* module of the procedure, borrowed likewise */
     uint32_t machine, process;
     uint64_t ns;
 };
 
-struct phases_data {       /* query.data */
-    struct path_data path; /* first: clocks.h works on it */
+struct phases_data {       /* stored in query.data */
+    struct path_data path; /* must be first: clocks.h works on it */
     uint64_t begin, end, bin_ns;
     uint32_t bins;
-    bool zoomed;     /* begin and end are those of the phase asked for */
-    uint64_t *v;     /* [SERIES][bins] */
-    uint64_t *edges; /* of the machine being asked */
+    bool zoomed;     /* begin and end are those of the requested phase */
+    uint64_t *v;     /* [SERIES][bins] values of each series by bin */
+    uint64_t *edges; /* bin edges by the clock of the machine being asked */
     struct ips_phases both, cpu, messages;
     struct top *tops;
     uint32_t top_count;
@@ -66,7 +67,7 @@ static const uint64_t *series_of(const struct phases_data *d, enum series s)
 
 /* ---- time ---------------------------------------------------------------- */
 
-/* The least local time that `map` takes to `x` or later. */
+/* The smallest local time that `map` converts to `x` or later. */
 static uint64_t local_time(const struct ips_clock_map *map, uint64_t x)
 {
     uint64_t low = 0, high = INT64_MAX;
@@ -128,7 +129,8 @@ static uint64_t phase_end(const struct phases_data *d, uint32_t phase)
     return bin_begin(d, d->both.end[phase]);
 }
 
-/* Two moments of the run may be one of a clock that runs slower. */
+/* Makes the edges strictly ascending: two times of the run may be the same
+ * tick of a slower clock. */
 static void make_rising(uint64_t *edges, uint32_t bins)
 {
     for (uint32_t i = 1; i <= bins; i++)
@@ -186,7 +188,7 @@ static int take_series(struct query *q, struct machine_share *p,
     for (int s = 0; s < SERIES; s++)
         for (uint32_t i = 0; i < d->bins; i++) {
             uint64_t *v = &d->v[(size_t)s * d->bins + i];
-            /* Sums over all bins must stay sums. */
+            /* The limit keeps sums over all bins from overflowing. */
             *v = ips_min_u64(ips_add_sat(*v, from[s][i]),
                              INT64_MAX / IPS_PHASES_BINS);
         }
@@ -201,7 +203,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What nearly no bin passes. */
+/* A value that nearly no bin exceeds. */
 static uint64_t high_of(const uint64_t *v, uint32_t n)
 {
     uint64_t *copy = malloc(((size_t)n + 1) * sizeof(*copy));
@@ -214,8 +216,8 @@ static uint64_t high_of(const uint64_t *v, uint32_t n)
     return high;
 }
 
-/* In the worker. What is less than a twentieth of a core is no other CPU use,
- * on a machine that others use too. */
+/* In the worker. A difference below 5% of a core is not a change of CPU use,
+ * because other programs may use the machine too. */
 static void find_phases(struct query *q)
 {
     struct phases_data *d = data_of(q);
@@ -229,7 +231,7 @@ static void find_phases(struct query *q)
         rc = ips_phases_find(s, 1, d->bins, &d->cpu, &d->err);
     if (rc == 0)
         rc = ips_phases_find(s + 1, 1, d->bins, &d->messages, &d->err);
-    (void)rc; /* d->err */
+    (void)rc; /* the error is in d->err */
 }
 
 static void finish_phases(struct query *q);
@@ -262,8 +264,7 @@ static void no_such_phase(struct query *q, uint32_t phase)
     fail_phases(q, IPS_E_NOT_FOUND, what);
 }
 
-/* The question that this one was asked for gets its window on every machine's
- * clock. */
+/* Gives the waiting question its window, converted to every machine's clock. */
 static void set_window(struct query *q, uint32_t phase)
 {
     struct phases_data *d = data_of(q);
@@ -280,7 +281,7 @@ static void set_window(struct query *q, uint32_t phase)
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
         w[i].from_ns = ips_sub_sat(local_time(clock_of(q, i), begin), first);
         w[i].to_ns = ips_sub_sat(local_time(clock_of(q, i), end), first);
-        if (w[i].to_ns == 0) /* 0 would be no end */
+        if (w[i].to_ns == 0) /* to_ns 0 would mean a window without end */
             w[i] = (struct query_window){.from_ns = UINT64_MAX - 1,
                                          .to_ns = UINT64_MAX};
         snprintf(w[i].machine, sizeof(w[i].machine), "%s", p->machine);
@@ -298,7 +299,7 @@ static void set_window(struct query *q, uint32_t phase)
     query_over(q);
 }
 
-/* All of them, to a question that looks at each. */
+/* Gives all windows to a question that looks at each phase. */
 static void set_all_windows(struct query *q)
 {
     struct phases_data *d = data_of(q);
@@ -333,7 +334,8 @@ static bool same_code(const struct top *a, const struct top *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->module, b->module) == 0;
 }
 
-/* The order in which machines answered must not decide between equals. */
+/* Breaks ties by machine and process, or by name, so that the order of the
+ * machines' replies has no influence. */
 static bool is_greater(const struct top *a, const struct top *b)
 {
     if (a->ns != b->ns)
@@ -345,7 +347,8 @@ static bool is_greater(const struct top *a, const struct top *b)
     return (order ? order : strcmp(a->module, b->module)) < 0;
 }
 
-/* The process, or the procedure over all machines, of most CPU; or NULL. */
+/* Returns the process with the most CPU time or, over all machines, the
+ * procedure; or NULL. */
 static struct top *greatest_of(struct phases_data *d, uint32_t phase,
                                bool of_process)
 {
@@ -513,7 +516,7 @@ static void finish_phases(struct query *q)
     }
 }
 
-/* ---- beginning ----------------------------------------------------------- */
+/* ---- starting --------------------------------------------------------- */
 
 static void have_clocks(struct query *q)
 {
@@ -547,7 +550,7 @@ static void on_gathered(struct query *q)
         fail_phases(q, IPS_E_INCOMPLETE, "none of its machines is connected");
         return;
     }
-    /* Time 0 is what events, metrics and procedures call so. */
+    /* Time 0 is the same as in events, metrics and procedures. */
     engine_machine_of(origin)->clock =
         (struct ips_clock_map){.from = origin->sync->first_ns};
     d->path.scenarios[SCENARIO_MAIN].scenario.weighting = IPS_WEIGH_WALL;
@@ -557,7 +560,7 @@ static void on_gathered(struct query *q)
         clocks_align(q, origin->number, have_clocks);
 }
 
-/* Will the question that waits for the phases ask for waits? */
+/* Whether the question that waits for the phases will ask for waits. */
 static bool waits_for_phases(const struct query *q)
 {
     const Ips__Request *r = q->waiter ? q->waiter->request : NULL;

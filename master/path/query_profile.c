@@ -1,4 +1,5 @@
-/* Asking the slaves what the path's pieces were spent on, round by round. */
+/* Asks the slaves, in several rounds, how the time of the path's pieces was
+ * spent. */
 #include "master/path/query_profile.h"
 
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 #include "master/path/weighting.h"
 #include "master/query/machine_share.h"
 
-/* One round: one kind of rows of one side. The first of a side brings the
- * pieces' sums and the steps too. */
+/* One round: one kind of rows for one side. The first round of a side also
+ * fetches the sums of the pieces and the steps. */
 struct round {
     enum profile_side side;
     enum profile_list list;
@@ -51,7 +52,7 @@ bool path_profile_wanted(const struct query *q)
            path_profile_by(ask, "procedure") || path_profile_by(ask, "line");
 }
 
-/* The rounds of a question: at most four. */
+/* Plans the rounds of a question: at most four. */
 static unsigned plan_rounds(const Ips__PathAsk *ask, struct round out[4])
 {
     const bool lists[PROFILE_LISTS] = {path_profile_by(ask, "procedure"),
@@ -203,7 +204,7 @@ static void ask_machine(struct query *q, struct machine_share *p,
         ask.lane = pp->windowed ? &scenario : NULL;
         ask.from_ns = d->window.from_ns;
         ask.to_ns = d->window.to_ns;
-        /* In `wall` the machines' clocks are mapped already. */
+        /* In `wall` the window is already on the common scale. */
         if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_WALL)
             query_window_of(q, p, &ask.from_ns, &ask.to_ns);
         at += n;
@@ -255,7 +256,8 @@ static void next_round(struct query *q)
     query_round(q, take_profile_reply, round_taken);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
-        /* None of the path is on it, and nothing else is wanted. */
+        /* Skip a machine without pieces of the path if only the path is asked
+         * for. */
         if (r.side == PROFILE_WHOLE || profile_of(q)->face[r.side][i].count)
             ask_machine(q, p, &r);
     }
@@ -264,7 +266,7 @@ static void next_round(struct query *q)
 
 /* ---- beginning ---- */
 
-/* Of what is not asked for, the columns are empty. */
+/* Columns that are not asked for stay empty. */
 static bool reserve_face(const struct path_profile *pp, struct profile_face *f,
                          uint32_t count)
 {
@@ -281,15 +283,16 @@ static bool reserve_face(const struct path_profile *pp, struct profile_face *f,
     return f->piece && f->from && f->to && f->ns && f->weight_ns && f->most;
 }
 
-/* Arcs of a chain; else it ends at its node, and came from elsewhere or before
- * the chain (in `wall`). */
+/* Whether the piece consists of arcs of a chain. Otherwise it only ends at its
+ * node and started on another chain or (in `wall`) before the chain's first
+ * node. */
 static bool has_arcs(const struct path_piece *p)
 {
     return p->kind == IPS_SEG_COMPUTE && p->from != IPS_NO_NODE;
 }
 
-/* What each machine has of the path: of what is computed the arcs, and in a
- * window of all else the node it reaches. */
+/* Collects each machine's part of the path: of computing pieces the arcs; with
+ * a window, of all other pieces the node at which they end. */
 static bool make_faces(struct query *q)
 {
     const struct path_data *d = path_of(q);

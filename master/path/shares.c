@@ -27,7 +27,7 @@ static int compare_sizes(const void *left, const void *right)
     return compare_keys(left, right);
 }
 
-/* ---- adding: a row of `count` 0 is a free place of a hash table ---- */
+/* ---- adding; a row with `count` 0 is a free slot of the hash table ---- */
 
 static struct share_row *find_row(struct share_row *row, size_t room,
                                   uint64_t a, uint64_t b)
@@ -69,8 +69,8 @@ static int add_row(struct shares *s, enum share_list list,
     return 0;
 }
 
-/* What is computed goes to its thread; shares_finish adds up threads. Lifetime,
- * room, signal and resource arcs are no messages; they weigh nothing. */
+/* Adds computing to its thread; shares_finish sums the threads. Lifetime,
+ * capacity, signal and resource arcs are no messages; they have no weight. */
 int shares_add_sum(struct shares *s, const struct path_piece *p,
                    struct path_thread before, uint64_t count,
                    struct ips_err *err)
@@ -182,7 +182,7 @@ static void compare_list(struct shares *main, const struct shares *scenario,
 {
     size_t n = scenario->count[list], mains = main->count[list];
     struct share_row *by_key = malloc((n + 1) * sizeof(*by_key));
-    if (!by_key) { /* nothing is claimed that was not looked at */
+    if (!by_key) { /* without memory, claim no stability that was not checked */
         *same = false;
         for (size_t i = 0; i < mains; i++)
             main->row[list][i].stable = false;

@@ -1,11 +1,11 @@
 /*
- * Whose the path is: its pieces summed by machine, process and thread, by
- * message pair and by who waited for what is outside, and whether the order of
- * the sums holds in every scenario. Pure.
+ * The shares of the path: its pieces summed by machine, by process, by thread,
+ * by message pair, and by the thread that waited for something not recorded;
+ * also whether these sums keep their order in every scenario. Pure.
  *
- * The first three count what is computed, the others what lies between: each of
- * the three + messages + outside = t_max, exactly.
- * Source: ALGORITHMS 4 "Shares", DESIGN "The certificate".
+ * The first three lists count computing, the last two the pieces between: each
+ * of the three + messages + outside = t_max, exactly. Source: ALGORITHMS 4
+ * "Shares", DESIGN "The certificate".
  */
 #ifndef IPS_MASTER_PATH_SHARES_H
 #define IPS_MASTER_PATH_SHARES_H
@@ -16,21 +16,23 @@
 
 #include "common/err.h"
 
-struct path_thread {  /* a thread */
-    uint32_t machine; /* machine, in order of name */
-    uint32_t process; /* index of the part's tables */
+struct path_thread {  /* identifies a thread */
+    uint32_t machine; /* index of the machine in order of names */
+    uint32_t process; /* index in the part's tables */
     uint32_t tid;
 };
 
-/* A piece of the path; it begins where the piece before it ends. Nodes are
- * numbered through all machines. A path may have as many pieces as a run has
- * events, so this is small. */
+/* A piece of the path; it starts where the previous piece ends. Node numbers
+ * run through all machines. A path may have as many pieces as the run has
+ * events, so this struct is small. */
 struct path_piece {
-    uint8_t kind;   /* enum ips_segment_kind */
-    uint8_t xkind;  /* enum ips_xkind */
-    bool elsewhere; /* of a window: it arrives after it, and counts there */
-    struct path_thread at; /* of `to` */
-    uint32_t from, to;     /* `from` IPS_NO_NODE: it came before the chain */
+    uint8_t kind;  /* values of enum ips_segment_kind */
+    uint8_t xkind; /* values of enum ips_xkind */
+    /* with a window: the piece ends after it and does not count */
+    bool elsewhere;
+    struct path_thread at; /* thread of the node `to` */
+    /* `from` IPS_NO_NODE: it starts before the chain's first node */
+    uint32_t from, to;
     uint64_t ns;
 };
 
@@ -43,48 +45,50 @@ enum share_list {
     SHARE_LISTS
 };
 
-/* `b` of an outside share: nobody traced is on the other side. */
+/* `b` of an outside share: the other side was not recorded. */
 #define SHARE_EXTERNAL UINT64_MAX
 #define SHARE_IDLE (UINT64_MAX - 1)
-/* `b` of machine and process shares; of threads it is the tid. */
+/* `b` of machine and process shares; for threads `b` is the tid. */
 #define SHARE_NONE 0
 
 struct share_row {
-    uint64_t a, b; /* part << 32 | process; machines: part << 32 */
+    uint64_t a, b; /* keys: part << 32 | process; for machines part << 32 */
     uint64_t ns, count;
     uint32_t rank;
-    /* set by shares_compare */
+    /* the rest is set by shares_compare: */
     bool stable;
     uint64_t ns_low, ns_high;
 };
 struct shares {
-    struct share_row *row[SHARE_LISTS]; /* greatest first */
+    struct share_row *row[SHARE_LISTS]; /* rows of each list, largest first */
     size_t count[SHARE_LISTS];
-    uint64_t messages;  /* DATA arcs */
-    uint64_t resources; /* arcs by locks and their like that it crosses */
-    /* while pieces are added */
-    struct path_thread
-        at; /* where the last one ended; first, where the path begins */
+    uint64_t messages;  /* number of DATA arcs on the path */
+    uint64_t resources; /* arcs of locks and similar resources on the path */
+    /* used only while pieces are added: */
+    struct path_thread at; /* end of the last piece; before the first piece:
+                              start of the path */
     size_t capacity[SHARE_LISTS];
 };
 
-/* Adds `count` pieces that follow one that ended at `before`, `p->ns` together;
- * either all of them weigh something or none. In any order. O(1). */
+/* Adds `count` pieces with `p->ns` in total, which follow a piece that ended
+ * at `before`. Either all of them have a weight or none. Sums may be added in
+ * any order. O(1). */
 int shares_add_sum(struct shares *s, const struct path_piece *p,
                    struct path_thread before, uint64_t count,
                    struct ips_err *err) IPS_MUST_USE;
-/* Adds the next piece of the path to `s`, in which only `at` is set before the
- * first one. O(1). */
+/* Adds the next piece of the path. Before the first piece the caller sets only
+ * s->at. O(1). */
 int shares_add(struct shares *s, const struct path_piece *p,
                struct ips_err *err) IPS_MUST_USE;
-/* All pieces are there: makes the lists, and releases them if it fails.
- * IPS_E_CORRUPT where the sums are not t_max: a bug, said loudly. */
+/* To be called after the last piece: makes the lists; on failure releases
+ * them. IPS_E_CORRUPT: the sums are not t_max, which is a bug in IPS. */
 int shares_finish(struct shares *s, uint64_t t_max,
                   struct ips_err *err) IPS_MUST_USE;
 void shares_release(struct shares *s);
 
-/* Ranges and stability of `main` over the other scenarios (of which main need
- * not be one); same_order[i]: every list has main's order in scenario i. */
+/* Computes the ranges and the stability of `main` over the scenarios (`main`
+ * need not be one of them). same_order[i]: every list has the same order in
+ * scenario i as in `main`. */
 void shares_compare(struct shares *main, struct shares *const *scenarios,
                     size_t scenario_count, bool *same_order);
 

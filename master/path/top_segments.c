@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-/* heap[0] is the least of `count`; what stands at `at` may be too great. */
+/* Restores the heap, whose root heap[0] is the least, after the entry at `at`
+ * was replaced by a greater one. */
 static void sift_down(uint64_t *heap, uint64_t count, uint64_t at)
 {
     for (;;) {

@@ -42,7 +42,8 @@ static void set_goal(struct path_data *d, const struct machine_share *p,
     d->goal_node = (uint32_t)node;
 }
 
-/* The thread of `process` that ended last, or the one with that tid. */
+/* Returns the thread of `process` that ended last, or the one with the given
+ * tid. */
 static const Ips__ThreadRow *goal_thread(const struct machine_share *p,
                                          uint32_t process, const char *tid)
 {
@@ -59,7 +60,8 @@ static const Ips__ThreadRow *goal_thread(const struct machine_share *p,
     return best;
 }
 
-/* Is `object` process i of part p, or a thread of it (*tid, else "")? */
+/* Whether `object` is process i of part p, or a thread of it; for a thread
+ * *tid is its number, else "". */
 static bool is_process(const struct machine_share *p, uint32_t i,
                        const char *object, const char **tid)
 {
@@ -116,8 +118,7 @@ int weighting_goal(struct query *q, const char *object, struct ips_err *err)
     return 0;
 }
 
-/* ---- scenarios --------------------------------------------------------------
- */
+/* ---- scenarios -------------------------------------------------------- */
 
 void weighting_scenario(const struct query *q, const struct machine_share *p,
                         const struct ips_scenario *scenario, Ips__Lane *to)
@@ -156,8 +157,8 @@ struct ips_scenario weighting_merged(const struct query *q,
 
 /* ---- clocks ------------------------------------------------------------- */
 
-/* The run begins with its command; where that was not recorded, with the
- * first thing that was. */
+/* The run starts with its command; if the command was not recorded, with the
+ * first recorded event. */
 static const struct machine_share *reference_machine(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -269,7 +270,7 @@ static void split_done(struct query *q)
         if (d->pieces[i].kind == IPS_SEG_COMPUTE)
             compute = ips_add_sat(compute, d->pieces[i].ns);
     }
-    /* CPU after a thread's last record has no place on the clock. */
+    /* CPU time after a thread's last record has no position in time. */
     d->on_cpu_ns = ips_min_u64(d->on_cpu_ns, compute);
     d->run_delay_ns = ips_min_u64(d->run_delay_ns, compute - d->on_cpu_ns);
     d->other_ns = compute - d->on_cpu_ns - d->run_delay_ns;
@@ -315,7 +316,8 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
         scenario.clock = engine_machine_of(p)->clock;
         rc = ips_graph_view(&engine_machine_of(p)->g, &scenario, &view[i],
                             &d->err);
-        /* Views of `wall` have none; with it the merged graph has times. */
+        /* Views in `wall` have no delays; with them the merged graph has
+         * times. */
         if (scenario.weighting == IPS_WEIGH_WALL)
             view[i].g.delay = engine_machine_of(p)->g.delay;
         parts[i] = (struct ips_machine_graph){
@@ -338,12 +340,13 @@ void weighting_window(struct query *q, struct path_window *w)
     const struct path_data *d = path_of(q);
     if (!w->is_set)
         return;
-    /* The origin is that machine's command, not its first event. */
+    /* The origin is the start of the command, not the machine's first event. */
     const Ips__SyncAnswer *s = q->gather.active[d->origin_machine]->sync;
     uint64_t late =
         s->root_start_ns ? ips_sub_sat(s->root_start_ns, s->first_ns) : 0;
     w->from_ns = ips_sub_sat(w->from_ns, late);
-    if (w->to_ns) /* 0 is no end; nothing lies before 1 ns */
+    /* 0 means no end; a window that ends before the origin becomes (0, 1 ns] */
+    if (w->to_ns)
         w->to_ns = ips_max_u64(ips_sub_sat(w->to_ns, late), 1);
 }
 

@@ -1,4 +1,4 @@
-/* The answer to `predict`, and in words what it supposes. */
+/* Makes the answer to `predict`, with its assumptions in words. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "master/query/certificate.h"
 #include "master/query/self_check.h"
 
-#define OFF_PARTS 50u /* of all CPU time: less is not worth a word */
+#define OFF_PARTS 50u /* fraction of all CPU time; less is not mentioned */
 
 struct filling {
     struct query *q;
@@ -94,7 +94,7 @@ static void fill_row(const struct filling *f, const struct predict_row *from,
         to->machine = arena_printf(f->a, "%s", s->machine[from->machine].name);
 }
 
-/* The greatest of each kind. */
+/* Adds the largest rows of each kind. */
 static void fill_path(const struct filling *f)
 {
     const struct predict_answer *then = &f->d->then;
@@ -121,8 +121,7 @@ static void fill_path(const struct filling *f)
                          left));
 }
 
-/* ---- what it supposes ----------------------------------------------------
- */
+/* ---- assumptions ------------------------------------------------------ */
 
 static bool speed_not_given(const struct predict_setup *s, uint32_t m)
 {
@@ -132,7 +131,7 @@ static bool speed_not_given(const struct predict_setup *s, uint32_t m)
     return used && !s->machine[m].recorded && s->machine[m].is.speed.den == 0;
 }
 
-/* Who might have shared a lock: threads of a process. */
+/* Whether some process has several threads, which might have shared a lock. */
 static bool has_threads(const struct ips_graph *g)
 {
     for (uint32_t c = 1; c < g->chain_count; c++)
@@ -189,8 +188,8 @@ static void say_queues(const struct filling *f)
                     "(with a real work queue a faster worker would take more)");
 }
 
-/* Who is begun, or whose end is awaited, from another machine, though it was
- * not so when recorded. */
+/* Reports threads that are started, or whose end is awaited, from another
+ * machine, although they were on the same machine when recorded. */
 static void say_lifetimes(const struct filling *f)
 {
     const struct predict_query *d = f->d;
@@ -326,7 +325,8 @@ void predict_fill_answer(struct query *q)
                     "the answer does not fit a message: ask for less (--top)");
         query_fail(q, &err);
     } else {
-        struct arena texts = d->a; /* outlive the question's data */
+        /* the reply's strings must outlive the question's data */
+        struct arena texts = d->a;
         d->a = (struct arena){0};
         Ips__Reply reply = IPS__REPLY__INIT;
         reply.answer_case = IPS__REPLY__ANSWER_PREDICT;

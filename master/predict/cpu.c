@@ -1,17 +1,19 @@
 /*
- * What messages cost their ends, elsewhere. A thread's recorded CPU time has in
- * it what sending to its peer, and being woken by it, cost where both were:
- * between processors one must tell the other, which may sleep; between machines
- * the network's code runs. `ipsq calibrate` measures that beside the times of
- * each pair: half of what both ends' CPU was in a round, whose receivers always
+ * Adapts the CPU time that messages cost their ends to other machines. A
+ * thread's recorded CPU time includes what it cost, on the recorded machines,
+ * to send to a peer and to be woken by it. Between two processors, one must
+ * wake the other, which may sleep; between two machines, the network code
+ * runs. `ipsq calibrate` measures this together with the times of each pair:
+ * half of the CPU time of both ends in a round, in which the receivers always
  * sleep.
  *
- * So of a message whose receiver slept for it in the run, and whose ends are a
- * different pair in the setup, both ends get half of the difference, in the
- * arcs behind the send and behind the receive, where the calls' CPU is. No arc
- * falls below 0. What nobody slept for woke nobody, and stays; so does what
- * goes by pairs whose CPU was not measured. Ends that --move takes elsewhere
- * count as where they began.
+ * Consider a message whose receiver slept until it came, and whose ends are a
+ * different pair of machines in the setup. Each end gets half of the
+ * difference in the arc after the send or receive, where the CPU time of the
+ * calls is recorded. No arc becomes negative. A message whose receiver did not
+ * sleep woke no thread and stays unchanged; so do messages between pairs
+ * without measured CPU time. Ends that --move moves count as being where they
+ * started.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -19,7 +21,7 @@
 #include "common/types.h"
 #include "master/predict/predict.h"
 
-/* By TCP stays by TCP, wherever the ends are. */
+/* Messages over TCP stay on TCP, wherever their ends are. */
 static const struct ips_curve *cpu_of(const struct mtimes *t, const char *from,
                                       const char *to, enum mtime_over inside)
 {
@@ -30,10 +32,11 @@ static const struct ips_curve *cpu_of(const struct mtimes *t, const char *from,
 
 struct changing {
     struct ips_graph *g;
-    uint64_t less, more; /* ns, as far as arcs had them */
+    uint64_t less, more; /* ns by which arcs were changed */
 };
 
-/* The arc behind node i of its chain; its last node's own. */
+/* Changes the arc after node i of its chain; for the chain's last node, the
+ * arc into it. */
 static void change_arc(struct changing *c, uint32_t chain, uint32_t i,
                        int64_t ns)
 {
@@ -46,8 +49,9 @@ static void change_arc(struct changing *c, uint32_t chain, uint32_t i,
     c->more += ips_sub_sat(*w, before);
 }
 
-/* Of a message of `bytes` from chain a to chain b: how much more both its ends'
- * CPU is in the setup. False: nobody knows, or the pair is the same. */
+/* Sets *ns to the increase of both ends' CPU time, in the setup, for a message
+ * of `bytes` from chain a to chain b. Returns false if it is not known or if
+ * the pair of machines is the same. */
 static bool cpu_difference(const struct predict_run *run,
                            const struct predict_setup *s, uint32_t a,
                            uint32_t b, uint64_t bytes, int64_t *ns)

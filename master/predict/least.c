@@ -1,4 +1,4 @@
-/* What no replay can be shorter than, worked out beside it. */
+/* Computes a lower bound for every replay, independently of the replay. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -6,15 +6,16 @@
 #include "master/predict/predict.h"
 
 struct unit_taker {
-    uint32_t chain; /* that took a unit, or UINT32_MAX */
-    uint64_t at_ns; /* of that chain's CPU time */
+    uint32_t chain; /* chain that took a unit, or UINT32_MAX */
+    uint64_t at_ns; /* CPU time of that chain when it took the unit */
 };
 struct holding {
     const struct ips_replay_locks *locks;
-    struct unit_taker *taker; /* [lock_count] */
-    uint64_t *hold_ns; /* [lock_count] CPU time under hold; IPS_UNMEASURED:
-                          given back by others than took it */
-    uint32_t next;     /* lock event */
+    struct unit_taker *taker; /* [lock_count] the thread that holds each lock */
+    /* [lock_count] CPU time while holding the lock; IPS_UNMEASURED: released
+     * by another thread than took it */
+    uint64_t *hold_ns;
+    uint32_t next; /* index of the next lock event */
 };
 
 static void hold_lock(struct holding *h, uint32_t chain, uint32_t node,
@@ -37,7 +38,7 @@ static void hold_lock(struct holding *h, uint32_t chain, uint32_t node,
     }
 }
 
-/* The CPU time of the longest chain. */
+/* The CPU time of the chain with the most. */
 static uint64_t longest_chain(const struct predict_run *run,
                               const struct predict_setup *setup,
                               const uint32_t *place, struct holding *h)

@@ -1,17 +1,17 @@
 /*
- * Messages that TCP held back. Where a program sends twice without an answer,
- * Nagle's rule keeps the second piece until the first is acknowledged, and the
- * receiver acknowledges after a while only: 40 to 200 ms on Linux
- * (TCP_DELACK_MIN, TCP_DELACK_MAX; in ticks, so a part of one less). That is
- * elapsed time by the clock of the system, on any machine: no CPU, and no
- * length, makes it longer or shorter.
+ * Messages that TCP held back. If a program sends twice without an answer in
+ * between, Nagle's algorithm keeps the second piece until the first is
+ * acknowledged, and the receiver delays its acknowledgement: 40 to 200 ms on
+ * Linux (TCP_DELACK_MIN, TCP_DELACK_MAX; counted in ticks, so up to a tick
+ * less). This delay is elapsed time by the system's clock on any machine;
+ * neither the CPU nor the message's length changes it.
  *
- * So a message of at most PREDICT_HELD_BYTES that was on its way for
- * PREDICT_HELD_NS to PREDICT_HELD_MOST longer than MTIME says, while its
- * receiver slept for it all that time, is replayed with the rest of its time as
- * a wait behind the receive (IDLE). Of two machines the clocks are compared as
- * in `wall`; of a pair whose messages went one way alone the quickest is taken
- * to have taken no time.
+ * Therefore a message of at most PREDICT_HELD_BYTES is replayed with a wait
+ * (IDLE) after its receive, if it took PREDICT_HELD_NS to PREDICT_HELD_MOST
+ * longer than MTIME and its receiver slept for it all that time. The wait has
+ * the length of the excess. The clocks of two machines are compared as in
+ * `wall`; if messages between them went in one direction only, the fastest is
+ * assumed to have taken no time.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,11 +23,12 @@
 
 struct lock_holds {
     const struct ips_graph *g;
-    const struct ips_graph **raw; /* [n] */
-    const uint32_t *base;         /* [n] */
+    const struct ips_graph **raw; /* [n] each machine's own graph */
+    const uint32_t *base;         /* [n] first node of each machine in `g` */
     uint32_t n;
-    struct ips_clock_fit *fit; /* [n * n] of (i, k) with i < k: A is i */
-    bool *fitted;              /* [n * n] */
+    /* [n * n]; only (i, k) with i < k is used: A is i */
+    struct ips_clock_fit *fit;
+    bool *fitted; /* [n * n] whether the pair was fitted */
 };
 
 static uint32_t machine_of(const struct lock_holds *h, uint32_t node)
@@ -45,7 +46,7 @@ static bool is_message(const struct ips_graph *g, uint32_t i)
     return g->xkind[i] == IPS_X_DATA && g->xpred[i] != IPS_NO_NODE;
 }
 
-/* Of the messages between machines a and b, a < b. */
+/* Fits the clocks of machines a and b, a < b, by the messages between them. */
 static int fit_pair(struct lock_holds *h, uint32_t a, uint32_t b,
                     struct ips_err *err)
 {
@@ -75,7 +76,7 @@ static int fit_pair(struct lock_holds *h, uint32_t a, uint32_t b,
     return rc;
 }
 
-/* A's time by B's clock. */
+/* Converts a time of A's clock to B's clock. */
 static uint64_t turn_time(const struct ips_clock_fit *f, uint64_t a)
 {
     ips_i128 t =
@@ -84,7 +85,7 @@ static uint64_t turn_time(const struct ips_clock_fit *f, uint64_t a)
     return t < 0 ? 0 : (uint64_t)t;
 }
 
-/* How long the message into node i of machine `to` was on its way. */
+/* Sets *ns to the transfer time of the message into node i of machine `to`. */
 static int way_of(struct lock_holds *h, uint32_t i, uint32_t to, uint64_t *ns,
                   struct ips_err *err)
 {

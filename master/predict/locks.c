@@ -1,6 +1,5 @@
-/* Locks of the run that is replayed: who asks for one and who gives one back,
- * as the slaves tell it (slave/build/locks.c), as events of the replay's graph.
- */
+/* The locks of the replayed run: converts the slaves' records of acquisitions
+ * and releases (slave/build/locks.c) to events of the replay's graph. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +11,8 @@ static int no_memory(size_t rows, struct ips_err *err)
     return ips_err_set(err, IPS_E_NO_MEMORY, "%zu events of locks", rows);
 }
 
-/* Each machine's locks are its own. */
+/* Adds the lock rows of one machine; locks of different machines are distinct.
+ */
 static void add_part(const struct whatif_solving *s, const struct waits_rows *r,
                      uint32_t base, struct predict_lock_rows *out)
 {
@@ -21,7 +21,7 @@ static void add_part(const struct whatif_solving *s, const struct waits_rows *r,
         const struct waits_lock_row *from = &r->lock_row[n];
         uint32_t node = base + from->node;
         if (s->g->kind[node] == IPS_NODE_START)
-            continue; /* no arc leads to it */
+            continue; /* no arc leads to a START node */
         out->row[out->count++] =
             (struct predict_lock_row){.after = from->after,
                                       .at_ns = from->at_ns,
@@ -69,14 +69,14 @@ static int by_node(const void *va, const void *vb)
     return (a->lock > b->lock) - (a->lock < b->lock);
 }
 
-/* May node k take a unit? */
+/* Whether a thread can take a unit at node k. */
 static bool can_take(const struct ips_graph *g, uint32_t k)
 {
     return g->xkind[k] == IPS_X_NONE || g->xkind[k] == IPS_X_RESOURCE;
 }
 
-/* A lock of which one event has no place here keeps its order: none of its
- * events is told. */
+/* Marks the locks of which an event has no node in the replay. Such a lock
+ * keeps its recorded order, so none of its events is used. */
 static void mark_bad(const struct predict_lock_rows *rows,
                      const struct predict_run *run, bool *bad)
 {

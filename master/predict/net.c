@@ -1,4 +1,5 @@
-/* What messages between the machines of a setup take, and what they share. */
+/* The time that messages between the machines of a setup take, and the media
+ * that they share. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static int check_net(const Ips__PredictNet *n, struct ips_err *err)
     return 0;
 }
 
-/* A table of all pairs, where there is none yet. */
+/* Allocates a table of all pairs, unless it exists. */
 static int allocate_pairs(const struct predict_run *run,
                           struct predict_setup *s, struct ips_err *err)
 {
@@ -57,15 +58,16 @@ static int allocate_media(struct predict_setup *s, size_t nets,
     return 0;
 }
 
-/* ---- measured times ------------------------------------------------------
- */
+/* ---- measured times --------------------------------------------------- */
 
-/* Pairs of machines whose messages take what was measured of another one, or
- * nothing: one sentence for all that are alike. */
+/* Groups the pairs of machines without measurements of their own by the pair
+ * whose times they use, or by using none, so that one sentence covers each
+ * group. */
 struct unmeasured {
-    const struct mtime_pair *as; /* NULL: nothing */
-    char pairs[240];             /* "a>b, c>d": as many as have room */
-    uint32_t left;               /* that have none */
+    /* the pair whose times are used; NULL: no message time */
+    const struct mtime_pair *as;
+    char pairs[240]; /* text "a>b, c>d": as many pairs as fit */
+    uint32_t left;   /* number of pairs that did not fit */
 };
 struct saying {
     struct unmeasured kind[UNMEASURED_MAX];
@@ -81,7 +83,7 @@ static void add_pair(struct saying *s, const char *from, const char *to,
     while (k < s->count && s->kind[k].as != as)
         k++;
     if (k == UNMEASURED_MAX)
-        return; /* enough is said */
+        return; /* enough groups are reported already */
     struct unmeasured *u = &s->kind[k];
     if (k == s->count) {
         *u = (struct unmeasured){.as = as};
@@ -120,7 +122,7 @@ static void say_pairs(const struct saying *s, struct predict_said *said)
     }
 }
 
-/* Is somebody on it? */
+/* Whether a thread is placed on machine m. */
 static bool is_used(const struct predict_run *run,
                     const struct predict_setup *s, uint32_t m)
 {
@@ -143,7 +145,7 @@ int predict_times(const struct predict_run *run, struct predict_said *said,
         bool from_used = said && is_used(run, out, f);
         for (uint32_t t = 0; t < n; t++) {
             const char *from = out->machine[f].name, *to = out->machine[t].name;
-            /* Inside a machine most of what there is are pipes. */
+            /* Within a machine, most channels are pipes. */
             const struct mtime_pair *pair = mtimes_choose(
                 run->times, from, to, f == t ? MTIME_UNIX : MTIME_TCP);
             size_t at = (size_t)f * n + t;
@@ -158,8 +160,7 @@ int predict_times(const struct predict_run *run, struct predict_said *said,
     return rc;
 }
 
-/* ---- what the question says ----------------------------------------------
- */
+/* ---- what the question says ------------------------------------------- */
 
 static uint32_t medium_of(struct predict_setup *s, const char *name)
 {
@@ -215,10 +216,10 @@ static int apply_net(struct predict_setup *s, const Ips__PredictNet *n,
                        n->to);
 }
 
-/* ---- what messages take of a medium ---------------------------------------
- */
+/* ---- time that messages occupy a medium ------------------------------- */
 
-/* Of a pair on a medium, whose times are measured and not given. */
+/* Sets the link time of a pair on a medium; false if its times are given by
+ * the question or were not measured well enough. */
 static bool wire_of(const struct predict_run *run, struct predict_setup *s,
                     uint32_t f, uint32_t t)
 {

@@ -1,6 +1,6 @@
-/* Where a run's behaviour depended on order, so that on other machines it may
- * do otherwise than the replay supposes: what a graph and its threads' polls
- * say of it (DPM-14). */
+/* Finds where the run's behaviour depended on order, so that it may differ on
+ * other machines from what the replay assumes. Uses the graph and the threads'
+ * polls (DPM-14). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 #include "master/predict/query.h"
 #include "master/query/machine_share.h"
 
-/* Nodes gone through to tell what had to be before what: some seconds. */
+/* Limit for the nodes visited to determine which events had to precede which:
+ * some seconds. */
 #define STEPS (1ULL << 30)
 #define NAMED 10u
 
@@ -61,7 +62,7 @@ int predict_order_make(struct query *q, struct ips_err *err)
     return rc;
 }
 
-/* The processes that a pattern is of; a process's threads are adjacent. */
+/* Lists the processes with a pattern; the threads of a process are adjacent. */
 static void fill_processes(const struct predict_query *d, struct arena *a,
                            enum ips_order_pattern pattern,
                            Ips__PredictOrder *to)

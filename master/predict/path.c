@@ -1,5 +1,6 @@
-/* Where the time would go: the longest path of the relabelled graph, summed by
- * machine, process, procedure, messages and waits outside. */
+/* Where the predicted time would go: the longest path of the relabelled graph,
+ * summed by machine, process, procedure, messages and waits for something not
+ * recorded. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,17 +17,19 @@ struct summing {
     const struct predict_run *run;
     const struct predict_setup *setup;
     const struct ips_replay *r;
-    const uint32_t *placement; /* predict_places() */
+    /* the machine of each arc, from make_placement() */
+    const uint32_t *placement;
     struct ips_est e;
-    uint32_t *xpred; /* as_given(): NULL, or the graph's own */
+    uint32_t *xpred; /* made by as_given(); NULL: use the graph's own */
     uint8_t *xkind;
-    struct sums *machine;   /* [machine_count] */
-    struct sums *feature;   /* [features] processes, messages */
-    struct sums *idle;      /* [features] of processes */
-    struct sums *procedure; /* [procedures] */
+    struct sums *machine;   /* [machine_count] sum per machine */
+    struct sums *feature;   /* [features] sum per process or message class */
+    struct sums *idle;      /* [features] sum of idle time per process */
+    struct sums *procedure; /* [procedures] sum per procedure */
 };
 
-/* The graph as it was replayed: a unit of a lock came from who gave it. */
+/* Changes the graph to how it was replayed: each unit of a lock comes from the
+ * thread that released it. */
 static int as_given(struct summing *s, struct ips_graph *out,
                     struct ips_err *err)
 {
@@ -47,14 +50,15 @@ static int as_given(struct summing *s, struct ips_graph *out,
     for (uint32_t k = 0; k < locks->event_count; k++) {
         uint32_t i = locks->event[k].node, from = s->r->giver[i];
         if (from == IPS_NO_NODE)
-            continue; /* came free, or has its recorded arc */
+            continue; /* the unit was free, or the recorded arc stays */
         out->xpred[i] = from;
         out->xkind[i] = IPS_X_RESOURCE;
     }
     return 0;
 }
 
-/* Which arc brought each node of the relabelled graph. */
+/* Determines the arc that decided the time of each node of the relabelled
+ * graph. */
 static int find_winners(struct summing *s, struct ips_err *err)
 {
     const struct ips_graph *g = &s->run->replay.g;
@@ -84,15 +88,16 @@ static void add_sums(struct sums *to, uint64_t ns, uint64_t queued,
     to->queued_ns += queued;
 }
 
-/* Procedures have of an arc's time what they have of its CPU time. Where the
- * node before is a cut, the arc is a part of what that stands for, too. */
+/* Gives procedures the same proportion of an arc's time as they have of its
+ * CPU time. If the node before is a cut, the arc is also a part of the arc
+ * that was cut. */
 static void add_arc_profile(struct summing *s, uint32_t k, uint64_t ns,
                             uint64_t queued, uint32_t machine)
 {
     const struct entities *t = s->run->t;
     const struct predict_run *run = s->run;
     const struct ips_replay_graph *r = &run->replay;
-    if (run->recorded) { /* the arc that was behind that node as recorded */
+    if (run->recorded) { /* use the arc that followed this node as recorded */
         k = run->recorded_of[k - 1] + 1;
         r = &run->recorded->replay;
     }
@@ -113,7 +118,7 @@ static void add_arc_profile(struct summing *s, uint32_t k, uint64_t ns,
     }
 }
 
-/* The arc into node k of the replayed graph, of a chain. */
+/* Adds the arc of a chain into node k of the replayed graph. */
 static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
 {
     uint32_t m = s->placement ? s->placement[k] : s->setup->map[chain];
@@ -131,8 +136,9 @@ static void add_arc(struct summing *s, uint32_t chain, uint32_t k)
     add_arc_profile(s, k, ns, queued, m);
 }
 
-/* A node whose message goes between the ends that node k's goes between: where
- * queues were settled, one that its worker had of its own. */
+/* Returns a node whose message has the same two ends as that of node k. With
+ * reordered queues this is a message that the worker had in the recorded run.
+ */
 static uint32_t message_of(const struct summing *s, uint32_t k)
 {
     const struct ips_graph *g = &s->run->replay.g;
@@ -158,13 +164,13 @@ static void add_cross(struct summing *s, const struct ips_path_segment *seg)
     const struct ips_replay_graph *r = &s->run->replay;
     bool idle = r->made[seg->to];
     if (s->r->giver && s->r->giver[seg->to] != IPS_NO_NODE)
-        return; /* weighs nothing, and is no arc of `t` */
+        return; /* a lock's arc has no weight, and is no arc of `t` */
     uint32_t f = t->f.chain[seg->chain];
     if (!idle)
         f = t->f.cross ? t->f.cross[r->of[message_of(s, seg->to)]]
                        : IPS_NO_FEATURE;
     if (f == IPS_NO_FEATURE)
-        return; /* weighs nothing */
+        return; /* an arc without a feature has no weight */
     struct sums *to = idle ? &s->idle[f] : &s->feature[f];
     add_sums(to, seg->ns, 0, PREDICT_NOWHERE);
     to->count++;
@@ -182,8 +188,7 @@ static void add_segments(struct summing *s, const struct ips_path *path)
     }
 }
 
-/* ---- rows ----------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------- */
 
 static enum predict_row_kind kind_of(const struct entity_feature *f)
 {

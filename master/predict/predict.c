@@ -33,7 +33,7 @@ static struct ips_ratio or_else(struct ips_ratio r, uint32_t otherwise)
     return r.den ? r : (struct ips_ratio){otherwise, 1};
 }
 
-/* num / den with parts that a replay takes; rounded where they are too many. */
+/* num / den, with numbers small enough for a replay; rounded if necessary. */
 static struct ips_ratio ratio_of(uint64_t num, uint64_t den)
 {
     uint64_t a = num, b = den;
@@ -75,7 +75,8 @@ uint64_t predict_at_speed(const struct predict_machine *m, uint64_t work)
     return (uint64_t)((ips_u128)work * s.den / s.num);
 }
 
-/* Of `work` ns at speed 1 that was `active` on machine m. */
+/* Adds `work` ns at speed 1, during which machine m was `active` for so many
+ * ns. */
 static void add_work(const struct predict_setup *setup, uint32_t m,
                      uint64_t work, uint64_t active, struct predict_answer *out)
 {
@@ -106,7 +107,8 @@ static void add_chains(const struct predict_run *run,
     }
 }
 
-/* Used is a machine that a thread began on or moved to. */
+/* Sums the use of the machines; a machine is used if a thread started there or
+ * moved to it. */
 static void sum_machines(const struct predict_setup *setup,
                          const struct ips_replay *r, struct predict_answer *out)
 {
@@ -123,7 +125,7 @@ static void sum_machines(const struct predict_setup *setup,
             ips_sub_sat(r->last_ns, r->idle_ns[setup->machine_count + k]);
 }
 
-/* [nodes] machine of each arc, where threads move; else NULL. */
+/* Makes [nodes] the machine of each arc, if threads move; else NULL. */
 static int make_placement(const struct predict_run *run,
                           const struct predict_setup *setup, uint32_t **place,
                           struct ips_err *err)
@@ -148,7 +150,7 @@ static int make_placement(const struct predict_run *run,
     return 0;
 }
 
-/* The longest path on these machines with a core for each thread. */
+/* Computes the longest path on these machines with a core for each thread. */
 static int path_alone(const struct predict_run *run,
                       const struct ips_replay_ask *ask,
                       const struct predict_setup *setup,
@@ -190,7 +192,7 @@ static int allocate_machines(const struct predict_setup *setup,
     return 0;
 }
 
-/* What `r`, of ask, says. */
+/* Fills the answer from the replay `r`. */
 static void fill_answer(const struct predict_run *run,
                         const struct predict_setup *setup,
                         const struct ips_replay *r, const uint32_t *place,
@@ -209,7 +211,7 @@ static void fill_answer(const struct predict_run *run,
     out->rho = out->cores ? out->p / out->cores : IPS_UNMEASURED_REAL;
 }
 
-/* In the order that the graph of `run` has. */
+/* Replays in the order that the graph of `run` has. */
 static int replay_in_order(const struct predict_run *run,
                            const struct predict_setup *setup,
                            struct ips_replay_ask *ask,
@@ -271,11 +273,10 @@ int predict_replay(const struct predict_run *run,
     return rc;
 }
 
-/* ---- what others took ----------------------------------------------------
- */
+/* ---- load of other programs ------------------------------------------- */
 
 #define FIT_PARTS 100u
-#define FIT_MOST 1600u /* a load of 16 */
+#define FIT_MOST 1600u /* in hundredths: a load of 16 */
 
 int predict_fit_loads(const struct predict_run *run, struct predict_setup *own,
                       struct ips_err *err)

@@ -1,8 +1,8 @@
 /*
- * What a run would do on other machines: gathers what a what-if gathers (whole
- * subgraphs, tables, what arcs were spent on), and has it replayed in the
- * worker, once on the machines that were asked about and once on its own, which
- * says how far the model is from the measured run. Category 3 of IPS-9.
+ * Predicts the run on other machines. Gathers what a what-if gathers (whole
+ * subgraphs, tables, arc profiles). The worker replays it on the requested
+ * machines, and once on its own machines, which shows the error of the model.
+ * Category 3 of IPS-9.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,7 @@
 #include "analysis/graph/path.h"
 #include "master/predict/query.h"
 
-/* ---- the replays ---------------------------------------------------------
- */
+/* ---- the replays ------------------------------------------------------ */
 
 static int solve_free(struct whatif_solving *s, struct predict_query *d)
 {
@@ -32,7 +31,8 @@ static bool wants_loads(const Ips__PredictAsk *ask)
     return wants;
 }
 
-/* The run on its own machines: alone, and with others as its delays tell. */
+/* Replays the run on its own machines: without other programs, and with the
+ * load that explains its delays. */
 static int solve_own(struct query *q, struct predict_setup *own,
                      struct ips_err *err)
 {
@@ -93,14 +93,13 @@ static void solve_predict(struct query *q)
         rc = solve_free(&s, d);
     predict_setup_release(&own);
     whatif_finish(&s);
-    (void)rc; /* said in s.err */
+    (void)rc; /* on failure s.err has the reason */
 }
 
-/* ---- the question --------------------------------------------------------
- */
+/* ---- the question ----------------------------------------------------- */
 
-/* The graph keeps bytes: what they take is a matter of the machines of the
- * setup. The table is the loop's, so the worker gets a copy. */
+/* The graph keeps message lengths, because their times depend on the setup's
+ * machines. The worker gets a copy of the table, which the loop owns. */
 static int take_times(struct query *q, struct predict_query *d,
                       struct ips_err *err)
 {
@@ -137,7 +136,7 @@ static void start_calibrate(struct query *q)
     }
     d->ask.lane = &d->scenario;
     d->ask.goal = from->goal;
-    d->ask.slack = true; /* something must be asked */
+    d->ask.slack = true; /* a what-if must ask for something */
     d->w.ask = &d->ask;
     d->w.raw = true;
     d->w.waits = &d->waits;

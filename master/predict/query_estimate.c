@@ -1,15 +1,15 @@
 /*
- * The execution time on a dedicated system: the longest path of CPU arcs and
- * message arcs f(bytes), f as `ipsq calibrate` measured it. Where the operating
- * system took a share S of the CPU that no thread was charged with, a chain
- * arc takes 1/(1-S) of its CPU time. Category 3 of IPS-9.
+ * Estimates the execution time on a dedicated system: the longest path of CPU
+ * arcs and message arcs f(bytes), where `ipsq calibrate` measured f. If the
+ * operating system took a share S of the CPU that was charged to no thread, a
+ * chain arc takes 1/(1-S) of its CPU time. Category 3 of IPS-9.
  *
- * With a shared medium (DRO-5) transfers between machines that are under way at
- * the same time divide its bandwidth: analysis/replay/shared.h.
+ * With a shared medium (DRO-5), simultaneous transfers between machines divide
+ * its bandwidth: analysis/replay/shared.h.
  *
- * The whole graph comes here: with the stretch it is another graph, which need
- * not have the same longest path. An arc is stretched by itself, rounded down.
- * Source: DRO-1, DRO-4, DRO-5.
+ * The master fetches the whole graph, because stretching the arcs may change
+ * which path is the longest. Each arc is stretched separately and rounded
+ * down. Source: DRO-1, DRO-4, DRO-5.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,14 +25,15 @@
 #include "master/query/mtimes_plan.h"
 
 #define MILLION 1000000u
-#define NODE_BYTES 150u  /* of memory, with values and the slaves' graphs */
-#define SHARED_BYTES 60u /* more, of a replay with a medium */
+/* of memory, including values and the slaves' graphs */
+#define NODE_BYTES 150u
+#define SHARED_BYTES 60u /* additional bytes for a replay with a medium */
 
-struct estimate { /* query.data; path first, as path_of() wants it */
+struct estimate { /* query.data; path must be first for path_of() */
     struct path_data path;
     uint64_t t_max_ns, estimate_ns;
     uint64_t compute_ns, message_ns, external_ns, messages;
-    uint64_t *least_ns; /* [parts^2] as struct ips_shared_ask has it, or NULL */
+    uint64_t *least_ns; /* [parts^2] as in struct ips_shared_ask, or NULL */
     uint64_t unshared_ns, busy_ns;
 };
 
@@ -48,7 +49,7 @@ static void no_memory(struct query *q)
     query_fail(q, &err);
 }
 
-/* ---- the worker's -------------------------------------------------------- */
+/* ---- in the worker ---------------------------------------------------- */
 
 static uint64_t stretch_ns(uint64_t ns, uint32_t ppm)
 {
@@ -82,7 +83,7 @@ static int sum_path(struct estimate *e, const struct ips_scenario *scenario)
     return rc;
 }
 
-/* The parts of `merged` are the machines. */
+/* Replays with the shared medium; the parts of `merged` are the machines. */
 static int share_machines(struct query *q, const struct ips_scenario *scenario)
 {
     struct estimate *e = estimate_of(q);
@@ -138,7 +139,7 @@ static void solve_estimate(struct query *q)
                     "run %s: its longest path is 0 ns: nothing to estimate",
                     q->run);
     else if (q->request->estimate->shared_medium)
-        (void)share_machines(q, &scenario); /* says why not in d->err */
+        (void)share_machines(q, &scenario); /* errors are in d->err */
     else
         (void)sum_path(e, &scenario);
 }
@@ -212,7 +213,8 @@ static void on_fetched(struct query *q)
         query_fail(q, &err);
 }
 
-/* What messages of no bytes take, where the graph has measured times. */
+/* Fills in the time of messages with no bytes, if the graph has measured
+ * times. */
 static int fill_least(struct query *q, struct ips_err *err)
 {
     struct estimate *e = estimate_of(q);

@@ -1,6 +1,6 @@
-/* Work queues of the run that is replayed (analysis/replay/queue.h): who takes
- * which piece is settled anew for each setup, by a replay that finds the order,
- * and what is told is of a replay of the graph in that order. */
+/* Work queues of the replayed run (analysis/replay/queue.h). For each setup a
+ * replay decides anew which worker takes which piece of work. The result is
+ * then computed by replaying the graph in that order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,8 @@
 
 #define FREE_ORDER ((1u << IPS_ORDER_SOURCES) | (1u << IPS_ORDER_WRITERS))
 
-/* Where a queue has a dispatcher, its threads are of no other. */
+/* Finds the queues that are protected by locks. A thread that belongs to a
+ * queue with a dispatcher is in no other queue. */
 static int find_lock_queues(struct predict_run *run, bool *busy,
                             struct ips_err *err)
 {
@@ -61,7 +62,7 @@ static uint32_t moved_to(const struct predict_queued *q, uint32_t node)
     return node == IPS_NO_NODE ? IPS_NO_NODE : q->made.to[node];
 }
 
-/* The run, but for the order of its nodes. */
+/* Copies the run with its nodes in the new order. */
 static int reorder_nodes(const struct predict_run *run,
                          struct predict_queued *q, struct ips_err *err)
 {
@@ -128,7 +129,7 @@ int predict_queues_iterate(const struct predict_run *run,
     order.queues = &run->queues;
     int rc = ips_replay(&run->replay.g, &run->scenario_then, &order, &r, &why);
     if (rc == IPS_E_STALLED)
-        return 0; /* other things than the queues have an order, too */
+        return 0; /* threads also wait for something other than the queues */
     if (rc < 0) {
         *err = why;
         return rc;

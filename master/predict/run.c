@@ -1,5 +1,5 @@
-/* The run that is replayed, of what was gathered: its graph with the waits that
- * no arc explains, its machines, and who its threads are. */
+/* Makes the run that is replayed from the gathered data: its graph with the
+ * waits that no arc explains, its machines, and the names of its threads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 #include "master/predict/query.h"
 #include "master/query/machine_share.h"
 
-/* ---- waits that no arc explains ------------------------------------------
- */
+/* ---- waits that no arc explains --------------------------------------- */
 
-/* Locks' and spinners' waits without an arc are somebody's computing, which is
- * replayed itself; a peer's that was traced has an arc. */
+/* Whether a wait without an arc takes time in the replay. A wait for a lock or
+ * of a spinning thread does not: it is another thread's computing, which is
+ * replayed itself. A wait for a recorded peer has an arc. */
 static bool takes_time(const char *cause, bool of_node)
 {
     static const char *const never[] = {"lock", "file lock", "spin"};
@@ -28,15 +28,16 @@ static bool has_arc(const struct ips_graph *g, uint32_t i)
     return g->xpred[i] != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE;
 }
 
-/* Does node i wait for something traced? */
+/* Whether node i waits for something recorded. */
 static bool waits_traced(const struct ips_graph *g, uint32_t i)
 {
     return has_arc(g, i) && g->xkind[i] != IPS_X_EXTERNAL &&
            g->xkind[i] != IPS_X_IDLE;
 }
 
-/* Of the arc into raw node k: off the CPU, not in the node's own wait. What was
- * runnable of it is known of stretches that may be longer than the arc. */
+/* Time off the CPU in the arc into raw node k, outside the node's own wait.
+ * How much of it was runnable is known only for periods that may exceed the
+ * arc. */
 static uint64_t off_cpu(const struct ips_graph *raw, uint32_t k, bool linked)
 {
     uint64_t asked = ips_sub_sat(raw->at[k], linked ? raw->wait[k] : 0);
@@ -63,7 +64,7 @@ static void add_rows(const struct whatif_solving *s, const struct waits *w,
     }
 }
 
-/* Of every arc; sets run's sums. */
+/* Sums the time of every arc off the CPU; sets the run's sums. */
 static void sum_idle(struct query *q, const struct whatif_solving *s,
                      struct predict_run *run, uint64_t *idle)
 {
@@ -88,7 +89,8 @@ static void sum_idle(struct query *q, const struct whatif_solving *s,
     }
 }
 
-/* A wait of its own call for disk or timer: without the delay after it. */
+/* Shortens waits of a call of its own for disk or timer to the wait itself,
+ * without the delay after it. */
 static void trim_outside(struct query *q, const struct whatif_solving *s,
                          struct predict_run *run)
 {
@@ -129,8 +131,7 @@ static int mark_slept(struct query *q, const struct whatif_solving *s,
     return 0;
 }
 
-/* ---- machines and threads ------------------------------------------------
- */
+/* ---- machines and threads --------------------------------------------- */
 
 static uint32_t command_end(const struct query *q, const struct path_data *d,
                             const struct ips_replay_graph *r)
@@ -183,13 +184,13 @@ static int make_names(struct query *q, const struct whatif_solving *s,
     return 0;
 }
 
-/* ---- moves ---------------------------------------------------------------
- */
+/* ---- moves ------------------------------------------------------------ */
 
 struct moved {
     struct ips_replay_cut cut;
-    uint32_t which; /* of the question's moves, then of the rows of locks */
-    bool whole;     /* from the chain's first node on: nothing is cut */
+    /* index in the question's moves, then in the rows of locks */
+    uint32_t which;
+    bool whole; /* the move is from the chain's first node: nothing is cut */
 };
 struct cuts {
     struct moved *one;
@@ -256,7 +257,7 @@ static int make_cuts(struct query *q, const struct whatif_solving *s,
     return rc;
 }
 
-/* By node and w; equal ones as they came. */
+/* Orders by node and w; equal ones keep their order. */
 static int in_order(const void *va, const void *vb)
 {
     const struct moved *a = va, *b = vb;
@@ -267,8 +268,9 @@ static int in_order(const void *va, const void *vb)
     return (a->which > b->which) - (a->which < b->which);
 }
 
-/* What is whole needs no cut: the chain begins elsewhere. A thread moves from
- * the cut on; to a lock it does something when it comes there. */
+/* Makes the cuts. A move of a whole chain needs none: the chain starts on the
+ * other machine. A thread moves at the arc that follows the cut; a lock
+ * operation happens at the node of the cut. */
 static int place_cuts(struct cuts *c, struct predict_run *run,
                       const struct whatif_solving *s, const uint64_t *idle)
 {
@@ -297,8 +299,7 @@ static int place_cuts(struct cuts *c, struct predict_run *run,
     return rc;
 }
 
-/* ---- the graph -----------------------------------------------------------
- */
+/* ---- the graph -------------------------------------------------------- */
 
 static int make_graph(struct query *q, const struct whatif_solving *s,
                       struct predict_run *run)

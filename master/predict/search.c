@@ -1,4 +1,4 @@
-/* The best places for a run's processes on given machines: a search over
+/* Searches for the best placement of a run's processes on given machines, by
  * replays (analysis/replay/search.h). */
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "master/predict/query.h"
 #include "master/query/machine_share.h"
 
-/* Nodes replayed by all tries of a question that does not say how many: some
+/* Nodes replayed in all tries, if the question gives no number of tries: some
  * tens of seconds. */
 #define NODES_REPLAYED 200000000ULL
 #define TRIES_LEAST 64u
@@ -21,7 +21,7 @@ void predict_search_release(struct predict_search_result *f)
     memset(f, 0, sizeof(*f));
 }
 
-/* What a search asks with; the arrays are in one place, by machine or item. */
+/* Data of a search; all arrays share one allocation, by machine or item. */
 struct asking {
     struct query *q;
     struct predict_query *d;
@@ -32,10 +32,9 @@ struct asking {
     uint64_t *capacity, *weight;
 };
 
-/* ---- items ---------------------------------------------------------------
- */
+/* ---- items ------------------------------------------------------------ */
 
-/* The free processes; a process's chains are adjacent. */
+/* Numbers the free processes as items; the chains of a process are adjacent. */
 static void number_free(struct predict_query *d)
 {
     const struct ips_graph *g = &d->run.replay.g;
@@ -54,7 +53,7 @@ static void number_free(struct predict_query *d)
     d->search_result.free_count = d->search_result.item_count = count;
 }
 
-/* One more for each machine with placed chains. */
+/* Adds one item for each machine that has placed chains. */
 static int make_items(struct asking *s, struct ips_err *err)
 {
     struct predict_query *d = s->d;
@@ -127,8 +126,7 @@ static void fill_all(struct asking *s)
     }
 }
 
-/* ---- tries ---------------------------------------------------------------
- */
+/* ---- tries ------------------------------------------------------------ */
 
 static void set_map(struct predict_query *d, const uint32_t *map)
 {
@@ -172,7 +170,8 @@ static int search_maps(struct asking *s, struct ips_err *err)
     const Ips__PredictSearch *from = s->q->request->predict->search;
     const struct ips_graph *g = &d->run.replay.g;
     struct ips_scenario scenario = d->run.scenario_then;
-    if (predict_locks(&d->run)) /* another order of theirs may be quicker */
+    /* a different order of the locks may be faster */
+    if (predict_locks(&d->run))
         scenario.order_dependent_off = true;
     struct ips_replay_ask machines = {.machine_count = d->setup.machine_count,
                                       .machine = s->machine,
@@ -203,7 +202,7 @@ static int search_maps(struct asking *s, struct ips_err *err)
                               &ask, &d->search_result.bound, err);
     ask.bound_ns = d->search_result.bound.ns;
     d->setup.path = false;
-    d->setup.as_recorded = true; /* the bound is of that order */
+    d->setup.as_recorded = true; /* the bound holds for the recorded order */
     if (rc == 0)
         rc = ips_search(&ask, &d->search_result.s, err);
     if (rc == 0)
@@ -249,8 +248,7 @@ void predict_search_progress(struct query *q)
     query_send(q, &reply);
 }
 
-/* ---- the answer ----------------------------------------------------------
- */
+/* ---- the answer ------------------------------------------------------- */
 
 static char *process_name(const struct predict_query *d, struct arena *a,
                           uint32_t c)
@@ -259,7 +257,8 @@ static char *process_name(const struct predict_query *d, struct arena *a,
     return arena_printf(a, "/%s/%s", d->run.own[t->own].name, t->process);
 }
 
-/* The free processes that a map has on machine m; false: none, or no memory. */
+/* Lists the free processes that a map places on machine m; false: none, or no
+ * memory. */
 static bool fill_group(const struct predict_query *d, struct arena *a,
                        const uint32_t *map, uint32_t m, Ips__PredictGroup *to)
 {

@@ -1,4 +1,4 @@
-/* From a question to a setup: machines by name, threads by pattern. */
+/* Converts a question to a setup: machines by name, threads by pattern. */
 #include <ctype.h>
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -43,8 +43,7 @@ void predict_setup_release(struct predict_setup *s)
     memset(s, 0, sizeof(*s));
 }
 
-/* ---- machines ------------------------------------------------------------
- */
+/* ---- machines --------------------------------------------------------- */
 
 static int make_own(const struct predict_run *run, size_t more,
                     struct predict_setup *out, struct ips_err *err)
@@ -124,8 +123,9 @@ static int check_machine(const Ips__PredictMachine *from, struct ips_err *err)
     return 0;
 }
 
-/* What others wanted, by the load average of the run's time; or, where that was
- * not recorded, as much as explains its threads' run delays. */
+/* Sets the load of other programs from the load average during the run. If
+ * that was not recorded, uses the load that explains the run delays of its
+ * threads. */
 static void take_recorded(const struct predict_own *run,
                           const struct predict_machine *fitted,
                           struct predict_machine *to, struct predict_said *said)
@@ -232,7 +232,7 @@ static bool any_one(const struct predict_setup *s, uint32_t m)
     return true;
 }
 
-/* "m1, m2, one" */
+/* Writes "m1, m2, one". */
 static const char *machine_names(const struct predict_setup *s,
                                  char out[PREDICT_NAMES_BYTES])
 {
@@ -240,8 +240,7 @@ static const char *machine_names(const struct predict_setup *s,
     return out;
 }
 
-/* ---- who is where --------------------------------------------------------
- */
+/* ---- placement of threads --------------------------------------------- */
 
 static bool matches_pattern(const char *pattern, const char *text)
 {
@@ -256,7 +255,8 @@ static bool is_number(const char *text)
     return p > text && !*p;
 }
 
-/* "m1", "m1/a.3", "m1/a.3/TID" or "m1/a.3/NAME", without the first slash. */
+/* Matches "m1", "m1/a.3", "m1/a.3/TID" or "m1/a.3/NAME", without the first
+ * slash. */
 static bool path_fits(const struct predict_run *run,
                       const struct predict_thread *t, const char *pattern)
 {
@@ -305,7 +305,7 @@ int predict_no_process(const struct predict_run *run, const char *option,
                        option, what, rest, ips_nearest_text(&near));
 }
 
-/* "; did you mean 'm1'?" */
+/* Returns "; did you mean 'm1'?", or "" if no name is similar. */
 static const char *nearest_machine(const struct predict_setup *s,
                                    const char *word, struct ips_nearest *near)
 {
@@ -364,7 +364,7 @@ static int place_moves(const struct predict_run *run,
     for (size_t k = 0; k < run->cut_count; k++) {
         const struct predict_cut *cut = &run->cut[k];
         uint32_t m = find_machine(s, ask->moves[cut->which]->machine);
-        /* Of several from the same arc on the last decides. */
+        /* Among several moves at the same arc the last one counts. */
         if (!s->move_count || s->move[s->move_count - 1].node != cut->node)
             s->move_count++;
         s->move[s->move_count - 1] = (struct ips_replay_move){cut->node, m};
@@ -372,7 +372,7 @@ static int place_moves(const struct predict_run *run,
     return 0;
 }
 
-/* Moves of threads that had all ended by then. */
+/* Reports moves of threads that had all ended before. */
 static void say_unmoved(const Ips__PredictAsk *ask,
                         const struct predict_run *run,
                         struct predict_said *said)
@@ -391,7 +391,8 @@ static void say_unmoved(const Ips__PredictAsk *ask,
     }
 }
 
-/* The bound of a search holds for machines that are shared evenly. */
+/* Drops time slices: the bound of a search assumes that machines are shared
+ * evenly. */
 static void share_evenly(struct predict_setup *s, struct predict_said *said)
 {
     for (uint32_t m = 0; m < s->machine_count; m++) {

@@ -13,7 +13,7 @@ struct piece {
     uint8_t packed[];
 };
 
-/* What must be as it was. */
+/* The state of a run that a cached answer depends on. */
 struct stamp {
     uint64_t events, created_real_ns;
     struct timespec mtimes;
@@ -21,11 +21,13 @@ struct stamp {
 };
 
 struct cached_answer {
-    struct cached_answer *next; /* the one used last is the first */
-    uint8_t *key;               /* the question, packed */
+    struct cached_answer *next; /* list order: most recently used first */
+    /* the packed question, without differing fields */
+    uint8_t *key;
     size_t key_len, bytes;
     struct stamp stamp;
-    char (*machine)[ROSTER_NAME_BYTES]; /* [machine_count] */
+    /* [machine_count] machines of the run */
+    char (*machine)[ROSTER_NAME_BYTES];
     uint32_t machine_count;
     struct piece *first, **end;
 };
@@ -44,7 +46,8 @@ static void answer_free(struct cached_answer *a)
     free(a);
 }
 
-/* The question without what differs from client to client. NULL: no memory. */
+/* Packs the question without the fields that differ between clients. NULL: no
+ * memory. */
 static uint8_t *key_of(const struct query *q, size_t *len)
 {
     Ips__Request r = *q->request;
@@ -58,7 +61,7 @@ static uint8_t *key_of(const struct query *q, size_t *len)
     return key;
 }
 
-/* False: nothing may be said about that run now. */
+/* Returns false if no cached answer may be used for the run now. */
 static bool stamp_now(struct query *q, struct stamp *s)
 {
     struct ips_err err = {0};
@@ -85,7 +88,7 @@ static bool stamp_same(const struct stamp *a, const struct stamp *b)
            a->mtimes_inode == b->mtimes_inode;
 }
 
-/* ---- giving ------------------------------------------------------------- */
+/* ---- sending a cached answer ------------------------------------------ */
 
 static Ips__Certificate *certificate_in(Ips__Reply *r)
 {
@@ -116,7 +119,8 @@ static bool all_connected(const struct master *m, const struct cached_answer *a)
     return true;
 }
 
-/* The reply is the client's own copy, but for how it came about. */
+/* The reply is an unpacked copy for this client; only its certificate is
+ * changed. */
 static void mark_from_cache(const struct query *q, Ips__Reply *r)
 {
     static const char kept[] = "an answer that was kept, made from ";
@@ -180,7 +184,7 @@ bool answers_replay(struct query *q)
     return all_connected(q->m, a) && send_all(q, a);
 }
 
-/* ---- keeping ------------------------------------------------------------ */
+/* ---- storing an answer ------------------------------------------------ */
 
 static struct cached_answer *begin_answer(struct query *q)
 {
@@ -225,7 +229,7 @@ static bool is_whole(struct query *q, struct cached_answer *a)
         memcpy(a->machine[a->machine_count++], p->machine, sizeof(*a->machine));
         events = ips_add_sat(events, p->sync->state->events);
     }
-    /* The catalogue hears of events later than whoever asks for them. */
+    /* The catalogue learns of events later than a question does. */
     return events == a->stamp.events;
 }
 
@@ -281,7 +285,7 @@ void answer_cache_remove(struct query *q)
     q->answer = NULL;
 }
 
-/* ---- ahead -------------------------------------------------------------- */
+/* ---- precomputation --------------------------------------------------- */
 
 void answer_cache_precompute(struct master *m, const char *run)
 {
@@ -312,7 +316,7 @@ void answer_cache_precompute(struct master *m, const char *run)
 void answers_give_way(struct master *m, const struct query *q)
 {
     size_t len, other_len;
-    if (!q->kind->exclusive) /* it does not wait */
+    if (!q->kind->exclusive) /* such a question need not wait for the run */
         return;
     uint8_t *key = key_of(q, &len);
     for (struct query *o = m->queries; o && key; o = o->next) {

@@ -1,43 +1,48 @@
 /*
- * Whole answers about closed runs, as they were sent to the client: the same
- * question about a run that has nothing new since is answered by them, at once
- * and without a word to the slaves. So what took a pass through all of a run
- * costs that once (ALGORITHMS 3, streaming), and where the default question
- * was put ahead (answer_cache_precompute), not even the first client waits for
- * it.
+ * A cache of complete answers about closed runs, as they were sent to the
+ * client. The same question about an unchanged run is answered from the cache,
+ * without asking the slaves. So an answer that needs a pass over a whole run
+ * costs that pass once (ALGORITHMS 3, streaming). The master computes the
+ * default question before any client asks it (answer_cache_precompute), so
+ * that even the first client need not wait.
  *
- *  - Kinds say whether their answers may be kept (query_kind.keeps): those that
- *    need the whole graph, whose answers are small.
- *  - Kept is what was complete, of a run that is closed everywhere. It is given
- *    while the catalogue knows of as many events, every machine of it is
- *    connected, and the file of message times is the one that was used.
- *  - A question that is `fresh` is computed again, and its answer replaces the
- *    kept one. The certificate of a kept answer says so.
- *  - The least recently used make room.
+ *  - query_kind.keeps marks the kinds whose answers may be cached: those that
+ *    need the whole graph and whose answers are small.
+ *  - Only complete answers about runs that are closed on all machines are
+ *    cached. A cached answer is valid while the catalogue reports the same
+ *    number of events, every machine of the run is connected, and the file of
+ *    message times is the one that was used.
+ *  - A question with `fresh` set is computed again, and its answer replaces
+ *    the cached one. The certificate of a cached answer says that it is
+ *    cached.
+ *  - The least recently used answers are evicted first.
  *
- * Thread: the loop's.
+ * Thread: the event loop's.
  */
 #ifndef IPS_MASTER_QUERY_ANSWER_CACHE_H
 #define IPS_MASTER_QUERY_ANSWER_CACHE_H
 
 #include "master/query/query.h"
 
-#define ANSWERS_BYTES_MOST (16u << 20) /* packed, with the questions */
-#define ANSWER_BYTES_MOST (2u << 20)   /* of one; else it is not kept */
-#define ANSWERS_TOP 10u                /* pieces of the question put ahead */
+/* limit for the packed size of all answers and questions */
+#define ANSWERS_BYTES_MOST (16u << 20)
+/* limit for one answer; a larger one is not cached */
+#define ANSWER_BYTES_MOST (2u << 20)
+/* path segments in the precomputed answer */
+#define ANSWERS_TOP 10u
 
-/* Answers the question if that answer is kept: it is over then. */
+/* Answers the question from the cache and ends it; false: not cached. */
 bool answers_replay(struct query *q);
 
-/* A reply of the question goes to its client; `last` closes the answer, which
- * is kept if it may be. */
+/* Records a reply that is sent to the client. `last` completes the answer,
+ * which is then cached if allowed. */
 void answers_note(struct query *q, const Ips__Reply *reply);
-/* The question ends, whatever became of it. */
+/* The question ends, with whatever result. */
 void answer_cache_remove(struct query *q);
 
-/* Puts the question that `ipsq path RUN` puts, with no client to hear the
- * answer. A question of a client does not wait for it unless it is the same
- * one: answers_give_way ends what is put ahead about that run. */
+/* Asks the question of `ipsq path RUN` without a client. A client's question
+ * does not wait for it unless it is the same question: answers_give_way ends
+ * the precomputation for that run. */
 void answer_cache_precompute(struct master *m, const char *run);
 void answers_give_way(struct master *m, const struct query *q);
 

@@ -72,7 +72,8 @@ bool certificate_lost_space(const char *cause)
            strcmp(cause, lost_names[IPS_LOST_OVERWRITTEN]) == 0;
 }
 
-/* Causes of a newer agent count as one; so do damaged segments. */
+/* Causes that only newer agents know are counted together; so are damaged
+ * segments. */
 enum { OTHER = IPS_LOST_COUNT, DAMAGED, CAUSES };
 
 static void say_lost(struct arena *a, struct certificate *c, size_t cause,
@@ -142,7 +143,8 @@ static void fill_machines(const struct query *q, struct arena *a,
     }
 }
 
-/* The last of the list: no record of any run has these. */
+/* The end of the list: activity of these kinds never leaves a record in any
+ * run. */
 static const char never_seen[] =
     "raw futexes and runtimes with schedulers of their own; io_uring, kernel "
     "AIO and shared memory of processes that lived less than a second";
@@ -178,7 +180,7 @@ static void add_untraced(struct arena *a, struct certificate *c,
     }
 }
 
-/* By how much recording made the program's CPU time more than its own. */
+/* The overhead of recording relative to the program's own CPU time. */
 static uint64_t dilation_ppm(uint64_t overhead_ns, uint64_t cpu_ns)
 {
     uint64_t own = ips_sub_sat(cpu_ns, overhead_ns);
@@ -241,12 +243,12 @@ static void add_part(const struct machine_share *p, struct arena *a,
     m->guesses_settled = ips_add_sat(m->guesses_settled, s->guesses_settled);
     m->guess_off_ns = ips_add_sat(m->guess_off_ns, s->guess_off_ns);
     m->guess_off_max_ns = ips_max_u64(m->guess_off_max_ns, s->guess_off_max_ns);
-    if (p->peers) { /* knows the other machines' ends too */
+    if (p->peers) { /* PeersAnswer also covers the ends of other machines */
         m->unmatched += p->peers->unmatched;
         m->pending += p->peers->pending;
         m->external += p->peers->external;
         m->idle += p->peers->idle;
-    } else { /* no match between machines was asked for: none is pending */
+    } else { /* the ends were not joined across machines, so none is pending */
         m->unmatched += s->unmatched;
         m->external += s->external;
         m->idle += s->idle;
@@ -258,7 +260,7 @@ static void add_part(const struct machine_share *p, struct arena *a,
     add_load(a, c, p);
 }
 
-/* Something was made that is not in the archives. */
+/* Adds the gaps: data that was produced but is not in the archives. */
 static void fill_gaps(const struct query *q, struct arena *a,
                       struct certificate *c)
 {
@@ -309,8 +311,9 @@ void certificate_fill(const struct query *q, struct arena *a,
                          c->msg.pending));
 }
 
-/* Less than a hundredth of the path changes no share that is told, and a call
- * in which others had the core for a slice of time looks like such a wait. */
+/* Less than 1% of the path does not change any displayed share. And a call
+ * during which other threads had the CPU for a time slice looks like such a
+ * wait. */
 #define UNENDED_PARTS 100
 #define UNENDED_NS 10000000u
 

@@ -13,7 +13,7 @@
 #include "master/query/machine_share.h"
 #include "master/query/mtimes_plan.h"
 
-#define MAX_ENDS (1u << 22) /* of one slave */
+#define MAX_ENDS (1u << 22) /* limit for the ends of one slave */
 
 void gather_missing_text(const struct query *q, char *out, size_t cap)
 {
@@ -37,7 +37,8 @@ uint64_t gather_sample_ns(const struct query *q)
     return ns;
 }
 
-/* Each thread twice, by its number and by its name. True: `stop` said so. */
+/* Calls `stop` with each thread twice, by its number and by its name. Returns
+ * true if `stop` returned true. */
 static bool each_object(const struct query *q,
                         bool (*stop)(const char *object, void *arg), void *arg)
 {
@@ -144,8 +145,8 @@ static void fill_peer(const struct query *q, const struct machine_share *p,
     }
 }
 
-/* Which ends are told: all, or where a machine is missing only those with a
- * peer: the others stay pending. */
+/* Sends the ends of p: all of them or, while a machine is missing, only those
+ * with a peer, because the others stay pending. */
 static int ask_peers(struct query *q, struct machine_share *p, bool all,
                      struct ips_err *err)
 {
@@ -350,7 +351,7 @@ static int check_tables(const struct machine_share *p, struct ips_err *err)
     return 0;
 }
 
-/* What of the run's command is in the window. */
+/* Limits the elapsed time of the run's command to the window. */
 static void cut_goal(struct machine_share *p)
 {
     p->sync->goal_elapsed_ns = 0;
@@ -388,7 +389,7 @@ static void after_table(struct query *q)
         on_gathered(q);
 }
 
-/* Of `ls` and `metrics`: the window in their question. */
+/* For `ls` and `metrics`: the window in their question. */
 static bool asked_window(const struct query *q, uint64_t *from_ns,
                          uint64_t *to_ns)
 {

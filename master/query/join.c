@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How far one end looks for its other side among equals, so that a hostile
- * list costs no more than a long one. */
+/* Search limit for the other side of an end among ends with equal keys, so
+ * that a maliciously made list costs no more than a long one. */
 #define SEARCH_MAX 256
 #define NAMED_MAX 4096
 
-/* Ends of one (kind, local, remote), a run of the sorted order. */
+/* Ends with the same (kind, local, remote): a range of the sorted order. */
 struct group {
     uint32_t first, count;
 };
@@ -21,7 +21,7 @@ static int compare_bytes(const uint8_t *a, uint32_t a_len, const uint8_t *b,
     return c ? c : (a_len > b_len) - (a_len < b_len);
 }
 
-/* Order of `a` against the key (kind, local, remote). */
+/* Compares `a` with the key (kind, local, remote). */
 static int compare_key(const struct join_end *a, uint32_t kind,
                        const uint8_t *local, uint32_t local_len,
                        const uint8_t *remote, uint32_t remote_len)
@@ -48,15 +48,16 @@ static int compare_ends(const void *left, const void *right, void *arg)
     return (a->index > b->index) - (a->index < b->index);
 }
 
-/* One connected, the other accepted; an end whose making was not seen goes
- * with both. */
+/* One end connected and the other accepted. An end whose creation was not
+ * recorded fits both roles. */
 static bool roles_fit(const struct join_end *a, const struct join_end *b)
 {
     return a->machine != b->machine && !(a->connected && b->connected) &&
            !(a->accepted && b->accepted);
 }
 
-/* Nothing contradicts: an open end's totals say nothing yet. */
+/* Whether the totals are consistent; those of an open end are not final and
+ * always fit. */
 static bool totals_fit(const struct join_end *a, const struct join_end *b)
 {
     if (!a->closed || !b->closed)
@@ -104,7 +105,7 @@ static void join_left(struct joiner *j, struct group a, struct group b,
     }
 }
 
-/* The ends of two swapped keys. */
+/* Joins the ends of two keys that are each other's swapped endpoints. */
 static void join_groups(struct joiner *j, struct group a, struct group b)
 {
     uint32_t least = a.count < b.count ? a.count : b.count;
@@ -114,14 +115,15 @@ static void join_groups(struct joiner *j, struct group a, struct group b)
         if (roles_fit(x, y) && totals_fit(x, y))
             pair_ends(j, a.first + k, b.first + k, false);
     }
-    /* The ordinals contradict the totals: by totals then, both closed. */
+    /* The ordinals contradict the totals: join closed ends by their totals. */
     join_left(j, a, b, true);
-    /* What is left agrees in its endpoints alone: records were lost, or bytes
-     * never read. In order. */
+    /* The rest match only in their endpoints, since records were lost or bytes
+     * were never read: join them in order. */
     join_left(j, a, b, false);
 }
 
-/* May x send to y or y to x, over a channel both name? */
+/* Whether x may have sent to y, or y to x, over a user channel that both name.
+ */
 static bool traffic_fits(const struct join_end *x, const struct join_end *y)
 {
     return x->machine != y->machine &&
@@ -131,7 +133,8 @@ static bool traffic_fits(const struct join_end *x, const struct join_end *y)
             (y->sent_bytes + y->recv_bytes == 0));
 }
 
-/* One name: totals that agree first, then in order. */
+/* Joins ends of one user channel: first those with matching totals, then the
+ * others in order. */
 static void join_named(struct joiner *j, struct group g)
 {
     if (g.count > NAMED_MAX) {
@@ -157,7 +160,7 @@ static void join_named(struct joiner *j, struct group g)
     }
 }
 
-/* First position whose key is not below (kind, local, remote). */
+/* Finds the ends whose key is the swapped key of `like`. */
 static struct group find_group(const struct joiner *j, uint32_t count,
                                const struct join_end *like)
 {
@@ -218,7 +221,7 @@ int join_ends(struct join_end *ends, uint32_t count, uint64_t *ambiguous,
             join_named(&j, a);
         } else {
             struct group b = find_group(&j, count, end_at(&j, i));
-            /* Once for the two of them; an end is not its own peer. */
+            /* Join each pair of groups once; an end is not its own peer. */
             if (b.count > 0 && a.first < b.first)
                 join_groups(&j, a, b);
         }

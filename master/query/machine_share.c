@@ -81,7 +81,7 @@ bool query_keep_message(struct query *q, struct machine_share *p)
     if (!env)
         return false;
     p->messages[p->message_count++] = env;
-    /* Wire size: what it takes in memory is a small multiple of it. */
+    /* Size on the wire; in memory a message takes a small multiple of it. */
     p->message_bytes += ips__envelope__get_packed_size(env);
     return p->message_bytes <= PART_KEPT_BYTES;
 }
@@ -116,7 +116,7 @@ static struct machine_share *find_part(struct query *q, const char *machine)
     return NULL;
 }
 
-/* Parts are reserved for all slaves and rows beforehand. */
+/* The array of parts has capacity for all slaves and rows. */
 static struct machine_share *add_part(struct query *q, const char *machine)
 {
     struct machine_share *p = find_part(q, machine);
@@ -254,7 +254,7 @@ void machine_share_object(const struct machine_share *p, uint32_t process,
              machine_share_process(p, process));
 }
 
-/* A counting sort, stable by chain. */
+/* A counting sort by process, which keeps the order of chains. */
 uint32_t *machine_share_threads(const struct machine_share *p)
 {
     uint32_t *order = calloc((size_t)p->t.thread_count + 1, sizeof(*order));

@@ -6,9 +6,9 @@
 
 #include "master/query/join.h"
 
-/* ---- what is needed ------------------------------------------------------ */
+/* ---- which pairs are needed ------------------------------------------- */
 
-/* to[i]: messages go between p and part i. [parts]; NULL: no memory. */
+/* to[i]: p and part i exchange messages. [parts]; NULL: no memory. */
 static bool *find_partners(const struct query *q, const struct machine_share *p)
 {
     bool *to = calloc((size_t)q->gather.count + 1, sizeof(*to));
@@ -23,9 +23,9 @@ static bool *find_partners(const struct query *q, const struct machine_share *p)
 
 struct words {
     uint32_t measured, assumed, none, doubted;
-    char first[32], last[32]; /* measured at */
+    char first[32], last[32]; /* earliest and latest time of measurement */
     char list[400], doubts[300];
-    char why[340]; /* the first pair is doubted */
+    char why[340]; /* why the first doubted pair is in doubt */
     bool too_many;
 };
 

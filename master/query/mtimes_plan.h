@@ -1,8 +1,9 @@
 /*
- * Which measured message times a question uses: a curve for every pair of its
- * machines that messages cross, and for the inside of each. Where a pair was
- * not measured, another is assumed (mtimes_choose), and said; where none of the
- * pairs was, the question goes without, as if nothing had been measured.
+ * Chooses the measured message times of a question: a curve for every pair of
+ * its machines that exchange messages, and for messages within each machine.
+ * For an unmeasured pair the curve of another pair is assumed (mtimes_choose)
+ * and the answer says so. If none of the pairs was measured, the question uses
+ * no measured times.
  *
  * Source: DPM-3.
  */
@@ -11,12 +12,12 @@
 
 #include "master/query/query.h"
 
-/* Ends are joined: sets q->gather.calibrated and its text. Fails where the
- * question wants message times and the file of them is damaged. */
+/* To be called when the ends are joined: sets q->gather.calibrated and its
+ * text. Fails if the question needs message times and their file is damaged. */
 int mtimes_plan(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
-/* What part p is told (PeersAsk): nothing unless q->gather.calibrated. Points
- * into the master's table: to be sent at once. */
+/* The curves sent to part p (PeersAsk); nothing unless q->gather.calibrated.
+ * Points into the master's table, so it must be sent at once. */
 struct mtimes_curves {
     Ips__MtimeCurve *row, **list;
     size_t count;
@@ -26,8 +27,8 @@ int mtimes_plan_curves(struct query *q, const struct machine_share *p,
                        struct ips_err *err) IPS_MUST_USE;
 void mtimes_curves_release(struct mtimes_curves *c);
 
-/* After the gathering: the message time of a scenario that is `calibrated`, or
- * it is not where nothing is known. */
+/* To be called after the gathering: sets the message time of a scenario that
+ * is `calibrated`. If none is known, the scenario becomes uncalibrated. */
 void mtimes_plan_scenario(const struct query *q, struct ips_scenario *scenario);
 
 #endif

@@ -1,11 +1,11 @@
-/* Phases as windows of other questions (phases.h). */
+/* Lets other questions use phases as windows (phases.h). */
 #include "master/query/phases.h"
 
 #include <stdlib.h>
 
 #include "common/types.h"
 
-/* Where a question keeps its window. */
+/* Where the request stores its window. */
 struct slots {
     uint64_t *from_ns, *to_ns;
     uint32_t phase;

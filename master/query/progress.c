@@ -1,12 +1,13 @@
-/* How far a question is, in words; see progress.h. */
+/* Describes the progress of a question in words; see progress.h. */
 #include "master/query/progress.h"
 
 #include <stdio.h>
 
 #define PROGRESS_NS 1000000000ull
 
-/* The machine that is furthest behind: of those that build their graph the one
- * with the least of it, else any that has not answered. */
+/* Finds the machine that is furthest behind: among those that build their
+ * graph the one with the smallest fraction built, else any that has not
+ * answered. */
 static const struct machine_share *
 slowest_machine(const struct query *q, uint32_t *active, uint32_t *answered)
 {

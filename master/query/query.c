@@ -30,8 +30,8 @@ static void query_destroy(struct query *q)
 
 static void query_next(struct master *m);
 
-/* Frees what is over and nobody uses; called at the end of every entry point,
- * so a question is never freed under the feet of its own callback. */
+/* Frees questions that ended and that no job uses. Called at the end of every
+ * entry point, so that a question is never freed during its own callback. */
 static void query_reap(struct master *m)
 {
     for (struct query **at = &m->queries; *at;) {
@@ -68,8 +68,8 @@ void query_widen(struct query *q, struct machine_share *p)
     p->reply_count = 0;
 }
 
-/* Who is still asked is told that nobody waits any more; what it has sent is
- * ignored when it comes. */
+/* Tells the slaves that still owe a reply to stop. Replies that they have sent
+ * already are ignored on arrival. */
 void query_stop(struct query *q)
 {
     for (uint32_t i = 0; i < q->machine_count; i++) {
@@ -113,7 +113,8 @@ void query_fail(struct query *q, const struct ips_err *why)
         return;
     ips_log_info("%s %s: %s", q->kind->name, q->run, why->msg);
     if (q->waiter && phases_named(q->waiter->request) == 0) {
-        query_end(q); /* it does without, or says itself what is wrong */
+        /* it continues without phases, or reports the error itself */
+        query_end(q);
         return;
     }
     if (q->client)
@@ -248,7 +249,8 @@ void query_machine_failed(struct query *q, struct machine_share *p,
         p->ask_id = 0;
         q->waiting--;
     }
-    /* Not its run: it says so, and is no part of the answer. */
+    /* The slave does not have the run, which was not expected: it is no part
+     * of the answer. */
     if (!q->in_graph && !p->expected) {
         p->state = PART_FAILED;
         p->why[0] = '\0';
@@ -260,7 +262,7 @@ void query_machine_failed(struct query *q, struct machine_share *p,
     snprintf(p->why, sizeof(p->why), "%.*s", (int)sizeof(p->why) - 1, why->msg);
     if (!q->in_graph)
         return;
-    /* What the others were told about it does not hold any more. */
+    /* The other slaves got data about this one that is no longer valid. */
     q->restart_needed = true;
     if (q->fail_as_group)
         query_stop(q);
@@ -327,7 +329,7 @@ void query_on_slave_gone(struct master *m, const struct slave *s,
             query_machine_failed(q, p, &err);
             if (q->waiting == 0)
                 round_over(q);
-            break; /* parts may be others now */
+            break; /* round_over() may have replaced the parts */
         }
     }
     query_reap(m);
@@ -353,8 +355,8 @@ static bool timed_out(const struct master *m, const struct machine_share *p,
     return true;
 }
 
-/* A private slave leaves two seconds after the last request. It must not while
- * a question rests on it that is with others, or with us, for that long. */
+/* A private slave exits two seconds after its last request. It must not exit
+ * while its question waits that long for other slaves or for the master. */
 #define AWAKE_NS (500 * 1000 * 1000ULL)
 static void keep_awake(struct machine_share *p, uint64_t now)
 {
@@ -364,7 +366,8 @@ static void keep_awake(struct machine_share *p, uint64_t now)
         ips_sub_sat(now, ips_max_u64(p->asked_ns, p->awake_ns)) < AWAKE_NS)
         return;
     p->awake_ns = now;
-    request.ask_case = IPS__REQUEST__ASK_LOOK; /* without an id: no answer */
+    /* without an id: no answer is sent */
+    request.ask_case = IPS__REQUEST__ASK_LOOK;
     request.look = &look;
     ips_send_request(p->slave->peer, &request);
 }
@@ -375,7 +378,8 @@ void query_tick(struct master *m)
     struct ips_err err = {0};
     for (struct query *q = m->queries; q; q = q->next) {
         bool failed = false;
-        /* A client that does not read stops the relay, not the slave. */
+        /* If the client does not read, the slave's silence is not its fault:
+         * no time-out. */
         bool paused = q->streaming && query_client_full(q);
         for (uint32_t i = 0; i < q->machine_count && !q->over; i++) {
             struct machine_share *p = &q->machines[i];
@@ -416,7 +420,8 @@ static void query_begin(struct query *q)
 {
     struct ips_err err = {0};
     q->running = true;
-    /* What would only wait for the phases may be known already. */
+    /* If the question waits only for the phases, its answer may be in the
+     * cache. */
     if (q->waiter && phases_named(q->waiter->request) == 0 &&
         answers_replay(q->waiter)) {
         query_end(q);
@@ -430,14 +435,15 @@ static void query_begin(struct query *q)
         q->kind->start(q);
 }
 
-/* Whose turn has come. */
+/* Starts the questions whose turn has come. */
 static void query_next(struct master *m)
 {
     for (struct query *q = m->queries; q; q = q->next) {
         if (!q->running && !q->over && may_begin(q))
             query_begin(q);
     }
-    /* Some may have answered at once: their followers' turn. */
+    /* Some may have been answered at once; then it is the turn of the
+     * questions after them. */
     for (struct query *q = m->queries; q; q = q->next) {
         if (q->over && !q->working) {
             query_reap(m);
@@ -462,7 +468,8 @@ static uint32_t count_of(const struct master *m, const struct ips_peer *client)
     return count;
 }
 
-/* The last of the list; takes the envelope in any case. NULL: no memory. */
+/* Appends a question at the end of the list; always takes ownership of the
+ * envelope. NULL: no memory. */
 static struct query *append_question(struct master *m, struct ips_peer *client,
                                      Ips__Envelope *env)
 {
@@ -517,7 +524,8 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
         return;
     }
     uint64_t id = request->id;
-    /* Questions about one run go one after the other: the phases come first. */
+    /* Questions about one run are answered in order, so the phases come first.
+     */
     bool wanted = phases_wanted(request);
     struct query *first =
         wanted ? append_question(m, client, phases_envelope(request)) : NULL;
@@ -540,7 +548,7 @@ void query_new(struct master *m, struct ips_peer *client, Ips__Envelope *env)
     query_next(m);
 }
 
-/* The envelope of a question that nobody sent. */
+/* Makes the envelope of an internal question, which no client sent. */
 static Ips__Envelope *envelope_of(const Ips__Request *request)
 {
     Ips__Envelope env = IPS__ENVELOPE__INIT;
@@ -568,7 +576,8 @@ bool query_inside(struct master *m, const struct query_kind *kind,
     return true;
 }
 
-/* The client's own flow control is the transport's; what it may do is stop. */
+/* The transport does the client's flow control; all that a client can do here
+ * is to stop the question (replies 0). */
 void query_more(struct master *m, struct ips_peer *client, uint64_t id,
                 uint32_t replies)
 {

@@ -34,7 +34,7 @@ static void at_most(const struct checking *k, const char *rule, uint64_t is,
         report_broken(k, rule, is, limit);
 }
 
-/* IPS_UNMEASURED where one of them is not known. */
+/* Returns the sum, or IPS_UNMEASURED if one of the values is not known. */
 static uint64_t sum_ns(const uint64_t *ns, size_t count)
 {
     uint64_t all = 0;

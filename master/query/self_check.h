@@ -1,16 +1,18 @@
 /*
- * Answers look at themselves before they are sent. A rule that is broken makes
- * the answer incomplete, with a gap that says which: no figure of it can be
- * relied on.
+ * Checks answers for contradictions before they are sent. A violated rule
+ * makes the answer incomplete, with a gap that names the rule, because then no
+ * figure of the answer is reliable.
  *
- * `why`: the parts of the path are all of it; every finding rests on something,
- * gains no more than what it rests on, and no more than there is. `path`: in
- * `wall`, on one machine, the path to the run's command is as long as that
- * took; in a weighting with waits what is computed is no more than the path; in
- * `cpu` the path without message times is no longer than the run lasted; an
- * interval has its figure in it. `predict`: no shorter than its longest thread
- * and the CPU time under any lock, at the predicted machines' speed; no
- * placement beats the bound of all. `requests`: quantiles are in order.
+ *  - `why`: the parts of the path add up to the whole. Every finding rests on
+ *    something, and gains no more than that and no more than the total.
+ *  - `path`: in `wall`, on one machine, the path to the run's command is as
+ *    long as the command took. In a weighting with waits, computing is at most
+ *    the path. In `cpu` the path without message times is at most the elapsed
+ *    time of the run. An interval contains its figure.
+ *  - `predict`: the time is at least that of the longest thread and the CPU
+ *    time under any lock, at the speed of the predicted machines. No placement
+ *    beats the lower bound of all placements.
+ *  - `requests`: quantiles ascend.
  */
 #ifndef IPS_MASTER_QUERY_SELF_CHECK_H
 #define IPS_MASTER_QUERY_SELF_CHECK_H
@@ -19,15 +21,15 @@
 
 void self_check_why(struct arena *a, struct certificate *c,
                     const Ips__WhyAnswer *answer);
-/* `command`: the path ends with the run's command, and nothing is cut off. */
+/* `command`: the path ends with the run's command and is not cut off. */
 void self_check_path(struct arena *a, struct certificate *c,
                      const Ips__PathAnswer *answer, bool command);
 /* `computed_ns`: the path of a run on one machine where messages take no time;
- * IPS_UNMEASURED: not known. Readings of the CPU clock may be off by a percent
- * and a millisecond, and by what was guessed. */
+ * IPS_UNMEASURED: not known. Tolerates an error of the CPU clock of 1% and 1
+ * ms, plus the guessed CPU time. */
 void self_check_computed(struct arena *a, struct certificate *c,
                          const Ips__PathAnswer *answer, uint64_t computed_ns);
-/* `least_ns`: predict_least(); `last_ns`: when the last thread ended. */
+/* `least_ns`: from predict_least(). `last_ns`: when the last thread ended. */
 void self_check_predicted(struct arena *a, struct certificate *c,
                           uint64_t last_ns, uint64_t least_ns);
 void self_check_search(struct arena *a, struct certificate *c,

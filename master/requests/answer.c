@@ -1,4 +1,5 @@
-/* The answer about requests: services, what their time was, stations. */
+/* Makes the answer about requests: services, how their time was spent,
+ * stations. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,7 @@ static char *chain_object(const struct filling *f, uint32_t chain)
     return arena_printf(f->a, "%s/%u", object, c->tid);
 }
 
-/* ---- what time was spent on ---------------------------------------------- */
+/* ---- how time was spent ----------------------------------------------- */
 
 static void add_parts(Ips__RequestParts *to, const struct ips_request *r)
 {
@@ -65,7 +66,7 @@ static void add_parts(Ips__RequestParts *to, const struct ips_request *r)
     to->external_ns += r->external;
 }
 
-/* The thread with most of requests [first, first + count), in order of time. */
+/* Sets the thread with the most time in the requests index[0..count). */
 static void most_of(const struct filling *f, Ips__RequestParts *to,
                     const uint32_t *index, uint32_t count)
 {
@@ -101,8 +102,7 @@ static Ips__RequestParts *time_parts_of(const struct filling *f,
     return to;
 }
 
-/* ---- services -------------------------------------------------------------
- */
+/* ---- services --------------------------------------------------------- */
 
 static void fill_times(const struct filling *f, Ips__ServiceRow *row,
                        const struct request_service *v)
@@ -203,7 +203,8 @@ static int most_asked(const void *a, const void *b)
     return strcmp(x->service, y->service);
 }
 
-/* The busiest first, whose stations are told; it has no fewer requests. */
+/* Puts the busiest service first, as the stations are shown for it; it has the
+ * most requests. */
 static void sort_services(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
 {
     size_t at = 0;
@@ -216,8 +217,7 @@ static void sort_services(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
     out->services[0] = busiest;
 }
 
-/* ---- the slowest, one by one ----------------------------------------------
- */
+/* ---- the slowest, one by one ------------------------------------------ */
 
 static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
 {
@@ -271,10 +271,9 @@ static void fill_slowest(const struct filling *f, uint32_t top)
     free(end);
 }
 
-/* ---- the answer ------------------------------------------------------------
- */
+/* ---- the answer ------------------------------------------------------- */
 
-/* What bounds the service; NULL: clients alone are known. */
+/* The station that limits the service; NULL: only clients are known. */
 static const Ips__StationRow *first_station(const struct filling *f)
 {
     for (size_t i = 0; i < f->out->n_stations; i++) {
@@ -284,8 +283,8 @@ static const Ips__StationRow *first_station(const struct filling *f)
     return NULL;
 }
 
-/* How much of the time that is in use, where it is a thread that requests wake.
- */
+/* Utilisation of that station in ppm, if it is a thread that requests wake;
+ * else 10^6. */
 static uint32_t alone_ppm(const struct filling *f)
 {
     const Ips__StationRow *s = first_station(f);
@@ -356,7 +355,7 @@ static void fill_answer(struct filling *f, const Ips__RequestsAsk *ask)
     add_notes(f);
 }
 
-/* Sends it, or says why it cannot be sent. */
+/* Sends the reply, or the reason why it cannot be sent. */
 static void answer_with(struct query *q, const struct arena *a,
                         Ips__Reply *reply)
 {

@@ -6,24 +6,27 @@
 #include "common/types.h"
 #include "master/query/machine_share.h"
 
-#define ITEMS 8192u /* of one service; a power of two */
+#define ITEMS 8192u /* limit of items per service; a power of two */
 #define COMPUTING UINT32_MAX
 
-/* CPU time in a procedure (why COMPUTING), or waits for a cause at a place. */
+/* CPU time in a procedure (why is COMPUTING), or waits for a cause at a call
+ * site. */
 struct item {
     uint32_t share_ns, of, why;
     bool used;
-    uint64_t ns[2]; /* of the slowest, of the median */
+    /* time in the slowest requests; in those around the median */
+    uint64_t ns[2];
 };
 struct looking {
     struct query *q;
     struct requests_data *d;
-    struct item *item; /* [ITEMS] */
+    struct item *item; /* hash table of ITEMS entries */
     uint32_t count;
     int which;
 };
 
-/* NULL: no more room, which only many more places than matter can use up. */
+/* Finds or adds an item. NULL: the table is full, which takes far more call
+ * sites than matter. */
 static struct item *item_of(struct looking *l, uint32_t part, uint32_t of,
                             uint32_t why)
 {
@@ -51,7 +54,8 @@ static void add_item(struct looking *l, uint32_t part, uint32_t of,
         x->ns[l->which] += ns;
 }
 
-/* The first of the rows, sorted by node, that is of `node` or later. */
+/* Index of the first of the rows, sorted by node, with this `node` or a later
+ * one. */
 static uint64_t first_of(const uint32_t *rows, uint64_t count, uint32_t node)
 {
     uint64_t low = 0, high = count;
@@ -65,15 +69,15 @@ static uint64_t first_of(const uint32_t *rows, uint64_t count, uint32_t node)
     return low;
 }
 
-/* Of `ns` of an arc of `whole` as much as `part` of it has. */
+/* The fraction part / whole of `ns`. */
 static uint64_t share_of(uint64_t ns, uint64_t part, uint64_t whole)
 {
     return whole ? (uint64_t)((ips_u128)ns * ips_min_u64(part, whole) / whole)
                  : 0;
 }
 
-/* The part of the piece that a wait of `ns` takes which ends with the arc, at
- * `end`. A request that the program marked may end before the wait begins. */
+/* The time within the step of a wait of `ns` that ends with the arc, at `end`.
+ * A marked request may end before the wait starts. */
 static uint64_t at_the_end(const struct ips_request_step *s, uint64_t end,
                            uint64_t ns)
 {
@@ -93,7 +97,8 @@ static void on_step(void *arg, const struct ips_request_step *s)
     uint64_t ns = s->to - s->from;
     uint8_t x = g->xkind[s->arc];
     if (s->crossed && x != IPS_X_EXTERNAL && x != IPS_X_IDLE)
-        return; /* a message: nobody waits at a place of his for its way */
+        return; /* while a message is in transit, no thread waits at a call site
+                 */
     for (uint64_t i = first_of(r->node, r->count, node);
          i < r->count && r->node[i] == node; i++)
         add_item(l, part, r->of[i], r->why[i],
@@ -102,8 +107,8 @@ static void on_step(void *arg, const struct ips_request_step *s)
                      : share_of(r->ns[i], ns, ips_max_u64(s->whole, r->ns[i])));
     if (s->crossed)
         return;
-    /* An answer's arc ends where it is sent off, its CPU time where the call
-     * that sends it returns. */
+    /* The arc of an answer ends when it is sent, but its CPU time includes the
+     * call that sends it. */
     uint64_t first = first_of(p->node, p->count, node), cpu = 0;
     for (uint64_t i = first; i < p->count && p->node[i] == node; i++)
         cpu = ips_add_sat(cpu, p->ns[i]);
@@ -112,7 +117,7 @@ static void on_step(void *arg, const struct ips_request_step *s)
                  share_of(p->ns[i], ns, ips_max_u64(s->whole, cpu)));
 }
 
-/* How many were looked at. */
+/* Returns how many requests were examined. */
 static uint32_t look_at_requests(struct looking *l, const uint32_t *index,
                                  uint32_t count, int which)
 {

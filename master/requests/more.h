@@ -1,9 +1,10 @@
 /*
- * What the slowest of a service's requests have that those about the median
- * have not: of both, what the time on the way back from their ends was spent on
- * - CPU time by procedure, waits by cause and place - and of what the
- * difference is greatest; and where those about the median have most. Of at
- * most REQUESTS_LOOKED of each, evenly chosen.
+ * Finds how the slowest requests of a service differ from those around the
+ * median. For both it sums how the time on the way back from their ends was
+ * spent: CPU time by procedure, waits by cause and call site. The result is
+ * where the difference is largest, and where the requests around the median
+ * spend most. It looks at no more than REQUESTS_LOOKED requests of each,
+ * evenly selected.
  */
 #ifndef IPS_MASTER_REQUESTS_MORE_H
 #define IPS_MASTER_REQUESTS_MORE_H
@@ -12,8 +13,8 @@
 
 #define REQUESTS_LOOKED 2000u
 
-/* In the worker, when requests are sorted: d->more, d->typical. What cannot be
- * told (nothing is known of procedures, no wait) is not there. */
+/* In the worker, after the requests are sorted: sets d->more and d->typical.
+ * What is not known (no procedures, no waits) is left out. */
 int requests_more_solve(struct query *q, struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What requests a run's services had: checks the question, gathers tables,
- * peers and whole subgraphs as `wall` sees them, and has it solved in the
- * worker. Category 3 of IPS-9.
+ * The requests of a run's services. Checks the question and gathers tables,
+ * peers and whole subgraphs in the weighting `wall`; the worker solves it.
+ * Category 3 of IPS-9.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void fetch_waits(struct query *q)
     waits_fetch(q, &requests_of(q)->waits, have_all);
 }
 
-/* Where nobody accepted a connection a program may have told of requests. */
+/* If no connection was accepted, fetch the requests that the program marked. */
 static void have_graphs(struct query *q)
 {
     struct requests_data *d = requests_of(q);
@@ -56,7 +56,7 @@ static void fetch_parts(struct query *q)
 {
     weighting_window(q, &path_of(q)->window);
     path_of(q)->scenarios[SCENARIO_MAIN].scenario.weighting =
-        IPS_WEIGH_CPU; /* raw */
+        IPS_WEIGH_CPU; /* raw graphs are fetched in cpu; `wall` views follow */
     engine_fetch(q, true, have_graphs);
 }
 

@@ -7,18 +7,18 @@
 #include "master/query/machine_share.h"
 
 struct reported_row {
-    uint32_t service, first, last; /* nodes of the merged graph */
+    uint32_t service, first, last; /* first, last: nodes of the merged graph */
     uint64_t first_ns, last_ns;
-    uint32_t chain; /* in the worker */
+    uint32_t chain; /* the chain in the merged graph, set in the worker */
 };
 struct reported_requests {
-    struct arena a; /* names */
+    struct arena a; /* owns the names */
     struct reported_row *row;
     uint32_t count;
     size_t capacity;
     uint64_t unended;
     struct reported_machine {
-        uint32_t service, names; /* of its names the first */
+        uint32_t service, names; /* service number of its first name */
     } * machine;
     void (*after)(struct query *q);
 };
@@ -50,8 +50,7 @@ int requests_set_by(struct requests_data *d, const char *by,
         by);
 }
 
-/* ---- fetched --------------------------------------------------------------
- */
+/* ---- fetching --------------------------------------------------------- */
 
 static int take_names(struct requests_data *d, struct machine_share *p,
                       const Ips__BracketsAnswer *a, struct ips_err *err)
@@ -132,7 +131,7 @@ static int take_marked_spans(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* What was asked for by name and is nowhere is a mistake. */
+/* Fails if the question names a mark that no machine has. */
 static void have_all(struct query *q)
 {
     struct requests_data *d = requests_of(q);
@@ -187,8 +186,7 @@ void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
     query_await(q);
 }
 
-/* ---- in the worker ---------------------------------------------------------
- */
+/* ---- in the worker ---------------------------------------------------- */
 
 static int by_thread(const void *a, const void *b)
 {
@@ -198,7 +196,7 @@ static int by_thread(const void *a, const void *b)
     return (x->chain > y->chain) - (x->chain < y->chain);
 }
 
-/* An end for each thread of each name. */
+/* Makes an end for each thread of each name. */
 static int make_ends(struct query *q, struct ips_marked_request *told,
                      struct ips_err *err)
 {

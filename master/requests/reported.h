@@ -1,21 +1,21 @@
 /*
- * Requests that the program told of itself (slave/graphs/marked_spans.h):
- * fetched from the slaves with the graph, and made requests of the merged one.
- * A service of theirs is a name on a machine ("/m1 mark order"), an end of it a
- * thread.
+ * Requests that the program itself marked (slave/graphs/marked_spans.h). They
+ * are fetched from the slaves with the graph and converted to requests of the
+ * merged graph. The service of such a request is a name on a machine ("/m1
+ * mark order"); its end is a thread.
  */
 #ifndef IPS_MASTER_REQUESTS_REPORTED_H
 #define IPS_MASTER_REQUESTS_REPORTED_H
 
 #include "master/requests/requests.h"
 
-/* What --by says, into d->told and what belongs to it. IPS_E_USAGE: nothing
- * that is known. */
+/* Parses the value of --by into d->reported_by and related fields.
+ * IPS_E_USAGE: unknown value. */
 int requests_set_by(struct requests_data *d, const char *by,
                     struct ips_err *err) IPS_MUST_USE;
-/* Asks all parts, then `after`. */
+/* Asks all parts, then calls `after`. */
 void requests_fetch_reported(struct query *q, void (*after)(struct query *q));
-/* In the worker, instead of ips_requests_find. */
+/* In the worker, used instead of ips_requests_find. */
 int requests_solve_reported(struct query *q,
                             const struct ips_scenario *scenario,
                             struct ips_err *err) IPS_MUST_USE;

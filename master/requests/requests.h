@@ -1,15 +1,14 @@
 /*
- * The requests of every service of a run, and what bounds their rate: computed
- * in the worker on the merged graph of all machines (requests/solve.c), made an
- * answer in the loop (requests/answer.c), asked for and gathered by
- * requests/query.c.
+ * The requests of every service of a run, and what limits their rate. The
+ * worker computes them on the merged graph of all machines (requests/solve.c),
+ * the loop makes the answer (requests/answer.c), and requests/query.c asks and
+ * gathers.
  *
  * A service is what clients address: the local end of accepted stream
- * connections
- * ("tcp 127.0.0.1:7777"), on one machine, whichever processes accept them.
- * Where nobody accepted any, and where it is asked for, it is what the program
- * told of (requests/reported.h). Source: ALGORITHMS 4 (requests, throughput);
- * IPS-13.
+ * connections ("tcp 127.0.0.1:7777") on one machine, whichever processes
+ * accept them. If no connection was accepted, or if the question asks for it,
+ * a service is what the program marked (requests/reported.h). Source:
+ * ALGORITHMS 4 (requests, throughput); IPS-13.
  */
 #ifndef IPS_MASTER_REQUESTS_REQUESTS_H
 #define IPS_MASTER_REQUESTS_REQUESTS_H
@@ -22,58 +21,65 @@
 #define REQUESTS_NODE_BYTES 330u
 #define REQUESTS_TOP_MAX 10000u
 #define REQUESTS_STATIONS_MAX 1000u
-#define REQUESTS_ALONE_PPM 800000u   /* in use: less leaves room to wait */
-#define REQUESTS_MORE 3u             /* things told of the slowest 1% */
-#define REQUESTS_NAMES_MAX 1024u     /* of a part's marks */
-#define REQUESTS_TOLD_MAX 100000000u /* requests that a program told of */
+/* utilisation; below it, requests rarely wait */
+#define REQUESTS_ALONE_PPM 800000u
+#define REQUESTS_MORE 3u             /* differences shown for the slowest 1% */
+#define REQUESTS_NAMES_MAX 1024u     /* limit for the mark names of one part */
+#define REQUESTS_TOLD_MAX 100000000u /* limit for marked requests */
 
 enum requests_by { REQUESTS_BY_CONNECTION, REQUESTS_BY_MARK, REQUESTS_BY_TASK };
 
 struct request_service {
     uint32_t machine;
-    const char *name; /* of its end, in kept messages */
+    const char *name; /* name of the service's end, in kept messages */
     size_t name_len;
-    uint32_t process; /* one of those that serve, of the part */
-    uint32_t family;  /* the process of its name that it comes from */
+    uint32_t process; /* one of the serving processes, index in the part */
+    uint32_t family;  /* the oldest ancestor process with the same name */
     uint32_t processes, connections;
-    uint32_t first, count; /* of `by_service` */
+    uint32_t first, count; /* range of its requests in `by_service` */
 };
 
-/* Something that the slowest 1% of a service's requests have more of; cause "":
- * CPU time in the procedure, else a wait there. NULL procedure: none. */
+/* Something on which the slowest 1% of a service's requests spend more time.
+ * cause "": CPU time in the procedure; else a wait there. procedure NULL:
+ * none. */
 struct request_more {
-    const char *cause, *procedure, *module, *file; /* in kept messages */
+    /* strings are borrowed from kept messages */
+    const char *cause, *procedure, *module, *file;
     uint32_t source_line;
-    uint64_t slow_ns, median_ns; /* of a request, on average */
+    uint64_t slow_ns, median_ns; /* average time per request */
 };
 
-struct requests_data {     /* query.data */
-    struct path_data path; /* first: the engine's helpers work on it */
+struct requests_data {     /* stored in query.data */
+    struct path_data path; /* must be first: the engine's helpers work on it */
     struct request_service *service;
     uint32_t service_count;
     struct ips_served_end *ends;
-    uint32_t *end_process; /* [end_count] of the part */
+    uint32_t *end_process; /* [end_count] index of the process in its part */
     uint32_t end_count;
-    bool **serving; /* [parts][processes]; `client` alike */
+    bool **serving; /* [parts][processes] whether it serves or is a client */
     bool **client;
     struct ips_requests result;
-    uint32_t *by_service; /* [found.count] requests: by service, then time */
-    uint64_t *chain_ns;   /* [merged chains] for sums; zero between uses */
-    uint32_t busiest;     /* service that has most requests */
-    uint64_t first_ns, last_ns; /* its first arrival, its last end */
-    uint64_t *outside_cpu; /* [merged chains] before its first request and after
-                             its last: CPU time, */
-    uint64_t *outside_wait; /* and waits that keep a thread busy, alike */
-    struct ips_lock_holds lock_holds; /* locks */
-    const char *by; /* as it was asked, "" by what there is; borrowed */
-    const char *reported_name; /* "" all; borrowed */
+    /* [result.count] requests ordered by service, then time */
+    uint32_t *by_service;
+    uint64_t *chain_ns; /* [merged chains] sums by chain; zero between uses */
+    uint32_t busiest;   /* the service with the most requests */
+    uint64_t first_ns, last_ns; /* first arrival and last end of its requests */
+    /* [merged chains] CPU time before its first request and after its last */
+    uint64_t *outside_cpu;
+    /* [merged chains] likewise for waits that keep a thread busy */
+    uint64_t *outside_wait;
+    struct ips_lock_holds lock_holds; /* how long locks were held */
+    const char *by; /* as asked; "": chosen by what the run has; borrowed */
+    const char *reported_name; /* name of the mark or task; "": all; borrowed */
     enum requests_by reported_by;
-    struct waits waits;           /* fetched, not laid; portions in it */
-    struct request_more *more;    /* [services][REQUESTS_MORE] */
-    struct request_more *typical; /* [services][2] of those about the median,
-                                     most CPU time and most waiting */
+    /* fetched, not laid on the graph; with the arc profile */
+    struct waits waits;
+    /* [services][REQUESTS_MORE] largest differences */
+    struct request_more *more;
+    /* [services][2] requests around the median: most CPU time, most waiting */
+    struct request_more *typical;
     struct reported_requests
-        *reported; /* requests/reported.h; NULL: by connections */
+        *reported; /* requests/reported.h; NULL: requests by connection */
 };
 
 static inline struct requests_data *requests_of(struct query *q)
@@ -81,37 +87,39 @@ static inline struct requests_data *requests_of(struct query *q)
     return q->data;
 }
 
-/* Of requests in order of the time they took: the one that p in a hundred are
- * not longer than (nearest rank). */
+/* Index, in requests sorted by duration, of the p-th percentile by nearest
+ * rank: p percent of the requests take at most as long. */
 static inline uint32_t requests_rank(uint32_t count, uint32_t percent)
 {
     uint64_t rank = ((uint64_t)count * percent + 99) / 100;
     return rank ? (uint32_t)rank - 1 : 0;
 }
 
-/* Is a moment one of the busiest service's requests? */
+/* Whether a time lies within the busiest service's requests. */
 static inline bool requests_at(const struct requests_data *d, uint64_t ns)
 {
     return ns >= d->first_ns && ns <= d->last_ns;
 }
 
-/* How many of so many are the slowest 1%. */
+/* Number of requests that are the slowest 1% of `count`. */
 static inline uint32_t requests_tail(uint32_t count)
 {
     return count / 100 ? count / 100 : 1;
 }
 
-/* Services and ends from the tables; false: no memory. */
+/* Finds services and ends in the tables; false: no memory. */
 bool requests_services(struct query *q);
-/* In the worker: d->path.err says what failed, d->path.blame who. */
+/* In the worker: on failure d->path.err has the reason and d->path.blame the
+ * part with wrong data. */
 void requests_solve(struct query *q);
-/* In the loop: the reply. */
+/* In the loop: sends the reply. */
 void requests_answer(struct query *q);
-/* requests/stations.c: in the worker, what threads did while none of the
- * requests of the busiest service was there. */
+/* requests/stations.c, in the worker: what threads did while the busiest
+ * service had no request. */
 int requests_find_outside(struct query *q, struct ips_err *err) IPS_MUST_USE;
-/* Who is kept busy by requests of `service`, the busiest, from its first one's
- * arrival to its last one's end; and its bound. */
+/* Adds the stations that requests of `service`, the busiest one, keep busy
+ * from the arrival of the first to the end of the last; and the limit of its
+ * rate. */
 void requests_stations(struct query *q, struct arena *a,
                        Ips__RequestsAnswer *out, Ips__ServiceRow *service);
 void requests_release(struct query *q);

@@ -1,4 +1,4 @@
-/* What a question about requests computes. */
+/* Solves a question about requests. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +11,17 @@
 
 /* ---- services, from the tables ------------------------------------------- */
 
-/* "tcp 127.0.0.1:80-127.0.0.1:4000": up to the peer's end. Addresses have no
- * '-'; a path of a Unix socket may, and has its end in a "->" or nowhere. */
+/* Length of the local end in "tcp 127.0.0.1:80-127.0.0.1:4000". Addresses
+ * contain no '-'. A Unix socket's path may, so its whole name is used. */
 static size_t local_len(const char *name)
 {
     const char *dash = strncmp(name, "tcp ", 4) == 0 ? strchr(name, '-') : NULL;
     return dash ? (size_t)(dash - name) : strlen(name);
 }
 
-/* The first of its name that it descends from, itself if it is none's: a server
- * that forks for each connection (PostgreSQL) is one. */
+/* The oldest ancestor with the same program name in an unbroken line, or the
+ * process itself. So a server that forks for each connection (PostgreSQL) is
+ * one service. */
 static uint32_t family_of(const struct machine_tables *t, uint32_t process)
 {
     for (uint32_t left = t->proc_count; left > 0; left--) {
@@ -34,7 +35,7 @@ static uint32_t family_of(const struct machine_tables *t, uint32_t process)
     return process;
 }
 
-/* Unix connections are named each by its own: those of one program are one
+/* Every Unix connection has its own name; those of one program form one
  * service. */
 static bool same_service(const struct machine_share *p,
                          const struct request_service *s, const char *name,
@@ -73,7 +74,7 @@ static int by_end(const void *a, const void *b)
     const Ips__ChannelRow *y = *(Ips__ChannelRow *const *)b;
     if (x->end != y->end)
         return x->end < y->end ? -1 : 1;
-    /* Who was asked by it before who only passed it on. */
+    /* At equal ends, the thread with more received messages comes first. */
     return (x->recv_messages < y->recv_messages) -
            (x->recv_messages > y->recv_messages);
 }
@@ -211,7 +212,7 @@ static bool in_window(const struct requests_data *d,
            (!w->to_ns || r->arrived_ns < w->to_ns);
 }
 
-/* Of each service the requests of the window, by the time they took. */
+/* Sorts each service's requests of the window by duration. */
 static bool sort_requests(struct requests_data *d)
 {
     const struct ips_requests *f = &d->result;
@@ -235,7 +236,7 @@ static bool sort_requests(struct requests_data *d)
     return true;
 }
 
-static const struct ips_request *sorting; /* the worker's alone */
+static const struct ips_request *sorting; /* used only in the worker's thread */
 
 static int by_time(const void *a, const void *b)
 {
@@ -258,14 +259,15 @@ static int look_at_locks(struct query *q)
         return ips_err_set(&d->path.err, IPS_E_NO_MEMORY,
                            "no memory for requests");
     }
-    /* What a thing is only the raw graphs say: in `wall` it has a weight. */
+    /* Only the raw graphs have the kind of a resource; in `wall` its place
+     * holds a weight. */
     for (uint32_t p = 0; p < q->gather.count; p++) {
         const struct engine_machine *e = engine_machine_of(q->gather.active[p]);
         for (uint32_t i = 0; i < e->g.node_count; i++)
             lock[e->base + i] = e->g.xkind[i] == IPS_X_RESOURCE &&
                                 e->g.xlen[i] == IPS_THING_LOCK &&
                                 requests_at(d, d->path.est.est[e->base + i]);
-        /* Locks of two machines are never one. */
+        /* Locks of different machines are distinct. */
         const struct waits_rows *r = &d->waits.machine[p];
         for (uint64_t i = 0; i < r->lock_count; i++) {
             const struct waits_lock_row *l = &r->lock_row[i];
@@ -314,5 +316,5 @@ void requests_solve(struct query *q)
         rc = requests_find_outside(q, err);
     if (rc == 0)
         rc = look_at_locks(q);
-    (void)rc; /* said in err */
+    (void)rc; /* on failure err has the reason */
 }

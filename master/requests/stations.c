@@ -1,4 +1,5 @@
-/* What a request keeps busy: threads, cores, locks, links; and the clients. */
+/* The stations that a request keeps busy: threads, cores, locks, links; and
+ * the clients. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,9 @@ struct filling {
     size_t cap;
 };
 
-/* It can serve nobody else meanwhile. Not waits for locks: a worker without
- * work waits for one as well (a condition). */
+/* Whether a thread that waits for this cause can serve no other request. Waits
+ * for locks do not count, because an idle worker may wait for one too (a
+ * condition). */
 static bool is_busy_with(const char *cause)
 {
     return strcmp(cause, "disk") == 0 || strcmp(cause, "file lock") == 0;
@@ -35,7 +37,7 @@ static uint64_t waits_of(const Ips__ThreadRow *t)
     return busy;
 }
 
-/* ---- what is none of the requests' --------------------------------------- */
+/* ---- activity outside of requests ------------------------------------- */
 
 static void find_window(struct requests_data *d)
 {
@@ -48,8 +50,8 @@ static void find_window(struct requests_data *d)
     }
 }
 
-/* Of `ns` spread evenly over [begin, begin + length) what lies outside of it.
- */
+/* The part of `ns`, spread evenly over [begin, begin + length), that is
+ * outside the service's requests. */
 static uint64_t outside_of(const struct requests_data *d, uint64_t ns,
                            uint64_t begin, uint64_t length)
 {
@@ -61,7 +63,7 @@ static uint64_t outside_of(const struct requests_data *d, uint64_t ns,
     return ns - (uint64_t)((ips_u128)ns * in / length);
 }
 
-/* The first of the part's chains in the merged graph. */
+/* Index of the part's first chain in the merged graph. */
 static uint32_t chains_of(const struct requests_data *d,
                           const struct machine_share *p)
 {
@@ -79,11 +81,11 @@ static void machine_outside(struct requests_data *d,
     const struct engine_machine *e = engine_machine_of(p);
     const struct waits_rows *rows = &d->waits.machine[p->number];
     const uint64_t *est = d->path.est.est;
-    uint64_t row = 0; /* they come by node */
+    uint64_t row = 0; /* rows are ordered by node */
     for (uint32_t k = chains_of(d, p);
          k < g->chain_count && g->chains[k].machine == p->number; k++) {
         const struct ips_chain *c = &g->chains[k];
-        /* What it sleeps comes at an arc's end, and is not in its `w`. */
+        /* An arc's `w` has no sleep; sleep is at the end of the arc. */
         for (uint32_t at = c->first + 1; at < c->first + c->count; at++)
             d->outside_cpu[k] +=
                 outside_of(d, e->g.w[at - e->base], est[at - 1], g->w[at]);
@@ -196,8 +198,8 @@ static void lock_stations(struct filling *f)
     }
 }
 
-/* What a byte takes from one machine to another: as it was asked for, else as
- * it was measured. Inside a machine that is CPU time, told already. */
+/* Link time per byte between two machines, as requested, else as measured.
+ * Within a machine it is CPU time, which is counted already. */
 static uint64_t byte_q32(const struct filling *f,
                          const struct machine_share *from,
                          const struct machine_share *to)
@@ -225,7 +227,7 @@ static void add_link(struct filling *f, uint32_t of, uint32_t at,
             "link", ns, 1);
 }
 
-/* When what came first of the requests was sent. */
+/* The time when the first message of the requests was sent. */
 static uint64_t first_sent(const struct requests_data *d)
 {
     const struct ips_graph *g = &d->path.merged;
@@ -239,8 +241,8 @@ static uint64_t first_sent(const struct requests_data *d)
     return first;
 }
 
-/* In a window: of the messages that were sent between machines from the first
- * question that arrives in it to the last answer. */
+/* With a window: counts the messages sent between machines from the first
+ * request that arrives in it to the last answer. */
 static void link_stations_in(struct filling *f)
 {
     const uint64_t *est = f->d->path.est.est;
@@ -267,7 +269,7 @@ static void link_stations_in(struct filling *f)
     }
 }
 
-/* One for each way between two machines, or within one. */
+/* Adds one link for each direction between two machines, or within one. */
 static void link_stations(struct filling *f)
 {
     struct machine_share **parts = f->q->gather.active;
@@ -288,8 +290,8 @@ static void link_stations(struct filling *f)
     f->a->failed = f->a->failed || rc < 0;
 }
 
-/* Stations of the service that is asked most: whoever's time it takes is the
- * same whichever of several services of a run is meant only there. */
+/* The stations of the service with the most requests. If a run has several
+ * services, time that a thread spends for another service counts here too. */
 void requests_stations(struct query *q, struct arena *a,
                        Ips__RequestsAnswer *out, Ips__ServiceRow *service)
 {

@@ -11,14 +11,15 @@
 #include "master/tables/tables.h"
 
 struct cached_tables {
-    unsigned refs; /* questions, and the master while it is the last one */
+    /* number of questions that use it, plus the master for the last one */
+    unsigned refs;
     char run[QUERY_RUN_BYTES];
     uint64_t events;
     unsigned want;
-    struct machine_share *machines; /* [count], all active */
+    struct machine_share *machines; /* [count] parts, all active */
     uint32_t count;
     uint64_t ambiguous, untraced_ends;
-    struct tables *tables; /* NULL: nobody wanted them, or too many */
+    struct tables *tables; /* NULL: not needed so far, or too many rows */
 };
 
 static void drop_tables(struct cached_tables *k)
@@ -37,7 +38,7 @@ static void let_go(struct query *q)
     q->table_cache = NULL;
 }
 
-/* ---- taking ----------------------------------------------------------- */
+/* ---- using the cached tables ------------------------------------------ */
 
 static bool all_connected(const struct master *m, const struct cached_tables *k)
 {
@@ -50,9 +51,9 @@ static bool all_connected(const struct master *m, const struct cached_tables *k)
     return true;
 }
 
-/* Makes a part of the question's own, whose tables are the kept ones.
- * `matched`: the question wants the ends matched. Else its certificate must not
- * count a match that another question asked for. */
+/* Makes a part for the question that borrows the cached tables. `matched`: the
+ * question wants joined ends. Otherwise its certificate must not count joins
+ * that another question asked for. */
 static void borrow_tables(struct query *q, bool matched,
                           struct machine_share *to,
                           const struct machine_share *from)
@@ -128,7 +129,7 @@ void table_cache_or_gather(struct query *q, unsigned want,
     after(q);
 }
 
-/* ---- giving ----------------------------------------------------------- */
+/* ---- storing tables --------------------------------------------------- */
 
 static bool may_keep(const struct query *q, uint64_t *events)
 {
@@ -145,7 +146,8 @@ static bool may_keep(const struct query *q, uint64_t *events)
     return bytes <= KEPT_BYTES_MOST;
 }
 
-/* The same run's, with more of it. */
+/* Whether the cache already has the same run's tables with at least as much
+ * data. */
 static bool is_better(const struct cached_tables *k, const struct query *q,
                       uint64_t events)
 {
@@ -178,7 +180,7 @@ void table_cache_give(struct query *q)
         own->slave = NULL;
         own->own = NULL;
         own->ask_id = 0;
-        p->messages = NULL; /* the question's part borrows them now */
+        p->messages = NULL; /* from now on the question's part borrows them */
         p->message_count = p->message_cap = 0;
         p->message_bytes = 0;
         p->borrows = true;

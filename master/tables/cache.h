@@ -1,34 +1,36 @@
 /*
- * The tables of the run that was last asked about, as they came from its
- * slaves, and the rows made of them (tables.h): a question about the same run,
- * closed and with nothing new since, takes them, and asks nobody what it needs
- * no more than them for. Questions share them, each with parts of its own; what
- * is replaced goes when the last has answered.
+ * A cache of the tables of the last run that was asked about, as its slaves
+ * sent them, and of the rows made from them (tables.h). A question about the
+ * same run uses the cached tables if the run is closed and unchanged, so it
+ * asks the slaves only for what goes beyond the tables. Several questions can
+ * share the tables, each with its own parts. Replaced tables are released
+ * after the last question that uses them.
  *
- * Not used where one of the run's slaves is not connected: then the answer has
- * to say so. Thread: the loop's.
+ * The cache is not used if one of the run's slaves is not connected, because
+ * then the answer must say so. Thread: the event loop's.
  */
 #ifndef IPS_MASTER_TABLES_CACHE_H
 #define IPS_MASTER_TABLES_CACHE_H
 
 #include "master/query/query.h"
 
-#define KEPT_BYTES_MOST (64u << 20) /* packed */
+/* limit for the packed size of the tables */
+#define KEPT_BYTES_MOST (64u << 20)
 
 struct tables;
 
-/* Gives the question the kept tables as if it had gathered them with `want`
- * (gather.h). False: there are none for it. */
+/* Gives the question the cached tables, as if it had gathered them with `want`
+ * (gather.h). Returns false if none match. */
 bool table_cache_use(struct query *q, unsigned want);
-/* As gather_start; from what is kept, `after` comes at once and q->from_cache
- * is not set, for the slaves are asked more. */
+/* Like gather_start. With cached tables `after` is called at once, but
+ * q->from_cache stays unset, because the question asks the slaves more. */
 void table_cache_or_gather(struct query *q, unsigned want,
                            void (*after)(struct query *q));
-/* Keeps what the question has gathered (all of it), if that may be kept: it
- * has parts that borrow from it afterwards. */
+/* Moves the question's gathered tables (with all its data) to the cache, if
+ * allowed; its parts then borrow from the cache. */
 void table_cache_give(struct query *q);
-/* The rows of the question's tables: those kept with them, or its own, to be
- * given back. NULL: no memory. */
+/* Returns the rows of the question's tables: the cached ones, or rows of its
+ * own, which must be given back. NULL: no memory. */
 struct tables *table_cache_tables(struct query *q);
 void table_cache_tables_done(struct query *q, struct tables *t);
 

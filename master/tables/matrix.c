@@ -63,9 +63,9 @@ static int compare_end(const void *left, const void *right)
     return (a->process > b->process) - (a->process < b->process);
 }
 
-/* Of `sent`, with `before` sent before it, what those who received `sum` of
- * `total` have: so that windows side by side add up, the difference of two
- * shares rounded down. */
+/* The share of `sent` that belongs to receivers with `sum` of the `total`
+ * received, if `before` was sent earlier. It is the difference of two
+ * rounded-down shares, so that adjacent windows add up exactly. */
 static uint64_t received_up_to(uint64_t before, uint64_t sent, uint64_t sum,
                                uint64_t total)
 {
@@ -75,8 +75,8 @@ static uint64_t received_up_to(uint64_t before, uint64_t sent, uint64_t sum,
     return later - (uint64_t)((ips_u128)before * sum / total);
 }
 
-/* Where an end is shared by several processes, what came over it is given to
- * them in proportion of what they received, without a rest. */
+/* If several processes share an end, distributes the bytes that came over it
+ * in proportion to what each received, without a remainder. */
 static int spread_bytes(struct matrix *m, uint64_t from,
                         const Ips__ChannelRow *row,
                         const struct machine_share *to, uint32_t end,
@@ -113,7 +113,7 @@ static int spread_bytes(struct matrix *m, uint64_t from,
         messages = upto_m;
         bytes = upto_b;
     }
-    /* Nobody there has touched the end yet. */
+    /* No process there has used the end yet. */
     return add_cell(m, from, MATRIX_PENDING, row->sent_messages - messages,
                     row->sent_bytes - bytes, err);
 }

@@ -1,6 +1,6 @@
 /*
- * Who sent how much to whom, process by process, from the channel rows of all
- * machines. Pure.
+ * The message matrix: how much each process sent to each other process, from
+ * the channel rows of all machines. Pure.
  */
 #ifndef IPS_MASTER_TABLES_MATRIX_H
 #define IPS_MASTER_TABLES_MATRIX_H
@@ -16,7 +16,7 @@ struct matrix_cell {
     uint64_t messages, bytes;
 };
 struct matrix {
-    struct matrix_cell *cells; /* sorted by from, to; no two alike */
+    struct matrix_cell *cells; /* sorted by from, then to; unique */
     size_t count, cap;
 };
 
@@ -28,13 +28,14 @@ static inline uint64_t matrix_process(uint32_t part, uint32_t process)
 int matrix_make(struct machine_share *const *parts, uint32_t count,
                 bool pending, struct matrix *out,
                 struct ips_err *err) IPS_MUST_USE;
-/* The same with machines for processes (part number << 32). */
+/* The same matrix between machines instead of processes (part number << 32). */
 int matrix_by_machine(const struct matrix *m, struct matrix *out,
                       struct ips_err *err) IPS_MUST_USE;
 /* The same cells sorted by `to`, then `from`. */
 int matrix_turn(const struct matrix *m, struct matrix *out,
                 struct ips_err *err) IPS_MUST_USE;
-/* First cell whose `from` (`to` where turned) is not below `who`. */
+/* Index of the first cell whose `from` (or `to`, if turned) is not less than
+ * `who`. */
 size_t matrix_find(const struct matrix *m, uint64_t who, bool turned);
 void matrix_release(struct matrix *m);
 

@@ -12,15 +12,15 @@
 
 #define MAX_CAUSES 32
 
-/* Sums over threads, at any level. */
+/* Sums over the threads of an object of any level. */
 struct sums {
     uint64_t started, alive_max, machines;
-    uint64_t elapsed_ns; /* IPS_UNMEASURED */
+    uint64_t elapsed_ns; /* elapsed time; IPS_UNMEASURED: not known */
     uint64_t cpu_ns, wait_ns, lifetimes_ns;
     uint64_t delay_ns, blocked_ns, unknown_ns;
     uint64_t rusage_ns, rusage_own_ns, rusage_processes;
     uint64_t messages_out, bytes_out, messages_in, bytes_in;
-    uint64_t cores_ns; /* sum of usable cores x T */
+    uint64_t cores_ns; /* sum over machines of usable cores x T */
     struct {
         const char *name;
         uint64_t ns, count;
@@ -47,14 +47,15 @@ static void add_cause(struct sums *s, const char *name, uint64_t ns,
     while (i < s->causes && strcmp(s->cause[i].name, name) != 0)
         i++;
     if (i == MAX_CAUSES)
-        i--; /* causes are few; a slave that has more of them is not ours */
+        i--; /* real slaves have few causes */
     if (i == s->causes)
         s->cause[s->causes++].name = name;
     s->cause[i].ns = ips_add_sat(s->cause[i].ns, ns);
     s->cause[i].count = ips_add_sat(s->cause[i].count, count);
 }
 
-/* The last moment known of a machine: what an open process has lived till. */
+/* The last recorded time of a machine, which is taken as the end of processes
+ * that are still open. */
 static uint64_t last_moment(const struct machine_share *p)
 {
     uint64_t last = 0;
@@ -106,8 +107,8 @@ static void add_sums(struct sums *s, const struct sums *more)
                   more->cause[i].count);
 }
 
-/* Traffic of process or machine `who` is its row and its column; `by_from` is
- * sorted by the sender, `by_to` by the receiver. */
+/* Adds the traffic of process or machine `who`: its row and its column.
+ * `by_from` is sorted by sender, `by_to` by receiver. */
 static void add_traffic(struct sums *s, const struct metrics_traffic *t,
                         uint64_t who)
 {
@@ -133,7 +134,7 @@ static int compare_moments(const void *left, const void *right)
     const struct moment *a = left, *b = right;
     if (a->t != b->t)
         return a->t < b->t ? -1 : 1;
-    return a->step - b->step; /* an end before a start of the same moment */
+    return a->step - b->step; /* at equal times an end comes before a start */
 }
 
 static uint64_t most_alive(const struct machine_share *p, uint64_t last)
@@ -209,14 +210,14 @@ static void fill_waits(struct metrics_maker *k, Ips__MetricsRow *row,
     }
 }
 
-/* The kernel's figure, where it told any; where it told none and threads were
- * off the core, it is not known. */
+/* The kernel's run delay. It is unmeasured if the kernel reported none while
+ * threads were off the CPU for unknown reasons. */
 static uint64_t run_delay(const struct sums *s)
 {
     return s->delay_ns == 0 && s->unknown_ns > 0 ? IPS_UNMEASURED : s->delay_ns;
 }
 
-/* What the threads' lives consist of. */
+/* Fills in what the threads' lifetimes consist of. */
 static void fill_parts(Ips__MetricsRow *row, const struct sums *s,
                        enum object_level level)
 {
@@ -249,7 +250,7 @@ static void fill_ratios(Ips__MetricsRow *row, const struct sums *s,
     if (run && s->machines > 0)
         row->rho_dpm /= (double)s->machines;
     row->progress_ratio = compute_ratio(s->cpu_ns, s->wait_ns);
-    /* Per second; not of a moment. */
+    /* Averages per second over T, not current rates. */
     row->message_rate = compute_ratio(s->messages_out, t) * 1e9;
     row->byte_rate = compute_ratio(s->bytes_out, t) * 1e9;
     row->message_bytes_mean =
@@ -296,7 +297,8 @@ static void add_row(struct metrics_maker *k, const char *object,
 
 /* ---- the tree --------------------------------------------------------- */
 
-/* Is `object` the asked one, or below it? Notes that it exists. */
+/* Whether `object` is the requested object or below it; records that it
+ * exists. */
 static bool is_within(struct metrics_maker *k, const char *object)
 {
     bool in = ips_object_in(k->object, object);
@@ -331,8 +333,8 @@ static void do_thread(struct metrics_maker *k, const struct machine_share *p,
     add_row(k, object, LEVEL_THREAD, &s);
 }
 
-/* Sums of process `i`; `threads` are the machine's, in order of chain, so a
- * process's are neighbours: *at goes along. */
+/* Sums process `i`. `threads` are the machine's threads ordered by process, so
+ * those of a process are adjacent; *at advances past them. */
 static struct sums do_process(struct metrics_maker *k,
                               const struct machine_share *p, uint32_t i,
                               const uint32_t *by_process, uint32_t *at,
@@ -379,7 +381,8 @@ static int do_machine(struct metrics_maker *k, const struct machine_share *p,
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     memset(s, 0, sizeof(*s));
     snprintf(object, sizeof(object), "/%s", p->machine);
-    /* Its row comes before its processes'; filled in afterwards. */
+    /* The machine's row comes before those of its processes but is filled in
+     * later. */
     bool show = is_wanted(k, object, LEVEL_MACHINE);
     size_t place = k->out->n_rows;
     if (show)
@@ -401,7 +404,8 @@ static int do_machine(struct metrics_maker *k, const struct machine_share *p,
         size_t n = k->out->n_rows;
         add_row(k, object, LEVEL_MACHINE, s);
         if (k->out->n_rows > n) {
-            Ips__MetricsRow **rows = k->out->rows; /* it may have moved */
+            /* add_row() may have moved the array */
+            Ips__MetricsRow **rows = k->out->rows;
             rows[place] = rows[n];
             k->out->n_rows = n;
         }
@@ -409,7 +413,8 @@ static int do_machine(struct metrics_maker *k, const struct machine_share *p,
     return 0;
 }
 
-/* What passed on the goal's machine; with one machine, what passed there. */
+/* The time that passed on the goal's machine or, with one machine, on that
+ * machine. */
 static uint64_t run_elapsed(const struct metrics_maker *k,
                             const struct sums *machine)
 {
@@ -441,7 +446,7 @@ static int do_run(struct metrics_maker *k, struct ips_err *err)
         all.bytes_in += machine[i].bytes_in;
     }
     all.machines = k->count;
-    /* Most alive at once on several machines would need their clocks. */
+    /* The maximum over several machines would need aligned clocks. */
     all.alive_max = k->count == 1 ? machine[0].alive_max : IPS_UNMEASURED;
     all.elapsed_ns = run_elapsed(k, machine);
     size_t n = k->out->n_rows;

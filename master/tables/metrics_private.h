@@ -1,11 +1,11 @@
-/* What metrics.c and metrics_matrix.c share. */
+/* Shared by metrics.c and metrics_matrix.c. */
 #ifndef IPS_MASTER_TABLES_METRICS_PRIVATE_H
 #define IPS_MASTER_TABLES_METRICS_PRIVATE_H
 
 #include "master/tables/matrix.h"
 #include "master/tables/metrics.h"
 
-/* One matrix in both orders. */
+/* A matrix sorted by sender and by receiver. */
 struct metrics_traffic {
     struct matrix by_from, by_to;
 };
@@ -17,23 +17,25 @@ struct metrics_maker {
     Ips__MetricsAnswer *out;
     size_t row_cap;
     struct metrics_traffic processes, machines;
-    const char *object; /* a pattern */
+    const char *object; /* pattern of the requested object */
     bool at_level[METRICS_LEVELS];
     bool is_found;
-    bool all; /* nothing is cut off */
+    bool all; /* no row or cell is cut off */
     uint64_t cut;
-    char ***names; /* by part and process, made when first wanted */
+    char ***names; /* names by part and process; made on first use */
 };
 
-/* "/m1/redis.812", of the arena: many rows and cells have it. */
+/* Returns "/m1/redis.812", allocated in the arena and shared by many rows and
+ * cells. */
 char *metrics_process_name(struct metrics_maker *k,
                            const struct machine_share *p, uint32_t i);
 
-/* A matrix as cells; of processes those of the object asked about. */
+/* Adds a matrix as cells; for processes only the cells of the requested
+ * object. */
 void metrics_put_matrix(struct metrics_maker *k, const struct matrix *m,
                         bool machine, Ips__MatrixCell ***list, size_t *count);
-/* The sums of each row and each column of a matrix, "external" and "pending"
- * too, and last of all of it. */
+/* Adds the sum of each row and column of a matrix, including "external" and
+ * "pending", and the total as the last entry. */
 void metrics_put_totals(struct metrics_maker *k,
                         const struct metrics_traffic *m, bool machine,
                         Ips__MatrixTotal ***list, size_t *count);

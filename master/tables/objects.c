@@ -34,9 +34,9 @@ static uint64_t lifetime_ns(uint64_t start, uint64_t end, uint64_t last)
     return ips_sub_sat(end ? end : last, start);
 }
 
-struct extent { /* of one machine, in its own clock */
+struct extent { /* times of one machine, by its own clock */
     uint64_t first, last;
-    uint64_t origin; /* of what is told */
+    uint64_t origin; /* reference for the times in the answer */
     uint32_t processes;
 };
 
@@ -104,7 +104,7 @@ static void add_thread(struct tree *t, const struct machine_share *p,
     row->open = r->open;
 }
 
-/* A machine, then each of its processes followed by its threads. */
+/* Adds a machine, then each of its processes followed by its threads. */
 static uint64_t add_machine(struct tree *t, const struct machine_share *p)
 {
     char object[ROSTER_NAME_BYTES + 2];
@@ -120,7 +120,8 @@ static uint64_t add_machine(struct tree *t, const struct machine_share *p)
     snprintf(object, sizeof(object), "/%s", p->machine);
     Ips__ObjectRow *row = add_object(t, object, "machine");
     if (row) {
-        row->name = arena_printf(t->a, "%s", p->machine); /* the part goes */
+        /* a copy, because the part is released before the row */
+        row->name = arena_printf(t->a, "%s", p->machine);
         row->children = e.processes;
         row->elapsed_ns = ips_sub_sat(e.last, ips_min_u64(e.first, e.last));
         row->cpu_ns = cpu;

@@ -7,7 +7,7 @@
 
 #include "common/types.h"
 
-#define Z95 1.959963984540054 /* 97.5% of the normal distribution */
+#define Z95 1.959963984540054 /* 97.5% quantile of the normal distribution */
 
 static int by_key(const void *va, const void *vb)
 {
@@ -103,7 +103,7 @@ void procs_wilson(double p, double n, double *low, double *high)
     *high = fmin(1, (middle + spread) / (1 + z2 / n));
 }
 
-/* Rounded, within what the type holds. */
+/* Rounds, and limits to the range of the type. */
 static uint64_t whole_ns(double ns)
 {
     return ns >= 9e18 ? UINT64_MAX : (uint64_t)llround(ns);
@@ -113,7 +113,7 @@ void procs_intervals(Ips__ProcedureRow **rows, size_t count,
                      const Ips__ProcedureTotals *t)
 {
     double sampled = (double)ips_sub_sat(t->sampled_ns, t->exact_ns);
-    /* Nothing is known of it: it may be any row's. */
+    /* Unsampled time may belong to any row. */
     const uint64_t unsampled = t->unsampled_ns;
     double n = t->squares > 0 ? sampled * sampled / t->squares : 0;
     for (size_t i = 0; i < count; i++) {

@@ -1,8 +1,9 @@
 /*
- * The raw events, from the slaves that have them, as they come: machine after
- * machine in order of name, so that a slave's answer is asked for only when
- * the one before is through. A client that reads slowly slows the slave: its
- * window is widened only while the client's backlog is low. Category 3.
+ * Sends the raw events from the slaves as they arrive. The machines follow
+ * each other in order of name: a slave is asked only when the previous one has
+ * finished. A client that reads slowly slows down the slave, because the
+ * slave's reply window is widened only while the client has little unsent
+ * data. Category 3.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +17,10 @@
 #define EVENTS_WINDOW 16u
 
 struct relay {
-    uint32_t at;   /* active part being asked */
-    uint64_t sent; /* events */
-    bool waiting;  /* window not widened: the client is full */
+    uint32_t at;   /* index of the active part being asked */
+    uint64_t sent; /* number of events sent */
+    /* the window was not widened because the client's buffer is full */
+    bool waiting;
 };
 
 static void relay_next(struct query *q);
@@ -126,7 +128,7 @@ static void events_gathered(struct query *q)
 {
     const char *object = q->request->events->object;
     struct ips_err err = {0};
-    q->in_graph = false; /* what was sent cannot be taken back */
+    q->in_graph = false; /* no restart: what was sent cannot be taken back */
     q->streaming = q->released_run = true;
     if (gather_has_object(q, object)) {
         relay_next(q);

@@ -13,7 +13,8 @@
 
 #define ROWS_A_REPLY 8192
 
-/* One reply where it fits a frame; else pieces, the last with the rest. */
+/* Sends one reply if everything fits in a frame; else several, the last with
+ * the other fields. */
 static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
 {
     struct certificate c;
@@ -40,7 +41,7 @@ static void send_rows(struct query *q, struct arena *a, Ips__LsAnswer answer)
     query_answer(q, &reply);
 }
 
-/* Of which the client shows something else, for some levels. */
+/* Fields for which the client displays a different value at some levels. */
 static const char *const shown_otherwise[] = {"name", "pid", "tid",
                                               "parent_pid", NULL};
 

@@ -1,9 +1,10 @@
 /*
- * Table 2. Of the run and its machines from the master's own table where the
- * run is closed and nothing was added since (category 1 of IPS-9), where it is
- * open and so large that computing it would take long (refresh.h keeps the
- * table up to date; as of when is said), or where no slave of the run is there
- * any more; else from the slaves' (category 2).
+ * Table 2 of the paper. The rows of the run and its machines come from the
+ * master's own table (category 1 of IPS-9) in three cases: the run is closed
+ * and unchanged since; it is open and so large that computing would take long
+ * (refresh.h keeps the table up to date, and the answer gives its age); or no
+ * slave of the run is connected any more. Otherwise they come from the slaves'
+ * tables (category 2).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,11 +22,12 @@
 #include "master/tables/tables.h"
 
 #define ROWS_A_REPLY 4096
-/* Of a run that is still open: with so many events it is answered from the
- * master's own table, however old that is; with fewer it is computed. */
+/* An open run with at least so many events is answered from the master's own
+ * table, however old that is; for a smaller one the rows are computed. */
 #define OPEN_EVENTS 200000u
 
-/* One reply where it fits a frame; else pieces, the last with the rest. */
+/* Sends one reply if everything fits in a frame; else several, the last with
+ * the other fields. */
 static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
 {
     Ips__MetricsAnswer rest = *answer;
@@ -47,7 +49,8 @@ static void send_answer(struct query *q, const Ips__MetricsAnswer *answer)
     query_answer(q, &reply);
 }
 
-/* The run and its machines: what the master's own table holds. */
+/* Whether only the run and its machines are requested, which the master's own
+ * table has. */
 static bool is_summary(const struct query *q)
 {
     const Ips__MetricsAsk *ask = q->request->metrics;
@@ -72,8 +75,8 @@ static void summary_ready(struct query *q)
     summary_release(&s);
 }
 
-/* From rows of all objects where they are kept; a run of too many objects for
- * that has rows of those alone that are asked about. */
+/* Makes the answer from rows of all objects, if these can be cached; a run
+ * with too many objects gets only the requested rows. */
 static int make_answer(struct query *q, struct tables *t, struct arena *a,
                        Ips__MetricsAnswer *answer, Ips__LeftOut *left,
                        uint64_t *cut, struct ips_err *err)
@@ -151,7 +154,7 @@ static void send_cached(struct query *q, const Ips__MetricsAnswer *kept,
     struct arena a = {0};
     struct certificate c = {.msg = *kept->certificate};
     Ips__MetricsAnswer answer = *kept;
-    /* These lists move to the arena, where they can grow. */
+    /* These lists move to the arena, because there they can grow. */
     c.msg.notes = c.msg.details = c.msg.gaps = NULL;
     c.msg.n_notes = c.msg.n_details = c.msg.n_gaps = 0;
     for (size_t i = 0; i < kept->certificate->n_gaps; i++)
@@ -177,8 +180,8 @@ static void send_cached(struct query *q, const Ips__MetricsAnswer *kept,
     arena_release(&a);
 }
 
-/* Answers from the master's own table where that is right. `nobody`: no slave
- * of the run is there, so any table is better than none. */
+/* Answers from the master's own table if that is correct. `nobody`: no slave
+ * of the run is connected, so any table is better than none. */
 static bool from_own_table(struct query *q, bool nobody)
 {
     struct catalogue_known k = {0};

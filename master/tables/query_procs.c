@@ -1,12 +1,13 @@
 /*
- * What was spent in which procedure, from the slaves that have the samples and
- * the binaries; merged here over machines, and over processes unless asked by
- * process. Category 2 of IPS-9.
+ * The CPU time of procedures, from the slaves, which have the samples and the
+ * binaries. The master merges the rows over machines and, unless asked by
+ * process, over processes. Category 2 of IPS-9.
  *
- * The interval of a sampled share is Wilson's, 95%, of p = self/sampled with
- * Kish's effective number of samples, (sum of weights)^2 / sum of their
- * squares, scaled to the sampled CPU: of equally weighted samples the very
- * interval of n out of N, wider where few samples stand for much.
+ * The interval of a sampled share is Wilson's 95% interval of p =
+ * self/sampled. The sample size is Kish's effective number of samples, (sum of
+ * weights)^2 / sum of their squares. The result is scaled to the sampled CPU
+ * time. For equal weights this is the usual interval of n out of N; it is
+ * wider if few samples have large weights.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,8 +29,9 @@ struct asked {
     Ips__ProcedureTotals totals;
 };
 
-struct machine_procedures {   /* by one part */
-    Ips__ProcedureRow **rows; /* borrowed from kept messages, as all of it */
+struct machine_procedures { /* procedures of one part */
+    /* everything here is borrowed from kept messages */
+    Ips__ProcedureRow **rows;
     uint32_t count;
     const Ips__ProcedureTotals *totals;
 };
@@ -79,7 +81,8 @@ static void put_notes(const struct query *q, struct arena *a,
                          100.0 * (double)t->unsampled_ns / (double)t->cpu_ns));
 }
 
-/* One reply where it fits a frame; else pieces, the last with the rest. */
+/* Sends one reply if everything fits in a frame; else several, the last with
+ * the other fields. */
 static void send_rows(struct query *q, struct arena *arena,
                       Ips__ProcedureRow **rows, size_t count)
 {
@@ -112,7 +115,8 @@ static void send_rows(struct query *q, struct arena *arena,
     query_answer(q, &reply);
 }
 
-/* Nothing to show: says why, and what to do. False: there is something. */
+/* If there is nothing to show, fails with the reason and what to do. Returns
+ * false if there are rows. */
 static bool refuse_empty(struct query *q)
 {
     const struct asked *a = q->data;
@@ -137,7 +141,7 @@ static bool refuse_empty(struct query *q)
     return err.code != 0;
 }
 
-/* Of all rows in order those that the client shows. */
+/* Reduces the sorted rows to those that the client shows. */
 static size_t shown_rows(const Ips__ProceduresAsk *ask, struct arena *arena,
                          Ips__ProcedureRow ***rows, size_t count)
 {
@@ -221,7 +225,7 @@ static int take_procs_reply(struct query *q, struct machine_share *p,
     return 0;
 }
 
-/* In the order of machines: sums of fractions depend on it. */
+/* Merges in the order of machines, because sums of fractions depend on it. */
 static void on_answered(struct query *q)
 {
     struct asked *a = q->data;

@@ -1,6 +1,7 @@
-/* The runs the catalogue knows, newest first, and who is missing. Category 1
- * of IPS-9: nobody else is asked; but for a look at the pools, where somebody
- * means a run that may have begun a moment ago. */
+/* The runs in the catalogue, newest first, and the missing machines. Category
+ * 1 of IPS-9: the slaves are not asked. The only exception: if the question
+ * may mean a run that has just started, the slaves look at their pools first.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +17,9 @@ struct listing {
     struct arena a;
     Ips__RunsAnswer answer;
     size_t cap, machine_cap, missing_cap;
-    uint64_t made_ns; /* of the row's created_real_ns: the earliest */
-    char left_out[QUERY_RUN_BYTES]; /* the last one that had no place */
+    uint64_t made_ns; /* earliest created_real_ns for this row */
+    /* the last run for which there was no space */
+    char left_out[QUERY_RUN_BYTES];
 };
 
 static void add_text(struct arena *a, char ***list, size_t *count, size_t *cap,
@@ -74,7 +76,8 @@ static void on_row(const struct catalogue_row *r, void *arg)
     if (!s || !s->peer)
         add_text(&l->a, &row->missing, &row->n_missing, &l->missing_cap,
                  r->machine);
-    /* The root's machine says what the run is; else the first one does. */
+    /* The row of the root's machine describes the run; without one, the first
+     * row. */
     if (r->has_root || row->n_machines == 1)
         row->command = arena_printf(&l->a, "%s", r->command);
     if (r->has_root || row->n_tags == 0) {
@@ -111,7 +114,7 @@ static void answer_runs(struct query *q)
     arena_release(&l.a);
 }
 
-/* Its report came before, and is in the catalogue. */
+/* The slave's report came before this reply and is in the catalogue. */
 static int take_look(struct query *q, struct machine_share *p,
                      const Ips__Reply *reply, struct ips_err *err)
 {

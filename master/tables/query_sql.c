@@ -1,11 +1,11 @@
 /*
- * A question in SQL: every machine answers it from its own tables of the run,
- * and its rows follow each other by machine. Category 2 of IPS-9. The SELECT is
- * checked and bounded where it runs (slave/store/sql.h); here only what comes
- * back.
+ * A question in SQL. Every machine answers it from its own tables of the run,
+ * and the answer has the rows machine by machine. Category 2 of IPS-9. The
+ * slave checks and limits the SELECT (slave/store/sql.h); the master only
+ * collects the rows.
  *
- * An error of the question itself is the same on all machines: the first is
- * told. A machine that stopped at a limit makes the answer incomplete.
+ * An error in the question is the same on all machines, so the first one is
+ * reported. A machine that stopped at a limit makes the answer incomplete.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@
 #define SQL_TIME_MOST_NS 600000000000ULL
 #define SQL_TEXT_BYTES 65536u
 
-struct machine_rows {             /* of one part */
-    const Ips__SqlAnswer **piece; /* borrowed from kept messages */
+struct machine_rows {             /* rows of one part */
+    const Ips__SqlAnswer **piece; /* rows are borrowed from kept messages */
     uint32_t count;
 };
 
@@ -66,7 +66,7 @@ static bool same_columns(const Ips__SqlAnswer *a, const Ips__SqlAnswer *b)
     return true;
 }
 
-/* The question's own error, where there is one. */
+/* Fails the question if a machine reports an error in the question itself. */
 static bool is_refused(struct query *q)
 {
     struct ips_err err = {0};
@@ -144,8 +144,9 @@ static void on_gathered(struct query *q)
                                  : SQL_TIME_NS;
     request.ask_case = IPS__REQUEST__ASK_SQL;
     request.sql = &ask;
-    /* From here on it needs the slaves' tables alone, which others may renew:
-     * nobody waits for it, and it does not begin again. */
+    /* From here on the question needs only the slaves' tables, which other
+     * questions may update. So no question waits for this one, and it does not
+     * restart. */
     q->in_graph = false;
     q->released_run = true;
     query_round(q, take_sql_reply, on_answered);
@@ -157,7 +158,8 @@ static void on_gathered(struct query *q)
             return;
         }
         query_ask(q, p, &request, true);
-        p->window = 1; /* to be stopped; no reply waits for it */
+        /* so that it can be told to stop; its replies need no window */
+        p->window = 1;
     }
     query_await(q);
 }

@@ -1,4 +1,4 @@
-/* The daemon about itself and its slaves. */
+/* The state of the daemon and its slaves. */
 #include "common/types.h"
 #include "master/base/arena.h"
 #include "master/query/answer_cache.h"

@@ -16,7 +16,7 @@ struct refresh {
     struct refresh *next;
     char run[QUERY_RUN_BYTES];
     bool busy;
-    bool was_open; /* when it was last done */
+    bool was_open; /* the run was open at the last refresh */
     uint64_t events;
     uint64_t begun_ns, next_ns;
 };
@@ -38,7 +38,8 @@ static void add_refresh(struct master *m, const char *run)
     if (count < REFRESH_RUNS_MOST && strlen(run) < QUERY_RUN_BYTES)
         r = calloc(1, sizeof(*r));
     if (!r)
-        return; /* asked for, it is computed */
+        return; /* no memory: the rows are computed when a question asks for
+                   them */
     snprintf(r->run, sizeof(r->run), "%s", run);
     r->events = UINT64_MAX;
     r->next = m->refreshes;
@@ -54,9 +55,9 @@ void refresh_heard(struct master *m, const Ips__Report *report)
     }
 }
 
-/* ---- one ------------------------------------------------------------- */
+/* ---- one refresh ------------------------------------------------------ */
 
-/* Of a closed run: the first question finds them made. */
+/* For a closed run: caches the rows for the first question. */
 static void keep_rows(struct query *q)
 {
     struct ips_err err = {0};
@@ -86,7 +87,7 @@ static void on_ready(struct query *q)
     summary_release(&s);
     keep_rows(q);
     Ips__Reply reply = IPS__REPLY__INIT;
-    query_answer(q, &reply); /* nobody hears it: the end */
+    query_answer(q, &reply); /* ends the question, which has no client */
 }
 
 static void start_refresh(struct query *q)
@@ -115,7 +116,7 @@ static const struct query_kind query_refresh = {.name = "refresh",
                                                 .start = start_refresh,
                                                 .release = release_refresh};
 
-/* ---- which and when ----------------------------------------------------- */
+/* ---- which run, and when ---------------------------------------------- */
 
 static bool asked_about(const struct master *m, const char *run)
 {

@@ -1,16 +1,17 @@
 /*
- * Keeps the intermediate results tables up to date while programs run (IPS-8):
- * when a run has news, its machines are asked for their tables as for a
- * question, which makes them bring theirs up to date too, and the rows of the
- * run and its machines are put into the catalogue. So a question about them is
- * answered by the master alone (category 1 of IPS-9).
+ * Keeps the intermediate results tables up to date while programs run (IPS-8).
+ * When a run has new events, the master asks its machines for their tables as
+ * a question would, so the slaves update theirs too. It then stores the rows
+ * of the run and its machines in the catalogue. So the master alone can answer
+ * a question about them (category 1 of IPS-9).
  *
- * Measured machines have better to do: one run at a time, never beside a
- * question about it, not again before REFRESH_TIMES as long as the last time
- * took has passed (and REFRESH_NS), and only runs of up to REFRESH_EVENTS_MOST,
- * since tables are made from all events. Beyond, and of runs that this master
- * has not seen open, tables are as new as the last question. Thread: the
- * loop's.
+ * To spare the measured machines, the master refreshes one run at a time and
+ * never during a question about that run. Between two refreshes of a run it
+ * waits at least REFRESH_NS, and at least REFRESH_TIMES times as long as the
+ * last one took. It refreshes only runs of at most REFRESH_EVENTS_MOST events,
+ * because tables are made from all events. For larger runs, and for runs that
+ * this master has not seen open, the tables are as new as the last question.
+ * Thread: the event loop's.
  */
 #ifndef IPS_MASTER_TABLES_REFRESH_H
 #define IPS_MASTER_TABLES_REFRESH_H
@@ -22,9 +23,9 @@
 #define REFRESH_EVENTS_MOST 5000000u
 #define REFRESH_RUNS_MOST 1024u
 
-/* A slave has reported. */
+/* To be called when a slave has sent a report. */
 void refresh_heard(struct master *m, const Ips__Report *report);
-/* Begins what is due; every second. */
+/* Starts a refresh that is due; called every second. */
 void refresh_tick(struct master *m);
 void refresh_release(struct master *m);
 

@@ -26,7 +26,7 @@ static int by_total(const void *a, const void *b)
     return strcmp(x->object, y->object);
 }
 
-/* The greatest first where they are too many; the total of all stays last. */
+/* Keeps only the largest rows if there are too many; the total stays last. */
 static void cut_rows(struct summary *s)
 {
     Ips__MetricsAnswer *a = &s->answer;

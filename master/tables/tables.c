@@ -42,7 +42,7 @@ static size_t count_waits(const Ips__MetricsAnswer *m)
     return n;
 }
 
-/* Every row's waits as rows of their own. */
+/* Lists the waits of all rows as rows of their own. */
 static void add_waits(struct tables *t)
 {
     Ips__MetricsAnswer *m = &t->metrics;
@@ -67,7 +67,8 @@ static void add_waits(struct tables *t)
     t->first_wait[m->n_rows] = m->n_waits;
 }
 
-/* What is a sum of the whole run alone (docs/metrics.md). */
+/* Marks values that exist only for the whole run as unmeasured
+ * (docs/metrics.md). */
 static void mark_window(Ips__MetricsAnswer *m)
 {
     for (size_t i = 0; i < m->n_rows; i++) {
@@ -78,7 +79,7 @@ static void mark_window(Ips__MetricsAnswer *m)
         r->load = IPS_UNMEASURED_REAL;
         r->pop_threads = 0;
         if (strcmp(r->level, "thread") != 0)
-            continue; /* messages are told of processes */
+            continue; /* messages in a window are known only for processes */
         r->messages_out = r->bytes_out = r->messages_in = r->bytes_in =
             r->message_bytes_mean = IPS_UNMEASURED;
         r->message_rate = r->byte_rate = IPS_UNMEASURED_REAL;
@@ -159,10 +160,11 @@ int tables_metrics_of(const struct tables *t, const char *object,
     return 0;
 }
 
-/* ---- what of them is sent ---------------------------------------------- */
+/* ---- selecting rows for an answer ------------------------------------- */
 
-/* One of the lists beside the rows, of which the client shows the `top` of
- * most of `field`; `list` and `count` become those. */
+/* Reduces one of the lists beside the rows to the `top` entries with the
+ * largest `field`, which are those that the client shows; changes `list` and
+ * `count`. */
 static uint64_t cut_list(const Ips__Select *ask, struct arena *a,
                          const ProtobufCMessageDescriptor *row,
                          const char *field, void *list, size_t *count)
@@ -236,7 +238,8 @@ uint64_t tables_metrics_cut(struct arena *a, Ips__MetricsAnswer *m)
     if (!kept)
         return sum;
     memcpy(kept, m->process_totals, METRICS_MAX_CELLS * sizeof(*kept));
-    kept[METRICS_MAX_CELLS] = m->process_totals[n - 1]; /* of all */
+    /* the total of all processes stays */
+    kept[METRICS_MAX_CELLS] = m->process_totals[n - 1];
     m->process_totals = kept;
     cut_rows(&m->n_process_totals, METRICS_MAX_CELLS + 1, &sum);
     return sum;

@@ -1,4 +1,4 @@
-/* The answer to a question about waits: groups in pieces, the rest last. */
+/* Answers a question about waits: groups in several replies, the rest last. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "master/waits/query.h"
 
 #define GROUPS_A_REPLY 256u
-#define BLAME_ROWS 16u /* of a group; what is left is one row more */
+#define BLAME_ROWS 16u /* limit per group; one more row has the remainder */
 
 static const char *const kinds[IPS_BLAME_KINDS] = {
 #define X(name, text) [IPS_BLAME_##name] = (text),
@@ -94,7 +94,7 @@ static void fill_blames(const struct filling *f, const struct waits_group *g,
     to->blame[to->n_blame++] = &rows[n];
 }
 
-/* The stack of the longest, from the slave's table. */
+/* Adds the call stack of the longest wait, from the slave's table. */
 static void fill_stack(const struct filling *f, const struct waits_group *g,
                        Ips__WaitGroup *to)
 {
@@ -137,7 +137,7 @@ static void fill_group(const struct filling *f, const struct waits_group *g,
 
 /* ---- the rest ----------------------------------------------------------- */
 
-/* Causes of which there is something; `count` may be NULL. */
+/* Lists the causes with a value that is not 0; `count` may be NULL. */
 static size_t fill_causes(const struct filling *f, const uint64_t *ns,
                           const uint64_t *count, Ips__WaitCause ***list)
 {
@@ -225,7 +225,7 @@ static void add_note(const struct filling *f, struct certificate *c)
                          "(--object, --from, --to)");
 }
 
-/* Groups first, in replies of their own. */
+/* Sends the groups first, in replies of their own. */
 static void send_groups(const struct filling *f, size_t shown)
 {
     Ips__WaitGroup *rows =

@@ -1,4 +1,4 @@
-/* Waits put together, and whose doing they were. In the worker. */
+/* Groups waits and finds what caused them. In the worker. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +10,16 @@ struct grouping {
     const struct waits *w;
     const struct waits_choice *c;
     struct waits_groups *out;
-    /* (waiter, place) -> a, (a, cause and lateness) -> b, (b, peer) -> group */
+    /* (waiter, call site) -> a, (a, cause and lateness) -> b, (b, peer) ->
+     * group */
     struct ips_idmap call_sites, causes, groups;
     uint32_t group_capacity;
-    struct ips_idmap doers;  /* (process, kind and what) -> number */
-    struct ips_idmap blames; /* (group, doer) -> of out->blame */
+    /* map (process, kind and what) to the doer's number */
+    struct ips_idmap doers;
+    struct ips_idmap blames; /* (group, doer) -> index in out->blame */
     uint64_t blame_capacity;
-    uint32_t group; /* at hand */
-    bool failed;    /* no memory */
+    uint32_t group; /* the group being filled */
+    bool failed;    /* set when memory ran out */
 };
 
 void waits_groups_release(struct waits_groups *g)
@@ -27,7 +29,8 @@ void waits_groups_release(struct waits_groups *g)
     memset(g, 0, sizeof(*g));
 }
 
-/* The number of (a, b), `next` where it is new; WAITS_NONE: no memory. */
+/* Returns the number of (a, b), or assigns `next` to a new pair; WAITS_NONE:
+ * no memory. */
 static uint32_t number_of(struct ips_idmap *m, uint32_t a, uint32_t b,
                           uint32_t next)
 {
@@ -48,7 +51,7 @@ static uint32_t count_of(const struct ips_idmap *m)
 
 /* ---- groups ------------------------------------------------------------- */
 
-/* The process of the thread that ended it. */
+/* Returns the process of the thread that ended the wait. */
 static uint32_t peer_of(const struct waits *w, const struct ips_wait *x,
                         uint32_t chain)
 {
@@ -99,9 +102,9 @@ static struct waits_group *group_of(struct grouping *k, struct waits_group key)
 {
     struct waits_groups *o = k->out;
     uint32_t waiter = key.chain == WAITS_NONE ? key.process : key.chain;
-    /* By cause and by peer there is neither waiter nor place: (NONE, NONE)
-     * would be the key that no map can hold, and each wait a group of its own.
-     */
+    /* Groups by cause or peer have neither waiter nor call site. The key
+     * (NONE, NONE) is the one that the map cannot hold: every wait would
+     * become a group of its own. */
     if (waiter == WAITS_NONE)
         waiter = 0;
     uint32_t a = number_of(&k->call_sites, waiter, key.call_site,
@@ -163,7 +166,7 @@ static void add_blame(struct grouping *k, enum ips_blame_kind kind,
         o->blame[at].ns += ns;
 }
 
-/* The first portion of node `own`, or behind it. */
+/* Index of the first entry of node `own` or a later node. */
 static uint64_t first_arc_share(const struct arc_profile *p, uint32_t own)
 {
     uint64_t low = 0, high = p->count;
@@ -177,7 +180,8 @@ static uint64_t first_arc_share(const struct arc_profile *p, uint32_t own)
     return low;
 }
 
-/* `ns` of the arc into `node` by procedure, in the arc's proportions. */
+/* Distributes `ns` of the arc into `node` over procedures, in proportion to
+ * the arc's profile. */
 static void blame_computing(struct grouping *k, uint32_t part, uint32_t process,
                             uint32_t node, uint64_t ns)
 {
@@ -213,7 +217,7 @@ static void on_blame(void *arg, const struct ips_blame *b)
                   b->ns);
 }
 
-/* ---- all of them -------------------------------------------------------- */
+/* ---- all waits -------------------------------------------------------- */
 
 static bool is_chosen(const struct waits_choice *c, uint32_t chain,
                       uint32_t place)

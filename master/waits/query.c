@@ -1,7 +1,7 @@
 /*
- * Where threads waited, for what, and whose doing that was: checks the
- * question, gathers tables, peers, clocks, whole subgraphs, every wait and what
- * arcs were spent on, and has it computed in the worker. Category 3 of IPS-9.
+ * Where threads waited, for what, and what caused the waits. Checks the
+ * question and gathers tables, peers, clocks, whole subgraphs, all waits and
+ * arc profiles; the worker computes the groups. Category 3 of IPS-9.
  */
 #include "master/waits/query.h"
 
@@ -61,12 +61,12 @@ static int check_ask(const Ips__WaitsAsk *a, struct waits_data *d,
     return rc;
 }
 
-/* ---- who is asked about ------------------------------------------------- */
+/* ---- selecting objects ------------------------------------------------ */
 
-/* The words of an object's pattern; "" any. */
+/* The components of an object's pattern; "" matches everything. */
 struct pattern {
     char text[512];
-    const char *word[4]; /* machine, process, thread, procedure */
+    const char *word[4]; /* patterns for machine, process, thread, procedure */
 };
 
 static void cut_pattern(const char *object, struct pattern *p)
@@ -76,7 +76,7 @@ static void cut_pattern(const char *object, struct pattern *p)
     for (int i = 0; i < 4; i++)
         p->word[i] = "";
     for (int i = 0; i < 4 && at && *object; i++) {
-        p->word[i] = at + 1; /* behind the slash */
+        p->word[i] = at + 1; /* the word starts after the slash */
         at = strchr(at + 1, '/');
         if (at && i < 3)
             *at = '\0';
@@ -88,7 +88,7 @@ static bool matches_pattern(const char *pattern, const char *text)
     return !*pattern || fnmatch(pattern, text, 0) == 0;
 }
 
-/* "a.3" or "a". */
+/* Matches "a.3" or "a". */
 static bool process_fits(const char *pattern, const char *name)
 {
     char program[128];
@@ -127,7 +127,8 @@ static int choose_waits(struct query *q, const struct waits *w,
             (!*o.word[2] || thread_fits(p, o.word[2], ch));
         some |= chain[c];
     }
-    bool waited = !*o.word[3]; /* in a procedure of that name */
+    /* whether some wait is in a procedure with that name */
+    bool waited = !*o.word[3];
     for (uint32_t i = 0; i < w->call_site_count; i++) {
         place[i] = matches_pattern(o.word[3], w->call_site[i].procedure);
         waited |= place[i];
@@ -146,8 +147,8 @@ static int choose_waits(struct query *q, const struct waits *w,
 
 struct ordering {
     const struct waits_group *group;
-    uint32_t by; /* of `orders` */
-    bool turned; /* the least first */
+    uint32_t by; /* index of the sort key in `orders` */
+    bool turned; /* whether the smallest come first */
 };
 
 static uint64_t group_worth(const struct waits_group *g, uint32_t by)

@@ -1,23 +1,23 @@
-/* Between waits/query.c, which asks and computes, and waits/answer.c. */
+/* Shared by waits/query.c, which asks and computes, and waits/answer.c. */
 #ifndef IPS_MASTER_WAITS_QUERY_H
 #define IPS_MASTER_WAITS_QUERY_H
 
 #include "master/waits/waits.h"
 
-struct waits_data {        /* query.data */
-    struct path_data path; /* first: the engine's helpers work on it */
+struct waits_data {        /* stored in query.data */
+    struct path_data path; /* must be first: the engine's helpers work on it */
     struct waits w;
     enum waits_by by;
     struct waits_groups groups;
-    uint32_t *order;       /* [groups.count] as asked */
-    struct ips_idle *idle; /* [parts] */
+    uint32_t *order;       /* [groups.count] in the requested order */
+    struct ips_idle *idle; /* [parts] idle time of each machine */
 };
 static inline struct waits_data *waits_of(struct query *q)
 {
     return q->data;
 }
 
-/* In the loop: the replies. */
+/* In the loop: sends the replies. */
 void waits_answer(struct query *q);
 
 #endif

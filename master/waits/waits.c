@@ -7,13 +7,15 @@
 #include "common/types.h"
 #include "master/query/machine_share.h"
 
-#define MAX_PLACES (1u << 22)  /* of one machine */
-#define MAX_BLOCKED (1u << 12) /* the same: threads in a call at the end */
-/* Of one machine: so many a node on average, beyond those of small graphs. */
+#define MAX_PLACES (1u << 22) /* limit of call sites per machine */
+/* limit per machine: threads in a call at the end */
+#define MAX_BLOCKED (1u << 12)
+/* Limit of rows per machine: an average per node, plus an allowance for small
+ * graphs. */
 #define ROWS_A_NODE 4u
 #define ROWS_FREE (1u << 20)
-/* Rows, with ipsrun --locks=all: a writer's are the most, READERS_MAX + 2 of
- * slave/build/locks.c. */
+/* Limit of lock rows per record with ipsrun --locks=all. A writer has the
+ * most: READERS_MAX + 2 of slave/build/locks.c. */
 #define LOCKS_A_RECORD 66u
 #define LOCK_UNITS_MAX (1u << 30)
 
@@ -84,7 +86,7 @@ static bool reserve_rows(struct waits_rows *r, uint64_t more)
     return fine;
 }
 
-/* The slave's causes by number, as the run's. */
+/* Maps the slave's cause numbers to the run's. */
 static int take_causes(struct waits *w, struct waits_rows *r,
                        const Ips__WaitRowsAnswer *a, struct ips_err *err)
 {
@@ -182,7 +184,8 @@ static int take_rows(struct query *q, struct waits *w, struct machine_share *p,
         a->n_blocked > MAX_BLOCKED - r->blocked_count ||
         n > p->sync->nodes * ROWS_A_NODE + ROWS_FREE - r->count)
         return ips_err_set(err, IPS_E_LIMIT, "it has too many waits");
-    /* Only places are kept as they came: texts are borrowed. */
+    /* Strings of call sites, causes and blocked calls are borrowed from the
+     * message, so it must be kept; all else is copied. */
     if ((a->n_places || a->n_causes || a->n_blocked) &&
         !query_keep_message(q, p))
         return ips_err_set(err, IPS_E_LIMIT, "its tables are too large");
@@ -269,7 +272,7 @@ void waits_fetch(struct query *q, struct waits *w,
     query_await(q);
 }
 
-/* ---- one number for equal ones ------------------------------------------ */
+/* ---- numbering equal call sites and symbols --------------------------- */
 
 struct named {
     struct waits_call_site p;
@@ -290,7 +293,7 @@ static int by_name(const void *va, const void *vb)
                        (a->source_line < b->source_line);
 }
 
-/* Sorts, and numbers; those that differ go to `out`. */
+/* Sorts and numbers; the distinct ones go to `out`. */
 static void number_all(struct named *all, size_t n, struct waits_call_site *out,
                        uint32_t *count)
 {
@@ -362,8 +365,8 @@ static bool number_symbols(struct waits *w)
 
 /* ---- one scale ---------------------------------------------------------- */
 
-/* Where a machine's first event lies, seen from the run's origin: before it
- * for what was started earlier. */
+/* The time of a machine's first event relative to the run's origin; negative
+ * if the machine started earlier. */
 static int64_t first_on_scale(const struct machine_share *p)
 {
     const struct ips_clock_map *m = &engine_machine_of(p)->clock;

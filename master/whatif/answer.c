@@ -1,4 +1,4 @@
-/* The answer to a what-if question, and what it rests on in words. */
+/* Answers a what-if question, with its assumptions in words. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "master/tables/procs.h"
 #include "master/whatif/whatif.h"
 
-#define CROWD_PARTS 1000u /* of the path's time: less is not worth a word */
+/* fraction of the path's time; less is not mentioned */
+#define CROWD_PARTS 1000u
 
 struct filling {
     const struct query *q;
@@ -169,7 +170,7 @@ static void fill_next(const struct filling *f, Ips__WhatifAnswer *out)
                 IPS_NEXT_LIMIT_BYTES >> 20));
 }
 
-/* What gains suppose, where it is not so. */
+/* Notes assumptions of the gains that do not hold in this run. */
 static void note_caveats(const struct filling *f)
 {
     const struct whatif_data *d = f->d;

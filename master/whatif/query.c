@@ -1,7 +1,7 @@
 /*
- * How near everything is to the critical path, and what would help: checks the
- * question, gathers tables, peers, whole subgraphs and what their arcs were
- * spent on, and has it solved in the worker. Category 3 of IPS-9.
+ * How close everything is to the critical path, and what would help. Checks
+ * the question and gathers tables, peers, whole subgraphs and arc profiles;
+ * the worker solves it. Category 3 of IPS-9.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ static int check_ask(const Ips__WhatifAsk *a, struct whatif_data *d,
     return rc;
 }
 
-/* ---- what arcs were spent on -------------------------------------------- */
+/* ---- arc profiles ----------------------------------------------------- */
 
 static int take_arc_profile(struct query *q, struct machine_share *p,
                             const Ips__Reply *reply, struct ips_err *err)
@@ -133,13 +133,13 @@ static void ask_arc_profile(struct query *q)
 static void have_waits(struct query *q)
 {
     struct whatif_data *d = whatif_of(q);
-    free(d->arc_profile); /* nothing in them */
+    free(d->arc_profile); /* the arc profiles are empty so far */
     d->arc_profile = d->waits->arc_profile;
     d->waits->arc_profile = NULL;
     have_all(q);
 }
 
-/* Waits come with portions. */
+/* The arc profiles come with the waits. */
 static void ask_waits(struct query *q)
 {
     waits_fetch(q, whatif_of(q)->waits, have_waits);

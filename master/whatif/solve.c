@@ -1,4 +1,4 @@
-/* What a what-if question computes, in the worker's thread. */
+/* Computes a what-if question, in the worker's thread. */
 #include "master/whatif/whatif.h"
 
 #include <inttypes.h>
@@ -84,13 +84,14 @@ static int make_entities(struct whatif_solving *s)
             d->procedures ||
             (d->path.window.is_set ? w->symbol_count : w->count) > 0;
     }
-    /* Of time that is not CPU no procedure has more than there is. */
+    /* In time that is not only CPU, cut shares of procedures to the arc's
+     * weight. */
     bool clip = s->scenario.weighting != IPS_WEIGH_CPU || s->d->remake ||
                 d->path.window.is_set;
     int rc = entities_make(s->g, d->machine, n, clip, &d->t, &blame, s->err);
     if (rc < 0 && blame != THING_NONE)
         d->path.blame = q->gather.active[blame];
-    /* What remakes the graph has cut it to the window, too. */
+    /* d->remake has already cut its graph to the window. */
     bool cut = d->path.window.is_set && !d->remake;
     return rc == 0 && cut ? whatif_window(s) : rc;
 }
@@ -174,7 +175,7 @@ static int by_feature(const void *a, const void *b)
     return (p->feature > q->feature) - (p->feature < q->feature);
 }
 
-/* What an edit is about, each feature once; sorts it. */
+/* Describes the features of an edit, each once; sorts them. */
 static void describe_edit(const struct whatif_solving *s, struct ips_edit *edit,
                           uint32_t count, struct whatif_row *row)
 {
@@ -190,7 +191,7 @@ static void describe_edit(const struct whatif_solving *s, struct ips_edit *edit,
     }
 }
 
-/* Each edit alone, and all at once as the last. */
+/* Solves each edit alone, and all together as the last. */
 static int solve_edits(struct whatif_solving *s)
 {
     struct whatif_data *d = s->d;
@@ -232,7 +233,7 @@ static int solve_edits(struct whatif_solving *s)
     return rc;
 }
 
-/* ---- what would help most ----------------------------------------------- */
+/* ---- ranking of improvements ------------------------------------------ */
 
 static int keep_ranking(struct whatif_solving *s, struct ips_edit *edit,
                         const struct ips_whatif *out, const uint32_t *order,
@@ -272,7 +273,7 @@ static int rank_entities(struct whatif_solving *s)
             edit[k] = (struct ips_edit){t->member[k], s->ask->rank_ppm};
         change[i] = (struct ips_change){edit + thing->first, thing->count};
         if (thing->kind == THING_MACHINE && t->machine_count == 1)
-            change[i].count = 0; /* everything is on it */
+            change[i].count = 0; /* everything runs on this machine */
     }
     uint64_t top = s->ask->top && s->ask->top < WHATIF_ROWS_MAX
                        ? s->ask->top
@@ -292,7 +293,7 @@ static int rank_entities(struct whatif_solving *s)
 
 /* ---- slack -------------------------------------------------------------- */
 
-/* Things are in order of kind, so kinds stay together. */
+/* Entities are ordered by kind, so kinds stay together. */
 static int nearest_first(const void *a, const void *b)
 {
     const struct whatif_slack *p = a, *q = b;
@@ -347,7 +348,7 @@ static int make_slacks(struct whatif_solving *s)
 
 /* ---- next paths --------------------------------------------------------- */
 
-/* The procedure that has the most of each arc, none where no one is known. */
+/* The procedure with the largest share of each arc; none if it is not known. */
 static uint32_t *label_nodes(const struct whatif_solving *s)
 {
     uint32_t *label = malloc(((size_t)s->g->node_count + 1) * sizeof(*label));
@@ -438,5 +439,5 @@ void whatif_solve(struct query *q)
     if (rc == 0 && (s.ask->rank || s.ask->n_edits))
         rc = find_oversubscription(&s);
     whatif_finish(&s);
-    (void)rc; /* said in s.err */
+    (void)rc; /* on failure s.err has the reason */
 }

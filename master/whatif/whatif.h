@@ -1,12 +1,11 @@
 /*
- * Slack, next paths and what-if of one question: computed in the worker on the
- * merged graph of all machines (whatif/solve.c), made an answer in the loop
- * (whatif/answer.c), asked for and gathered by whatif/query.c.
+ * Slack, next paths and what-if for one question. The worker computes them on
+ * the merged graph of all machines (whatif/solve.c), the loop makes the answer
+ * (whatif/answer.c), and whatif/query.c asks and gathers.
  *
- * All nodes come here, so this needs memory at the master: WHATIF_NODE_BYTES a
- * node and WHATIF_PORTION_BYTES for each portion of an arc that a procedure
- * has. What would not fit into what the machine has available is refused
- * before it is fetched.
+ * The master fetches all nodes, so it needs WHATIF_NODE_BYTES of memory per
+ * node and WHATIF_PORTION_BYTES per procedure's share of an arc. A graph that
+ * does not fit in the available memory is refused before it is fetched.
  * Source: ALGORITHMS 4, IPS-12.
  */
 #ifndef IPS_MASTER_WHATIF_WHATIF_H
@@ -23,14 +22,13 @@
 #define WHATIF_NODE_BYTES 130u
 #define WHATIF_PORTION_BYTES 40u
 #define WHATIF_WINDOW_BYTES                                                    \
-    70u /* more a node where only a window is edited                           \
-         */
+    70u /* additional memory per node if only a window is edited */
 #define WHATIF_EDITS_MAX 64u
 #define WHATIF_NEXT_MAX 1000u
-#define WHATIF_ROWS_MAX 10000u /* of one list */
+#define WHATIF_ROWS_MAX 10000u /* limit for the rows of one list */
 
-struct whatif_row {  /* one question answered */
-    uint32_t entity; /* ranking: of things.thing; edits: their number */
+struct whatif_row {  /* the result for one entity or edit */
+    uint32_t entity; /* ranking: index in t.entity; edits: number of the edit */
     uint64_t share_ns, total_ns;
     uint64_t features;
     struct ips_whatif r;
@@ -41,38 +39,43 @@ struct whatif_slack {
 };
 
 struct whatif_solving;
-struct whatif_data {       /* query.data */
-    struct path_data path; /* first: the engine's helpers work on it */
+struct whatif_data {       /* stored in query.data */
+    struct path_data path; /* must be first: the engine's helpers work on it */
     const Ips__WhatifAsk *ask;
-    /* Subgraphs come as they are, with all times; views of them are merged. */
+    /* Fetch the subgraphs raw, with all times, and merge views of them. */
     bool raw;
-    enum ips_weighting weighting; /* raw: of the views */
-    uint32_t node_bytes;          /* for each node at the master */
-    /* Raw: makes what it wants of the merged graph and of the scenario, or
-     * NULL. */
+    enum ips_weighting weighting; /* raw: the weighting of the views */
+    uint32_t node_bytes;          /* memory per node at the master */
+    /* Raw: changes the merged graph and the scenario as needed; or NULL. */
     int (*remake)(struct whatif_solving *s);
-    /* When tables and peers have come; true: it has answered. Or NULL. */
+    /* Called when tables and peers were gathered; returns true if it has
+     * answered. Or NULL. */
     bool (*gathered)(struct query *q);
-    void (*solve)(struct query *q);  /* in the worker */
-    void (*answer)(struct query *q); /* in the loop */
-    struct arc_profile *arc_profile; /* [parts] */
-    struct waits *waits; /* to be fetched as well, not laid; NULL: none */
-    /* results */
-    struct machine_entities *machine; /* [parts] */
+    void (*solve)(struct query *q);  /* computes; runs in the worker */
+    void (*answer)(struct query *q); /* sends the answer; runs in the loop */
+    struct arc_profile *arc_profile; /* [parts] arc profiles */
+    /* to be fetched too, without laying them on the graph; NULL: none */
+    struct waits *waits;
+    /* the results: */
+    /* [parts] machines with their arc profiles */
+    struct machine_entities *machine;
     struct entities t;
-    uint64_t t_max_ns, resources;  /* of the path as it is */
-    uint64_t window_ns;            /* of it, in path.window */
-    uint64_t *cross_ns;            /* [nodes] of cross arcs, in path.window */
-    struct whatif_row all, *edits; /* [edits] */
+    /* length and resource arcs of the current path */
+    uint64_t t_max_ns, resources;
+    uint64_t window_ns; /* the part of t_max_ns inside path.window */
+    /* [nodes] time of cross arcs inside path.window */
+    uint64_t *cross_ns;
+    struct whatif_row all, *edits; /* [edits] one result per edit */
     struct whatif_row *ranking;
     size_t ranking_count, candidates, computed;
     struct whatif_slack *slacks;
     size_t slack_count;
-    size_t slack_left; /* not shown */
+    size_t slack_left; /* number of slack rows that are not shown */
     uint64_t near_ns;
     struct ips_next next;
-    struct ips_oversubscription *oversubscription; /* [parts] */
-    bool procedures; /* portions were asked for and there are some */
+    /* [parts] excess of threads over cores */
+    struct ips_oversubscription *oversubscription;
+    bool procedures; /* arc profiles were requested and are not empty */
 };
 
 static inline struct whatif_data *whatif_of(struct query *q)
@@ -80,34 +83,36 @@ static inline struct whatif_data *whatif_of(struct query *q)
     return q->data;
 }
 
-/* Gathers what d->ask needs, lets d->solve compute and d->answer answer. The
- * rest of whatif_data is zero. */
+/* Gathers what d->ask needs, calls d->solve in the worker and then d->answer.
+ * The caller must zero the rest of whatif_data. */
 void whatif_begin(struct query *q);
-/* Frees what whatif_data holds, and itself. */
+/* Frees whatif_data and everything in it. */
 void whatif_release(struct query *q);
 
-/* In the worker: d->path.err says what failed, d->path.blame who. */
+/* In the worker: on failure d->path.err has the reason and d->path.blame the
+ * part with wrong data. */
 void whatif_solve(struct query *q);
 
 struct whatif_solving {
     struct query *q;
     struct whatif_data *d;
     const Ips__WhatifAsk *ask;
-    struct ips_scenario scenario; /* of the merged graph */
+    struct ips_scenario scenario; /* scenario for the merged graph */
     const struct ips_graph *g;
     struct ips_order order;
     uint64_t *tail;
-    uint64_t *share;         /* [features] */
-    struct ips_slack *slack; /* [features] */
+    uint64_t *share;         /* [features] time of each feature on the path */
+    struct ips_slack *slack; /* [features] slack of each feature */
     struct ips_whatif_base base;
     struct ips_err *err;
 };
-/* The steps all begin with: graph, things, shares; d->path.est, d->t. */
+/* The steps with which every computation starts: merges the graph and makes
+ * entities and shares (d->path.est, d->t). */
 int whatif_prepare(struct query *q, struct whatif_solving *s) IPS_MUST_USE;
 void whatif_finish(struct whatif_solving *s);
-/* Of a window: leaves the features what they have in it; d->window_ns. */
+/* Limits the features to their time inside the window; sets d->window_ns. */
 int whatif_window(struct whatif_solving *s) IPS_MUST_USE;
-/* In the loop: the reply. */
+/* In the loop: sends the reply. */
 void whatif_answer(struct query *q);
 
 #endif

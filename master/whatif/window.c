@@ -1,8 +1,9 @@
 /*
- * A what-if of a window: what is edited is what lies in it alone, and the run
- * is what it is otherwise. A feature has of an arc what the slaves say lies in
- * the window; the rest of it is nobody's. So the part of the path that lies in
- * the window, which is what `path` says of the same one, bounds every gain.
+ * A what-if of a window: an edit changes only what is inside the window. A
+ * feature has the share of an arc that, by the slaves' data, is inside the
+ * window; the rest belongs to no feature. So every gain is at most the part of
+ * the path inside the window, which is the figure that `path` shows for the
+ * same window.
  */
 #include <stdlib.h>
 
@@ -12,13 +13,15 @@
 
 struct cutting {
     const struct whatif_solving *s;
-    uint64_t *in;                  /* [nodes] of the chain arc into each */
-    uint64_t *ns_after_window_end; /* [nodes] where they stand; since 0: before
-                                      the window */
+    /* [nodes] time inside the window of the chain arc into each node */
+    uint64_t *in;
+    /* [nodes] time of each node relative to the window; start 0: before the
+     * window */
+    uint64_t *ns_after_window_end;
     uint64_t *ns_after_window_start;
 };
 
-/* Of the ns that end at a node. */
+/* The part inside the window of the `ns` that end at a node. */
 static uint64_t ns_before(const struct cutting *c, uint32_t node, uint64_t ns)
 {
     uint64_t past = ips_min_u64(c->ns_after_window_end[node],
@@ -32,7 +35,8 @@ static int read_part(const struct cutting *c, uint32_t i, struct ips_err *err)
     const struct whatif_data *d = c->s->d;
     const struct arc_profile *w = &d->arc_profile[i];
     uint32_t base = d->machine[i].node_base, count = d->machine[i].node_count;
-    for (uint64_t k = 0; k < w->count; k++) /* checked by entities_make() */
+    /* entities_make() has checked the profile */
+    for (uint64_t k = 0; k < w->count; k++)
         c->in[base + w->node[k]] =
             ips_add_sat(c->in[base + w->node[k]], w->ns[k]);
     for (uint64_t k = 0; k < w->window_node_count; k++) {
@@ -54,13 +58,13 @@ static uint64_t cut_cross(const struct cutting *c, uint32_t node)
     return ns_before(c, node, ns);
 }
 
-/* Piece by piece, as `path` has it cut. */
+/* The path's time in the window, computed piece by piece as `path` does. */
 static uint64_t cut_path(const struct cutting *c)
 {
     const struct ips_graph *g = c->s->g;
     const struct ips_est *e = &c->s->d->path.est;
     uint32_t i = e->end, first = g->chains[ips_chain_of(g, i)].first;
-    uint64_t sum = 0, in = 0, ns = 0; /* of all; of the piece, cut and whole */
+    uint64_t sum = 0, in = 0, ns = 0; /* total; current piece, cut and whole */
     while (e->crossed[i] || i != first) {
         if (e->crossed[i]) {
             sum = ips_add_sat(sum, ips_min_u64(in, ns) + cut_cross(c, i));

@@ -1,5 +1,5 @@
-/* Where in the source, and for what, waits of the graph were made: by the
- * slaves' rows of waits (master/waits/waits.h). */
+/* Finds the call sites and causes of the graph's waits, from the slaves' wait
+ * rows (master/waits/waits.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,8 @@ static void merge_votes(struct why_ballot *b)
     b->count = kept;
 }
 
-/* The longest wait in the arc into node i, which its rows are sorted by. */
+/* Finds the longest wait in the arc into node i; the rows are sorted by node.
+ */
 static bool find_wait(const struct waits_rows *r, uint32_t node, uint64_t *at)
 {
     uint64_t low = 0, high = r->count;
@@ -58,8 +59,8 @@ static bool is_one_of(const char *const *causes, const char *cause)
     return *causes != NULL;
 }
 
-/* The rows of the arc into `node`, of part *part: from what is returned to
- * *end; both 0 where there are none. */
+/* Finds the rows of the arc into `node`: sets *part, returns the first index
+ * and sets *end; both are 0 if there are none. */
 static uint64_t rows_of(const struct why_solving *y, uint32_t node,
                         uint32_t *part, uint64_t *end)
 {
@@ -77,7 +78,8 @@ static uint64_t rows_of(const struct why_solving *y, uint32_t node,
     return at;
 }
 
-/* What the arc to `node` has of sleeps for these causes that no node ended. */
+/* Time in the arc into `node` slept for these causes without a node that ended
+ * the sleep. */
 static uint64_t slept_for(const struct why_solving *y, uint32_t node,
                           const char *const *causes)
 {

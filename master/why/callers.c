@@ -1,11 +1,12 @@
 /*
- * What the sampled part of the quiet path has in common: the procedure nearest
- * to the leaves that at least half of it was called by, directly or not. Where
- * the cost is spread over many procedures, that is the one to look at.
+ * Finds a common caller of the sampled part of the quiet path: the procedure
+ * nearest to the leaves that called, directly or not, at least half of it. If
+ * the cost is spread over many procedures, this is the one to look at.
  *
- * Of a procedure's time on the path as much is another's as of all its samples
- * had that one on the stack (slave/profile/callers.h). Nearest: the mean number
- * of calls between it and what was seen, weighed by time, is the least.
+ * A procedure's time on the path is attributed to a caller in the same
+ * proportion in which that caller was on the stack of all its samples
+ * (slave/profile/callers.h). Nearest means the smallest mean number of calls
+ * between the caller and the sampled procedure, weighted by time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "master/tables/procs.h"
 #include "master/why/facts.h"
 
-struct under { /* of a procedure: what was called by it, itself too */
+struct under { /* of a procedure: time in what it called, including itself */
     double ns, steps;
 };
 
@@ -24,7 +25,7 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* ns of the path by procedure. */
+/* Sums the path's ns by procedure. */
 static uint64_t add_path(const struct why_solving *y, uint64_t *path)
 {
     const struct entities *t = &y->d->w.t;
@@ -39,8 +40,9 @@ static uint64_t add_path(const struct why_solving *y, uint64_t *path)
     return sum;
 }
 
-/* `seen`: ns of all samples in a leaf; twice over the pairs, first for that.
- * `only`: of this caller, by the leaf; THING_NONE: of all, by the caller. */
+/* Adds up pairs of (leaf, caller), in two passes: the first fills `seen`, the
+ * ns of all samples in each leaf. `only` THING_NONE: sums for all callers, by
+ * caller; else for this caller, by leaf. */
 static void add_pairs(const struct why_solving *y, const uint64_t *path,
                       uint32_t only, double *seen, struct under *out)
 {
@@ -88,7 +90,7 @@ static bool begins_all(const char *name)
     return false;
 }
 
-/* Its number, or THING_NONE. */
+/* Returns the number of the common caller, or THING_NONE. */
 static uint32_t choose_common(struct why_solving *y, const struct under *under,
                               uint64_t sampled)
 {
@@ -120,7 +122,7 @@ static uint32_t choose_common(struct why_solving *y, const struct under *under,
 
 /* ---- a gain -------------------------------------------------------------- */
 
-/* Who has most of it. */
+/* Returns the process that has most of it, and sets the location. */
 static uint32_t place_common(struct why_solving *y, const uint64_t *by_process,
                              struct why_amount *a)
 {
@@ -141,7 +143,7 @@ static bool is_asked(const struct why_solving *y, uint32_t process)
     return false;
 }
 
-/* All of the path's time that `under` has by its leaf takes half as long. */
+/* The gain if all the path's time in `under` took half as long. */
 static int fill_amount(struct why_solving *y, const uint64_t *path,
                        const struct under *under)
 {

@@ -1,14 +1,16 @@
 /*
- * A wait that never ends: threads that were in a call when their process was
- * killed, or are in one while the question is asked (WaitRowsAnswer.blocked).
+ * Finds a wait that never ends. The input are threads that were in a call when
+ * their process was killed, or are in one when the question is asked
+ * (WaitRowsAnswer.blocked). There are two cases:
  *
- *  - Each waits for what the next of them has, or for its end, and the last for
- *    the first: they wait for ever, whatever the rest of the program does.
- *  - Every thread that had not ended waits for other recorded threads: nobody
- *    is there to end a wait, unless a time limit does.
+ *  - Deadlock: each thread waits for something that the next one holds, or for
+ *    its end, and the last waits for the first. They wait for ever, whatever
+ *    the rest of the program does.
+ *  - Every thread that had not ended waits for other recorded threads. No
+ *    thread is left to end a wait; only a time limit could.
  *
- * A server whose threads wait for connections, a poll or a signal may go on at
- * any moment: that is no hang.
+ * A server whose threads wait for connections, a poll or a signal may continue
+ * at any moment: that is no hang.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,10 +20,11 @@
 #include "master/query/machine_share.h"
 #include "master/why/facts.h"
 
-#define LEAST_NS 20000000u       /* of a circle */
-#define STILL_PPM 200000u        /* of the elapsed time, nothing moves */
-#define STILL_LIVE_NS 500000000u /* and in a run that goes on */
-#define NAMED 4u                 /* threads that are named one by one */
+#define LEAST_NS 20000000u /* shortest wait that counts as a deadlock */
+/* in ppm of the elapsed time: minimum without progress */
+#define STILL_PPM 200000u
+#define STILL_LIVE_NS 500000000u /* minimum without progress in an open run */
+#define NAMED 4u                 /* number of threads named in the text */
 
 struct blocked {
     const struct machine_share *p;
@@ -29,20 +32,22 @@ struct blocked {
     const Ips__ThreadRow *thread;
     const Ips__ProcessRow *process;
     const Ips__WaitPlace *call_site;
-    uint64_t start_ns, end_ns; /* local raw: of the run here; of the wait */
-    size_t next;               /* who has it, if he is blocked; else itself */
+    /* by the machine's own clock: start of the run; end of the wait */
+    uint64_t start_ns, end_ns;
+    /* the blocked thread that holds it; else its own index */
+    size_t next;
     bool has_next;
-    uint32_t seen; /* the search that came by */
+    uint32_t seen; /* number of the last search that visited it */
 };
 struct hang {
     struct query *q;
     struct why_data *d;
     struct blocked *v;
     size_t n, cap;
-    uint64_t going_on; /* threads that had not ended */
+    uint64_t going_on; /* number of threads that had not ended */
 };
 
-/* Did its process live on, or was it killed? */
+/* Whether its process was still running at the end or was killed. */
 static bool is_cut(const Ips__ProcessRow *p)
 {
     return p->open || strncmp(p->end, "signal", 6) == 0 ||
@@ -112,7 +117,7 @@ static void find_next(struct hang *h)
             }
 }
 
-/* One that is in a circle; false: there is none. */
+/* Finds a thread in a circle of waits; false: there is none. */
 static bool find_circle(struct hang *h, size_t *out)
 {
     for (size_t i = 0; i < h->n; i++) {
@@ -146,8 +151,8 @@ static const char *call_site_text(struct hang *h, const struct blocked *b)
                                : arena_printf(&h->d->a, " in %s", w->procedure);
 }
 
-/* "/m/a.12/13 in debit (a.c:3) waits for the mutex at 0x40, which /m/a.12/14
- * has, since 0.30 s after the run's start" */
+/* Describes a wait: "/m/a.12/13 in debit (a.c:3) waits for the mutex at 0x40,
+ * which /m/a.12/14 has, since 0.30 s after the run's start". */
 static const char *wait_text(struct hang *h, const struct blocked *b)
 {
     struct arena *a = &h->d->a;
@@ -227,7 +232,7 @@ static void found_circle(struct hang *h, size_t first)
     say_hang(h, which, n, true);
 }
 
-/* Does a process only wait for others, as a shell or timeout(1) does? */
+/* Whether a process only waits for others, as a shell or timeout(1) does. */
 static bool only_waits(const struct blocked *b)
 {
     if (strcmp(b->call->what, "a signal") != 0)
@@ -244,7 +249,7 @@ static void found_still(struct hang *h)
     size_t *which = arena_alloc(&h->d->a, h->n * sizeof(*which));
     size_t n = 0;
     if (!which || h->n < h->going_on)
-        return; /* somebody is at work, or it is not known what he does */
+        return; /* some thread is working, or its state is not known */
     for (size_t i = 0; i < h->n; i++) {
         const struct blocked *b = &h->v[i];
         const bool joins =

@@ -1,9 +1,9 @@
 /*
- * The phases in which the program does least at once: of the phases that `ipsq
- * phases` tells, what each has of the quiet path, and how many cores are busy
- * in it: CPU time of all threads over path. Where a phase lies is told by the
- * wall clock, how long it is by the quiet graph: so others that load the
- * machine make no phase longer.
+ * Finds the phases with the least parallelism, among the phases that `ipsq
+ * phases` shows. For each it computes its part of the quiet path, and the
+ * number of busy cores: CPU time of all threads divided by that part. The wall
+ * clock determines where a phase is, but the quiet graph determines its
+ * length. So other programs that load the machine make no phase longer.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +19,9 @@ struct sums {
 };
 struct looking {
     struct why_solving *y;
-    const uint64_t *end; /* [count] */
+    const uint64_t *end; /* [count] end of each phase */
     uint32_t count;
-    struct sums *s; /* [count] */
+    struct sums *s; /* [count] sums of each phase */
     uint64_t cores;
 };
 
@@ -30,7 +30,7 @@ static int no_memory(struct why_solving *y)
     return ips_err_set(y->s.err, IPS_E_NO_MEMORY, "no memory to find out why");
 }
 
-/* ---- what lies in which phase -------------------------------------------- */
+/* ---- assigning time to phases ----------------------------------------- */
 
 static uint32_t phase_at(const struct looking *l, uint64_t at)
 {
@@ -50,7 +50,7 @@ static uint64_t begin_of(const struct looking *l, uint32_t phase)
     return phase ? l->end[phase - 1] : 0;
 }
 
-/* Of `ns` spread evenly over [from, to): before `at`. */
+/* The part before `at` of `ns` spread evenly over [from, to). */
 static uint64_t ns_before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
 {
     if (at <= from)
@@ -58,7 +58,7 @@ static uint64_t ns_before(uint64_t ns, uint64_t from, uint64_t to, uint64_t at)
     return at >= to ? ns : (uint64_t)((ips_u128)ns * (at - from) / (to - from));
 }
 
-/* Of `ns` spread evenly over [from, to): in `phase`. */
+/* The part in `phase` of `ns` spread evenly over [from, to). */
 static uint64_t ns_inside(const struct looking *l, uint32_t phase, uint64_t ns,
                           uint64_t from, uint64_t to)
 {
@@ -70,7 +70,7 @@ static uint64_t ns_inside(const struct looking *l, uint32_t phase, uint64_t ns,
     return upto - ns_before(ns, from, to, phase ? begin_of(l, phase) : 0);
 }
 
-/* An arc: its weights, and when it was. */
+/* An arc: its weights and its time. */
 struct arc {
     uint64_t from, to, path, cpu, outside;
 };
@@ -103,8 +103,8 @@ static void add_cpu(const struct looking *l)
 
 /* ---- the path ------------------------------------------------------------ */
 
-/* Of the arc of the path into `node` the one before, IPS_NO_NODE at its
- * beginning; *a what it is. */
+/* Describes in *a the arc of the path into `node`. Returns the previous node,
+ * or IPS_NO_NODE at the path's start. */
 static uint32_t path_arc(const struct why_solving *y, uint32_t node,
                          uint32_t *chain, struct arc *a)
 {
@@ -135,16 +135,15 @@ static void add_path(const struct looking *l)
         add_arc(l, &a);
 }
 
-/* ---- which ----------------------------------------------------------------
- */
+/* ---- choosing phases -------------------------------------------------- */
 
 static uint64_t busy_cores(uint64_t cpu, uint64_t path)
 {
     return path ? (uint64_t)((ips_u128)cpu * CORE / path) : 0;
 }
 
-/* Of the phases in which clearly more cores are busy: their path, and how many
- * cores. */
+/* Sums up the phases in which clearly more cores are busy: sets *ns to their
+ * path and returns their number of busy cores. */
 static uint64_t other_phases(const struct looking *l, uint32_t phase,
                              uint64_t *ns)
 {
@@ -175,7 +174,8 @@ static struct why_phase look_at(const struct looking *l, uint32_t phase)
     return out;
 }
 
-/* What it would be less with as many cores busy as in the others. */
+/* By how much the phase would shrink if as many cores were busy as in the
+ * others. */
 static uint32_t left_out_ppm(const struct why_phase *p)
 {
     return p->others_ppm > p->busy_ppm
@@ -187,7 +187,7 @@ static uint64_t left_out(const struct why_phase *p)
     return ips_ppm_of(p->amount.ns, left_out_ppm(p));
 }
 
-/* The greatest, by what they would be less; how many. */
+/* Chooses the phases that would shrink the most; returns how many. */
 static size_t choose_phases(const struct looking *l, struct why_phase *out)
 {
     size_t count = 0;
@@ -207,8 +207,7 @@ static size_t choose_phases(const struct looking *l, struct why_phase *out)
     return count;
 }
 
-/* ---- what is in it --------------------------------------------------------
- */
+/* ---- contents of a phase ---------------------------------------------- */
 
 static enum why_kind kind_of(enum ips_concurrent_class of)
 {
@@ -219,8 +218,8 @@ static enum why_kind kind_of(enum ips_concurrent_class of)
     return kind[of];
 }
 
-/* Whose path it is, in which procedures, and what of it others' findings name.
- */
+/* Votes for the processes and procedures of the path in this phase, and sums
+ * in `named` the time that other findings already name. */
 static void vote_for_phase(const struct looking *l, uint32_t phase,
                            uint64_t *named, struct why_votes *v)
 {
@@ -230,7 +229,7 @@ static void vote_for_phase(const struct looking *l, uint32_t phase,
     struct arc a;
     while ((next = path_arc(y, node, &chain, &a)) != IPS_NO_NODE) {
         bool crossed = y->d->w.path.est.crossed[node];
-        /* `chain` is where the arc comes from. */
+        /* `chain` is the chain in which the arc starts. */
         uint32_t to = y->process_of[ips_chain_of(y->s.g, node)];
         uint64_t ns = ns_inside(l, phase, a.path, a.from, a.to);
         uint64_t out = ns_inside(l, phase, a.outside, a.from, a.to);
@@ -259,10 +258,9 @@ static int make_votes(struct why_solving *y, struct why_votes *v)
     return v->process && v->procedure ? 0 : no_memory(y);
 }
 
-/* ---- what it would gain ---------------------------------------------------
- */
+/* ---- the gain --------------------------------------------------------- */
 
-/* Its part of each arc of the path, as one feature. */
+/* Makes one feature of the phase's part of each arc of the path. */
 static int make_feature(const struct looking *l, uint32_t phase,
                         uint64_t *first, struct ips_arc_share **portion)
 {
@@ -320,8 +318,7 @@ static int phase_gain(const struct looking *l, uint32_t phase, uint32_t ppm,
     return rc;
 }
 
-/* ---- all ------------------------------------------------------------------
- */
+/* ---- all -------------------------------------------------------------- */
 
 static int fill_phase(const struct looking *l, struct why_phase *p,
                       struct why_votes *v)

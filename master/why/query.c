@@ -1,7 +1,7 @@
 /*
- * Why a run takes as long as it does: gathers what a what-if gathers, in the
- * weighting `wall`, has facts computed in the worker (why/solve.c) and rules
- * applied to them (why.h). Category 3 of IPS-9.
+ * Why a run takes as long as it does. Gathers what a what-if gathers, in the
+ * weighting `wall`; the worker computes facts (why/solve.c), to which rules
+ * are applied (why.h). Category 3 of IPS-9.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "master/tables/procs.h"
 #include "master/why/facts.h"
 
-/* ---- what the tables tell ------------------------------------------------ */
+/* ---- facts from the tables -------------------------------------------- */
 
 static void sync_facts(const struct query *q, struct why_facts *f)
 {
@@ -27,7 +27,7 @@ static void sync_facts(const struct query *q, struct why_facts *f)
     f->sample_ns = gather_sample_ns(q);
 }
 
-/* Who asked by the connections that were accepted. */
+/* Facts about the accepted connections and their clients. */
 static void table_facts(const struct query *q, struct why_facts *f)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -88,8 +88,8 @@ static void certificate_facts(struct filling *x)
     f->window_phase = x->q->request->why->phase;
 }
 
-/* A hang gains at most what the path has of it: of a run that goes on, that is
- * up to the last event. */
+/* The gain of a hang is at most its part of the path, which in an open run
+ * extends to the last event. */
 static void hang_facts(struct filling *x)
 {
     struct why_facts *f = &x->d->facts;
@@ -202,7 +202,7 @@ static void fill_common(struct filling *x)
     x->answer.common = to;
 }
 
-/* An answer that contradicts itself is sure of nothing. */
+/* Lowers the confidence of all findings if the answer contradicts itself. */
 static void doubt_itself(struct filling *x)
 {
     static char low[] = "low", why[] = "the answer contradicts itself";
@@ -256,7 +256,8 @@ static void send_answer(struct filling *x)
     Ips__Reply reply = IPS__REPLY__INIT;
     reply.answer_case = IPS__REPLY__ANSWER_WHY;
     reply.why = &x->answer;
-    struct arena a = x->d->a; /* outlives the question's data */
+    /* the reply's strings must outlive the question's data */
+    struct arena a = x->d->a;
     x->d->a = (struct arena){0};
     query_answer(x->q, &reply);
     arena_release(&a);
@@ -283,8 +284,9 @@ static void answer_why(struct query *q)
 
 /* ---- the question -------------------------------------------------------- */
 
-/* Of a service that nobody said what to ask for: that it is one, at once. What
- * to ask then is `requests` (requests/query.c). */
+/* For a service, if the question does not say what to answer: says at once
+ * that the run is a service. The client then asks `requests`
+ * (requests/query.c). */
 static bool on_gathered(struct query *q)
 {
     struct filling x = {

@@ -1,5 +1,5 @@
-/* Who is alike; who hands on to one alike; who begins one child after another
- * (why/facts.h). */
+/* Finds threads that are alike, threads that hand work on to one that is
+ * alike, and processes that start one child after the other (why/facts.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +18,10 @@ static int no_memory(struct why_solving *y)
 #define ROLE_BYTES 256
 #define ROLE_DEPTH 6
 #define ROLE_STAGES 100u
-/* Of all CPU: a role that has less is no worker. */
+/* Minimum share of all CPU time: a role with less is not a worker. */
 #define WORKER_PPM 20000u
-/* ... and one with so many times less than the most of its role is none either:
- * it goes by the same name, but is there for something else. */
+/* A thread with less than 1/25 of the largest CPU time in its role is not a
+ * worker either: it has the same name but a different purpose. */
 #define HELPER 25u
 
 struct role {
@@ -36,7 +36,7 @@ static int by_text(const void *a, const void *b)
     return c ? c : (p->chain > q->chain) - (p->chain < q->chain);
 }
 
-/* "cc.812" is cc. */
+/* Appends the base name: "cc.812" becomes "cc". */
 static void put_base(char *out, size_t room, const char *name, bool cut)
 {
     size_t at = strlen(out);
@@ -44,9 +44,9 @@ static void put_base(char *out, size_t room, const char *name, bool cut)
              (int)(cut ? machine_share_program_len(name) : strlen(name)), name);
 }
 
-/* Of each process the one of its name that alone wrote what it reads from a
- * pipe, else -1: the next stage of a pipeline, that has other work than the one
- * before (`gzip -9 | gzip -d`). NULL: no memory. */
+/* For each process: the process with the same program name that wrote to the
+ * pipe from which it reads, else -1. The process is then the next stage of a
+ * pipeline and does different work (`gzip -9 | gzip -d`). NULL: no memory. */
 static int64_t *stages_before(const struct machine_share *p)
 {
     int64_t *before = calloc((size_t)p->t.proc_count + 1, sizeof(*before));
@@ -65,7 +65,8 @@ static int64_t *stages_before(const struct machine_share *p)
     return before;
 }
 
-/* How many stages come before; those that answer each other are none. */
+/* The number of stages before it; two processes that answer each other are not
+ * a pipeline. */
 static unsigned stage_of(const int64_t *before, int64_t process)
 {
     unsigned n = 0;
@@ -77,14 +78,15 @@ static unsigned stage_of(const int64_t *before, int64_t process)
     return n;
 }
 
-/* Equal names of it and of those it descends from, of the first one the whole
- * command, and equal threads: the main one is itself, others go by their name.
- */
+/* The text of a role. Threads have the same role if the names of their process
+ * and its ancestors are equal (for the topmost ancestor the whole command),
+ * and the threads are alike too: a main thread matches main threads, other
+ * threads match by name. */
 static void role_text(const struct machine_share *p, const Ips__ThreadRow *t,
                       bool main, unsigned stage, char out[ROLE_BYTES])
 {
     int64_t k = t->process;
-    /* First: the rest may be longer than there is room. */
+    /* This comes first, since the rest may be cut off. */
     snprintf(out, ROLE_BYTES, "%s%.30s/%u/", main ? "" : "thread ",
              main ? "" : t->name, stage);
     for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
@@ -190,11 +192,11 @@ int why_roles(struct why_solving *y)
     return rc;
 }
 
-/* ---- handing on ---------------------------------------------------------- */
+/* ---- waits for threads that are alike --------------------------------- */
 
-/* What waits for a signal or a semaphore that one alike gives stands in line
- * for something that they share, whatever it is made of: a lock in all but its
- * name. */
+/* If a thread waits for a signal or a semaphore that a thread of the same role
+ * gives, both queue for a shared resource. Such a wait counts as a wait for a
+ * lock, whatever it is made of. */
 void why_mark_shared_waits(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
@@ -215,12 +217,14 @@ void why_mark_shared_waits(struct why_solving *y)
     }
 }
 
-/* ---- one after another --------------------------------------------------- */
+/* ---- children one after another --------------------------------------- */
 
-/* Time of the path, nobody else at work, in what a child began. */
+/* Time of the path, while no other thread works, in a child and its
+ * descendants. */
 struct begun {
-    uint32_t parent, role, child; /* processes of all machines; the first of
-                                     the child's threads has that role */
+    /* process numbers run through all machines; `role` is that of the
+     * child's first thread */
+    uint32_t parent, role, child;
     uint64_t ns;
 };
 
@@ -247,7 +251,7 @@ static uint32_t parent_of(const struct why_solving *y, uint32_t process)
     return is ? y->process_base[part] + (uint32_t)k : UINT32_MAX;
 }
 
-/* One row for each of a process and those it descends from. */
+/* Makes one row for each process and each of its ancestors. */
 static size_t count_begun(const struct why_solving *y, const uint64_t *ns,
                           const uint32_t *role, struct begun *out)
 {
@@ -267,7 +271,7 @@ static size_t count_begun(const struct why_solving *y, const uint64_t *ns,
     return n;
 }
 
-/* The parent and the role of its children that have the most. */
+/* Returns the parent, and the role of its children, with the most time. */
 static struct begun most_begun(struct begun *b, size_t n, uint32_t *children)
 {
     struct begun best = {.parent = UINT32_MAX};
@@ -292,7 +296,8 @@ static struct begun most_begun(struct begun *b, size_t n, uint32_t *children)
     return best;
 }
 
-/* Is p, or what it descends from, a child of that parent and role? */
+/* Whether p or one of its ancestors is a child of that parent with that role.
+ */
 static bool descends_from(const struct why_solving *y, const uint32_t *role,
                           uint32_t p, const struct begun *of)
 {
@@ -307,7 +312,7 @@ static bool descends_from(const struct why_solving *y, const uint32_t *role,
     return false;
 }
 
-/* Of the path, in those children and what they began. */
+/* Time of the path in those children and their descendants. */
 static uint64_t path_in(const struct why_solving *y, const uint32_t *role,
                         const struct begun *of)
 {
@@ -357,14 +362,14 @@ int why_one_by_one(struct why_solving *y)
         most = most_begun(begun, n, &y->children);
         y->begins = most.parent;
         y->begun = most.child;
-        /* Else they do run beside each other, as a rule. */
+        /* Below this limit the children usually do run in parallel. */
         if (most.parent != UINT32_MAX &&
             why_ppm(most.ns, path_in(y, role, &most)) < WHY_SERIAL_PPM)
             most.parent = UINT32_MAX;
     }
     for (size_t i = 0; rc == 0 && i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        if (p->of != IPS_BESIDE_ALONE || /* of others it says nothing */
+        if (p->of != IPS_BESIDE_ALONE || /* the row says nothing about others */
             (most.parent != UINT32_MAX &&
              descends_from(y, role, y->process_of[p->chain], &most)))
             y->concurrent.share[kept++] = *p;

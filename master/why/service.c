@@ -35,8 +35,7 @@ static char *finding_command(const struct saying *y, const char *what)
     return arena_printf(y->a, "ipsq %s %s", what, y->run);
 }
 
-/* ---- latency ---------------------------------------------------------------
- */
+/* ---- latency ---------------------------------------------------------- */
 
 enum latency_part { QUEUED, UNTAKEN, OWN, ELSEWHERE, MESSAGE, EXTERNAL, PARTS };
 
@@ -69,7 +68,7 @@ static void read_parts(const Ips__RequestParts *p, uint64_t out[PARTS])
         out[i] = sum[i] / n;
 }
 
-/* " in f (a.c:3)"; "" where it is not known. */
+/* Returns " in f (a.c:3)", or "" if it is not known. */
 static const char *in_place(struct arena *a, const Ips__RequestMore *m)
 {
     if (!*m->procedure)
@@ -80,7 +79,8 @@ static const char *in_place(struct arena *a, const Ips__RequestMore *m)
     return arena_printf(a, " in %s (%s)", m->procedure, m->module);
 }
 
-/* Where requests about the median compute most, or wait most (not NULL). */
+/* The call site where requests around the median compute most (`computing`) or
+ * wait most; never NULL. */
 static const Ips__RequestMore *typical_request(const Ips__ServiceRow *s,
                                                bool computing)
 {
@@ -107,7 +107,8 @@ static void put_waiting(Ips__WhyRow *row, const Ips__RequestMore *m)
     row->wait_line = m->line;
 }
 
-/* The place of a part of the time: of CPU time it is whose has more of it. */
+/* Text for the call site of a part of the time. CPU time is shown with
+ * whichever of OWN and ELSEWHERE is larger. */
 static const char *location_text(struct saying *y, Ips__WhyRow *row, int part,
                                  const uint64_t ns[PARTS])
 {
@@ -159,7 +160,8 @@ static void parts_text(struct saying *y)
     }
 }
 
-/* "; 98 ms more than the median waiting (timer) in f (a.c:3)"; "" not known. */
+/* Returns "; 98 ms more than the median waiting (timer) in f (a.c:3)", or ""
+ * if it is not known. */
 static const char *more_text(struct saying *y, Ips__WhyRow *row)
 {
     if (y->s->n_more == 0)
@@ -176,7 +178,7 @@ static const char *more_text(struct saying *y, Ips__WhyRow *row)
                         m->cause, in_place(y->a, m));
 }
 
-/* What the slowest have that the median has not. */
+/* Reports what the slowest requests have and the median has not. */
 static void say_tail(struct saying *y)
 {
     const Ips__RequestParts *slow = y->s->slowest, *mid = y->s->median;
@@ -209,7 +211,7 @@ static void say_tail(struct saying *y)
     row->evidence = arena_printf(y->a, "most of their time in %s%s", slow->most,
                                  more_text(y, row));
     row->supposes = ips_wire_text("they take as long as the median");
-    /* Of a mean request: one in a hundred has it. */
+    /* Per mean request: only the slowest 1% gain. */
     row->gain_ns = row->bound_ns =
         (slowest - median) * slow->requests / y->s->requests;
     row->gain_ppm = why_ppm(row->gain_ns, y->s->mean_ns);
@@ -238,8 +240,7 @@ static void say_latency(struct saying *y)
               by_gain);
 }
 
-/* ---- throughput ------------------------------------------------------------
- */
+/* ---- throughput ------------------------------------------------------- */
 
 static const Ips__StationRow *station_at(const Ips__RequestsAnswer *from,
                                          bool client, unsigned skip)

@@ -1,10 +1,10 @@
 /*
- * `why --for latency|throughput`: what the requests of a service wait for, and
- * what bounds their rate, in words; from the answer about requests. Pure. Of
- * the service that had most requests. A finding's gain is of a mean request:
- * what it would take less, did that part take no time; its share is of the mean
- * time. Of a bound: none. Thresholds: docs/why.md. Source: ALGORITHMS 4
- * (requests, throughput); IPS-17.
+ * `why --for latency|throughput`: says in words what the requests of a service
+ * wait for and what limits their rate. The input is the answer about requests.
+ * Pure. Covers the service with the most requests. The gain of a finding is
+ * per mean request: the time saved if that part took no time; its percentage
+ * is of the mean time. A finding about the rate limit has no gain. Thresholds:
+ * docs/why.md. Source: ALGORITHMS 4 (requests, throughput); IPS-17.
  */
 #ifndef IPS_MASTER_WHY_SERVICE_H
 #define IPS_MASTER_WHY_SERVICE_H
@@ -12,16 +12,16 @@
 #include "master/base/arena.h"
 #include "proto/message.h"
 
-/* Parts below that share of a mean request are not said. */
+/* Parts below this share of a mean request are not reported. */
 #define WHY_SERVICE_PART_PPM 50000u
-/* The slowest 1% are said where they take so many times the median. */
+/* The slowest 1% are reported if they take this many times the median. */
 #define WHY_SERVICE_TAIL 3u
-/* So many requests before anything is said of the slowest 1% of them. */
+/* Number of requests needed before the slowest 1% are reported. */
 #define WHY_SERVICE_MANY 100u
 
-/* Fills answers, shape_text, sure and findings of `to`; all texts are the
- * arena's or `from`'s. `run` is for the commands that show more. `asked` is
- * latency, throughput, or requests: both, the findings of latency first. */
+/* Fills answers, shape_text, sure and findings of `to`; all strings belong to
+ * the arena or to `from`. `run` is used in commands that show more. `asked` is
+ * latency, throughput, or requests (both, findings about latency first). */
 void why_service(const Ips__RequestsAnswer *from, const char *run,
                  const char *asked, struct arena *a, Ips__WhyAnswer *to);
 

@@ -1,4 +1,4 @@
-/* The same path in the other weightings, for why: of the whole run alone. */
+/* The path of the whole run in the other weightings, for why. */
 #include <stdlib.h>
 
 #include "analysis/graph/view.h"
@@ -13,7 +13,8 @@ static int no_memory(struct why_solving *y)
 int why_other_weightings(struct why_solving *y)
 {
     struct query *q = y->s.q;
-    if (y->d->facts.windowed) /* what they are of is no window's */
+    /* the other weightings are only for the whole run */
+    if (y->d->facts.windowed)
         return 0;
     uint32_t n = q->gather.count;
     struct ips_machine_graph *parts = calloc((size_t)n + 1, sizeof(*parts));

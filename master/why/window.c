@@ -1,15 +1,16 @@
 /*
- * A window of a run, for why: the merged graph cut so that what lies outside of
- * the window weighs nothing. All that follows - roles, moments beside the path,
- * gains - then goes as of a whole run, so each finding is of what the window
- * itself would take: the run in which all else takes no time. Only who could
- * work is told by the whole run: who waits all of the window wants a core too.
+ * Why, for a window of a run: cuts the merged graph so that everything outside
+ * the window has no weight. All later steps - roles, concurrent activity,
+ * gains - then work as for a whole run. So each finding is about the time that
+ * the window itself would take, in a run in which all else takes no time. Only
+ * the set of threads that could work comes from the whole run: a thread that
+ * waits throughout the window needs a core too.
  *
- * Where a chain arc lies: its work from when the node before was passed until
- * it is done, CPU there as the slave's samples say (portions of the window),
- * its delay evenly; what was slept before the node at its end, and what came
- * from another thread in the time just before the node it reaches
- * (slave/profile/window.h).
+ * The time of a chain arc is placed as follows. Its work runs from when the
+ * previous node was passed until it is done; its CPU time is where the slave's
+ * samples are (arc profile of the window); its run delay is spread evenly.
+ * Sleep before the node is at its end. The time of an arc from another thread
+ * is just before the node that it reaches (slave/profile/window.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +29,13 @@ static const struct path_window *window_of(const struct why_solving *y)
     return &y->d->w.path.window;
 }
 
-/* Of the ns that end at `end`: before the moment `at`. */
+/* The part inside the window of the `ns` that end at `end`. */
 static uint64_t ns_within(const struct path_window *w, uint64_t end,
                           uint64_t ns)
 {
     uint64_t past = w->to_ns ? ips_sub_sat(end, w->to_ns) : 0;
-    /* Longer than the clock has run: what is too much lies at the beginning. */
+    /* Without a window start, ns longer than the clock's time count at the
+     * start. */
     uint64_t since = w->from_ns ? ips_sub_sat(end, w->from_ns) : UINT64_MAX;
     return ips_sub_sat(ns, ips_min_u64(past, since)) - ips_sub_sat(ns, since);
 }
@@ -59,7 +61,7 @@ void why_clip(const struct why_solving *y, uint64_t *from, uint64_t *to)
         *to = ips_min_u64(*to, w->to_ns);
 }
 
-/* Of `ns` spread evenly over [from, to]. */
+/* The part inside the window of `ns` spread evenly over [from, to]. */
 static uint64_t spread_ns(const struct path_window *w, uint64_t ns,
                           uint64_t from, uint64_t to)
 {
@@ -67,7 +69,8 @@ static uint64_t spread_ns(const struct path_window *w, uint64_t ns,
     return in == all ? ns : all ? (uint64_t)((ips_u128)ns * in / all) : 0;
 }
 
-/* CPU time of its arcs that lies in the window: what the slave says. */
+/* Reads the CPU time of the part's arcs inside the window, as the slave
+ * reports it. */
 static int read_cpu(struct why_solving *y, uint32_t part, uint64_t *in)
 {
     const struct arc_profile *p = &y->d->w.arc_profile[part];
