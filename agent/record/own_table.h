@@ -19,8 +19,8 @@
  * Returns -errno if the program has forbidden itself system calls
  * (ips_sys_quiet), if the kernel makes no more threads (RLIMIT_NPROC, a pids
  * cgroup, an earlier unshare(CLONE_NEWPID)), or if the program has called
- * mq_notify(): when a thread of the process closes a descriptor of the queue, in
- * whatever table, the kernel cancels that registration. The caller then does
+ * mq_notify(): when a thread of the process closes a descriptor of the queue,
+ * in whatever table, the kernel cancels that registration. The caller then does
  * without. Async-signal-safe.
  */
 #ifndef IPS_AGENT_RECORD_OWN_TABLE_H
